@@ -1,10 +1,10 @@
-//! The server's clock: nanoseconds since it started, the same for all its threads.
+//! The server's clock: nanoseconds since the server started, common to all threads.
 
 use std::time::Duration;
 
 use weir_core::Instant;
 
-/// Gives the core's instants from the system's monotonic clock.
+/// A clock that converts the system's monotonic time to instants of the core.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     origin: std::time::Instant,
@@ -21,15 +21,15 @@ impl Clock {
         self.at(std::time::Instant::now())
     }
 
-    /// An instant of the system's monotonic clock.
+    /// Converts an instant of the system's monotonic clock.
     pub(crate) fn at(&self, at: std::time::Instant) -> Instant {
         let since = at.saturating_duration_since(self.origin);
-        // 584 years fit.
+        // 2^64 ns are 584 years, so the cast cannot truncate.
         Instant::from_nanos(since.as_nanos() as u64)
     }
 }
 
-/// How long it is from `now` to `at`.
+/// Returns the time from `now` to `at`, or zero if `at` has passed.
 pub(crate) fn until(now: Instant, at: Instant) -> Duration {
     Duration::from_nanos(at.since(now).as_nanos())
 }

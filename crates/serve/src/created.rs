@@ -1,4 +1,5 @@
-//! What a start or a reload has made: one that is refused leaves nothing that was not there before.
+//! Files and sockets that a start or a reload has created. A start that is refused removes them,
+//! and restores files that it had moved.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -8,7 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
-/// A name in a directory that is held open: a user that puts another directory at its path cannot lead the server to files elsewhere.
+/// A name in a directory that is held open. A user who puts another directory at the path can
+/// therefore not redirect the server to other files.
 #[derive(Debug)]
 pub(crate) struct Entry {
     path: PathBuf,
@@ -17,13 +19,16 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The name at the end of a path.
+    /// Opens the parent directory of a path.
     ///
     /// # Errors
-    /// What the system says of the directory; `InvalidInput` if the path ends in no name.
+    /// Returns the system's error for the directory, or `InvalidInput` if the path does not end in
+    /// a name.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+        // `PATH` needs no permission to list the directory. A descriptor of this kind can only be
+        // the base of further calls (open(2)).
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let parent = parent.unwrap_or_else(|| Path::new("."));
         let directory = rustix::fs::open(parent, flags, Mode::empty())?;
@@ -34,25 +39,26 @@ impl Entry {
         })
     }
 
-    /// Its path.
+    /// Returns the path that the entry was created from.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is there, a link itself and not what it names, by a descriptor that neither reads nor writes.
+    /// Opens the entry itself (not the target of a link), with a descriptor that can neither read
+    /// nor write.
     ///
     /// # Errors
-    /// What openat(2) says; `ENOENT` if nothing is there.
+    /// Returns the error of openat(2), which is `ENOENT` if the entry does not exist.
     pub(crate) fn open(&self) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty())
     }
 
-    /// Moves what is there to the first name of its own that is free: `NAME.SUFFIX`, `NAME.SUFFIX.1` and so on. If it is not what
-    /// `expected` identifies, it comes back.
+    /// Renames the entry to the first free name of `NAME.SUFFIX`, `NAME.SUFFIX.1` and so on. If the
+    /// renamed file is not the one that `expected` identifies, the file is moved back.
     ///
     /// # Errors
-    /// What renameat2(2) says; `ESTALE` if it is something else.
+    /// Returns the error of renameat2(2), or `ESTALE` if the entry is another file.
     pub(crate) fn set_aside(&self, suffix: u32, expected: Identity) -> Result<Aside, Errno> {
         let mut first = self.name.clone();
         first.push(format!(".{suffix}"));
@@ -65,7 +71,10 @@ impl Entry {
             name.clone_from(&first);
             name.push(format!(".{number}"));
         }
+        // The identity is checked after the rename, because the entry can be replaced between a
+        // check and the rename.
         let (is_it, aside) = (self.has(&name, expected), Aside { name, is: expected });
+        // Another process replaced the file after the caller had checked it.
         if !is_it {
             self.put_back(&aside);
             return Err(Errno::STALE);
@@ -73,13 +82,16 @@ impl Entry {
         Ok(aside)
     }
 
-    /// Moves back what was set aside, if its place is free.
+    /// Moves a file back that was set aside, if its original name is free.
     pub(crate) fn put_back(&self, aside: &Aside) {
+        // If the name is taken by now, the file stays under the other name. Overwriting the newer
+        // file would be worse.
         let _ = self.rename(&aside.name, &self.name);
     }
 
     fn rename(&self, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
         let directory = &self.directory;
+        // `NOREPLACE` never overwrites a file that has appeared in the meantime.
         rustix::fs::renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE)
     }
 
@@ -89,25 +101,27 @@ impl Entry {
         stat.is_ok_and(|stat| Identity::of(&stat) == expected)
     }
 
-    /// Removes what has this name in the directory, if it is what is expected; whether it was.
+    /// Removes the file with this name in the directory if it is the expected one. Returns true if
+    /// it was the expected one.
     fn remove(&self, name: &OsStr, expected: Identity) -> bool {
         let is_it = self.has(name, expected);
         if is_it {
-            // What cannot be removed has gone, or stays: there is nobody to be told.
+            // A failure means that the file has already gone or has to stay. No caller could act on
+            // it.
             let _ = rustix::fs::unlinkat(&self.directory, name, AtFlags::empty());
         }
         is_it
     }
 }
 
-/// What was moved to another name of its directory, and which file that is.
+/// The name to which a file was moved within its directory, and the identity of the file.
 #[derive(Debug)]
 pub(crate) struct Aside {
     name: OsString,
     is: Identity,
 }
 
-/// The device and the inode of a file.
+/// The device and the inode number of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Identity(u64, u64);
 
@@ -117,48 +131,50 @@ impl Identity {
     }
 }
 
-/// A file that was made just now, or a socket. It goes when this is dropped, unless it is kept; only what was made goes, and what has
-/// come to its place since stays.
+/// A file or a socket that was just created. Dropping this value removes the file, unless
+/// `keep` was called before. Only the created file is removed. A file that has replaced
+/// it since stays.
 #[derive(Debug)]
 #[must_use = "what was made goes when this is dropped"]
 pub struct Created {
     entry: Entry,
-    /// Nothing once it is kept.
+    /// The identity of the file, or `None` once it is kept.
     made: Option<Identity>,
-    /// What was in its place before.
+    /// The file that was at this path before and was set aside.
     aside: Option<Aside>,
 }
 
 impl Created {
-    /// The file that is open as `made` was made at the path just now.
+    /// Registers the file that is open as `made` and was just created at the path.
     ///
     /// # Errors
-    /// What the system says of the file or its directory.
+    /// Returns the system's error for the file or its directory.
     pub(crate) fn at(path: &Path, made: impl AsFd) -> io::Result<Self> {
         let made = Identity::of(&rustix::fs::fstat(made)?);
         Ok(Self::new(Entry::of(path)?, made, None))
     }
 
-    /// This file was made at this entry just now. What was there before was set aside, if anything was, and comes back with a refusal.
+    /// Registers a file that was just created at this entry. If a file was set aside for it, that
+    /// file is restored when this value is dropped.
     pub(crate) fn new(entry: Entry, made: Identity, aside: Option<Aside>) -> Self {
         let made = Some(made);
         Self { entry, made, aside }
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         self.entry.path()
     }
 
-    /// Nothing can be refused any more: what was moved aside goes.
+    /// Removes the file that was set aside, once the start cannot be refused any more.
     pub(crate) fn settle(&mut self) {
         if let Some(aside) = self.aside.take() {
-            // It is a socket that nobody listens on.
+            // Only sockets without a listener are set aside, so nobody needs the file any more.
             self.entry.remove(&aside.name, aside.is);
         }
     }
 
-    /// It stays. What is returned can make it go after all.
+    /// Keeps the file. The returned value can still remove it.
     pub(crate) fn keep(mut self) -> Kept {
         self.settle();
         Kept {
@@ -168,7 +184,7 @@ impl Created {
     }
 }
 
-/// A file that was made and stays.
+/// A file that was created and is kept.
 #[derive(Debug)]
 pub(crate) struct Kept {
     path: PathBuf,
@@ -176,7 +192,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// It goes with what is returned, unless that is kept; nothing if its directory has gone.
+    /// Returns a value that removes the file when it is dropped, unless it is kept again. Returns
+    /// `None` if the directory does not exist any more.
     pub(crate) fn claim(self) -> Option<Created> {
         let entry = Entry::of(&self.path).ok()?;
         Some(Created {
@@ -193,6 +210,9 @@ impl Drop for Created {
         let ours = self
             .made
             .is_some_and(|made| entry.remove(&entry.name, made));
+        // The file that was set aside is restored if its name is free: either the created file
+        // was removed just now, or another process had removed it before. It is not restored
+        // over a file that has replaced the created one.
         if let Some(aside) = self.aside.take()
             && (ours || entry.open().is_err())
         {
@@ -228,24 +248,26 @@ mod tests {
         };
         drop(make("gone"));
         assert!(there().is_empty());
+        // A file that is kept once can be claimed and kept again.
         drop(make("kept").keep().claim().unwrap().keep());
         assert_eq!(fs::read(&path).unwrap(), b"kept");
-        // A server that was killed has left its own.
+        // A server that was killed has left its socket aside, so the next free name is used.
         fs::write(base.join("file.7"), "older").unwrap();
         let new = make("new");
         assert_eq!(there(), ["file", "file.7", "file.7.1"]);
         drop(new);
         assert_eq!(fs::read(&path).unwrap(), b"kept");
         assert_eq!(there(), ["file", "file.7"]);
+        // After `settle`, the older file of this server is removed.
         let mut settled = make("new");
         settled.settle();
         assert_eq!(there(), ["file", "file.7"]);
-        // Somebody puts another file in its place.
+        // Another user replaces the file, which then stays.
         fs::write(base.join("other"), "other").unwrap();
         fs::rename(base.join("other"), &path).unwrap();
         drop(settled);
         assert_eq!(fs::read(&path).unwrap(), b"other");
-        // Nothing else is set aside than what was looked at.
+        // A file other than the expected one is not set aside.
         let entry = Entry::of(&path).unwrap();
         let older = identity(Entry::of(&base.join("file.7")).unwrap().open().unwrap());
         assert_eq!(entry.set_aside(8, older).unwrap_err(), Errno::STALE);
@@ -262,7 +284,8 @@ mod tests {
         let made = fs::File::open(inside.join("file")).unwrap();
         let created = Created::at(&inside.join("file"), &made).unwrap();
         fs::rename(&inside, &elsewhere).unwrap();
-        // The same file under the same path, in a directory of another.
+        // The same file is at the same path, but in a directory of another user. Only the link in
+        // the original directory is removed.
         fs::create_dir(&inside).unwrap();
         fs::hard_link(elsewhere.join("file"), inside.join("file")).unwrap();
         drop(created);

@@ -1,4 +1,5 @@
-//! Where the running server is asked and changed: sockets that listen and are answered by another crate (`weir-manage`).
+//! Sockets for managing the running server. They are opened here and served by another crate
+//! (`weir-manage`).
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
@@ -8,24 +9,25 @@ use weir_config::{Address, Server};
 use crate::acceptor::{self, Listener, Refusal, Sockets};
 use crate::created::Created;
 
-/// The sockets of `[manage]`, and that of `listen.metrics`. None of them blocks.
+/// The sockets of `[manage]` and of `listen.metrics`. All of them are non-blocking.
 #[derive(Debug, Default)]
 pub struct Doors {
-    /// For processes of this machine, told apart by their users.
+    /// The Unix socket, for processes of this machine. Their users are distinguished by peer
+    /// credentials.
     pub socket: Option<UnixListener>,
-    /// For browsers, which have a token.
+    /// The TCP socket for browsers, which authenticate with a token.
     pub http: Option<TcpListener>,
-    /// For metrics alone, without one.
+    /// The TCP socket for metrics only, without authentication.
     pub metrics: Option<TcpListener>,
-    /// The socket at its path, which goes with this.
+    /// The file of the Unix socket, which is removed when this is dropped.
     created: Option<Created>,
 }
 
 impl Doors {
-    /// Opens them.
+    /// Opens the sockets that the configuration names.
     ///
     /// # Errors
-    /// The key of the one that cannot be had, and why.
+    /// Returns the key of the first socket that cannot be opened, and the reason.
     pub(crate) fn open(config: &Server) -> Result<Self, (&'static str, Refusal)> {
         let mut doors = Self::default();
         let manage = &config.manage;
@@ -46,17 +48,19 @@ impl Doors {
         Ok(doors)
     }
 
-    /// Nothing of the start can be refused any more.
+    /// Removes the files that were set aside for the sockets, once the start cannot be refused any
+    /// more.
     pub(crate) fn settle(&mut self) {
         self.created.iter_mut().for_each(Created::settle);
     }
 
-    /// Where browsers connect, with the port that was free where the configuration says 0.
+    /// Returns the address for browsers. If the configuration specifies port 0, it has the port
+    /// that the system chose.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http.as_ref()?.local_addr().ok()
     }
 
-    /// Where metrics are answered.
+    /// Returns the address where metrics are served.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref()?.local_addr().ok()
     }

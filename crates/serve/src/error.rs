@@ -1,4 +1,4 @@
-//! Why a server does not start, or does not take a changed configuration.
+//! Errors of starting a server and of reloading its configuration.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,30 +8,33 @@ use weir_config::Problem;
 use crate::shard::ShardError;
 use weir_config::os_error;
 
-/// Why a server did not start. Nothing of it is left running, and nothing is there that was not there before.
+/// The reason why a server did not start. No thread is left running, and files and sockets that the
+/// start created are removed again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// What the configuration says cannot be had on this machine: a volume's storage, an address, a number of something.
+    /// The configuration names a resource that is not available on this machine, such as a volume's
+    /// storage, an address or an owner of sockets.
     #[error("{0}")]
     Config(Problem),
-    /// A shard cannot run: its ring, its drives' tables or contracts.
+    /// A shard cannot run, because its ring, the tables of its drives or their contracts were
+    /// refused.
     #[error(transparent)]
     Shard(#[from] ShardError),
-    /// A thread beside the shards cannot run.
+    /// A thread other than a shard's cannot be started.
     #[error("cannot start a thread: {}", os_error::message(.0))]
     Thread(io::Error),
-    /// The record cannot be written.
+    /// The file of a recording cannot be created.
     #[error("cannot write the recording {}: {}{}", path.display(), os_error::message(error), if_not_there(error))]
     Record {
-        /// Its file.
+        /// The path of the recording.
         path: PathBuf,
-        /// What the system answered.
+        /// The error of the system.
         error: io::Error,
     },
 }
 
-/// What to do about a file whose directory is missing.
+/// Returns the end of the message for a file whose directory is missing.
 fn if_not_there(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "; create the directory first",
@@ -39,25 +42,26 @@ fn if_not_there(error: &io::Error) -> &'static str {
     }
 }
 
-/// Why a changed configuration was not put in force.
+/// The reason why a changed configuration was not applied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReloadError {
-    /// It changes what cannot change while the server runs. Everything is as it was.
+    /// It changes keys that cannot change while the server runs. The server is unchanged.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Refused(Vec<Problem>),
-    /// The drives cannot keep its promises. Everything is as it was.
+    /// The drives cannot keep its promises. The server is unchanged.
     #[error("drive {drive}: {error}")]
     Promises {
-        /// The drive.
+        /// The name of the drive.
         drive: String,
-        /// Why, with the sums.
+        /// The refusal of admission, with the sums.
         error: weir_core::Refusal,
     },
-    /// A volume that comes cannot be opened. Everything is as it was.
+    /// A new volume cannot be opened. The server is unchanged.
     #[error("{0}")]
     Volume(Problem),
-    /// A shard refuses, or has failed before. Everything is as it was, but for connections to volumes that were to go.
+    /// A shard refuses the change, or has failed before. The server is unchanged, except that
+    /// connections to volumes that were to be removed may have been closed.
     #[error(transparent)]
     Shard(#[from] ShardError),
 }

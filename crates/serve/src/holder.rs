@@ -1,4 +1,5 @@
-//! The process that holds what is taken (a file, a device, a port), as far as this process may see (proc(5)).
+//! Finds the process that holds a file, a device or a port, as far as this process may see it
+//! (proc(5)).
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -8,27 +9,28 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// A process.
+/// A process that holds a resource.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holder {
-    /// Its number.
+    /// The id of the process.
     pub pid: u32,
-    /// Its name, as the kernel has it.
+    /// The name of the process, from `/proc/PID/comm`.
     pub name: String,
 }
 
-/// The name of a server like this one.
+/// The process name of a Weir server.
 const SERVER: &str = "weir";
 
 impl Holder {
-    /// The process of that number.
+    /// Returns the process with an id, or `None` if it has ended.
     pub(crate) fn of_pid(pid: u32) -> Option<Self> {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
         let name = name.trim_end_matches('\n').to_owned();
         Some(Self { pid, name })
     }
 
-    /// Another process that has a file open: the first for which `is_it` is true of what one of its descriptors names.
+    /// Returns the first other process that has a file open for whose metadata `is_it` returns
+    /// true.
     pub(crate) fn of_file(is_it: impl Fn(&Metadata) -> bool) -> Option<Self> {
         others().find_map(|pid| {
             let mut open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
@@ -37,7 +39,7 @@ impl Holder {
         })
     }
 
-    /// Another process that listens on a port.
+    /// Returns another process that listens on a port.
     pub(crate) fn of_port(address: SocketAddr) -> Option<Self> {
         let sockets = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).ok());
         let mut lines = sockets
@@ -45,6 +47,8 @@ impl Holder {
             .flatten()
             .flat_map(|text| text.lines().skip(1));
         let inode = lines.find_map(|line| listening(line, address))?;
+        // The descriptor of a socket is a link of this form in `/proc/PID/fd` (proc(5)), and
+        // `/proc/net/tcp` has the same inode.
         let link = format!("socket:[{inode}]");
         others().find_map(|pid| {
             let mut open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
@@ -54,18 +58,23 @@ impl Holder {
         })
     }
 
-    /// A server like this one whose files this process may not see.
+    /// Returns another Weir server whose open files this process may not see. It can be the holder
+    /// that was not found.
     pub(crate) fn unseen() -> Option<Self> {
         let hidden = |pid: &u32| fs::read_dir(format!("/proc/{pid}/fd")).is_err();
+        // The descriptors of a process of another user are not readable, but its name is (proc(5)).
         let servers = others().filter(hidden).filter_map(Self::of_pid);
         servers.into_iter().find(Self::is_server)
     }
 
-    /// Whether it is a server that was started with this file, as far as its arguments can be seen.
+    /// Returns true if the process is a server that was started with this file, as far as its
+    /// arguments are visible.
     pub(crate) fn serves(&self, file: &Path) -> bool {
         let identity = |path: &Path| fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
         let arguments = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         let mut arguments = arguments.split(|byte| *byte == 0).filter(|a| !a.is_empty());
+        // Relative arguments are resolved against the working directory of that process, not of
+        // this one.
         let at = Path::new("/proc").join(self.pid.to_string()).join("cwd");
         let wanted = identity(file);
         self.is_server()
@@ -73,7 +82,7 @@ impl Holder {
             && arguments.any(|a| identity(&at.join(OsStr::from_bytes(a))) == wanted)
     }
 
-    /// Whether it is a server like this one.
+    /// Returns true if the process is a Weir server, judged by its name.
     pub(crate) fn is_server(&self) -> bool {
         self.name == SERVER
     }
@@ -85,7 +94,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The numbers of all processes but this one.
+/// Returns the ids of all processes except this one.
 fn others() -> impl Iterator<Item = u32> {
     let own = std::process::id();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -93,14 +102,17 @@ fn others() -> impl Iterator<Item = u32> {
     pids.filter(move |pid| *pid != own)
 }
 
-/// The inode of the socket of a line of /proc/net/tcp or tcp6, if it listens where `address` would.
+/// Returns the inode of the socket in a line of `/proc/net/tcp` or `tcp6`, if it listens where it
+/// would prevent binding to `address`.
 fn listening(line: &str, address: SocketAddr) -> Option<u64> {
+    // `TCP_LISTEN` of `include/net/tcp_states.h`, in hexadecimal.
     const LISTEN: &str = "0A";
     let fields: Vec<&str> = line.split_whitespace().collect();
     let (local, state, inode) = (fields.get(1)?, fields.get(3)?, fields.get(9)?);
     let (ip, port) = local.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
-    // Words of 32 bits, each as the machine has it.
+    // The kernel prints each 32-bit word of the address as a hexadecimal number in the byte order
+    // of the machine (`get_tcp4_sock` in `net/ipv4/tcp_ipv4.c`).
     let words: Option<Vec<[u8; 4]>> = (0..ip.len() / 8)
         .map(|n| {
             Some(
@@ -116,6 +128,7 @@ fn listening(line: &str, address: SocketAddr) -> Option<u64> {
         Err(_) => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(&bytes[..]).ok()?)),
     };
     let same = ip.to_canonical() == address.ip().to_canonical();
+    // An unspecified address, such as 0.0.0.0, occupies the port on all addresses.
     let meets = same || ip.is_unspecified() || address.ip().is_unspecified();
     (*state == LISTEN && port == address.port() && meets).then(|| inode.parse().ok())?
 }
@@ -126,6 +139,7 @@ mod tests {
 
     #[test]
     fn lines_of_sockets() {
+        // 127.0.0.1:9809 (9809 = 0x2651), in state 0A (listening), with inode 4711.
         let line = "   0: 0100007F:2651 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 4711 1 0 100 0 0 10 0";
         let line = if cfg!(target_endian = "little") {
             line.to_owned()

@@ -1,11 +1,16 @@
 //! The live server: shards, front ends, backends, metrics.
 //!
-//! [`Server::start`] opens everything that a [`weir_config::Server`] names and serves it: an acceptor thread lets clients in, each shard
-//! (a thread with its ring) serves its drives and all their clients, whatever protocol their front ends speak, and what the core
-//! decides is carried out by the volumes' [`backend`]s.
+//! [`Server::start`] opens all volumes, addresses and sockets that a [`weir_config::Server`] names,
+//! and serves them. An acceptor thread accepts clients and conducts their handshakes. Each shard (a
+//! thread with its own ring) serves its drives and all connections to them, through the front ends
+//! of all protocols. The core of each drive decides which request is dispatched next, and the
+//! [`backend`] of the volume carries it out.
 //!
-//! A client can end nothing but its own connection, and what it can make the server hold is bounded: see
-//! [`weir_config::Limits`].
+//! A client cannot end any connection except its own, and the resources that a client can occupy
+//! are bounded (see [`weir_config::Limits`]).
+//!
+//! To read on, follow a request through `acceptor`, `front`, `shard` and [`backend`].
+//! ARCHITECTURE.md describes this path.
 #![forbid(unsafe_code)]
 
 mod acceptor;

@@ -1,34 +1,34 @@
-//! Keeping clients from filling the log.
+//! Limits the lines that clients can cause in the log.
 //!
-//! A client can cause lines as fast as it can connect. Of each kind of them [`PER_SECOND`] are
-//! written, and the others are counted and summed up. The cost of a line that is left out is one
-//! atomic operation. Repetitions of one and the same line are summed up where the log is written
-//! (`weir`'s own `log`).
+//! A client can cause lines as fast as it can connect. [`PER_SECOND`] lines of each kind are
+//! written per second. The others are counted, and the count is logged from time to time. A line
+//! that is left out costs a few atomic operations. Repetitions of the same line are combined where
+//! the log is written (`log` of the crate `weir`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Lines of one kind that clients can cause in a second.
+/// The maximum number of lines of one kind per second.
 const PER_SECOND: u64 = 10;
-/// Least time between two lines that sum up, seconds.
+/// The minimum time between two lines with a count, in seconds.
 const SUMMED_UP_EVERY: u64 = 10;
 
-/// Clients that come and go.
+/// The limiter of lines about clients that connect or disconnect.
 static PASSING: Limiter = Limiter::new();
-/// Clients that do something wrong.
+/// The limiter of warnings about clients.
 static WRONG: Limiter = Limiter::new();
 
 #[derive(Debug)]
 struct Limiter {
-    /// Seconds in the upper bits, lines in this second in the lower 16.
+    /// The second in the upper 48 bits, and the number of lines in this second in the lower 16.
     state: AtomicU64,
-    /// Lines that were left out and not summed up yet.
+    /// The number of lines that were left out and not reported yet.
     left_out: AtomicU64,
-    /// Second of the last sum.
+    /// The second in which the count was reported last.
     summed_up: AtomicU64,
 }
 
-/// Whether one more line about a client that did something wrong may be written now.
+/// Returns true if one more warning about a client may be written now.
 pub(crate) fn allowed() -> bool {
     let second = second();
     if let Some(lines) = WRONG.sum(second) {
@@ -40,7 +40,7 @@ pub(crate) fn allowed() -> bool {
     WRONG.allowed(second)
 }
 
-/// Whether one more line about a client that comes or goes may be written now.
+/// Returns true if one more line about a client that connects or disconnects may be written now.
 pub(crate) fn passing() -> bool {
     let second = second();
     if let Some(lines) = PASSING.sum(second) {
@@ -68,6 +68,8 @@ impl Limiter {
 
     fn allowed(&self, second: u64) -> bool {
         let update = |state: u64| {
+            // Seconds are compared for equality, so that a clock that is set back begins a new
+            // second and does not silence the log.
             if state >> 16 != second {
                 Some(second << 16 | 1)
             } else if state & 0xffff < PER_SECOND {
@@ -85,15 +87,17 @@ impl Limiter {
         updated.is_ok()
     }
 
-    /// The number of lines that were left out, if it is to be written now.
+    /// Returns the number of lines that were left out, if it is due to be written.
     fn sum(&self, second: u64) -> Option<u64> {
         let summed_up = self.summed_up.load(Ordering::Relaxed);
-        // The system's clock may have been set back.
+        // The difference is absolute, because the system's clock can be set back.
         if self.left_out.load(Ordering::Relaxed) == 0
             || second.abs_diff(summed_up) < SUMMED_UP_EVERY
         {
             return None;
         }
+        // Of several threads that find the count due, only the one that advances `summed_up`
+        // reports it. `Relaxed` suffices, because no other data depend on the counters.
         let (done, other) = (Ordering::Relaxed, Ordering::Relaxed);
         let mine = self
             .summed_up
@@ -125,6 +129,9 @@ mod tests {
                 limiter.allowed(second);
             }
         }
+        // 5 of 15 lines are left out per second. The first report comes after the first line that
+        // is left out, in second 100. The next reports cover ten seconds each: 4 + 9 × 5 = 49, then
+        // 50. The 50 of the last ten seconds remain for second 200.
         assert_eq!(sums, [1, 49, 50]);
         assert_eq!(limiter.sum(200), Some(50));
         assert_eq!(limiter.sum(300), None);

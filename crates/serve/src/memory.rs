@@ -1,4 +1,5 @@
-//! What the process may have of memory: buffers that do not fit would get it killed under load, without a word.
+//! The memory that the process may use. The arenas are checked against it at the start, because
+//! buffers that do not fit would get the process killed under load without an error message.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,21 +7,24 @@ use std::path::{Path, PathBuf};
 use weir_config::Limits;
 use weir_config::units::Size;
 
-/// Bytes that a server takes beside its buffers, generously: tables of drives, stacks, the program.
+/// A generous allowance for memory other than the arenas, in bytes: tables of drives, stacks and
+/// the program.
 const BESIDE: u64 = 24 << 20;
-/// What an arena is a multiple of, bytes.
+/// The size of an arena is a multiple of this number of bytes.
 const PAGE: u64 = 4096;
-/// Where control groups are.
+/// The directory where cgroup file systems are mounted.
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// Bytes of memory that this process may have, and the limit that says so.
+/// The number of bytes that the process may use, and a phrase for messages that tells the source of
+/// the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Permitted {
     bytes: u64,
     by: &'static str,
 }
 
-/// What the control groups of this process permit it (cgroups(7), version 2 or 1), or the machine has, if that is less.
+/// Returns the memory that the cgroups of this process permit (cgroups(7), version 2 or 1), or the
+/// memory of the machine if that is less.
 pub(crate) fn permitted() -> Permitted {
     let memory = rustix::system::sysinfo();
     let machine = Permitted {
@@ -36,7 +40,8 @@ pub(crate) fn permitted() -> Permitted {
     })
 }
 
-/// Why buffers do not fit into memory, and what would; sizes in bytes.
+/// The error that the buffers do not fit into memory, with the sizes that would fit. Sizes are in
+/// bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "not enough memory: {by} {}, but limits.arena = \"{}\" for each of {shards} shards and {} for the rest take {}; {}",
@@ -46,9 +51,9 @@ pub(crate) struct Shortage {
     limits: Limits,
     shards: u64,
     permitted: u64,
-    /// What all of it takes.
+    /// The sum of all arenas and [`BESIDE`].
     taken: u64,
-    /// What is left for each arena, and what one needs.
+    /// The amount that is left for each arena, and the minimum that an arena needs.
     rest: u64,
     least: u64,
     by: &'static str,
@@ -70,11 +75,12 @@ impl Shortage {
     }
 }
 
-/// The size of each shard's arena where the process may have `permitted` bytes: what the limits say; less, but never
-/// less than they need, where nobody asked for that size (it is not `written`).
+/// Returns the size of each shard's arena if the process may use `permitted` bytes. This is the
+/// configured limit if it fits. If the limit is a default (not `written` in the configuration), it
+/// is reduced as far as necessary, but not below the minimum that the other limits require.
 ///
 /// # Errors
-/// Why it does not fit, with the sums.
+/// Returns the [`Shortage`] if the arenas do not fit.
 pub(crate) fn arena(
     limits: &Limits,
     written: bool,
@@ -85,6 +91,7 @@ pub(crate) fn arena(
         bytes: permitted,
         by,
     } = permitted;
+    // Saturating, because the configured size can be any 64-bit number.
     let taken = limits.arena.saturating_mul(shards).saturating_add(BESIDE);
     if taken <= permitted {
         return Ok(limits.arena);
@@ -105,9 +112,12 @@ pub(crate) fn arena(
     })
 }
 
-/// The smallest limit of the groups that `membership` (/proc/self/cgroup) names, and of those around them.
+/// Returns the smallest limit of the cgroups that `membership` (the content of `/proc/self/cgroup`)
+/// names, and of their ancestors.
 fn limit(root: &Path, membership: &str) -> Option<u64> {
     let groups = membership.lines().filter_map(|line| {
+        // A line is `ID:CONTROLLERS:PATH`. Version 2 has an empty list of controllers, and version
+        // 1 has a hierarchy per set of controllers (cgroups(7)).
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?.trim_start_matches('/'));
         match controllers {
@@ -123,7 +133,7 @@ fn limit(root: &Path, membership: &str) -> Option<u64> {
         let around: Vec<PathBuf> = group.ancestors().map(Path::to_owned).collect();
         let within = around.into_iter().take_while(move |g| g.starts_with(&top));
         within.filter_map(move |group| {
-            // "max" where there is none.
+            // A group without a limit has "max", which does not parse and is skipped.
             fs::read_to_string(group.join(file))
                 .ok()?
                 .trim()
@@ -167,6 +177,8 @@ mod tests {
             let (bytes, by) = (mib * MIB, "the control group permits");
             arena(&limits, written, shards, Permitted { bytes, by })
         };
+        // 2 × 128 MiB and 24 MiB for the rest are exactly 280 MiB. With 200 MiB, (200 - 24) / 2 =
+        // 88 MiB are left for each of the two arenas.
         assert_eq!(sized(true, 2, 280), Ok(128 * MIB));
         assert_eq!(sized(false, 2, 200), Ok(88 * MIB));
         let refused = sized(true, 2, 200).unwrap_err().to_string();
@@ -179,6 +191,8 @@ mod tests {
         ] {
             assert!(refused.contains(sum), "{sum}: {refused}");
         }
+        // 64 - 24 = 40 MiB are less than the 64 MiB that an arena needs, so that even a default is
+        // refused.
         let refused = sized(false, 1, 64).unwrap_err().to_string();
         for sum in ["64MiB", "at least 64MiB", "limits.arena = \"40MiB\""] {
             assert!(refused.contains(sum), "{sum}: {refused}");

@@ -1,31 +1,38 @@
-//! Telling the shards which parts of shared minimums this server promises, from any thread and beside the server.
+//! Activates the parts of shared minimums that this server promises, from any thread.
 
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use crate::shard::{Address, Held, Mail, Used};
 
-/// How long a shard may take to have a part in force: it is a message, and what a turn takes.
+/// The longest time that [`Parts::hold`] waits for all shards. A shard needs the time of one
+/// message and of one turn.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A way to say which part of its min a volume with `shared` is promised here. Nothing is, unless that was said and its time is not over.
+/// A handle that activates the part of its min that a volume with `shared` is promised on this
+/// server. Without such a call, or after the end of the time that the call states, the volume is
+/// promised nothing.
 #[derive(Clone, Debug)]
 pub struct Parts {
     pub(crate) shards: Vec<Address>,
 }
 
-/// A shard does not answer in time: a part may be in force yet, or not any more. It has failed, is held up, or the server has ended.
+/// A shard did not respond in time, so the part may or may not be in force. The shard has failed or
+/// is delayed, or the server has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a shard (the thread of a drive) does not respond")]
 pub struct Unheld;
 
 impl Parts {
-    /// Puts a volume's part in force, and waits until it is: what the volume was served so far; nothing if the server has no such volume.
+    /// Activates a volume's part, and waits until it is in force. Returns the amount that the
+    /// volume was served so far, or `None` if the server has no such volume.
     ///
     /// # Errors
-    /// See [`Unheld`].
+    /// Returns [`Unheld`] if a shard does not respond in time.
     pub fn hold(&self, volume: &str, held: Held) -> Result<Option<Used>, Unheld> {
         let (used, answers) = channel();
+        // Every shard is asked, because only the shard of the volume's drive knows the volume. The
+        // others reply with `None`.
         for shard in &self.shards {
             shard.tell(Mail::Hold {
                 volume: volume.to_owned(),
@@ -33,6 +40,8 @@ impl Parts {
                 used: used.clone(),
             });
         }
+        // Without the last sender, a shard that has ended makes `recv_timeout` fail at once instead
+        // of at the deadline.
         drop(used);
         let deadline = Instant::now() + PATIENCE;
         let mut found = None;

@@ -1,4 +1,5 @@
-//! What a start would be refused for, found out without starting: the same questions, and nothing is changed or made.
+//! Checks whether a server would start, without starting it. It runs the checks of
+//! [`Server::start`](crate::Server::start), but creates and changes nothing.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -19,28 +20,29 @@ use crate::server::{self, Options};
 use crate::setup;
 use crate::shard::SPACES_MAX;
 
-/// What stands in the way of a server of this configuration on this machine, now.
+/// The obstacles to a server with this configuration on this machine, at the time of the check.
 #[derive(Debug, Default)]
 pub struct Preflight {
-    /// What is wrong, in the order of the file.
+    /// The problems, in the order of the configuration file.
     pub findings: Vec<Finding>,
-    /// What each volume's storage is, by the volume's name, where it can be seen.
+    /// The storage of each volume, by the volume's name, as far as it is accessible.
     pub storages: BTreeMap<String, Found>,
-    /// The server that runs with this file: what it has taken stands in nobody's way.
+    /// The server that already runs with this file. Resources that it holds are not obstacles.
     pub running: Option<Holder>,
 }
 
-/// Something that stands in the way of a start.
+/// An obstacle to a start.
 #[derive(Debug)]
 pub struct Finding {
-    /// What, where, and what to do.
+    /// The description of the problem, with its place in the file and the remedy.
     pub problem: Problem,
-    /// Whether a start would be refused for every user.
+    /// True if a start would be refused for every user.
     pub certain: bool,
 }
 
-/// Asks everything that [`Server::start`](crate::Server::start) asks. What another server like this one has, which may well be the one
-/// that is to read this configuration, and what this process may not see are no certain refusals.
+/// Runs all checks of [`Server::start`](crate::Server::start). Two kinds of findings are not
+/// certain: resources that another Weir server holds, because it can be the server that is to load
+/// this configuration, and resources that this process may not see.
 pub fn preflight(config: &Server) -> Preflight {
     let mut found = Preflight::default();
     let shards = server::shard_count(config, &Options::default());
@@ -62,7 +64,8 @@ pub fn preflight(config: &Server) -> Preflight {
     }
     found.shared(config);
     found.room(config);
-    // Kept, since two of them may be one.
+    // The listeners stay open, since two of the addresses can be the same, and the second must
+    // fail.
     let mut taken = Vec::new();
     let sockets = Sockets::of_listen(config);
     for (number, address) in config.listen.nbd.iter().enumerate() {
@@ -93,7 +96,7 @@ pub fn preflight(config: &Server) -> Preflight {
 
 impl Preflight {
     fn add(&mut self, problem: Problem, certain: bool) {
-        // An owner that does not exist is as wrong for every socket.
+        // A wrong owner results in the same problem for every socket, and is reported once.
         if !self.findings.iter().any(|f| f.problem == problem) {
             self.findings.push(Finding { problem, certain });
         }
@@ -111,6 +114,8 @@ impl Preflight {
         let inner = error.get_ref().and_then(|e| e.downcast_ref::<OpenError>());
         let certain = match inner {
             Some(OpenError::Locked { holder, .. }) => {
+                // The server that runs with this file holds its own storage, which is not a
+                // problem.
                 if self.is_running(config, holder.as_ref()) {
                     return;
                 }
@@ -146,7 +151,8 @@ impl Preflight {
         None
     }
 
-    /// Whether the holder of something is the server that runs with this file, which is noted.
+    /// Returns true if the holder is the server that runs with this file, and stores it in
+    /// [`Preflight::running`].
     fn is_running(&mut self, config: &Server, holder: Option<&Holder>) -> bool {
         let running = holder.filter(|h| h.serves(Path::new(config.file())));
         if let Some(holder) = running {
@@ -155,7 +161,7 @@ impl Preflight {
         running.is_some()
     }
 
-    /// Whether two volumes are one file or device by different names.
+    /// Reports volumes that use the same file or device under different names.
     fn shared(&mut self, config: &Server) {
         let mut users = BTreeMap::new();
         let mut shared = Vec::new();
@@ -169,7 +175,7 @@ impl Preflight {
                 Entry::Vacant(entry) => {
                     entry.insert(volume);
                 }
-                // Volumes that are only read may share it.
+                // Volumes that are all read-only may share a storage.
                 Entry::Occupied(entry) if entry.get().read_only && volume.read_only => {}
                 Entry::Occupied(entry) => {
                     shared.push(setup::shared_problem(config, volume, entry.get()));
@@ -181,7 +187,7 @@ impl Preflight {
         }
     }
 
-    /// Whether the images that are to be made fit beside each other.
+    /// Reports images that do not fit together into the free space of their file system.
     fn room(&mut self, config: &Server) {
         let mut left = BTreeMap::new();
         let mut tight = Vec::new();
@@ -216,7 +222,8 @@ impl Preflight {
     }
 }
 
-/// Whether what another process has is a reason for a refusal: not if it is, or may be, a server like this one.
+/// Returns true if a resource that another process holds is a certain obstacle. It is not if the
+/// holder is, or can be, a Weir server.
 fn held(problem: &mut Problem, holder: Option<Holder>) -> bool {
     let server = match holder {
         Some(holder) => Some(holder).filter(Holder::is_server),
@@ -230,7 +237,8 @@ fn held(problem: &mut Problem, holder: Option<Holder>) -> bool {
     server.is_none()
 }
 
-/// Whether this process may see everything; otherwise says that another may see more.
+/// Returns true if this process runs as root, and therefore may see everything. Otherwise adds the
+/// advice to run the check as another user.
 fn as_root(problem: &mut Problem) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {

@@ -1,8 +1,12 @@
-//! Writing down what the core was told and what it decided, beside the shard.
+//! Writes recordings: the calls into a drive's core and the decisions of the core, on a thread
+//! other than the shard's.
 //!
-//! Each drive has a file of its own, written by a thread of its own from bounded chunks. A record with a gap could not be
-//! replayed, so when the file cannot keep up the record ends there, without its end, with a line in the log; the drive is not slowed
-//! down.
+//! Each drive has its own file, which a thread writes from bounded chunks. A recording with a gap
+//! could not be replayed. If the file is too slow, the recording therefore ends early, without its
+//! end mark, and with a line in the log. The drive is never slowed down.
+//!
+//! [`start`] opens the file. The shard passes recorded bytes on with [`Tape::take`] and ends the
+//! recording with [`Tape::end`].
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -17,41 +21,45 @@ use weir_core::{Instant, Span};
 
 use crate::created::Created;
 
-/// Bytes of a chunk, about.
+/// The size from which a chunk is handed over, in bytes.
 const CHUNK: usize = 256 << 10;
-/// Chunks on their way: with their size, what a record takes of memory.
+/// The maximum number of chunks that are queued for the file. Together with their size, this bounds
+/// the memory of a recording to 64 MiB.
 const CHUNKS: usize = 256;
-/// What is no whole chunk is handed over after this long.
+/// The time after which an incomplete chunk is handed over.
 const PERIOD: Span = Span::from_millis(100);
-/// Bytes that wait beside the chunks before the file is too slow.
+/// The number of recorded bytes that can wait in addition to the queued chunks before the file
+/// counts as too slow.
 const WAITING: usize = 4 << 20;
-/// How long the end of a record waits for room.
+/// The longest time that the end of a recording waits for space in the queue.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The shard's end of a record.
+/// The shard's end of a recording.
 #[derive(Debug)]
 pub(crate) struct Tape {
     name: String,
     chunks: Option<SyncSender<Vec<u8>>>,
     empty: Receiver<Vec<u8>>,
-    /// When something was handed over last, or could not be.
+    /// The time of the last attempt to hand over a chunk.
     tried: Instant,
-    /// There was no room then.
+    /// True if the queue was full at the last attempt.
     blocked: bool,
 }
 
-/// The file of a drive: `path` itself where there is but one drive, else with the drive's name appended.
+/// Returns the file of a drive's recording. With a single drive this is `path` itself. Otherwise,
+/// the drive's name is appended.
 pub(crate) fn path(path: &Path, drive: &str, only: bool) -> PathBuf {
     if only {
         return path.to_owned();
     }
     let mut name = path.as_os_str().to_owned();
-    // A name can hold anything but control characters.
+    // Names of drives cannot contain control characters, but they can contain a slash.
     name.push(format!(".{}", drive.replace('/', "_")));
     PathBuf::from(name)
 }
 
-/// A record's thread. Until [`Record::begin`] it writes nothing; if it is dropped before, the file that was made goes.
+/// The thread that writes a recording. It writes nothing before [`Record::begin`]. If the value is
+/// dropped before, the file that was created is removed.
 #[derive(Debug)]
 pub(crate) struct Record {
     thread: JoinHandle<()>,
@@ -60,10 +68,10 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// The server runs: from here on the file is the record.
+    /// Starts writing, and keeps the file.
     pub(crate) fn begin(&mut self) {
         if let Some(go) = self.go.take() {
-            // A thread that has failed has said so.
+            // If this fails, the thread has failed and logged the reason.
             let _ = go.send(());
         }
         if let Some(created) = self.created.take() {
@@ -71,14 +79,15 @@ impl Record {
         }
     }
 
-    /// To be waited for.
+    /// Returns the thread, so that it can be joined.
     pub(crate) fn thread(self) -> JoinHandle<()> {
         self.thread
     }
 }
 
-/// Opens the file and starts its thread. Where a record is already, it stays as it is, and this one has the next number appended to its name:
-/// a server that starts again after a crash has to leave what it would be explained by.
+/// Opens the file and starts its thread. An existing recording is not overwritten. The next free
+/// number is appended to the new one's name instead, because a server that restarts after a crash
+/// must preserve the recording that can explain the crash.
 pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, Record)> {
     let (path, file, created) = open(path)?;
     let (chunks, full) = sync_channel(CHUNKS);
@@ -89,6 +98,7 @@ pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, Record)> {
     let thread = std::thread::Builder::new()
         .name("weir-record".to_owned())
         .spawn(move || {
+            // An error means that the start was refused and the `Record` dropped.
             if begun.recv().is_err() {
                 return;
             }
@@ -115,7 +125,8 @@ pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, Record)> {
     Ok((tape, record))
 }
 
-/// The first of `path`, `path.1`, `path.2` and so on that is not there, made; or `path` if something is there that is no file, and no
+/// Creates the first of `path`, `path.1`, `path.2` and so on that does not exist. If `path` is
+/// something other than a regular file (for example a pipe), opens it instead, provided that no
 /// other user could have put it there.
 fn open(path: &Path) -> io::Result<(PathBuf, File, Option<Created>)> {
     let path = std::path::absolute(path)?;
@@ -133,7 +144,8 @@ fn open(path: &Path) -> io::Result<(PathBuf, File, Option<Created>)> {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             Err(_) => {}
         }
-        // A device or a pipe takes one record after another; a directory takes none.
+        // A device or a pipe can receive one recording after another. A directory fails to open for
+        // writing.
         if number == 0 && !std::fs::metadata(&path).is_ok_and(|m| m.is_file()) {
             if !directory.is_trusted() {
                 let kind = "a link, a device or a pipe in a directory of other users";
@@ -152,15 +164,17 @@ fn write(mut file: File, full: &Receiver<Vec<u8>>, emptied: &Sender<Vec<u8>>) ->
     for mut chunk in full {
         file.write_all(&chunk)?;
         chunk.clear();
-        // The shard may be gone already.
+        // The shard may have ended, and then does not need the empty chunk.
         let _ = emptied.send(chunk);
     }
     file.sync_all()
 }
 
 impl Tape {
-    /// Hands over what was recorded, if it is a chunk or has waited long enough.
+    /// Hands over the recorded bytes, if they fill a chunk or have waited for [`PERIOD`].
     pub(crate) fn take(&mut self, recorder: &mut Recorder, now: Instant) {
+        // After a failed attempt, the next one waits for `PERIOD` instead of being repeated on
+        // every call.
         let full = recorder.bytes().len() >= CHUNK && !self.blocked;
         if full || self.due(recorder).is_some_and(|due| due <= now) {
             self.tried = now;
@@ -168,12 +182,13 @@ impl Tape {
         }
     }
 
-    /// When to hand over what has been recorded, if there is anything.
+    /// Returns the time when the recorded bytes must be handed over, or `None` if there are
+    /// none.
     pub(crate) fn due(&self, recorder: &Recorder) -> Option<Instant> {
         (!recorder.bytes().is_empty()).then_some(self.tried + PERIOD)
     }
 
-    /// Hands over the rest, and the end.
+    /// Hands over the rest and the end mark. Waits up to [`PATIENCE`] for space.
     pub(crate) fn end(&mut self, recorder: &mut Recorder) {
         recorder.end();
         let begun = std::time::Instant::now();
@@ -182,13 +197,14 @@ impl Tape {
         }
     }
 
-    /// False if there is no room for it now.
+    /// Hands over the recorded bytes. Returns false if the queue has no space for them yet.
     fn hand_over(&mut self, recorder: &mut Recorder) -> bool {
         if let Some(chunks) = &self.chunks {
             let mut chunk = self.empty.try_recv().unwrap_or_default();
             chunk.extend_from_slice(recorder.bytes());
             let failed = match chunks.try_send(chunk) {
                 Ok(()) => None,
+                // A short delay is absorbed by the recorder's own buffer.
                 Err(TrySendError::Full(_)) if recorder.bytes().len() < WAITING => return false,
                 Err(TrySendError::Full(_)) => Some("the file is too slow"),
                 Err(TrySendError::Disconnected(_)) => Some("the file cannot be written"),
@@ -238,7 +254,8 @@ mod tests {
         recorder.append(now, &Call::Poll { outputs, wake });
     }
 
-    /// A moment without anything to do is no reason to hand over: there are more of them than a file takes chunks.
+    /// Idle calls alone must not cause chunks, because there are more of them than the queue has
+    /// space for.
     #[test]
     fn many_idle_moments_are_few_chunks() {
         let (mut tape, full) = tape(CHUNKS);
@@ -250,10 +267,12 @@ mod tests {
         }
         tape.end(&mut recorder);
         drop(tape);
+        // 100,000 calls that are 10 µs apart take one second, which is ten periods of 100 ms.
         let chunks: Vec<Vec<u8>> = full.iter().collect();
         assert!(chunks.len() < 20, "{} chunks in a second", chunks.len());
         let replayed = replay(&chunks.concat()).map_err(|error| error.to_string());
-        // Such a layer does nothing whenever it is asked.
+        // A layer without requests makes no decisions, so that the replay of its calls agrees
+        // trivially.
         assert!(replayed.is_ok_and(|r| r.whole && r.calls == 100_000));
     }
 
@@ -267,8 +286,11 @@ mod tests {
             assert_eq!(made.0, base.join(name));
             made
         });
+        // Recordings that have not begun are removed.
         drop(made);
         assert_eq!(std::fs::read_dir(&base).unwrap().count(), 0);
+        // A link to a device is accepted in a directory of the own user, and refused in one that
+        // every user can write to.
         std::os::unix::fs::symlink("/dev/null", &path).unwrap();
         assert_eq!(open(&path).unwrap().0, path);
         std::fs::set_permissions(&base, std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -294,11 +316,13 @@ mod tests {
             }
         };
         moments(&mut tape, &mut recorder, 1000, Span::from_millis(1));
+        // The queue has space for one chunk. 1,000 calls that are 1 ms apart are ten periods, in
+        // which the file takes only that chunk.
         let mut bytes = full.try_recv().unwrap();
         moments(&mut tape, &mut recorder, 1000, Span::from_millis(1));
         bytes.extend(full.try_recv().unwrap());
         assert!(replay(&bytes).is_ok_and(|r| !r.whole));
-        // Nobody takes anything any more.
+        // The file stops altogether, and the recorded bytes grow to the limit.
         moments(&mut tape, &mut recorder, 1_000_000, Span::from_micros(1));
         assert!(tape.chunks.is_none() && recorder.bytes().len() < WAITING);
         tape.end(&mut recorder);

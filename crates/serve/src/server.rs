@@ -1,4 +1,4 @@
-//! A running server: starting, reloading, ending.
+//! A running server: start, reload and shutdown.
 
 mod explain;
 mod reload;
@@ -31,34 +31,38 @@ use crate::watch::Watch;
 
 use crate::error::{ReloadError, StartError};
 
-/// Bytes that the journals of all drives take up when they are full; their tables, which grow with volumes and connections, come to less
-/// than the rest of 64 MiB.
+/// The memory for the journals of all drives, in bytes. Their tables grow with volumes and
+/// connections, and fit into the remaining 16 MiB of a budget of 64 MiB.
 const JOURNAL: usize = 48 << 20;
 
-/// How a server is run, beside its configuration.
+/// Options of a server in addition to its configuration.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which ring the shards use.
+    /// The kind of ring that the shards use.
     pub ring: RingKind,
-    /// Threads that serve drives; at most as many as there are drives are started. `None`: as many as there are processors.
+    /// The number of threads that serve drives, at most one for each drive. `None` selects one for
+    /// each processor.
     pub shards: Option<usize>,
-    /// How long [`Server::shutdown`] waits for the answers to what was taken from clients, and then as long again for the storage to
-    /// make everything durable; and how long [`Server::reload`] waits for clients of volumes that go.
+    /// The time limit of [`Server::shutdown`] for completing accepted requests, and again for
+    /// making all volumes durable. Also the time limit of [`Server::reload`] for requests to
+    /// volumes that are removed.
     pub drain: Duration,
-    /// Where to write the calls into each drive's core and what they decided ([`weir_core::record`]). With one drive that is the
-    /// file; with several, each has one of this name with `.` and the drive's name appended. A file that is there stays, and the record
-    /// has the next free number appended (`FILE.1`). The record is cut, with a line
-    /// in the log, if the file is slower than the clients for more than 64 MiB; a replay says so.
+    /// The file for a recording of all calls into each drive's core and of the core's decisions
+    /// ([`weir_core::record`]). With several drives, each has its own file, whose name has `.` and
+    /// the drive's name appended. An existing file is not overwritten. The next free number is
+    /// appended to the new file's name instead (`FILE.1`). If the file falls more than 64 MiB
+    /// behind, the recording is cut off with a line in the log, and a replay reports that.
     pub record: Option<PathBuf>,
-    /// Opens what a volume of the configuration says: [`backend::open`], or a test's own storage.
+    /// The function that opens the storage of a volume: [`backend::open`], or a test's own.
     pub storage: Open,
-    /// Number of lines that the log of the process lacks, counted by its writer. The metrics have
-    /// it.
+    /// The number of lines that are missing from the log of the process. The writer of the log
+    /// counts them, and the metrics contain the number.
     pub log_dropped: Arc<AtomicU64>,
 }
 
 impl Default for Options {
-    /// `io_uring` where the system allows it, a shard for each processor, five seconds, no record.
+    /// Uses `io_uring` if the system supports it, one shard for each processor, a drain time of
+    /// five seconds, and no recording.
     fn default() -> Self {
         Self {
             ring: RingKind::Auto,
@@ -71,16 +75,16 @@ impl Default for Options {
     }
 }
 
-/// A running server. Dropping it ends it as [`Server::shutdown`] does.
+/// A running server. Dropping it ends it in the same way as [`Server::shutdown`].
 #[derive(Debug)]
 pub struct Server {
     config: weir_config::Server,
-    /// Of each drive, in the order of the configuration.
+    /// The plan of each drive, in the order of the configuration.
     plans: Vec<Plan>,
     places: Vec<acceptor::Place>,
     exports: Vec<acceptor::Export>,
     acceptor: acceptor::Handle,
-    /// Until they are taken.
+    /// The sockets for management, until [`Server::doors`] takes them.
     doors: Option<Doors>,
     shards: Vec<shard::Handle>,
     devices: Devices,
@@ -92,17 +96,20 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens every volume and every address, and serves.
+    /// Opens all volumes and addresses, and starts to serve them.
     ///
     /// # Errors
-    /// The first thing that cannot be had; nothing is left running then.
+    /// Returns the first resource that is not available. Nothing is left running in that case.
     pub fn start(config: &weir_config::Server, options: &Options) -> Result<Self, StartError> {
         check(config)?;
         let shards = shard_count(config, options);
         let config = &fitted(config, shards)?;
-        // What these make goes with them if anything below is refused.
+        // If a step below fails, files and sockets that these steps have created are removed when
+        // their values are dropped.
         let mut opened = setup::open(config, options.storage, shards)?;
         let doors = listen(config)?;
+        // Another crate serves these sockets. They are opened here, because an address that is in
+        // use must refuse the start (docs/decisions/management-server.md).
         let mut management = Doors::open(config)
             .map_err(|(key, refusal)| StartError::Config(listen_problem(config, key, refusal)))?;
         let mut records = start_records(config, options, &mut opened.shards)?;
@@ -114,13 +121,15 @@ impl Server {
         let table = Table::new(opened.exports.clone());
         let next = Arc::new(AtomicU64::new(1));
         let mut devices = Devices::new(boxes.clone(), Arc::clone(&next), rooms);
-        // The last that can fail, and the first that serve a client.
+        // These two steps come last among those that can fail, because they are the first that let
+        // clients in.
         let started = acceptor::spawn(doors, table, boxes, config.limits, (clock, next));
         let acceptor = started.map_err(StartError::Thread)?;
         if let Err(problem) = devices.start(config, &opened.exports) {
             devices.end(options.drain);
             return Err(StartError::Config(problem));
         }
+        // Nothing below can fail, so the created files are kept and the recordings begin.
         for created in opened.created {
             let _ = created.keep();
         }
@@ -143,23 +152,25 @@ impl Server {
         })
     }
 
-    /// Where clients have reached it since its start: what the configuration said, with the port that was free where it said 0.
+    /// Returns the addresses of clients since the start. If the configuration specifies port 0, the
+    /// address has the port that the system chose.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
-    /// Those at which they speak NBD.
+    /// Returns the addresses where the server speaks NBD.
     pub fn nbd_addresses(&self) -> &[Address] {
-        // `listen` has opened them before the others.
+        // `listen` opens the NBD addresses before the others.
         &self.addresses[..self.config.listen.nbd.len()]
     }
 
-    /// Where it is asked and changed, for the caller to answer there; `None` if that was taken before.
+    /// Takes the sockets for management, so that the caller can serve them. Returns `None` if they
+    /// were taken before.
     pub fn doors(&mut self) -> Option<Doors> {
         self.doors.take()
     }
 
-    /// A way to ask how things stand, and whether every thread runs.
+    /// Returns a handle for querying the figures and checking that every thread runs.
     pub fn watch(&self) -> Watch {
         Watch {
             shards: self.shards.iter().map(shard::Handle::address).collect(),
@@ -170,34 +181,38 @@ impl Server {
         }
     }
 
-    /// A way to say which parts of minimums that several servers keep are promised here.
+    /// Returns a handle that activates this server's parts of minimums that several servers share.
     pub fn parts(&self) -> Parts {
         Parts {
             shards: self.shards.iter().map(shard::Handle::address).collect(),
         }
     }
 
-    /// The configuration in force.
+    /// Returns the configuration in force.
     pub fn config(&self) -> &weir_config::Server {
         &self.config
     }
 
-    /// The block device of each volume that is one: `/dev/ublkb7` of `alpha`.
+    /// Returns the path of the block device of each volume that has one, such as `/dev/ublkb7` of
+    /// `alpha`.
     pub fn devices(&self) -> BTreeMap<String, String> {
         self.devices.names()
     }
 
-    /// Ends the server: accepts nobody and takes no request any more, answers what was taken from clients, makes every volume
-    /// durable; [`Options::drain`] bounds both. A request that was not taken gets no answer but the end of its connection: clients
-    /// that connect again send it again. Returns whether every shard ended as it should.
+    /// Ends the server: stops accepting clients and requests, completes accepted requests, and
+    /// makes every volume durable. [`Options::drain`] limits each of the last two steps. A request
+    /// that was not accepted gets no reply, and its connection is closed. A client that reconnects
+    /// sends such a request again. Returns true if every shard ended without an error.
     pub fn shutdown(mut self) -> bool {
         self.end()
     }
 
     fn end(&mut self) -> bool {
+        // The acceptor ends first, so that no further connection reaches a shard that drains.
         self.acceptor.stop();
         self.doors = None;
-        // Requests of theirs are answered until they are gone.
+        // The devices end before the shards, because removing a device waits for its requests,
+        // which the shards complete.
         self.devices.end(self.drain);
         let ended = end_shards(&mut self.shards, self.drain);
         end_records(&mut self.records, self.drain);
@@ -205,7 +220,7 @@ impl Server {
     }
 }
 
-/// Shards that are ended unless they are taken.
+/// Shards that are ended when this is dropped, unless they are taken before.
 struct Shards(Vec<shard::Handle>);
 
 impl Shards {
@@ -220,7 +235,7 @@ impl Drop for Shards {
     }
 }
 
-/// Waits for the threads that write records, `within` at most.
+/// Waits for the threads that write recordings, for at most `within`.
 fn end_records(records: &mut Vec<JoinHandle<()>>, within: Duration) {
     let begun = std::time::Instant::now();
     for record in records.drain(..) {
@@ -228,7 +243,7 @@ fn end_records(records: &mut Vec<JoinHandle<()>>, within: Duration) {
             std::thread::sleep(Duration::from_millis(1));
         }
         if record.is_finished() {
-            // What it failed with it has said.
+            // If the thread failed, it has logged the reason.
             let _ = record.join();
         } else {
             tracing::error!(
@@ -249,11 +264,11 @@ fn end_shards(shards: &mut [shard::Handle], within: Duration) -> bool {
         shard.address().tell(Mail::Drain(within));
     }
     let ended = shards.iter_mut().map(shard::Handle::join);
-    // All of them, not only up to the first that failed.
+    // `fold` joins all shards. `all` would stop at the first that failed.
     ended.fold(true, |all, one| all & one)
 }
 
-/// Whether a shard has room for as many connections as there may be.
+/// Checks that the limits permit a shard to hold the configured number of connections.
 pub(crate) fn check(config: &weir_config::Server) -> Result<(), StartError> {
     let limits = &config.limits;
     let most = weir_config::Limits::CONNECTIONS_MAX;
@@ -275,7 +290,7 @@ pub(crate) fn check(config: &weir_config::Server) -> Result<(), StartError> {
     Ok(())
 }
 
-/// The configuration with buffers for which there is memory.
+/// Returns the configuration with arenas that fit into the memory of the process.
 pub(crate) fn fitted(
     config: &weir_config::Server,
     shards: usize,
@@ -303,10 +318,11 @@ pub(crate) fn fitted(
 pub(crate) fn shard_count(config: &weir_config::Server, options: &Options) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let wanted = options.shards.unwrap_or(processors);
+    // A drive belongs to one shard, so a shard without a drive would have nothing to do.
     wanted.clamp(1, config.drives.len().max(1))
 }
 
-/// Opens every address, before anything of a client's can come in.
+/// Opens all client addresses. No client is accepted before the acceptor starts.
 fn listen(config: &weir_config::Server) -> Result<Vec<Door>, StartError> {
     let sockets = Sockets::of_listen(config);
     let addresses = config.listen.nbd.iter().enumerate();
@@ -324,7 +340,7 @@ fn listen(config: &weir_config::Server) -> Result<Vec<Door>, StartError> {
         .map_err(StartError::Config)
 }
 
-/// Opens the socket at which virtual machines find a volume, if it is to have one.
+/// Opens the vhost-user socket of a volume, if the volume has one.
 fn disk(config: &weir_config::Server, volume: &Volume) -> Option<Result<Door, Problem>> {
     let address = Address::Unix(volume.vhost.clone()?);
     let opened = Listener::open(&address, Sockets::of_listen(config));
@@ -335,12 +351,12 @@ fn disk(config: &weir_config::Server, volume: &Volume) -> Option<Result<Door, Pr
     Some(door.map_err(|refusal| listen_problem(config, &volume.vhost_key(), refusal)))
 }
 
-/// The key of an address of NBD, by its number.
+/// Returns the configuration key of an NBD address, by its index.
 pub(crate) fn nbd_key(number: usize) -> String {
     format!("listen.nbd[{number}]")
 }
 
-/// What is wrong with an address, at its key or that of the sockets' owner.
+/// Returns the problem of an address, at its key or at the key of the sockets' owner.
 pub(crate) fn listen_problem(config: &weir_config::Server, key: &str, refusal: Refusal) -> Problem {
     let key = match (refusal.owner, key) {
         (true, doors::SOCKET_KEY) => "manage.socket_owner",
@@ -351,7 +367,7 @@ pub(crate) fn listen_problem(config: &weir_config::Server, key: &str, refusal: R
     config.problem(key, refusal.what, help)
 }
 
-/// Starts the threads that write records, if any are wanted.
+/// Creates the files of recordings and their threads, if recordings are requested.
 fn start_records(
     config: &weir_config::Server,
     options: &Options,
@@ -370,7 +386,8 @@ fn start_records(
     Ok(records)
 }
 
-/// Starts a thread for each shard, and says for how many operations of block devices each has room; those before one that fails are ended.
+/// Starts a thread for each shard. Also returns the number of operations of block devices for which
+/// each ring has space. If one fails to start, the shards before it are ended.
 fn start_shards(
     config: &weir_config::Server,
     options: &Options,
@@ -400,8 +417,9 @@ fn start_shards(
     Ok((shards.take(), rooms))
 }
 
-/// A ring with room for a receive and a send of every connection, of clients and to remote servers, for what the drives take and for block devices; and for how many operations
-/// of the latter.
+/// Returns the configuration of a ring, and the number of operations of block devices that it has
+/// space for. The ring has space for one receive and one send of every connection (of clients and
+/// to remote servers), for the commands of all drives, and for block devices.
 fn ring(
     config: &weir_config::Server,
     options: &Options,
@@ -411,7 +429,7 @@ fn ring(
         let shape = drive.plan.config.drive;
         usize::from(shape.queues) * usize::from(shape.tags)
     });
-    // One that comes with a reload has room, too.
+    // A drive without a block device has space for one, because a reload can add it.
     let devices = drives.iter().map(|drive| {
         let shape = drive.plan.config.drive;
         let now = drive.volumes.iter().filter(|volume| {
@@ -440,7 +458,8 @@ fn ring(
         backend: options.ring,
         arena_bytes: config.limits.arena as usize,
         in_flight,
-        // Sockets gain nothing from it, and it pins the memory.
+        // The arena is registered for operations on files and devices. Operations on sockets do not
+        // benefit, and registration pins the memory.
         registered_bytes: if files { usize::MAX } else { 0 },
     };
     (ring, in_flight.saturating_sub(others))

@@ -1,4 +1,5 @@
-//! From a configuration to what shards and clients are given.
+//! Converts a configuration to the setups of shards and the exports for clients, for a start or a
+//! reload.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,21 +16,21 @@ use crate::shard::{
 };
 use weir_config::os_error;
 
-/// Everything of a configuration that is open.
+/// All parts of a configuration that are open.
 #[derive(Debug, Default)]
 pub(crate) struct Opened {
-    /// The drives of each shard.
+    /// The setups of the drives of each shard.
     pub(crate) shards: Vec<Vec<DriveSetup>>,
-    /// Plan and place of each drive, in the order of the configuration.
+    /// The plan and the place of each drive, in the order of the configuration.
     pub(crate) plans: Vec<Plan>,
     pub(crate) places: Vec<Place>,
-    /// By name.
+    /// The exports of all volumes, sorted by name.
     pub(crate) exports: Vec<Export>,
-    /// Files that were made.
+    /// The image files that were created. They are removed again unless they are kept.
     pub(crate) created: Vec<Created>,
 }
 
-/// Opens every volume, and deals the drives out to `shards` shards.
+/// Opens every volume, and distributes the drives among `shards` shards.
 pub(crate) fn open(
     config: &weir_config::Server,
     storage: Open,
@@ -40,10 +41,12 @@ pub(crate) fn open(
         ..Opened::default()
     };
     for (number, drive) in config.drives.iter().enumerate() {
+        // Round-robin, so that the shards have about the same number of drives.
         let shard = number % shards;
         let place = Place {
             shard,
             drive: opened.shards[shard].len(),
+            // `export` sets the space of each volume.
             space: 0,
         };
         let plan = plan(config, &drive.name).ok_or_else(|| ShardError::NoPlan {
@@ -77,18 +80,19 @@ pub(crate) fn open(
     Ok(opened)
 }
 
-/// What a reload changes.
+/// The changes of a reload.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// For each drive that changes, with the number of its shard.
+    /// The change of each affected drive, with the number of its shard.
     pub(crate) changes: Vec<(usize, Change)>,
-    /// What clients can choose from beside, once it is in force.
+    /// The exports of new volumes, which clients can choose once the change is in force.
     pub(crate) exports: Vec<Export>,
-    /// Files that were made for it.
+    /// The image files that were created for the reload.
     pub(crate) created: Vec<Created>,
 }
 
-/// What each shard is to change. Opens the volumes that come, with what was made for them, and makes sure that the core will not refuse.
+/// Returns the changes of each shard. This opens new volumes, creates their images if necessary,
+/// and ensures that the core will not refuse the change.
 pub(crate) fn changes(
     config: &weir_config::Server,
     old: &weir_config::Server,
@@ -99,7 +103,7 @@ pub(crate) fn changes(
     let mut all = Changes::default();
     for reload in reload.drives {
         check(&reload)?;
-        // Drives neither come nor go, and both configurations have them by name.
+        // A reload cannot add or remove drives, so both configurations contain the same names.
         let number = old.drives.iter().position(|d| d.name == reload.plan.drive);
         let Some(&place) = number.and_then(|n| places.get(n)) else {
             let drive = reload.plan.drive;
@@ -122,6 +126,8 @@ pub(crate) fn changes(
                 let mut setup = open_volume(config, volume, storage).map_err(|error| {
                     ReloadError::Volume(storage_problem(config, volume, &error))
                 })?;
+                // If a later volume cannot be opened, these are dropped, and the images are removed
+                // again.
                 all.created.extend(setup.storage.created());
                 let storage = setup.storage.as_ref();
                 let plan = &change.reload.plan;
@@ -137,19 +143,20 @@ pub(crate) fn changes(
     Ok(all)
 }
 
-/// What is wrong with a drive that is to have more volumes than a shard can name.
+/// Returns the problem of a drive that is configured for more volumes than a shard can number.
 pub(crate) fn too_many_volumes(config: &weir_config::Server, drive: &str) -> Problem {
     let key = format!("drive.{drive}.limits.volumes");
     config.problem(&key, format!("must be at most {SPACES_MAX}"), None)
 }
 
-/// What is wrong with a volume's storage.
+/// Returns the problem of a volume whose storage cannot be opened.
 pub(crate) fn storage_problem(
     config: &weir_config::Server,
     volume: &Volume,
     error: &std::io::Error,
 ) -> Problem {
-    // A lock or a claim without a process that has it is this server's own, if another of its volumes lies there.
+    // If no process holds the lock or the claim, this server itself holds it, provided that another
+    // of its volumes uses the same storage.
     let inner = error.get_ref().and_then(|e| e.downcast_ref());
     let own = inner.is_some_and(OpenError::is_held_by_unknown);
     let mut others = config.volumes.iter().filter(|v| v.name != volume.name);
@@ -162,7 +169,7 @@ pub(crate) fn storage_problem(
     }
 }
 
-/// What is wrong with a volume whose storage is another volume's.
+/// Returns the problem of a volume that uses the storage of another volume.
 pub(crate) fn shared_problem(
     config: &weir_config::Server,
     volume: &Volume,
@@ -181,7 +188,8 @@ pub(crate) fn shared_problem(
     }
 }
 
-/// Whether a layer takes the whole plan: what it would refuse is refused here, before anything has changed.
+/// Checks that a layer accepts the whole plan, on a layer of its own. A refusal is thus found
+/// before anything has changed.
 pub(crate) fn check(reload: &DriveReload) -> Result<(), ReloadError> {
     if reload.edits.is_empty() {
         return Ok(());
@@ -228,7 +236,7 @@ fn terms(config: &weir_config::Server, volume: &Volume) -> VolumeTerms {
     }
 }
 
-/// What clients can choose.
+/// Returns the export of a volume, from which front ends answer the handshakes of clients.
 fn export(
     config: &weir_config::Server,
     volume: &Volume,
@@ -252,8 +260,8 @@ fn export(
     }
 }
 
-/// The key of the contract by which places for connections are reserved to a volume: its own if
-/// that promises something, or its tenant's.
+/// Returns the key of the promise by which places for connections are reserved for a volume. This
+/// is the volume's own contract if it promises something, and otherwise its tenant's.
 pub(crate) fn promise(config: &weir_config::Server, volume: &Volume) -> Option<String> {
     if volume.is_promised() {
         return Some(format!("volume.{}", volume.name));

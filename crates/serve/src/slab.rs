@@ -1,8 +1,9 @@
-//! A table with numbered places that are used again.
+//! A table whose slots are numbered and reused.
 
 use std::ops::{Index, IndexMut};
 
-/// Entries by number. Numbers are small, stay with their entry, and are used again after it is gone.
+/// A table of entries by number. Numbers are small, and do not change while the entry exists. The
+/// number of a removed entry is reused.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     entries: Vec<Option<T>>,
@@ -50,7 +51,7 @@ impl<T> Slab<T> {
         self.entries.len() - self.free.len()
     }
 
-    /// The numbers in use, ascending.
+    /// Returns the numbers in use, in ascending order.
     pub(crate) fn slots(&self) -> Vec<u32> {
         let numbered = self.entries.iter().zip(0u32..);
         numbered

@@ -1,4 +1,4 @@
-//! Asking the shards how things stand, from any thread and beside the server.
+//! Queries the shards for their figures, from any thread.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,34 +12,38 @@ use crate::metrics::figures::DriveFigures;
 use crate::metrics::{Detail, text};
 use crate::shard::{Address, Mail};
 
-/// How long the shards may take to say how things stand.
+/// The longest time that a query waits for the shards.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A way to ask a running server how things stand. It costs each shard one message, and waits for the answers for at most a second.
+/// A handle for querying a running server. A query costs each shard one message, and waits for the
+/// replies for at most one second.
 #[derive(Clone, Debug)]
 pub struct Watch {
     pub(crate) shards: Vec<Address>,
-    /// What each thread that serves has until it ends.
+    /// A reference to a token that each serving thread holds until it ends.
     pub(crate) threads: Vec<Weak<()>>,
-    /// [`Options::log_dropped`](crate::Options::log_dropped).
+    /// The counter of [`Options::log_dropped`](crate::Options::log_dropped).
     pub(crate) log_dropped: Arc<AtomicU64>,
 }
 
 impl Watch {
-    /// Whether every shard and the acceptor run. A thread that has ended has failed and logged why:
-    /// drives are not served any more, or no client can connect, so the process should end and be
-    /// started again.
+    /// Returns true if every shard and the acceptor run. A thread that has ended has failed and
+    /// logged the reason. Its drives are not served any more, or no client can connect, so the
+    /// process should end and be restarted.
     pub fn is_running(&self) -> bool {
+        // A thread drops its token when it ends, whether normally or by a panic.
         self.threads.iter().all(|alive| alive.strong_count() > 0)
     }
 
-    /// Every drive, in the order of their names; `None` if a shard does not answer: it has failed, or the server has ended.
+    /// Returns the figures of every drive, sorted by name, or `None` if a shard does not respond,
+    /// because it has failed or the server has ended.
     pub fn figures(&self) -> Option<Vec<DriveFigures>> {
         self.snapshots(Detail::Usual)
     }
 
-    /// All metrics, as text of the type [`CONTENT_TYPE`](crate::CONTENT_TYPE), with what of each drive is promised and left, by the drive's name;
-    /// `None` if a shard does not answer.
+    /// Returns all metrics as text of the type [`CONTENT_TYPE`](crate::CONTENT_TYPE), or `None` if
+    /// a shard does not respond. `rooms` contains the promised and the remaining capacity of each
+    /// drive, by the drive's name.
     pub fn metrics(&self, rooms: &BTreeMap<String, Room>, detail: Detail) -> Option<String> {
         let mut drives = self.snapshots(detail)?;
         for drive in &mut drives {
@@ -49,12 +53,14 @@ impl Watch {
         Some(text::render(&drives, detail, log_dropped))
     }
 
-    /// Asks every shard, all at once.
+    /// Queries all shards in parallel.
     fn snapshots(&self, detail: Detail) -> Option<Vec<DriveFigures>> {
         let (sender, receiver) = channel();
         for shard in &self.shards {
             shard.tell(Mail::Snapshot(detail, sender.clone()));
         }
+        // Without the last sender, a shard that has ended makes `recv_timeout` fail at once instead
+        // of at the deadline.
         drop(sender);
         let deadline = Instant::now() + PATIENCE;
         let mut drives = Vec::new();

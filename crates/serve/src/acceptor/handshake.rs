@@ -1,4 +1,5 @@
-//! How a front end lets a client in, and what the acceptor has of one that has not chosen its volume.
+//! The handshake of a front end with a client that has not chosen a volume yet, as the acceptor
+//! sees it.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -13,38 +14,39 @@ use crate::clock::Clock;
 use crate::places::{Evicted, Peer, Places, Ticket};
 use crate::shard::Attach;
 
-/// What a client and its front end say to each other before the client has chosen its volume, on the acceptor's thread.
+/// The exchange of a client and its front end before the client has chosen its volume. It runs on
+/// the acceptor's thread.
 pub(crate) trait Handshake: Send + fmt::Debug {
-    /// What it waits for.
+    /// Returns the descriptor and the awaited events.
     fn interest(&self) -> PollFd<'_>;
 
-    /// Sends and receives as far as it goes without waiting.
+    /// Sends and receives as much as is possible without waiting.
     fn advance(&mut self, offer: &Offer<'_>) -> Next;
 
-    /// The client has said nothing yet.
+    /// Returns true if the client has not sent anything yet.
     fn is_silent(&self) -> bool;
 
-    /// The front end, for a client that has chosen ([`Next::Chosen`]).
+    /// Returns the front end of a client that has chosen a volume ([`Next::Chosen`]).
     fn attach(self: Box<Self>) -> Option<Box<dyn Attach>>;
 }
 
-/// What is to be done with a handshake.
+/// The next step of a handshake.
 #[derive(Debug)]
 pub(crate) enum Next {
     Wait,
-    /// It is over; with a reason if that is the client's fault.
+    /// The handshake has ended. Contains the reason if the client caused a failure.
     Over(Option<String>),
-    /// The client has chosen the volume of this name there.
+    /// The client has chosen the volume with this place and this name.
     Chosen(Place, String),
 }
 
-/// A client that has not chosen its volume.
+/// A connection whose client has not chosen its volume yet.
 #[derive(Debug)]
 pub(super) struct Opening {
     pub(super) id: u64,
     pub(super) peer: Peer,
     pub(super) name: String,
-    /// Its place, once it has chosen its volume.
+    /// The connection's place, once the client has chosen its volume.
     pub(super) ticket: Option<Ticket>,
     pub(super) since: Instant,
     pub(super) deadline: Instant,
@@ -70,13 +72,14 @@ impl Opening {
         }
     }
 
-    /// It had a place, has not taken the last answer of its handshake, and its place has gone to
-    /// another.
+    /// Returns true if the connection had a place and has lost it to another one. This is possible
+    /// between the choice of the volume and the end of the handshake.
     pub(super) fn is_lost(&self) -> bool {
         self.ticket.as_ref().is_some_and(Ticket::is_lost)
     }
 
-    /// Sends and receives as far as it goes without waiting. A connection that has to go for it is put into `evicted`.
+    /// Sends and receives as much as is possible without waiting. If another connection has to end
+    /// for this one, it is added to `evicted`.
     pub(super) fn advance(
         &mut self,
         table: &Table,

@@ -1,4 +1,4 @@
-//! Sockets that listen.
+//! Listening sockets, of TCP and of the file system.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -17,18 +17,20 @@ use crate::holder::Holder;
 use crate::places::Peer;
 use weir_config::os_error;
 
-/// Clients that may wait to be accepted; the system permits no more by default. Where they are full a client of TCP is not heard
-/// before it tries again, a second later.
+/// The number of clients that can wait to be accepted. By default, the system permits no more
+/// (`net.core.somaxconn`). If the queue is full, the system drops the SYN of a further TCP client,
+/// which then tries again after a second.
 const BACKLOG: i32 = 4096;
 
-/// A socket that clients connect to. One at a path goes with this, unless [`Listener::created`] was taken.
+/// A listening socket. The file of a Unix socket is removed when this is dropped, unless
+/// [`Listener::created`] was called before.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Unix(OwnedFd, PathBuf, Option<Created>),
     Tcp(TcpListener, SocketAddr),
 }
 
-/// How Unix sockets are made.
+/// The mode and the owner of Unix sockets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sockets<'a> {
     mode: u32,
@@ -36,7 +38,7 @@ pub(crate) struct Sockets<'a> {
 }
 
 impl<'a> Sockets<'a> {
-    /// Those of clients.
+    /// Returns the mode and the owner of sockets for clients.
     pub(crate) fn of_listen(config: &'a Server) -> Self {
         Self {
             mode: config.listen.socket_mode,
@@ -44,7 +46,7 @@ impl<'a> Sockets<'a> {
         }
     }
 
-    /// That of the management interface.
+    /// Returns the mode and the owner of the socket for management.
     pub(crate) fn of_manage(config: &'a Server) -> Self {
         Self {
             mode: config.manage.socket_mode,
@@ -53,18 +55,18 @@ impl<'a> Sockets<'a> {
     }
 }
 
-/// Why an address cannot be listened on.
+/// The reason why the server cannot listen on an address.
 #[derive(Debug, Default)]
 pub(crate) struct Refusal {
-    /// The owner of sockets is what is wrong, not the address.
+    /// True if the problem is the owner of sockets, not the address.
     pub(crate) owner: bool,
     pub(crate) what: String,
     pub(crate) help: String,
-    /// Another process listens there, as long as it does.
+    /// True if another process listens on the address. The problem ends together with that process.
     pub(crate) taken: bool,
-    /// That process, as far as can be seen.
+    /// The process that listens there, if it is visible.
     pub(crate) holder: Option<Holder>,
-    /// This process may not do it; another might.
+    /// True if this process lacks the permission. Another user may have it.
     pub(crate) forbidden: bool,
 }
 
@@ -82,7 +84,8 @@ impl Listener {
                 let mode = Mode::from_raw_mode(sockets.mode);
                 rustix::fs::chmod(by_descriptor(&file), mode)
                     .map_err(|errno| refused(errno.into()))?;
-                // Only now: before, nobody can connect.
+                // Clients can connect only after listen(2), so that none meets the file before it
+                // has its owner and mode.
                 rustix::net::listen(&socket, BACKLOG).map_err(|errno| refused(errno.into()))?;
                 Ok(Self::Unix(socket, path.clone(), Some(made)))
             }
@@ -90,7 +93,8 @@ impl Listener {
         }
     }
 
-    /// Whether an address could be listened on, by the same questions; changes nothing. What is returned keeps the address taken.
+    /// Checks whether the server could listen on an address, without changing anything. A returned
+    /// listener keeps the TCP address occupied.
     pub(crate) fn look(
         address: &Address,
         sockets: Sockets<'_>,
@@ -105,6 +109,7 @@ impl Listener {
                 let access = Access::WRITE_OK | Access::EXEC_OK;
                 rustix::fs::accessat(CWD, parent, access, AtFlags::EACCESS).map_err(refused)?;
                 let (own, root) = (rustix::process::geteuid(), Uid::ROOT);
+                // Only root may give a file to another user (chown(2)).
                 if owner.0.is_some_and(|user| user != own.as_raw()) && own != root {
                     return Err(not_owned(sockets.owner, path, Errno::PERM));
                 }
@@ -114,7 +119,7 @@ impl Listener {
         }
     }
 
-    /// The address as clients need it.
+    /// Returns the address for clients, with the actual port.
     pub(crate) fn address(&self) -> Address {
         match self {
             Self::Unix(_, path, _) => Address::Unix(path.clone()),
@@ -122,7 +127,7 @@ impl Listener {
         }
     }
 
-    /// It as the standard library has it, if it is a Unix socket.
+    /// Returns the Unix socket in the standard library's type, or `None` if it is a TCP socket.
     pub(crate) fn into_unix(self) -> Option<UnixListener> {
         match self {
             Self::Unix(socket, ..) => Some(UnixListener::from(socket)),
@@ -130,7 +135,8 @@ impl Listener {
         }
     }
 
-    /// What was made for it at a path; it goes when that is dropped.
+    /// Takes the file that was created for a Unix socket. It is removed when the returned value is
+    /// dropped.
     pub(crate) fn created(&mut self) -> Option<Created> {
         match self {
             Self::Unix(_, _, created) => created.take(),
@@ -138,7 +144,7 @@ impl Listener {
         }
     }
 
-    /// The next client, its peer, and its name in the log.
+    /// Accepts the next client. Returns its socket, its peer, and its name for the log.
     pub(crate) fn accept(&self) -> Result<(OwnedFd, Peer, String), Errno> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::accept_with(self, flags)?;
@@ -152,7 +158,9 @@ impl Listener {
                 Ok((socket, peer, name))
             }
             Self::Tcp(..) => {
-                // Answers leave as they are made; without this they only wait longer.
+                // Replies are written in one piece, so that Nagle's algorithm could only delay
+                // them. Keep-alive ends connections to hosts that have disappeared. A connection
+                // works without either option, so errors are ignored.
                 let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
                 let _ = rustix::net::sockopt::set_socket_keepalive(&socket, true);
                 let name = rustix::net::getpeername(&socket).ok().flatten();
@@ -173,17 +181,18 @@ impl AsFd for Listener {
     }
 }
 
-/// Listens on TCP, for any client.
+/// Listens on TCP, without restricting clients.
 pub(crate) fn tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Refusal> {
     let refused = |error: io::Error| system(&Address::Tcp(address), &error);
     let listener = TcpListener::bind(address).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
+    // The standard library listens with a shorter queue. A second listen(2) changes its length.
     rustix::net::listen(&listener, BACKLOG).map_err(|errno| refused(errno.into()))?;
     let address = listener.local_addr().map_err(refused)?;
     Ok((listener, address))
 }
 
-/// What the system said, and what to do.
+/// Returns the refusal for an error of the system, with a remedy.
 fn system(address: &Address, error: &io::Error) -> Refusal {
     let taken = error.kind() == io::ErrorKind::AddrInUse;
     let holder = match address {
@@ -230,8 +239,8 @@ fn system(address: &Address, error: &io::Error) -> Refusal {
 
 const STOP: &str = "stop the other program, or use another address";
 
-/// The socket at an entry that nobody listens on any more, as a server that was killed leaves it; anything else there is a reason not
-/// to listen.
+/// Returns the identity of a socket at an entry on which no process listens any more, as a killed
+/// server leaves it. Anything else at the entry is a reason not to listen there.
 fn occupied(entry: &Entry, address: &Address) -> Result<Option<Identity>, Refusal> {
     let refused = |errno: Errno| system(address, &errno.into());
     let there = match entry.open() {
@@ -248,11 +257,13 @@ fn occupied(entry: &Entry, address: &Address) -> Result<Option<Identity>, Refusa
         let what = "the path exists and is not a socket";
         return Err(refusal(what, "remove it, or use another path"));
     }
-    // One that does not block: another's socket may have no room for a client, for ever.
+    // The client must not block. The socket of another program can have a full queue, and
+    // connect(2) would then wait without limit.
     let client = unbound().map_err(refused)?;
     let name = SocketAddrUnix::new(by_descriptor(&there)).map_err(refused)?;
     match rustix::net::connect(&client, &name) {
         Err(Errno::CONNREFUSED) => Ok(Some(Identity::of(&stat))),
+        // A full queue (`EAGAIN`) also means that a process listens.
         Ok(()) | Err(Errno::AGAIN) => {
             let peer = rustix::net::sockopt::socket_peercred(&client).ok();
             let pid = peer.and_then(|peer| u32::try_from(peer.pid.as_raw_nonzero().get()).ok());
@@ -270,7 +281,8 @@ fn occupied(entry: &Entry, address: &Address) -> Result<Option<Identity>, Refusa
     }
 }
 
-/// Binds a socket to an entry, once a dead one there is out of the way: the socket, its file, and what makes it go again.
+/// Binds a socket to an entry, after setting aside a socket without a listener that is there.
+/// Returns the socket, its file, and a value that removes the file again.
 fn bind(entry: Entry, dead: Option<Identity>) -> io::Result<(OwnedFd, OwnedFd, Created)> {
     let aside = dead.map(|dead| entry.set_aside(std::process::id(), dead));
     let aside = aside.transpose()?;
@@ -285,7 +297,8 @@ fn bind(entry: Entry, dead: Option<Identity>) -> io::Result<(OwnedFd, OwnedFd, C
     Ok((socket, file, Created::new(entry, is, aside)))
 }
 
-/// The file of the socket that was bound at an entry just now, and nothing else that is there.
+/// Opens the file of the socket that was just bound at an entry. Fails if the entry is any other
+/// file.
 fn bound_file(entry: &Entry) -> io::Result<(OwnedFd, Identity)> {
     let file = entry.open()?;
     let stat = rustix::fs::fstat(&file)?;
@@ -301,12 +314,16 @@ fn bound_file(entry: &Entry) -> io::Result<(OwnedFd, Identity)> {
     Err(io::Error::other(what))
 }
 
-/// Mode of a socket's file from bind(2), which takes it from the socket (Linux, `unix_bind_bsd`), until the file has its owner and its own mode: no other
-/// file of the server's user has it, so that a server knows its own where another user can put files in its place; and nobody connects. It must
-/// not have the bits that systemd's `RestrictSUIDSGID=` forbids, which the packaged service has.
+/// The mode that the file of a socket has from bind(2), which copies it from the socket
+/// (`unix_bind_bsd` in `net/unix/af_unix.c`), until it gets its owner and its own mode. No other
+/// file of the server's user has this mode. The server can thus recognise its own file even if
+/// another user can replace files in the directory, and no client can connect in the meantime. The
+/// mode must not contain the bits that systemd's `RestrictSUIDSGID=` forbids, because the packaged
+/// service sets that option.
 const UNFINISHED: Mode = Mode::SVTX;
 
-/// A path that leads to what is open, and nowhere else.
+/// Returns a path that refers to the open file itself, even if its original path now names another
+/// file.
 fn by_descriptor(file: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
@@ -316,7 +333,7 @@ fn unbound() -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
-/// Gives a socket's file the owner that was looked up.
+/// Changes the owner of a socket's file.
 fn own(file: &OwnedFd, (user, group): (Option<u32>, Option<u32>)) -> Result<(), Errno> {
     if user.is_none() && group.is_none() {
         return Ok(());
@@ -340,7 +357,7 @@ fn not_owned(owner: &Owner, path: &Path, errno: Errno) -> Refusal {
     }
 }
 
-/// The numbers of user and group.
+/// Returns the numbers of the user and the group.
 fn numbers(owner: &Owner) -> Result<(Option<u32>, Option<u32>), Refusal> {
     let number = |id: &Option<Id>, kind, table| {
         id.as_ref()
@@ -359,10 +376,11 @@ fn numbers(owner: &Owner) -> Result<(Option<u32>, Option<u32>), Refusal> {
     ))
 }
 
-/// The number of a user (`kind`: `user`, `table`: `/etc/passwd`) or a group, looked up in the system's table.
+/// Returns the number of a user (`kind`: `user`, `table`: `/etc/passwd`) or of a group, looked up
+/// in the system's table.
 ///
 /// # Errors
-/// What is wrong with it, and what to do.
+/// Returns a description of the problem, and the remedy.
 pub fn number(id: &Id, kind: &str, table: &str) -> Result<u32, (String, String)> {
     let name = match id {
         Id::Number(number) => return Ok(*number),
@@ -375,6 +393,8 @@ pub fn number(id: &Id, kind: &str, table: &str) -> Result<u32, (String, String)>
         )
     })?;
     let found = lines.lines().find_map(|line| {
+        // Both tables have the name in the first field and the number in the third (passwd(5),
+        // group(5)).
         let mut fields = line.split(':');
         (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok())?
     });
@@ -404,11 +424,13 @@ mod tests {
         let config = weir_config::parse("", &config).unwrap();
         let address = Address::Unix(path.clone());
         let open = || Listener::open(&address, Sockets::of_listen(&config)).unwrap();
-        // Whatever the umask of tests is.
+        // This does not depend on the umask of the tests.
         let forbidden = Mode::SUID.union(Mode::SGID);
         assert!(!UNFINISHED.intersects(forbidden), "by RestrictSUIDSGID=");
         let listener = open();
         assert_eq!(mode(&path), 0o666);
+        // After `open`, the mode is the final one. `bound_file` must therefore not accept this or
+        // any other file as one that was just bound.
         let entry = Entry::of(&path).unwrap();
         let refused = || bound_file(&entry).unwrap_err().kind();
         assert_eq!(refused(), io::ErrorKind::Other, "a socket of another's");

@@ -1,5 +1,8 @@
-//! The thread that listens: many handshakes at once, each under a deadline, then off to the volume's shard. What is said in one is its
-//! front end's ([`Handshake`]).
+//! The thread that accepts clients. It conducts many handshakes concurrently, each with a deadline,
+//! and passes each connection on to the shard of the volume that the client has chosen. The
+//! messages of a handshake depend on its front end (see [`Handshake`]).
+//!
+//! [`spawn`] starts the thread, and [`Handle`] controls it.
 
 mod handshake;
 mod listener;
@@ -31,19 +34,20 @@ pub use listener::number;
 pub(crate) use listener::{Listener, Refusal, Sockets, tcp};
 pub(crate) use table::{Export, Offer, Place, Table};
 
-/// Handshakes at a time; they are not among the connections that there may be. When there are as many, one makes room: see
-/// [`Acceptor::first_to_go`].
+/// The maximum number of concurrent handshakes. They do not count as connections. If the maximum is
+/// reached, a new handshake replaces another one (see [`Acceptor::first_to_go`]).
 const OPENINGS: usize = 256;
-/// How long a handshake is safe from making room. Together they say how fast a flood is let through: 12,800 a second, so that
-/// a client behind a few thousand silent ones is soon heard.
+/// The time during which a new handshake cannot be replaced. 256 handshakes per 20 ms let a flood
+/// pass at 12,800 per second, so that a client behind a few thousand silent ones is served soon.
 const GRACE: Duration = Duration::from_millis(20);
-/// Clients accepted on one listener between two looks at the handshakes under way.
+/// The maximum number of clients that are accepted on one listener before the handshakes in
+/// progress continue.
 const ACCEPTS: usize = 16;
 
-/// Begins the handshake of a front end with a client that has connected.
+/// A function that begins the handshake of a front end with a client that has connected.
 pub(crate) type Greet = Arc<dyn Fn(OwnedFd) -> Box<dyn Handshake> + Send + Sync>;
 
-/// An address that clients connect to, and the front end that they meet there.
+/// A listening address, with the front end that serves its clients.
 pub(crate) struct Door {
     pub(crate) listener: Listener,
     pub(crate) greet: Greet,
@@ -57,22 +61,22 @@ impl fmt::Debug for Door {
     }
 }
 
-/// The running acceptor as other threads see it.
+/// A handle for other threads, to control the acceptor.
 #[derive(Debug)]
 pub(crate) struct Handle {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
-    /// The thread has what this refers to until it ends.
+    /// A reference to a token that the thread holds until it ends.
     pub(crate) alive: Weak<()>,
-    /// What it can offer; replaced by a reload.
+    /// The exports for clients. A reload replaces them.
     exports: Arc<RwLock<Table>>,
-    /// Doors that come while it runs, and addresses of those that go.
+    /// Doors that are added while the thread runs, and addresses of those that are removed.
     changes: Sender<Change>,
-    /// Sockets at paths, which go with their doors.
+    /// The files of Unix sockets, which are removed together with their doors.
     sockets: Vec<Created>,
 }
 
-/// What becomes of a door while the acceptor runs.
+/// A change of the doors of a running acceptor.
 #[derive(Debug)]
 enum Change {
     Open(Door),
@@ -82,27 +86,31 @@ enum Change {
 #[derive(Debug)]
 struct Stop {
     wanted: AtomicBool,
-    /// Wakes the thread, for the end as for a [`Change`].
+    /// The eventfd that wakes the thread, either to stop or for a [`Change`].
     event: OwnedFd,
 }
 
 impl Stop {
     fn wake(&self) {
-        // The counter cannot overflow; nothing else can fail.
+        // A write fails only if the counter would overflow (eventfd(2)), which needs 2^64 - 1 calls
+        // without a read.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 }
 
 impl Handle {
-    /// Replaces what clients can choose from.
+    /// Replaces the exports from which clients can choose.
     pub(crate) fn offer(&self, table: Table) {
         match self.exports.write() {
             Ok(mut exports) => *exports = table,
+            // A table is replaced as a whole, so that it is valid even if another thread has
+            // panicked.
             Err(poisoned) => *poisoned.into_inner() = table,
         }
     }
 
-    /// Lets clients in at further doors; those that have connected there meanwhile are the first.
+    /// Accepts clients at additional doors. Clients that have already connected to their sockets
+    /// are the first.
     pub(crate) fn open(&mut self, doors: Vec<Door>) {
         for mut door in doors {
             self.sockets.extend(settled(&mut door));
@@ -110,24 +118,25 @@ impl Handle {
         }
     }
 
-    /// Lets nobody in any more at the door of a path, which is free at once. Clients that are in stay.
+    /// Stops accepting clients at the door of a path, and removes its socket at once. Existing
+    /// connections stay.
     pub(crate) fn close(&mut self, path: &Path) {
         self.sockets.retain(|socket| socket.path() != path);
         self.change(Change::Close(weir_config::Address::Unix(path.to_owned())));
     }
 
     fn change(&self, change: Change) {
-        // A thread that has ended has said so: nobody is let in at all.
+        // If the thread has ended, it has logged the reason, and no client is accepted anyway.
         let _ = self.changes.send(change);
         self.stop.wake();
     }
 
-    /// Ends the thread: nobody is accepted any more, and handshakes under way are dropped.
+    /// Ends the thread. No further clients are accepted, and handshakes in progress are dropped.
     pub(crate) fn stop(&mut self) {
         self.stop.wanted.store(true, Ordering::SeqCst);
         self.stop.wake();
         if let Some(thread) = self.thread.take() {
-            // A fault there has said so already.
+            // A panic of the thread has already been reported.
             let _ = thread.join();
         }
         self.sockets.clear();
@@ -140,7 +149,7 @@ impl Drop for Handle {
     }
 }
 
-/// Starts the thread.
+/// Starts the thread, which accepts clients at `doors`.
 pub(crate) fn spawn(
     mut doors: Vec<Door>,
     exports: Table,
@@ -153,7 +162,7 @@ pub(crate) fn spawn(
         event: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
     });
     let exports = Arc::new(RwLock::new(exports));
-    // They go again if the thread cannot be had.
+    // Without the thread, these are dropped, which removes the sockets again.
     let mut sockets: Vec<Created> = doors
         .iter_mut()
         .filter_map(|door| door.listener.created())
@@ -182,7 +191,7 @@ pub(crate) fn spawn(
             acceptor.run();
             drop(lives);
         })?;
-    // Nothing is refused any more.
+    // Nothing can fail any more, so sockets that were set aside are removed.
     sockets.iter_mut().for_each(Created::settle);
     Ok(Handle {
         stop,
@@ -194,14 +203,14 @@ pub(crate) fn spawn(
     })
 }
 
-/// What was made for a door at a path, if it is at one, once nothing is refused any more.
+/// Takes the file of a door's Unix socket, after removing the one that was set aside for it.
 fn settled(door: &mut Door) -> Option<Created> {
     let mut created = door.listener.created()?;
     created.settle();
     Some(created)
 }
 
-/// The state of the thread.
+/// The state of the acceptor's thread.
 #[derive(Debug)]
 struct Acceptor {
     doors: Vec<Door>,
@@ -215,7 +224,7 @@ struct Acceptor {
     /// The number of the next connection.
     next: Arc<AtomicU64>,
     openings: Vec<Opening>,
-    /// After an accept that failed for want of descriptors: when to listen again.
+    /// The time when accepting continues after it failed for lack of descriptors.
     retry_at: Option<Instant>,
 }
 
@@ -240,6 +249,8 @@ impl Acceptor {
         let timeout = self.timeout(now, listens);
         let (woken, incoming, ready) = {
             let mut fds = vec![PollFd::new(&self.stop.event, PollFlags::IN)];
+            // `advance` and `accept` rely on this order of descriptors: the event, then the
+            // handshakes, then the listeners.
             fds.extend(self.openings.iter().map(|o| o.handshake.interest()));
             let doors = self.doors.iter().filter(|_| listens);
             let listeners = doors.map(|door| door.listener.as_fd());
@@ -263,9 +274,10 @@ impl Acceptor {
         Ok(())
     }
 
-    /// Opens and closes doors as it is told.
+    /// Adds and removes doors as requested through the [`Handle`].
     fn change_doors(&mut self) -> io::Result<()> {
-        // Before the changes are looked for: one that comes later wakes anew.
+        // The event is reset before the changes are received, so that a change that arrives
+        // afterwards wakes the thread again.
         rustix::io::read(&self.stop.event, &mut [0; 8])?;
         while let Ok(change) = self.changes.try_recv() {
             match change {
@@ -276,7 +288,7 @@ impl Acceptor {
         Ok(())
     }
 
-    /// Ends handshakes that have taken too long.
+    /// Ends handshakes whose deadline has passed.
     fn expire(&mut self, now: Instant) {
         self.openings.retain(|opening| {
             let late = opening.deadline <= now;
@@ -287,7 +299,7 @@ impl Acceptor {
         });
     }
 
-    /// Whether another handshake can begin, if need be in place of another.
+    /// Returns true if another handshake can begin, possibly in place of another one.
     fn has_room(&self, now: Instant) -> bool {
         self.openings.len() < OPENINGS
             || self
@@ -295,8 +307,10 @@ impl Acceptor {
                 .is_some_and(|at| self.grace_end(at) <= now)
     }
 
-    /// The handshake that makes room first: of the host or user with the most of them, of its process with the most, one that has
-    /// said nothing, the oldest. So a peer with few loses none to a peer with many, and a client that speaks loses none to a silent one.
+    /// Returns the handshake that is replaced first. It belongs to the host or user with the most
+    /// handshakes, and there to the process with the most. Of these, silent ones come first, and
+    /// then the oldest. A peer with few handshakes therefore loses none to a peer with many, and a
+    /// client that has sent something loses none to a silent one.
     fn first_to_go(&self) -> Option<usize> {
         let peers: Vec<Peer> = self.openings.iter().map(|opening| opening.peer).collect();
         let counts_by_peer = counts_by_peer(&peers);
@@ -311,12 +325,13 @@ impl Acceptor {
         (0..self.openings.len()).min_by_key(|at| order(*at))
     }
 
-    /// Until when a handshake is safe.
+    /// Returns the time until which a handshake cannot be replaced.
     fn grace_end(&self, at: usize) -> Instant {
         self.openings[at].since + GRACE
     }
 
     fn timeout(&self, now: Instant, listens: bool) -> Option<Timespec> {
+        // While all handshakes are in use, the thread also wakes when one of them can be replaced.
         let deadlines = self.openings.iter().map(|o| o.deadline);
         let full = !listens && self.openings.len() >= OPENINGS;
         let chance = full
@@ -327,7 +342,7 @@ impl Acceptor {
         Timespec::try_from(next.saturating_duration_since(now)).ok()
     }
 
-    /// Takes in the clients that wait at a listener.
+    /// Accepts the clients that wait at a listener.
     fn accept(&mut self, index: usize) {
         for _ in 0..ACCEPTS {
             if !self.has_room(Instant::now()) {
@@ -336,11 +351,15 @@ impl Acceptor {
             match self.doors[index].listener.accept() {
                 Ok(accepted) => self.open(accepted, index),
                 Err(Errno::AGAIN) => return,
+                // The client has given up already, or a signal arrived. Both are temporary
+                // (accept(2)).
                 Err(Errno::CONNABORTED | Errno::INTR) => {}
-                // Of the descriptors there are the handshakes have some.
+                // The process or the system is out of descriptors. Ending a handshake frees one.
                 Err(Errno::MFILE | Errno::NFILE) if !self.openings.is_empty() => self.make_room(),
                 Err(errno) => {
                     tracing::warn!(%errno, "the server cannot accept a connection; it tries again in one second");
+                    // The socket stays readable, so that polling it again at once would keep the
+                    // CPU busy.
                     self.retry_at = Some(Instant::now() + Duration::from_secs(1));
                     return;
                 }
@@ -359,7 +378,7 @@ impl Acceptor {
             .push(Opening::new(number, accepted, greet, timeout));
     }
 
-    /// Ends the handshake that makes room first.
+    /// Ends the handshake that [`Self::first_to_go`] selects.
     fn make_room(&mut self) {
         let Some(at) = self.first_to_go() else { return };
         let last = self.openings.remove(at);
@@ -368,7 +387,8 @@ impl Acceptor {
         }
     }
 
-    /// Goes on with the handshakes that can; hands over those that are done.
+    /// Continues the handshakes whose descriptors are ready, and hands over those that have
+    /// completed.
     fn advance(&mut self, ready: &[bool]) {
         let exports = match self.exports.read() {
             Ok(table) => table.clone(),
@@ -381,14 +401,17 @@ impl Acceptor {
                 self.openings.push(opening);
                 continue;
             }
+            // The place of this connection has gone to another one, so it is dropped.
             if opening.is_lost() {
                 continue;
             }
             let next = opening.advance(&exports, (&self.places, self.clock), &mut evicted);
-            // The connection that has to go hears of it before its shard hears of the newcomer, so the newcomer is not answered first.
+            // The shard learns of the evicted connection before it learns of the newcomer, because
+            // messages arrive in their order. The newcomer is therefore not served while the other
+            // one still is.
             for evicted in evicted.drain(..) {
-                // One that no shard has is among the handshakes. A shard that has ended has no
-                // connections any more.
+                // A connection without a shard is among the handshakes, and is dropped below. A
+                // shard that has ended has no connections any more.
                 if let Some(shard) = evicted.shard {
                     self.shards[shard].tell(Mail::Evict(evicted.connection));
                 }
@@ -411,6 +434,7 @@ impl Acceptor {
         let (Some(front), Some(ticket)) = (opening.handshake.attach(), opening.ticket) else {
             return;
         };
+        // From here on, an eviction is a message to this shard.
         ticket.serve(place.shard);
         let arrival = Arrival {
             id: opening.id,

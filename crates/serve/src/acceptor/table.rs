@@ -1,4 +1,4 @@
-//! What clients can choose from, and what one of them is offered.
+//! The exports from which clients can choose, and the offer to one client.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -8,38 +8,41 @@ use crate::clock::Clock;
 use crate::places::{Claim, Evicted, Peer, Places, Reservations, Ticket};
 use weir_config::Notify;
 
-/// Where a volume is.
+/// The location of a volume: its shard, its drive and its address space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     pub(crate) shard: usize,
-    /// The drive's number within its shard.
+    /// The index of the drive within its shard.
     pub(crate) drive: usize,
     pub(crate) space: u32,
 }
 
-/// A volume that can be chosen, as every front end describes it in its own way.
+/// A volume that clients can choose. Each front end describes it in the terms of its protocol.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Export {
     pub(crate) name: String,
-    /// Bytes.
+    /// The size of the volume in bytes.
     pub(crate) size: u64,
     pub(crate) traits: Traits,
-    /// Whether its drive rotates, as the configuration has it.
+    /// True if the drive rotates, according to the configuration.
     pub(crate) rotational: bool,
-    /// The longest read or write, bytes.
+    /// The maximum length of a read or write, in bytes.
     pub(crate) request_size: u32,
-    /// The drive's own: its queues, how many requests each takes at a time, and the longest of these, bytes.
+    /// Properties of the drive: the number of queues, the requests that each of them holds, and the
+    /// maximum length of a command in bytes.
     pub(crate) queues: u16,
     pub(crate) tags: u16,
     pub(crate) max_transfer: u32,
     pub(crate) place: Place,
-    /// How virtual machines and the volume wake each other.
+    /// The way that virtual machines and the volume notify each other.
     pub(crate) notify: Notify,
-    /// The key of the contract that promises it something, its own or its tenant's.
+    /// The key of the contract that promises something to the volume. It is the volume's own or its
+    /// tenant's.
     pub(crate) promise: Option<String>,
 }
 
-/// All of them, in the order in which they are listed. Cheap to clone.
+/// All exports, in the order of the list, with the reservations of places. It is cheap
+/// to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table(Arc<(Vec<Export>, Reservations)>);
 
@@ -55,23 +58,23 @@ impl Table {
         &self.0.0
     }
 
-    /// The volumes among them that have places of their own.
+    /// Returns the reservations of places for volumes with a promise.
     fn reservations(&self) -> &Reservations {
         &self.0.1
     }
 }
 
-/// What one client is offered: the table, and a place if it may begin.
+/// The offer to one client: the table, and a place if the client may start.
 pub(crate) struct Offer<'a> {
     pub(crate) table: &'a Table,
     places: &'a RefCell<Places>,
     clock: Clock,
-    /// Its number.
+    /// The number of the connection.
     pub(crate) connection: u64,
     peer: Peer,
-    /// What to call it in the log.
+    /// The name of the client in the log.
     pub(crate) name: &'a str,
-    /// What it was given: its place, and the connection that had to go.
+    /// The place that was taken for the connection, and the connection that has to end for it.
     taken: Cell<Option<(Ticket, Option<Evicted>)>>,
 }
 
@@ -92,10 +95,10 @@ impl<'a> Offer<'a> {
         }
     }
 
-    /// Takes a place for the client, which is about to begin with a volume that there is.
+    /// Takes a place for the client, which is about to use an existing volume.
     ///
     /// # Errors
-    /// There is none, in words for the client.
+    /// Returns a message for the client if it gets no place.
     pub(crate) fn take_place(&self, volume: &str) -> Result<(), &'static str> {
         let claim = Claim {
             peer: self.peer,
@@ -105,15 +108,17 @@ impl<'a> Offer<'a> {
         let (now, reservations) = (self.clock.now(), self.table.reservations());
         let taken = places.take(self.connection, claim, now, reservations);
         let refused = taken.is_none();
+        // The acceptor takes this value after the step of the handshake, and notifies the shard of
+        // an evicted connection.
         self.taken.set(taken);
         if refused { Err(FULL) } else { Ok(()) }
     }
 
-    /// What it was given.
+    /// Returns the place that was taken, and the connection that has to end for it.
     pub(super) fn taken(&self) -> Option<(Ticket, Option<Evicted>)> {
         self.taken.take()
     }
 }
 
-/// What a client without a place is told.
+/// The message for a client that gets no place.
 pub(crate) const FULL: &str = "all connections are in use (limits.connections)";

@@ -1,5 +1,6 @@
-//! What is behind a block device: the file of a loop device, or of one that the device is made from. A lock on the device says nothing
-//! to programs that use the file, or that use the file through another loop device.
+//! Locks on the files behind a block device: the file of a loop device, or of a loop device from
+//! which the device is made. A lock on the device itself does not exclude programs that use the
+//! file directly or through another loop device.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,11 +17,12 @@ fn is(stat: &Stat, kind: FileType) -> bool {
     FileType::from_raw_mode(stat.st_mode) == kind
 }
 
-/// Locks everything behind a device, as the device is locked. The locks stay while what is returned does. What this process may not
-/// open is not locked, with a warning in the log.
+/// Locks all files and devices behind a device in the same mode as the device. The locks last as
+/// long as the returned descriptors. A file that this process may not open is not locked, with a
+/// warning in the log.
 ///
 /// # Errors
-/// [`OpenError::Locked`] if another program uses it.
+/// Returns [`OpenError::Locked`] if another program uses one of them.
 pub(super) fn lock(
     device: &Path,
     dev: Dev,
@@ -37,10 +39,10 @@ pub(super) fn lock(
     })
 }
 
-/// Whether [`lock`] would find nothing in its way. Takes no lock.
+/// Checks whether [`lock`] would succeed, without taking a lock.
 ///
 /// # Errors
-/// As [`lock`].
+/// Returns the error that [`lock`] would return.
 pub(super) fn look(device: &Path, dev: Dev, writable: bool) -> Result<(), OpenError> {
     visit(device, dev, OFlags::RDONLY, |fd| locks::look(fd, writable)).map(drop)
 }
@@ -69,13 +71,16 @@ fn visit(
     Ok(locked)
 }
 
-/// Opens what is behind a device. Its path may lead to something else by now.
+/// Opens a file or device behind a device. Its path is the one that the kernel remembers, and can
+/// lead to another file by now.
 fn open(path: &Path, access: OFlags) -> io::Result<(OwnedFd, Stat)> {
     let (directory, name) = Dir::of_file(path)?;
     let stat = rustix::fs::statat(&directory, &name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
     if !is(&stat, FileType::RegularFile) && !is(&stat, FileType::BlockDevice) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
+    // `NONBLOCK` prevents open(2) from waiting, for example for the other end of a pipe that has
+    // taken the file's place.
     let always = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = rustix::fs::openat(&directory, &name, access | always, Mode::empty())?;
     Ok((fd, stat))

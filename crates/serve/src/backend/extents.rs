@@ -1,39 +1,41 @@
-//! Which parts of a range hold data: what a look-up of extents ([`weir_core::Op::Extents`]) finds.
+//! Extents: the parts of a range that hold data, as a look-up ([`weir_core::Op::Extents`]) finds
+//! them.
 
-/// What a range is.
+/// The allocation of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Allocation {
-    /// It holds data, or may.
+    /// The range holds data, or possibly does.
     Data,
-    /// Nothing is allocated, and it reads as zeroes.
+    /// The range is not allocated, and reads as zeroes.
     Hole,
 }
 
-/// A range of a volume that is the same throughout.
+/// A range of a volume with a uniform allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
-    /// Bytes, never zero.
+    /// The length in bytes, which is never zero.
     pub length: u32,
-    /// What it is.
+    /// The allocation of the whole extent.
     pub allocation: Allocation,
 }
 
-/// The extents of a range in order, from its first byte on: equal neighbours become one, nothing goes beyond the range, and there are
-/// [`EXTENTS_MAX`] of them at most.
+/// The extents of a range, in order and from its first byte on. Equal neighbours are joined, no
+/// extent exceeds the range, and there are at most [`EXTENTS_MAX`] extents.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Extents {
     extents: Vec<Extent>,
-    /// Bytes of the range that are not covered yet.
+    /// The number of bytes of the range that are not covered yet.
     wanted: u32,
     limit: usize,
     full: bool,
 }
 
-/// Most extents of one look-up.
+/// The maximum number of extents of one look-up.
 pub const EXTENTS_MAX: usize = 500;
 
 impl Extents {
-    /// None yet, of a range of `length` bytes; with `first_only` there will be one at the most.
+    /// Creates an empty list for a range of `length` bytes. With `first_only`, it will have at most
+    /// one extent.
     pub fn new(length: u32, first_only: bool) -> Self {
         Self::limited(length, if first_only { 1 } else { EXTENTS_MAX })
     }
@@ -47,15 +49,17 @@ impl Extents {
         }
     }
 
-    /// Adds the next `length` bytes. Returns whether more is wanted: once it is false, the storage need not be asked any further
-    /// and what is pushed is dropped. No bytes change nothing.
+    /// Appends the next `length` bytes, and returns true if more are needed. After it has returned
+    /// false, the storage does not need to be queried further, and anything appended is ignored. A
+    /// length of zero changes nothing.
     pub fn push(&mut self, length: u64, allocation: Allocation) -> bool {
         if self.full || length == 0 {
             return !self.full;
         }
+        // A storage can report more than the range, and more than 32 bits hold.
         let length = u32::try_from(length).unwrap_or(u32::MAX).min(self.wanted);
         match self.extents.last_mut() {
-            // No overflow: all lengths together are at most the range's.
+            // This cannot overflow, because all lengths together are at most that of the range.
             Some(last) if last.allocation == allocation => last.length += length,
             _ => {
                 if self.extents.len() == self.limit {
@@ -70,7 +74,7 @@ impl Extents {
         !self.full
     }
 
-    /// What is there so far; empty only if nothing was pushed.
+    /// Returns the extents so far. The list is empty only if nothing was appended.
     pub fn extents(&self) -> &[Extent] {
         &self.extents
     }
@@ -117,7 +121,7 @@ mod tests {
         assert_eq!(listed(&list), [(u32::MAX, Data)]);
     }
 
-    /// Against a model with one value for each byte.
+    /// Compares random lists with a model that has one value for each byte.
     #[test]
     fn lists_say_what_was_pushed() {
         let mut rng = Rng::new(1);

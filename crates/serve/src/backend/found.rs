@@ -1,4 +1,4 @@
-//! What a volume's storage is, found out without changing anything.
+//! The result of inspecting a volume's storage without changing it.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -7,34 +7,38 @@ use rustix::fs::{Dev, StatVfs};
 
 use super::{sysfs, usage};
 
-/// What a volume's storage is.
+/// The properties of a volume's storage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// Its size in bytes once it is served.
+    /// The size of the volume in bytes, once it is served.
     pub size: u64,
-    /// Bytes it has now; `None`: it is not there, and a start makes it.
+    /// The present size in bytes, or `None` if the storage does not exist and a start would create
+    /// it.
     pub now: Option<u64>,
-    /// Where it lies, for files and devices.
+    /// The location of the storage, if it is a file or a device.
     pub place: Option<Place>,
-    /// What reads and writes of it are multiples of, bytes: 1 through the page cache and in memory.
+    /// The block size in bytes, of which reads and writes are multiples. It is 1 through the page
+    /// cache and in memory.
     pub block: u32,
 }
 
-/// Where a file or device lies.
+/// The location of a file or device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The device's name, as `/dev/sda1`, or the file system's kind where it has none, as `tmpfs`.
+    /// The name of the device, such as `/dev/sda1`, or the type of the file system if it has no
+    /// device, such as `tmpfs`.
     pub device: String,
-    /// Bytes free on its file system; `None` of a device.
+    /// The free space of the file system in bytes, or `None` for a device.
     pub free: Option<u64>,
-    /// Bytes of these that a start takes.
+    /// The number of bytes of the free space that a start allocates.
     pub takes: u64,
-    /// Whether the device rotates, as the kernel has it; `None` where it has no such device.
+    /// True if the device rotates, according to the kernel. `None` if there is no such device.
     pub rotational: Option<bool>,
-    /// What its user should know of it.
+    /// A hint for the user.
     pub note: Option<String>,
     pub(crate) number: Dev,
-    /// What two volumes may not share, under whatever names: of a file that is there, its inode; of another, its directory's and its name.
+    /// The identity that two volumes cannot share, whatever their paths are. For an existing file
+    /// it is its inode. For another one it is the inode of its directory and its name.
     pub(crate) identity: (u64, OsString),
 }
 
@@ -52,8 +56,9 @@ impl Place {
     }
 }
 
-/// Bytes that are free for this process.
+/// Returns the free space in bytes that this process can use.
 pub(super) fn free(of: &StatVfs) -> u64 {
+    // File systems reserve some blocks for root (statvfs(3): `f_bavail` is without them).
     let blocks = if rustix::process::geteuid().is_root() {
         of.f_bfree
     } else {
@@ -62,7 +67,7 @@ pub(super) fn free(of: &StatVfs) -> u64 {
     blocks.saturating_mul(of.f_frsize)
 }
 
-/// The directory of a file.
+/// Returns the directory of a file.
 pub(super) fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

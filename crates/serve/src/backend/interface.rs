@@ -1,4 +1,4 @@
-//! What a shard asks of storage.
+//! The interface between a shard and its storage.
 
 use std::fmt;
 use std::io;
@@ -10,206 +10,223 @@ use weir_uring::{AnyRing, Buf, Completion, GuestSlice, Ring, Segment, SharedBuf,
 use super::extents::Extents;
 use crate::created::Created;
 
-/// A storage that is open, before it belongs to a shard.
+/// A storage that is open but does not belong to a shard yet.
 pub trait Prepare: Send + fmt::Debug {
-    /// Size of the volume in bytes, until [`Backend::resize`].
+    /// Returns the size of the volume in bytes, which is valid until [`Backend::resize`].
     fn size(&self) -> u64;
 
-    /// What clients are told of it.
+    /// Returns the properties of the storage that clients depend on.
     fn traits(&self) -> Traits;
 
-    /// The file that was made for it, if one was: it goes when what is returned is dropped and not kept.
+    /// Takes the file that was created for the storage, if there is one. The file is removed when
+    /// the returned value is dropped without being kept.
     fn created(&mut self) -> Option<Created> {
         None
     }
 
-    /// Makes the backend, on the thread of the shard. `token` is added to what [`Context::token`] gives.
+    /// Creates the backend on the thread of the shard.
     ///
     /// # Errors
-    /// What the system answers; the server does not start then, or the reload is refused.
+    /// Returns the system's error. The server does not start then, or the reload is refused.
     fn start(self: Box<Self>) -> io::Result<Box<dyn Backend>>;
 }
 
-/// Properties of a storage that the protocol or the shard depends on.
+/// Properties of a storage on which protocols or the shard depend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Traits {
-    /// Buffers of reads are wide enough for the range rounded out to multiples of this, and begin at the same remainder. A
-    /// power of two, 1 to 4096.
+    /// The alignment of reads: a power of two from 1 to 4096. The buffers of a read have space for
+    /// its range extended to multiples of this number, and begin at the same remainder.
     pub align: u32,
-    /// Bytes of the preferred block size that clients are told: a power of two, 512 to 2^20.
+    /// The preferred block size for clients, in bytes: a power of two from 512 to 2^20.
     pub preferred: u32,
-    /// Nothing can be written.
+    /// True if the storage cannot be written.
     pub read_only: bool,
-    /// A range can be given back (NBD's TRIM).
+    /// True if ranges can be discarded (NBD's TRIM).
     pub trim: bool,
-    /// A range can be zeroed in less time than writing it takes.
+    /// True if a range can be zeroed in less time than writing it takes.
     pub fast_zero: bool,
-    /// A look-up of extents finds more than that everything is data.
+    /// True if a look-up of extents can find holes. Otherwise it finds only data.
     pub allocation: bool,
-    /// The storage takes [`Data::Guest`].
+    /// True if the storage supports [`Data::Guest`].
     pub guest: bool,
 }
 
-/// The storage of one volume.
+/// The storage of one volume, as its shard uses it.
 pub trait Backend: fmt::Debug {
-    /// Carries a piece out, now or later; see [the room's documentation](super).
+    /// Carries out a piece, now or later. See the [module's documentation](super).
     fn submit(&mut self, job: Job, cx: &mut Context<'_>);
 
-    /// An operation that the backend queued on the ring with the user value [`Context::token`]`(op)` has ended.
+    /// Processes the completion of an operation that the backend queued on the ring with the user
+    /// value [`Context::token`]`(op)`.
     fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>);
 
-    /// The size that the volume could have now, bytes: `wanted`, if the configuration says one. Asked when a configuration is loaded
-    /// again; changes nothing.
+    /// Returns the size that the volume could have now, in bytes. `wanted` is the size in the
+    /// configuration, if there is one. This is called when a configuration is reloaded, and changes
+    /// nothing.
     ///
     /// # Errors
-    /// The storage has not that size, or the system does not say which it has.
+    /// Fails if the storage does not have the wanted size, or if the system does not return its
+    /// size.
     fn size(&self, wanted: Option<u64>) -> io::Result<u64>;
 
-    /// The storage, for a thread that may block and makes it larger before [`Backend::size`] is asked. `None` where the server cannot change its
-    /// size: a device, what is read-only, what another server has, and memory, which [`Backend::resize`] makes larger.
+    /// Returns the storage for a thread that may block, which enlarges it before [`Backend::size`]
+    /// is called. Returns `None` if the server cannot change the size: for a device, a read-only
+    /// storage, a remote server, and memory (which [`Backend::resize`] enlarges).
     fn growable(&self) -> Option<Arc<dyn Grow>> {
         None
     }
 
-    /// From now on jobs come for a volume of `size` bytes: what [`Backend::size`] has answered, and no less than before.
+    /// Sets the size of the volume for the jobs that follow. `size` is a result of
+    /// [`Backend::size`], and not less than the present size.
     fn resize(&mut self, _size: u64) {}
 
-    /// How the server is that has it, where another has.
+    /// Returns the state of the remote server, if the storage is on one.
     fn remote(&self) -> Option<RemoteState> {
         None
     }
 
-    /// Lets go of the ring, as everything has ended and nothing more is expected; what is submitted after all is carried out. True once the ring
-    /// has nothing of it.
+    /// Releases the ring after all jobs have completed and no more are expected. A job that is
+    /// submitted nevertheless is still carried out. Returns true once the ring has no operation of
+    /// the backend.
     fn rest(&mut self) -> bool {
         true
     }
 
-    /// Goes on with what was deferred ([`Context::budget`]), in a later turn.
+    /// Continues deferred work ([`Context::defer`]) in a later turn.
     fn resume_deferred(&mut self, _cx: &mut Context<'_>) {}
 
-    /// A thread of the backend's has called by [`Context::caller`].
+    /// Collects results after a thread of the backend has called [`Caller::call`].
     fn woken(&mut self, _cx: &mut Context<'_>) {}
 }
 
-/// A storage that the server can make larger while it is used.
+/// A storage that the server can enlarge while it is in use.
 pub trait Grow: Send + Sync + fmt::Debug {
-    /// Looks whether [`Grow::grow`] would work, and changes nothing.
+    /// Checks whether [`Grow::grow`] would succeed, and changes nothing.
     ///
     /// # Errors
-    /// As [`Grow::grow`], as far as can be seen.
+    /// Returns the errors that [`Grow::grow`] would return, as far as they can be determined.
     fn look(&self, growth: &Growth) -> io::Result<()>;
 
-    /// Makes the storage larger, on stable storage. False if it had the new size already.
+    /// Enlarges the storage, and makes the change durable. Returns false if the storage already had
+    /// the new size.
     ///
     /// # Errors
-    /// There is no space, another program has changed the size, or the system refuses. The storage has its old size then.
+    /// Fails if there is no space, if another program has changed the size, or if the system
+    /// refuses. The storage has its old size in that case.
     fn grow(&self, growth: &Growth) -> io::Result<bool>;
 
-    /// Makes the storage as small as it was: only while no client can have used what was added.
+    /// Restores the old size of the storage. This is permitted only while no client can have used
+    /// the added space.
     fn take_back(&self, growth: &Growth);
 }
 
-/// From which size to which a storage grows.
+/// A change of a storage's size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Growth {
-    /// Bytes that the volume has.
+    /// The present size of the volume in bytes.
     pub from: u64,
-    /// Bytes that it is to have; more.
+    /// The new size of the volume in bytes, which is larger.
     pub to: u64,
-    /// What is added is allocated at once, because something is promised.
+    /// True if the added space is allocated at once, because of a promise.
     pub allocate: bool,
 }
 
-/// How a storage is that another machine has.
+/// The state of a remote server that stores a volume.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct RemoteState {
-    /// Its server is away.
+    /// True while the server is unreachable.
     pub away: bool,
-    /// When it was so last, if it is not now.
+    /// The time when the server was last unreachable, if it is reachable now.
     pub last_away: Instant,
-    /// How often it has gone away.
+    /// The number of times that the server became unreachable.
     pub losses: u64,
-    /// Bytes that are kept because they are not known to be durable there.
+    /// The number of bytes that are kept because they may not be durable on the server.
     pub kept_bytes: u64,
-    /// Bytes that were written again when it came back.
+    /// The number of bytes that were written again after the server reconnected.
     pub replayed_bytes: u64,
 }
 
-/// A piece of a request for a backend to carry out.
+/// A piece of a request that a backend carries out.
 #[derive(Debug)]
 pub struct Job {
-    /// Names it until it is finished: unique among the jobs of the volume's drive.
+    /// Identifies the job until it is finished. The tag is unique among the jobs of the volume's
+    /// drive.
     pub tag: Tag,
-    /// What to do. What does not change the volume is asked of one that is read-only, too.
+    /// The operation. Operations that do not change the volume are also sent to read-only storage.
     pub op: Op,
-    /// How. With [`Flags::FUA`] it is finished only when what it did is on stable storage.
+    /// The flags of the operation. With [`Flags::FUA`], the job is finished only when its effect is
+    /// durable.
     pub flags: Flags,
-    /// First byte in the volume. The range lies within the volume.
+    /// The first byte of the range in the volume. The range is within the volume.
     pub offset: u64,
-    /// Bytes; zero only for a flush. Of a look-up of extents the whole range, up to 4 GiB.
+    /// The length of the range in bytes, which is zero only for a flush. For a look-up of extents
+    /// it is the whole range, up to 4 GiB.
     pub length: u32,
-    /// Where to, or where from.
+    /// The memory for the data that are read or written.
     pub data: Data,
 }
 
-/// The memory of a job. The windows are exactly `length` bytes, in order.
+/// The memory of a job. The windows of its buffers contain exactly `length` bytes, in order.
 #[derive(Debug, Default)]
 pub enum Data {
-    /// Flush, discard, write-zeroes, a look-up of extents.
+    /// No memory, for a flush, discard, write-zeroes or look-up of extents.
     #[default]
     None,
-    /// A read into one buffer; the usual case. The window begins at `offset % align` and the capacity reaches to the end of the
-    /// range rounded up.
+    /// A read into one buffer, which is the usual case. The window begins at `offset % align`, and
+    /// the capacity extends to the end of the range rounded up to `align`.
     Read(Buf),
-    /// A read into several, when no free piece of memory was large enough. All but the last end at a multiple of `align`.
+    /// A read into several buffers, because no free piece of memory was large enough. All buffers
+    /// except the last end at a multiple of `align`.
     ReadMany(Vec<Buf>),
     /// A write from one buffer.
     Write(SharedBuf),
-    /// A write from several (all of them [`Segment::Buf`]).
+    /// A write from several buffers (all of them [`Segment::Buf`]).
     WriteMany(Vec<Segment>),
-    /// A read into a guest's memory, or a write from it: parts that begin and end at multiples of [`Traits::align`], as the range of
-    /// the job does, at most [`weir_uring::MAX_PIECES`]. Only where [`Traits::guest`] says so.
+    /// A read into a guest's memory, or a write from it, if [`Traits::guest`] is true. There are at
+    /// most [`weir_uring::MAX_PIECES`] parts. They and the range of the job begin and end at
+    /// multiples of [`Traits::align`].
     Guest(Vec<GuestSlice>),
-    /// What a look-up of extents found; it comes with [`Data::None`]. They cover the job's range from its beginning, at least
-    /// a part of it.
+    /// The result of a look-up of extents, which was submitted with [`Data::None`]. The extents
+    /// cover the job's range from its beginning, possibly only a part of it.
     Extents(Extents),
 }
 
-/// A job that is over.
+/// A job that a backend has finished.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) tag: Tag,
-    /// `None`: nothing was done for want of room in the ring or in memory; it is submitted again.
+    /// The outcome, or `None` if nothing was done for lack of space in the ring or in memory. The
+    /// job is submitted again then.
     pub(crate) outcome: Option<Outcome>,
     pub(crate) data: Data,
 }
 
-/// What a backend works with during a call.
+/// The environment of a backend during a call.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// The time of this turn.
+    /// The time of the current turn.
     pub now: Instant,
     /// The shard's ring, with its arena and its waker.
     pub ring: &'a mut AnyRing,
     pub(crate) token: u64,
     pub(crate) finished: &'a mut Vec<Finished>,
-    /// Bytes of memory that may be touched now by what is carried out at once.
+    /// The number of bytes of memory that jobs which are carried out at once may still touch in
+    /// this turn.
     pub(crate) budget: u64,
-    /// There is more to do.
+    /// True if the backend has deferred work.
     pub(crate) deferred: bool,
-    /// The list of the drive, and the space of the backend's volume.
+    /// The drive's list of volumes with news, and the space of the backend's volume.
     pub(crate) news: (&'a News, u32),
 }
 
-/// The spaces of volumes for which other threads have results. It is a list, so that a wake-up costs
-/// no more than these.
+/// The spaces of volumes for which other threads have results. It is a list, so that the cost of a
+/// wake-up depends only on the number of these volumes.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct News(Arc<Mutex<Vec<u32>>>);
 
 impl News {
-    /// Takes all that are on the list, each once and in the order of their numbers: a backend takes
-    /// all its results when it is woken.
+    /// Takes all spaces from the list, in ascending order and without duplicates. One call of a
+    /// backend suffices, because it collects all its results.
     pub(crate) fn take(&self) -> Vec<u32> {
         let mut spaces = std::mem::take(&mut *self.lock());
         spaces.sort_unstable();
@@ -218,12 +235,13 @@ impl News {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<u32>> {
-        // Nothing under the lock panics half-way through a change.
+        // No code under the lock can panic during a change, so the list is valid even if the lock
+        // is poisoned.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Calls a shard from a thread of one of its backends.
+/// A handle with which a thread of a backend calls the shard.
 #[derive(Debug)]
 pub struct Caller {
     pub(super) waker: Waker,
@@ -232,20 +250,22 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Has [`Backend::woken`] called, on the thread of the shard.
+    /// Causes [`Backend::woken`] to be called on the thread of the shard.
     pub fn call(&self) {
+        // The space is on the list before the shard wakes, so that the shard finds it.
         self.news.lock().push(self.space);
         self.waker.wake();
     }
 }
 
 impl Context<'_> {
-    /// The user value for an operation of this backend on the ring; `op` comes back in [`Backend::completed`].
+    /// Returns the user value for an operation of this backend on the ring. [`Backend::completed`]
+    /// receives `op` again.
     pub fn token(&self, op: u32) -> u64 {
         self.token | u64::from(op)
     }
 
-    /// The way in which a thread of this backend's calls the shard.
+    /// Returns the handle with which a thread of this backend calls the shard.
     pub fn caller(&self) -> Caller {
         Caller {
             waker: self.ring.waker(),
@@ -254,7 +274,8 @@ impl Context<'_> {
         }
     }
 
-    /// Ends a job: as asked, or with an error number of Linux. `data` is what came with it, windows as they were.
+    /// Finishes a job successfully or with an error number of Linux. `data` is the memory of the
+    /// job, with unchanged windows.
     pub fn finish(&mut self, tag: Tag, result: Result<(), u16>, data: Data) {
         let outcome = Some(match result {
             Ok(()) => Outcome::Ok,
@@ -263,8 +284,8 @@ impl Context<'_> {
         self.finished.push(Finished { tag, outcome, data });
     }
 
-    /// Gives a job back of which nothing was done, for want of a place in the ring or of memory: the core submits it again when
-    /// something else has ended, or after 3 ms.
+    /// Returns a job of which nothing was done, for lack of space in the ring or of memory. The
+    /// core submits it again when another job has ended, or after 3 ms.
     pub fn busy(&mut self, tag: Tag, data: Data) {
         self.finished.push(Finished {
             tag,
@@ -273,37 +294,40 @@ impl Context<'_> {
         });
     }
 
-    /// How many bytes of memory a backend that carries jobs out at once may still touch in this call. At 0 it keeps the rest and
-    /// calls [`Context::defer`]: other volumes are served between.
+    /// Returns the number of bytes of memory that a backend which carries out jobs at once may
+    /// still touch in this call. If it is zero, the backend keeps the remaining work and calls
+    /// [`Context::defer`], so that other volumes are served in between.
     pub fn budget(&self) -> u64 {
         self.budget
     }
 
-    /// `bytes` bytes were touched.
+    /// Subtracts `bytes` from the budget, because the backend has touched that many bytes.
     pub fn touched(&mut self, bytes: u64) {
+        // A read or a write is carried out as a whole, and can exceed the rest of the budget.
         self.budget = self.budget.saturating_sub(bytes);
     }
 
-    /// There is more to do: [`Backend::resume_deferred`] is to be called in a later turn.
+    /// Requests a call of [`Backend::resume_deferred`] in a later turn.
     pub fn defer(&mut self) {
         self.deferred = true;
     }
 }
 
 impl Job {
-    /// The extents of a look-up, none of them found yet.
+    /// Returns the empty result of a look-up of extents.
     pub fn extents(&self) -> Extents {
         Extents::new(self.length, self.flags.has(Flags::FIRST_ONLY))
     }
 }
 
 impl Data {
-    /// Copies from `source` into the buffers of a read, in order; `source` must have as many bytes as their windows.
+    /// Copies `source` into the buffers of a read, in order. The length of `source` must be that of
+    /// their windows together.
     pub fn fill(&mut self, source: &[u8]) {
         self.each_target(|at, into| into.copy_from_slice(&source[at..at + into.len()]));
     }
 
-    /// The buffers of a read, in order.
+    /// Returns the buffers of a read, in order.
     pub(super) fn targets(&mut self) -> &mut [Buf] {
         match self {
             Self::Read(buf) => std::slice::from_mut(buf),
@@ -316,7 +340,7 @@ impl Data {
         }
     }
 
-    /// Calls `each` for the windows to read into, in order, with the place of each in the piece.
+    /// Calls `each` with the windows of a read, in order, and with the offset of each in the piece.
     pub fn each_target(&mut self, mut each: impl FnMut(usize, &mut [u8])) {
         let mut at = 0;
         for buf in self.targets() {
@@ -325,7 +349,7 @@ impl Data {
         }
     }
 
-    /// Puts bytes into the buffers of a read, from byte `start` of the piece on.
+    /// Copies bytes into the buffers of a read, from byte `start` of the piece on.
     pub(super) fn put(&mut self, start: usize, from: &[u8]) {
         let end = start + from.len();
         self.each_target(|at, bytes| {
@@ -336,7 +360,7 @@ impl Data {
         });
     }
 
-    /// Copies what a write carries, from byte `start` of the piece on.
+    /// Copies the data of a write, from byte `start` of the piece on.
     pub(super) fn get(&self, start: usize, into: &mut [u8]) {
         let end = start + into.len();
         self.each_source(|at, bytes| {
@@ -347,7 +371,8 @@ impl Data {
         });
     }
 
-    /// Calls `each` for the windows to write from, in order, with the place of each in the piece.
+    /// Calls `each` with the windows of a write, in order, and with the offset of each in the
+    /// piece.
     pub fn each_source(&self, mut each: impl FnMut(usize, &[u8])) {
         match self {
             Self::Write(buf) => each(0, buf),

@@ -1,9 +1,13 @@
-//! Locks on images, so that no two programs change one at a time.
+//! Locks on images, which prevent two programs from changing an image at the same time.
 //!
-//! The bytes locked are those that qemu locks too (`block/file-posix.c`: for each permission that is used a shared lock on byte
-//! 100 plus its number, for each that nobody else may use one on byte 200 plus its number, and then a look whether somebody has
-//! the counterpart). A writer here locks everything there is, exclusively. A reader locks in shared mode what says "I read, and
-//! nobody may write or resize", so that other readers, qemu's among them, may read too.
+//! The locked bytes are those that QEMU uses (`block/file-posix.c`). For each permission that QEMU
+//! uses, it takes a shared lock on byte 100 plus the permission's number. For each permission that
+//! no other program may use, it takes a shared lock on byte 200 plus the number. Then it checks
+//! whether another program has locked the counterpart.
+//!
+//! A writer in Weir takes an exclusive lock on all bytes. A reader takes shared locks with the
+//! meaning "I read, and no other program may write or resize", so that other readers (including
+//! QEMU's) can read, too.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,35 +18,38 @@ use weir_uring::lock::{Lock, is_locked, try_lock};
 
 const ALL: Range<u64> = 0..u64::MAX;
 
-/// Bytes that only programs like this one lock.
+/// The bytes that only Weir locks.
 const OWN: Range<u64> = 0..100;
-/// First byte that says what is used.
+/// The first byte for used permissions.
 const USED: u64 = 100;
-/// First byte that says what nobody else may use.
+/// The first byte for permissions that no other program may use.
 const UNSHARED: u64 = 200;
-/// Numbers of qemu's permissions.
+/// The numbers of QEMU's permissions.
 const CONSISTENT_READ: u64 = 0;
 const WRITE: u64 = 1;
 const RESIZE: u64 = 3;
 
-/// How long a starting server waits for what another program holds. The kernel takes up to half a second to let go of the files of a
-/// ring whose process was killed, after that has been waited for.
+/// The longest time that a starting server waits for another program's lock. After a killed
+/// process has been waited for, the kernel can take up to half a second to release the files of its
+/// ring.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
-/// From one try to the next.
+/// The time between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Locks a file that is open for reading and, with `writable`, for writing; the lock stays until the last descriptor of this open
-/// file is closed. What another program holds is waited for as long as `patience` says.
+/// Locks a file that is open for reading and, if `writable`, for writing. The lock lasts until the
+/// last descriptor of this open file is closed. If another program holds a lock, waits for up to
+/// `patience`.
 ///
 /// # Errors
-/// `EAGAIN` if another program uses the file in a way that forbids it; what fcntl(2) answers otherwise.
+/// Returns `EAGAIN` if another program uses the file in a conflicting way, and otherwise the error
+/// of fcntl(2).
 pub(super) fn lock(file: impl AsFd, writable: bool, patience: Duration) -> Result<(), Errno> {
     patiently(patience, Errno::AGAIN, || {
         try_to_lock(file.as_fd(), writable)
     })
 }
 
-/// Tries again what fails with `busy`, until that has taken as long as `patience` says.
+/// Repeats `attempt` while it fails with `busy`, for up to `patience`.
 pub(super) fn patiently<T>(
     patience: Duration,
     busy: Errno,
@@ -61,19 +68,21 @@ pub(super) fn patiently<T>(
 
 fn try_to_lock(file: BorrowedFd<'_>, writable: bool) -> Result<(), Errno> {
     if writable {
+        // All bytes include those that QEMU locks, so that one lock excludes every other program.
         return try_lock(file, Lock::Exclusive, ALL);
     }
     for bytes in SHARED {
         try_lock(file, Lock::Shared, bytes)?;
     }
-    // After taking the locks: of two processes that come at the same time, at least one sees the other.
+    // The check follows the locks. If two processes start at the same time, at least one of them
+    // thus finds the other's lock.
     look(file, writable)
 }
 
-/// Whether [`lock`] would find nothing in its way. Takes no lock.
+/// Checks whether [`lock`] would succeed, without taking a lock.
 ///
 /// # Errors
-/// As [`lock`].
+/// Returns the error that [`lock`] would return.
 pub(super) fn look(file: impl AsFd, writable: bool) -> Result<(), Errno> {
     let exclusive: &[Range<u64>] = if writable { &[ALL] } else { &COUNTERPARTS };
     let shared: &[Range<u64>] = if writable { &[] } else { &SHARED };
@@ -91,14 +100,14 @@ const fn one(first: u64, number: u64) -> Range<u64> {
     first + number..first + number + 1
 }
 
-/// What a reader locks.
+/// The bytes that a reader locks.
 const SHARED: [Range<u64>; 4] = [
     OWN,
     one(USED, CONSISTENT_READ),
     one(UNSHARED, WRITE),
     one(UNSHARED, RESIZE),
 ];
-/// What nobody may have locked then.
+/// The bytes that no other program may have locked when a reader opens the image.
 const COUNTERPARTS: [Range<u64>; 3] = [
     one(USED, WRITE),
     one(USED, RESIZE),
@@ -118,7 +127,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// An image with its options for writing and for reading.
+    /// Creates an image, and returns its options for writing and for reading.
     fn image(directory: &Directory) -> (ImageOptions, ImageOptions) {
         let write = directory.options(MIB);
         drop(Opened::image(&write).unwrap());
@@ -153,7 +162,8 @@ mod tests {
         open_soon(&write);
     }
 
-    /// Not a test: what the next one starts in a process of its own. Holds an image until it is told that it may go.
+    /// Not a test: the following test runs this in another process. It holds an image until it
+    /// receives a byte or is killed.
     #[test]
     fn hold() {
         let Some(path) = std::env::var_os("WEIR_HOLD") else {
@@ -191,7 +201,7 @@ mod tests {
         (child, said)
     }
 
-    /// A server that is killed leaves no lock behind.
+    /// The lock of a killed server ends with its process.
     #[test]
     fn another_process_is_kept_out_and_its_lock_goes_with_it() {
         let directory = Directory::new();
@@ -210,7 +220,7 @@ mod tests {
         open_soon(&read);
     }
 
-    /// As a killed server's are, by the kernel.
+    /// The kernel releases the locks of a killed server only after a while.
     #[test]
     fn a_lock_that_is_given_back_soon_is_waited_for() {
         let directory = Directory::new();
@@ -222,7 +232,8 @@ mod tests {
         };
         let opened = std::thread::scope(|scope| {
             let opened = scope.spawn(|| Opened::image(&patient));
-            // Its first try finds the lock; if it should come later, it has nothing to wait for.
+            // The first attempt finds the lock. If the thread starts later, it does not need to
+            // wait.
             std::thread::sleep(5 * PAUSE);
             assert!(!opened.is_finished());
             drop(writer);
@@ -231,7 +242,7 @@ mod tests {
         opened.unwrap();
     }
 
-    /// qemu's manners, by its own programs where they are installed.
+    /// Checks the locks against QEMU's own programs, if they are installed.
     #[test]
     fn a_virtual_machine_is_kept_out_and_keeps_out() {
         if Command::new("qemu-io").arg("--version").output().is_err() {
@@ -266,7 +277,7 @@ mod tests {
                 .stdout(Stdio::null())
                 .spawn()
                 .unwrap();
-            // It has opened the image when it has locked its first byte.
+            // QEMU has opened the image once it has locked its first byte.
             let probe = File::options()
                 .read(true)
                 .write(true)

@@ -1,4 +1,4 @@
-//! A volume in memory: chunks that come with the first write and go with a trim.
+//! A volume in memory. Chunks are allocated by the first write and freed by a trim.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,31 +12,34 @@ use crate::errno::ENOSPC;
 
 use super::{Allocation, Backend, Context, Data, Extents, Job, Prepare, Traits};
 
-/// Bytes of a chunk: what is allocated, given back and told apart in a look-up of extents.
+/// The size of a chunk in bytes, which is the unit of allocation, of freeing, and of extents.
 const CHUNK: usize = 64 << 10;
-/// Bytes that a chunk which is not there takes.
+/// The number of bytes that the table needs for each chunk, allocated or not.
 const TABLE: u64 = size_of::<Option<Box<[u8]>>>() as u64;
 static ZEROES: [u8; CHUNK] = [0; CHUNK];
-/// What looking at whether a chunk is there counts as, bytes.
+/// The number of bytes that checking a chunk counts as in the budget.
 const LOOK: u64 = 64;
-/// Chunks that one look-up of extents looks at. NBD permits an answer that covers only the beginning of the range; 4 GiB would keep the
-/// shard for 165 us, these for 10.
+/// The maximum number of chunks that one look-up of extents checks. NBD permits a reply that covers
+/// only the beginning of the range. A look-up of 4 GiB would occupy the shard for 165 µs, and this
+/// limit for 10 µs.
 const LOOKS: usize = 4096;
 
-/// Bytes that live as long as the server. Nothing is stable storage here, and clients know it: a flush has nothing to do.
+/// The content of a volume in memory, which exists as long as the server. Memory is not stable
+/// storage, and clients know this, so that a flush has nothing to do.
 #[derive(Debug)]
 pub struct Memory {
     size: u64,
     read_only: bool,
     chunks: Vec<Option<Box<[u8]>>>,
-    /// A chunk of zeroes, if there is memory for one.
+    /// Allocates a chunk of zeroes, or returns `None` if there is no memory. Tests replace this
+    /// function.
     fresh: fn() -> Option<Box<[u8]>>,
 }
 
-/// Whether there can be a volume of this size here at all.
+/// Checks whether a volume of this size is possible on this machine.
 ///
 /// # Errors
-/// Its table, or all of it once it is written, is more than the machine could ever hold.
+/// Fails if the table of chunks alone exceeds the machine's memory and swap space.
 pub(super) fn look(size: u64) -> io::Result<()> {
     let memory = rustix::system::sysinfo();
     let all = (memory.totalram as u64)
@@ -55,25 +58,27 @@ pub(super) fn look(size: u64) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::OutOfMemory, what))
 }
 
-/// How far a call has come: bytes of the job, and bytes of memory that it touched.
+/// The progress of a call: the completed bytes of the job, and the bytes of memory that were
+/// touched.
 #[derive(Clone, Copy, Default, Debug)]
 struct Progress {
     done: u32,
     touched: u64,
 }
 
-/// A volume in memory that is served.
+/// A volume in memory that is being served.
 #[derive(Debug)]
 struct Served {
     memory: Memory,
-    /// Jobs that were deferred, in their order.
+    /// The deferred jobs, in their order.
     jobs: VecDeque<Job>,
-    /// How far the first of them is, bytes.
+    /// The number of completed bytes of the first deferred job.
     done: u32,
 }
 
 impl Memory {
-    /// A volume of `size` bytes that reads as zeroes. Takes memory as it is written to, plus 16 bytes for every 64 KiB.
+    /// Creates a volume of `size` bytes that reads as zeroes. It takes 16 bytes of memory for every
+    /// 64 KiB at once, and the rest as it is written to.
     pub fn new(size: u64, read_only: bool) -> Self {
         let count = size.div_ceil(CHUNK as u64) as usize;
         Self {
@@ -84,7 +89,8 @@ impl Memory {
         }
     }
 
-    /// Allocates what a write to the range needs. False if there is no memory for that: nothing can be written then.
+    /// Allocates the chunks for a write to the range. Returns false if there is not enough memory.
+    /// The write must not be carried out then.
     fn make_room(&mut self, offset: u64, length: u64) -> bool {
         parts(offset, length).all(|(chunk, _)| {
             let slot = &mut self.chunks[chunk];
@@ -95,14 +101,15 @@ impl Memory {
         })
     }
 
-    /// Has `size` bytes from now on, no fewer than before; what comes reads as zeroes.
+    /// Changes the size to `size` bytes, which must not be smaller. The added space reads as
+    /// zeroes.
     pub(super) fn grow(&mut self, size: u64) {
         self.size = size;
         let count = size.div_ceil(CHUNK as u64) as usize;
         self.chunks.resize_with(count, || None);
     }
 
-    /// Puts the bytes from `offset` on into `into`. The range must lie within the volume.
+    /// Copies the bytes from `offset` on to `into`. The range must be within the volume.
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         let mut done = 0;
         for (chunk, range) in parts(offset, into.len() as u64) {
@@ -115,7 +122,8 @@ impl Memory {
         }
     }
 
-    /// Takes the bytes of `from` over, from `offset` on, except where there is no memory for them. The range must lie within the volume.
+    /// Copies `from` into the volume from `offset` on, except for chunks that cannot be allocated.
+    /// The range must be within the volume.
     pub fn write(&mut self, offset: u64, from: &[u8]) {
         self.make_room(offset, from.len() as u64);
         let mut done = 0;
@@ -128,7 +136,7 @@ impl Memory {
         }
     }
 
-    /// Puts what a job reads into the guest's memory.
+    /// Copies the data of a read into the guest's memory.
     fn read_guest(&self, job: &Job) {
         for_guest(job, |slice, done, chunk, range| match &self.chunks[chunk] {
             Some(bytes) => slice.copy_from(done, &bytes[range]),
@@ -136,7 +144,7 @@ impl Memory {
         });
     }
 
-    /// Takes over what a job writes from the guest's memory.
+    /// Copies the data of a write from the guest's memory.
     fn write_guest(&mut self, job: &Job) {
         for_guest(job, |slice, done, chunk, range| {
             if let Some(bytes) = &mut self.chunks[chunk] {
@@ -145,12 +153,14 @@ impl Memory {
         });
     }
 
-    /// Makes the range read as zeroes until about `most` bytes of memory have been touched; says how far that went. Whole chunks
-    /// are given back, unless `keep` says that they are not to become holes. Holes stay what they are: memory that nobody has
-    /// written to could not be promised anyway.
+    /// Zeroes the range until about `most` bytes of memory have been touched. Returns the progress.
+    /// Whole chunks are freed, unless `keep` forbids holes. Existing holes stay holes even then,
+    /// because memory that has not been written cannot be guaranteed anyway.
     fn zero(&mut self, offset: u64, length: u32, keep: bool, most: u64) -> Progress {
         let mut progress = Progress::default();
         for (chunk, range) in parts(offset, u64::from(length)) {
+            // The rest follows in a later turn, so that a zeroing of 64 MiB lets other clients in
+            // between (docs/decisions/bounded-turns.md).
             if progress.touched >= most {
                 break;
             }
@@ -171,7 +181,7 @@ impl Memory {
         progress
     }
 
-    /// What of a look-up's range is there, and how many bytes of memory it took to see that.
+    /// Returns the extents of a look-up, and the number of bytes of memory that it touched.
     fn extents(&self, job: &Job) -> (Extents, u64) {
         let mut extents = job.extents();
         let mut touched = 0;
@@ -188,8 +198,9 @@ impl Memory {
         (extents, touched)
     }
 
-    /// Carries a job on from `done`, until about `most` bytes of memory have been touched. What is read or written is one piece,
-    /// which the drive's `max_transfer` bounds; what is zeroed may be 64 MiB and is done in parts.
+    /// Continues a job from byte `done` on, until about `most` bytes of memory have been touched. A
+    /// read or write is a single piece, which the drive's `max_transfer` limits, and is done at
+    /// once. Zeroing can cover 64 MiB and is done in parts.
     fn carry_on(&mut self, job: &mut Job, done: u32, most: u64) -> Progress {
         let offset = job.offset;
         let keep = match job.op {
@@ -263,7 +274,8 @@ impl Prepare for Memory {
 }
 
 impl Served {
-    /// Carries a job out from `done` on. Where it has to be deferred it comes back, with how far it is.
+    /// Carries out a job from byte `done` on. If the job must be deferred, returns it together with
+    /// its progress.
     fn carry_out(
         &mut self,
         mut job: Job,
@@ -274,6 +286,8 @@ impl Served {
             if cx.budget() == 0 {
                 return Some((job, done));
             }
+            // Space for the whole write is allocated first, so that a write that fails has changed
+            // nothing.
             if job.op == Op::Write && !self.memory.make_room(job.offset, job.length.into()) {
                 cx.finish(job.tag, Err(ENOSPC), Data::None);
                 return None;
@@ -296,6 +310,8 @@ impl Served {
 
 impl Backend for Served {
     fn submit(&mut self, job: Job, cx: &mut Context<'_>) {
+        // Jobs are carried out in their order, so that a new one waits after those that are
+        // deferred.
         if self.jobs.is_empty() {
             let Some((job, done)) = self.carry_out(job, 0, cx) else {
                 return;
@@ -334,12 +350,15 @@ impl Backend for Served {
 
 fn fresh() -> Option<Box<[u8]>> {
     let mut bytes = Vec::new();
+    // `try_reserve_exact`, because an ordinary allocation would end the process if there is no
+    // memory.
     bytes.try_reserve_exact(CHUNK).ok()?;
     bytes.resize(CHUNK, 0);
     Some(bytes.into_boxed_slice())
 }
 
-/// Calls `each` for the parts of a guest's memory that a job works on: the slice, where in it, the chunk, and where in that.
+/// Calls `each` with each part of a guest's memory that a job uses: the slice, the offset in the
+/// slice, the chunk, and the range in the chunk.
 fn for_guest(job: &Job, mut each: impl FnMut(&GuestSlice, usize, usize, Range<usize>)) {
     let Data::Guest(slices) = &job.data else {
         return;
@@ -356,7 +375,7 @@ fn for_guest(job: &Job, mut each: impl FnMut(&GuestSlice, usize, usize, Range<us
     }
 }
 
-/// The chunks that a range touches, each with the part of it that lies within.
+/// Returns the chunks that a range touches, each with the affected range within the chunk.
 fn parts(offset: u64, length: u64) -> impl Iterator<Item = (usize, Range<usize>)> {
     let (mut at, end) = (offset, offset + length);
     std::iter::from_fn(move || {
@@ -410,12 +429,14 @@ mod tests {
         }
     }
 
-    /// What was there before stays, and can be written to.
+    /// Existing chunks stay, and can be written to.
     #[test]
     fn without_memory_there_is_no_room_for_a_new_chunk() {
         let mut memory = Memory::new(4 * CHUNK as u64, false);
         memory.write(0, &[7; 10]);
         memory.fresh = || None;
+        // The write from byte 5 to the end of chunk 0 needs no new chunk. One that crosses into
+        // chunk 1 does.
         assert!(memory.make_room(5, CHUNK as u64 - 5));
         assert!(!memory.make_room(CHUNK as u64 - 1, 2));
         memory.write(CHUNK as u64 - 1, &[9, 9]);
@@ -424,7 +445,7 @@ mod tests {
         assert_eq!(bytes, [0, 9, 0]);
     }
 
-    /// 4 GiB have 65,536 chunks.
+    /// 4 GiB consist of 65,536 chunks, of which one look-up checks 4,096.
     #[test]
     fn a_look_up_goes_through_a_bounded_number_of_chunks() {
         let memory = Memory::new(4 << 30, false);
@@ -449,6 +470,7 @@ mod tests {
         let held = |memory: &Memory| memory.chunks.iter().flatten().count();
         memory.write(CHUNK as u64 - 1, &[1, 2]);
         assert_eq!(held(&memory), 2);
+        // The range ends one byte before the end of chunk 1, so only chunk 0 is freed.
         memory.zero(0, CHUNK as u32 * 2 - 1, false, u64::MAX);
         assert_eq!(held(&memory), 1);
         memory.zero(0, CHUNK as u32 * 4, true, u64::MAX);

@@ -1,12 +1,15 @@
-//! Where a volume's bytes are: what the shard asks of storage, and the storages there are.
+//! Backends: the storage of volumes, and the interface that a shard has to it.
 //!
-//! A backend is opened in two steps, because what can fail or block must do so before a shard runs, and because what a ring
-//! works on cannot change threads: [`Prepare`] is made by the thread that starts the server or reloads its configuration and
-//! holds descriptors and locks; [`Prepare::start`] turns it into a [`Backend`] on the shard's thread.
+//! A backend is opened in two steps. Everything that can fail or block must happen before a shard
+//! runs, and a ring's operations cannot change threads. The thread that starts the server or
+//! reloads its configuration therefore creates a [`Prepare`], which holds descriptors and locks.
+//! [`Prepare::start`] converts it into a [`Backend`] on the shard's thread.
 //!
-//! The shard calls [`Backend::submit`] for each piece the core dispatches. The backend carries it out at once or queues
-//! operations on the ring, and calls [`Context::finish`] exactly once for each job, then or from a later call. It must never
-//! block: what can (fallocate(2) with data to move, `SEEK_DATA`, opening) belongs on a thread of its own that wakes the shard.
+//! The shard calls [`Backend::submit`] for each piece that the core dispatches. The backend carries
+//! out the piece at once, or queues operations on the ring. It must call [`Context::finish`]
+//! exactly once for each job, in the same call or in a later one. It must never block. Operations
+//! that can block (fallocate(2) with data to move, `SEEK_DATA`, opening) run on a thread of the
+//! backend, which wakes the shard with a [`Caller`].
 
 mod behind;
 mod device;
@@ -40,13 +43,14 @@ pub(crate) use interface::{Finished, News};
 pub use memory::Memory;
 pub use usage::of_path as uses;
 
-/// What opens a volume's storage.
+/// A function that opens the storage of a volume.
 pub type Open = fn(&Volume) -> io::Result<Box<dyn Prepare>>;
 
-/// Opens what a volume of the configuration says, on a thread that may block.
+/// Opens the storage of a volume. May block.
 ///
 /// # Errors
-/// What the system answers, or why the storage must not be used: an [`OpenError`] where it is a file or a device.
+/// Returns the system's error, or the reason why the storage must not be used. This is an
+/// [`OpenError`] if the storage is a file or a device.
 pub fn open(volume: &Volume) -> io::Result<Box<dyn Prepare>> {
     let (size, read_only) = (volume.size, volume.read_only);
     Ok(match &volume.storage {
@@ -57,6 +61,8 @@ pub fn open(volume: &Volume) -> io::Result<Box<dyn Prepare>> {
                     "a volume in memory requires size",
                 )
             })?;
+            // Allocating the table of an impossible size would end the process instead of returning
+            // an error.
             memory::look(size)?;
             Box::new(Memory::new(size, read_only))
         }
@@ -66,11 +72,12 @@ pub fn open(volume: &Volume) -> io::Result<Box<dyn Prepare>> {
     })
 }
 
-/// Looks at what [`open`] would open, with the same questions in the same order. Nothing is changed and nothing is made, but
-/// for a file without a name that is gone again, where the kernel is to say what a file system can do.
+/// Inspects the storage that [`open`] would open, with the same checks in the same order. Nothing
+/// is created or changed, with one exception: to find out the capabilities of a file system, an
+/// unnamed file is created and removed at once.
 ///
 /// # Errors
-/// As [`open`].
+/// Returns the error that [`open`] would return.
 pub fn look(volume: &Volume) -> io::Result<Found> {
     Ok(match &volume.storage {
         Storage::Memory | Storage::Model => {
@@ -89,13 +96,15 @@ pub fn look(volume: &Volume) -> io::Result<Found> {
     })
 }
 
-/// Whether two volumes lie on the same file or device, whatever their paths are: through links, and through loop devices.
+/// Returns true if two volumes use the same file or device, possibly through different paths, links
+/// or loop devices.
 pub(crate) fn shares(one: &Volume, other: &Volume) -> bool {
     let (one, other) = (places(one), places(other));
     one.iter().any(|place| other.contains(place))
 }
 
-/// The files and devices on which a volume lies: device and inode of a file, zero and the number of a device.
+/// Returns the files and devices that a volume uses. A file is represented by its device and inode,
+/// a device by zero and its number.
 fn places(volume: &Volume) -> Vec<(u64, u64)> {
     let (Storage::File(path) | Storage::Device(path)) = &volume.storage else {
         return Vec::new();
@@ -129,6 +138,8 @@ fn image_options(volume: &Volume, path: &Path) -> ImageOptions {
         read_only: volume.read_only,
         direct: volume.cache == Cache::Direct,
         preallocate: volume.is_promised(),
+        // The locks of a killed server last until its writes have ended (docs/durability.md), so a
+        // start waits for them.
         patience: locks::PATIENCE,
     }
 }

@@ -1,24 +1,27 @@
-//! Which parts of a volume are being changed, so that a job that reads a block to write it back changed misses nothing.
+//! Range locks for read-modify-write: the parts of a volume that are being changed.
 //!
-//! A write that is not whole blocks is done by reading its first and last block, changing them in memory and writing them back.
-//! Whatever else changes such a block meanwhile would be undone. So every change holds a lock on its range: *shared* where it
-//! covers whole blocks (such changes may overlap each other, as on any drive), *exclusive* where it must read first.
+//! A write that does not cover whole blocks reads its first and last block, changes them in memory,
+//! and writes them back. If another job changed such a block in the meantime, that change would be
+//! undone. Every change therefore holds a lock on its range. The lock is *shared* if the change
+//! covers whole blocks (such changes may overlap, as on any drive), and *exclusive* if it must read
+//! first.
 //!
-//! A job that overlaps with an earlier one, holding or waiting, and is exclusive or meets an exclusive one, waits for all of these. The
-//! order of arrival alone decides, so nobody waits for ever; everybody takes one range at once, so nobody waits in a circle.
+//! A job waits for all earlier jobs that overlap with it, whether they hold or wait for their
+//! range, if it or the earlier job is exclusive. The order depends on the arrival only, so that no
+//! job waits forever. Each job acquires one range at once, so that no deadlock is possible.
 
 use std::ops::Range;
 
-/// How a range is held.
+/// The mode of a range lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mode {
-    /// Together with others that are shared.
+    /// Together with other shared locks.
     Shared,
-    /// Alone.
+    /// Without any other lock.
     Exclusive,
 }
 
-/// The ranges held and waited for, each under a number of its owner's: small and not in use.
+/// The ranges that are held or waited for. The caller numbers them with small, unused numbers.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
     entries: Vec<Option<Entry>>,
@@ -33,7 +36,7 @@ struct Entry {
     end: u64,
     mode: Mode,
     arrival: u64,
-    /// Earlier entries that must go first.
+    /// The number of earlier conflicting entries that have not been released.
     blockers: u32,
 }
 
@@ -46,7 +49,8 @@ impl Entry {
 }
 
 impl Ranges {
-    /// Asks for a range that is not empty. True if it is held now; false if `number` will come out of a later [`Self::release`].
+    /// Requests a range, which must not be empty. Returns true if it is held now. Otherwise a later
+    /// [`Self::release`] returns `number`.
     pub(super) fn acquire(&mut self, number: u32, range: Range<u64>, mode: Mode) -> bool {
         let mut entry = Entry {
             start: range.start,
@@ -56,6 +60,7 @@ impl Ranges {
             blockers: 0,
         };
         self.arrivals += 1;
+        // Without an exclusive entry there is no conflict, which is the usual case.
         if mode == Mode::Exclusive || self.exclusive > 0 {
             let earlier = self.entries.iter().flatten();
             entry.blockers = earlier.filter(|e| e.conflicts(&entry)).count() as u32;
@@ -71,19 +76,22 @@ impl Ranges {
         entry.blockers == 0
     }
 
-    /// Gives a range back and appends to `granted` the jobs that hold theirs now, in the order in which they came.
+    /// Releases a range. Appends the numbers of the entries that hold their range now to `granted`,
+    /// in the order of their arrival.
     pub(super) fn release(&mut self, number: u32, granted: &mut impl Extend<u32>) {
         let Some(gone) = self.entries[number as usize].take() else {
             return;
         };
         self.exclusive -= u32::from(gone.mode == Mode::Exclusive);
         debug_assert_eq!(gone.blockers, 0, "given back before it was held");
+        // The scan below takes time in proportion to all entries, and is usually unnecessary.
         if self.waiting == 0 {
             return;
         }
         let mut freed = Vec::new();
         for (entry, number) in self.entries.iter_mut().zip(0u32..) {
             let Some(entry) = entry else { continue };
+            // Exactly these entries counted `gone` among their blockers.
             if entry.arrival > gone.arrival && entry.conflicts(&gone) {
                 entry.blockers -= 1;
                 if entry.blockers == 0 {
@@ -112,7 +120,7 @@ mod tests {
         assert!(!ranges.acquire(2, 8..12, Mode::Exclusive));
         assert!(!ranges.acquire(3, 0..4, Mode::Exclusive));
         assert!(ranges.acquire(4, 12..16, Mode::Exclusive));
-        // Behind a job that waits, although the holder would let it pass.
+        // This range waits after the job that waits, although the present holder would permit it.
         assert!(!ranges.acquire(5, 8..9, Mode::Shared));
         ranges.release(0, &mut granted);
         assert_eq!(granted, [3]);
@@ -122,7 +130,8 @@ mod tests {
         assert_eq!(granted, [3, 2, 5]);
     }
 
-    /// Against a model that looks at every pair: no two jobs that conflict hold at a time, a job that could hold does, in order.
+    /// Compares random sequences with a model that checks every pair: conflicting jobs never hold
+    /// at the same time, and every job that can hold does, in order.
     #[test]
     fn nobody_is_forgotten_and_nobody_overtakes() {
         let mut rng = Rng::new(1);

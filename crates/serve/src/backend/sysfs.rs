@@ -1,4 +1,4 @@
-//! What the kernel says of block devices under /sys.
+//! Properties of block devices that the kernel shows in /sys.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -9,49 +9,53 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dev, major, minor};
 
-/// Where the kernel's file system of devices is mounted.
+/// The mount point of sysfs.
 pub(super) const SYS: &str = "/sys";
 
-/// A block device's directory, if the kernel shows one.
+/// Returns the directory of a block device, if there is one.
 pub(super) fn directory(sys: &Path, dev: Dev) -> Option<PathBuf> {
     let link = sys.join(format!("dev/block/{}:{}", major(dev), minor(dev)));
     fs::canonicalize(link).ok()
 }
 
-/// True for a partition.
+/// Returns true if the directory belongs to a partition.
 pub(super) fn is_partition(directory: &Path) -> bool {
     directory.join("partition").exists()
 }
 
-/// The number in a file of the directory of the queue: a partition has its whole device's.
+/// Returns the number in a file of the device's `queue` directory. A partition uses the queue of
+/// its whole device.
 pub(super) fn queue(sys: &Path, dev: Dev, name: &str) -> Option<u64> {
     let mut directory = directory(sys, dev)?;
     if is_partition(&directory) {
+        // The directory of a partition is within that of its disk.
         directory.pop();
     }
     let text = fs::read_to_string(directory.join("queue").join(name)).ok()?;
     text.trim().parse().ok()
 }
 
-/// Whether what is behind a device number rotates, as the kernel has it; `None` for what is no block device of its own.
+/// Returns true if the device with this number rotates, according to the kernel, or `None` if the
+/// number does not belong to a block device.
 pub(super) fn rotational(dev: Dev) -> Option<bool> {
     queue(Path::new(SYS), dev, "rotational").map(|flag| flag == 1)
 }
 
-/// Whether a block device can only be read.
+/// Returns true if the kernel treats the device as read-only.
 pub(super) fn read_only(dev: Dev) -> bool {
     let flag = directory(Path::new(SYS), dev).map(|d| fs::read_to_string(d.join("ro")));
     flag.is_some_and(|text| text.is_ok_and(|text| text.trim() == "1"))
 }
 
-/// The file of the loop device that has this directory.
+/// Returns the file of the loop device with this directory, or `None` for another device.
 pub(super) fn backing(directory: &Path) -> Option<PathBuf> {
     let mut file = fs::read(directory.join("loop/backing_file")).ok()?;
+    // Only the final line end belongs to sysfs. The path itself can contain line ends.
     file.pop_if(|last| *last == b'\n');
     Some(OsString::from_vec(file).into())
 }
 
-/// The device number in a directory's file `dev`.
+/// Returns the device number in a directory's file `dev`.
 pub(super) fn number(directory: &Path) -> Option<Dev> {
     let text = fs::read_to_string(directory.join("dev")).ok()?;
     let (major, minor) = text.trim().split_once(':')?;
@@ -68,7 +72,7 @@ pub(super) fn device_number(path: &Path) -> Option<Dev> {
     is_device.then(|| metadata.rdev())
 }
 
-/// The names in a directory, in order; none if it cannot be read.
+/// Returns the names in a directory in ascending order, or none if it cannot be read.
 pub(super) fn names(directory: &Path) -> Vec<OsString> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
@@ -76,20 +80,23 @@ pub(super) fn names(directory: &Path) -> Vec<OsString> {
     names
 }
 
-/// The files and devices behind a block device, as the kernel names them: that of a loop device; of a partition, those of its
-/// disk; of a device that is made from others (device mapper, md), those of the others; and so on. None of most devices.
+/// Returns the files and devices behind a block device, by the paths that the kernel shows. A loop
+/// device has its file, a partition has those of its disk, and a device that is made from others
+/// (device mapper, md) has those of the others, recursively. Most devices have none.
 pub(super) fn files_behind(sys: &Path, dev: Dev) -> Vec<PathBuf> {
     walk(sys, dev).1
 }
 
-/// Whether a block device is another one, or is made from it.
+/// Returns true if a block device is `other`, or is made from it.
 pub(super) fn is_on(sys: &Path, dev: Dev, other: Dev) -> bool {
     walk(sys, dev).0.contains(&other)
 }
 
-/// The devices that a device is made from, itself among them, and the files and devices behind these.
+/// Returns the devices from which a device is made, including the device itself, and the files and
+/// devices behind them.
 fn walk(sys: &Path, dev: Dev) -> (BTreeSet<Dev>, Vec<PathBuf>) {
     let (mut seen, mut files, mut left) = (BTreeSet::new(), Vec::new(), vec![dev]);
+    // `seen` ends the walk if a device is made from itself by mistake.
     while let Some(dev) = left.pop() {
         let Some(directory) = directory(sys, dev).filter(|_| seen.insert(dev)) else {
             continue;
@@ -145,7 +152,8 @@ mod tests {
         let (a, b) = (Path::new("/srv/a b.img"), Path::new("/srv/b.img (deleted)"));
         assert_eq!(of(7, 0), [a]);
         assert_eq!(of(259, 0), [a]);
-        // A volume over a partition of the one and the whole of the other, and one on top of it, which is its own part by mistake.
+        // A mapped device over a partition of the first loop device and the whole second one, and
+        // another device on top of it, which is a part of itself by mistake.
         let mapped = make("dm-0", "253:0", None);
         symlink(&part, mapped.join("slaves/loop0p1")).unwrap();
         symlink(&second, mapped.join("slaves/loop1")).unwrap();

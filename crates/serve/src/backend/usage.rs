@@ -1,7 +1,8 @@
-//! Whether the system uses a device or a file already: mounted, as swap, or as a part of another device.
+//! Detects that the system uses a device or a file already: mounted, as swap space, or as a part of
+//! another device.
 //!
-//! The kernel refuses a second claim on a device (`O_EXCL`) by itself; this says why, finds uses before anything is opened, and
-//! knows those of files.
+//! The kernel itself refuses a second claim on a device (`O_EXCL`). This module determines the
+//! reason, finds uses before anything is opened, and also detects uses of files.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,7 +15,7 @@ use rustix::fs::{Dev, makedev};
 
 use super::sysfs::{self, SYS, device_number};
 
-/// What is looked at. Replaced by tests.
+/// The sources of information, which tests replace.
 #[derive(Clone, Debug)]
 struct Sources {
     sys: PathBuf,
@@ -33,11 +34,11 @@ impl Sources {
     }
 }
 
-/// The uses that the system makes of a block device (of its partitions and what is made from these, too) or of a regular file, each as "is
-/// mounted on /srv (ext4)". Opens nothing.
+/// Returns the uses of a block device (including its partitions and devices made from them) or of a
+/// regular file, each in the form "is mounted on /srv (ext4)". Opens nothing.
 ///
 /// # Errors
-/// What the system says of the path.
+/// Returns the system's error for the path.
 pub fn of_path(path: &Path) -> io::Result<Vec<String>> {
     let found = fs::metadata(path)?;
     if found.file_type().is_block_device() {
@@ -46,13 +47,15 @@ pub fn of_path(path: &Path) -> io::Result<Vec<String>> {
     Ok(of_file(found.dev(), found.ino()))
 }
 
-/// The uses of a block device, of its partitions, of the whole device it is a partition of, and of devices made from these; each
-/// as "is mounted on /srv (ext4)". Opens nothing.
+/// Returns the uses of a block device, of its partitions, of the whole device that it is a
+/// partition of, and of devices made from these, each in the form "is mounted on /srv (ext4)".
+/// Opens nothing.
 pub(super) fn of_device(dev: Dev) -> Vec<String> {
     uses(&Sources::of_system(), dev)
 }
 
-/// What a device number stands for: a block device's path, or the kind of a file system that has a number of its own.
+/// Returns the name of a device number: the path of a block device, or the type of a file system
+/// that has a number of its own.
 pub(super) fn name(dev: Dev) -> String {
     let sources = Sources::of_system();
     if let Some(directory) = sysfs::directory(&sources.sys, dev)
@@ -61,12 +64,12 @@ pub(super) fn name(dev: Dev) -> String {
         return format!("/dev/{}", name.display());
     }
     let mounts = sources.mounts.lines().filter_map(Mount::parse);
-    // The one that was mounted last is on top.
+    // If several file systems are mounted in the same place, the last one is visible.
     let kind = mounts.filter(|m| m.dev == dev).map(|m| m.kind).next_back();
     kind.unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// The uses of a regular file by the system: as swap, or as a loop device.
+/// Returns the uses of a regular file by the system: as swap space, or by a loop device.
 pub(super) fn of_file(dev: Dev, inode: u64) -> Vec<String> {
     let sources = Sources::of_system();
     let is_it = |path: &Path| fs::metadata(path).is_ok_and(|m| (m.dev(), m.ino()) == (dev, inode));
@@ -79,7 +82,8 @@ pub(super) fn of_file(dev: Dev, inode: u64) -> Vec<String> {
     uses
 }
 
-/// The uses of loop devices that have one of these files, except of those devices through which `dev` itself is on the file.
+/// Returns the uses of loop devices that have one of these files, except those loop devices through
+/// which `dev` itself uses the file.
 pub(super) fn of_other_loops(dev: Dev, files: &[PathBuf]) -> Vec<String> {
     let sources = Sources::of_system();
     let identity = |path: &Path| fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
@@ -96,7 +100,7 @@ pub(super) fn of_other_loops(dev: Dev, files: &[PathBuf]) -> Vec<String> {
         .collect()
 }
 
-/// A loop device.
+/// A loop device with its file.
 struct Loop {
     name: OsString,
     number: Option<Dev>,
@@ -121,7 +125,8 @@ fn uses(sources: &Sources, dev: Dev) -> Vec<String> {
     let (family, mut uses) = family(&sources.sys, dev);
     let within = |number: Dev| family.contains(&number);
     for mount in sources.mounts.lines().filter_map(Mount::parse) {
-        // A file system over several devices has a number of its own; then the source tells.
+        // A file system over several devices (such as btrfs) has its own device number. In that
+        // case, the source of the mount identifies the device.
         let source = || device_number(&mount.source).is_some_and(within);
         if within(mount.dev) || source() {
             uses.push(format!(
@@ -140,7 +145,8 @@ fn uses(sources: &Sources, dev: Dev) -> Vec<String> {
     uses
 }
 
-/// The device, its partitions or the device it is a partition of, and, as uses, those that are made from one of these.
+/// Returns the device with its partitions or with the whole device that it is a partition of. Also
+/// returns, as uses, the devices that are made from one of these.
 fn family(sys: &Path, dev: Dev) -> (BTreeSet<Dev>, Vec<String>) {
     let mut family = BTreeSet::from([dev]);
     let mut uses = Vec::new();
@@ -169,7 +175,7 @@ fn family(sys: &Path, dev: Dev) -> (BTreeSet<Dev>, Vec<String>) {
     (family, uses)
 }
 
-/// A line of /proc/self/mountinfo, see proc(5).
+/// A line of /proc/self/mountinfo (proc(5)).
 #[derive(PartialEq, Eq, Debug)]
 struct Mount {
     dev: Dev,
@@ -180,6 +186,8 @@ struct Mount {
 
 impl Mount {
     fn parse(line: &str) -> Option<Self> {
+        // Optional fields end with a hyphen. Behind it are the type of the file system and the
+        // source.
         let (front, back) = line.split_once(" - ")?;
         let mut front = front.split(' ').skip(2);
         let (major, minor) = front.next()?.split_once(':')?;
@@ -194,19 +202,22 @@ impl Mount {
     }
 }
 
-/// The paths in /proc/swaps.
+/// Returns the paths in /proc/swaps.
 fn swaps(text: &str) -> impl Iterator<Item = PathBuf> + '_ {
+    // The first line has the names of the columns.
     let lines = text.lines().skip(1);
     lines.filter_map(|line| Some(unescape(line.split_ascii_whitespace().next()?).into()))
 }
 
-/// Blanks, line ends and backslashes are written in octal.
+/// Replaces the octal escapes of the kernel for blanks, tabs, line ends and backslashes
+/// (`mangle_path` in `fs/seq_file.c`).
 fn unescape(text: &str) -> String {
     let mut plain = text.to_string();
     for (code, character) in [
         ("\\040", " "),
         ("\\011", "\t"),
         ("\\012", "\n"),
+        // The backslash comes last, so that a decoded one does not begin another escape.
         ("\\134", "\\"),
     ] {
         plain = plain.replace(code, character);
@@ -221,8 +232,8 @@ mod tests {
     use super::super::file::tests::Directory;
     use super::*;
 
-    /// A machine: a disk sda with two partitions, of which the second is half of a mirror; a disk sdb that is mounted whole; a
-    /// disk sdc with a partition, of which nothing is known.
+    /// A machine with three disks: sda with two partitions, of which the second is half of a
+    /// mirror, sdb, which is mounted as a whole, and sdc with an unused partition.
     fn machine() -> (Directory, Sources) {
         let directory = Directory::new();
         let sys = directory.0.join("sys");

@@ -1,4 +1,5 @@
-//! Threads for what blocks: a few for each volume, so that a slow one delays no other.
+//! Threads for operations that block. Each volume has its own few, so that a slow volume does not
+//! delay others.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,15 +9,16 @@ use std::time::Duration;
 
 use super::interface::Caller;
 
-/// Most threads of one pool.
+/// The maximum number of threads of one pool.
 const THREADS: usize = 2;
-/// Most tasks that wait in one pool.
+/// The maximum number of tasks that wait in one pool.
 const WAITING: usize = 64;
-/// A thread that has had nothing to do for this long ends.
+/// The time without a task after which a thread ends.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// A pool of at most two threads, which come when there is something to do and go when there has not been for a while. Dropping
-/// it throws away what has not begun; what has begun ends without anyone being told.
+/// A pool of at most two threads, which are started on demand and end after a time without tasks.
+/// Dropping the pool discards tasks that have not begun. Those that have begun run to their end,
+/// and their results are dropped.
 pub(super) struct Workers<T> {
     shared: Arc<Shared<T>>,
 }
@@ -28,10 +30,10 @@ struct Shared<T> {
 
 struct State<T> {
     waiting: VecDeque<Task<T>>,
-    /// What tasks returned, or how they panicked.
+    /// The results of tasks, or their panics.
     done: VecDeque<std::thread::Result<T>>,
     threads: usize,
-    /// Of these, those that wait for a task.
+    /// The number of threads that wait for a task.
     idle: usize,
     closed: bool,
 }
@@ -42,7 +44,7 @@ struct Task<T> {
 }
 
 impl<T: Send + 'static> Workers<T> {
-    /// A pool without threads.
+    /// Creates a pool without threads.
     pub(super) fn new() -> Self {
         let state = State {
             waiting: VecDeque::new(),
@@ -59,8 +61,8 @@ impl<T: Send + 'static> Workers<T> {
         }
     }
 
-    /// Has `run` carried out and then the shard called, after which [`next`](Self::next) returns its
-    /// result. False if too many tasks wait or the system gives no thread.
+    /// Runs `run` on a thread and then calls the shard, so that [`next`](Self::next) returns the
+    /// result. Returns false if too many tasks wait, or if the system provides no thread.
     pub(super) fn submit(&self, caller: Caller, run: impl FnOnce() -> T + Send + 'static) -> bool {
         let mut state = self.shared.lock();
         if state.waiting.len() >= WAITING {
@@ -70,15 +72,19 @@ impl<T: Send + 'static> Workers<T> {
             run: Box::new(run),
             caller,
         });
+        // A thread that was notified may not have woken yet, so it still counts as idle. Comparing
+        // with the number of waiting tasks starts another one in that case.
         if state.waiting.len() > state.idle && state.threads < THREADS {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name("weir-storage".into());
             match thread.spawn(move || shared.serve()) {
                 Ok(_) => state.threads += 1,
+                // No thread would ever run the task.
                 Err(_) if state.threads == 0 => {
                     state.waiting.pop_back();
                     return false;
                 }
+                // The existing thread will run the task.
                 Err(_) => {}
             }
         }
@@ -86,14 +92,14 @@ impl<T: Send + 'static> Workers<T> {
         true
     }
 
-    /// No task waits, runs or was not asked for by [`next`](Self::next).
+    /// Returns true if no task waits or runs, and [`next`](Self::next) has returned all results.
     pub(super) fn is_idle(&self) -> bool {
         let state = self.shared.lock();
         state.waiting.is_empty() && state.done.is_empty() && state.threads == state.idle
     }
 
-    /// What a task returned, if one is over. A panic of a task continues here, and so ends the
-    /// shard: its request would hang otherwise.
+    /// Returns the result of a completed task, if there is one. If the task has panicked, the panic
+    /// continues here and ends the shard. The request would hang otherwise.
     pub(super) fn next(&self) -> Option<T> {
         let done = self.shared.lock().done.pop_front()?;
         Some(done.unwrap_or_else(|panic| resume_unwind(panic)))
@@ -102,15 +108,17 @@ impl<T: Send + 'static> Workers<T> {
 
 impl<T> Shared<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // Nothing under the lock panics half-way through a change.
+        // No code under the lock can panic during a change, so the state is valid even if the lock
+        // is poisoned.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A thread's life.
+    /// Runs tasks until there have been none for [`IDLE`], or the pool is dropped.
     fn serve(&self) {
         let mut state = self.lock();
         loop {
             if let Some(task) = state.waiting.pop_front() {
+                // Tasks can block, so the lock is released while one runs.
                 drop(state);
                 let done = catch_unwind(AssertUnwindSafe(task.run));
                 state = self.lock();
@@ -141,6 +149,8 @@ impl<T> Drop for Workers<T> {
         let mut state = self.shared.lock();
         state.closed = true;
         state.waiting.clear();
+        // The threads end by themselves. Joining one that is blocked in a task would block the
+        // shard.
         self.shared.work.notify_all();
     }
 }

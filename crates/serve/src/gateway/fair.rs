@@ -1,19 +1,25 @@
-//! Which part each server gets, by demand.
+//! The division of a shared minimum among its servers, by demand.
 
 use crate::gateway::table::{ONE, Part};
 
-/// The least that a server with no demand is given, where there are few: it can begin with it while the others make room.
+/// The minimal part of a server, even without demand, unless there are more than 64 servers. The
+/// server can start to promise with it while the others reduce their parts.
 const FLOOR: Part = ONE / 64;
 
-/// The part of the minimum for the server at a place: its demand if all demands are met, else no less than an equal part of what those leave that
-/// want less (max-min). All parts together are at most [`ONE`], whatever the demands.
+/// Returns the part of the minimum for the server at index `place`. If all demands fit, this is its
+/// demand. Otherwise, the minimum is divided max-min fairly: a server gets its demand or at least
+/// an equal part of the remainder that less demanding servers leave. All parts together are at most
+/// [`ONE`], whatever the demands.
 pub fn fair(demands: &[Part], place: usize) -> Part {
     let servers = Part::try_from(demands.len()).unwrap_or(ONE).max(1);
+    // With more than 64 servers, floors of 1/64 would exceed the whole.
     let floor = FLOOR.min(ONE / servers);
     let wanted = |demand: Part| demand.clamp(floor, ONE);
     let mut sorted: Vec<Part> = demands.iter().map(|&d| wanted(d)).collect();
     sorted.sort_unstable();
     let (mut left, mut servers) = (ONE, servers);
+    // In ascending order, each demand that is at most an equal part of the rest is met in full. The
+    // first that is larger determines the level of all remaining servers.
     for demand in sorted {
         let level = left / servers;
         if demand > level {
@@ -36,9 +42,11 @@ mod tests {
     #[test]
     fn demands_that_fit_are_met_and_others_are_cut_to_a_level() {
         assert_eq!(all(&[ONE]), [ONE]);
+        // The floor of the server without demand is taken from the server that wants everything.
         assert_eq!(all(&[ONE, 0]), [ONE - FLOOR, FLOOR]);
         assert_eq!(all(&[ONE / 4, ONE / 4]), [ONE / 4, ONE / 4]);
         assert_eq!(all(&[ONE, ONE, ONE / 2]), [ONE / 3; 3]);
+        // 7/8 remain for two servers: 65536 × 7 / 16 = 28672.
         assert_eq!(all(&[ONE / 8, ONE, ONE]), [8192, 28672, 28672]);
         assert_eq!(all(&[9 * ONE, 0]), [ONE - FLOOR, FLOOR]);
     }

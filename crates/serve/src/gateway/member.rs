@@ -1,25 +1,28 @@
-//! A server's side: which part of the minimum it may promise now, and what to ask of the store next.
+//! One server's side of a shared minimum: the part that it may promise now, and the next request to
+//! the store.
 
 use crate::gateway::fair::fair;
 use crate::gateway::table::{Lease, ONE, Part, Row, Stated, Table};
 use weir_core::{Instant, Span};
 
-/// Parts and demands that differ by less are left as they are: each write makes all others read anew.
+/// The smallest change of a part or demand that is written. Each write makes all other servers read
+/// the table again.
 const STEP: Part = ONE / 128;
 
-/// How a server behaves.
+/// The timing of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// How long its row outlives it.
+    /// The duration of a lease. The row of a dead server remains for this time.
     pub ttl: Span,
-    /// How often it reads the table.
+    /// The interval between two reads of the table.
     pub look: Span,
-    /// By how much, in millionths, the clocks of server and store may differ in speed.
+    /// The largest difference in speed between the clocks of server and store, in millionths.
     pub drift: u32,
 }
 
 impl Default for Config {
-    /// A dead server's part is free after five seconds, a living one's after one.
+    /// Frees the part of a dead server after five seconds, and the part that a live server does not
+    /// need within one second.
     fn default() -> Self {
         Self {
             ttl: Span::from_secs(5),
@@ -29,66 +32,69 @@ impl Default for Config {
     }
 }
 
-/// What a server asks of the store. One thing at a time is under way.
+/// A request to the store. One at a time is outstanding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
-    /// A new lease of [`Config::ttl`].
+    /// Requests a new lease of [`Config::ttl`].
     Grant,
-    /// The same lease for as long again, from when it is asked.
+    /// Restarts the duration of a lease, from the time of the request.
     Renew(Lease),
-    /// The lease is over, and the row with it.
+    /// Ends a lease, which removes its row.
     Revoke(Lease),
-    /// The table.
+    /// Reads the table.
     Read,
-    /// Sets the row and a new generation, both or neither: only if the generation is this one.
+    /// Writes the row and a new generation, if the present generation is the stated one. Otherwise
+    /// writes neither.
     Write {
-        /// That of the table which the row was worked out by.
+        /// The generation of the table from which the row was computed.
         generation: u64,
-        /// The row.
+        /// The row of this server.
         row: Row,
     },
 }
 
-/// What the store answers.
+/// The reply of the store to an [`Ask`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// A lease.
+    /// A new lease, in reply to [`Ask::Grant`].
     Granted(Lease),
-    /// To [`Ask::Renew`]: it is renewed.
+    /// The lease is renewed, in reply to [`Ask::Renew`].
     Renewed,
-    /// The lease is over, by its time or by [`Ask::Revoke`].
+    /// The lease has ended, because it expired or in reply to [`Ask::Revoke`].
     Gone,
-    /// The table: to [`Ask::Read`], or to [`Ask::Write`] where its generation was another one.
+    /// The table, in reply to [`Ask::Read`], or to [`Ask::Write`] if its generation was outdated.
     Table(Table),
-    /// To [`Ask::Write`]: the row is there, and this is the generation.
+    /// The row was written, in reply to [`Ask::Write`]. Contains the new generation.
     Written(u64),
-    /// Nobody answered, or the store cannot. What was asked may have been done, or be done yet.
+    /// The store did not answer, or failed. It may have carried out the request, or may still do
+    /// so.
     Lost,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Held {
     lease: Lease,
-    /// From here on the row may be gone.
+    /// The time from which the row may have been removed.
     until: Instant,
     renewed: Instant,
 }
 
-/// A write that was lost may be done as long as the generation is the one that it is for.
+/// A write whose reply was lost. The store can still apply it as long as the generation is the one
+/// that the write expects.
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
     generation: u64,
-    /// The least part in such a write.
+    /// The smallest part in such a write.
     part: Part,
 }
 
-/// A server among those that keep a minimum together. Times are its own clock's.
+/// One server of those that share a minimum. All times are of this server's clock.
 #[derive(Clone, Debug, Default)]
 pub struct Member {
     config: Config,
     demand: Part,
     stated: Stated,
-    /// What all others of the last table state.
+    /// The smallest minimum that the other servers of the last table state.
     others: Stated,
     leaves: bool,
     held: Option<Held>,
@@ -97,13 +103,13 @@ pub struct Member {
     read: Instant,
     asked: Option<(Ask, Instant)>,
     doubt: Option<Doubt>,
-    /// After something was lost: no sooner than this.
+    /// The time before which nothing is sent, after a request was lost.
     again: Instant,
     lapses: u64,
 }
 
 impl Member {
-    /// A server that has no part yet and wants none.
+    /// Creates a server without a part and without demand.
     pub fn new(config: Config) -> Self {
         Self {
             config,
@@ -112,38 +118,41 @@ impl Member {
         }
     }
 
-    /// The whole minimum, as the server's configuration states it.
+    /// Sets the whole minimum, as the server's configuration states it.
     pub fn set_stated(&mut self, stated: Stated) {
         self.stated = stated;
     }
 
-    /// The whole minimum of which parts are taken: what all servers state, so the least where they differ.
+    /// Returns the whole minimum that is divided. If the servers state different ones, this is the
+    /// smallest.
     pub fn agreed(&self) -> Stated {
         self.stated.least(self.others)
     }
 
-    /// Whether another server states less than this one, or more.
+    /// Returns true if another server states a different minimum.
     pub fn differs(&self) -> bool {
         self.others != Stated::ANY && self.others != self.stated
     }
 
-    /// The part of the minimum that the server's clients could use; all of it while they wait for more than they get.
+    /// Sets the part of the minimum that the server's clients could use. It should be the whole
+    /// minimum while clients wait for more than they get.
     pub fn set_demand(&mut self, demand: Part) {
         self.demand = demand.min(ONE);
     }
 
-    /// The server ends: its part is nothing from now on, and [`Self::poll`] gives it back.
+    /// Ends the server's membership. Its part is zero from now on, and [`Self::poll`] returns the
+    /// lease.
     pub fn leave(&mut self) {
         self.leaves = true;
         self.part = 0;
     }
 
-    /// It has left and holds nothing.
+    /// Returns true if the server has left and holds no lease.
     pub fn has_left(&self) -> bool {
         self.leaves && self.held.is_none() && self.asked.is_none()
     }
 
-    /// The part of the minimum that the server may promise at an instant.
+    /// Returns the part of the minimum that the server may promise at `now`.
     pub fn part(&self, now: Instant) -> Part {
         match self.held {
             Some(held) if now < held.until => self.part,
@@ -151,20 +160,23 @@ impl Member {
         }
     }
 
-    /// Until when [`Self::part`] holds, unless something happens before.
+    /// Returns the time when the server's lease ends. [`Self::part`] drops to zero then, if it
+    /// does not change earlier.
     pub fn until(&self) -> Instant {
         self.held.map_or(Instant::ZERO, |held| held.until)
     }
 
-    /// How often a lease was lost that the server did not give back.
+    /// Returns the number of leases that expired without having been returned.
     pub fn lapses(&self) -> u64 {
         self.lapses
     }
 
-    /// The next instant at which [`Self::poll`] or [`Self::part`] may say something else without an answer.
+    /// Returns the next time when [`Self::poll`] or [`Self::part`] can return something else
+    /// without a reply.
     pub fn wake(&self, now: Instant) -> Instant {
         let until = self.held.map_or(Instant::MAX, |held| held.until);
         let next = match (&self.asked, self.held) {
+            // A new request is possible only after the reply.
             (Some(_), _) => Instant::MAX,
             (None, Some(held)) => self.renew_at(&held).min(self.read + self.config.look),
             (None, None) => now,
@@ -172,13 +184,16 @@ impl Member {
         next.max(self.again).min(until)
     }
 
-    /// What to ask of the store now. [`Self::answer`] is to follow, with [`Answer::Lost`] if nothing else does.
+    /// Returns the request to send to the store now, if there is one. [`Self::answer`] must follow,
+    /// with [`Answer::Lost`] if there is no reply.
     pub fn poll(&mut self, now: Instant) -> Option<Ask> {
         self.expire(now);
         if self.asked.is_some() || now < self.again {
             return None;
         }
         let ask = self.next(now)?;
+        // The store can apply the write at any time from now on, so the part must not exceed the
+        // written one any more.
         if let Ask::Write { row, .. } = &ask {
             self.part = self.part.min(row.part);
         }
@@ -186,13 +201,14 @@ impl Member {
         Some(ask)
     }
 
-    /// Takes the answer to what was asked last.
+    /// Processes the reply to the last request.
     pub fn answer(&mut self, now: Instant, answer: Answer) {
         let Some((ask, asked_at)) = self.asked.take() else {
             return;
         };
         self.expire(now);
         match (ask, answer) {
+            // A new lease has no row yet, and therefore no part.
             (Ask::Grant, Answer::Granted(lease)) => {
                 self.part = 0;
                 self.hold(lease, asked_at);
@@ -204,6 +220,7 @@ impl Member {
             (Ask::Write { row, .. }, Answer::Gone) if self.holds(row.lease) => self.drop_lease(),
             (Ask::Read | Ask::Write { .. }, Answer::Table(table)) => self.take(now, table),
             (Ask::Write { row, .. }, Answer::Written(generation)) => {
+                // The own row is in the table now, as the store would return it.
                 let mut table = self.table.take().unwrap_or_default();
                 table.generation = generation;
                 table.rows.retain(|other| other.lease != row.lease);
@@ -221,6 +238,7 @@ impl Member {
         if self.leaves {
             return Some(Ask::Revoke(held.lease));
         }
+        // Renewal has precedence, because everything else depends on the lease.
         if self.renew_at(&held) <= now {
             return Some(Ask::Renew(held.lease));
         }
@@ -230,12 +248,13 @@ impl Member {
         }
     }
 
-    /// A third of a lease is left for an answer that is lost, and a third for the next.
+    /// Returns the time of renewal. One third of the lease is over then. The second third remains
+    /// for a reply that is lost, and the last third for another attempt.
     fn renew_at(&self, held: &Held) -> Instant {
         held.renewed + self.config.ttl / 3
     }
 
-    /// The row that the table calls for, if it is another one.
+    /// Returns the write that the table requires, if the row would change.
     fn change(&self, lease: Lease, table: &Table) -> Option<Ask> {
         let own = table.row(lease);
         let others = table.rows.iter().filter(|row| row.lease != lease);
@@ -248,6 +267,8 @@ impl Member {
                 && row.demand.abs_diff(self.demand) < STEP
                 && row.stated == self.stated
         };
+        // Small differences are ignored, unless the promised part is below the stored one, as after
+        // a lost write.
         if own.is_some_and(is_same) && self.part == stored {
             return None;
         }
@@ -262,8 +283,10 @@ impl Member {
         })
     }
 
-    /// What the table says of the server's own row holds, unless a lost write can still lower it.
+    /// Adopts a table. The part in the server's own row applies, unless a lost write can still
+    /// reduce it.
     fn take(&mut self, now: Instant, table: Table) {
+        // Once the generation has changed, the store rejects the lost write.
         if self.doubt.is_some_and(|d| d.generation != table.generation) {
             self.doubt = None;
         }
@@ -288,6 +311,7 @@ impl Member {
                 _ => row.part,
             };
             self.doubt = Some(Doubt { generation, part });
+            // The table may be outdated now, so it is read again.
             self.table = None;
         }
         self.again = now + self.config.look / 4;
@@ -299,6 +323,8 @@ impl Member {
 
     fn hold(&mut self, lease: Lease, asked_at: Instant) {
         let ttl = self.config.ttl.as_nanos();
+        // The allowance for the difference between the clocks. At most the whole lease is
+        // subtracted.
         let sure = ttl - ttl / 1_000_000 * u64::from(self.config.drift.min(1_000_000));
         self.held = Some(Held {
             lease,
@@ -314,6 +340,7 @@ impl Member {
     }
 
     fn drop_lease(&mut self) {
+        // A lease that ends while the server leaves is not counted as lost.
         self.lapses += u64::from(self.held.take().is_some() && !self.leaves);
         self.part = 0;
         self.table = None;

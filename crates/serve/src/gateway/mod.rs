@@ -1,15 +1,22 @@
-//! A minimum that several servers keep together: one volume, which each of them serves, was promised a rate, and they split it by demand.
+//! Shared minimums: a minimum of one volume that several servers serve together, and that they
+//! divide among themselves by demand.
 //!
-//! The parts stand in a store that all reach (etcd): a row for each server that is alive, which goes when its lease ends, and a generation,
-//! which changes with each write. [`Member`] is a server's side as a state machine: what to ask of the store next, and what part of the
-//! minimum the server may promise its clients now. It has no clock and does no I/O. [`Etcd`] is the store.
+//! The parts are stored in etcd, which all servers can reach. There is a row for each live server,
+//! which is removed when its lease ends, and a generation, which changes with each write.
+//! [`Member`] is one server's side, as a state machine without a clock or I/O. It determines the
+//! next request to the store, and the part of the minimum that the server may promise its clients
+//! now. [`Etcd`] carries out the requests.
 //!
-//! Two rules keep the sum of what is promised at or below the minimum, whatever is lost, late or dead:
+//! Two rules keep the sum of all promises at or below the minimum, even if messages are lost or
+//! late, or servers die:
 //!
-//! - A row says no less than its server promises. A part is written before it is used, and is used no longer before less is written; a write holds
-//!   only if nothing else was written since the table was read by which it was worked out ([`Ask::Write`]).
-//! - A server stops before its row can go: it counts a lease from when it asked for it, by a clock that may be wrong by [`Config::drift`],
-//!   and the store counts from when it was asked.
+//! - A row states at least as much as its server promises. A server writes a larger part before it
+//!   uses it, and stops using the excess before it writes a smaller part. A write is applied only
+//!   if nothing else was written since the server read the table from which it computed the part
+//!   ([`Ask::Write`]).
+//! - A server stops promising before its row can be removed. It counts a lease from the time at
+//!   which it sent the request, with an allowance of [`Config::drift`] for a wrong clock. The store
+//!   counts from the time when it received the request.
 
 mod etcd;
 mod fair;

@@ -1,32 +1,33 @@
-//! What the store holds for a volume.
+//! The table of a shared minimum, as the store holds it.
 
-/// A part of a minimum, in 65536ths.
+/// A part of a minimum, in 1/65536.
 pub type Part = u32;
 
-/// All of a minimum.
+/// The whole minimum, as a [`Part`].
 pub const ONE: Part = 1 << 16;
 
-/// The name of a lease, as the store gives it: no two are the same. A row is named by the lease that it goes with.
+/// The identifier of a lease, which the store assigns and never reuses. The row of a server is
+/// named by its lease.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Lease(pub u64);
 
-/// A minimum as a server's configuration states it. Zero promises nothing.
+/// A minimum as a server's configuration states it. Zeroes promise nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stated {
-    /// Bytes a second.
+    /// The promised bytes per second.
     pub bytes: u64,
-    /// Requests a second.
+    /// The promised requests per second.
     pub requests: u64,
 }
 
 impl Stated {
-    /// More than any configuration states.
+    /// The largest value, which exceeds every configuration.
     pub const ANY: Self = Self {
         bytes: u64::MAX,
         requests: u64::MAX,
     };
 
-    /// What both of two state.
+    /// Returns the smaller rate of the two minimums, for bytes and for requests separately.
     #[must_use]
     pub fn least(self, other: Self) -> Self {
         Self {
@@ -35,9 +36,10 @@ impl Stated {
         }
     }
 
-    /// A part of it, rounded down.
+    /// Returns a part of the minimum, rounded down.
     #[must_use]
     pub fn part(self, part: Part) -> Self {
+        // The product of a rate and a part can exceed 64 bits.
         let of = |all: u64| (u128::from(all) * u128::from(part) / u128::from(ONE)) as u64;
         Self {
             bytes: of(self.bytes),
@@ -46,21 +48,22 @@ impl Stated {
     }
 }
 
-/// What a server has written of itself.
+/// The row of a server, which the server itself has written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// Its lease.
+    /// The lease of the server.
     pub lease: Lease,
-    /// The part of the minimum that it may promise.
+    /// The part of the minimum that the server may promise.
     pub part: Part,
-    /// The part that it could use.
+    /// The part of the minimum that the server could use.
     pub demand: Part,
-    /// The whole, as it knows it.
+    /// The whole minimum, as stated by the server's configuration.
     pub stated: Stated,
 }
 
 impl Row {
-    /// What cannot be read: it may be a server's that has all of the minimum.
+    /// Returns the substitute for a row that cannot be read. It assumes that the server holds all
+    /// of the minimum.
     pub fn unreadable(lease: Lease) -> Self {
         Self {
             lease,
@@ -71,24 +74,27 @@ impl Row {
     }
 }
 
-/// All rows at an instant, in the order of their leases.
+/// All rows at one time, in the order of their leases.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Table {
-    /// Another number with each write. A row that goes with its lease does not change it: that only leaves more.
+    /// A number that changes with each write. The removal of a row with its lease does not change
+    /// it, because the removal only leaves more to the other servers.
     pub generation: u64,
-    /// The rows.
+    /// The rows of all live servers.
     pub rows: Vec<Row>,
 }
 
 impl Table {
-    /// The row of a lease.
+    /// Returns the row of a lease, if there is one.
     pub fn row(&self, lease: Lease) -> Option<&Row> {
         self.rows.iter().find(|row| row.lease == lease)
     }
 
-    /// What rows other than a lease's leave of the minimum.
+    /// Returns the part of the minimum that is not taken by rows of other leases.
     pub fn left_by_others(&self, lease: Lease) -> Part {
         let others = self.rows.iter().filter(|row| row.lease != lease);
+        // Saturating, because unreadable rows count as the whole minimum, so that the sum can
+        // exceed it.
         ONE.saturating_sub(others.map(|row| row.part).fold(0, Part::saturating_add))
     }
 }

@@ -1,17 +1,19 @@
-//! How much a page of metrics says.
+//! The level of detail of a page of metrics.
 
-/// How much a page says.
+/// The amount of detail on a page of metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Detail {
-    /// At most 2 kB a volume, in short names: operations, stages and reasons that there have been, one histogram.
+    /// At most 2 kB per volume: one histogram, and counts of only those operations, stages and
+    /// reasons that have occurred.
     #[default]
     Usual,
-    /// Those that there have not been, too, a histogram for each stage, and what follows from other metrics.
+    /// All counts, even if they are zero, a histogram for each stage, and values that can be
+    /// derived from other metrics.
     Full,
 }
 
 impl Detail {
-    /// Whether a count is worth a line.
+    /// Returns true if a count is printed at this level.
     pub(super) fn says(self, count: u64) -> bool {
         count > 0 || self == Self::Full
     }

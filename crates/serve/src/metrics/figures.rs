@@ -1,4 +1,4 @@
-//! The state of drives, tenants and volumes at one time, as a shard hands it out.
+//! The state of drives, tenants and volumes at one time, as a shard provides it.
 
 use weir_config::Room;
 use weir_core::{Counters, Op, Span, Waits};
@@ -8,91 +8,93 @@ use weir_measure::{Split, SplitUs};
 use crate::backend::RemoteState;
 use crate::metrics::{Causes, Detail, Latency, OP_NAMES, OPS, Tally};
 
-/// A drive. Counts are from the server's start on.
+/// The figures of a drive. Counts begin at the start of the server.
 #[derive(Clone, Debug)]
 pub struct DriveFigures {
-    /// Its name.
+    /// The name of the drive.
     pub name: String,
-    /// Requests that are accepted and not done.
+    /// The number of requests that are accepted and not completed.
     pub live: u32,
-    /// Pieces in the drive.
+    /// The number of pieces in flight.
     pub in_flight: u32,
     pub(crate) counters: Counters,
-    /// For how long it has been served, nanoseconds.
+    /// The time during which the drive was served, in nanoseconds.
     pub served_ns: u64,
-    /// For how long something was in it, nanoseconds.
+    /// The time during which at least one piece was in flight, in nanoseconds.
     pub busy_ns: u64,
-    /// What is promised and left, if the caller knows the configuration.
+    /// The promised and the remaining capacity, if the caller knows the configuration.
     pub(crate) room: Room,
-    /// Its volumes.
+    /// The figures of all volumes on the drive.
     pub volumes: Vec<VolumeFigures>,
-    /// Its tenants.
+    /// The figures of all tenants on the drive.
     pub tenants: Vec<TenantFigures>,
 }
 
-/// A volume.
+/// The figures of a volume.
 #[derive(Clone, Debug, Default)]
 pub struct VolumeFigures {
-    /// Its name.
+    /// The name of the volume.
     pub name: String,
-    /// Its tenant.
+    /// The name of the volume's tenant, if it has one.
     pub tenant: Option<String>,
-    /// Its size, bytes.
+    /// The size of the volume in bytes.
     pub size: u64,
-    /// The shares of its contract and of its tenant's.
+    /// The share of the volume's contract, and that of its tenant's.
     pub(crate) share: u16,
     pub(crate) tenant_share: u16,
-    /// Connections of clients.
+    /// The number of connections of clients.
     pub connections: u32,
-    /// Requests that are accepted and not done.
+    /// The number of requests that are accepted and not completed.
     pub live: u32,
-    /// Of these, those held back by a limit or because the client does not read its replies.
+    /// The number of these that are throttled by a limit, or held because the client does not read
+    /// its replies.
     pub limited: u32,
-    /// How long the oldest of them has been there, nanoseconds.
+    /// The age of the oldest request that is not completed, in nanoseconds.
     pub oldest_ns: u64,
-    /// A flush has failed.
+    /// True if a flush has failed since the storage was opened.
     pub sync_failed: bool,
-    /// Requests that were answered without an error, bytes of these, and requests that the storage failed.
+    /// The counts by operation: completed requests, their bytes, and errors of the storage.
     pub counts: OpCounts,
-    /// Requests whose waits are summed up.
+    /// The number of requests that [`VolumeFigures::waits`] sums up.
     pub answered: u64,
-    /// The sums of their waits.
+    /// The sums of the waits of these requests.
     pub waits: Waits,
-    /// The histograms of their waits, with all [`Detail`] only.
+    /// The histograms of waits. They are present only with [`Detail::Full`].
     pub(crate) split: Option<Split>,
     pub(crate) untaken_ns: u64,
     pub(crate) processor_ns: u64,
     pub(crate) latency: Latency,
-    /// What it is promised.
+    /// The promised rate, if the volume has a promise.
     pub rate: Option<Rate>,
-    /// How that fares.
+    /// The promised seconds by their verdict.
     pub seconds: Seconds,
-    /// What keeps its client from more.
+    /// The causes that limit the volume's clients.
     pub causes: Causes,
-    /// Bytes served in the last full second.
+    /// The bytes served in the last full second.
     pub(crate) last_bytes: u64,
-    /// The state of the server that has its storage, if another machine has it.
+    /// The state of the remote server that stores the volume, if one does.
     pub(crate) remote: Option<RemoteState>,
-    /// Of a min that several servers keep, the part (0 to 1) that is promised here.
+    /// The fraction (0 to 1) of a shared minimum that this server promises, if the volume's min is
+    /// shared.
     pub part: Option<f64>,
-    /// How often that part was lost.
+    /// The number of times that this fraction was lost.
     pub(crate) lapses: u64,
 }
 
-/// A tenant.
+/// The figures of a tenant.
 #[derive(Clone, Debug)]
 pub struct TenantFigures {
-    /// Its name.
+    /// The name of the tenant.
     pub name: String,
-    /// What it is promised.
+    /// The promised rate, if the tenant has a promise.
     pub rate: Option<Rate>,
-    /// How that fares.
+    /// The promised seconds by their verdict.
     pub seconds: Seconds,
-    /// What keeps its clients from more.
+    /// The causes that limit the tenant's clients.
     pub causes: Causes,
 }
 
-/// Counts by operation.
+/// Counts of requests by operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpCounts {
     pub(crate) requests: [u64; OPS],
@@ -101,14 +103,14 @@ pub struct OpCounts {
 }
 
 impl OpCounts {
-    /// Requests that were answered without an error, by the operation's name, with the bytes of these and the requests that the storage
-    /// failed; in the order of the operations.
+    /// Returns, for each operation, its name and the numbers of completed requests, of their bytes,
+    /// and of errors of the storage.
     pub fn each(&self) -> impl Iterator<Item = (&'static str, [u64; 3])> {
         let of = |op: usize| [self.requests[op], self.bytes[op], self.errors[op]];
         (0..OPS).map(move |op| (OP_NAMES[op], of(op)))
     }
 
-    /// All requests that move data, and their bytes.
+    /// Returns the number of requests that move data, and of their bytes.
     pub fn all(&self) -> (u64, u64) {
         let moves = |op: &usize| *op != Op::Extents as usize;
         let requests = (0..OPS).filter(moves).map(|op| self.requests[op]).sum();
@@ -117,7 +119,8 @@ impl OpCounts {
 }
 
 impl VolumeFigures {
-    /// The figures that a tally has of a volume; most of their size is [`VolumeFigures::split`].
+    /// Returns the figures that a tally contains. [`VolumeFigures::split`] takes most of their
+    /// memory.
     pub(crate) fn of(tally: &Tally, detail: Detail) -> Self {
         let split = (detail == Detail::Full).then(|| tally.split.clone());
         Self {
@@ -141,9 +144,11 @@ impl VolumeFigures {
         }
     }
 
-    /// Where a mean request spent its time since an earlier count of the same server; `None` if no request was answered in between.
+    /// Returns the mean time of a request in each stage since `earlier`, which must come from the
+    /// same server. Returns `None` if no request completed in between.
     pub fn mean_since(&self, earlier: Option<&Self>) -> Option<SplitUs> {
         let (answered, before) = earlier.map(|v| (v.answered, v.waits)).unwrap_or_default();
+        // A smaller count than before would be that of another run of the server.
         let requests = self.answered.checked_sub(answered).filter(|n| *n > 0)?;
         let waits = self.waits - before;
         let mean = |sum: Span| sum.as_nanos() as f64 / 1e3 / requests as f64;
@@ -156,8 +161,8 @@ impl VolumeFigures {
     }
 }
 
-/// Parts of the drive (0 to 1) of each of its volumes: by its share among all, among those that have requests now, and by the bytes of
-/// the last full second.
+/// Returns three fractions (0 to 1) of the drive for each of its volumes: by its share among all
+/// volumes, by its share among those with requests now, and by the bytes of the last full second.
 pub fn shares(volumes: &[VolumeFigures]) -> Vec<[f64; 3]> {
     let all = by_share(volumes, |_| true);
     let active = by_share(volumes, |v| v.live > 0);
@@ -165,13 +170,15 @@ pub fn shares(volumes: &[VolumeFigures]) -> Vec<[f64; 3]> {
     let zipped = volumes.iter().zip(all).zip(active);
     zipped
         .map(|((volume, promised), effective)| {
+            // `max(1)` avoids a division by zero while nothing is served.
             let used = volume.last_bytes as f64 / (bytes.max(1)) as f64;
             [promised, effective, used]
         })
         .collect()
 }
 
-/// Shares among the volumes that `counts` picks; tenants share first, then their volumes.
+/// Returns the fractions by share among the volumes that `counts` selects. Tenants divide the drive
+/// first, and then each tenant's volumes divide its fraction.
 fn by_share(volumes: &[VolumeFigures], counts: impl Fn(&VolumeFigures) -> bool) -> Vec<f64> {
     let mut top: f64 = 0.0;
     let mut seen: Vec<(&str, f64)> = Vec::new();
@@ -226,6 +233,8 @@ mod tests {
             volume("b", Some("t"), 100, 1),
             volume("c", Some("t"), 200, 0),
         ]);
+        // All: the tenant has 300 of 400, which b and c divide 1:2. Effective: c has no request, so
+        // that b gets the tenant's three quarters. Used: 1:1:2.
         let expected = [[0.25, 0.25, 0.25], [0.25, 0.75, 0.25], [0.5, 0.0, 0.5]];
         for (got, wanted) in shares.iter().zip(expected) {
             for (got, wanted) in got.iter().zip(wanted) {

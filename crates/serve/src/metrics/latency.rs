@@ -1,6 +1,6 @@
-//! How long requests took, from their start to their end, in a few buckets.
+//! A histogram of request latency with few buckets.
 
-/// The buckets' upper bounds: nanoseconds, and seconds as they are written.
+/// The upper bounds of the buckets, in nanoseconds, and in seconds as they are printed.
 const BOUNDS: [(u64, &str); BUCKETS - 1] = [
     (100_000, "0.0001"),
     (300_000, "0.0003"),
@@ -10,10 +10,10 @@ const BOUNDS: [(u64, &str); BUCKETS - 1] = [
     (30_000_000, "0.03"),
     (100_000_000, "0.1"),
 ];
-/// Those, and what is longer.
+/// The number of buckets: one for each bound, and one for longer times.
 const BUCKETS: usize = 8;
 
-/// Counts of requests by their time.
+/// A histogram of requests by the time from their arrival to their completion.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Latency {
     counts: [u64; BUCKETS],
@@ -23,12 +23,13 @@ pub(crate) struct Latency {
 impl Latency {
     #[inline]
     pub(crate) fn record(&mut self, ns: u64) {
+        // Prometheus' upper bounds (`le`) are inclusive.
         let bucket = BOUNDS.partition_point(|(bound, _)| *bound < ns);
         self.counts[bucket] += 1;
         self.sum_ns += u128::from(ns);
     }
 
-    /// As if each of its requests had come this many times.
+    /// Multiplies all counts and the sum, as if each request had occurred `times` times.
     #[cfg(test)]
     pub(super) fn multiply(&mut self, times: u32) {
         self.counts = self.counts.map(|count| count * u64::from(times));
@@ -39,7 +40,8 @@ impl Latency {
         self.sum_ns
     }
 
-    /// Each bound, the last of which is infinite, with the number of requests that took at most as long.
+    /// Returns each bound, the last of which is infinite, with the number of requests that took at
+    /// most that long.
     pub(crate) fn cumulative(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let bounds = BOUNDS.iter().map(|(_, bound)| *bound).chain(["+Inf"]);
         let mut sum = 0;

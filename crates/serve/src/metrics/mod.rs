@@ -1,4 +1,5 @@
-//! What the server counts, and how it is written down: in Prometheus' text format. [`Watch`](crate::Watch) gives it to those that ask.
+//! The server's metrics, and their output in Prometheus' text format. [`Watch`](crate::Watch)
+//! provides them.
 
 mod causes;
 mod detail;

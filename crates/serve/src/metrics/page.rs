@@ -1,28 +1,28 @@
-//! Prometheus' text format (`text/plain; version=0.0.4`), which every scraper reads.
+//! Prometheus' text format (`text/plain; version=0.0.4`), which all scrapers support.
 
 use std::fmt::{Display, Write};
 
-/// The format of metrics, as HTTP calls it.
+/// The media type of metrics, for the HTTP header `Content-Type`.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A page under way: families of samples, each under its head.
+/// A page of metrics that is being written: families of samples, each below its head.
 #[derive(Debug, Default)]
 pub(super) struct Page(String);
 
-/// What kind of number a family has.
+/// The kind of a family's values.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// Grows from the start of the server on; its name ends in `_total`.
+    /// A count that only grows while the server runs. Its name ends in `_total`.
     Counter,
-    /// Rises and falls.
+    /// A value that can rise and fall.
     Gauge,
 }
 
-/// Names and values that tell the samples of a family apart.
+/// Label names and values that distinguish the samples of a family.
 pub(super) type Labels<'a, const N: usize> = [(&'static str, &'a str); N];
 
 impl Page {
-    /// A family, and a sample for each of these labels and values.
+    /// Appends a family with one sample for each of these labels and values.
     pub(super) fn family<'a, const N: usize>(
         &mut self,
         kind: Kind,
@@ -40,12 +40,13 @@ impl Page {
         }
     }
 
-    /// The head of a family of histograms, each of which is to follow.
+    /// Appends the head of a family of histograms. The histograms must follow.
     pub(super) fn histograms(&mut self, name: &str, help: &str) {
         self.head("histogram", name, help);
     }
 
-    /// One histogram: its bounds in seconds, the last of them `+Inf`, each with the number of what is not above it, and the sum of all.
+    /// Appends one histogram. `buckets` contains upper bounds in seconds, the last of them `+Inf`,
+    /// each with the number of values up to the bound. `sum` is the sum of all values.
     pub(super) fn histogram<B: Display>(
         &mut self,
         name: &str,
@@ -53,6 +54,7 @@ impl Page {
         buckets: impl IntoIterator<Item = (B, u64)>,
         sum: Seconds,
     ) {
+        // Counts are cumulative, so that the last bucket contains all values.
         let mut all = 0;
         for (bound, count) in buckets {
             let bound = bound.to_string();
@@ -84,6 +86,7 @@ impl Page {
             self.0.push(if n == 0 { '{' } else { ',' });
             let _ = write!(self.0, "{label}=\"");
             for character in value.chars() {
+                // The format escapes exactly these three characters in label values.
                 match character {
                     '\\' => self.0 += "\\\\",
                     '"' => self.0 += "\\\"",
@@ -100,7 +103,7 @@ impl Page {
     }
 }
 
-/// A time, written in seconds, to the microsecond.
+/// A time in nanoseconds, which is printed in seconds with microsecond precision.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seconds(pub(super) u128);
 

@@ -1,4 +1,5 @@
-//! The server as a process: what Prometheus' clients say of every process, and how long its threads waited for a processor.
+//! Metrics of the server's process: those that Prometheus' client libraries export for every
+//! process, and the time that its threads waited for a CPU.
 
 use std::fs;
 
@@ -7,11 +8,11 @@ use super::page::{
     Labels, Page, Seconds,
 };
 
-/// How the threads that serve drives are named.
+/// The prefix of the names of threads that serve drives.
 const SHARD: &str = "weir-shard-";
 
-/// What the kernel says of this process; of what it does not say there is no sample. And the lines
-/// that its log lacks.
+/// Appends the values that the kernel has of this process, and the number of lines that are missing
+/// from its log. Values that are not available have no sample.
 pub(super) fn process(page: &mut Page, log_dropped: u64) {
     let stat = fs::read_to_string("/proc/self/stat").ok();
     let stat = stat.as_deref().and_then(Stat::of);
@@ -61,22 +62,23 @@ pub(super) fn process(page: &mut Page, log_dropped: u64) {
     page.family(Counter, name, help, one(Some(log_dropped)));
 }
 
-/// A sample without labels, if there is one.
+/// Returns a sample without labels, if there is a value.
 fn one<T>(value: Option<T>) -> impl Iterator<Item = (Labels<'static, 0>, T)> {
     value.into_iter().map(|value| ([], value))
 }
 
-/// Of proc(5)'s `/proc/PID/stat`, in ticks.
+/// Values from `/proc/PID/stat` (proc(5)), in clock ticks.
 struct Stat {
-    /// Processor time, user and system: fields 14 and 15.
+    /// CPU time, user and system (fields 14 and 15).
     spent: u64,
-    /// From the boot of the machine to the start of the process: field 22.
+    /// The time from the boot of the machine to the start of the process (field 22).
     begun: u64,
 }
 
 impl Stat {
     fn of(text: &str) -> Option<Self> {
-        // The third field is the first behind the name, which can have anything in it.
+        // Field 3 is the first after the name. The name is in parentheses and can contain blanks
+        // and parentheses itself, so it ends at the last one.
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         Some(Self {
@@ -86,7 +88,7 @@ impl Stat {
     }
 }
 
-/// When the machine was booted, seconds since 1970.
+/// Returns the boot time of the machine, in seconds since 1970.
 fn booted() -> Option<u64> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("btime "))?;
@@ -99,7 +101,8 @@ fn resident() -> Option<u64> {
     Some(pages * rustix::param::page_size() as u64)
 }
 
-/// Nanoseconds: the second figure of each thread's `schedstat`, where the kernel counts.
+/// Returns the time that the shards waited for a CPU, in nanoseconds. This is the second
+/// number in `schedstat` of each thread, if the kernel provides it.
 fn waited() -> Option<u128> {
     let threads = fs::read_dir("/proc/self/task").ok()?.flatten();
     let shards = threads.filter(|thread| {
@@ -110,6 +113,8 @@ fn waited() -> Option<u128> {
         let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
         text.split_whitespace().nth(1)?.parse::<u128>().ok()
     });
+    // The sum of options is `None` if one of them is, so that a missing value does not look like a
+    // shorter wait.
     waits.sum()
 }
 

@@ -1,4 +1,4 @@
-//! Promises on the page: how they fare, and what is promised and left.
+//! The metrics of promises: their results, and the promised and remaining capacity.
 
 use weir_config::{Room, TenantRoom};
 use weir_core::Capacity;
@@ -11,7 +11,7 @@ use super::page::{
 use super::{Causes, Detail};
 use crate::metrics::figures::DriveFigures;
 
-/// A promise, whose it is, and how it fares.
+/// A promise with its owner and its result.
 struct Promised<'a> {
     owner: Labels<'a, 1>,
     rate: Option<Rate>,
@@ -20,13 +20,13 @@ struct Promised<'a> {
 }
 
 impl Promised<'_> {
-    /// There is something to say of it.
+    /// Returns true if there is a promise, or was one in an earlier second.
     fn matters(&self) -> bool {
         self.rate.is_some() || self.seconds.promised > 0
     }
 }
 
-/// The promises of volumes.
+/// Appends the promises of volumes.
 pub(super) fn volumes(page: &mut Page, drives: &[DriveFigures], detail: Detail) {
     let volumes = drives.iter().flat_map(|drive| &drive.volumes);
     let promises = volumes.map(|volume| Promised {
@@ -38,7 +38,8 @@ pub(super) fn volumes(page: &mut Page, drives: &[DriveFigures], detail: Detail) 
     fates(page, "weir", promises, detail);
 }
 
-/// The promises of tenants: their seconds are their own, not the sum of their volumes', so their names are others.
+/// Appends the promises of tenants. Their metrics have names of their own, because the seconds of a
+/// tenant are not the sum of those of its volumes.
 pub(super) fn tenants(page: &mut Page, drives: &[DriveFigures], detail: Detail) {
     type Pick = fn(&TenantRoom) -> Option<u64>;
     let tenants = drives.iter().flat_map(|drive| &drive.tenants);
@@ -81,10 +82,10 @@ pub(super) fn tenants(page: &mut Page, drives: &[DriveFigures], detail: Detail) 
     }
 }
 
-/// What drives can do, and what of it is promised and left.
+/// Appends the capacity of drives, and the parts of it that are promised and remain.
 pub(super) fn drives(page: &mut Page, drives: &[DriveFigures]) {
     type Pick = fn(&Room) -> Option<u64>;
-    /// Requests are not always stated.
+    /// Returns the capacity in requests, which is optional.
     fn requests(capacity: &Capacity) -> Option<u64> {
         Some(capacity.requests()).filter(|requests| *requests > 0)
     }
@@ -142,7 +143,8 @@ fn fates<'a>(
 ) {
     type Pick = fn(&Seconds) -> u64;
     let all: Vec<Promised<'a>> = promises.filter(Promised::matters).collect();
-    // Whether it is said even if it is zero: a count that an alert goes by must be there before it grows.
+    // The flag marks counters that are printed even if they are zero. An alert on a counter needs a
+    // sample before the first increment.
     let families: [(&str, bool, &str, Pick); 5] = [
         (
             "promised_seconds_total",
@@ -207,7 +209,7 @@ fn fates<'a>(
     }
 }
 
-/// Short seconds by cause, and excused ones by reason.
+/// Appends short seconds by cause, and excused seconds by reason.
 fn reasons(page: &mut Page, prefix: &str, all: &[Promised<'_>], detail: Detail) {
     by_reason(
         page,
@@ -229,7 +231,7 @@ fn reasons(page: &mut Page, prefix: &str, all: &[Promised<'_>], detail: Detail) 
     );
 }
 
-/// The neighbours that made seconds short.
+/// Appends short seconds by the neighbour that caused them.
 fn neighbours(page: &mut Page, prefix: &str, all: &[Promised<'_>]) {
     let samples = all.iter().flat_map(|of| {
         let [owner] = of.owner;
@@ -241,7 +243,7 @@ fn neighbours(page: &mut Page, prefix: &str, all: &[Promised<'_>]) {
     page.family(Counter, &name, help, samples);
 }
 
-/// Reasons, and the seconds of each.
+/// The names of reasons, and a function that returns the seconds of each.
 type Reasons<const N: usize> = ([&'static str; N], fn(&Seconds) -> &[u64]);
 
 fn by_reason<const N: usize>(

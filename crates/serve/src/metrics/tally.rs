@@ -1,4 +1,4 @@
-//! Counts of one volume.
+//! The counters of one volume.
 
 use super::Causes;
 use super::latency::Latency;
@@ -6,10 +6,10 @@ use weir_core::{Done, Op, Outcome, Span, Waits};
 use weir_measure::Split;
 use weir_measure::promise::Promise;
 
-/// Operations, as [`Op`] numbers them.
+/// The number of operations. [`Op`] numbers them.
 pub(crate) const OPS: usize = Op::ALL.len();
 
-/// The names of operations in metrics, by number.
+/// The names of operations in metrics, by the operation's number.
 pub(crate) const OP_NAMES: [&str; OPS] = [
     "read",
     "write",
@@ -19,28 +19,29 @@ pub(crate) const OP_NAMES: [&str; OPS] = [
     "extents",
 ];
 
-/// What a volume has served.
+/// The counters of the requests of one volume.
 #[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) requests: [u64; OPS],
     pub(crate) bytes: [u64; OPS],
     pub(crate) errors: [u64; OPS],
-    /// Where the time of its requests went, and the sums of it.
+    /// The histograms of the time that requests spent in each stage, and the sums.
     pub(crate) split: Split,
     pub(crate) waits: Waits,
-    /// How long they were there before they were taken, nanoseconds.
+    /// The total time that requests waited before the shard took them, in nanoseconds.
     pub(crate) untaken_ns: u64,
-    /// Processor time that the shard spent on the volume, nanoseconds; estimated, and as of the last full second.
+    /// The CPU time that the shard spent on the volume, in nanoseconds. It is estimated, and is
+    /// updated once per second.
     pub(crate) processor_ns: u64,
-    /// How long they took.
+    /// The histogram of request latency.
     pub(crate) latency: Latency,
-    /// What it was promised, and how that fares.
+    /// The promise to the volume, with its result so far.
     pub(crate) promise: Promise,
-    /// What keeps its client from more.
+    /// The causes that limit the volume's clients.
     pub(crate) causes: Causes,
-    /// Requests that were submitted and are not done.
+    /// The number of requests that were submitted and are not completed.
     pub(crate) live: u32,
-    /// Bytes served in the second under way, and in the last full one.
+    /// The bytes served in the current second and in the last full one.
     pub(crate) second_bytes: u64,
     pub(crate) last_bytes: u64,
     logged: u64,
@@ -52,7 +53,8 @@ impl Tally {
             requests: [0; OPS],
             bytes: [0; OPS],
             errors: [0; OPS],
-            // What is said of them are powers of two: three histograms of less than 1 KiB.
+            // The metrics only print powers of two, so that one bit of precision suffices. Three
+            // such histograms take less than 1 KiB.
             split: Split::with_bits(1),
             waits: Waits::default(),
             untaken_ns: 0,
@@ -67,13 +69,16 @@ impl Tally {
         }
     }
 
-    /// A request is over. `untaken`: for how long it was there before it was taken.
+    /// Counts a completed request. `untaken` is the time that it waited before the shard took
+    /// it.
     pub(crate) fn done(&mut self, done: &Done, untaken: Span) {
+        // Saturating, so that a miscount cannot stop the shard.
         self.live = self.live.saturating_sub(1);
         if done.outcome == Outcome::Ok {
             let op = done.op as usize;
             self.requests[op] += 1;
-            // A look-up's length is not that of the range.
+            // The length of a look-up is not that of its range (the core receives only the first
+            // sector).
             if done.op != Op::Extents {
                 self.bytes[op] += u64::from(done.length);
             }
@@ -85,18 +90,21 @@ impl Tally {
         }
     }
 
-    /// The storage failed a piece.
+    /// Counts a piece that the storage failed.
     pub(crate) fn failed(&mut self, op: Op) {
         self.errors[op as usize] += 1;
     }
 
-    /// Whether an error is to be logged: the first ten, then one in a thousand.
+    /// Counts an error, and returns true if it should be logged: the first ten errors, and then
+    /// every thousandth.
     pub(crate) fn errors_logged(&mut self) -> bool {
         self.logged += 1;
+        // A failing drive can cause thousands of errors per second, which must not fill the log.
         self.logged <= 10 || self.logged.is_multiple_of(1000)
     }
 
-    /// A second ends; `last`: it is the last full one.
+    /// Ends a second. `last` is true if it is the most recent full second. Otherwise at least one
+    /// more second has passed, in which nothing was served.
     pub(crate) fn end_second(&mut self, last: bool) {
         let bytes = std::mem::take(&mut self.second_bytes);
         self.last_bytes = if last { bytes } else { 0 };

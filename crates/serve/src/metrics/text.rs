@@ -1,4 +1,4 @@
-//! The page of metrics: every drive, volume and tenant.
+//! The page of metrics, with all drives, volumes and tenants.
 
 use super::page::{
     Kind::{self, Counter, Gauge},
@@ -9,10 +9,11 @@ use super::{Detail, OP_NAMES, OPS, promises};
 use crate::backend::RemoteState;
 use crate::metrics::figures::{DriveFigures, VolumeFigures, shares};
 
-/// Upper bounds of the buckets of a stage's histogram as powers of two of nanoseconds: 1 us to 34 s.
+/// The upper bounds of the buckets of a stage's histogram, as powers of two in nanoseconds: 1 µs to
+/// 34 s.
 const STAGE_BUCKETS: std::ops::RangeInclusive<u32> = 10..=35;
 
-/// Everything, as text of the type [`super::CONTENT_TYPE`].
+/// Renders all metrics as text of the type [`super::CONTENT_TYPE`].
 pub(crate) fn render(drives: &[DriveFigures], detail: Detail, log_dropped: u64) -> String {
     let mut page = Page::default();
     process(&mut page, log_dropped);
@@ -40,7 +41,7 @@ fn of_volume(volume: &VolumeFigures) -> Labels<'_, 1> {
     [("volume", &volume.name)]
 }
 
-/// The label of a volume, and one more.
+/// Returns the label of a volume and one more label.
 fn with<'a>(volume: &'a VolumeFigures, label: &'static str, value: &'a str) -> Labels<'a, 2> {
     [("volume", &volume.name), (label, value)]
 }
@@ -87,7 +88,7 @@ fn drive_families(page: &mut Page, drives: &[DriveFigures]) {
     }
 }
 
-/// Where each volume belongs, for those that ask by drive or tenant.
+/// Appends the drive and the tenant of each volume, so that queries can select by them.
 fn info(page: &mut Page, drives: &[DriveFigures]) {
     let samples = drives.iter().flat_map(|drive| {
         drive.volumes.iter().map(|volume| {
@@ -132,7 +133,7 @@ fn counters(page: &mut Page, volumes: &[&VolumeFigures], detail: Detail) {
     }
 }
 
-/// The stages that a request passes, and the time of all requests in each.
+/// Returns the stages that a request passes, with the total time of all requests in each.
 fn staged(volume: &VolumeFigures) -> [(&'static str, u64); 3] {
     let waits = &volume.waits;
     [
@@ -187,6 +188,8 @@ fn stages(page: &mut Page, volumes: &[&VolumeFigures]) {
         for ((stage, _), histogram) in staged(volume).into_iter().zip(stages) {
             let bounds = STAGE_BUCKETS.map(|power| {
                 let bound = format!("{:e}", (1u64 << power) as f64 / 1e9);
+                // The counts are exact at the upper bounds of the histogram's own buckets, which
+                // end at 2^n - 1.
                 (bound, histogram.count_at_most((1 << power) - 1))
             });
             let buckets = bounds.chain([("+Inf".to_owned(), histogram.count())]);
@@ -224,7 +227,7 @@ fn gauges(page: &mut Page, volumes: &[&VolumeFigures]) {
     page.family(Gauge, "weir_oldest_request_seconds", help, oldest);
 }
 
-/// Of volumes that another server has.
+/// Appends the metrics of volumes that a remote server stores.
 fn remotes(page: &mut Page, volumes: &[&VolumeFigures]) {
     type Pick = fn(&RemoteState) -> u64;
     let families: [(Kind, &str, &str, Pick); 4] = [
@@ -260,7 +263,7 @@ fn remotes(page: &mut Page, volumes: &[&VolumeFigures]) {
     }
 }
 
-/// Of volumes whose min several servers keep.
+/// Appends the metrics of volumes with a shared minimum.
 fn gateways(page: &mut Page, volumes: &[&VolumeFigures]) {
     let shared = || volumes.iter().filter(|v| v.part.is_some());
     let parts = shared().filter_map(|v| Some((of_volume(v), v.part?)));
@@ -297,7 +300,8 @@ mod tests {
     use weir_measure::SECOND_NS;
     use weir_measure::promise::{Promise, Rate};
 
-    /// A volume that has been read, written and flushed for weeks, of a tenant, with a max, whose promise was kept, short and excused.
+    /// A volume of a tenant that has been read, written and flushed for weeks, has a max, and has
+    /// kept, short and excused seconds.
     fn volume(name: &str) -> VolumeFigures {
         let mut tally = Tally::new();
         for op in [Op::Read, Op::Write, Op::Flush] {
@@ -316,6 +320,8 @@ mod tests {
             }
             tally.requests[op as usize] += 8_765_432_100;
         }
+        // Long numbers, as after weeks of service, make the page as large as it becomes in
+        // practice.
         tally.latency.multiply(400_000_000);
         for stage in [
             &mut tally.waits.limit,
@@ -325,7 +331,7 @@ mod tests {
             *stage += Span::from_nanos(3_506_172_840_000_000);
         }
         tally.bytes = [123_456_789_012_345, 98_765_432_109_876, 0, 0, 0, 0];
-        // A second without a request, one that is short, and one that is kept.
+        // One kept second, one short second, and then seconds without a request, which are excused.
         let promise = &mut tally.promise;
         *promise = Promise::new(0, Rate::new(250_000_000, 0));
         let mut pass = |second: u64, bytes: u64| {
@@ -387,7 +393,8 @@ mod tests {
         }
     }
 
-    /// What a further volume adds to the page; `cargo test -p weir-serve --lib a_volume_takes -- --nocapture` prints it.
+    /// The size that one more volume adds to the page. `cargo test -p weir-serve --lib
+    /// a_volume_takes -- --nocapture` prints it.
     #[test]
     fn a_volume_takes_at_most_two_kilobytes() {
         let bytes = |volumes| render(&[drive(volumes)], Detail::Usual, 0).len();

@@ -1,31 +1,32 @@
 //! The order in which connections are entitled to places.
 //!
-//! Places are divided evenly (max-min) at three levels: between owners, for each owner between
-//! volumes, and for each of these between processes. Among equals the earlier connection comes
-//! first. So the first *n* of the order are *n* places that are divided evenly, and the last one
-//! belongs to the group that has the most.
+//! Places are divided evenly (max-min fairness) at three levels: among owners, among the volumes of
+//! each owner, and among the processes of each of these volumes. Within a group, an earlier
+//! connection precedes a later one. The first *n* connections of the order are therefore an even
+//! division of *n* places, and the last connection of the order belongs to the group with the most
+//! places.
 
 use super::{Claim, Reservations};
 
-/// A connection with or without a place.
+/// A connection in the division, with or without a place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// Its number in the order of claims.
+    /// The connection's index in the order of claims.
     pub(super) at: usize,
     age: u64,
-    /// The numbers of its owner, of its volume among those of the owner, and of its process among
-    /// those of the volume.
+    /// The indices of the connection's owner, of its volume among the owner's volumes, and of its
+    /// process among the processes of that volume.
     groups: [usize; LEVELS],
     promise: Option<usize>,
-    /// How many of its group come before it.
+    /// The number of connections of the same group that precede this one.
     turn: usize,
 }
 
 const LEVELS: usize = 3;
 
-/// Those that have no place by a reservation, the most entitled first. `all` are claims and ages,
-/// in the order of [`Claim::key`] and of age; of groups that are equal, that of the `newcomer`
-/// comes last.
+/// Returns the connections whose place is not reserved, the most entitled first. `all` contains
+/// claims and ages in the order of [`Claim::key`] and then of age. If groups are equal, the group
+/// of the `newcomer` comes last, so that a newcomer cannot displace a connection of an equal group.
 pub(super) fn unreserved(
     all: &[(&Claim, u64)],
     newcomer: usize,
@@ -34,7 +35,7 @@ pub(super) fn unreserved(
 ) -> Vec<Entry> {
     let mut entries = entries(all, reservations);
     let newcomer = entries[newcomer];
-    // Stable: within a promise they stay in order.
+    // The sort is stable, so that entries of one promise stay in their order.
     entries.sort_by_key(|entry| entry.promise);
     let mut rest = Vec::with_capacity(entries.len());
     for members in entries.chunk_by_mut(|a, b| a.promise == b.promise) {
@@ -49,7 +50,7 @@ pub(super) fn unreserved(
     rest
 }
 
-/// Numbers the groups of each level.
+/// Creates the entries, with the indices of their groups at each level.
 fn entries(all: &[(&Claim, u64)], reservations: &Reservations) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::with_capacity(all.len());
     let mut before: Option<&Claim> = None;
@@ -63,10 +64,12 @@ fn entries(all: &[(&Claim, u64)], reservations: &Reservations) -> Vec<Entry> {
             (_, _, last) if last != process => Some(2),
             _ => None,
         });
+        // A new group restarts the numbering of the levels below it.
         if let Some(level) = level {
             groups[level] += 1;
             groups[level + 1..].fill(0);
         }
+        // The promise depends on the volume only, so it changes at the first two levels.
         if level.is_some_and(|level| level < 2) {
             promise = reservations.promise(claim);
         }
@@ -82,9 +85,11 @@ fn entries(all: &[(&Claim, u64)], reservations: &Reservations) -> Vec<Entry> {
     entries
 }
 
-/// Orders entries, which are in the order of their groups and of age: the first of each group, then
-/// the second of each, and so on.
+/// Sorts entries, which are in the order of their groups and of age, in round-robin order: the
+/// first entry of each group, then the second of each group, and so on.
 fn take_turns(entries: &mut [Entry], newcomer: &Entry) {
+    // From the innermost level outwards, so that the turns of an outer level follow the order that
+    // the inner levels have produced.
     for level in (0..LEVELS).rev() {
         let is_one = |a: &Entry, b: &Entry| a.groups[..=level] == b.groups[..=level];
         for group in entries.chunk_by_mut(is_one) {

@@ -1,27 +1,32 @@
-//! The bounded places for connections, and the connection that gives one up when all are taken.
+//! Places: the limited number of connections, and the choice of the connection that loses its place
+//! if all are taken.
 //!
 //! Each promise (a min or the realtime class of a volume, or that of a tenant for its volumes
-//! together) has a few places of its own, see [`Reservations`]. All other places are divided
-//! evenly: between owners (hosts, or users of this machine), for each owner between volumes, for
-//! each volume between processes. When all places are taken, a newcomer that is entitled to one
-//! gets the place of a connection of the group that has the most of the divided ones: the
-//! connection that has been at rest for longest, however busy all of them are. A newcomer that
-//! would have more than another group after that is refused. The NBD server has a
-//! sixteenth more places than `limits.connections` for connections with a reserved place, so that
-//! the first of these end no other connection. Three facts follow:
+//! together) has a few reserved places (see [`Reservations`]). All other places are divided evenly:
+//! among owners (hosts, or users of this machine), for each owner among volumes, and for each
+//! volume among processes.
 //!
-//! - A newcomer to a volume with a promise gets in while the places of the promise are not all
-//!   taken by others that are entitled to them.
-//! - A connection whose group has no more than its part is never ended for another.
-//! - A newcomer that gets a place cannot lose it to the group that it comes from, so no two groups
-//!   end each other's connections in turns.
+//! If all places are taken, a newcomer that is entitled to a place gets it from the group with the
+//! most unreserved places. Of this group, the connection that has been inactive for longest is
+//! ended, even if all of them are busy. A newcomer is refused if its group would have more places
+//! than another group afterwards.
 //!
-//! Which places are reserved is decided again for each newcomer, so a changed promise holds from
-//! the next newcomer on. A handshake has no place before the client has chosen its volume: a silent
-//! client can keep no other out.
+//! The NBD server has a sixteenth more places than `limits.connections`. The additional places are
+//! only for connections with a reserved place, so that the first of these end no other connection.
+//! Three properties follow:
+//!
+//! - A newcomer to a volume with a promise is accepted unless all places of the promise are taken
+//!   by connections that are entitled to them.
+//! - A connection whose group has no more than its part is never ended for another connection.
+//! - A newcomer that gets a place cannot lose it to the group from which it was taken. Two groups
+//!   therefore cannot end each other's connections in alternation.
+//!
+//! The reserved places are determined for each newcomer, so that a changed promise applies from the
+//! next newcomer on. A connection gets its place when the client chooses a volume. A silent client
+//! in a handshake has no place, and cannot keep other clients out.
 //!
 //! The management server divides its connections by the same rule. Its clients' requests are short,
-//! so that a newcomer to it is never refused: see [`Places::replace`].
+//! so that it delays a newcomer instead of refusing it (see [`Places::replace`]).
 
 mod division;
 mod peer;
@@ -37,19 +42,20 @@ pub use peer::Peer;
 pub(crate) use peer::counts_by_peer;
 pub use reservations::Reservations;
 
-/// How long a connection is safe from a newcomer that is entitled to no more than it: time to send
-/// a request, on a busy machine, too.
+/// The time during which a connection is safe from a newcomer that is not more entitled to a place.
+/// It is long enough to send a request, even on a busy machine.
 const GRACE: Span = Span::from_millis(50);
 
-/// All of them.
+/// All places of a server, and the connections that occupy them.
 #[derive(Debug)]
 pub struct Places {
     most: usize,
-    /// Places beyond these that only connections with a reserved place may take, so that a few of them need no other's.
+    /// The number of places in addition to `most` that only connections with a reserved place may
+    /// take. Such connections then do not end others.
     spare: usize,
-    /// In the order of their claims, and of age where these are equal.
+    /// The occupied places, in the order of their claims, and of age for equal claims.
     seats: Vec<Arc<Seat>>,
-    /// The age of the next one.
+    /// The age of the next place to be taken.
     next: u64,
 }
 
@@ -58,49 +64,52 @@ pub struct Places {
 pub struct Claim {
     /// The client's host, or its user and process.
     pub peer: Peer,
-    /// The name of the volume that it has chosen.
+    /// The name of the volume that the client has chosen.
     pub volume: Arc<str>,
 }
 
-/// A connection's place as the divider sees it.
+/// An occupied place. The connection and the acceptor share it.
 #[derive(Debug)]
 struct Seat {
     connection: u64,
     claim: Claim,
-    /// Higher if it was taken later.
+    /// The age of the place. A place that was taken later has a higher number.
     age: u64,
-    /// The shard that serves it; [`NOWHERE`] while its handshake is not over.
+    /// The shard that serves the connection, or [`NOWHERE`] during its handshake.
     shard: AtomicUsize,
-    /// When it last sent or took something, nanoseconds of the server's clock.
+    /// The time when the client last sent or received something, in nanoseconds of the server's
+    /// clock.
     last_activity: AtomicU64,
-    /// The server works on a request of it; known of connections with one request at a time.
+    /// True while the server works on a request of the connection. Only connections with one
+    /// request at a time report this.
     works: AtomicBool,
-    /// It is free, or has another connection by now.
+    /// True if the connection has ended or has lost the place.
     left: AtomicBool,
 }
 
-/// How many places there are beyond `limits.connections`, for connections whose place is reserved.
+/// Returns the number of places in addition to `limits.connections` that are for connections with a
+/// reserved place.
 pub(crate) const fn spare(connections: u32) -> usize {
     connections as usize / 16
 }
 
 const NOWHERE: usize = usize::MAX;
 
-/// A place among the connections there may be; given back when dropped.
+/// The place of a connection, which is freed when this is dropped.
 #[derive(Debug)]
 pub struct Ticket(Arc<Seat>);
 
 /// A connection that has lost its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Evicted {
-    /// The shard that serves it, if one does already.
+    /// The shard that serves the connection, or `None` during its handshake.
     pub(crate) shard: Option<usize>,
-    /// Its number.
+    /// The number of the connection.
     pub connection: u64,
 }
 
 impl Places {
-    /// `most` places, all of them free.
+    /// Creates `most` places, all of them free.
     pub fn new(most: usize) -> Self {
         Self {
             most,
@@ -110,13 +119,13 @@ impl Places {
         }
     }
 
-    /// The same with `spare` more places for connections whose place is reserved.
+    /// Adds `spare` places for connections with a reserved place.
     pub(crate) fn with_spare(self, spare: usize) -> Self {
         Self { spare, ..self }
     }
 
-    /// A place for a connection that may last, and the connection that must end for it; `None` if
-    /// the newcomer is refused.
+    /// Takes a place for a connection of any duration. Also returns the connection that must end
+    /// for it, if there is one. Returns `None` if the newcomer is refused.
     pub fn take(
         &mut self,
         connection: u64,
@@ -127,19 +136,20 @@ impl Places {
         let evicted = if self.has_room() || self.has_spare(&claim, reservations) {
             None
         } else {
-            // Of all connections and the newcomer, which is refused if it is the last itself.
+            // `order` contains all connections and the newcomer (as `None`). If the newcomer is
+            // last itself, it is the one that is refused.
             let last = self.order(&claim, reservations).pop()??;
             Some(self.evict(self.idlest(last, now)))
         };
         Some((self.seat(connection, claim, now), evicted))
     }
 
-    /// A place for a connection that is served soon and can be ended then. Where [`Self::take`]
-    /// would refuse it, it gets the place of a connection of the group with the most nevertheless,
-    /// unless all of these were active less than 50 ms ago.
+    /// Takes a place for a connection that is served soon and can be ended afterwards. If
+    /// [`Self::take`] refuses the newcomer, it still gets the place of a connection of the group
+    /// with the most places, unless all of these were active less than 50 ms ago.
     ///
     /// # Errors
-    /// When to try again.
+    /// Returns the time when the caller should try again.
     pub fn replace(
         &mut self,
         connection: u64,
@@ -151,7 +161,8 @@ impl Places {
             return Ok(taken);
         }
         let order = self.order(claim, reservations);
-        // Without any the places are all reserved, which is so for very few alone.
+        // The order is empty only if all places are reserved, which is possible if there are very
+        // few. Any of them can be replaced then.
         let last = order.into_iter().flatten().last().unwrap_or(0);
         let at = self.idlest(last, now);
         if self.seats[at].is_fresh(now) {
@@ -161,13 +172,16 @@ impl Places {
         Ok((self.seat(connection, claim.clone(), now), Some(evicted)))
     }
 
-    /// Whether a place is free.
+    /// Returns true if a place is free, after removing the places whose connections have ended.
     fn has_room(&mut self) -> bool {
+        // `Relaxed` suffices here and for the other fields of a seat. A stale value only delays the
+        // reuse of a place, or selects another connection of the same group.
         self.seats.retain(|seat| !seat.left.load(Ordering::Relaxed));
         self.seats.len() < self.most
     }
 
-    /// Whether a spare place is free for a claim whose promise does not have all its places yet.
+    /// Returns true if a spare place is free and the claim's promise does not occupy all its
+    /// reserved places yet.
     fn has_spare(&self, claim: &Claim, reservations: &Reservations) -> bool {
         let Some(promise) = reservations.promise(claim) else {
             return false;
@@ -179,7 +193,7 @@ impl Places {
         self.seats.len() < self.most + self.spare && same.count() < reservations.each(self.most)
     }
 
-    /// The connections without a reserved place, and the newcomer (`None`) as one more: the most
+    /// Returns the connections without a reserved place and the newcomer (as `None`), the most
     /// entitled first.
     fn order(&self, newcomer: &Claim, reservations: &Reservations) -> Vec<Option<usize>> {
         let at = self.end_of(newcomer);
@@ -189,13 +203,15 @@ impl Places {
         let order = division::unreserved(&all, at, reservations, self.most);
         let seat = |entry: division::Entry| match entry.at {
             n if n == at => None,
+            // Connections after the newcomer are one further in `all` than in `seats`.
             n => Some(n - usize::from(n > at)),
         };
         order.into_iter().map(seat).collect()
     }
 
-    /// The connection of a place's group that has been at rest for longest, of those that have had
-    /// their time: first one for which no request is worked on.
+    /// Returns the connection of the group of `of` that should end: first one outside of its
+    /// [`GRACE`] time, then one without a request in progress, then the one with the oldest
+    /// activity.
     fn idlest(&self, of: usize, now: Instant) -> usize {
         let claim = &self.seats[of].claim;
         let start = self.seats.partition_point(|s| s.claim.key() < claim.key());
@@ -208,7 +224,7 @@ impl Places {
         idlest.unwrap_or(of)
     }
 
-    /// Where the places of a claim's group end.
+    /// Returns the index after the last place of a claim's group.
     fn end_of(&self, claim: &Claim) -> usize {
         self.seats
             .partition_point(|seat| seat.claim.key() <= claim.key())
@@ -242,14 +258,14 @@ impl Places {
 }
 
 impl Claim {
-    /// What its place is divided by, from the first to the last.
+    /// Returns the values by which places are divided, from the outermost level to the innermost.
     fn key(&self) -> (Owner, &str, Option<i32>) {
         (self.peer.owner(), &self.volume, self.peer.pid())
     }
 }
 
 impl Seat {
-    /// It has not had its time yet.
+    /// Returns true if the connection was active less than [`GRACE`] ago.
     fn is_fresh(&self, now: Instant) -> bool {
         now < self.last_activity() + GRACE
     }
@@ -260,37 +276,40 @@ impl Seat {
 }
 
 impl Ticket {
-    /// For a client that is not among the connections that there may be, and so has no place to lose.
+    /// Creates a ticket for a client that does not count as a connection, and therefore has no
+    /// place that it could lose.
     pub(crate) fn uncounted(connection: u64) -> Self {
         let claim = Claim {
             peer: Peer::unknown(),
             volume: "".into(),
         };
+        // The set of places exists only for this ticket, so no newcomer can take its place.
         Places::new(1).seat(connection, claim, Instant::ZERO)
     }
 
-    /// The connection's peer.
+    /// Returns the connection's peer.
     pub(crate) fn peer(&self) -> Peer {
         self.0.claim.peer
     }
 
-    /// The connection belongs to a shard now.
+    /// Stores the shard that serves the connection from now on.
     pub(crate) fn serve(&self, shard: usize) {
         self.0.shard.store(shard, Ordering::Relaxed);
     }
 
-    /// The connection has lost its place to another.
+    /// Returns true if the connection has lost its place to another one.
     pub(crate) fn is_lost(&self) -> bool {
         self.0.left.load(Ordering::Relaxed)
     }
 
-    /// The server begins to work on a request of the connection, or has done so.
+    /// Notes that the server begins (`works` is true) or has completed its work on a request of the
+    /// connection.
     pub fn note_work(&self, now: Instant, works: bool) {
         self.0.works.store(works, Ordering::Relaxed);
         self.note_activity(now);
     }
 
-    /// The connection has sent or taken something.
+    /// Notes that the connection has sent or received something.
     pub(crate) fn note_activity(&self, now: Instant) {
         self.0
             .last_activity

@@ -1,28 +1,29 @@
-//! The client at the other end of a socket, as far as the system names it.
+//! The identity of the client at the other end of a socket, as far as the system provides it.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 
-/// A host or a user that has connected, and the process where that is known.
+/// A host or a user that has connected, and the process if it is known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Peer {
     owner: Owner,
     process: i32,
 }
 
-/// A host or a user, between which places are divided.
+/// The host or user of a peer. Places are divided among owners first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Owner {
-    /// Nothing is known of it. All of these are one.
+    /// An unidentified owner. All unidentified peers share this one.
     Unknown,
     User(u32),
-    /// Of version 6 the network: a host has all of its addresses.
+    /// The address of a host. An IPv6 address is reduced to its /64 network, because a host can use
+    /// every address of its network.
     Host(IpAddr),
 }
 
 impl Peer {
-    /// Nothing is known of it.
+    /// Returns a peer about which nothing is known.
     pub(crate) fn unknown() -> Self {
         Self {
             owner: Owner::Unknown,
@@ -30,18 +31,22 @@ impl Peer {
         }
     }
 
-    /// The process at the other end of a Unix socket.
+    /// Returns the process at the other end of a Unix socket, by its peer credentials
+    /// (`SO_PEERCRED` of unix(7)).
     pub fn process(socket: impl AsFd) -> Self {
         let peer = rustix::net::sockopt::socket_peercred(socket).ok();
         Self {
             owner: peer.map_or(Owner::Unknown, |peer| Owner::User(peer.uid.as_raw())),
+            // The kernel never reports process id 0 for a peer, so it stands for an unknown
+            // process.
             process: peer.map_or(0, |peer| peer.pid.as_raw_nonzero().get()),
         }
     }
 
-    /// The host at the other end of a TCP connection.
+    /// Returns the host at the other end of a TCP connection.
     pub fn host(address: Option<SocketAddr>) -> Self {
         let owner = address.map_or(Owner::Unknown, |address| {
+            // An IPv4-mapped IPv6 address (`::ffff:a.b.c.d`) is the same host as the IPv4 address.
             Owner::Host(match address.ip().to_canonical() {
                 IpAddr::V6(ip) => {
                     let [a, b, c, d, ..] = ip.segments();
@@ -53,18 +58,19 @@ impl Peer {
         Self { owner, process: 0 }
     }
 
-    /// Its number, if it is a process.
+    /// Returns the process id, if it is known.
     pub(crate) fn pid(&self) -> Option<i32> {
         (self.process != 0).then_some(self.process)
     }
 
-    /// The host or user that it belongs to.
+    /// Returns the host or user of the peer.
     pub(super) fn owner(&self) -> Owner {
         self.owner
     }
 }
 
-/// Of each of `all`, how many there are of its owner and of its process.
+/// Returns, for each peer of `all`, the number of peers with the same owner and the number of peers
+/// that are the same process.
 pub(crate) fn counts_by_peer(all: &[Peer]) -> Vec<(usize, usize)> {
     let mut counts: BTreeMap<Peer, usize> = BTreeMap::new();
     let mut owners: BTreeMap<Owner, usize> = BTreeMap::new();

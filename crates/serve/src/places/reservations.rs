@@ -1,16 +1,16 @@
-//! Which volumes have places of their own.
+//! Reserved places: the volumes that have them, and their number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Claim;
 
-/// Most places that one promise has for its own volumes.
+/// The maximum number of places that are reserved for one promise.
 const RESERVED: usize = 16;
 
-/// Volumes with a promise, and the promise of each: its own, or its tenant's for several volumes
-/// together. The places of each promise are taken by its volumes' connections before all others,
-/// whatever the others do.
+/// The promise of each volume that has one. Each promise has reserved places for connections to its
+/// volumes, regardless of all other connections. The promise is either the volume's own, or that of
+/// its tenant, whose volumes share the places.
 #[derive(Clone, Debug, Default)]
 pub struct Reservations {
     promises: BTreeMap<Arc<str>, usize>,
@@ -18,9 +18,10 @@ pub struct Reservations {
 }
 
 impl Reservations {
-    /// For volumes, each with a name of its promise.
+    /// Creates reservations from pairs of a volume's name and the key of its promise.
     pub fn new<'a>(volumes: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Self {
         let names: BTreeSet<&str> = volumes.clone().map(|(_, promise)| promise).collect();
+        // Promises are numbered in the order of their names, which is the same for every reload.
         let number = |promise| names.iter().take_while(|name| **name < promise).count();
         Self {
             promises: volumes
@@ -30,14 +31,15 @@ impl Reservations {
         }
     }
 
-    /// The promise that a claim's place is reserved by, if there is one.
+    /// Returns the promise that reserves places for a claim, if there is one.
     pub(super) fn promise(&self, claim: &Claim) -> Option<usize> {
         self.promises.get(&claim.volume).copied()
     }
 
-    /// How many of `most` places each promise has: its part of half of them, at most 16, and at
-    /// least one.
+    /// Returns the number of the `most` places that are reserved for each promise: an equal part of
+    /// half of the places, at least 1 and at most 16.
     pub(super) fn each(&self, most: usize) -> usize {
+        // Half of the places remain for clients without a promise.
         (most / 2 / self.count.max(1)).clamp(1, RESERVED)
     }
 }

@@ -15,7 +15,7 @@ fn claim(owner: usize, volume: &str) -> Claim {
     }
 }
 
-/// Volumes with a promise of their own.
+/// Reservations for volumes that each have a promise of their own.
 fn promised(volumes: &[&'static str]) -> Reservations {
     Reservations::new(volumes.iter().map(|volume| (*volume, *volume)))
 }
@@ -24,7 +24,8 @@ fn at(ms: u64) -> Instant {
     Instant::ZERO + Span::from_millis(ms)
 }
 
-/// Places with their tickets, as the acceptor and the shards have them.
+/// A set of places with the tickets of its connections, which the acceptor and the shards hold in a
+/// server.
 struct Site {
     places: Places,
     tickets: BTreeMap<u64, (Claim, Ticket)>,
@@ -40,8 +41,8 @@ impl Site {
         }
     }
 
-    /// The number of a connection that has connected, and the claim of the one that it has
-    /// replaced.
+    /// Connects a client. Returns the number of its connection, and the claim of the connection
+    /// that it has replaced.
     fn connect(
         &mut self,
         claim: &Claim,
@@ -67,10 +68,13 @@ impl Site {
 fn a_promised_volume_has_places_of_its_own_however_busy_the_others_are() {
     let (evil, honest) = (claim(1, "evil"), claim(1, "honest"));
     let promised = promised(&["honest"]);
+    // Half of 256 places are for promises. One promise gets at most 16 of them.
     let mut site = Site::new(256);
     for _ in 0..256 {
         site.connect(&evil, at(0), &promised).unwrap();
     }
+    // The connections of `evil` are active all the time, which does not protect them. Each of the
+    // 16 places of `honest` comes from them.
     for n in 0..16 {
         for (_, ticket) in site.tickets.values() {
             ticket.note_activity(at(n));
@@ -92,6 +96,8 @@ fn spare_places_are_for_reserved_connections_and_end_no_other() {
         site.connect(&evil, at(0), &promised).unwrap();
     }
     assert!(site.connect(&evil, at(0), &promised).is_none());
+    // 32 places give 2 spare ones, for the first two connections. The third one takes the place of
+    // another client.
     for ends in [None, None, Some(evil)] {
         let (_, gone) = site.connect(&honest, at(0), &promised).unwrap();
         assert_eq!(gone, ends);
@@ -100,6 +106,8 @@ fn spare_places_are_for_reserved_connections_and_end_no_other() {
 
 #[test]
 fn a_changed_promise_holds_from_the_next_newcomer_on() {
+    // Eight volumes of one owner fill eight places, so that a ninth volume is not entitled to one
+    // until it has a promise.
     let volumes: Vec<String> = (0..8).map(|n| format!("v{n}")).collect();
     let honest = claim(1, "honest");
     let mut site = Site::new(8);
@@ -123,13 +131,16 @@ fn the_connection_of_the_largest_group_that_rests_for_longest_makes_room() {
     let taken: Vec<u64> = [(1, "v"), (1, "v"), (1, "v"), (1, "v"), (2, "v"), (1, "w")]
         .map(|(owner, volume)| site.connect(&claim(owner, volume), at(0), &none).unwrap().0)
         .into();
+    // The second connection of owner 1 to `v` has the oldest activity of the largest group (4 of 6
+    // places).
     for (number, ms) in taken.iter().zip([50, 20, 40, 30, 0, 0]) {
         site.tickets[number].1.note_activity(at(ms));
     }
     let (_, gone) = site.connect(&claim(2, "v"), at(60), &none).unwrap();
     assert_eq!(gone, Some(claim(1, "v")));
     assert!(!site.tickets.contains_key(&taken[1]));
-    // Now 4 and 2: the first gets none back, and divides its own by volume.
+    // Owner 1 has four places now, and owner 2 has two. Owner 1 gets none back, and divides its own
+    // among its volumes.
     assert!(site.connect(&claim(1, "v"), at(60), &none).is_none());
     let (_, gone) = site.connect(&claim(1, "w"), at(60), &none).unwrap();
     assert_eq!(gone, Some(claim(1, "v")));
@@ -140,7 +151,7 @@ fn the_connection_of_the_largest_group_that_rests_for_longest_makes_room() {
 fn volumes_of_a_tenant_share_its_places() {
     let tenant = [("a", "tenant.t"), ("b", "tenant.t"), ("c", "volume.c")];
     let reservations = Reservations::new(tenant.into_iter());
-    // Two promises, two places each.
+    // Half of eight places for two promises are two places each.
     let mut site = Site::new(8);
     for _ in 0..8 {
         site.connect(&claim(1, "evil"), at(0), &reservations)
@@ -151,13 +162,14 @@ fn volumes_of_a_tenant_share_its_places() {
             .is_some()
     };
     assert!(gets_in("a") && gets_in("b") && gets_in("c") && gets_in("c"));
-    // Beyond these they are divided with the others, of which there are four.
+    // Further connections of `a` and `evil` share the other four places evenly.
     assert!(gets_in("a") && !gets_in("evil"));
 }
 
 #[test]
 fn a_place_of_a_handshake_can_be_lost_too() {
     let none = promised(&[]);
+    // Connection 1 is still in its handshake and has the older activity, so that it makes room.
     let mut places = Places::new(2);
     let (slow, _) = places.take(1, claim(1, "v"), at(0), &none).unwrap();
     let (served, _) = places.take(2, claim(1, "v"), at(1), &none).unwrap();
@@ -178,18 +190,21 @@ fn a_short_request_gets_in_once_an_equal_has_had_its_time() {
     let (works, _) = places.replace(2, &claim(1, ""), at(0), &none).unwrap();
     works.note_work(at(0), true);
     let refused = places.replace(3, &claim(1, ""), at(5), &none).map(|_| ());
+    // Connection 2 is worked on, and connection 1 was active 5 ms ago. Both are safe until 0 + 50
+    // ms.
     assert_eq!(refused, Err(at(50)));
-    // One with fewer need not wait.
+    // An owner with fewer connections does not need to wait.
     let (other, gone) = places.replace(4, &claim(2, ""), at(5), &none).unwrap();
     assert_eq!(gone.map(|gone| gone.connection), Some(1));
     assert!(idle.is_lost() && !works.is_lost() && !other.is_lost());
-    // Of its own first; one that is worked on makes room, too, where no other does.
+    // Of the newcomer's own group, connection 2 is the only one left. It makes room although it is
+    // being worked on.
     let (next, gone) = places.replace(5, &claim(1, ""), at(60), &none).unwrap();
     assert_eq!(gone.map(|gone| gone.connection), Some(2));
     assert!(!next.is_lost() && !other.is_lost());
 }
 
-/// Owners and volumes that are drawn; the first two volumes are promised something.
+/// The numbers of random owners and volumes. The first two volumes have a promise.
 const OWNERS: usize = 6;
 const VOLUMES: [&str; 5] = ["p", "q", "x", "y", "z"];
 
@@ -202,7 +217,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let connect = || (0..OWNERS, 0..VOLUMES.len());
-    // One owner connects again and again.
+    // Owner 0 connects far more often than the others.
     let hog = (0..VOLUMES.len()).prop_map(|volume| Step::Connect(0, volume));
     let step = prop_oneof![
         4 => connect().prop_map(|(owner, volume)| Step::Connect(owner, volume)),
@@ -213,21 +228,21 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..400)
 }
 
-/// What each newcomer and each connection that ended for it was sure of, told from the counts
-/// alone.
+/// Checks the guarantees of the newcomer and of the connection that ended for it, computed from
+/// counts alone.
 fn check(site: &Site, (newcomer, outcome): (&Claim, Option<&Claim>), most: usize, refused: bool) {
-    // Half of all places, for two promises.
+    // Half of all places are divided among the two promises.
     let each = most / 4;
     let is_promised = |claim: &Claim| VOLUMES[..2].contains(&&*claim.volume);
     let of_volume = |volume: &str| site.count(|c| &*c.volume == volume);
     let of = |peer, volume: &str| site.count(|c| c.peer == peer && &*c.volume == volume);
     let is_within = is_promised(newcomer) && of_volume(&newcomer.volume) < each;
     assert!(!(refused && is_within), "{newcomer:?} was refused");
-    // Everyone has a part of its own of the places that are never reserved.
+    // Each owner has an equal part of the places that are never reserved.
     let part = (most - 2 * each) / OWNERS;
     assert!(!(refused && site.count(|c| c.peer == newcomer.peer) < part));
     let Some(gone) = outcome else { return };
-    // As it was before that one was ended.
+    // The site is in the state before that connection was ended.
     assert!(
         site.count(|c| c.peer == gone.peer) >= part,
         "{gone:?} is below its part"
@@ -266,15 +281,15 @@ proptest! {
                         continue;
                     };
                     let Some(gone) = gone else { continue };
-                    // As before: the newcomer is taken out, and the one that was ended put back for
-                    // the counts.
+                    // To count the state before the connection, the newcomer is removed and the
+                    // ended connection restored.
                     let own = site.tickets.remove(&number).unwrap();
                     let (ghost, _) = Places::new(1).take(0, gone.clone(), now, &reservations).unwrap();
                     site.tickets.insert(0, (gone.clone(), ghost));
                     check(&site, (&newcomer, Some(&gone)), most, false);
                     site.tickets.remove(&0);
                     site.tickets.insert(number, own);
-                    // The one that was ended does not end the newcomer in turn.
+                    // If the ended connection connects again, it does not end the newcomer in turn.
                     if let Some((_, back)) = site.connect(&gone, now, &reservations) {
                         prop_assert_ne!(back, Some(newcomer));
                     }

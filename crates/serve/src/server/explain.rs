@@ -1,4 +1,4 @@
-//! Why a volume's requests take as long as they do.
+//! Explanations of the latency of a volume.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -10,21 +10,22 @@ use weir_measure::explain::Explanation;
 use super::Server;
 use crate::shard::{Address, Mail};
 
-/// How long the shards may take to hand out what their journals hold.
+/// The longest time that a call waits for the shards to pass on the content of their journals.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why there is no explanation.
+/// The reason why an explanation is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ExplainError {
-    /// No drive has a volume of that name.
+    /// No drive has a volume of this name.
     #[error("unknown volume")]
     NoSuchVolume,
-    /// A shard has ended, or does not answer.
+    /// A shard has ended or does not respond.
     #[error("a shard (the thread of a drive) does not respond")]
     NoAnswer,
 }
 
-/// Explains volumes of a running server, from any thread. After the server has ended it answers [`ExplainError::NoAnswer`].
+/// A handle that explains the latency of volumes of a running server, from any thread. After the
+/// server has ended, calls fail with [`ExplainError::NoAnswer`].
 #[derive(Clone, Debug)]
 pub struct Explainer {
     shards: Vec<Address>,
@@ -35,18 +36,21 @@ impl Explainer {
         Self { shards }
     }
 
-    /// Why the requests of a volume that ended in the last `since`, rounded up to whole seconds, took as long as they did; `None`: all of
-    /// which something is known. The shard only hands out what it has; the explanation is made on the calling thread, and takes up
-    /// to a second there where the journal is full.
+    /// Explains the latency of the requests of a volume that completed in the last `since`, rounded
+    /// up to whole seconds. With `None`, it explains all requests in the journal. The shard only
+    /// passes on its journal. The explanation is computed on the calling thread, and takes up to
+    /// one second if the journal is full.
     ///
     /// # Errors
-    /// There is no such volume, or its shard does not answer.
+    /// Fails if there is no such volume, or if a shard does not respond.
     pub fn explain(
         &self,
         volume: &str,
         since: Option<Duration>,
     ) -> Result<Explanation, ExplainError> {
         let (wanted, answers) = channel();
+        // Every shard is asked, because only the shard of the volume's drive knows the volume. The
+        // others reply with `None`.
         for shard in &self.shards {
             let mail = Mail::Explain {
                 volume: volume.to_owned(),
@@ -62,6 +66,7 @@ impl Explainer {
             let Some(viewed) = answer.map_err(|_| ExplainError::NoAnswer)? else {
                 continue;
             };
+            // Durations beyond 584 years are cut, which is longer than any journal.
             let since = since
                 .map(|since| Span::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)));
             let name = |group| {
@@ -75,7 +80,7 @@ impl Explainer {
 }
 
 impl Server {
-    /// What explains this server's volumes, from any thread.
+    /// Returns a handle that explains the latency of this server's volumes, from any thread.
     pub fn explainer(&self) -> Explainer {
         Explainer::new(
             self.shards
@@ -85,10 +90,10 @@ impl Server {
         )
     }
 
-    /// As [`Explainer::explain`].
+    /// Explains the latency of a volume, as [`Explainer::explain`] does.
     ///
     /// # Errors
-    /// As there.
+    /// Fails if there is no such volume, or if a shard does not respond.
     pub fn explain(
         &self,
         volume: &str,

@@ -1,4 +1,4 @@
-//! Putting a changed configuration in force: all of it or nothing.
+//! Applies a changed configuration to a running server, completely or not at all.
 
 use std::io;
 use std::sync::Arc;
@@ -15,14 +15,18 @@ use crate::setup;
 use crate::shard::{Change, Grown, Mail, ShardError, Untold};
 
 impl Server {
-    /// Puts a changed configuration in force: contracts, tenants, capacities and volumes, all of it or nothing. Volumes whose storage
-    /// has become larger grow, and virtual machines are told. Connections stay. Volumes that have some do not go, and the whole is
-    /// refused, unless the changed configuration says `remove_in_use`: then these get the answers to what they have under way (at most
-    /// for [`Options::drain`](crate::Options::drain)) and are closed. Returns when everything is in force: what changed, in the words of
-    /// the file, a line each.
+    /// Applies a changed configuration (contracts, tenants, capacities and volumes), completely or
+    /// not at all. Returns when everything is in force, with a line for each change in the words of
+    /// the configuration file.
+    ///
+    /// Volumes whose storage has become larger grow, and virtual machines are notified. Connections
+    /// stay. A reload that removes volumes with connections is refused, unless the changed
+    /// configuration has `remove_in_use`. In that case, requests in progress on these volumes
+    /// complete (within [`Options::drain`](crate::Options::drain)), and the connections are closed.
     ///
     /// # Errors
-    /// Why it is not; see there for what is in force then.
+    /// Returns the reason why the configuration is not applied. Each variant of [`ReloadError`]
+    /// states the resulting state of the server.
     pub fn reload(&mut self, config: &weir_config::Server) -> Result<Vec<String>, ReloadError> {
         let reload =
             weir_config::reload(&self.config, &self.plans, config).map_err(ReloadError::Refused)?;
@@ -35,6 +39,8 @@ impl Server {
             .iter()
             .map(|(_, change)| change.reload.plan.clone())
             .collect();
+        // From here on, every early return drops `enlarged`, `doors` and `created`, and thereby
+        // undoes them.
         let enlarged = Enlarged::make(self.growing(config))?;
         let doors = self.listen(config)?;
         self.stop_devices(config)?;
@@ -43,7 +49,8 @@ impl Server {
             !changes.any(|(_, change)| change.reload.removed.contains(&export.name))
         });
         let mut exports: Vec<Export> = stay.cloned().collect();
-        // Nobody comes any more to a volume that goes.
+        // New clients cannot connect to volumes that are to be removed, while the drives prepare
+        // the change.
         self.acceptor.offer(Table::new(exports.clone()));
         for (_, change) in &mut changes {
             change.patience = self.drain;
@@ -57,7 +64,8 @@ impl Server {
         let mut changed = Vec::new();
         if let Ok(grown) = &prepared {
             changed = weir_config::changes(&self.config, config);
-            // Where the file says no size, it is the storage's.
+            // If the file does not state a size, the storage determines it.
+            // Sizes that the file states are already among the changes of keys.
             let unsaid = |name: &String| config.volume(name).is_some_and(|v| v.size.is_none());
             let grown_by_themselves = grown.iter().filter(|(name, _)| unsaid(name));
             changed.extend(
@@ -74,6 +82,7 @@ impl Server {
             self.exports = exports;
             self.config = config.clone();
         }
+        // After a refusal, this offers the removed volumes again.
         self.acceptor.offer(Table::new(self.exports.clone()));
         if prepared.is_ok() {
             self.acceptor.open(doors);
@@ -83,7 +92,8 @@ impl Server {
             changed.extend(self.devices.resize(&self.exports, grown));
             changed.extend(untold.iter().map(untold_line));
         }
-        // Those that come; and those that were to go, where it was refused.
+        // This starts the devices of new volumes. After a refusal, it starts those again that were
+        // stopped for the change.
         if let Err(problem) = self.devices.start(&self.config, &self.exports) {
             tracing::error!(%problem, "the server could not create the block device of a volume");
         }
@@ -96,11 +106,12 @@ impl Server {
         }
     }
 
-    /// What [`Server::reload`] would change, or be refused for, as far as that can be said without doing it: nothing is opened, made or
-    /// disconnected.
+    /// Returns the changes that [`Server::reload`] would make, or the reasons for which it would be
+    /// refused, as far as they can be determined without opening, creating or disconnecting
+    /// anything.
     ///
     /// # Errors
-    /// As [`Server::reload`].
+    /// Returns the errors that [`Server::reload`] would return.
     pub fn would_reload(&self, config: &weir_config::Server) -> Result<Vec<String>, ReloadError> {
         let reload =
             weir_config::reload(&self.config, &self.plans, config).map_err(ReloadError::Refused)?;
@@ -123,6 +134,8 @@ impl Server {
             let gone: Vec<&String> = reload.drives.iter().flat_map(|d| &d.removed).collect();
             let drives = self.watch().figures().unwrap_or_default();
             let volumes = drives.into_iter().flat_map(|drive| drive.volumes);
+            // Queues of the kernel's own block devices count as connections, but do not keep a
+            // volume in use. `held_devices` checks whether the device itself is.
             let others = volumes.map(|v| {
                 let kernel = self.devices.queues(&v.name);
                 (v.connections.saturating_sub(kernel), v.name)
@@ -143,13 +156,14 @@ impl Server {
         }
     }
 
-    /// Volumes of a changed configuration that are not there yet.
+    /// Returns the volumes that only the changed configuration has.
     fn coming<'a>(&'a self, config: &'a weir_config::Server) -> impl Iterator<Item = &'a Volume> {
         let volumes = config.volumes.iter();
         volumes.filter(|volume| self.config.volume(&volume.name).is_none())
     }
 
-    /// Opens the sockets of volumes that come. Clients that connect are let in once the change is in force; the sockets go if it is refused.
+    /// Opens the sockets of new volumes. Clients that connect are accepted once the change is in
+    /// force. The sockets are removed if the change is refused.
     fn listen(&self, config: &weir_config::Server) -> Result<Vec<Door>, ReloadError> {
         let (mut doors, mut problems) = (Vec::new(), Vec::new());
         for opened in self.coming(config).filter_map(|v| disk(config, v)) {
@@ -165,7 +179,7 @@ impl Server {
         }
     }
 
-    /// Removes the sockets of volumes that go.
+    /// Removes the sockets of volumes that the changed configuration does not have.
     fn close_disks(&mut self, config: &weir_config::Server) {
         let gone = self.config.volumes.iter();
         let gone = gone.filter(|volume| config.volume(&volume.name).is_none());
@@ -174,7 +188,7 @@ impl Server {
         }
     }
 
-    /// Removes the block devices that a changed configuration does not want.
+    /// Removes the block devices that the changed configuration does not have.
     fn stop_devices(&mut self, config: &weir_config::Server) -> Result<(), ReloadError> {
         let held = self.held_devices(config);
         if !held.is_empty() {
@@ -185,7 +199,8 @@ impl Server {
         Ok(())
     }
 
-    /// What is wrong with a changed configuration that does not want block devices which are mounted, or cannot have those that it wants.
+    /// Returns the problems of block devices: those that would be removed while they are mounted,
+    /// and those that cannot be created.
     fn held_devices(&self, config: &weir_config::Server) -> Vec<Problem> {
         let gone = self.config.volumes.iter().filter(|v| {
             let stays = config.volume(&v.name).is_some_and(|v| v.ublk);
@@ -198,7 +213,8 @@ impl Server {
         problems
     }
 
-    /// Has every drive prepare its change: which volumes grow, or why one cannot.
+    /// Lets every drive prepare its change. Returns the volumes that grow, or the reason of a
+    /// refusal.
     fn prepare(&self, changes: Vec<(usize, Change)>) -> Result<Grown, ShardError> {
         let asked: Vec<Receiver<Result<Grown, ShardError>>> = changes
             .into_iter()
@@ -209,7 +225,8 @@ impl Server {
                 receiver
             })
             .collect();
-        // All of them, not only up to the first that refuses: what is still being prepared cannot be thrown away.
+        // The replies of all drives are awaited, not only up to the first refusal. A change that is
+        // still being prepared cannot be discarded.
         let results: Vec<Result<Grown, ShardError>> = asked
             .iter()
             .map(|r| r.recv().unwrap_or(Err(ShardError::Over)))
@@ -221,7 +238,8 @@ impl Server {
         Ok(all)
     }
 
-    /// The images that are to be made larger: those of volumes that stay, whose `size` is larger than what they have.
+    /// Returns the images that must be enlarged: those of remaining volumes whose `size` exceeds
+    /// the present size.
     fn growing<'a>(&self, config: &'a weir_config::Server) -> Vec<Growing<'a>> {
         let mut all = Vec::new();
         for export in &self.exports {
@@ -242,7 +260,8 @@ impl Server {
                 let volumes = vec![volume.name.clone()];
                 let mail = Mail::Growable { volumes, wanted };
                 self.shards[shard].address().tell(mail);
-                // Nothing comes from a shard that has ended, and the change is refused by it below.
+                // A shard that has ended sends no storage. The change is refused by that shard in
+                // `prepare`.
                 let storage = storage.recv().ok()?.remove(&volume.name)?;
                 Some(Growing {
                     config,
@@ -254,7 +273,8 @@ impl Server {
             .collect()
     }
 
-    /// Has every drive put in force what it has prepared, or throw it away. Returns the clients that do not learn of a new size.
+    /// Lets every drive apply or discard its prepared change. Returns the clients that cannot be
+    /// notified of a new size.
     fn decide(&self, places: &[(usize, usize)], in_force: bool) -> Untold {
         let mut untold = Untold::new();
         let asked = places.iter().map(|&(shard, drive)| {
@@ -267,14 +287,14 @@ impl Server {
             receiver
         });
         for answer in asked.collect::<Vec<_>>() {
-            // A shard that has ended decides nothing any more.
+            // A shard that has ended has no clients left.
             untold.extend(answer.recv().unwrap_or_default());
         }
         untold
     }
 }
 
-/// Gives what clients choose from the sizes and the promises of a changed configuration.
+/// Updates the sizes and the promises of exports.
 fn restate(exports: &mut [Export], grown: &Grown, config: &weir_config::Server) {
     for export in exports {
         export.size = grown.get(&export.name).copied().unwrap_or(export.size);
@@ -283,7 +303,7 @@ fn restate(exports: &mut [Export], grown: &Grown, config: &weir_config::Server) 
     }
 }
 
-/// An image that is to be made larger.
+/// An image that is to be enlarged.
 struct Growing<'a> {
     config: &'a weir_config::Server,
     volume: &'a Volume,
@@ -292,23 +312,24 @@ struct Growing<'a> {
 }
 
 impl Growing<'_> {
-    /// Why it is not made larger.
+    /// Returns the problem of an image that could not be enlarged.
     fn problem(&self, error: &io::Error) -> Problem {
         setup::storage_problem(self.config, self.volume, error)
     }
 }
 
-/// Images that were made larger for a change: they get their old size back when this is dropped and not kept.
+/// Images that were enlarged for a change. Unless [`Enlarged::keep`] is called, dropping this value
+/// restores their old sizes.
 struct Enlarged<'a>(Vec<Growing<'a>>);
 
 impl<'a> Enlarged<'a> {
-    /// Makes all of them larger, or none.
+    /// Enlarges all images. If one fails, those before it get their old sizes back.
     fn make(growing: Vec<Growing<'a>>) -> Result<Self, ReloadError> {
         let mut enlarged = Self(Vec::new());
         for each in growing {
             match each.storage.grow(&each.growth) {
                 Ok(true) => enlarged.0.push(each),
-                // Its owner has made it larger.
+                // The owner of the image has enlarged it already, so its size must not be restored.
                 Ok(false) => {}
                 Err(error) => return Err(ReloadError::Volume(each.problem(&error))),
             }
@@ -316,7 +337,7 @@ impl<'a> Enlarged<'a> {
         Ok(enlarged)
     }
 
-    /// They stay as they are: clients may write to what was added.
+    /// Keeps the new sizes, because clients can write to the added space from now on.
     fn keep(mut self) {
         self.0.clear();
     }
@@ -330,7 +351,7 @@ impl Drop for Enlarged<'_> {
     }
 }
 
-/// What is printed about clients of a volume that has grown which do not learn of its new size.
+/// Returns the line for the clients of a volume that cannot be notified of its new size.
 fn untold_line((volume, count): (&String, &u32)) -> String {
     let clients = match count {
         1 => "1 client keeps its size until it connects again".to_owned(),
@@ -341,7 +362,8 @@ fn untold_line((volume, count): (&String, &u32)) -> String {
     )
 }
 
-/// The problems of volumes that a reload would remove under their clients, whose connections are counted.
+/// Returns the problems of volumes that a reload would remove while they have connections.
+/// `volumes` contains the name and the number of connections of each.
 pub fn removed_in_use(config: &weir_config::Server, volumes: &[(String, u32)]) -> Vec<Problem> {
     let problem = |(name, connections): &(String, u32)| {
         let clients = match connections {
@@ -383,7 +405,8 @@ mod tests {
         let after =
             volume("x", "a", ", share = 500") + &volume("new", "a", "") + &volume("z", "b", "");
         let after = config(&directory, &after);
-        // As if the slots of z were free: its drive refuses to have it a second time.
+        // With z missing from the plan, the reload sends it to drive b as a new volume. Drive b
+        // refuses, because it already serves z.
         server.plans[1].volumes.clear();
         let forged = server.plans.clone();
         let refused = server.reload(&after);
@@ -394,7 +417,7 @@ mod tests {
         server.reload(&after).unwrap();
         let names: Vec<&str> = server.exports.iter().map(|e| e.name.as_str()).collect();
         assert_eq!(names, ["new", "x", "z"]);
-        // What was refused has left nothing in the way of this either.
+        // The refused reload has left nothing behind that would prevent this one.
         server.reload(&before).unwrap();
         assert!(server.shutdown());
         std::fs::remove_dir_all(directory).unwrap();

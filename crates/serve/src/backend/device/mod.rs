@@ -1,4 +1,4 @@
-//! A volume on a block device of its own.
+//! Volumes on block devices.
 
 #[cfg(test)]
 mod tests;
@@ -17,26 +17,30 @@ use super::file::{Geometry, Kind, Offers, OpenError, Opened, alignment, error};
 use super::found::{Found, Place};
 use super::{behind, locks, sysfs, usage};
 
-/// Which device to open as a volume, and how.
+/// The options for opening a device as a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceOptions {
-    /// The device.
+    /// The path of the device.
     pub path: PathBuf,
-    /// Its size in bytes, if that is known: it is refused if it is another.
+    /// The size of the device in bytes, if it is known. A device of another size is refused.
     pub size: Option<u64>,
-    /// It is opened for reading only. Then it may be in use, mounted for example, and what is read may be changing.
+    /// True if the device is opened for reading only. It may be in use then, for example mounted,
+    /// and the data may change while clients read.
     pub read_only: bool,
-    /// How long another program's lock, or its claim, is waited for.
+    /// The longest time to wait for another program's lock or claim.
     pub patience: Duration,
 }
 
 impl Opened {
-    /// Opens a device past the page cache. One that is to be written to and that the system uses (mounted, swap, a part of another
-    /// device; it or a partition of it) is refused before it is opened, and the kernel is asked to refuse it too (`O_EXCL`). One
-    /// in use that is only to be read is opened, with a warning in the log. May block.
+    /// Opens a device with direct I/O. May block.
+    ///
+    /// A device that will be written to must not be in use by the system (mounted, as swap space or
+    /// as a part of another device, including its partitions). This is checked before the device is
+    /// opened, and the kernel checks it as well (`O_EXCL`). A device that will only be read may be
+    /// in use, with a warning in the log.
     ///
     /// # Errors
-    /// See [`OpenError`].
+    /// Returns an [`OpenError`].
     pub fn device(options: &DeviceOptions) -> Result<Self, OpenError> {
         let path = &options.path;
         let place = place(options)?;
@@ -52,6 +56,7 @@ impl Opened {
         };
         let fd = open(options, &place, access)?;
         let opened = rustix::fs::fstat(&fd).map_err(OpenError::system(path, "open"))?;
+        // The device file can be replaced between the check and open(2).
         if opened.st_rdev != dev {
             return Err(OpenError::InUse {
                 path: path.clone(),
@@ -74,7 +79,7 @@ impl Opened {
     }
 }
 
-/// Looks at what [`Opened::device`] would open; see [`look`](super::look).
+/// Inspects the device that [`Opened::device`] would open. See [`look`](super::look).
 pub(super) fn look(options: &DeviceOptions) -> Result<Found, OpenError> {
     let path = &options.path;
     let place = place(options)?;
@@ -86,7 +91,8 @@ pub(super) fn look(options: &DeviceOptions) -> Result<Found, OpenError> {
             return Err(OpenError::system(path, "write to")(Errno::ROFS));
         }
     }
-    // Not for writing: when such a descriptor is closed, other programs look what is new on the device.
+    // The device is not opened for writing. When such a descriptor is closed, other programs (such
+    // as udev) examine the device again.
     let fd = open(options, &place, OFlags::RDONLY)?;
     let stat = rustix::fs::fstat(&fd).map_err(OpenError::system(path, "open"))?;
     let locked = locks::look(&fd, !options.read_only);
@@ -94,6 +100,8 @@ pub(super) fn look(options: &DeviceOptions) -> Result<Found, OpenError> {
     behind::look(path, dev, !options.read_only)?;
     let (size, geometry) = shape(&fd, options)?;
     let mut place = Place::of(dev, None, (0, OsString::new()));
+    // Two loop devices over the same file are the same storage, so the first file behind the device
+    // identifies it.
     let behind = sysfs::files_behind(Path::new(sysfs::SYS), dev);
     if let Some(file) = behind.first().and_then(|file| std::fs::metadata(file).ok()) {
         (place.number, place.identity.0) = (file.dev(), file.ino());
@@ -106,13 +114,15 @@ pub(super) fn look(options: &DeviceOptions) -> Result<Found, OpenError> {
     })
 }
 
-/// The device's directory and its name there. The links of `/dev/disk` lead to it, and no link that another user could have made.
+/// Opens the directory of the device and returns its name. The links of `/dev/disk` are followed,
+/// but no link that another user could have created.
 fn place(options: &DeviceOptions) -> Result<(Dir, OsString), OpenError> {
     let path = &options.path;
     Dir::of_file(path).map_err(OpenError::system(path, "open"))
 }
 
-/// The device's number, and its user: none, if the device is to be written to.
+/// Returns the number of the device, and its uses. Fails if the device will be written to and is in
+/// use.
 fn unused(
     options: &DeviceOptions,
     (directory, name): &(Dir, OsString),
@@ -139,7 +149,7 @@ fn unused(
     Ok((stat.st_rdev, uses))
 }
 
-/// Size and geometry, if they are what they should be.
+/// Returns the size and the geometry, after checking both.
 fn shape(fd: &OwnedFd, options: &DeviceOptions) -> Result<(u64, Geometry), OpenError> {
     let path = &options.path;
     let size = rustix::fs::seek(fd, SeekFrom::End(0));
@@ -150,7 +160,7 @@ fn shape(fd: &OwnedFd, options: &DeviceOptions) -> Result<(u64, Geometry), OpenE
     Ok((size, geometry))
 }
 
-/// Opens it, and claims it if it is to be written to.
+/// Opens the device, and claims it if it will be written to.
 fn open(
     options: &DeviceOptions,
     (directory, name): &(Dir, OsString),
@@ -164,6 +174,8 @@ fn open(
     };
     let always = OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let flags = access | claim | always;
+    // As with locks, the claim of a killed server can outlast its process for a moment (see
+    // `locks::PATIENCE`).
     let opened = locks::patiently(options.patience, Errno::BUSY, || {
         rustix::fs::openat(directory, name, flags, Mode::empty())
     });

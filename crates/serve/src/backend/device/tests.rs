@@ -1,4 +1,5 @@
-//! Devices: those in use are left alone, and a loop device is a volume where one can be made.
+//! Tests of block devices: devices in use are refused, and a loop device is served where one can be
+//! created.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -22,7 +23,7 @@ fn options(path: &Path, read_only: bool) -> DeviceOptions {
     }
 }
 
-/// The device of the root file system, if it is one with a name.
+/// Returns the device of the root file system, if it has a name.
 fn root() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let line = mounts
@@ -71,11 +72,12 @@ fn what_is_no_device_is_refused_with_a_hint() {
     assert!(refused(&directory.0.join("none")).starts_with("cannot open "));
 }
 
-/// A loop device that goes with its owner.
+/// A loop device that is detached when it is dropped.
 struct Loop(PathBuf);
 
 impl Loop {
-    /// `None` where none can be made: not root, or no such devices here.
+    /// Attaches a loop device, or returns `None` if that is not possible (without root or without
+    /// loop devices).
     fn new(image: &Path, block: u32) -> Option<Self> {
         let made = Command::new("losetup")
             .args(["--find", "--show", "--sector-size", &block.to_string()])
@@ -121,6 +123,7 @@ fn a_device_is_a_volume() {
         assert_eq!(opened.size(), u64::from(SIZE));
         assert!(opened.traits().align >= block && !opened.traits().allocation);
         let mut bench = Bench::new(Box::new(opened), &ring(Ringed::Auto));
+        // The claim of the first open excludes a second one.
         let again = Opened::device(&options(&device.0, false)).unwrap_err();
         assert!(matches!(again, OpenError::InUse { .. }), "{again}");
         bench.write(0, &vec![7; 1 << 20], Flags::NONE).unwrap();
@@ -150,6 +153,7 @@ fn a_device_is_a_volume() {
             ..options(&device.0, true)
         };
         let wrong = Opened::device(&other_size).unwrap_err();
+        // A read-only open needs no claim, but meets the lock.
         assert!(matches!(wrong, OpenError::Locked { .. }), "{wrong}");
         drop(bench);
         let wrong = DeviceOptions {
@@ -170,7 +174,8 @@ fn a_device_is_a_volume() {
     }
 }
 
-/// Mounted, and as the file behind a device: both sides of a loop.
+/// The file behind a loop device is refused while the device exists, and the device while it is
+/// mounted.
 #[test]
 fn a_mounted_device_and_the_file_behind_it_are_left_alone() {
     let directory = Directory::new();
@@ -186,6 +191,7 @@ fn a_mounted_device_and_the_file_behind_it_are_left_alone() {
     let Some(device) = Loop::new(&image.path, 512) else {
         return;
     };
+    // The file is in use, because it has a loop device.
     let behind = Opened::image(&image).unwrap_err().to_string();
     assert!(
         behind.contains(&format!(
@@ -221,7 +227,8 @@ fn a_mounted_device_and_the_file_behind_it_are_left_alone() {
     soon(|| Opened::device(&options(&device.0, false)).ok());
 }
 
-/// By its name, through one loop device, and through another: what one has the others do not get.
+/// A file can be used through its name or through either of two loop devices, but only through one
+/// of them at a time.
 #[test]
 fn a_file_has_one_user_by_whatever_device() {
     let directory = Directory::new();
@@ -246,6 +253,7 @@ fn a_file_has_one_user_by_whatever_device() {
         return;
     };
     let open = |device: &Loop, read| Opened::device(&options(&device.0, read));
+    // The file is open under its own name, so the loop device is refused.
     for read in [false, true] {
         let refused = open(&one, read).unwrap_err();
         assert!(
@@ -257,6 +265,7 @@ fn a_file_has_one_user_by_whatever_device() {
     }
     drop(held);
     let held = soon(|| open(&one, false).ok());
+    // The loop device is open for writing, so the file and another loop device are refused.
     assert!(matches!(
         Opened::image(&read_only),
         Err(OpenError::Locked { .. })
@@ -264,6 +273,7 @@ fn a_file_has_one_user_by_whatever_device() {
     let other = Loop::new(&image.path, 512).unwrap();
     assert!(matches!(open(&other, false), Err(OpenError::Locked { .. })));
     drop(held);
+    // A reader excludes writers, but not other readers.
     let held = soon(|| open(&other, true).ok());
     assert!(matches!(open(&one, false), Err(OpenError::Locked { .. })));
     soon(|| open(&one, true).ok());

@@ -1,4 +1,4 @@
-//! A backend on a ring of its own, driven from a test: what a shard does, without the shard.
+//! A backend on its own ring that a test drives in the way of a shard.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::super::{
     Allocation, Backend, Context, Data, Extents, Finished, Job, News, Prepare, Traits,
 };
 
-/// Random numbers of a test.
+/// The random numbers of a test.
 #[derive(Clone, Debug)]
 pub(in crate::backend) struct Rng(weir_core::random::Rng);
 
@@ -28,10 +28,10 @@ impl Rng {
     }
 }
 
-/// How a job ended: its outcome, and what it read.
+/// The result of a job: its outcome, and the bytes that it read.
 pub(in crate::backend) type Ended = (Result<(), u16>, Vec<u8>);
 
-/// A backend and what a shard would keep for it.
+/// A backend, with the state that a shard would keep for it.
 #[derive(Debug)]
 pub(in crate::backend) struct Bench {
     pub(in crate::backend) ring: AnyRing,
@@ -39,11 +39,11 @@ pub(in crate::backend) struct Bench {
     pub(in crate::backend) traits: Traits,
     pub(in crate::backend) size: u64,
     clock: std::time::Instant,
-    /// How often a job came back as busy.
+    /// The number of jobs that were returned as busy.
     pub(in crate::backend) busy: u64,
-    /// The next fdatasync of the ring is said to have ended so.
+    /// The error that replaces the result of the next fdatasync.
     pub(in crate::backend) sync_result: Option<weir_uring::Errno>,
-    /// The next operation of another kind is said to have ended so.
+    /// The error that replaces the result of the next other operation.
     pub(in crate::backend) write_result: Option<weir_uring::Errno>,
     jobs: BTreeMap<u32, (Op, Flags, u64, u32)>,
     ended: BTreeMap<u32, Ended>,
@@ -71,7 +71,7 @@ impl Bench {
         }
     }
 
-    /// Makes the backend's clock this much later.
+    /// Advances the backend's clock by `time`.
     pub(in crate::backend) fn pass(&mut self, time: Duration) {
         self.clock = self.clock.checked_sub(time).unwrap();
     }
@@ -92,7 +92,7 @@ impl Bench {
         call(self.backend.as_mut(), &mut cx);
     }
 
-    /// Submits a job; the tag names it for [`Self::wait`].
+    /// Submits a job. [`Self::wait`] takes the returned tag.
     pub(in crate::backend) fn submit(
         &mut self,
         op: Op,
@@ -121,7 +121,8 @@ impl Bench {
         self.call(|backend, cx| backend.submit(job, cx));
     }
 
-    /// One turn of a shard: what ended goes to the backend, what was busy is submitted again.
+    /// Runs one turn of a shard: passes completions on to the backend, and submits jobs again that
+    /// were busy.
     pub(in crate::backend) fn turn(&mut self, timeout: Duration) {
         self.ring_turn(timeout);
         for finished in std::mem::take(&mut self.finished) {
@@ -129,7 +130,7 @@ impl Bench {
             let mut data = finished.data;
             let Some(outcome) = finished.outcome else {
                 self.busy += 1;
-                // Something else must have the chance to end first.
+                // Another job must have the opportunity to end first.
                 self.ring_turn(Duration::from_millis(1));
                 self.resubmit(tag, data);
                 continue;
@@ -173,7 +174,7 @@ impl Bench {
         }
     }
 
-    /// Makes the next operation fail that is to.
+    /// Replaces the result of an operation if a test has requested it.
     fn tamper(&mut self, op: u32, completion: &mut Completion) {
         let result = match op {
             u32::MAX => &mut self.sync_result,
@@ -184,7 +185,7 @@ impl Bench {
         }
     }
 
-    /// Waits for a job.
+    /// Waits for the end of a job.
     pub(in crate::backend) fn wait(&mut self, tag: u32) -> Ended {
         for _ in 0..10_000 {
             if let Some(ended) = self.ended.remove(&tag) {
@@ -195,7 +196,8 @@ impl Bench {
         panic!("job {tag} does not end: {:?}", self.backend);
     }
 
-    /// A read's memory, as a shard would cut it; in `many` pieces of it. `None` if there is not enough.
+    /// Allocates the memory of a read as a shard would, in several buffers if `many`. Returns
+    /// `None` if there is not enough.
     pub(in crate::backend) fn target(&self, offset: u64, length: u32, many: bool) -> Option<Data> {
         let align = self.traits.align as usize;
         let lead = (offset % align as u64) as usize;
@@ -215,7 +217,8 @@ impl Bench {
         Some(Data::ReadMany(bufs))
     }
 
-    /// A write's memory with these bytes, in pieces that end where `cut` says.
+    /// Allocates the memory of a write with these bytes. `cut` returns the length of the next
+    /// buffer.
     pub(in crate::backend) fn source(
         &self,
         bytes: &[u8],
@@ -270,7 +273,7 @@ impl Bench {
         self.plain(Op::Flush, Flags::NONE, 0, 0)
     }
 
-    /// The extents of a range: bytes, and whether they are data.
+    /// Returns the extents of a range, each with its length and true if it is data.
     pub(in crate::backend) fn extents(
         &mut self,
         flags: Flags,

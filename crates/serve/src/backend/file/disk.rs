@@ -1,4 +1,4 @@
-//! A file or a device behind the ring: the state machine that carries jobs out.
+//! A file or a device behind the ring, as a state machine that carries out jobs.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,23 +18,23 @@ use super::work::{self, CHUNK, Patch, Phase, Step, Work};
 use crate::errno::{EIO, ENOSPC, ENOTSUP, EPERM};
 use crate::slab::Slab;
 
-/// The operation that is the disk's own fdatasync; works are numbered below.
+/// The operation number of the disk's own fdatasync. Works have smaller numbers.
 const SYNC: u32 = u32::MAX;
-/// Space is given back and zeroed in multiples of this, bytes.
+/// The alignment in bytes of ranges that are discarded or zeroed.
 const GRAIN: u64 = 4096;
 
-/// How a disk is to be treated.
+/// The access properties of a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::backend) struct Geometry {
-    /// Past the page cache. Otherwise `block` and `memory` are 1.
+    /// True for direct I/O. Otherwise, `block` and `memory` are 1.
     pub(in crate::backend) direct: bool,
-    /// What ranges must be multiples of, bytes: a power of two, at most 4096.
+    /// The alignment of ranges in bytes: a power of two, at most 4096.
     pub(in crate::backend) block: u32,
-    /// What addresses in memory must be multiples of: a power of two, at most 4096.
+    /// The alignment of addresses in memory: a power of two, at most 4096.
     pub(in crate::backend) memory: u32,
-    /// Nothing can be written.
+    /// True if the disk cannot be written.
     pub(in crate::backend) read_only: bool,
-    /// The workers know what is allocated.
+    /// True if the workers can look up which ranges are allocated.
     pub(in crate::backend) allocation: bool,
 }
 
@@ -46,20 +46,22 @@ pub(in crate::backend) struct Disk {
     geometry: Geometry,
     works: Slab<Work>,
     ranges: Ranges,
-    /// Works that have got their range.
+    /// Works whose range lock was granted.
     ready: VecDeque<u32>,
     workers: Workers<Done>,
-    /// Look-ups of extents that found the workers busy.
+    /// Look-ups of extents that wait because the workers were busy.
     lookups: VecDeque<u32>,
-    /// Works that wait for the next fdatasync, and those that the running one is for: one at a time, as the system tells an error
-    /// of the past to only one of several.
+    /// Works that wait for the next fdatasync, and works that the running one covers. Only one runs
+    /// at a time, because the kernel reports an earlier write error to only one of several callers
+    /// with the same open file.
     unsynced: Vec<u32>,
     syncing: Vec<u32>,
-    /// fdatasync has failed: what was written before may be lost, and the system will not say so again.
+    /// True after fdatasync has failed. Data that were written before may be lost, and the kernel
+    /// does not report the error again.
     sync_failed: bool,
 }
 
-/// What comes from a worker.
+/// The result of a worker's task.
 #[derive(Debug)]
 enum Done {
     Space(u32, Result<(), Errno>),
@@ -67,10 +69,10 @@ enum Done {
 }
 
 impl Disk {
-    /// A disk on an open file, of which the workers have a descriptor of their own.
+    /// Creates a disk on an open file. `medium` has another descriptor of it, for the workers.
     ///
     /// # Errors
-    /// What fcntl(2) answers.
+    /// Returns the error of fcntl(2).
     pub(in crate::backend) fn new(
         fd: std::os::fd::OwnedFd,
         medium: Medium,
@@ -91,12 +93,12 @@ impl Disk {
         })
     }
 
-    /// A slot is freed when its work has ended, and named by nothing after that.
+    /// Returns a work. Its slot is freed when it ends, and nothing refers to the slot after that.
     fn work(&mut self, slot: u32) -> &mut Work {
         &mut self.works[slot]
     }
 
-    /// Takes a work out that is over, or is given back.
+    /// Removes a work that has ended or is returned to the core.
     fn remove(&mut self, slot: u32) -> Work {
         let work = self.works.remove(slot).expect("a work ends once");
         if work.locked {
@@ -110,20 +112,22 @@ impl Disk {
         cx.finish(work.tag, result, work.data);
     }
 
-    /// Gives a work back: there is no room for its next step. What was done of it already does no harm when it is done again.
+    /// Returns a work to the core, because there is no space for its next step. The core submits it
+    /// again. Repeating the steps that are already done is harmless.
     fn busy(&mut self, slot: u32, cx: &mut Context<'_>) {
         let work = self.remove(slot);
         cx.busy(work.tag, work.data);
     }
 
-    /// Lets those begin whose range has become free.
+    /// Starts the works whose range lock was granted.
     fn start_ready(&mut self, cx: &mut Context<'_>) {
         while let Some(slot) = self.ready.pop_front() {
             self.begin(slot, cx);
         }
     }
 
-    /// The range that a work changes, in whole blocks, and how it must be held.
+    /// Returns the range that a work changes, in whole blocks, and the mode in which it must be
+    /// locked.
     fn wants(&self, work: &Work) -> Option<(std::ops::Range<u64>, Mode)> {
         let block = u64::from(self.geometry.block);
         if block == 1 || !work.changes() {
@@ -131,17 +135,20 @@ impl Disk {
         }
         let first = work.range.start / block * block;
         let last = work.range.end.next_multiple_of(block);
-        // What a discard does not cover whole it leaves alone.
+        // A discard leaves blocks that it covers in part unchanged, so that it needs no exclusive
+        // lock.
         let whole = work.op == Op::Discard || (first..last) == work.range;
         let mode = if whole { Mode::Shared } else { Mode::Exclusive };
         Some((first..last, mode))
     }
 
-    /// First step of a work that has its range, if it needs one.
+    /// Starts a work, which holds its range if it needs one.
     fn begin(&mut self, slot: u32, cx: &mut Context<'_>) {
         let geometry = self.geometry;
         let work = self.work(slot);
         match work.op {
+            // One operation takes at most `MAX_PIECES` buffers, so the data are read into a buffer
+            // of the arena and copied.
             Op::Read if matches!(&work.data, Data::ReadMany(bufs) if bufs.len() > MAX_PIECES) => {
                 work.rest = [work.range.clone(), 0..0];
                 self.patch(slot, cx);
@@ -168,6 +175,7 @@ impl Disk {
     fn read(&mut self, slot: u32, cx: &mut Context<'_>) {
         let block = self.geometry.block;
         let work = self.work(slot);
+        // Direct I/O reads whole blocks. The buffers have space for that (see `Traits::align`).
         let (start, end) = work::widen(&mut work.data, block as usize);
         work.phase = Phase::Direct { start, end };
         let from = work.range.start / u64::from(block) * u64::from(block);
@@ -189,7 +197,7 @@ impl Disk {
         }
     }
 
-    /// Writes whole blocks from where they are.
+    /// Writes whole blocks from the job's own memory.
     fn write(&mut self, slot: u32, cx: &mut Context<'_>) {
         let sync = self.sync_of_write(slot);
         let work = self.work(slot);
@@ -211,11 +219,13 @@ impl Disk {
         }
     }
 
-    /// Whether a write is to be durable at its completion. Through the page cache it is synced by the disk's own fdatasync: an
-    /// error of earlier writes that the system tells once must not be told to a write while a flush hears nothing of it.
+    /// Returns the durability of a write at its completion. Through the page cache, the disk's own
+    /// fdatasync follows instead. Otherwise the kernel could report the error of an earlier write
+    /// to this write only, and a later flush would succeed.
     fn sync_of_write(&mut self, slot: u32) -> Sync {
         let direct = self.geometry.direct;
         let work = self.work(slot);
+        // `Sync::Data` becomes `RWF_DSYNC` (pwritev2(2)).
         if direct && work.op == Op::Write && work.syncs() {
             Sync::Data
         } else {
@@ -223,7 +233,7 @@ impl Disk {
         }
     }
 
-    /// Begins the next patch of a work; ends the work if there is none any more.
+    /// Starts the next patch of a work, or ends the work if no patch is left.
     fn patch(&mut self, slot: u32, cx: &mut Context<'_>) {
         let block = u64::from(self.geometry.block);
         let work = self.work(slot);
@@ -232,6 +242,7 @@ impl Disk {
         };
         let arena = cx.ring.arena();
         let bytes = |patch: &Patch| (patch.last - patch.first).max(GRAIN) as usize;
+        // If the arena has no space for the large patch, a small one is tried.
         let (patch, buf) = match (arena.alloc(bytes(&large)), work.patch(block, GRAIN)) {
             (Some(buf), _) => (large, Some(buf)),
             (None, Some(small)) => (small, arena.alloc(bytes(&small))),
@@ -268,7 +279,7 @@ impl Disk {
         }
     }
 
-    /// A step of a patch has ended well.
+    /// Continues after a step of a patch has succeeded.
     fn step_done(
         &mut self,
         slot: u32,
@@ -286,7 +297,7 @@ impl Disk {
                     work.fetched(&patch, blocks);
                 }
                 work.patched(&patch);
-                // Its buffer goes back before the next one is asked for.
+                // The buffer is freed before the next patch allocates one.
                 drop(payload);
                 return self.patch(slot, cx);
             }
@@ -297,9 +308,9 @@ impl Disk {
         }
     }
 
-    /// Has a worker give back or zero what a work covers of whole grains.
+    /// Lets a worker discard or zero the whole grains that a work covers.
     fn space(&mut self, slot: u32, cx: &mut Context<'_>) {
-        // Through the page cache any range will do.
+        // Through the page cache, the range does not need to be aligned.
         let grain = if self.geometry.direct { GRAIN } else { 1 };
         let work = self.work(slot);
         let start = work.range.start.next_multiple_of(grain);
@@ -315,6 +326,7 @@ impl Disk {
                 }
             };
         }
+        // The parts before and after the whole grains are written as patches.
         if op == Op::WriteZeroes {
             work.rest = [work.range.start..start, end..work.range.end];
         }
@@ -333,13 +345,15 @@ impl Disk {
         }
     }
 
-    /// A worker is done with a work's space.
+    /// Continues after a worker has discarded or zeroed.
     fn space_done(&mut self, slot: u32, result: Result<(), Errno>, cx: &mut Context<'_>) {
         let work = self.work(slot);
         match (result, work.op) {
             (Ok(()), _) => self.patch(slot, cx),
-            // A discard is a hint.
+            // A discard is a hint, so it succeeds even if the storage cannot discard.
             (Err(Errno::OPNOTSUPP), Op::Discard) => self.all_changed(slot, cx),
+            // Zeroes can always be written as data, unless the client asked only for a fast
+            // operation.
             (Err(Errno::OPNOTSUPP), _) if !work.flags.has(Flags::FAST_ZERO) => {
                 work.rest = [work.range.clone(), 0..0];
                 self.patch(slot, cx);
@@ -349,7 +363,8 @@ impl Disk {
         }
     }
 
-    /// A work has changed all it was to change.
+    /// Ends a work that has changed everything it had to change, after making the change durable if
+    /// necessary.
     fn all_changed(&mut self, slot: u32, cx: &mut Context<'_>) {
         let durable = self.sync_of_write(slot) == Sync::Data;
         if self.work(slot).syncs() && !durable {
@@ -359,7 +374,7 @@ impl Disk {
         }
     }
 
-    /// Puts a work before the next fdatasync.
+    /// Adds a work to those that wait for the next fdatasync.
     fn sync(&mut self, slot: u32, cx: &mut Context<'_>) {
         self.work(slot).phase = Phase::Sync;
         self.unsynced.push(slot);
@@ -371,6 +386,8 @@ impl Disk {
             return;
         }
         self.syncing = std::mem::take(&mut self.unsynced);
+        // fdatasync suffices, because it also writes the metadata that are needed to read the data
+        // (fdatasync(2)).
         let refused = if self.sync_failed {
             Some(Err(EIO))
         } else if cx.ring.fsync(cx.token(SYNC), &self.file, true).is_err() {
@@ -396,7 +413,7 @@ impl Disk {
         self.sync_next(cx);
     }
 
-    /// The ring has done what a work asked of it.
+    /// Processes the completion of a ring operation.
     fn ring_done(&mut self, slot: u32, completion: Completion, cx: &mut Context<'_>) {
         let Completion {
             result, payload, ..
@@ -426,13 +443,15 @@ impl Disk {
         }
     }
 
-    /// A read or a write has failed. If it was to be durable, the failure may have been told for what others wrote before.
+    /// Ends a work whose read or write has failed. If the write was to be durable, the kernel may
+    /// have reported an error of earlier writes with it.
     fn failed(&mut self, slot: u32, durable: bool, errno: u16, cx: &mut Context<'_>) {
+        // `ENOSPC` concerns the write itself, and leaves no doubt about others.
         self.sync_failed |= durable && errno != ENOSPC;
         self.end(slot, Err(errno), cx);
     }
 
-    /// Has a worker find out which parts of a work's range hold data.
+    /// Lets a worker look up the parts of a work's range that hold data.
     fn look_up(&mut self, slot: u32, cx: &mut Context<'_>) {
         let known = self.geometry.allocation;
         let work = self.work(slot);
@@ -446,11 +465,13 @@ impl Disk {
                 return;
             }
             if !self.workers.is_idle() {
-                // Not given back as busy: the core would hold up others' requests until this one could be tried again.
+                // The look-up is not returned as busy, because the core would then delay requests
+                // of others until it could be submitted again.
                 return self.lookups.push_back(slot);
             }
-            // The system gives no thread, and nothing will come back that this could wait for.
+            // The system provides no thread, so that no completion will start this look-up again.
         }
+        // Data is the safe answer, because only holes promise zeroes.
         extents.push(range.end - range.start, Allocation::Data);
         self.extents_found(slot, extents, cx);
     }
@@ -487,6 +508,8 @@ impl Backend for Disk {
         if self.geometry.read_only && work.changes() {
             return cx.finish(work.tag, Err(EPERM), work.data);
         }
+        // After a failed fdatasync, Linux may have dropped the data, and the next fdatasync would
+        // succeed. The failure is therefore remembered (docs/durability.md, "A failed flush").
         if self.sync_failed && work.syncs() {
             return cx.finish(work.tag, Err(EIO), work.data);
         }
@@ -519,6 +542,7 @@ impl Backend for Disk {
                 Done::Space(slot, result) => self.space_done(slot, result, cx),
                 Done::Extents(slot, extents) => self.extents_found(slot, extents, cx),
             }
+            // Each result frees a worker for one look-up.
             if let Some(slot) = self.lookups.pop_front() {
                 self.look_up(slot, cx);
             }
@@ -527,17 +551,18 @@ impl Backend for Disk {
     }
 }
 
-/// What a job is told of an operation that should have done `asked` bytes.
+/// Returns the outcome of an operation that should have transferred `asked` bytes.
 fn outcome(result: Result<usize, Errno>, asked: usize) -> Result<(), u16> {
     match result {
         Ok(done) if done == asked => Ok(()),
-        // The file ends before it should: somebody else has cut it.
+        // The file is shorter than it should be, because another program has truncated it.
         Ok(_) => Err(EIO),
         Err(errno) => Err(number(errno)),
     }
 }
 
-/// An error of the system as one a client is told: out of space in all its forms, not permitted, or else that the storage failed.
+/// Converts an error of the system to one that clients get: out of space, not permitted, or an I/O
+/// error.
 fn number(errno: Errno) -> u16 {
     match errno {
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => ENOSPC,

@@ -1,4 +1,4 @@
-//! Why a file or a device is not served.
+//! The error type of images and devices.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -13,43 +13,43 @@ use crate::backend::found;
 use crate::holder::Holder;
 use weir_config::os_error;
 
-/// Why an image or a device was not opened: what is wrong, with which, and what to do.
+/// The reason why an image or a device was not opened. The message names the file and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// There is no such file, and it may not be created.
+    /// The file does not exist, and may not be created.
     #[error("{} does not exist: {}", .path.display(), if_missing(.read_only))]
     Missing {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The volume is read-only.
+        /// True if the volume is read-only.
         read_only: bool,
     },
-    /// The path of an image names something else.
+    /// The path of an image is not that of a regular file.
     #[error(
         "{} is {found}, not a regular file: {}",
         .path.display(),
         if_other(found)
     )]
     NotAnImage {
-        /// The path.
+        /// The path of the file.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file that is there.
         found: &'static str,
     },
-    /// The path of a device names something else.
+    /// The path of a device is not that of a block device.
     #[error(
         "{} is {found}, not a block device: {}",
         .path.display(),
         if_other(found)
     )]
     NotADevice {
-        /// The path.
+        /// The path of the file.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file that is there.
         found: &'static str,
     },
-    /// It is not as large as the volume should be.
+    /// The file does not have the size that the configuration states.
     #[error(
         "{} has {}, but the volume's `size` is {}; remove `size` to serve the file as it is, or resize the file (if it remained from an interrupted creation, remove it)",
         .path.display(),
@@ -57,11 +57,11 @@ pub enum OpenError {
         Size(*.stated)
     )]
     Size {
-        /// The file or device.
+        /// The path of the file or device.
         path: PathBuf,
-        /// Its size in bytes.
+        /// The actual size in bytes.
         actual: u64,
-        /// The size it should have.
+        /// The stated size in bytes.
         stated: u64,
     },
     /// The image of a volume that is served has become smaller.
@@ -72,14 +72,14 @@ pub enum OpenError {
         Size(*.was)
     )]
     Cut {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Its size in bytes.
+        /// The actual size in bytes.
         actual: u64,
-        /// Bytes of the volume.
+        /// The size of the volume in bytes.
         was: u64,
     },
-    /// The image cannot be made larger.
+    /// The image cannot be enlarged.
     #[error(
         "cannot grow {} from {} to {}{}: {}{}",
         .path.display(),
@@ -90,24 +90,24 @@ pub enum OpenError {
         if_not_grown(source, .growth.allocate)
     )]
     Grow {
-        /// The file; it has the size that it had.
+        /// The path of the file, which has its old size.
         path: PathBuf,
-        /// What was wanted.
+        /// The requested growth.
         growth: Growth,
-        /// What the system answered.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It is not a whole number of blocks long, or empty.
+    /// The size is zero, or is not a multiple of the block size.
     #[error("{} {}", .path.display(), if_partial(*.actual, *.block))]
     Partial {
-        /// The file or device.
+        /// The path of the file or device.
         path: PathBuf,
-        /// Its size in bytes.
+        /// The actual size in bytes.
         actual: u64,
-        /// Bytes of a block.
+        /// The block size in bytes.
         block: u32,
     },
-    /// The image could not be made.
+    /// The image could not be created.
     #[error(
         "cannot create {} with {}{}: {}{}",
         .path.display(),
@@ -117,16 +117,16 @@ pub enum OpenError {
         if_not_made(path, source, .preallocate)
     )]
     Create {
-        /// The file; it is not there.
+        /// The path of the file, which does not exist.
         path: PathBuf,
-        /// The size in bytes it should have got.
+        /// The intended size in bytes.
         size: u64,
-        /// Its space was to be allocated.
+        /// True if its space was to be allocated.
         preallocate: bool,
-        /// What the system answered.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The image, all of it allocated, is larger than what is free.
+    /// The fully allocated image would be larger than the free space.
     #[error(
         "cannot create {}: it needs {}, and the file system has {} free. (Volumes with a promise are fully allocated when they are created.) Free some space, or reduce `size`",
         .path.display(),
@@ -134,73 +134,73 @@ pub enum OpenError {
         Size(*.free)
     )]
     Space {
-        /// The file; it is not there.
+        /// The path of the file, which does not exist.
         path: PathBuf,
-        /// The size in bytes it would have.
+        /// The intended size in bytes.
         size: u64,
-        /// Bytes that are free.
+        /// The number of free bytes.
         free: u64,
     },
-    /// The file system knows only reads and writes through the page cache.
+    /// The file system does not support direct I/O.
     #[error(
         "{} cannot be opened past the page cache (O_DIRECT): {}; the file system does not support this. Move the image, for example to ext4, xfs or btrfs, or set `cache = \"host\"`, which excludes a min",
         .path.display(),
         os_error::message(source)
     )]
     NoDirect {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system answered.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Its blocks are larger than supported.
+    /// The block size is larger than supported.
     #[error(
         "{} has blocks of {block} bytes; at most 4096 are supported. Use another device, or an image on this one with `cache = \"host\"`",
         .path.display()
     )]
     Block {
-        /// The file or device.
+        /// The path of the file or device.
         path: PathBuf,
-        /// Bytes of a block.
+        /// The block size in bytes.
         block: u32,
     },
-    /// Another program holds a lock on it.
+    /// Another program holds a lock on the file or device.
     #[error(
         "{} is in use by {}",
         .path.display(),
         by_whom(.holder.as_ref())
     )]
     Locked {
-        /// The file or device.
+        /// The path of the file or device.
         path: PathBuf,
-        /// The process that holds it, as far as can be seen.
+        /// The process that holds the lock, if it is visible.
         holder: Option<Holder>,
     },
-    /// The system itself uses it.
+    /// The system uses the file or device itself.
     #[error(
         "{} is in use: {}; end that use first, or use another path",
         .path.display(),
         .uses.join("; ")
     )]
     InUse {
-        /// The file or device.
+        /// The path of the file or device.
         path: PathBuf,
-        /// By what, each as "is mounted on /srv (ext4)".
+        /// The uses, each in the form "is mounted on /srv (ext4)".
         uses: Vec<String>,
     },
-    /// The system answered something else.
+    /// A system call returned an unexpected error.
     #[error("cannot {call} {}: {}{}", .path.display(), os_error::message(source), if_refused(source))]
     System {
-        /// The file or device.
+        /// The path of the file or device.
         path: PathBuf,
-        /// What was tried.
+        /// The operation that failed, as a verb for the message.
         call: &'static str,
-        /// What the system answered.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// The use of a device that a program has opened as its own.
+/// The text for a device that another program has opened exclusively.
 pub(in crate::backend) const CLAIMED: &str = "another program has claimed it";
 const DEVICE: &str = "a block device";
 const FILE: &str = "a regular file";
@@ -218,7 +218,7 @@ impl OpenError {
         }
     }
 
-    /// Whether it is locked or claimed by a program that cannot be seen, or by this one.
+    /// Returns true if the holder of the lock or claim is not visible, or is this process itself.
     pub(crate) fn is_held_by_unknown(&self) -> bool {
         match self {
             Self::Locked { holder, .. } => holder.is_none(),
@@ -227,11 +227,12 @@ impl OpenError {
         }
     }
 
-    /// `stat`: of the file or device.
+    /// Returns a function that converts the error of a lock. `stat` is that of the file or device.
     pub(in crate::backend) fn lock(path: &Path, stat: &Stat) -> impl FnOnce(Errno) -> Self {
         let path = path.to_path_buf();
         let (dev, inode) = (stat.st_dev, stat.st_ino);
         move |errno| match errno {
+            // fcntl(2) returns `EAGAIN` for a lock that conflicts with another one.
             Errno::AGAIN => Self::Locked {
                 path,
                 holder: Holder::of_file(|m| (m.dev(), m.ino()) == (dev, inode)),
@@ -246,7 +247,7 @@ impl OpenError {
 }
 
 impl From<OpenError> for io::Error {
-    /// An error of the system keeps its kind; the text says all.
+    /// Converts the error to one of the same kind. Its text is that of the [`OpenError`].
     fn from(error: OpenError) -> Self {
         let kind = match &error {
             OpenError::Create { source, .. }
@@ -270,7 +271,7 @@ fn if_missing(read_only: &bool) -> &'static str {
     }
 }
 
-/// What to write for what the path names.
+/// Returns the advice for a file of another kind.
 fn if_other(found: &str) -> &'static str {
     match found {
         FILE => "use `file = \"...\"` for it",
@@ -287,7 +288,7 @@ fn if_allocated(preallocate: &bool) -> &'static str {
     }
 }
 
-/// What is wrong with a size that is no whole number of blocks.
+/// Describes a size that is not a multiple of the block size.
 fn if_partial(actual: u64, block: u32) -> String {
     match actual {
         0 => "is empty; write the volume's data to it, or remove it and set `size`".to_owned(),
@@ -297,7 +298,7 @@ fn if_partial(actual: u64, block: u32) -> String {
     }
 }
 
-/// The process that has a lock, and what to do.
+/// Describes the process that holds a lock, and the remedy.
 fn by_whom(holder: Option<&Holder>) -> String {
     match holder {
         Some(holder) => format!("{holder}, which holds a lock on it; stop that program first"),
@@ -306,7 +307,7 @@ fn by_whom(holder: Option<&Holder>) -> String {
     }
 }
 
-/// What to do about an image that could not be made.
+/// Returns the advice for an image that could not be created.
 fn if_not_made(path: &Path, source: &io::Error, preallocate: &bool) -> String {
     let directory = found::directory(path).display();
     match Errno::from_io_error(source) {
@@ -328,7 +329,7 @@ fn if_not_made(path: &Path, source: &io::Error, preallocate: &bool) -> String {
     }
 }
 
-/// What to do about an image that could not be made larger.
+/// Returns the advice for an image that could not be enlarged.
 fn if_not_grown(source: &io::Error, allocate: bool) -> &'static str {
     match Errno::from_io_error(source) {
         Some(Errno::NOSPC | Errno::DQUOT) => {
@@ -342,7 +343,7 @@ fn if_not_grown(source: &io::Error, allocate: bool) -> &'static str {
     }
 }
 
-/// What to do about what the system refused.
+/// Returns the advice for an operation that the system refused.
 fn if_refused(source: &io::Error) -> &'static str {
     match Errno::from_io_error(source) {
         Some(Errno::ACCESS | Errno::PERM) => {
@@ -356,7 +357,7 @@ fn if_refused(source: &io::Error) -> &'static str {
     }
 }
 
-/// What a path names, in words.
+/// Returns the description of a kind of file.
 pub(in crate::backend) fn name(kind: FileType) -> &'static str {
     match kind {
         FileType::RegularFile => FILE,
@@ -369,7 +370,7 @@ pub(in crate::backend) fn name(kind: FileType) -> &'static str {
     }
 }
 
-/// The size is the stated one, if one is stated.
+/// Checks that the size is the stated one, if one is stated.
 pub(in crate::backend) fn size_as_stated(
     path: &Path,
     actual: u64,
@@ -385,7 +386,7 @@ pub(in crate::backend) fn size_as_stated(
     }
 }
 
-/// The size is one block or several.
+/// Checks that the size consists of one or more whole blocks.
 pub(in crate::backend) fn whole_blocks(
     path: &Path,
     actual: u64,
@@ -401,7 +402,7 @@ pub(in crate::backend) fn whole_blocks(
     })
 }
 
-/// Nothing uses it.
+/// Checks that the system does not use the file or device.
 pub(in crate::backend) fn unused(path: &Path, uses: Vec<String>) -> Result<(), OpenError> {
     if uses.is_empty() {
         return Ok(());

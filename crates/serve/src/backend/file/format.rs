@@ -1,19 +1,25 @@
-//! Formats of disk images, which Weir does not read: it serves the bytes of a file as they are.
+//! Detects formats of disk images that Weir does not interpret. It serves the bytes of such a file
+//! unchanged.
 
 use std::os::fd::AsFd;
 
-/// What files in each format begin with: the name of the format, the place of the bytes, and the bytes.
+/// The signature of each format: its name, the offset of the bytes, and the bytes.
 const MAGIC: [(&str, usize, &[u8]); 6] = [
     ("qcow2", 0, b"QFI\xfb"),
     ("qed", 0, b"QED\0"),
     ("vmdk", 0, b"KDMV"),
     ("vhdx", 0, b"vhdxfile"),
+    // A dynamic VHD has a copy of its footer at the start. A fixed one has the footer only at its
+    // end, and is not detected.
     ("vhd", 0, b"conectix"),
+    // The number 0xbeda107f in little-endian order, after a text of 64 bytes.
     ("vdi", 64, &[0x7f, 0x10, 0xda, 0xbe]),
 ];
 
-/// The format of a file, by its first bytes; `None` if it has none of those known here, or cannot be read.
+/// Returns the format of a file, determined from its first bytes, or `None` if the format is
+/// unknown or the file cannot be read.
 pub(super) fn of(file: impl AsFd) -> Option<&'static str> {
+    // The longest signature ends at byte 68 (VDI).
     let mut head = [0; 68];
     let read = rustix::io::pread(file, &mut head, 0).ok()?;
     name(&head[..read])

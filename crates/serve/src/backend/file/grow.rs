@@ -1,8 +1,10 @@
-//! Making an image larger while it is served.
+//! Enlarges an image while it is served.
 //!
-//! The space is allocated beyond the end of the file first, so that a full file system refuses before the size has changed. A crash
-//! leaves the image with its old size or with its new one. In the second case the configuration may still have the old size: the
-//! image is marked with the size that it was given, so that a server that starts then knows that no other program changed it.
+//! The space is allocated beyond the end of the file first, so that a full file system refuses
+//! before the size has changed. A crash leaves the image with its old size or with its new one. If
+//! it is the new one, the configuration may still state the old size. The image is therefore marked
+//! with the size that a server has given it. A server that starts afterwards recognises from the
+//! mark that no other program has changed the size.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,12 +20,13 @@ use super::error::{self, OpenError};
 use super::medium::Medium;
 use super::permitted;
 
-/// The extended attribute that holds the size, bytes in decimal digits, to which a server has grown an image.
+/// The extended attribute with the size to which a server has grown an image, in bytes as decimal
+/// digits.
 const MARK: &str = "user.weir.grown";
-/// Digits of the longest size.
+/// The number of digits of the longest size (2^64 - 1).
 const DIGITS: usize = 20;
 
-/// An image that is open for writing, and the blocks of which it must have a whole number, bytes.
+/// An image that is open for writing, and its block size in bytes.
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) medium: Arc<Medium>,
@@ -31,7 +34,8 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// Whether there is anything to do: false if the image has the new size already, because its owner made it larger.
+    /// Returns true if the image must be enlarged. Returns false if its owner has already given it
+    /// the new size.
     fn is_smaller(&self, growth: &Growth) -> Result<bool, OpenError> {
         let path = || self.medium.path.clone();
         let actual = self.medium.size();
@@ -47,7 +51,7 @@ impl Image {
             });
         }
         if actual != growth.from {
-            // Its owner has made it another size.
+            // The owner has given the image another size.
             error::size_as_stated(&self.medium.path, actual, Some(growth.to))?;
         }
         error::whole_blocks(&self.medium.path, growth.to, self.block)?;
@@ -68,6 +72,8 @@ impl Image {
         let Growth { from, to, .. } = *growth;
         let fd = &self.medium.fd;
         if growth.allocate {
+            // `KEEP_SIZE` allocates beyond the end of the file without changing the size
+            // (fallocate(2)).
             let keep = FallocateFlags::KEEP_SIZE;
             while let Err(errno) = rustix::fs::fallocate(fd, keep, from, to - from) {
                 if errno != Errno::INTR {
@@ -75,18 +81,20 @@ impl Image {
                 }
             }
         }
-        // Not every file system has attributes. Without one, a start after a crash says what to write.
+        // Some file systems do not have extended attributes. Without the mark, a start after a
+        // crash refuses the image and prints the size to configure.
         let _ = rustix::fs::fsetxattr(fd, MARK, to.to_string().as_bytes(), XattrFlags::empty());
         rustix::fs::ftruncate(fd, to)?;
         rustix::fs::fsync(fd)
     }
 
-    /// Gives back what is beyond the old size.
+    /// Restores the old size, unless another program has changed the size.
     fn reduce(&self, growth: &Growth) -> Result<(), Errno> {
         let fd = &self.medium.fd;
         let actual = rustix::fs::fstat(fd)?.st_size.cast_unsigned();
         if actual == growth.from || actual == growth.to {
             rustix::fs::ftruncate(fd, growth.from)?;
+            // The mark can be absent, because it is optional.
             let _ = rustix::fs::fremovexattr(fd, MARK);
             rustix::fs::fsync(fd)?;
         }
@@ -110,7 +118,8 @@ impl Grow for Image {
     }
 
     fn grow(&self, growth: &Growth) -> io::Result<bool> {
-        // A file system that cannot hold it is not filled first.
+        // `look` checks the free space, so that a file system without enough space is not filled
+        // first.
         self.look(growth)?;
         if !self.is_smaller(growth)? {
             return Ok(false);
@@ -132,7 +141,7 @@ impl Grow for Image {
     }
 }
 
-/// Whether a server has grown an image to this size, bytes.
+/// Returns true if a server has grown an image to `actual` bytes.
 pub(super) fn is_marked(fd: impl AsFd, actual: u64) -> bool {
     let mut digits = [0; DIGITS];
     let found = rustix::fs::fgetxattr(fd, MARK, &mut digits);

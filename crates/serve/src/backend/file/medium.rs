@@ -1,4 +1,5 @@
-//! What the workers do to a file or a device: everything that may block and that the ring does not do.
+//! Operations on a file or a device that may block and that the ring does not provide. Workers call
+//! them.
 
 use std::io;
 use std::ops::Range;
@@ -10,28 +11,28 @@ use weir_uring::{Errno, device};
 
 use super::super::{Allocation, Extents};
 
-/// A descriptor for the workers, and what stands behind it.
+/// The workers' descriptor, and the kind of storage behind it.
 #[derive(Debug)]
 pub(in crate::backend) struct Medium {
-    /// What it was opened by.
+    /// The path that was opened.
     pub(in crate::backend) path: PathBuf,
     pub(in crate::backend) fd: OwnedFd,
     pub(in crate::backend) kind: Kind,
-    /// What is behind a device, for the locks on it.
+    /// Descriptors of the files behind a device, which hold the locks on them.
     pub(in crate::backend) behind: Vec<OwnedFd>,
 }
 
-/// What stands behind a descriptor.
+/// The kind of storage behind a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::backend) enum Kind {
     /// A regular file.
     Image {
-        /// Nothing is ever given back to the file system: the space was promised.
+        /// True if no space is ever returned to the file system, because it was promised.
         keep: bool,
     },
     /// A block device.
     Device {
-        /// It zeroes a range by a command of its own.
+        /// True if the device can zero a range with a command of its own.
         zeroes: bool,
     },
     /// A file on a file system without holes.
@@ -40,23 +41,26 @@ pub(in crate::backend) enum Kind {
 }
 
 impl Medium {
-    /// How many bytes it has, as far as the system knows without asking a server of files.
+    /// Returns the size in bytes. For a network file system, this is the size that the client has
+    /// cached.
     ///
     /// # Errors
-    /// What the system answers.
+    /// Returns the error of the system.
     pub(super) fn size(&self) -> io::Result<u64> {
         if matches!(self.kind, Kind::Device { .. }) {
             return Ok(rustix::fs::seek(&self.fd, SeekFrom::End(0))?);
         }
+        // Without `DONT_SYNC`, the call could wait for a file server.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let stat = rustix::fs::statx(&self.fd, c"", flags, StatxFlags::SIZE)?;
         Ok(stat.stx_size)
     }
 
-    /// Gives a range back. What it reads as then is not said.
+    /// Discards a range. The content of the range is undefined afterwards. If the image's space was
+    /// promised, the range is zeroed and stays allocated.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` where that cannot be done, else what the system answers.
+    /// Returns `EOPNOTSUPP` if the storage cannot discard, and otherwise the error of the system.
     pub(super) fn discard(&self, range: Range<u64>) -> Result<(), Errno> {
         match self.kind {
             Kind::Image { keep: false } => self.fallocate(FallocateFlags::PUNCH_HOLE, range),
@@ -67,16 +71,19 @@ impl Medium {
         }
     }
 
-    /// Makes a range read as zeroes; with `keep` it stays allocated. With `fast` only if that takes less time than writing it.
+    /// Zeroes a range. With `keep`, the range stays allocated. With `fast`, it is zeroed only if
+    /// that takes less time than writing zeroes.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` where that cannot be done (nothing was), else what the system answers.
+    /// Returns `EOPNOTSUPP` if the storage cannot do this, in which case nothing was changed.
+    /// Otherwise returns the error of the system.
     pub(super) fn zero(&self, range: Range<u64>, keep: bool, fast: bool) -> Result<(), Errno> {
         match self.kind {
             Kind::Image { keep: always } => self.zero_image(range, keep || always),
             Kind::Device { zeroes } => {
                 if !keep {
-                    // Of a device this is to unmap so that zeroes are read, or to fail.
+                    // For a device, this unmaps the range if the unmapped range reads as zeroes,
+                    // and fails otherwise (`blkdev_fallocate` in `block/fops.c`).
                     let unmapped = self.fallocate(FallocateFlags::PUNCH_HOLE, range.clone());
                     if unmapped != Err(Errno::OPNOTSUPP) {
                         return unmapped;
@@ -97,7 +104,7 @@ impl Medium {
             return self.fallocate(FallocateFlags::PUNCH_HOLE, range);
         }
         match self.fallocate(FallocateFlags::ZERO_RANGE, range.clone()) {
-            // Not every file system can do both at once.
+            // Some file systems cannot zero a range without freeing it.
             Err(Errno::OPNOTSUPP) => {
                 self.fallocate(FallocateFlags::PUNCH_HOLE, range.clone())?;
                 self.fallocate(FallocateFlags::empty(), range)
@@ -108,6 +115,8 @@ impl Medium {
 
     fn fallocate(&self, mode: FallocateFlags, range: Range<u64>) -> Result<(), Errno> {
         loop {
+            // `KEEP_SIZE` is mandatory for punching holes (fallocate(2)), and the size of an image
+            // must not change.
             let mode = mode | FallocateFlags::KEEP_SIZE;
             match rustix::fs::fallocate(&self.fd, mode, range.start, range.end - range.start) {
                 Err(Errno::INTR) => {}
@@ -116,13 +125,14 @@ impl Medium {
         }
     }
 
-    /// Adds what of a range holds data. What the system does not know counts as data.
+    /// Appends the extents of a range. If the system does not know the allocation, the range counts
+    /// as data.
     pub(super) fn find(&self, range: Range<u64>, mut extents: Extents) -> Extents {
         let (mut at, end) = (range.start, range.end);
         while at < end {
             let data = match self.seek(SeekFrom::Data(at)) {
                 Ok(data) => data.clamp(at, end),
-                // There is none any more.
+                // `ENXIO` means that there is no data after this offset (lseek(2)).
                 Err(Errno::NXIO) => end,
                 Err(_) => at,
             };
@@ -145,14 +155,15 @@ impl Medium {
         rustix::fs::seek(&self.fd, to)
     }
 
-    /// Whether ranges can be given back, found out beyond the end of the file, where nothing is.
+    /// Returns true if holes can be punched. This is tested beyond the end of the file, where there
+    /// is no data.
     pub(super) fn punches(&self, size: u64) -> bool {
         let beyond = size.next_multiple_of(1 << 20);
         self.fallocate(FallocateFlags::PUNCH_HOLE, beyond..beyond + 4096)
             .is_ok()
     }
 
-    /// Whether the file system tells holes from data.
+    /// Returns true if the file system distinguishes holes from data.
     pub(super) fn tells_holes(&self) -> bool {
         matches!(self.seek(SeekFrom::Data(0)), Ok(_) | Err(Errno::NXIO))
     }

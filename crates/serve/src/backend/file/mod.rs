@@ -1,4 +1,5 @@
-//! A volume in an image: a regular file that is read and written past the page cache, or through it where that was asked for.
+//! Volumes in images: regular files that are accessed with direct I/O, or through the page cache if
+//! configured.
 
 mod disk;
 pub(super) mod error;
@@ -34,21 +35,21 @@ pub(super) use disk::{Disk, Geometry};
 pub use error::OpenError;
 pub(super) use medium::{Kind, Medium};
 
-/// What to open as a volume, and how.
+/// The options for opening an image as a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ImageOptions {
-    /// The file. Its directory must exist.
+    /// The path of the file. Its directory must exist.
     pub path: PathBuf,
-    /// Its size in bytes, if it is known: it is created so large if absent, and refused if it is not so large. `None`: it must
-    /// exist.
+    /// The size of the file in bytes, if it is known. A missing file is created with this size, and
+    /// a file of another size is refused. With `None`, the file must exist.
     pub size: Option<u64>,
-    /// It is opened for reading only, and never created.
+    /// True if the file is opened for reading only. It is never created then.
     pub read_only: bool,
-    /// Past the page cache (`O_DIRECT`).
+    /// True for direct I/O, which bypasses the page cache (`O_DIRECT`).
     pub direct: bool,
-    /// All its space is allocated when it is created, and none is ever given back.
+    /// True if all space is allocated when the file is created, and never freed.
     pub preallocate: bool,
-    /// How long another program's lock is waited for.
+    /// The longest time to wait for another program's lock.
     pub patience: Duration,
 }
 
@@ -60,20 +61,20 @@ pub struct Opened {
     size: u64,
     geometry: Geometry,
     traits: Traits,
-    /// Set if it was made just now.
+    /// The file, if it was just created.
     made: Option<Kept>,
 }
 
-/// What a storage offers beside reads and writes.
+/// The capabilities of a storage in addition to reads and writes.
 pub(super) struct Offers {
-    /// These two if it can be written to.
+    /// This capability and the next are used only if the storage can be written to.
     pub(super) trim: bool,
     pub(super) fast_zero: bool,
     pub(super) allocation: bool,
 }
 
 impl Opened {
-    /// What is locked, of this size and geometry.
+    /// Creates the storage from a locked file of this size and geometry.
     pub(super) fn new(
         fd: OwnedFd,
         path: &Path,
@@ -81,6 +82,7 @@ impl Opened {
         (size, geometry): (u64, Geometry),
         offers: impl FnOnce(&Medium) -> Offers,
     ) -> Result<Self, OpenError> {
+        // The workers use a descriptor of their own, because the ring takes the other one.
         let worker = fd.try_clone().map_err(|source| OpenError::System {
             path: path.to_owned(),
             call: "duplicate the descriptor of",
@@ -115,20 +117,22 @@ impl Opened {
         })
     }
 
-    /// Keeps what is behind it locked as long as it is open.
+    /// Keeps the locks on files behind the device for as long as it is open.
     pub(super) fn with_behind(mut self, behind: Vec<OwnedFd>) -> Self {
         self.medium.behind = behind;
         self
     }
 
-    /// Opens an image, creates it first if need be, and locks it against every other process that would change it (or, if it is to be
-    /// changed, use it at all). May block.
+    /// Opens an image, after creating it if necessary, and locks it. The lock excludes every other
+    /// process that would change the image, or, if the image is opened for writing, that would use
+    /// it at all. May block.
     ///
     /// # Errors
-    /// See [`OpenError`]. An image that was made and is not served after all is removed; one that was there is not touched.
+    /// Returns an [`OpenError`]. An image that was created but is not served is removed. An image
+    /// that existed before is not changed.
     pub fn image(options: &ImageOptions) -> Result<Self, OpenError> {
         let path = &options.path;
-        // Whatever is found wrong with it below: what was made goes again.
+        // If a check below fails, dropping `made` removes the created file.
         let (fd, made) = match existing(options)? {
             Some(fd) => {
                 if let Some(format) = format::of(&fd) {
@@ -146,6 +150,7 @@ impl Opened {
         };
         let shape = shape(&fd, options)?;
         let opened = Self::new(fd, path, kind, shape, |medium| {
+            // A hole that can be punched also serves to zero quickly, because it reads as zeroes.
             let punches = medium.punches(shape.0);
             Offers {
                 trim: punches,
@@ -159,7 +164,7 @@ impl Opened {
 }
 
 impl AsFd for Opened {
-    /// What is open and locked, as long as this is there.
+    /// Returns the descriptor of the open and locked file.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -183,7 +188,7 @@ impl Prepare for Opened {
     }
 }
 
-/// Looks at what [`Opened::image`] would open or make; see [`look`](super::look).
+/// Inspects the image that [`Opened::image`] would open or create. See [`look`](super::look).
 pub(super) fn look(options: &ImageOptions) -> Result<Found, OpenError> {
     let path = &options.path;
     let Some(fd) = existing(options)? else {
@@ -192,7 +197,7 @@ pub(super) fn look(options: &ImageOptions) -> Result<Found, OpenError> {
     let stat = usable(&fd, options)?;
     let locked = locks::look(&fd, !options.read_only);
     locked.map_err(OpenError::lock(path, &stat))?;
-    // While the file is read through the page cache.
+    // The format is read before `shape` switches to direct I/O, which needs aligned buffers.
     let note = format::of(&fd).map(format_note);
     let (size, geometry) = shape(&fd, options)?;
     let system = rustix::fs::fstatvfs(&fd).map_err(OpenError::system(path, "open"))?;
@@ -211,7 +216,7 @@ pub(super) fn look(options: &ImageOptions) -> Result<Found, OpenError> {
     })
 }
 
-/// What to know of a file in the format of another program.
+/// Returns the hint for a file in the format of another program.
 fn format_note(format: &str) -> String {
     format!(
         "the file is a {format} image, but the server serves its bytes unchanged, so that clients do not see the disk in it; convert it \
@@ -219,7 +224,7 @@ fn format_note(format: &str) -> String {
     )
 }
 
-/// Whether an image that is not there could be made, and what it would be.
+/// Checks whether a missing image could be created, and returns its properties.
 fn possible(options: &ImageOptions) -> Result<Found, OpenError> {
     let (path, size) = (&options.path, missing(options)?);
     let refused = |source| not_created(options, size, source);
@@ -251,7 +256,8 @@ fn possible(options: &ImageOptions) -> Result<Found, OpenError> {
         }),
         block: if options.direct { 512 } else { 1 },
     };
-    // A file without a name, gone as soon as it is closed, says what the file system can do; not all of them have such files.
+    // A file without a name shows the capabilities of the file system, and disappears when it is
+    // closed. Not every file system supports it (`O_TMPFILE`).
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     if let Ok(fd) = rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR) {
         rustix::fs::ftruncate(&fd, size).map_err(system)?;
@@ -260,8 +266,9 @@ fn possible(options: &ImageOptions) -> Result<Found, OpenError> {
     Ok(found)
 }
 
-/// The file, open, if it is there. A link is followed only where no other user could have made it: the owner of an image's directory
-/// decides which image is served, and not which other file.
+/// Opens the file if it exists. A link is followed only if no other user could have created it. A
+/// user who owns the directory of an image can therefore choose the image that is served, but
+/// cannot redirect the server to a file elsewhere.
 fn existing(options: &ImageOptions) -> Result<Option<OwnedFd>, OpenError> {
     let path = &options.path;
     let refused = |error: io::Error| OpenError::system(path, "open")(error);
@@ -269,7 +276,8 @@ fn existing(options: &ImageOptions) -> Result<Option<OwnedFd>, OpenError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         found => found.map_err(refused)?,
     };
-    // What is no regular file may not like to be opened.
+    // The kind is checked before the file is opened, because opening a special file can have
+    // effects.
     match rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(None),
         found => regular(path, &found.map_err(OpenError::system(path, "open"))?)?,
@@ -277,12 +285,13 @@ fn existing(options: &ImageOptions) -> Result<Option<OwnedFd>, OpenError> {
     let fd = open((&directory, &name), options, OFlags::empty());
     let fd = fd.map_err(OpenError::system(path, "open"))?;
     let stat = rustix::fs::fstat(&fd).map_err(OpenError::system(path, "open"))?;
+    // A hard link by another user would be a second name of a file elsewhere.
     let names = directory.check_names(&name, stat.st_nlink);
     names.map_err(|untrusted| refused(untrusted.into()))?;
     Ok(Some(fd))
 }
 
-/// The kind of file that an image is.
+/// Checks that the file is a regular file.
 fn regular(path: &Path, stat: &Stat) -> Result<(), OpenError> {
     let kind = FileType::from_raw_mode(stat.st_mode);
     if kind == FileType::RegularFile {
@@ -294,7 +303,8 @@ fn regular(path: &Path, stat: &Stat) -> Result<(), OpenError> {
     })
 }
 
-/// A regular file that the system does not use, if it is to be changed.
+/// Checks that the file is a regular file and, if it will be written to, that the system does not
+/// use it.
 fn usable(fd: &OwnedFd, options: &ImageOptions) -> Result<Stat, OpenError> {
     let path = &options.path;
     let stat = rustix::fs::fstat(fd).map_err(OpenError::system(path, "open"))?;
@@ -305,7 +315,7 @@ fn usable(fd: &OwnedFd, options: &ImageOptions) -> Result<Stat, OpenError> {
     Ok(stat)
 }
 
-/// Size and geometry, if they are what they should be.
+/// Returns the size and the geometry, after checking both.
 fn shape(fd: &OwnedFd, options: &ImageOptions) -> Result<(u64, Geometry), OpenError> {
     let size = stat_size(fd, options)?;
     let geometry = geometry(fd, options)?;
@@ -313,7 +323,7 @@ fn shape(fd: &OwnedFd, options: &ImageOptions) -> Result<(u64, Geometry), OpenEr
     Ok((size, geometry))
 }
 
-/// The size of an image that is not there, if it may be made.
+/// Returns the size of a missing image, if it may be created.
 fn missing(options: &ImageOptions) -> Result<u64, OpenError> {
     match options.size {
         Some(size) if !options.read_only => Ok(size),
@@ -333,7 +343,8 @@ fn not_created(options: &ImageOptions, size: u64, source: io::Error) -> OpenErro
     }
 }
 
-/// Whether the process may have files of this size (setrlimit(2)). The kernel would not only refuse a larger one: it would end the process.
+/// Checks that the process may have files of this size (setrlimit(2)). For a larger file, the
+/// kernel would not only fail but also send SIGXFSZ, which ends the process.
 fn permitted(size: u64) -> io::Result<()> {
     match getrlimit(Resource::Fsize).current {
         Some(limit) if limit < size => Err(Errno::FBIG.into()),
@@ -341,7 +352,8 @@ fn permitted(size: u64) -> io::Result<()> {
     }
 }
 
-/// Opens the file through the page cache; it is changed to go past it when it is known to be one.
+/// Opens the file through the page cache. Direct I/O is enabled later, once the file is known to be
+/// an image.
 fn open(
     (directory, name): (&Dir, &OsStr),
     options: &ImageOptions,
@@ -352,13 +364,13 @@ fn open(
     } else {
         OFlags::RDWR
     };
-    // Without NONBLOCK opening a pipe would wait for its other end.
+    // Without `NONBLOCK`, opening a pipe would wait for its other end.
     let always = OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let mode = Mode::RUSR | Mode::WUSR;
     rustix::fs::openat(directory, name, access | always | create, mode)
 }
 
-/// Makes the image, whole and on stable storage, directory entry included.
+/// Creates the complete image and makes it durable, together with its directory entry.
 fn create(options: &ImageOptions) -> Result<(OwnedFd, Created), OpenError> {
     let (path, size) = (&options.path, missing(options)?);
     let refused = |source| not_created(options, size, source);
@@ -367,7 +379,7 @@ fn create(options: &ImageOptions) -> Result<(OwnedFd, Created), OpenError> {
     let directory = Dir::open(parent).map_err(refused)?;
     let fd = open((&directory, name), options, OFlags::CREATE | OFlags::EXCL);
     let fd = fd.map_err(|errno| refused(errno.into()))?;
-    // It is ours, and goes again if it cannot be made whole.
+    // From here on, an error removes the file again.
     let created = Created::at(path, &fd).map_err(refused)?;
     fill(&fd, size, options.preallocate).map_err(refused)?;
     directory.sync().map_err(refused)?;
@@ -375,7 +387,7 @@ fn create(options: &ImageOptions) -> Result<(OwnedFd, Created), OpenError> {
 }
 
 fn fill(fd: &OwnedFd, size: u64, preallocate: bool) -> io::Result<()> {
-    // Against a second server that finds it before it is whole.
+    // The lock excludes a second server that finds the file before it is complete.
     locks::lock(fd, true, Duration::ZERO)?;
     if preallocate {
         while let Err(errno) = rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, size) {
@@ -389,12 +401,13 @@ fn fill(fd: &OwnedFd, size: u64, preallocate: bool) -> io::Result<()> {
     Ok(rustix::fs::fsync(fd)?)
 }
 
-/// Whether an image is larger than stated because a server grew it and ended before the configuration had the new size.
+/// Returns true if an image is larger than stated because a server has grown it and ended before
+/// the configuration had the new size.
 fn is_grown(fd: impl AsFd, actual: u64, stated: Option<u64>) -> bool {
     stated.is_some_and(|stated| stated < actual) && grow::is_marked(fd, actual)
 }
 
-/// The image's size, if it is the one it should have.
+/// Returns the image's size, if it is the stated one.
 fn stat_size(fd: &OwnedFd, options: &ImageOptions) -> Result<u64, OpenError> {
     let path = &options.path;
     let stat = rustix::fs::fstat(fd).map_err(OpenError::system(path, "open"))?;
@@ -412,7 +425,8 @@ fn stat_size(fd: &OwnedFd, options: &ImageOptions) -> Result<u64, OpenError> {
     Ok(actual)
 }
 
-/// Switches the page cache off where that was asked for; says what ranges and addresses must be multiples of then.
+/// Enables direct I/O if it is configured. Returns the geometry, with the alignment that ranges and
+/// memory need.
 fn geometry(fd: &OwnedFd, options: &ImageOptions) -> Result<Geometry, OpenError> {
     let geometry = Geometry {
         direct: options.direct,
@@ -431,6 +445,8 @@ fn geometry(fd: &OwnedFd, options: &ImageOptions) -> Result<Geometry, OpenError>
     };
     let flags = rustix::fs::fcntl_getfl(fd).map_err(OpenError::system(path, "open"))?;
     rustix::fs::fcntl_setfl(fd, flags | OFlags::DIRECT).map_err(refused)?;
+    // If the kernel does not report an alignment, 4096 is safe, because it is the largest that is
+    // supported.
     let (block, memory) = alignment(fd).map_err(refused)?.unwrap_or((4096, 4096));
     if block > 4096 || memory > 4096 {
         return Err(OpenError::Block {
@@ -445,11 +461,11 @@ fn geometry(fd: &OwnedFd, options: &ImageOptions) -> Result<Geometry, OpenError>
     })
 }
 
-/// What the system says (statx(2), `STATX_DIOALIGN`) direct reads and writes must be multiples of, in the file and in memory;
-/// `None` where it does not say.
+/// Returns the alignment of direct I/O, in the file and in memory, as the kernel reports it
+/// (statx(2), `STATX_DIOALIGN`), or `None` if it does not report one.
 ///
 /// # Errors
-/// `EINVAL` if there are no direct reads and writes of this file, although it could be opened for them.
+/// Returns `EINVAL` if direct I/O is not possible, although the file could be opened for it.
 pub(super) fn alignment(fd: impl AsFd) -> Result<Option<(u32, u32)>, Errno> {
     let stat = rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
     let Ok(stat) = stat else { return Ok(None) };

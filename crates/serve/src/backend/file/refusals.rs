@@ -1,4 +1,4 @@
-//! What is refused, and in which words; file systems that are full.
+//! Tests of the messages for storage that is refused, and of full file systems.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-/// Why an image that nobody has is not opened.
+/// Returns the reason why an image that no other process uses is not opened.
 fn refused(options: &ImageOptions) -> String {
     soon(|| match Opened::image(options) {
         Err(OpenError::Locked { .. }) => None,
@@ -21,7 +21,8 @@ fn refused(options: &ImageOptions) -> String {
     })
 }
 
-/// A directory that other users may write to decides which image is served, and not which other file.
+/// In a directory that other users can write to, these users can choose the image, but cannot
+/// redirect the server to a file elsewhere.
 #[test]
 fn links_that_another_user_could_have_made_are_not_followed() {
     let directory = Directory::new();
@@ -38,6 +39,7 @@ fn links_that_another_user_could_have_made_are_not_followed() {
     fs::hard_link(&image.path, shared.join("name")).unwrap();
     drop(open_soon(&named("link")));
     drop(open_soon(&named("name")));
+    // `link` and `name` were followed while only the own user could write to the directory.
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
     for (name, why) in [
         ("link", "is a symbolic link"),
@@ -125,11 +127,11 @@ fn errors_say_what_where_and_what_to_do() {
     assert!(refused(&directory).contains("is a directory, not a regular file: use an image"));
 }
 
-/// A file system mounted for a test.
+/// A file system that is mounted for a test.
 struct Mounted(Directory);
 
 impl Mounted {
-    /// `None` where nothing can be mounted.
+    /// Mounts a file system, or returns `None` if this process cannot.
     fn new(kind: &str, settings: &str) -> Option<Self> {
         let directory = Directory::new();
         let mounted = Command::new("mount")
@@ -206,6 +208,7 @@ fn a_full_file_system_is_said_to_be_full() {
         !options.path.exists(),
         "what could not be made whole is not left behind"
     );
+    // tmpfs supports direct I/O only since Linux 6.6.
     for direct in [true, false] {
         let image = Opened::image(&ImageOptions {
             direct,
@@ -216,6 +219,7 @@ fn a_full_file_system_is_said_to_be_full() {
             continue;
         };
         let mut bench = Bench::new(Box::new(image), &ring(Ringed::Auto));
+        // 16 × 256 KiB do not fit into 1 MiB. 28 is `ENOSPC`.
         let chunk = vec![1; 256 << 10];
         let writes: Vec<_> = (0..16)
             .map(|n| bench.write(n * chunk.len() as u64, &chunk, Flags::NONE))
@@ -238,7 +242,7 @@ fn a_full_file_system_is_said_to_be_full() {
     }
 }
 
-/// Not a test: what the next one starts under a limit of 32 KiB a file.
+/// Not a test: the following test runs this with a limit of 32 KiB per file.
 #[test]
 fn limited() {
     let Some(path) = std::env::var_os("WEIR_LIMITED") else {
@@ -266,7 +270,7 @@ fn limited() {
     println!("\nlimited");
 }
 
-/// EFBIG is a kind of "no space".
+/// `EFBIG` is reported to clients as `ENOSPC` (28).
 #[test]
 fn a_limit_on_files_is_a_full_disk_to_clients() {
     let directory = Directory::new();
@@ -274,6 +278,7 @@ fn a_limit_on_files_is_a_full_disk_to_clients() {
     drop(open_soon(&options));
     let test = format!("{}::limited", module_path!().split_once("::").unwrap().1);
     let run = Command::new("sh")
+        // `ulimit -f` counts blocks of 512 bytes. Without the trap, SIGXFSZ would end the process.
         .args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$@\"", "sh"])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", &test, "--nocapture"])

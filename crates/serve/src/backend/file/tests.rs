@@ -1,4 +1,5 @@
-//! Images: what is read is what was written, whatever the sizes, and however much at a time.
+//! Tests of images: reads return the data that were written, for all sizes and for many concurrent
+//! jobs.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -13,17 +14,18 @@ use super::super::Data;
 use super::bench::{Bench, Rng};
 use super::*;
 
-/// A directory that goes with its owner.
+/// A directory that is removed when it is dropped.
 #[derive(Debug)]
 pub(in crate::backend) struct Directory(pub(in crate::backend) PathBuf);
 
 impl Directory {
-    /// On the disk, as far as the system's temporary files are.
+    /// Creates a directory for temporary files, which are on a disk on most systems.
     pub(in crate::backend) fn new() -> Self {
         Self::under(&std::env::temp_dir())
     }
 
-    /// In memory, where the file system there can be opened past the page cache (since Linux 6.6).
+    /// Creates a directory in memory, if its file system supports direct I/O (tmpfs since Linux
+    /// 6.6), and one for temporary files otherwise.
     fn in_memory() -> Self {
         let memory = Self::under(Path::new("/dev/shm"));
         let probe = ImageOptions {
@@ -73,8 +75,9 @@ pub(in crate::backend) fn ring(backend: Ringed) -> Config {
     }
 }
 
-/// Tries until it works. A process that another test is just starting has a copy of every descriptor of this one, and with it of
-/// every lock, until it becomes another program; so what is given back is free a moment later.
+/// Repeats `attempt` until it succeeds. A process that another test is just starting has a copy of
+/// all descriptors of this process until it calls execve(2), and with them all locks. A lock that
+/// was released is therefore free only a moment later.
 pub(in crate::backend) fn soon<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     for _ in 0..500 {
         if let Some(done) = attempt() {
@@ -85,7 +88,7 @@ pub(in crate::backend) fn soon<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     panic!("it stays locked");
 }
 
-/// Opens an image that nobody has.
+/// Opens an image that no other process uses.
 pub(in crate::backend) fn open_soon(options: &ImageOptions) -> Opened {
     soon(|| match Opened::image(options) {
         Err(OpenError::Locked { .. }) => None,
@@ -114,6 +117,7 @@ fn an_image_is_made_once_and_keeps_what_was_written() {
     drop(bench);
     let stat = fs::metadata(&options.path).unwrap();
     assert_eq!(stat.len(), 8 * MIB);
+    // `blocks` counts in units of 512 bytes (stat(2)).
     assert!(stat.blocks() * 512 < MIB, "it is sparse");
     assert_eq!(stat.mode() & 0o777, 0o600);
     let mut bytes = [0; 3];
@@ -127,16 +131,17 @@ fn an_image_is_made_once_and_keeps_what_was_written() {
     };
     let mut bench = self::bench(&again);
     assert_eq!(bench.read(12_287, 2), Ok(vec![7, 0]));
+    // 1 is `EPERM`.
     assert_eq!(bench.write(0, &[1; 512], Flags::NONE), Err(1));
     assert_eq!(bench.plain(Op::Discard, Flags::NONE, 0, 4096), Err(1));
 }
 
-/// What a drawn disk is like.
+/// The random properties of a disk.
 #[derive(Clone, Copy, Debug)]
 struct Drawn {
     ring: Ringed,
     direct: bool,
-    /// Blocks larger than the file's own.
+    /// The block size, which can be larger than that of the file.
     block: u32,
     keep: bool,
     arena: usize,
@@ -163,7 +168,8 @@ impl Drawn {
         })
         .unwrap();
         if self.direct {
-            // What the file system does not care about may be smaller, too.
+            // A file system can accept smaller blocks than are drawn. The block must not be smaller
+            // than the file system requires.
             let least = alignment(&image.fd)
                 .unwrap()
                 .map_or(512, |(block, _)| block);
@@ -180,13 +186,14 @@ impl Drawn {
     }
 }
 
-/// A job of a batch: what was asked, and what a read must give.
+/// A job of a batch, with the data that a read must return.
 struct Asked {
     tag: u32,
     expected: Option<Vec<u8>>,
 }
 
-/// Bytes `start` to `end` are used by nobody else of the batch, but their blocks may be.
+/// Submits a random job. No other job of the batch uses the bytes `start` to `end`, but others may
+/// use the same blocks.
 fn ask(bench: &mut Bench, rng: &mut Rng, model: &mut [u8], start: usize, end: usize) -> Asked {
     let (offset, length) = (start as u64, (end - start) as u32);
     let fua = [Flags::NONE, Flags::FUA][usize::from(rng.one_in(8))];
@@ -247,13 +254,15 @@ fn ask(bench: &mut Bench, rng: &mut Rng, model: &mut [u8], start: usize, end: us
     Asked { tag, expected }
 }
 
-/// Batches of jobs at the same time that share blocks but no bytes, so that what must come out is known to the byte.
+/// Batches of concurrent jobs share blocks but no bytes, so that the expected content of each byte
+/// is known.
 #[test]
 fn whatever_happens_at_a_time_nothing_is_undone() {
     let mut busy = 0;
     for seed in 0..120 {
         let mut rng = Rng::new(seed);
         let drawn = Drawn::draw(&mut rng);
+        // The first seeds use a disk, in fewer rounds because that is slower.
         let (directory, rounds) = if seed < 4 {
             (Directory::new(), 3)
         } else {
@@ -306,7 +315,8 @@ fn whatever_happens_at_a_time_nothing_is_undone() {
     assert!(busy > 0, "small rings and small arenas were full at times");
 }
 
-/// Whole blocks change while a part of one of them does: whichever write is last, nothing of the block as it was before comes back.
+/// Whole blocks change while a part of one of them changes. Regardless of the order, the previous
+/// content of the block must not return.
 #[test]
 fn what_is_read_to_be_written_back_is_not_outdated() {
     let directory = Directory::in_memory();
@@ -350,11 +360,12 @@ fn after_a_failed_flush_none_succeeds_until_the_image_is_opened_again() {
         bench.write(0, &[1; 4096], Flags::NONE).unwrap();
         bench.flush().unwrap();
         bench.sync_result = Some(Errno::IO);
+        // 5 is `EIO`.
         assert_eq!(bench.flush(), Err(5));
         assert_eq!(bench.flush(), Err(5));
         assert_eq!(bench.write(0, &[2; 4096], Flags::FUA), Err(5));
         assert_eq!(bench.plain(Op::WriteZeroes, Flags::FUA, 0, 4096), Err(5));
-        // Without a promise of durability life goes on.
+        // Writes that need not be durable still succeed.
         assert_eq!(bench.write(0, &[3; 4096], Flags::NONE), Ok(()));
         assert_eq!(bench.read(0, 2), Ok(vec![3, 3]));
         drop(bench);
@@ -362,7 +373,8 @@ fn after_a_failed_flush_none_succeeds_until_the_image_is_opened_again() {
     }
 }
 
-/// A write that was to be durable may have been told what went wrong with those before it.
+/// A failure of a durable write can contain the error of earlier writes, which later flushes would
+/// not report.
 #[test]
 fn a_failed_durable_write_fails_later_flushes_and_another_does_not() {
     let failing = |flags: Flags, offset: u64, errno: Errno| {
@@ -375,11 +387,11 @@ fn a_failed_durable_write_fails_later_flushes_and_another_does_not() {
     assert_eq!(failing(Flags::FUA, 0, Errno::IO), (Err(5), Err(5)));
     assert_eq!(failing(Flags::NONE, 0, Errno::IO), (Err(5), Ok(())));
     assert_eq!(failing(Flags::FUA, 0, Errno::NOSPC), (Err(28), Ok(())));
-    // Only a block that was to be read first.
+    // The read of the first block fails here. It says nothing about earlier writes.
     assert_eq!(failing(Flags::FUA, 1, Errno::IO), (Err(5), Ok(())));
 }
 
-/// Those that wait for the same fdatasync, and those that come while it runs, all hear of its failure.
+/// A failed fdatasync fails all flushes that wait for it, and all that arrive while it runs.
 #[test]
 fn a_failed_flush_fails_all_that_depend_on_it() {
     let directory = Directory::new();
@@ -410,6 +422,7 @@ fn space_comes_and_goes() {
     }
     bench.flush().unwrap();
     assert!(blocks() >= 2 * MIB);
+    // The range from 1 to 1 MiB + 1 contains the whole 4-KiB grains from 4096 to 1 MiB.
     bench
         .plain(Op::Discard, Flags::NONE, 1, MIB as u32)
         .unwrap();
@@ -443,7 +456,7 @@ fn space_comes_and_goes() {
         .plain(Op::WriteZeroes, Flags::NONE, MIB, MIB as u32)
         .unwrap();
     assert!(blocks() < before, "and need not");
-    // Less than a block cannot be faster than writing it.
+    // Zeroing less than a grain cannot be faster than writing it. 95 is `EOPNOTSUPP`.
     assert_eq!(
         bench.plain(Op::WriteZeroes, Flags::FAST_ZERO, 512, 512),
         Err(95)
@@ -452,7 +465,7 @@ fn space_comes_and_goes() {
     assert_eq!(bench.read(0, 2), Ok(vec![0, 9]));
 }
 
-/// More pieces of memory than one operation takes, of a read and of a write.
+/// Reads and writes with more buffers than one operation of the ring takes.
 #[test]
 fn memory_in_very_many_pieces_will_do() {
     let directory = Directory::in_memory();
@@ -463,6 +476,7 @@ fn memory_in_very_many_pieces_will_do() {
     };
     let mut bench = Bench::new(Box::new(open_soon(&options)), &config);
     let bytes: Vec<u8> = (0..5_000_000u32).map(|n| (n / 7) as u8).collect();
+    // 5,000,000 / 4096 are 1,221 buffers.
     let data = bench.source(&bytes, |_| 4096).unwrap();
     let write = bench.submit(Op::Write, Flags::NONE, 4096, bytes.len() as u32, data);
     assert_eq!(bench.wait(write).0, Ok(()));
@@ -496,7 +510,8 @@ fn promised_space_is_allocated_and_stays() {
     assert_eq!(bench.read(0, 1), Ok(vec![0]));
 }
 
-/// Where a file system has neither holes nor zeroing, zeroes are written, and a discard is a hint.
+/// On a file system without holes and zeroing, zeroes are written as data, and a discard does
+/// nothing.
 #[test]
 fn zeroes_are_written_where_there_is_no_other_way() {
     let directory = Directory::new();

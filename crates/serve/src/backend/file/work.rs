@@ -1,4 +1,4 @@
-//! A job on its way through a disk.
+//! The state of a job on its way through a disk, and the steps of read-modify-write.
 
 use std::ops::Range;
 
@@ -6,41 +6,43 @@ use weir_core::{Flags, Op, Tag};
 
 use super::super::{Data, Extents, Job};
 
-/// Most bytes that are patched at a time.
+/// The maximum number of bytes of one patch.
 pub(super) const CHUNK: u64 = 128 << 10;
 
-/// A job, and how far it is.
+/// A job with its progress.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) tag: Tag,
     pub(super) op: Op,
     pub(super) flags: Flags,
     pub(super) range: Range<u64>,
-    /// Not there while the ring has it.
+    /// The job's memory, which is absent while the ring uses it.
     pub(super) data: Data,
-    /// It has asked for its range.
+    /// True if the job has requested a lock on its range.
     pub(super) locked: bool,
     pub(super) phase: Phase,
-    /// Parts that are still to be patched, in order; empty ones count for nothing.
+    /// The parts that are still to be patched, in order. Empty parts are skipped.
     pub(super) rest: [Range<u64>; 2],
 }
 
-/// What a job is waiting for.
+/// The event that a job waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
-    /// Its range, or its turn.
+    /// A lock on its range, or its first step.
     Start,
-    /// The ring, which has the job's own buffers; the windows were these before they were widened.
+    /// The ring, which uses the job's own buffers. `start` and `end` are the limits of the windows
+    /// before they were widened.
     Direct { start: usize, end: usize },
-    /// The ring, which has a buffer with the blocks of a patch.
+    /// The ring, which uses a buffer with the blocks of a patch.
     Patch { patch: Patch, step: Step },
-    /// A worker.
+    /// A worker, which discards, zeroes, or looks up extents.
     Space,
-    /// fdatasync.
+    /// The completion of fdatasync(2).
     Sync,
 }
 
-/// Whole blocks of which a part is to change: bytes `start` to `end`, in blocks from `first` to `last`.
+/// Whole blocks of which a part changes: the bytes `start` to `end` in the blocks from `first` to
+/// `last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Patch {
     pub(super) first: u64,
@@ -49,16 +51,17 @@ pub(super) struct Patch {
     pub(super) last: u64,
 }
 
-/// What is being done about a patch.
+/// The step of a patch that is in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// Its first block is read.
+    /// Reads the first block.
     Head,
-    /// Its last block is read.
+    /// Reads the last block.
     Tail,
-    /// It is written.
+    /// Writes all blocks.
     Write,
-    /// All of it is read: nothing is to change, the job is a read in more pieces than the ring takes at a time.
+    /// Reads all blocks without changing them. This step belongs to a read with more buffers than
+    /// one operation of the ring takes.
     Fetch,
 }
 
@@ -76,26 +79,28 @@ impl Work {
         }
     }
 
-    /// It changes what is on the medium.
+    /// Returns true if the job changes data on the medium.
     pub(super) fn changes(&self) -> bool {
         !matches!(self.op, Op::Read | Op::Flush | Op::Extents)
     }
 
-    /// The extents of a look-up, none of them found yet.
+    /// Returns the empty result of a look-up of extents.
     pub(super) fn extents(&self) -> Extents {
         let length = (self.range.end - self.range.start) as u32;
         Extents::new(length, self.flags.has(Flags::FIRST_ONLY))
     }
 
-    /// It is over only when it is durable.
+    /// Returns true if the job completes only when its effect is durable.
     pub(super) fn syncs(&self) -> bool {
         self.op == Op::Flush || (self.flags.has(Flags::FUA) && !self.op.is_read())
     }
 
-    /// The next patch, of at most `most` bytes but at least a block of `align` bytes.
+    /// Returns the next patch, with at most `most` bytes but at least one block of `align` bytes.
     pub(super) fn patch(&self, align: u64, most: u64) -> Option<Patch> {
         let part = self.rest.iter().find(|part| !part.is_empty())?;
         let first = part.start / align * align;
+        // Each patch except the last ends at a block limit, so that the next one does not read the
+        // same block again.
         let end = part.end.min(first + most.max(align) / align * align);
         Some(Patch {
             first,
@@ -105,7 +110,7 @@ impl Work {
         })
     }
 
-    /// Puts what was read of a patch's blocks into the job's buffers.
+    /// Copies the data that were read from a patch's blocks into the job's buffers.
     pub(super) fn fetched(&mut self, patch: &Patch, blocks: &[u8]) {
         let lead = (patch.start - patch.first) as usize;
         let from = &blocks[lead..][..(patch.end - patch.start) as usize];
@@ -113,14 +118,14 @@ impl Work {
         self.data.put(start, from);
     }
 
-    /// A patch is done.
+    /// Removes a completed patch from the remaining parts.
     pub(super) fn patched(&mut self, patch: &Patch) {
         if let Some(part) = self.rest.iter_mut().find(|part| !part.is_empty()) {
             part.start = patch.end;
         }
     }
 
-    /// Puts what the job writes into a buffer of a patch's blocks: its data, or zeroes.
+    /// Copies the job's data, or zeroes, into a buffer with a patch's blocks.
     pub(super) fn fill(&self, patch: &Patch, blocks: &mut [u8]) {
         let lead = (patch.start - patch.first) as usize;
         let into = &mut blocks[lead..][..(patch.end - patch.start) as usize];
@@ -134,8 +139,9 @@ impl Work {
 }
 
 impl Patch {
-    /// The first step: what must be read, if anything.
+    /// Returns the first step: reading a block that changes in part, or else writing.
     pub(super) fn begin(&self, align: u64) -> Step {
+        // Within a single block, one read covers the bytes before and after the range.
         let one = self.last - self.first == align;
         if self.start > self.first || (one && self.end < self.last) {
             Step::Head
@@ -144,7 +150,7 @@ impl Patch {
         }
     }
 
-    /// The step after the first block is there.
+    /// Returns the step after the first block was read.
     pub(super) fn after_head(&self, align: u64) -> Step {
         let one = self.last - self.first == align;
         if self.end < self.last && !one {
@@ -154,7 +160,7 @@ impl Patch {
         }
     }
 
-    /// The part of the blocks that a step is about.
+    /// Returns the range of the buffer that a step uses.
     pub(super) fn window(&self, step: Step, align: u64) -> Range<usize> {
         let bytes = (self.last - self.first) as usize;
         match step {
@@ -165,7 +171,8 @@ impl Patch {
     }
 }
 
-/// Widens the windows of a read to whole blocks of `align` bytes; says where they began and ended.
+/// Widens the windows of a read to whole blocks of `align` bytes. Returns their previous start and
+/// end.
 pub(super) fn widen(data: &mut Data, align: usize) -> (usize, usize) {
     let bufs = data.targets();
     let start = bufs.first().map_or(0, |first| first.window().start);
@@ -174,7 +181,7 @@ pub(super) fn widen(data: &mut Data, align: usize) -> (usize, usize) {
     (start, end)
 }
 
-/// Moves the beginning of the first window of a read and the end of the last.
+/// Sets the start of a read's first window and the end of its last.
 pub(super) fn set_windows(data: &mut Data, start: usize, end: usize) {
     let bufs = data.targets();
     if let Some(last) = bufs.last_mut() {
@@ -185,7 +192,8 @@ pub(super) fn set_windows(data: &mut Data, start: usize, end: usize) {
     }
 }
 
-/// Whether a write's memory can go to the medium as it is: pieces of whole blocks, at addresses the drive can reach.
+/// Returns true if a write's memory can be passed to the medium directly. Each buffer must consist
+/// of whole blocks and be aligned in memory.
 pub(super) fn is_direct(data: &Data, align: usize, memory: usize) -> bool {
     let fits = |bytes: &[u8]| {
         bytes.as_ptr().addr().is_multiple_of(memory) && bytes.len().is_multiple_of(align)
@@ -195,13 +203,13 @@ pub(super) fn is_direct(data: &Data, align: usize, memory: usize) -> bool {
         Data::WriteMany(segments) => {
             segments.len() <= weir_uring::MAX_PIECES && segments.iter().all(|s| fits(s))
         }
-        // The shard sees to that.
+        // The shard submits only aligned slices (`Data::Guest`).
         Data::Guest(_) => true,
         Data::None | Data::Read(_) | Data::ReadMany(_) | Data::Extents(_) => false,
     }
 }
 
-/// What a ring gives back, as what a job came with.
+/// Converts the memory that a ring returns to the memory of a job.
 pub(super) fn restored(payload: weir_uring::Payload) -> Data {
     match payload {
         weir_uring::Payload::None => Data::None,
@@ -237,6 +245,7 @@ mod tests {
 
     #[test]
     fn a_patch_reads_only_the_blocks_it_changes_in_part() {
+        // Blocks of 512 bytes. `Head` and `Tail` read a block of which a part stays.
         assert_eq!(steps(0, 512), [Write]);
         assert_eq!(steps(0, 1536), [Write]);
         assert_eq!(steps(1, 512), [Head, Write]);

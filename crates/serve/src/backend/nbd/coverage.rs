@@ -1,18 +1,19 @@
-//! Which bytes of a read have come: a server may send them in any order, but all of them, and each once.
+//! The received bytes of a read. A server may send parts in any order, but must send every byte
+//! exactly once.
 
 use std::ops::Range;
 
-/// What has come of a range, from its first byte on.
+/// The received parts of a range, relative to its first byte.
 #[derive(Debug, Default)]
 pub(super) struct Coverage {
-    /// All before this.
+    /// The end of the contiguous part from the start on.
     prefix: u64,
-    /// Ranges behind it that do not touch it, in no order.
+    /// Received ranges behind `prefix` that do not touch it, in arbitrary order.
     beyond: Vec<Range<u64>>,
 }
 
 impl Coverage {
-    /// Adds a range that is not empty. False if some of it has come before.
+    /// Adds a range, which must not be empty. Returns false if a part of it was received before.
     pub(super) fn add(&mut self, range: Range<u64>) -> bool {
         let overlaps = |other: &Range<u64>| range.start < other.end && other.start < range.end;
         if range.start < self.prefix || self.beyond.iter().any(overlaps) {
@@ -23,13 +24,14 @@ impl Coverage {
             return true;
         }
         self.prefix = range.end;
+        // The range may have closed the gap to ranges that arrived earlier.
         while let Some(at) = self.beyond.iter().position(|r| r.start == self.prefix) {
             self.prefix = self.beyond.swap_remove(at).end;
         }
         true
     }
 
-    /// Whether these bytes have come, and no others.
+    /// Returns true if exactly `length` bytes were received.
     pub(super) fn is_whole(&self, length: u64) -> bool {
         self.prefix == length && self.beyond.is_empty()
     }

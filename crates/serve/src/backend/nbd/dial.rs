@@ -1,4 +1,4 @@
-//! Finding the server: its connections, and whether what it offers will do.
+//! Connects to a remote server, and checks that its export is suitable.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -10,43 +10,47 @@ use weir_model::client::{ConnectError, Connection};
 use weir_wire::nbd::client::{HandshakeConfig, Session};
 use weir_wire::nbd::{BlockSizes, TransmissionFlags};
 
-/// Longest that a handshake takes.
+/// The longest duration of a handshake.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest that each further connection takes: a server may leave it waiting that has enough.
+/// The longest duration of the handshake of each further connection. A server that has enough
+/// connections may leave further ones waiting.
 const PATIENCE_FURTHER: Duration = Duration::from_secs(1);
-/// A host that is silent is asked after this time whether it is there, then at this interval, and is gone after this number of questions.
+/// Keep-alive parameters of TCP: the idle time before the first probe, the interval between probes,
+/// and the number of unanswered probes after which the host counts as dead.
 const KEEP_ALIVE: (Duration, Duration, u32) = (Duration::from_secs(5), Duration::from_secs(2), 5);
-/// Most bytes of one request's payload, whatever the server takes.
+/// The maximum payload of one request in bytes, even if the server accepts more.
 const PART: u64 = 1 << 20;
-/// Most bytes of a payload for a server that does not say what it takes (`doc/proto.md`, "Block size constraints").
+/// The maximum payload in bytes for a server that does not state its limit (NBD's `doc/proto.md`,
+/// "Block size constraints").
 const UNSTATED: u32 = 32 << 20;
-/// Largest of a server's blocks that will do.
+/// The largest supported block size of a server, in bytes.
 const BLOCK: u32 = 4096;
 
-/// What an export is like: what clients of the volume are told, and how it has to be asked.
+/// The properties of an export. Clients of the volume learn some of them, and the others affect the
+/// requests to the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
-    /// Bytes.
+    /// The size in bytes.
     pub(super) size: u64,
-    /// Requests begin and end at multiples of this.
+    /// The block size in bytes. Requests begin and end at multiples of it.
     pub(super) block: u32,
     pub(super) preferred: u32,
-    /// Most bytes of a read or a write.
+    /// The maximum length of a read or a write in bytes.
     pub(super) part: u64,
     pub(super) flags: TransmissionFlags,
     pub(super) structured: bool,
-    /// The number of `base:allocation`.
+    /// The number of the metadata context `base:allocation`, if it was negotiated.
     pub(super) allocation: Option<u32>,
 }
 
-/// All connections to a server.
+/// All connections to a server, and the properties of its export.
 #[derive(Debug)]
 pub(super) struct Dialled {
     pub(super) sockets: Vec<OwnedFd>,
     pub(super) shape: Shape,
 }
 
-/// Why a server's export will not do, or is not there.
+/// The reason why an export is unsuitable or cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DialError {
     #[error("{}", connect_error(.0))]
@@ -97,7 +101,8 @@ fn connect_error(error: &ConnectError) -> String {
     }
 }
 
-/// Connects to a server, as often as it may be; each handshake within `patience`.
+/// Connects to a server, with as many connections as are configured and the server permits. Each
+/// handshake takes at most `patience`.
 pub(super) fn dial(
     remote: &Remote,
     read_only: bool,
@@ -106,13 +111,17 @@ pub(super) fn dial(
     let (socket, session) = connect(remote, patience)?;
     let shape = Shape::of(remote, &session, read_only)?;
     let mut sockets = vec![socket];
+    // Without `CAN_MULTI_CONN`, a flush on one connection does not cover the writes on others
+    // (`doc/proto.md`, "Transmission flags").
     let several = session.flags.contains(TransmissionFlags::CAN_MULTI_CONN);
     let further = if several { remote.connections } else { 1 };
     while sockets.len() < further as usize {
-        // One that is refused is done without.
+        // A further connection that is refused is not necessary.
         let Ok((socket, session)) = connect(remote, PATIENCE_FURTHER.min(patience)) else {
             break;
         };
+        // The export has changed between two handshakes. The session uses only the earlier
+        // connections, which agree.
         if Shape::of(remote, &session, read_only)? != shape {
             break;
         }
@@ -124,17 +133,20 @@ pub(super) fn dial(
 fn connect(remote: &Remote, patience: Duration) -> Result<(OwnedFd, Session), DialError> {
     let config = HandshakeConfig::new(&remote.uri.export);
     let connection = Connection::open(&remote.uri.address, config, patience)?;
+    // Before the first request, a server has nothing to send.
     let (socket, session, early) = connection.into_parts();
     if !early.is_empty() {
         let export = remote.uri.to_string();
         return Err(DialError::Early { export });
     }
-    // A Unix socket has none of these.
+    // These options do not exist for Unix sockets, so errors are ignored.
     let (idle, interval, count) = KEEP_ALIVE;
     let _ = sockopt::set_socket_keepalive(&socket, true);
     let _ = sockopt::set_tcp_keepidle(&socket, idle);
     let _ = sockopt::set_tcp_keepintvl(&socket, interval);
     let _ = sockopt::set_tcp_keepcnt(&socket, count);
+    // Linux sends no keep-alive probes while data are unacknowledged (`tcp_keepalive_timer` in
+    // `net/ipv4/tcp_timer.c`). `TCP_USER_TIMEOUT` gives such data the same limit.
     let silent = (idle + interval * count).as_millis() as u32;
     let _ = sockopt::set_tcp_user_timeout(&socket, silent);
     Ok((socket, session))
@@ -179,7 +191,7 @@ impl Shape {
         })
     }
 
-    /// It has the size that is wanted, if one is.
+    /// Checks that the export has the wanted size, if there is one.
     pub(super) fn has_size(&self, remote: &Remote, wanted: Option<u64>) -> Result<(), DialError> {
         match wanted.filter(|wanted| *wanted != self.size) {
             None => Ok(()),
@@ -191,11 +203,14 @@ impl Shape {
         }
     }
 
-    /// It is fit to go on with what clients were told of `before`, and with what is kept for it. What else it says is taken as it comes.
+    /// Checks that the export is compatible with the properties that clients know from `before`,
+    /// and with the data that are kept for it. Other properties may differ.
     pub(super) fn continues(&self, remote: &Remote, before: &Self) -> Result<(), DialError> {
         let has = |shape: &Self, flag| u64::from(shape.flags.contains(flag));
         let zeroes = |shape| has(shape, TransmissionFlags::SEND_WRITE_ZEROES);
         let trim = |shape| has(shape, TransmissionFlags::SEND_TRIM);
+        // Kept requests and buffers are aligned to the old block size and cut to the old
+        // maximum, so a larger block or a smaller maximum is refused.
         let changes = [
             ("its size", before.size, self.size, before.size != self.size),
             (

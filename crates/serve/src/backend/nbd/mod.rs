@@ -1,9 +1,13 @@
-//! A volume on an export of another NBD server: Ceph behind `qemu-storage-daemon`, what nbdkit has,
-//! another of these (`docs/remote.md`).
+//! Volumes on an export of another NBD server, such as `qemu-storage-daemon` in front of Ceph, or
+//! nbdkit (`docs/remote.md`).
 //!
-//! Requests go to the server over several connections, each of which has a bounded number of them
-//! unanswered. What is written is copied first: the copy is what is sent, and it is kept until it
-//! is durable ([`keeper`]). A server that goes away is dialled until it is back ([`redial`]).
+//! Requests are sent over several connections, each with a bounded number of outstanding requests.
+//! Data that are written are copied first. The copy is sent, and is kept until it is durable on the
+//! server ([`keeper`]). After the connection to a server is lost, the server is dialled until it is
+//! reachable again ([`redial`]).
+//!
+//! [`Export::open`] connects to the server ([`dial`]), and [`Remote`] is the backend. It cuts jobs
+//! into requests ([`work`]), which [`wire`] sends and receives on the shard's ring.
 
 mod coverage;
 mod dial;
@@ -26,7 +30,7 @@ use super::{Backend, Found, Prepare, Traits};
 use dial::{DialError, Dialled, PATIENCE, dial};
 use remote::Remote;
 
-/// An export that is connected to.
+/// An export with its connections.
 #[derive(Debug)]
 pub(super) struct Export {
     settings: Arc<Settings>,
@@ -51,8 +55,9 @@ fn reach(volume: &Volume, settings: &Settings) -> Result<Dialled, DialError> {
     Ok(dialled)
 }
 
-/// Looks at what [`Export::open`] would connect to.
+/// Inspects the export that [`Export::open`] would connect to.
 pub(super) fn look(volume: &Volume, settings: &Settings) -> io::Result<Found> {
+    // One connection is enough to see the export.
     let one = Settings {
         connections: 1,
         ..settings.clone()
@@ -75,7 +80,8 @@ impl Prepare for Export {
         let shape = &self.dialled.shape;
         let offers = |flag| !self.read_only && shape.flags.contains(flag);
         Traits {
-            // What is read is copied out of what is received.
+            // Received data are copied into the buffers of a read, so that the buffers need no
+            // alignment.
             align: 1,
             preferred: shape.preferred.max(4096),
             read_only: self.read_only,

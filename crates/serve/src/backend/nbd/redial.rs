@@ -1,46 +1,47 @@
-//! When a server that was lost is dialled again, and since when requests have had no answer.
+//! The schedule for dialling a lost server, and the time since which requests have had no reply.
 //!
-//! A server can complete handshakes and then break every session. So a handshake proves nothing:
-//! the pause before an attempt doubles with each attempt, successful or not. Only a session that
-//! lasts takes doublings back, one for each [`LONGEST`]. Therefore a server is dialled at most
-//! [`MOST`] times and once more for each [`LONGEST`] that has passed, whatever it does.
+//! A server can complete handshakes and then break every session, so a successful handshake proves
+//! nothing. The pause before an attempt doubles with each attempt, successful or not. Only a
+//! session that lasts reduces the pause, by one doubling for each [`LONGEST`]. A server is
+//! therefore dialled at most [`MOST`] times plus once for each [`LONGEST`] that has passed,
+//! whatever it does.
 
 use weir_core::{Instant, Span};
 
-/// Second pause; the first attempt after a session that lasted follows without a pause.
+/// The second pause. The first attempt after a session that lasted follows without a pause.
 const SHORTEST: Span = Span::from_millis(50);
-/// Longest pause, and the part of a session's duration that takes one doubling back.
+/// The longest pause, and the duration of a session that undoes one doubling.
 const LONGEST: Span = Span::from_secs(5);
-/// Number of attempts after which the pause is the longest.
+/// The number of attempts after which the pause is the longest (50 ms × 2^7 = 6.4 s exceed it).
 const MOST: u32 = 8;
 
-/// What the attempts to reach a server, and its sessions, have shown of it.
+/// The history of attempts to reach a server, and of its sessions.
 #[derive(Debug, Default)]
 pub(super) struct Redial {
-    /// Attempts that no session has made up for, at most [`MOST`].
+    /// The number of attempts that no session has compensated, at most [`MOST`].
     attempts: u32,
-    /// Begin of the session; `None` while there is none, and for the first one of all.
+    /// The start of the session, or `None` without a session and during the very first one.
     session: Option<Instant>,
-    /// The session has answered a request.
+    /// True if the session has answered a request.
     served: bool,
-    /// Begin of the outage: the first loss since a session answered a request or lasted.
+    /// The start of the outage: the first loss since a session answered a request or lasted.
     outage: Option<Instant>,
 }
 
 impl Redial {
-    /// A session begins.
+    /// Begins a session.
     pub(super) fn connected(&mut self, now: Instant) {
         self.session = Some(now);
         self.served = false;
     }
 
-    /// The session has answered a request.
+    /// Notes that the session has answered a request.
     pub(super) fn answered(&mut self) {
         self.served = true;
     }
 
-    /// The session is over. Returns when the outage began: `now`, or earlier if the session changed
-    /// nothing for those that wait.
+    /// Ends the session. Returns the start of the outage. This is `now`, or an earlier time if the
+    /// session has not helped the waiting requests.
     pub(super) fn lost(&mut self, now: Instant) -> Instant {
         let begun = self.session.take();
         let lasted = begun.map_or(Span::ZERO, |begun| now.since(begun));
@@ -52,12 +53,13 @@ impl Redial {
         *self.outage.get_or_insert(now)
     }
 
-    /// The pause before the next attempt, which is made then.
+    /// Returns the pause before the next attempt, and counts that attempt.
     pub(super) fn pause(&mut self) -> Span {
         let pause = match self.attempts {
             0 => Span::ZERO,
             n => SHORTEST.saturating_mul(1 << (n - 1)).min(LONGEST),
         };
+        // More doublings would not lengthen the pause, but would take longer to undo.
         self.attempts = (self.attempts + 1).min(MOST);
         pause
     }
@@ -71,8 +73,8 @@ mod tests {
 
     const MINUTES: Span = Span::from_secs(600);
 
-    /// Plays ten minutes with a server whose sessions last as long as `session` draws. Returns when
-    /// it was dialled.
+    /// Simulates ten minutes with a server whose sessions have the durations that `session`
+    /// returns. Returns the times when it was dialled.
     fn dials(mut session: impl FnMut() -> Span) -> Vec<Instant> {
         let mut redial = Redial::default();
         let (mut now, mut dials) = (Instant::ZERO, Vec::new());
@@ -88,6 +90,7 @@ mod tests {
     }
 
     fn bound(dials: &[Instant]) {
+        // The bound of the module's documentation, and the attempt at the start.
         let most = MINUTES.as_nanos() / LONGEST.as_nanos() + u64::from(MOST) + 1;
         assert!(dials.len() as u64 <= most, "dialled {} times", dials.len());
     }
@@ -133,9 +136,11 @@ mod tests {
         assert_eq!(redial.pause(), Span::ZERO);
     }
 
-    /// Otherwise requests to a server that breaks each session would wait for ever.
+    /// Otherwise, requests to a server that breaks each session would wait forever.
     #[test]
     fn an_outage_lasts_until_a_request_is_answered_or_a_session_lasts() {
+        // The session from 11 to 12 s answers nothing, so the outage continues. The one from 13 s
+        // on answers, and the one from 15 to 20 s lasts for `LONGEST`.
         let at = |seconds| Instant::ZERO + Span::from_secs(seconds);
         let mut redial = Redial::default();
         assert_eq!(redial.lost(at(10)), at(10));

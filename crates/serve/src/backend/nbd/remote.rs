@@ -1,4 +1,5 @@
-//! The backend: jobs as requests to a server, and the server's coming and going.
+//! The backend of a volume on a remote server: it converts jobs to requests, and handles the loss
+//! and return of the server.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,7 +24,7 @@ use crate::clock::until;
 use crate::errno::{EIO, ENOTCONN, ENOTSUP, EPERM};
 use crate::slab::Slab;
 
-/// What a change takes at least of the memory for what is not flushed.
+/// The minimum that a change counts for in the memory limit of unflushed changes, in bytes.
 const LEAST: u64 = 4096;
 
 /// The backend of a volume on an export.
@@ -32,38 +33,38 @@ pub(super) struct Remote {
     settings: Arc<Settings>,
     read_only: bool,
     shape: Shape,
-    /// Memory of what is written until it is durable.
+    /// The memory of written data until they are durable.
     arena: Arena,
     keeper: Keeper<SharedBuf>,
     wire: Wire,
     works: Slab<Work>,
     parts: Slab<Part>,
     ranges: Ranges,
-    /// Works that have got their range.
+    /// Works whose range lock was granted.
     ready: VecDeque<u32>,
     /// Works that wait for memory.
     hungry: VecDeque<u32>,
     workers: Workers<Option<Result<Dialled, DialError>>>,
     redial: Redial,
     away: Option<Away>,
-    /// Nothing more is expected, and the server was left.
+    /// True after the backend has disconnected from the server because no more jobs are expected.
     resting: bool,
     state: RemoteState,
 }
 
-/// A server that is away.
+/// The state of an outage.
 #[derive(Debug)]
 struct Away {
     since: Instant,
-    /// Begin of the time for which requests wait.
+    /// The time when requests began to wait.
     outage: Instant,
-    /// Time of the next attempt to reach it.
+    /// The time of the next attempt to reach the server.
     next: Instant,
-    /// Requests have waited for long enough.
+    /// True once requests have waited for the configured time, and therefore fail.
     expired: bool,
-    /// No thread dials yet.
+    /// True if no thread is dialling or waiting to dial.
     idle: bool,
-    /// What was said of it last.
+    /// The last error that was logged, which is not repeated.
     said: String,
 }
 
@@ -76,6 +77,7 @@ impl Remote {
         let mut wire = Wire::new(settings.requests, settings.connections)?;
         let shape = dialled.shape;
         wire.open(dialled.sockets, &shape)?;
+        // The remaining half of the memory takes changes while the unasked flush is in progress.
         let mut keeper = Keeper::new(settings.unflushed / 2);
         keeper.connected(shape.flags.contains(TransmissionFlags::SEND_FUA));
         Ok(Self {
@@ -102,7 +104,7 @@ impl Remote {
         self.away.as_ref().is_some_and(|away| away.expired)
     }
 
-    /// Goes on as far as that goes, and puts what comes of it on the ring.
+    /// Makes as much progress as possible, and queues the resulting operations on the ring.
     fn turn(&mut self, cx: &mut Context<'_>) {
         loop {
             while let Some(slot) = self.ready.pop_front() {
@@ -111,8 +113,10 @@ impl Remote {
             while let Some(slot) = self.hungry.pop_front() {
                 self.works[slot].hungry = false;
                 self.advance(slot, cx);
+                // `starve` has put the work at the end of the queue again.
                 if self.hungry.back() == Some(&slot) {
-                    // There is no memory; the others wait for it in their turn.
+                    // There is no memory. This work returns to the front, and the others keep their
+                    // order behind it.
                     self.hungry.rotate_right(1);
                     break;
                 }
@@ -131,7 +135,7 @@ impl Remote {
         }
     }
 
-    /// Asks for as much of a work as there is memory for.
+    /// Requests as many parts of a work as there is memory for.
     fn advance(&mut self, slot: u32, cx: &mut Context<'_>) {
         if self.has_expired() {
             self.works[slot].error.get_or_insert(ENOTCONN);
@@ -145,7 +149,7 @@ impl Remote {
         self.end_if_over(slot, cx);
     }
 
-    /// Asks for a part. False if nothing more is to be asked for now.
+    /// Requests one part. Returns false if no more can be requested now.
     fn take(&mut self, slot: u32, step: Step) -> bool {
         let op = self.works[slot].op;
         match step {
@@ -160,7 +164,7 @@ impl Remote {
             Step::LookUp(blocks) => {
                 let range = blocks.start..self.works[slot].next;
                 self.ask(slot, range, (Op::Extents, blocks), None);
-                // Where the next begins it will say.
+                // The next request depends on the end of the extents that the server returns.
                 return false;
             }
             Step::Read(blocks, range) => {
@@ -168,6 +172,7 @@ impl Remote {
                 self.ask(slot, range, (Op::Read, blocks), None);
             }
             Step::Space(range) => {
+                // A change without data takes no memory, but it is kept as well, so it counts.
                 if self.keeper.kept_bytes() >= self.settings.unflushed {
                     return self.starve(slot);
                 }
@@ -195,7 +200,7 @@ impl Remote {
         true
     }
 
-    /// A work waits for memory, which a flush will free.
+    /// Lets a work wait for memory, which a flush will free.
     fn starve(&mut self, slot: u32) -> bool {
         self.works[slot].hungry = true;
         self.hungry.push_back(slot);
@@ -203,7 +208,7 @@ impl Remote {
         false
     }
 
-    /// Has a part of a work asked of the server; the part's number.
+    /// Submits a part of a work to the keeper, and returns the part's number.
     fn ask(
         &mut self,
         slot: u32,
@@ -234,7 +239,7 @@ impl Remote {
         part
     }
 
-    /// A part is over, as far as the server is concerned.
+    /// Continues after the server has answered a part, or it has failed.
     fn part_over(&mut self, (number, result): Ended, cx: &mut Context<'_>) {
         let Some(part) = self.parts.remove(number) else {
             return;
@@ -247,6 +252,7 @@ impl Remote {
                 work.error.get_or_insert(errno);
             }
             (Some((first, mut blocks)), Ok(())) => {
+                // The blocks of a patch have been read. The changed blocks are written next.
                 work.fill(&part.range, first, &mut blocks);
                 let range = first..first + blocks.len() as u64;
                 self.ask(slot, range.clone(), (Op::Write, range), Some(blocks));
@@ -254,7 +260,8 @@ impl Remote {
             }
             (None, Ok(())) if work.op == Op::Extents => {
                 if work.next <= part.range.end {
-                    // The server has told of nothing that was wanted.
+                    // The server has sent no extent of the wanted range. Repeating the request
+                    // could loop forever.
                     work.error.get_or_insert(EIO);
                 }
                 return self.advance(slot, cx);
@@ -279,7 +286,7 @@ impl Remote {
         cx.finish(work.tag, work.error.map_or(Ok(()), Err), data);
     }
 
-    /// The session is over: the server is dialled until it is back.
+    /// Ends the session. The server is dialled until it is reachable again.
     fn lose(&mut self, why: &Broken, cx: &mut Context<'_>) {
         if self.away.is_some() {
             return;
@@ -298,7 +305,7 @@ impl Remote {
         self.depart(cx);
     }
 
-    /// From now on the server is away.
+    /// Marks the server as away, and starts to dial it.
     fn depart(&mut self, cx: &mut Context<'_>) {
         self.away = Some(Away {
             since: cx.now,
@@ -312,7 +319,8 @@ impl Remote {
         self.dial(cx);
     }
 
-    /// Has a thread wait and dial; or only wait, where requests are to fail before.
+    /// Lets a thread wait for the pause and then dial. If requests will fail before the end of the
+    /// pause, it only waits until then.
     fn dial(&mut self, cx: &mut Context<'_>) {
         let left = self.left(cx.now);
         let Some(away) = self.away.as_mut().filter(|away| away.idle) else {
@@ -320,6 +328,8 @@ impl Remote {
         };
         let pause = until(cx.now, away.next);
         let nap = left.map_or(pause, |left| pause.min(left));
+        // The handshake is limited to the time that requests still wait, but to no less than a
+        // second.
         let patience = left.map_or(PATIENCE, |left| {
             PATIENCE.min(left.max(Duration::from_secs(1)))
         });
@@ -334,7 +344,8 @@ impl Remote {
         }
     }
 
-    /// For how long requests still wait for a server that is away.
+    /// Returns the time that requests still wait for the server, or `None` if they have
+    /// expired or the server is reachable.
     fn left(&self, now: Instant) -> Option<Duration> {
         let away = self.away.as_ref().filter(|away| !away.expired)?;
         let waited: Span = now.since(away.outage);
@@ -342,7 +353,7 @@ impl Remote {
         Some(Duration::from_nanos(left.as_nanos()))
     }
 
-    /// Lets what has waited for too long fail.
+    /// Lets all requests fail if they have waited for too long.
     fn expire(&mut self, cx: &mut Context<'_>) {
         if self.left(cx.now) != Some(Duration::ZERO) {
             return;
@@ -364,7 +375,7 @@ impl Remote {
         }
     }
 
-    /// A thread has dialled, or has only waited.
+    /// Processes the result of a thread that has dialled, or `None` if it has only waited.
     fn dialled(&mut self, dialled: Option<Result<Dialled, DialError>>, cx: &mut Context<'_>) {
         let Some(away) = &mut self.away else { return };
         away.idle = true;
@@ -380,6 +391,8 @@ impl Remote {
             Ok(dialled) => self.connected(dialled, cx),
             Err(error) => {
                 let said = error.to_string();
+                // The same error is logged only once per outage, because attempts continue until
+                // the server returns.
                 if said != away.said {
                     let export = self.settings.uri.to_string();
                     if matches!(error, DialError::Connect(_)) {
@@ -400,7 +413,7 @@ impl Remote {
         }
     }
 
-    /// Dials again after a pause: the attempt has failed.
+    /// Dials again after a pause, because the attempt has failed.
     fn dial_again(&mut self, cx: &mut Context<'_>) {
         if let Some(away) = &mut self.away {
             away.next = cx.now + self.redial.pause();
@@ -411,7 +424,8 @@ impl Remote {
 
     fn connected(&mut self, dialled: Dialled, cx: &mut Context<'_>) {
         let kept = self.keeper.kept_bytes();
-        // What clients were told stays: only what the wire needs is taken over.
+        // Clients keep the properties that they know. Only the properties that affect the wire are
+        // replaced.
         self.shape = Shape {
             block: self.shape.block,
             part: self.shape.part,
@@ -431,8 +445,8 @@ impl Remote {
         self.state.away = false;
         self.state.last_away = cx.now;
         let export = self.settings.uri.to_string();
-        // Whole seconds, so that lines about one outage after another can be the same and are
-        // summed up.
+        // The message contains whole seconds, so that lines about consecutive outages can be
+        // identical. The writer of the log combines identical lines.
         let seconds = cx.now.since(away.since).as_nanos() / 1_000_000_000;
         tracing::warn!(
             export,
@@ -467,6 +481,7 @@ impl Backend for Remote {
         if let Some(errno) = refused {
             return cx.finish(work.tag, Err(errno), work.data);
         }
+        // A read-only volume has nothing to flush, and its server may not support it.
         if work.op == Op::Flush && self.read_only {
             return cx.finish(work.tag, Ok(()), work.data);
         }
@@ -475,6 +490,8 @@ impl Backend for Remote {
         }
         let lock = work.changes().then(|| work.blocks(&self.shape));
         let slot = self.works.insert(work);
+        // All changes are exclusive, because the keeper must never have two overlapping changes in
+        // progress.
         let held = lock.is_none_or(|blocks| {
             self.works[slot].locked = true;
             self.ranges.acquire(slot, blocks, Mode::Exclusive)

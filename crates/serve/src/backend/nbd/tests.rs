@@ -1,4 +1,5 @@
-//! A volume on an export: of nbdkit and QEMU where they are installed, and of servers that do what none should.
+//! Tests of volumes on exports: of nbdkit and QEMU if they are installed, and of servers that
+//! violate the protocol.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -22,7 +23,7 @@ use crate::errno::{EIO, ENOTCONN, ENOTSUP};
 
 const SIZE: u64 = 4 << 20;
 
-/// How an export is used, and its volume.
+/// Returns the configuration of a volume on an export, and the settings of the remote server.
 fn settings(socket: &Path, export: &str, wait: Span) -> (Volume, Settings) {
     let text = format!(
         "[drive.d]\n[listen]\nnbd = [\"unix:/s\"]\n[volume.v]\ndrive = \"d\"\nnbd = \"nbd+unix:///{export}?socket={}\"\n",
@@ -54,7 +55,7 @@ fn refused(volume: &Volume, settings: &Settings) -> String {
     Export::open(volume, settings).unwrap_err().to_string()
 }
 
-/// A program that serves, killed when this goes.
+/// A server program that is killed when this is dropped.
 struct Program(Child);
 
 impl Drop for Program {
@@ -80,7 +81,7 @@ fn nbdkit(directory: &Directory, arguments: &[&str]) -> (PathBuf, Program) {
     serve(command, socket)
 }
 
-/// A volume on memory of nbdkit's; nothing where it is not installed.
+/// Creates a volume in nbdkit's memory, or returns `None` if nbdkit is not installed.
 fn on_nbdkit(arguments: &[&str], wait: Span) -> Option<(Directory, Program, Bench)> {
     let directory = is_there("nbdkit").then(Directory::new)?;
     let (socket, program) = nbdkit(&directory, arguments);
@@ -89,13 +90,13 @@ fn on_nbdkit(arguments: &[&str], wait: Span) -> Option<(Directory, Program, Benc
     Some((directory, program, bench))
 }
 
-/// Makes an image of zeroes.
+/// Creates an image of zeroes.
 fn blank(image: &Path) {
     let file = std::fs::File::create(image).unwrap();
     file.set_len(SIZE).unwrap();
 }
 
-/// Waits until a server that was away is back.
+/// Waits until an unreachable server is reachable again.
 fn wait_until_back(bench: &mut Bench) {
     while bench.backend.remote().unwrap().away {
         bench.turn(Duration::from_millis(100));
@@ -114,7 +115,7 @@ fn serve(mut command: Command, socket: PathBuf) -> (PathBuf, Program) {
     panic!("{command:?} does not listen");
 }
 
-/// Random jobs against a model; every part of every range.
+/// Compares random jobs, of short and long ranges, with a model.
 fn random_jobs(bench: &mut Bench, seed: u64, jobs: u64, zero_trims: bool) {
     let mut rng = Rng::new(seed);
     let mut model = vec![0_u8; SIZE as usize];
@@ -144,6 +145,7 @@ fn random_jobs(bench: &mut Bench, seed: u64, jobs: u64, zero_trims: bool) {
                     bench.plain(Op::Discard, Flags::NONE, offset, length),
                     Ok(())
                 );
+                // A discarded range may read as zeroes or as before, in each byte.
                 let found = bench.read(offset, length).unwrap();
                 let same = found.iter().zip(&model[range.clone()]);
                 assert!(same.clone().all(|(found, had)| *found == 0 || found == had));
@@ -174,6 +176,8 @@ fn what_is_read_of_nbdkit_is_what_was_written() {
     let directory = Directory::new();
     for arguments in [
         &["memory", "4M"][..],
+        // Block sizes, a server without WRITE_ZEROES, one without extents and with a single
+        // connection, and one without structured replies.
         &[
             "--filter=blocksize-policy",
             "memory",
@@ -218,7 +222,7 @@ fn a_server_that_fails_or_is_slow_fails_or_is_slow() {
     };
     assert_eq!(failing.write(0, &[1; 512], Flags::NONE), Ok(()));
     assert_eq!(failing.read(0, 512), Err(EIO));
-    // A patch must read first only where blocks are larger than a byte.
+    // nbdkit's minimum block size is one byte, so that no block must be read before this write.
     assert_eq!(failing.write(3, &[1; 5], Flags::NONE), Ok(()));
     let delay = [
         "--filter=delay",
@@ -231,7 +235,8 @@ fn a_server_that_fails_or_is_slow_fails_or_is_slow() {
     random_jobs(&mut slow, 2, 12, true);
 }
 
-/// nbdkit's memory is lost when it dies: what was flushed as well. So a file, with a cache in front that loses what was not flushed.
+/// nbdkit's memory is lost with the process, even if it was flushed. The test therefore uses a file
+/// behind a cache that loses unflushed data.
 #[test]
 fn what_was_answered_outlives_a_server_that_is_killed_again_and_again() {
     if !is_there("nbdkit") {
@@ -255,7 +260,7 @@ fn what_was_answered_outlives_a_server_that_is_killed_again_and_again() {
         let data = bench.source(&bytes, |left| left).unwrap();
         let tag = bench.submit(Op::Write, Flags::NONE, offset, length as u32, data);
         if rng.one_in(4) {
-            // Its session has lasted, and it is dialled at once.
+            // The clock advances, so that the session has lasted and the server is dialled at once.
             bench.pass(Duration::from_mins(1));
             drop(program.take());
             program = Some(nbdkit(&directory, &arguments).1);
@@ -291,7 +296,8 @@ fn requests_wait_for_a_server_that_is_away_and_then_fail_until_it_is_back() {
     assert!(begun.elapsed() >= Duration::from_millis(300), "it waited");
     assert_eq!(bench.flush(), Err(ENOTCONN), "at once, now");
     assert!(bench.backend.remote().unwrap().away);
-    // A memory that has lost everything: what was answered is there again, and a flush is true again.
+    // The new server's memory is empty. The kept data are replayed to it, and flushes succeed
+    // again.
     let (_, _program) = nbdkit(&directory, &["memory", "4M"]);
     wait_until_back(&mut bench);
     assert_eq!(bench.flush(), Ok(()));
@@ -306,6 +312,7 @@ fn a_server_that_comes_back_as_another_is_refused() {
     };
     assert_eq!(bench.write(0, &[7; 512], Flags::NONE), Ok(()));
     drop(program);
+    // Another size, read-only, and a larger minimum block size.
     for other in [
         &["memory", "8M"][..],
         &["-r", "memory", "4M"],
@@ -399,7 +406,7 @@ fn names_with_odd_characters_reach_qemu() {
     assert!(said.contains("refused export \"other\""), "{said}");
 }
 
-/// One export, of a server that is this test's.
+/// The single export of a server that the test implements.
 struct Offered(TransmissionFlags);
 
 impl Exports for Offered {
@@ -420,7 +427,8 @@ impl Exports for Offered {
 
 const USUAL: TransmissionFlags = TransmissionFlags::SEND_FLUSH.with(TransmissionFlags::SEND_FUA);
 
-/// Takes one connection, and shakes hands over it until that is done or the client goes.
+/// Accepts one connection, and conducts its handshake until it has completed or the client
+/// disconnects.
 fn accept(listener: &UnixListener, flags: TransmissionFlags) -> UnixStream {
     let (mut socket, _) = listener.accept().unwrap();
     let mut handshake = Handshake::new(HandshakeConfig::default());
@@ -437,7 +445,7 @@ fn accept(listener: &UnixListener, flags: TransmissionFlags) -> UnixStream {
     }
 }
 
-/// Takes one connection up to its first request, and returns its cookie.
+/// Accepts one connection, and returns it with the cookie of the first request.
 fn first_request(listener: &UnixListener) -> (UnixStream, u64) {
     let mut socket = accept(listener, USUAL);
     let mut header = [0; REQUEST_LEN];
@@ -446,10 +454,11 @@ fn first_request(listener: &UnixListener) -> (UnixStream, u64) {
     (socket, request.cookie)
 }
 
-/// What a server answers to a read with this cookie.
+/// A function that returns the reply to a read with this cookie.
 type Lie = Box<dyn Fn(u64) -> Vec<u8> + Send>;
 
-/// A volume at a server that answers the first read of each of its first connections as `lies` say, and the one after these truly.
+/// Creates a volume on a server that answers the first read of its first connections with `lies`,
+/// one for each connection, and that of the next connection truthfully.
 fn liar(lies: Vec<Lie>, wait: Span) -> (Directory, Bench, JoinHandle<()>) {
     let directory = Directory::new();
     let socket = directory.0.join("liar.sock");
@@ -461,7 +470,7 @@ fn liar(lies: Vec<Lie>, wait: Span) -> (Directory, Bench, JoinHandle<()>) {
         }
         let (mut socket, cookie) = first_request(&listener);
         socket.write_all(&data(cookie, 0, &[9; 512], true)).unwrap();
-        // Until the client goes.
+        // Wait until the client disconnects.
         let _ = socket.read_to_end(&mut Vec::new());
     });
     let (volume, settings) = settings(&socket, "", wait);
@@ -477,6 +486,9 @@ fn data(cookie: u64, offset: u64, bytes: &[u8], done: bool) -> Vec<u8> {
 fn a_server_that_lies_is_left_and_asked_again() {
     let simple = |cookie| nbd::encode_simple_reply(cookie, None).to_vec();
     let lies: Vec<Lie> = vec![
+        // An end of file, an invalid head, a cookie of another request and of another session, too
+        // few bytes, too many, an overflow of the offset, a truncated reply, overlapping chunks, a
+        // simple reply, and extents.
         Box::new(|_| Vec::new()),
         Box::new(|_| b"nonsense, and as much as a head takes".to_vec()),
         Box::new(|cookie| data(cookie + 1, 0, &[1; 512], true)),
@@ -512,8 +524,8 @@ fn a_server_that_lies_is_left_and_asked_again() {
     }
 }
 
-/// Five sessions are broken, before or after an answer; the pauses after them are 0, 50, 100, 200
-/// and 400 ms.
+/// Five sessions are broken, before or after a reply. The pauses after them are 0, 50, 100, 200 and
+/// 400 ms, which are 750 ms together.
 #[test]
 fn a_server_that_breaks_every_session_is_dialled_at_growing_pauses() {
     let truth = |cookie| data(cookie, 0, &[1; 512], true);
@@ -533,7 +545,7 @@ fn a_server_that_breaks_every_session_is_dialled_at_growing_pauses() {
     thread.join().unwrap();
 }
 
-/// A server that is back in name alone does not make requests wait for longer.
+/// A server that completes handshakes only does not extend the waiting time of requests.
 #[test]
 fn requests_fail_in_time_at_a_server_that_breaks_every_session() {
     let lies: Vec<Lie> = (0..20).map(|_| Box::new(|_| Vec::new()) as Lie).collect();
@@ -561,7 +573,7 @@ fn a_server_that_says_nothing_is_given_up_in_time_and_one_without_a_flush_is_ref
     thread.join().unwrap();
 }
 
-/// More is written than there is memory for, and nothing is flushed by anybody else.
+/// The test writes 48 MiB with a limit of 16 MiB for unflushed data, and does not flush.
 #[test]
 fn memory_for_what_is_not_flushed_is_bounded() {
     if !is_there("nbdkit") {

@@ -1,4 +1,4 @@
-//! The connections to a server, on the shard's ring: requests out, answers in.
+//! The connections to a remote server on the shard's ring: sends requests and receives replies.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,27 +19,29 @@ use super::keeper::{Ask, Id, Sending};
 use crate::errno::{EIO, ENOMEM, ENOSPC, ENOTSUP, EPERM};
 use crate::slab::Slab;
 
-/// Bytes that are received at a time.
+/// The number of bytes that one operation receives at most.
 const INBOX: usize = 256 << 10;
-/// Connections' numbers take these bits of an operation's, beside one for its direction; the rest counts the sessions.
+/// The number of bits for the connection in an operation's number. One bit below is for the
+/// direction, and the bits above count the sessions.
 const LINK_BITS: u32 = 5;
 
-/// One session: connections that came together and go together.
+/// One session: a set of connections that are opened and closed together.
 #[derive(Debug)]
 pub(super) struct Wire {
     links: Vec<Link>,
     flights: Slab<Flight>,
-    /// Counts the sessions: what comes back of one before is not taken for this one's.
+    /// The number of the session. Completions of an earlier session are recognised by it and
+    /// ignored.
     session: u32,
-    /// Where answers are received.
+    /// The memory into which replies are received.
     arena: Arena,
-    /// The most that a connection has unanswered.
+    /// The maximum number of outstanding requests of a connection.
     most: u32,
     structured: bool,
     allocation: Option<u32>,
-    /// Operations on the ring, of this session and those before.
+    /// The number of operations on the ring, of this session and of earlier ones.
     operations: u32,
-    /// What has ended and was not told yet.
+    /// Requests that have ended and were not taken yet.
     ended: Vec<(Id, Result<(), u16>)>,
 }
 
@@ -51,24 +53,24 @@ struct Link {
     inbox: Option<Buf>,
     receiving: bool,
     sending: bool,
-    /// What leaves next; a vector that is used again.
+    /// The data that are sent next. The vector of the last send is reused.
     outbox: Vec<Segment>,
     spare: Vec<Segment>,
     unanswered: u32,
 }
 
-/// What the next bytes of a connection are.
+/// The meaning of the next bytes of a connection.
 #[derive(Clone, Copy, Debug)]
 enum Incoming {
     Head,
-    /// Data of a read, of this place in the export.
+    /// Data of a read, for this offset in the export.
     Data {
         flight: u32,
         offset: u64,
         left: u32,
         done: bool,
     },
-    /// Extents, of one of which `filled` bytes have come.
+    /// Extents. `filled` bytes of the current one are in `held`.
     Extents {
         flight: u32,
         left: u32,
@@ -78,7 +80,7 @@ enum Incoming {
     },
 }
 
-/// A request that was sent.
+/// A request that was sent and has not ended.
 #[derive(Debug)]
 struct Flight {
     id: Id,
@@ -88,22 +90,22 @@ struct Flight {
     length: u32,
     coverage: Coverage,
     error: Option<u16>,
-    /// Extents have come.
+    /// True if extents were received.
     found: bool,
 }
 
-/// What an answer brings.
+/// The content of a reply, which is passed on as it is received.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Found<'a> {
-    /// These bytes from this place in the export on.
+    /// Bytes of the export from this offset on.
     Data(u64, &'a [u8]),
-    /// Zeroes from there on, this number of them.
+    /// Zeroes from this offset on, with their number.
     Zeroes(u64, u32),
     /// The next extent of a look-up.
     Extent(Extent),
 }
 
-/// Why a session is over.
+/// The reason why a session has ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
     #[error("the server closed the connection")]
@@ -119,13 +121,15 @@ pub(super) enum Broken {
 }
 
 impl Wire {
-    /// Without connections. `most`: how many requests each may have unanswered; `links`: how many there may be.
+    /// Creates the object without connections. `most` is the maximum number of outstanding requests
+    /// of each connection, and `links` the maximum number of connections.
     pub(super) fn new(most: u32, links: u32) -> io::Result<Self> {
         Ok(Self {
             links: Vec::new(),
             flights: Slab::new(),
             session: 0,
-            // Those of the session before come back when the ring is done with them.
+            // Twice the inboxes, because those of an earlier session return only when the ring has
+            // completed their operations.
             arena: Arena::new(2 * INBOX * links as usize)?,
             most,
             structured: false,
@@ -135,7 +139,7 @@ impl Wire {
         })
     }
 
-    /// Begins a session.
+    /// Begins a session with these sockets.
     pub(super) fn open(&mut self, sockets: Vec<OwnedFd>, shape: &Shape) -> Result<(), Errno> {
         self.structured = shape.structured;
         self.allocation = shape.allocation;
@@ -155,7 +159,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Ends the session: its sockets are shut before there are others, and what was sent is forgotten.
+    /// Ends the session: shuts the sockets down and forgets the requests that were sent. The keeper
+    /// sends them again.
     pub(super) fn close(&mut self) {
         for link in self.links.drain(..) {
             let _ = link.handle.shutdown();
@@ -165,17 +170,17 @@ impl Wire {
         self.session += 1;
     }
 
-    /// The ring has nothing of it.
+    /// Returns true if the ring has no operation of any session.
     pub(super) fn is_quiet(&self) -> bool {
         self.operations == 0
     }
 
-    /// A connection may have one more request.
+    /// Returns true if a connection has space for another request.
     pub(super) fn has_room(&self) -> bool {
         self.links.iter().any(|link| link.unanswered < self.most)
     }
 
-    /// Puts a request into the outbox of the connection with the fewest unanswered.
+    /// Adds a request to the outbox of the connection with the fewest outstanding requests.
     pub(super) fn send(&mut self, sending: Sending<SharedBuf>) {
         let least = self.links.iter_mut().enumerate();
         let Some((at, link)) = least.min_by_key(|(_, link)| link.unanswered) else {
@@ -203,6 +208,8 @@ impl Wire {
         let request = Request {
             command: command(op),
             flags: command_flags(op, flags),
+            // The cookie contains the session, so that a late reply cannot be mistaken for one to a
+            // newer request.
             cookie: u64::from(self.session) << 32 | u64::from(flight),
             offset,
             length,
@@ -212,7 +219,8 @@ impl Wire {
         link.outbox.extend(payload.map(Segment::Buf));
     }
 
-    /// Queues what is to be sent and received on the ring. False if it had no room for something.
+    /// Queues sends and receives on the ring. Returns false if an operation could not be queued for
+    /// lack of space.
     pub(super) fn queue(&mut self, cx: &mut Context<'_>) -> bool {
         let mut all = true;
         for (at, link) in self.links.iter_mut().enumerate() {
@@ -229,6 +237,7 @@ impl Wire {
                         self.operations += 1;
                     }
                     Err(rejected) => {
+                        // New requests may follow the rejected ones, whose order must not change.
                         let mut segments = rejected.payload.into_segments().unwrap_or_default();
                         segments.append(&mut link.outbox);
                         link.outbox = segments;
@@ -264,7 +273,8 @@ impl Wire {
         all
     }
 
-    /// An operation on the ring has ended: `found` is told what answers bring; what is over is [taken](Self::take_ended) afterwards.
+    /// Processes a completed operation. Received data are passed to `found`. Requests that have
+    /// ended can be [taken](Self::take_ended) afterwards.
     pub(super) fn completed(
         &mut self,
         op: u32,
@@ -277,6 +287,8 @@ impl Wire {
             op >> 1 & ((1 << LINK_BITS) - 1),
             op & 1,
         );
+        // The session's number wraps in the bits that an operation has for it, so it is compared in
+        // the same bits.
         if session != self.session << (LINK_BITS + 1) >> (LINK_BITS + 1) {
             return Ok(());
         }
@@ -295,6 +307,8 @@ impl Wire {
                 segments.clear();
                 link.spare = segments;
             }
+            // A send that was cut short leaves half a request on the connection, which cannot
+            // continue.
             return if bytes == asked {
                 Ok(())
             } else {
@@ -311,12 +325,12 @@ impl Wire {
         Ok(())
     }
 
-    /// A request that is over, and how.
+    /// Takes a request that has ended, and its result.
     pub(super) fn take_ended(&mut self) -> Option<(Id, Result<(), u16>)> {
         self.ended.pop()
     }
 
-    /// Takes bytes that a connection has received.
+    /// Parses bytes that a connection has received.
     fn feed(
         &mut self,
         at: usize,
@@ -387,7 +401,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Takes the head of a reply; what follows it.
+    /// Processes the head of a reply. Returns the meaning of the bytes that follow it.
     fn head(
         &mut self,
         at: usize,
@@ -459,7 +473,7 @@ impl Wire {
         Ok(Incoming::Head)
     }
 
-    /// Takes a simple reply.
+    /// Processes a simple reply.
     fn simple(
         &mut self,
         at: usize,
@@ -470,6 +484,8 @@ impl Wire {
         let (slot, flight) = self.flight(at, cookie)?;
         flight.error = error.map(number).transpose()?;
         match (flight.op, error) {
+            // After the client has negotiated structured replies, a server must use them for these
+            // commands (`doc/proto.md`, "Structured replies").
             (Op::Read | Op::Extents, None) if structured => {
                 return Err(Broken::Violation(
                     "a simple reply instead of the negotiated chunks",
@@ -489,7 +505,7 @@ impl Wire {
         Ok(Incoming::Head)
     }
 
-    /// The request of a cookie on a connection.
+    /// Returns the request with a cookie, if it was sent on this connection in this session.
     fn flight(&mut self, at: usize, cookie: u64) -> Result<(u32, &mut Flight), Broken> {
         let (session, slot) = ((cookie >> 32) as u32, cookie as u32);
         let flight = self.flights.get_mut(slot);
@@ -498,7 +514,7 @@ impl Wire {
         Ok((slot, flight))
     }
 
-    /// A part of a read's data: new, and within its range.
+    /// Checks a part of a read's data: it must be new and within the range of the request.
     fn part(
         &mut self,
         at: usize,
@@ -526,6 +542,7 @@ impl Wire {
             Op::Extents => flight.found,
             Op::Write | Op::Flush | Op::Discard | Op::WriteZeroes => true,
         };
+        // A server must send all data of a read, or an error.
         if flight.error.is_none() && !whole {
             return Err(Broken::Violation("a reply without all requested data"));
         }
@@ -537,7 +554,7 @@ impl Wire {
 }
 
 impl Wire {
-    /// Takes leave of a server that has been sent everything, and ends the session.
+    /// Disconnects from a server to which everything was sent, and ends the session.
     pub(super) fn leave(&mut self) {
         let request = Request {
             command: Command::Disconnect,
@@ -548,6 +565,8 @@ impl Wire {
         };
         let header = request.encode();
         for link in &self.links {
+            // A connection in the middle of a request cannot take another message, and ends without
+            // the notice. The notice is a courtesy, so its errors are ignored.
             if !link.sending && link.outbox.is_empty() {
                 let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
                 let _ = rustix::net::send(link.handle.as_fd(), &header, flags);
@@ -599,14 +618,17 @@ fn command_flags(op: Op, flags: Flags) -> CommandFlags {
     all
 }
 
-/// A server's error as an error number of Linux.
+/// Converts a server's error to an error number of Linux.
 fn number(error: nbd::Errno) -> Result<u16, Broken> {
     Ok(match error {
         nbd::Errno::Perm => EPERM,
         nbd::Errno::NoSpc => ENOSPC,
         nbd::Errno::NotSup => ENOTSUP,
         nbd::Errno::NoMem => ENOMEM,
+        // The client's request was valid, so a server that calls it invalid has failed.
         nbd::Errno::Io | nbd::Errno::Inval | nbd::Errno::Overflow => EIO,
+        // The server will not answer further requests (`NBD_ESHUTDOWN`), so they go to its next
+        // session.
         nbd::Errno::Shutdown => return Err(Broken::ShuttingDown),
     })
 }

@@ -1,4 +1,5 @@
-//! A job on its way to a server: cut into parts, each of which is one request.
+//! The state of a job on its way to a remote server. It is cut into parts, each of which is one
+//! request.
 
 use std::ops::Range;
 
@@ -10,12 +11,12 @@ use super::super::{Allocation, Data, Extents, Job};
 use super::dial::Shape;
 use super::wire::Found;
 
-/// Most bytes that are zeroed, given back or looked up by one request.
+/// The maximum number of bytes that one request zeroes, discards or looks up.
 const SPACE: u64 = 1 << 30;
-/// Most bytes of zeroes that are written at a time.
+/// The maximum number of bytes of zeroes that one request writes as data.
 const ZEROES: u64 = 128 << 10;
 
-/// A job, and how far it is.
+/// A job with its progress.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) tag: Tag,
@@ -23,41 +24,44 @@ pub(super) struct Work {
     pub(super) flags: Flags,
     pub(super) range: Range<u64>,
     pub(super) data: Data,
-    /// What a look-up has found.
+    /// The extents that a look-up has found.
     extents: Option<Extents>,
-    /// All before this was asked for; of a look-up, was found.
+    /// The end of the range that was requested so far. For a look-up, the end of the range whose
+    /// extents were found.
     pub(super) next: u64,
-    /// Parts that are not over.
+    /// The number of parts that have not ended.
     pub(super) open: u32,
-    /// It waits for memory.
+    /// True while the job waits for memory.
     pub(super) hungry: bool,
-    /// It holds a range, or waits for it.
+    /// True if the job holds or awaits a range lock.
     pub(super) locked: bool,
     pub(super) error: Option<u16>,
 }
 
-/// A part of a job.
+/// A part of a job, which is one request (or two for a patch).
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) work: u32,
-    /// Bytes of the volume that it is for; of a look-up, from what is told next to what was wanted first.
+    /// The bytes of the volume that the part covers. For a look-up, it extends from the start of
+    /// the next extent to the start of the range that was wanted first.
     pub(super) range: Range<u64>,
-    /// Of blocks that are read to change a part of them: where they begin, and their memory.
+    /// The start and the memory of the blocks that are read in order to change a part of them.
     pub(super) patch: Option<(u64, Buf)>,
 }
 
-/// What to ask for next.
+/// The next request of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// These blocks, of which the range is wanted.
+    /// Reads the first range, which consists of whole blocks. The second range is wanted.
     Read(Range<u64>, Range<u64>),
-    /// A write of whole blocks.
+    /// Writes whole blocks.
     Write(Range<u64>),
-    /// These blocks are read, and written with the range changed.
+    /// Reads the first range, which consists of whole blocks, changes the second range in memory,
+    /// and writes the blocks back.
     Patch(Range<u64>, Range<u64>),
-    /// Zeroing, or giving back.
+    /// Zeroes or discards a range.
     Space(Range<u64>),
-    /// The extents of these blocks.
+    /// Looks up the extents of whole blocks.
     LookUp(Range<u64>),
     Flush,
     Nothing,
@@ -70,7 +74,7 @@ impl Work {
             tag: job.tag,
             op: job.op,
             flags: job.flags,
-            // A flush is asked for once, too.
+            // A flush has no length. With one byte, it is requested once, as other jobs are.
             range: job.offset..job.offset + u64::from(job.length.max(1)),
             data: job.data,
             extents,
@@ -86,17 +90,17 @@ impl Work {
         matches!(self.op, Op::Write | Op::Discard | Op::WriteZeroes)
     }
 
-    /// The blocks that it changes.
+    /// Returns the blocks that the job changes.
     pub(super) fn blocks(&self, shape: &Shape) -> Range<u64> {
         widened(&self.range, shape)
     }
 
-    /// Everything was asked for, or nothing more is.
+    /// Returns true if no more parts will be requested, because all were or because one failed.
     pub(super) fn is_asked(&self) -> bool {
         self.error.is_some() || self.next >= self.range.end
     }
 
-    /// What is to be asked for next.
+    /// Returns the next request.
     pub(super) fn step(&self, shape: &Shape) -> Step {
         if self.op == Op::Flush {
             return Step::Flush;
@@ -104,7 +108,9 @@ impl Work {
         let block = u64::from(shape.block);
         let has = |flag| shape.flags.contains(flag);
         let most = match self.op {
+            // A server without TRIM ignores a discard, which is a hint.
             Op::Discard if !has(TransmissionFlags::SEND_TRIM) => return Step::Nothing,
+            // A server without WRITE_ZEROES gets zeroes as data.
             Op::WriteZeroes if !has(TransmissionFlags::SEND_WRITE_ZEROES) => ZEROES.min(shape.part),
             Op::Read | Op::Write | Op::Flush => shape.part,
             Op::Discard | Op::WriteZeroes | Op::Extents => SPACE,
@@ -119,6 +125,8 @@ impl Work {
             Op::Discard if inner.is_empty() => Step::Nothing,
             Op::Discard => Step::Space(inner),
             Op::WriteZeroes if has(TransmissionFlags::SEND_WRITE_ZEROES) => {
+                // NBD has no request that zeroes parts of blocks. These are written as data, at the
+                // start of the range and at its end.
                 if inner.is_empty() {
                     Step::Patch(blocks, part)
                 } else if inner.start > part.start {
@@ -132,7 +140,8 @@ impl Work {
         }
     }
 
-    /// Puts what it writes into memory that is written to from byte `first` of the volume on.
+    /// Copies the job's data, or zeroes, into memory whose first byte is byte `first` of the
+    /// volume.
     pub(super) fn fill(&self, range: &Range<u64>, first: u64, into: &mut [u8]) {
         let lead = (range.start - first) as usize;
         let into = &mut into[lead..][..(range.end - range.start) as usize];
@@ -144,7 +153,7 @@ impl Work {
         }
     }
 
-    /// Takes what the server has found of a part.
+    /// Processes data or extents that the server has sent for a part.
     pub(super) fn found(&mut self, part: &mut Part, found: Found<'_>) {
         match found {
             Found::Extent(extent) => self.extent(part, extent),
@@ -176,11 +185,13 @@ impl Work {
 
     fn extent(&mut self, part: &mut Part, extent: Extent) {
         let ends = part.range.start + u64::from(extent.length);
-        // The first may begin before what was wanted, by less than a block.
+        // The first extent can begin before the wanted range, by less than a block.
         let known = ends
             .saturating_sub(self.next)
             .min(self.range.end - self.next);
         part.range.start = ends;
+        // Only a hole that reads as zeroes counts as a hole. NBD also permits holes with undefined
+        // content.
         let hole = extent.flags.contains(ExtentFlags::HOLE | ExtentFlags::ZERO);
         let allocation = if hole {
             Allocation::Hole
@@ -190,16 +201,17 @@ impl Work {
         self.allocated(known, allocation);
     }
 
-    /// The next `length` bytes of a look-up are this.
+    /// Appends the next `length` bytes of a look-up with this allocation.
     pub(super) fn allocated(&mut self, length: u64, allocation: Allocation) {
         self.next = self.next.saturating_add(length);
         let extents = self.extents.as_mut();
         if !extents.is_some_and(|extents| extents.push(length, allocation)) {
+            // The list is full, so nothing more is requested.
             self.next = self.range.end;
         }
     }
 
-    /// What it came with, or has found.
+    /// Takes the job's memory, or the extents that were found.
     pub(super) fn take_data(&mut self) -> Data {
         match self.extents.take() {
             Some(extents) if self.error.is_none() => Data::Extents(extents),
@@ -208,13 +220,14 @@ impl Work {
     }
 }
 
-/// A range in whole blocks.
+/// Extends a range to whole blocks.
 fn widened(range: &Range<u64>, shape: &Shape) -> Range<u64> {
     let block = u64::from(shape.block);
     range.start / block * block..range.end.next_multiple_of(block)
 }
 
-/// What of `length` bytes from `at` on lies in a range: its beginning, and which of them.
+/// Returns the part of `length` bytes from `at` on that is in `range`: its start, and the indices
+/// of its bytes.
 fn within(at: u64, length: usize, range: &Range<u64>) -> Option<(u64, Range<usize>)> {
     let start = at.max(range.start);
     let end = (at + length as u64).min(range.end);

@@ -1,4 +1,4 @@
-//! A call of etcd's JSON gateway: one request on a connection.
+//! A call of etcd's JSON gateway: one HTTP request on its own connection.
 
 use std::io;
 
@@ -11,13 +11,14 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-/// Most bytes of an answer: a table of ten thousand servers.
+/// The maximum size of a reply in bytes, enough for a table of ten thousand servers.
 const ANSWER_MAX: usize = 4 << 20;
 
-/// Asks an endpoint (`127.0.0.1:2379`) and returns what it answers. The time that this takes is for the caller to bound.
+/// Sends a request to an endpoint (such as `127.0.0.1:2379`) and returns the reply. The caller must
+/// limit the time.
 ///
 /// # Errors
-/// Why there is no answer that could be read, in words.
+/// Returns the reason why there is no readable reply, as text.
 pub(super) async fn post(
     endpoint: &str,
     path: &str,
@@ -25,6 +26,7 @@ pub(super) async fn post(
 ) -> Result<(StatusCode, Value), String> {
     let stream = TcpStream::connect(endpoint).await;
     let stream = stream.map_err(|e| system(&e))?;
+    // Without `TCP_NODELAY` the call still works, only later.
     let _ = stream.set_nodelay(true);
     let connected = http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = connected.map_err(|e| e.to_string())?;
@@ -33,14 +35,16 @@ pub(super) async fn post(
         .header(CONTENT_TYPE, "application/json")
         .body(Full::new(Bytes::from(body.to_string())))
         .map_err(|e| e.to_string())?;
-    // It ends with the answer, or when nobody waits for one any more.
+    // The task ends with the reply, or when the request is dropped because the caller no longer
+    // waits.
     drop(tokio::spawn(connection));
     let response = sender.send_request(request).await;
     let response = response.map_err(|e| e.to_string())?;
     let status = response.status();
     let body = Limited::new(response.into_body(), ANSWER_MAX).collect();
     let body = body.await.map_err(|e| e.to_string())?.to_bytes();
-    // A stream is a value a line, of which the first is the answer.
+    // Streaming calls, such as that for keep-alive, reply with one value per line. The first value
+    // is the reply.
     let mut values = serde_json::Deserializer::from_slice(&body).into_iter();
     match values.next() {
         Some(Ok(value)) => Ok((status, value)),
@@ -48,7 +52,7 @@ pub(super) async fn post(
     }
 }
 
-/// What the system said, in its words alone.
+/// Returns the text of a system error without its number.
 fn system(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error")

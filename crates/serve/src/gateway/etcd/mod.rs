@@ -1,8 +1,10 @@
-//! The store, in etcd: [`Ask`]s as calls of its JSON gateway (etcd 3.4 or later, by HTTP without TLS or users).
+//! The store of shared minimums in etcd. [`Etcd`] sends each [`Ask`] as a call of etcd's JSON
+//! gateway (etcd 3.4 or later), over HTTP without TLS or users.
 //!
-//! Of a minimum `NAME` there stand `PREFIX/NAME/generation`, whose revision of modification is the generation, and
-//! `PREFIX/NAME/member/LEASE` for each server, which goes with its lease. A write is one transaction, which compares the generation and puts
-//! both; so it holds wholly or not at all, and asking for it twice does it once.
+//! A minimum `NAME` has the key `PREFIX/NAME/generation`, whose modification revision is the
+//! generation, and a key `PREFIX/NAME/member/LEASE` for each server, which etcd removes with its
+//! lease. A write is one transaction, which compares the generation and puts both keys. It is
+//! therefore applied completely or not at all, and sending it twice applies it once.
 
 mod http;
 mod row;
@@ -20,15 +22,16 @@ use crate::gateway::member::{Answer, Ask, Config};
 use crate::gateway::table::{Lease, Row, Table};
 use row::Keys;
 
-/// Of `google.rpc.Code`, that there is no such thing: of what is asked here, no such lease.
+/// The code of `google.rpc.Code` for an object that does not exist. For the calls in this module,
+/// that object is the lease.
 const NOT_FOUND: i64 = 5;
 
-/// Where the rows of one minimum are.
+/// A client of etcd for the rows of one minimum.
 #[derive(Debug)]
 pub struct Etcd {
-    /// As `127.0.0.1:2379`.
+    /// The addresses of etcd, such as `127.0.0.1:2379`.
     endpoints: Vec<String>,
-    /// The endpoint that answered last.
+    /// The index of the endpoint that answered last.
     at: usize,
     keys: Keys,
     ttl: Span,
@@ -37,8 +40,9 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// The rows of the minimum `name` below `prefix`, asked for at these endpoints (`host:port`). `by` says in a word whose the own row is.
-    /// Nothing is asked yet.
+    /// Creates a client for the rows of the minimum `name` below `prefix`, at these endpoints
+    /// (`host:port`). `by` is a word that identifies the owner of this server's row to readers.
+    /// Does not connect yet.
     pub fn new(
         endpoints: Vec<String>,
         (prefix, name): (&str, &str),
@@ -55,18 +59,23 @@ impl Etcd {
         }
     }
 
-    /// Keys of rows that could not be read when the table was read last: each counts as a server that has all of the minimum.
+    /// Returns the keys of rows that were unreadable when the table was read last. Each counts as a
+    /// server that holds all of the minimum.
     pub fn strange(&self) -> &[String] {
         &self.strange
     }
 
-    /// Asks etcd, for a quarter of a lease at most: each endpoint in turn, beginning with the one that answered last. An endpoint that does
-    /// not answer leaves the others their part of that time.
+    /// Sends a request to etcd, for a quarter of a lease at most. It tries each endpoint in turn,
+    /// beginning with the one that answered last. An endpoint that does not answer leaves the
+    /// others their part of the time.
     ///
     /// # Errors
-    /// Why none has answered, in words: that is [`Answer::Lost`].
+    /// Returns the reasons why no endpoint has answered, as text. The caller must then answer the
+    /// member with [`Answer::Lost`].
     pub async fn ask(&mut self, ask: &Ask) -> Result<Answer, String> {
         let (path, body) = self.call(ask);
+        // With a quarter of a lease per call, two attempts fit into the two thirds of a lease that
+        // are left at its renewal (see `Member::renew_at`).
         let deadline = Instant::now() + Duration::from_nanos(self.ttl.as_nanos() / 4);
         let mut reasons = Vec::new();
         let count = self.endpoints.len();
@@ -74,6 +83,7 @@ impl Etcd {
             let at = (self.at + tried) % count;
             let endpoint = &self.endpoints[at];
             let left = deadline.saturating_duration_since(Instant::now());
+            // The remaining time is divided among the endpoints that have not been tried.
             let patience = left / (count - tried) as u32;
             let answered = timeout(patience, http::post(endpoint, path, &body)).await;
             let answered = answered
@@ -91,11 +101,12 @@ impl Etcd {
         Err(reasons.join("; "))
     }
 
-    /// The path and the body of what is asked.
+    /// Returns the path and the body of a call.
     fn call(&self, ask: &Ask) -> (&'static str, Value) {
         match ask {
             Ask::Grant => {
-                // Whole seconds, and rather too many: a row may stay longer than its server counts on.
+                // etcd counts whole seconds. They are rounded up, because a row may outlive its
+                // server's own count, but must not end before it.
                 let seconds = self.ttl.as_nanos().div_ceil(1_000_000_000);
                 ("/v3/lease/grant", json!({ "TTL": seconds.to_string() }))
             }
@@ -107,6 +118,7 @@ impl Etcd {
     }
 
     fn range(&self) -> Value {
+        // etcd treats a range as half-open: `range_end` is the first key that is not part of it.
         json!({ "key": encoded(&self.keys.all), "range_end": encoded(&self.keys.end()) })
     }
 
@@ -117,6 +129,8 @@ impl Etcd {
                 "key": key,
                 "target": "MOD",
                 "result": "EQUAL",
+                // The generation is the revision of the last write to this key, so the comparison
+                // fails if any server has written since.
                 "mod_revision": generation.to_string(),
             }],
             "success": [
@@ -127,6 +141,8 @@ impl Etcd {
                     "lease": row.lease.0.to_string(),
                 } },
             ],
+            // If the generation differs, the transaction reads the table instead, so that the
+            // member can decide again without another call.
             "failure": [{ "request_range": self.range() }],
         })
     }
@@ -137,6 +153,8 @@ impl Etcd {
         status: StatusCode,
         value: &Value,
     ) -> Result<Answer, String> {
+        // A write names the lease that its row belongs to, so it can fail for want of the lease,
+        // too.
         let is_of_lease = !matches!(ask, Ask::Grant | Ask::Read);
         if is_of_lease && value["code"].as_i64() == Some(NOT_FOUND) {
             return Ok(Answer::Gone);
@@ -150,11 +168,13 @@ impl Etcd {
         let strange = || format!("the reply is not in the form of etcd: {value:.80}");
         let answer = match ask {
             Ask::Grant => number(&value["ID"])
+                // A shorter lease than requested would break the member's count.
                 .filter(|_| number(&value["TTL"]) >= Some(self.ttl.as_nanos() / 1_000_000_000))
                 .map(|id| Answer::Granted(Lease(id))),
             Ask::Renew(_) => {
                 let renewed = &value["result"];
-                // A lease that is over has no time left, and none is not written.
+                // An expired lease has a TTL of zero, and the JSON gateway omits fields that are
+                // zero.
                 let of = |_| match number(&renewed["TTL"]) {
                     Some(1..) => Answer::Renewed,
                     _ => Answer::Gone,
@@ -174,7 +194,7 @@ impl Etcd {
         answer.ok_or_else(strange)
     }
 
-    /// The table of an answer to [`Self::range`].
+    /// Decodes a table from the reply to [`Self::range`].
     fn table(&mut self, read: &Value) -> Option<Table> {
         read.as_object()?;
         let mut table = Table::default();
@@ -185,12 +205,15 @@ impl Etcd {
                 table.generation = number(&pair["mod_revision"])?;
             } else if self.keys.is_row(&key) {
                 let lease = self.keys.lease(&key);
-                // One that does not go with its lease would stay for ever.
+                // A row that is not attached to its own lease would never be removed, so it is
+                // treated as unreadable.
                 let goes = lease.is_some() && number(&pair["lease"]) == lease.map(|l| l.0);
                 let text = decoded(&pair["value"]).filter(|_| goes).unwrap_or_default();
                 let row = row::read(lease.unwrap_or(Lease(0)), &text);
                 table.rows.push(row.unwrap_or_else(|| {
                     strange.push(key);
+                    // An unreadable row counts as the whole minimum, so that no part is promised
+                    // twice.
                     Row::unreadable(Lease(0))
                 }));
             }
@@ -208,7 +231,7 @@ fn encoded(text: &str) -> String {
     STANDARD.encode(text)
 }
 
-/// Bytes as JSON has them, as text.
+/// Decodes a string of bytes, which JSON contains in base64. An absent field is empty.
 fn decoded(value: &Value) -> Option<String> {
     let bytes = match value {
         Value::Null => Vec::new(),
@@ -217,7 +240,7 @@ fn decoded(value: &Value) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A number of 64 bits, which JSON has as a string.
+/// Decodes a number of 64 bits, which the JSON gateway prints as a string.
 fn number(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => text.parse().ok(),

@@ -1,11 +1,11 @@
-//! What stands in etcd: keys, and rows as text.
+//! The representation in etcd: keys, and rows as text.
 
 use crate::gateway::table::{Lease, ONE, Part, Row, Stated};
 
-/// The keys of a minimum that has a name.
+/// The keys of one minimum.
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
-    /// Before all of them, with a slash at its end.
+    /// The common prefix of all keys, which ends with a slash.
     pub(super) all: String,
 }
 
@@ -16,8 +16,9 @@ impl Keys {
         }
     }
 
-    /// The first key behind all of them.
+    /// Returns the first key after all keys of the minimum.
     pub(super) fn end(&self) -> String {
+        // '0' follows '/' in ASCII.
         let all = self.all.strip_suffix('/').unwrap_or(&self.all);
         format!("{all}0")
     }
@@ -30,21 +31,23 @@ impl Keys {
         format!("{}member/{:016x}", self.all, lease.0)
     }
 
-    /// The lease that the key of a row names; nothing if that is no lease's.
+    /// Returns the lease in the key of a row, or `None` if the key does not have the form that
+    /// [`Keys::row`] creates.
     pub(super) fn lease(&self, key: &str) -> Option<Lease> {
         let name = key.strip_prefix(&self.all)?.strip_prefix("member/")?;
         let lease = Lease(u64::from_str_radix(name, 16).ok()?);
+        // Without this comparison, several spellings of a number would name the same lease.
         (self.row(lease) == key).then_some(lease)
     }
 
-    /// Whether it is among those of rows.
+    /// Returns true if the key is that of a row, readable or not.
     pub(super) fn is_row(&self, key: &str) -> bool {
         key.strip_prefix(&self.all)
             .is_some_and(|name| name.starts_with("member/"))
     }
 }
 
-/// A row as people read it. `by` says whose it is.
+/// Formats a row as readable text. `by` identifies its owner.
 pub(super) fn write(row: &Row, by: &str) -> String {
     let Stated { bytes, requests } = row.stated;
     format!(
@@ -53,12 +56,15 @@ pub(super) fn write(row: &Row, by: &str) -> String {
     )
 }
 
-/// The row of a lease from its text; nothing if it is not such a text. Words that are not known are passed over.
+/// Parses the row of a lease from its text, or returns `None` if the text has another form. Unknown
+/// words are ignored, so that later versions can add some.
 pub(super) fn read(lease: Lease, text: &str) -> Option<Row> {
     let word = |name: &str| {
         let mut words = text.split_ascii_whitespace();
         words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
     };
+    // A part is a fraction of `ONE`. Another denominator belongs to a version that counts
+    // differently.
     let part = |name: &str| {
         let (part, of) = word(name)?.split_once('/')?;
         let part: Part = part.parse().ok()?;
@@ -119,6 +125,7 @@ mod tests {
             assert_eq!(keys.lease(&format!("/weir/alpha/{other}")), None, "{other}");
         }
         assert!(keys.is_row("/weir/alpha/member/x") && !keys.is_row("/weir/alpha/generation"));
+        // `end` includes all rows but no key of the minimum `alpha2`.
         assert!(keys.all < key && key < keys.end());
         assert!(
             keys.end().as_str() < "/weir/alpha2/" || keys.end().as_str() > "/weir/alpha2/member"

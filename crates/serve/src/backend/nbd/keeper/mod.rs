@@ -1,14 +1,20 @@
-//! What is asked of a remote server, and what is kept until it is durable there: the decisions, without any I/O.
+//! The requests to a remote server, and the changes that are kept until they are durable there. The
+//! keeper makes decisions only, and does no I/O.
 //!
-//! A server may answer a write and lose it when it dies before a flush. So each change that it has answered is *kept* until a flush
-//! that began later has succeeded. A server that comes back is first given all of that again, in the order of the answers (*replay*), and
-//! then what it had not answered. A flush that was under way is among the latter, so it succeeds only after the replay, and covers it.
+//! A server may complete a write and lose it when it dies before a flush. Each completed change is
+//! therefore *kept* until a flush that began later has succeeded. After a server has returned, all
+//! kept changes are sent again, in the order of their completion (*replay*). Requests that the
+//! server had not answered follow. A flush that was in progress is among the latter, so that it
+//! succeeds only after the replay, and covers it.
 //!
-//! Changes that overlap must not be under way at the same time: the caller sees to that ([`Ranges`](super::super::rmw::Ranges)). So of two that overlap the
-//! order of answers is the order in which they were made, and one that is unanswered comes after all that are kept. A change that was
-//! durable when it was answered (`FUA`) is kept, too, where it overlaps with one that is kept, which would else be put over it.
+//! Overlapping changes must not be in progress at the same time, which the caller ensures with
+//! [`Ranges`](super::super::rmw::Ranges). Of two overlapping changes, the order of completion is
+//! therefore the order in which they were made, and an unanswered change comes after all kept ones.
+//! A change that was durable at its completion (`FUA`) is kept, too, if it overlaps with a kept
+//! change. Otherwise, the replay would overwrite it.
 //!
-//! A flush that the server fails, or a replay, means that something is lost that was answered: no flush succeeds after that.
+//! If the server fails a flush or a replayed change, completed data are lost. No flush succeeds
+//! after that.
 
 #[cfg(test)]
 mod tests;
@@ -21,62 +27,63 @@ use weir_core::{Flags, Op};
 use crate::errno::{EIO, ENOTCONN};
 use crate::slab::Slab;
 
-/// A request to the server. `P` is what a write carries.
+/// A request to the server. `P` is the type of a write's data.
 #[derive(Clone, Debug)]
 pub(super) struct Ask<P> {
     pub(super) op: Op,
     pub(super) flags: Flags,
     pub(super) offset: u64,
     pub(super) length: u32,
-    /// Of a write.
+    /// The data of a write.
     pub(super) payload: Option<P>,
-    /// Bytes of memory that it takes while it is kept.
+    /// The number of bytes of memory that the request takes while it is kept.
     pub(super) cost: u64,
 }
 
-/// A request that is to be sent now. `id` names it until it is answered or the server is lost.
+/// A request that must be sent now. `id` identifies it until it is answered or the server is lost.
 #[derive(Clone, Debug)]
 pub(super) struct Sending<P> {
     pub(super) id: Id,
     pub(super) ask: Ask<P>,
 }
 
-/// Whose answer it is.
+/// The identity of a request that was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Id {
-    /// A request.
+    /// A request of the caller, or a flush of the keeper.
     Call(u32),
-    /// The change that is kept at this place, which is replayed.
+    /// A kept change at this index, which is replayed.
     Kept(usize),
 }
 
-/// A request that is over: its owner's number, and an error number of Linux if it failed.
+/// A request that has ended: the number of its owner, and an error number of Linux if it has
+/// failed.
 pub(super) type Ended = (u32, Result<(), u16>);
 
-/// The decisions about one server.
+/// The state of one server's requests and kept changes.
 #[derive(Debug)]
 pub(super) struct Keeper<P> {
     calls: Slab<Call<P>>,
-    /// Requests that are to be sent, in this order.
+    /// The requests to send, in this order.
     queue: VecDeque<u32>,
-    /// Changes that were answered and are not known to be durable, in the order of the answers.
+    /// Completed changes that may not be durable yet, in the order of their completion.
     kept: VecDeque<Kept<P>>,
-    /// Places of those that are replayed and unanswered.
+    /// The indices of kept changes that are being replayed.
     open: Vec<usize>,
-    /// What these take, bytes.
+    /// The number of bytes of memory that the kept changes take.
     kept_bytes: u64,
-    /// From this number of bytes on a flush is sent unasked.
+    /// The number of kept bytes from which on the keeper sends a flush of its own.
     flush_from: u64,
     phase: Phase,
-    /// The server does what `FUA` says. Otherwise a flush follows.
+    /// True if the server supports `FUA`. Otherwise, a flush follows each such change.
     fua: bool,
-    /// The unasked flush that is under way.
+    /// The keeper's own flush, while it is outstanding.
     flush: Option<u32>,
-    /// Memory is wanted that changes take which are kept.
+    /// True if the caller waits for memory that kept changes take.
     pressed: bool,
-    /// Something is lost that was answered.
+    /// True after completed data were lost.
     failed: bool,
-    /// How many requests there were, and how many changes were kept.
+    /// The number of requests so far.
     arrivals: u64,
     keeps: u64,
     replayed_bytes: u64,
@@ -85,7 +92,7 @@ pub(super) struct Keeper<P> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Away,
-    /// Of what is kept, all before this place was sent.
+    /// Of the kept changes, those before this index have been sent.
     Replay(usize),
     Up,
 }
@@ -93,10 +100,11 @@ enum Phase {
 #[derive(Debug)]
 struct Call<P> {
     ask: Ask<P>,
-    /// `None`: a flush that nobody asked for.
+    /// The number of the caller's request, or `None` for a flush of the keeper itself.
     owner: Option<u32>,
     arrival: u64,
-    /// It is sent; of a flush: how many changes were kept until then.
+    /// Set once the request was sent. The value is the number of changes that had been kept until
+    /// then, which is the number that a flush covers.
     sent: Option<u64>,
 }
 
@@ -122,7 +130,8 @@ impl<P> Ask<P> {
 }
 
 impl<P: Clone> Keeper<P> {
-    /// With a server that is away yet. When what is kept takes `flush_from` bytes, a flush is sent unasked.
+    /// Creates a keeper for a server that is not connected yet. A flush is sent when the kept
+    /// changes take `flush_from` bytes.
     pub(super) fn new(flush_from: u64) -> Self {
         Self {
             calls: Slab::new(),
@@ -142,32 +151,32 @@ impl<P: Clone> Keeper<P> {
         }
     }
 
-    /// Something is lost that was answered: no flush and no `FUA` succeeds any more.
+    /// Returns true after completed data were lost. No flush and no `FUA` succeeds any more.
     pub(super) fn has_failed(&self) -> bool {
         self.failed
     }
 
-    /// Bytes that what is kept takes.
+    /// Returns the number of bytes that kept changes take.
     pub(super) fn kept_bytes(&self) -> u64 {
         self.kept_bytes
     }
 
-    /// How many bytes were written again.
+    /// Returns the number of bytes that were replayed.
     pub(super) fn replayed_bytes(&self) -> u64 {
         self.replayed_bytes
     }
 
-    /// What is kept is to become less, if there is any of it: memory is wanted.
+    /// Requests a flush to free memory, if any change is kept.
     pub(super) fn press(&mut self) {
         self.pressed = true;
     }
 
-    /// Whose request it is.
+    /// Returns the owner of a request, or `None` for a flush of the keeper.
     pub(super) fn owner(&self, slot: u32) -> Option<u32> {
         self.calls.get(slot)?.owner
     }
 
-    /// A request of `owner`'s.
+    /// Adds a request of `owner`.
     pub(super) fn submit(&mut self, owner: u32, ask: Ask<P>) {
         self.push(Some(owner), ask);
     }
@@ -184,13 +193,14 @@ impl<P: Clone> Keeper<P> {
         slot
     }
 
-    /// The server is there, and has nothing under way of what was sent before. It does what `FUA` says, or not.
+    /// Starts a session. The server must have no request of an earlier session in progress. `fua`
+    /// is true if it supports `FUA`.
     pub(super) fn connected(&mut self, fua: bool) {
         self.fua = fua;
         self.phase = Phase::Replay(0);
     }
 
-    /// The server is away: what it has not answered is asked again when it is back.
+    /// Ends the session. Unanswered requests will be sent again in the next one.
     pub(super) fn lost(&mut self) {
         self.phase = Phase::Away;
         self.open.clear();
@@ -205,7 +215,8 @@ impl<P: Clone> Keeper<P> {
         queue.sort_unstable_by_key(|slot| calls[*slot].arrival);
     }
 
-    /// The server has been away for too long: everything that was asked fails, whether it was done or not. What is kept stays.
+    /// Ends all requests with an error, whether the server has carried them out or not, because it
+    /// has been away for too long. Kept changes stay.
     pub(super) fn expire(&mut self) -> Vec<Ended> {
         debug_assert_eq!(self.phase, Phase::Away, "the server is there");
         self.queue.clear();
@@ -215,7 +226,7 @@ impl<P: Clone> Keeper<P> {
         gone.map(|owner| (owner, Err(ENOTCONN))).collect()
     }
 
-    /// The request that is to be sent next, if there is one now.
+    /// Returns the next request to send, if one can be sent now.
     pub(super) fn next(&mut self) -> Option<Sending<P>> {
         match self.phase {
             Phase::Away => None,
@@ -226,12 +237,15 @@ impl<P: Clone> Keeper<P> {
 
     fn replay(&mut self, next: usize) -> Option<Sending<P>> {
         let Some(kept) = self.kept.get(next) else {
+            // Other requests follow only after the whole replay has been answered, so that they
+            // find the data that clients know.
             if !self.open.is_empty() {
                 return None;
             }
             self.phase = Phase::Up;
             return self.call();
         };
+        // Overlapping changes must take effect in their order, so the later one waits.
         let mut open = self.open.iter().map(|at| &self.kept[*at]);
         if open.any(|before| before.ask.overlaps(&kept.ask)) {
             return None;
@@ -239,7 +253,8 @@ impl<P: Clone> Keeper<P> {
         self.open.push(next);
         self.replayed_bytes += u64::from(kept.ask.length);
         self.phase = Phase::Replay(next + 1);
-        // It has to be done now, in whatever time. Whether it is durable the next flush says.
+        // The change must be carried out now, even slowly, so `FAST_ZERO` is removed. The next
+        // flush makes it durable, so `FUA` is removed as well.
         let mut ask = kept.ask.clone();
         ask.flags =
             Flags::from_bits(ask.flags.bits() & !(Flags::FAST_ZERO.bits() | Flags::FUA.bits()));
@@ -258,7 +273,8 @@ impl<P: Clone> Keeper<P> {
                 payload: None,
                 cost: 0,
             };
-            // It goes before all others: these may wait for what it frees.
+            // The flush precedes all other requests, because they may wait for the memory that it
+            // frees.
             let slot = self.push(None, ask);
             self.queue.rotate_right(1);
             self.flush = Some(slot);
@@ -275,7 +291,8 @@ impl<P: Clone> Keeper<P> {
         Some(Sending { id, ask })
     }
 
-    /// The server has answered what was sent. Returns the request that is over thereby, if one is.
+    /// Processes the server's answer to a request. Returns the caller's request that has ended with
+    /// it, if there is one.
     pub(super) fn answered(&mut self, id: Id, result: Result<(), u16>) -> Option<Ended> {
         match id {
             Id::Kept(at) => {
@@ -295,7 +312,8 @@ impl<P: Clone> Keeper<P> {
         let call = &mut self.calls[slot];
         if call.ask.op == Op::Flush {
             let covered = call.sent.unwrap_or(0);
-            // Of what a flush failed for nothing can be promised any more, and its memory is wanted.
+            // After a failed flush, nothing can be promised about the kept changes any more, so
+            // their memory is freed.
             self.failed |= result.is_err();
             self.forget(result.map_or(u64::MAX, |()| covered));
         } else if call.ask.changes() && result.is_ok() && self.keep(slot) {
@@ -313,11 +331,13 @@ impl<P: Clone> Keeper<P> {
         call.owner.map(|owner| (owner, result))
     }
 
-    /// Keeps a change that was answered. True if a flush is to make it durable before it is over.
+    /// Keeps a completed change. Returns true if a flush must make it durable before it ends.
     fn keep(&mut self, slot: u32) -> bool {
         let fua = self.fua;
         let call = &mut self.calls[slot];
         let durable = call.ask.flags.has(Flags::FUA);
+        // A durable change must be kept only if a replay of an older one could overwrite it. After
+        // a failure, nothing is kept any more.
         let covers = durable && fua && !self.kept.iter().any(|k| k.ask.overlaps(&call.ask));
         if self.failed || covers {
             return false;
@@ -331,6 +351,7 @@ impl<P: Clone> Keeper<P> {
         if !durable || fua {
             return false;
         }
+        // The request continues as a flush, so that it ends when its change is durable.
         call.ask.op = Op::Flush;
         call.ask.payload = None;
         call.sent = None;
@@ -338,7 +359,7 @@ impl<P: Clone> Keeper<P> {
         true
     }
 
-    /// The first `covered` changes that were ever kept are durable.
+    /// Drops the changes up to number `covered`, which are durable.
     fn forget(&mut self, covered: u64) {
         while self.kept.front().is_some_and(|k| k.number <= covered) {
             let gone = self.kept.pop_front();

@@ -1,4 +1,5 @@
-//! Random histories of a keeper and a server that loses what was not flushed when it dies, under an auditor.
+//! Random histories of a keeper and a server that loses unflushed data when it dies. A model of the
+//! client checks each result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,32 +9,37 @@ use weir_core::{Flags, Op};
 use super::super::super::rmw::{Mode, Ranges};
 use super::*;
 
-/// Blocks of the volume; a block holds a number, and each write one that no other has.
+/// The number of blocks of the volume. A block holds a number, and each write has a number of its
+/// own.
 const BLOCKS: usize = 12;
 
-/// A server: what it has, and what it may have once it has died.
+/// A server, with the data that it holds and those that may survive its death.
 struct Server {
-    /// By block: all that it has held since the server began. The last is what it reads as.
+    /// For each block, all numbers that it has held since the server started. The last one is its
+    /// present content.
     held: [Vec<u64>; BLOCKS],
-    /// By block: which of these may be on the medium, from this one on.
+    /// For each block, the index in `held` from which on any number may be on the medium.
     durable: [usize; BLOCKS],
     fua: bool,
-    /// Requests that were sent, in any order of their execution, and what each block held last when they were: a flush covers no more.
+    /// The received requests, which are executed in random order. With each is the index of every
+    /// block's content when the request was received, because a flush covers no later content.
     received: Vec<(Sending<u64>, [usize; BLOCKS])>,
 }
 
-/// What a client knows of a block.
+/// The client's knowledge of each block.
 struct Client {
-    /// What a read may find: what was written last, or what may have been.
+    /// The numbers that a read of the block may return: the last one written, and those that may
+    /// have been written.
     may: [BTreeSet<u64>; BLOCKS],
-    /// By owner: the request under way.
+    /// The requests in progress, by their owner.
     under_way: BTreeMap<u32, UnderWay>,
     values: u64,
 }
 
 struct UnderWay {
     ask: Ask<u64>,
-    /// Of a flush: what each block may be once it is answered; of what was written later as well.
+    /// For a flush, the numbers that each block may hold once the flush has completed. Later writes
+    /// are added.
     after: Vec<BTreeSet<u64>>,
     begun: bool,
 }
@@ -46,7 +52,7 @@ struct History {
     ranges: Ranges,
     ready: Vec<u32>,
     up: bool,
-    /// A flush of the server may fail.
+    /// True if flushes of the server can fail.
     failing: bool,
 }
 
@@ -55,7 +61,7 @@ fn blocks(ask: &Ask<u64>) -> Range<usize> {
 }
 
 impl Server {
-    /// Carries a request out. Returns how it ends.
+    /// Executes a request, and returns its result.
     fn execute(
         &mut self,
         (ask, covers): (&Ask<u64>, [usize; BLOCKS]),
@@ -87,12 +93,12 @@ impl Server {
         Ok(())
     }
 
-    /// The place of what each block holds.
+    /// Returns the index of each block's present content.
     fn last(&self) -> [usize; BLOCKS] {
         std::array::from_fn(|block| self.held[block].len() - 1)
     }
 
-    /// It dies, and is there again with what was on its medium.
+    /// Lets the server die and restart with the data on its medium.
     fn die(&mut self, rng: &mut Rng) {
         for (held, durable) in self.held.iter_mut().zip(&mut self.durable) {
             let at = rng.range(*durable as u64, held.len() as u64 - 1) as usize;
@@ -173,7 +179,7 @@ impl History {
         let mut after = Vec::new();
         if op == Op::Flush {
             after = self.client.may.to_vec();
-            // What is under way may be made durable as well.
+            // Changes in progress may become durable with the flush.
             for other in self.client.under_way.values().filter(|o| o.begun) {
                 Self::may_be(&other.ask, &mut after);
             }
@@ -193,7 +199,7 @@ impl History {
         }
     }
 
-    /// A request that has its range goes to the keeper.
+    /// Passes a request on to the keeper, once it has its range.
     fn begin(&mut self, owner: u32) {
         let under_way = self.client.under_way.get_mut(&owner).unwrap();
         under_way.begun = true;
@@ -209,7 +215,7 @@ impl History {
         self.keeper.submit(owner, ask);
     }
 
-    /// A change may be done, or not.
+    /// Notes that a change may have been carried out.
     fn may_be(ask: &Ask<u64>, may: &mut [BTreeSet<u64>]) {
         for block in blocks(ask) {
             may[block].insert(ask.payload.unwrap_or(0));
@@ -230,7 +236,7 @@ impl History {
         }
     }
 
-    /// The server carries one of its requests out and answers.
+    /// Lets the server execute a random request and answer it.
     fn serve(&mut self) {
         if self.server.received.is_empty() {
             return;
@@ -269,7 +275,7 @@ impl History {
             self.ranges.release(owner, &mut granted);
             self.ready.extend(granted);
         }
-        // What a discard leaves alone is as durable as it was.
+        // A discard may leave the data unchanged, and then adds nothing to their durability.
         if ask.flags.has(Flags::FUA) && result.is_ok() && ask.op != Op::Discard {
             self.is_durable(blocks(&ask), &self.client.may.clone());
         }
@@ -281,7 +287,8 @@ impl History {
         }
     }
 
-    /// Whatever a server has that dies now is what it may have.
+    /// Checks that every number that would be on the medium if the server died now is among the
+    /// permitted ones.
     fn is_durable(&self, range: Range<usize>, may: &[BTreeSet<u64>]) {
         for block in range {
             let durable = &self.server.held[block][self.server.durable[block]..];
@@ -291,7 +298,8 @@ impl History {
         }
     }
 
-    /// The server dies, or only its connections end: then it may have done what it did not answer.
+    /// Ends the session. The server dies, or only its connections end. In the second case it may
+    /// have executed unanswered requests.
     fn lose(&mut self) {
         if !self.up {
             return;
@@ -306,7 +314,7 @@ impl History {
             self.server.die(&mut self.rng);
         }
         if self.keeper.has_failed() {
-            // No flush has succeeded since one failed, and what was written before may be lost.
+            // No flush has succeeded since one failed, so any earlier data may be lost.
             for (may, held) in self.client.may.iter_mut().zip(&self.server.held) {
                 may.extend(held);
             }
@@ -318,7 +326,7 @@ impl History {
     fn connect(&mut self) {
         if !self.up {
             self.up = true;
-            // It may come back with other flags.
+            // The server may return with other flags.
             self.server.fua = self.one_in(2);
             self.keeper.connected(self.server.fua);
         }
@@ -330,7 +338,8 @@ impl History {
         }
     }
 
-    /// Nothing is forgotten: a server that stays gets everything done.
+    /// Checks that nothing is forgotten: a server that stays available gets all requests, and ends
+    /// with permitted data.
     fn settle(&mut self) {
         self.connect();
         self.failing = false;
@@ -384,7 +393,8 @@ fn what_is_kept_goes_first_in_its_order_and_what_is_unanswered_after_it() {
     assert_eq!(keeper.answered(sent[0].id, Ok(())), Some((0, Ok(()))));
     keeper.submit(3, ask(Op::Flush, 0, None));
     assert_eq!(keeper.next().unwrap().ask.op, Op::Flush);
-    // The server dies with the flush and the third write under way; and again in the middle of the replay.
+    // The server dies while the flush and the third write are in progress, and again in the middle
+    // of the replay.
     for most in [1, 2] {
         keeper.lost();
         assert!(keeper.next().is_none());
@@ -395,6 +405,8 @@ fn what_is_kept_goes_first_in_its_order_and_what_is_unanswered_after_it() {
             assert_eq!(keeper.answered(again.id, Ok(())), None);
         }
     }
+    // The kept changes are followed by the unanswered requests in their original order. The flush
+    // then makes everything durable.
     let rest: Vec<_> = (0..2).map(|_| keeper.next().unwrap()).collect();
     assert_eq!((rest[0].ask.offset, rest[1].ask.op), (7, Op::Flush));
     assert_eq!(keeper.answered(rest[1].id, Ok(())), Some((3, Ok(()))));
@@ -410,6 +422,8 @@ fn a_flush_goes_unasked_when_too_much_is_kept_and_none_succeeds_after_one_that_f
         let sent = keeper.next().unwrap();
         keeper.answered(sent.id, Ok(()));
     }
+    // Two kept changes with a cost of 1 reach the limit of 2, so the keeper's own flush precedes
+    // the requested one. Its failure also fails the requested one.
     keeper.submit(1, ask(Op::Flush, 0, None));
     let (own, asked) = (keeper.next().unwrap(), keeper.next().unwrap());
     assert_eq!((own.ask.op, asked.ask.op), (Op::Flush, Op::Flush));
