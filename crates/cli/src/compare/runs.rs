@@ -1,12 +1,14 @@
-//! How many runs there are of each cell: where there are fewer than were planned, and why.
+//! Counts the runs of cells, and describes the cells that have fewer runs than requested and the
+//! reason.
 
 use super::on::On;
 use super::work::{Cell, Outcome, Plan, Played};
 
-/// Which runs are missing, of how many, if any are: after an interrupt.
+/// Returns a description of the runs that an interrupt has prevented, or `None` if all runs were
+/// made.
 pub(super) fn missing(plans: &[Plan], all: &[Played]) -> Option<String> {
     let (mut done, mut total) = (0, 0);
-    // What is missing, and of which scenarios.
+    // Each description, with the names of the scenarios that it applies to.
     let mut parts: Vec<(String, Vec<&str>)> = Vec::new();
     for (plan, cells) in plans.iter().zip(all) {
         let mut groups: Vec<((usize, usize), Vec<Cell>)> = Vec::new();
@@ -41,7 +43,7 @@ pub(super) fn missing(plans: &[Plan], all: &[Played]) -> Option<String> {
     (done < total).then(|| format!("{done} of {total} runs; missing: {parts}"))
 }
 
-/// The changes of contracts that the simulator refused, and where: a sentence each.
+/// Returns the changes of contracts that the simulator refused, and their cells, one sentence each.
 pub(super) fn refused(plan: &Plan, cells: &Played) -> Vec<String> {
     let mut all: Vec<(&String, Vec<Cell>)> = Vec::new();
     for (cell, outcomes) in cells
@@ -62,7 +64,8 @@ pub(super) fn refused(plan: &Plan, cells: &Played) -> Vec<String> {
     all.into_iter().map(say).collect()
 }
 
-/// Where nothing is drawn, so that there is one run in place of several: a sentence, if there are such cells.
+/// Returns a sentence on cells that have one run instead of several, because they do not use random
+/// numbers.
 pub(super) fn undrawn(plan: &Plan, cells: &Played) -> Option<String> {
     let undrawn = cells.iter().filter(|(_, outcomes)| !is_drawn(outcomes));
     let undrawn: Vec<Cell> = undrawn.map(|(cell, _)| *cell).collect();
@@ -76,7 +79,7 @@ pub(super) fn undrawn(plan: &Plan, cells: &Played) -> Option<String> {
     ))
 }
 
-/// How many runs the figures are of.
+/// Returns the number of runs from which the figures are computed, in words.
 pub(super) fn count(cells: &Played) -> String {
     let counts = || cells.iter().map(|(_, outcomes)| outcomes.len());
     let most = counts().max().unwrap_or_default();
@@ -87,7 +90,8 @@ pub(super) fn count(cells: &Played) -> String {
     }
 }
 
-/// How many runs there are to be of a cell of which there are these so far.
+/// Returns the number of runs that a cell should have, as far as its runs up to now tell.
+// Before its first run, a cell is assumed to use random numbers.
 pub(super) fn planned(plan: &Plan, cell: Cell, outcomes: &[Outcome]) -> usize {
     if outcomes.is_empty() || is_drawn(outcomes) {
         plan.repetitions(cell) as usize
@@ -100,7 +104,8 @@ fn is_drawn(outcomes: &[Outcome]) -> bool {
     outcomes.iter().all(|outcome| outcome.drew)
 }
 
-/// Where these cells are: by drive, and on it by case, where not all of a drive are among them. `None`: they are all that there are.
+/// Describes a set of cells: by drive, and by case and policy if only some cells of a drive belong
+/// to the set. Returns `None` if the set contains all cells of the plan.
 fn place(plan: &Plan, cells: &[Cell]) -> Option<String> {
     if cells.len() == plan.cells().len() {
         return None;
