@@ -19,8 +19,7 @@ impl Jobs {
     pub(crate) fn count(self) -> usize {
         match self.jobs {
             Some(jobs) => jobs as usize,
-            // The number of CPUs is unknown in some sandboxes. One run at a time is correct
-            // everywhere.
+            // If the number of CPUs is unknown, one run at a time is always possible.
             None => thread::available_parallelism().map_or(1, NonZero::get),
         }
     }

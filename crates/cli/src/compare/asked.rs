@@ -135,8 +135,8 @@ fn name(bounds: &Bounds, target: &str) -> String {
 
 /// Returns the unit of a figure on a page, and the value of the figure that corresponds to one such
 /// unit.
-// Rates are in bytes per second, times in nanoseconds, and parts are 0 to 1.
 fn unit(figure: Figure) -> (&'static str, f64) {
+    // Rates are in bytes per second, times in nanoseconds, and parts are 0 to 1.
     match figure {
         Figure::Bandwidth | Figure::WorstSecond => ("MB/s", 1e6),
         Figure::Iops => ("requests/s", 1.0),
@@ -361,9 +361,9 @@ fn ours(plan: &Plan, outcomes: &[Outcome], figure: Figure, whose: &Whose) -> Opt
         return (!latency.is_empty()).then(|| latency.mean());
     }
     let target = plan.script.target();
-    // Without a value in one of the runs, there is no mean.
     let values = outcomes.iter();
     let values = values.map(|o| judge::value(figure, whose, target, &o.records));
+    // Without a value in one of the runs, there is no mean.
     let values = values.collect::<Option<Vec<f64>>>()?;
     Some(values.iter().sum::<f64>() / values.len() as f64)
 }

@@ -91,8 +91,8 @@ pub(super) fn count(cells: &Played) -> String {
 }
 
 /// Returns the number of runs that a cell should have, as far as its runs up to now tell.
-// Before its first run, a cell is assumed to use random numbers.
 pub(super) fn planned(plan: &Plan, cell: Cell, outcomes: &[Outcome]) -> usize {
+    // Before its first run, a cell is assumed to use random numbers.
     if outcomes.is_empty() || is_drawn(outcomes) {
         plan.repetitions(cell) as usize
     } else {

@@ -1,4 +1,4 @@
-//! Two lines for each drive: how busy it is, what of it is promised and what is left.
+//! Draws two lines for each drive: its load, and its promised and remaining capacity.
 
 use super::figure::{percent, rate, requests};
 use super::look::{Look, clipped, counted, draw_sparkline};
@@ -8,7 +8,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;
 use weir_manage::api::{Budget, Drive};
 
-/// Draws the first `shown` drives, and says how many more there are.
+/// Draws the first `shown` drives, and the number of the others.
 pub(super) fn draw_drives(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -55,7 +55,7 @@ fn drive_text(drive: &Drive) -> String {
     )
 }
 
-/// What of a drive is promised and what is left.
+/// Returns the promised and the remaining capacity of a drive.
 pub(super) fn budget_text(budget: Option<&Budget>) -> String {
     let Some(budget) = budget else {
         return "  its capacity is unknown, so that nothing can be promised".to_owned();

@@ -1,4 +1,4 @@
-//! One second, printed: as tables, or as JSON.
+//! Prints a single second, as tables or as JSON.
 
 use super::drives::budget_text;
 use super::figure::{percent, rate, requests};
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use serde::Serialize;
 use weir_manage::api::Status;
 
-/// An object of JSON in a line.
+/// Returns the status as a line of JSON, with the time of the second if `at_ms` has one.
 pub(super) fn json(status: &Status, at_ms: Option<u64>) -> Result<String, Failure> {
     #[derive(Serialize)]
     struct Second<'a> {
@@ -22,7 +22,8 @@ pub(super) fn json(status: &Status, at_ms: Option<u64>) -> Result<String, Failur
     Ok(line + "\n")
 }
 
-/// A line or two for each drive, and tables of tenants and volumes, at most `width` columns wide.
+/// Returns two lines for each drive, and tables of tenants and volumes, at most `width` columns
+/// wide.
 pub(super) fn tables(state: &State, width: usize) -> String {
     let mut text = String::new();
     for drive in &state.status().drives {
@@ -55,7 +56,8 @@ pub(super) fn tables(state: &State, width: usize) -> String {
     text
 }
 
-/// Rows as lines, each column as wide as its widest cell; names are cut to what is left of `width`.
+/// Formats rows as lines. Each column is as wide as its widest cell, and names are clipped to the
+/// rest of `width`.
 fn table(mut rows: Vec<Vec<String>>, columns: &[Column], width: usize) -> String {
     let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let mut widths: Vec<usize> = (0..columns.len())

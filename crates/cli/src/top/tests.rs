@@ -1,4 +1,4 @@
-//! Whole screens, and keys in any order.
+//! Tests of whole screens, and of keys and news in any order.
 
 use super::draw::draw;
 use super::look::Look;
@@ -106,7 +106,7 @@ fn tenant() -> Tenant {
     }
 }
 
-/// Six volumes, each with another story.
+/// Six volumes, each with another cause that limits it or another state.
 fn volumes() -> Vec<Volume> {
     let waits = busy(13.4, [0.0, 4_210.0, 388.0], 8, "neighbour");
     let mut orders = volume("orders-db", promised(20_000_000, 0, 0), waits);
@@ -141,7 +141,7 @@ fn volumes() -> Vec<Volume> {
     ]
 }
 
-/// A drive with a tenant and these volumes.
+/// A drive with a tenant and the six volumes.
 fn some() -> Status {
     Status {
         version: "0.1.0".to_owned(),
@@ -173,7 +173,7 @@ fn many() -> Status {
     status
 }
 
-/// A second like the last one, with other figures in a known order.
+/// A second with the figures of the status, scaled by a factor that depends on its number.
 fn second(status: &Status, number: u64) -> News {
     let wave = [10, 7, 4, 9, 2, 5, 10, 8][number as usize % 8];
     let mut second = Second {
@@ -211,7 +211,7 @@ fn screen(state: &mut State, width: u16, height: u16) -> String {
     lines.collect()
 }
 
-/// Compares with `tests/golden/NAME.txt`, or writes it with `WEIR_BLESS=1`.
+/// Compares a text with `tests/golden/NAME.txt`, or writes the file if `WEIR_BLESS=1` is set.
 fn golden(name: &str, actual: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
     if std::env::var_os("WEIR_BLESS").is_some_and(|v| v == "1") {
@@ -269,6 +269,7 @@ fn of_a_min_that_several_servers_keep_the_part_here_is_shown() {
     let mut status = some();
     let orders = &mut status.volumes[0];
     orders.now.part = Some(0.4);
+    // 40 % of the min of 20 MB/s are promised by this server.
     assert_eq!(orders.promised(), (8_000_000, 0));
     let mut state = played(status, 1);
     press(&mut state, &[Key::Rows(2)]);
@@ -350,6 +351,7 @@ fn a_short_second_is_counted_when_it_is_told() {
         shown.contains("last short: volume.orders-db (slow-drive)"),
         "{shown}"
     );
+    // The volume had five short seconds before, and the mark stands for its short last second.
     assert!(shown.contains("!6"), "{shown}");
 }
 
@@ -374,7 +376,7 @@ fn any_key() -> impl Strategy<Value = Key> {
     ]
 }
 
-/// A key, or that many volumes from now on.
+/// A key, or the number of volumes that exist from now on.
 fn any_step() -> impl Strategy<Value = Result<Key, usize>> {
     prop_oneof![4 => any_key().prop_map(Ok), 1 => (0..7_usize).prop_map(Err)]
 }

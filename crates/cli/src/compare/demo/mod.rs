@@ -166,8 +166,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Ok((storage, size))
     });
     let storage = storage.transpose()?;
-    // An image or device is measured before the runs, because its capacity is not known.
     unkept::tell(plan.played());
+    // An image or device is measured before the runs, because its capacity is not known.
     if let Some(storage) = storage {
         let live = live(Some(storage));
         let name = [&options.file, &options.device]

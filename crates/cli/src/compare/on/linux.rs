@@ -203,10 +203,10 @@ fn signature(path: &Path) -> Result<Option<String>, String> {
 }
 
 /// Returns the size of a device or file in bytes.
-// The metadata of a block device has the size 0, but its end can be sought.
 fn size(path: &Path) -> Result<u64, String> {
     use std::io::{Seek, SeekFrom};
     let file = fs::File::open(path);
+    // The metadata of a block device has the size 0, but its end can be sought.
     let size = file.and_then(|mut file| file.seek(SeekFrom::End(0)));
     size.map_err(|e| format!("{}: {e}", path.display()))
 }
@@ -237,8 +237,8 @@ impl Loop {
 }
 
 impl Drop for Loop {
-    // A destructor cannot report an error, and the run is over.
     fn drop(&mut self) {
+        // A destructor cannot report an error, and the run is over.
         let _ = Command::new("losetup")
             .arg("--detach")
             .arg(&self.device)

@@ -202,8 +202,7 @@ impl On {
                 (Place::Linux, ran)
             }
         };
-        // The programs of the run receive the interrupt as well, and end with errors that have no
-        // meaning.
+        // A run that an interrupt ends early returns an error, which is not reported.
         if ran.is_err() && !go_on() {
             return Ok(None);
         }

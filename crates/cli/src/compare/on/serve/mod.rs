@@ -173,8 +173,8 @@ impl Live {
             let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
             Failure::Run(lines.join("\n"))
         })?;
-        // Paths of sockets can contain characters that the text would have to quote, and policies
-        // can be any file. So both are set as values.
+        // The socket's path and the policy are set as values, so that the text need not quote
+        // or name them.
         config.listen.nbd = vec![Address::Unix(socket.to_owned())];
         config.priority = self.priority;
         let drive = &mut config.drives[0];
