@@ -1,8 +1,9 @@
-//! The examples at the end of each command's help.
+//! The examples at the end of the commands' help texts.
 
 use clap::Command;
 
-/// Each command that is not hidden, by the words after `weir`, and lines that a user may type.
+/// The commands that are not hidden, each with the lines of its examples. A command is identified
+/// by the words after `weir`.
 const EXAMPLES: &[(&str, &[&str])] = &[
     ("", &["weir demo", "weir serve weir.toml"]),
     (
@@ -110,7 +111,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("man", &["weir man ~/.local/share/man/man1"]),
 ];
 
-/// The command with examples at the end of its help, and those below it with theirs.
+/// Adds the examples to the help text of a command and of all its subcommands.
 pub(crate) fn add(command: Command) -> Command {
     add_below(command, "")
 }

@@ -1,4 +1,4 @@
-//! What a command that is interrupted must not leave behind.
+//! Files and directories that must not remain if a command is interrupted.
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use weir_manage::api::log;
 
-/// Files and directories that go when the command does, however it ends.
+/// The files and directories that are removed when the command ends, however it ends.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Leftovers {
     paths: Arc<Mutex<Vec<PathBuf>>>,
     interrupt: Interrupt,
 }
 
-/// One of them: it goes when this is dropped.
+/// A file or directory that is removed when this value is dropped, unless it is kept.
 #[derive(Debug)]
 pub(crate) struct Leftover {
     path: PathBuf,
@@ -27,8 +27,8 @@ pub(crate) struct Leftover {
 }
 
 impl Leftovers {
-    /// From here on an interrupt or a call to end removes what was added, and ends the process; unless it is
-    /// [held off](Self::interrupt).
+    /// Makes signals remove all leftovers and end the process from now on, unless they are [held
+    /// off](Self::interrupt).
     pub(crate) fn watch() -> Result<Self, Failure> {
         let failed = |e| Failure::Run(format!("cannot watch for signals: {e}"));
         let all = Self::default();
@@ -38,7 +38,8 @@ impl Leftovers {
         let work = move || {
             let is_noted = |signal: &i32| *signal != SIGHUP && shared.interrupt.note(*signal);
             if let Some(signal) = signals.forever().find(|signal| !is_noted(signal)) {
-                // Kept locked to the end, so that nothing is added any more.
+                // The lock is held until the process ends, so that no other thread adds a path in
+                // between.
                 let paths = shared.lock();
                 paths.iter().for_each(|path| remove(path));
                 log::flush();
@@ -49,7 +50,8 @@ impl Leftovers {
         Ok(all)
     }
 
-    /// Makes a file or directory, and adds it. An interrupt waits meanwhile: it finds either nothing made or what was made added.
+    /// Creates a file or directory and adds it. An interrupt waits in the meantime, so either
+    /// nothing was created, or it is known and will be removed.
     pub(crate) fn make<T>(
         &self,
         path: &Path,
@@ -66,7 +68,8 @@ impl Leftovers {
         Ok((made, leftover))
     }
 
-    /// How an interrupt is held off. A terminal that is gone (SIGHUP) ends the process always.
+    /// Returns the interrupt, which can hold signals off. SIGHUP, which reports the loss of the
+    /// terminal, always ends the process.
     pub(crate) fn interrupt(&self) -> &Interrupt {
         &self.interrupt
     }
@@ -77,12 +80,12 @@ impl Leftovers {
 }
 
 impl Leftover {
-    /// It stays.
+    /// Keeps the file or directory, also after an interrupt.
     pub(crate) fn keep(mut self) {
         self.kept = true;
     }
 
-    /// Where it is.
+    /// Returns the path of the file or directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -98,10 +101,12 @@ impl Drop for Leftover {
     }
 }
 
-/// How often a directory is emptied into which other threads may still put something: a socket of a server that has just begun.
+/// The number of attempts to remove a directory in which other threads can still create files, for
+/// example the socket of a server that has just started.
 const TRIES: u32 = 1_000;
 
-/// Removes a file, or a directory with what is in it. What cannot be removed was removed by someone else, or stays.
+/// Removes a file, or a directory with its content. Errors are ignored, because somebody else has
+/// removed it, or it cannot be removed at all.
 fn remove(path: &Path) {
     for _ in 0..TRIES {
         let removed = match fs::symlink_metadata(path) {

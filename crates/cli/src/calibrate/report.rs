@@ -1,4 +1,4 @@
-//! What was found, on a terminal.
+//! Formats results for a terminal.
 
 use super::lines;
 use crate::output;
@@ -9,14 +9,15 @@ use weir_lab::calibrate::{Calibration, Capacity, Figure, Found, Plan, cost};
 use weir_lab::report::{Column, Table, wrap};
 use weir_measure::number::figure as digits;
 
-/// A figure whose confidence interval is wider, to each side, says little.
+/// The half-width of a 95 % confidence interval, as a fraction, from which on a figure counts as
+/// imprecise.
 const UNSURE: f64 = 0.1;
-/// Reads of less than this may have come from a cache.
+/// The amount of data in bytes below which reads may have been served by a cache.
 const CACHES: u64 = 4 << 30;
-/// A host is busy where measuring waits for a processor for more than this part of the time.
+/// The fraction of the time spent waiting for a processor from which on the host counts as busy.
 const BUSY: f64 = 0.05;
 
-/// Everything: tables, remarks, and lines to paste.
+/// Returns the complete report: tables, remarks, and lines to copy.
 pub(super) fn text(known: &Calibration) -> String {
     let width = output::width();
     let mut text = head(known);
@@ -127,7 +128,7 @@ fn steps(known: &Calibration) -> Table {
     table
 }
 
-/// What the figures do not say by themselves.
+/// Returns remarks on the reliability of the figures.
 fn remarks(known: &Calibration) -> Vec<String> {
     let mut all = Vec::new();
     let is_unsure = |f: &&Found| !f.steady || f.uncertainty().is_none_or(|part| part > UNSURE);

@@ -98,7 +98,6 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, state: &State, row: &Row<'_>, 
     let terms = format!(": {}", terms(row));
     let left = area.width.saturating_sub(terms.chars().count() as u16);
     let text = clipped(row.name, left.max(NAME_MIN)) + &terms;
-    // Wide screens have a sparkline in each row instead.
     let text = clipped(&text, first.width);
     frame.render_widget(
         Line::styled(text, Style::new().add_modifier(Modifier::BOLD)),
@@ -109,6 +108,7 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, state: &State, row: &Row<'_>, 
     let [words, plot] =
         Layout::horizontal([Constraint::Length(width), Constraint::Min(0)]).areas(second);
     frame.render_widget(Line::raw(clipped(&more, words.width)), words);
+    // Wide screens have a sparkline in each row instead.
     if area.width < WIDE {
         draw_sparkline(frame, plot, &state.history(row), None, look);
     }

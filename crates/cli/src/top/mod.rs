@@ -69,9 +69,9 @@ fn stream(client: &Client, status: Status) -> Result<(), Failure> {
                 Some(at_ms) => output::print(&once::json(state.status(), Some(at_ms))?),
                 None => Ok(()),
             }
+        });
         // `ended?` ends the loop with the error of `print`. Errors of the server lead to another
         // attempt.
-        });
         output::tell(&format!("{}; trying again", ended?));
         std::thread::sleep(AGAIN);
     }

@@ -145,10 +145,10 @@ fn read_keys(to: &SyncSender<Input>) {
     }
 }
 
-// In raw mode, Control and C is a key and not a signal.
 fn known(code: KeyCode, modifiers: KeyModifiers) -> Option<Key> {
     let control = modifiers.contains(KeyModifiers::CONTROL);
     Some(match code {
+        // In raw mode, Control and C is a key and not a signal.
         KeyCode::Char('c' | 'd') if control => Key::Interrupt,
         KeyCode::Char(c) if !control && !c.is_control() => Key::Char(c),
         KeyCode::Enter => Key::Enter,

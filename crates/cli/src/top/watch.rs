@@ -31,9 +31,9 @@ pub(super) fn follow(
     mut take: impl FnMut(News) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
     let said = |error: weir_manage::api::Error| Ok(os_error::without_numbers(&error.to_string()));
+    let asked = || client.get("/v1/status").map(News::Status);
     // The events are requested first, so that no event between the status and the first event is
     // missed.
-    let asked = || client.get("/v1/status").map(News::Status);
     let (mut events, status) = match client.events().and_then(|e| Ok((e, asked()?))) {
         Ok(both) => both,
         Err(error) => return said(error),
