@@ -16,7 +16,6 @@ pub(crate) fn drive(known: &Calibration) -> String {
         lines += "rotational = true\n";
     } else if known.target.rotational {
         lines += "# The kernel states true, and no rotating disk reads as fast as was measured.\nrotational = false\n";
-    // Figures are rounded down to three digits, so that no more is promised than was measured.
     }
     lines
 }
@@ -24,6 +23,8 @@ pub(crate) fn drive(known: &Calibration) -> String {
 fn capacity_line(capacity: &Capacity) -> String {
     let rate = |figure: Option<Figure>| {
         let figure = figure
+            // Figures are rounded down to three digits, so that no more is promised than was
+            // measured.
             .map(|f| floor_to_three(f.least))
             .filter(|rate| *rate > 0);
         figure.map_or_else(|| "...".to_owned(), |rate| Rate(rate).to_string())

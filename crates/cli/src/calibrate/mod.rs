@@ -80,9 +80,9 @@ pub(crate) fn without_unit(error: &UnitError) -> String {
     }
 }
 
-// All output files are opened before the measurement, which can take a minute.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let leftovers = Leftovers::watch()?;
+    // All output files are opened before the measurement, which can take a minute.
     let json = options.json.as_deref();
     let json = json
         .map(|path| Output::open(path, &leftovers))
