@@ -29,6 +29,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let config = load(&options.config)?;
+    // A reload has questions of its own, so the checks of a start do not apply.
     if options.reload {
         return reload::check(&options.config, &config);
     }
@@ -40,6 +41,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         storages,
         running,
     } = preflight(&config);
+    // A problem is uncertain if it depends on the state of the machine at the start.
     for Finding { problem, certain } in &findings {
         let kind = if *certain { "" } else { "warning: " };
         output::tell(&format!("{kind}{problem}"));

@@ -41,6 +41,7 @@ pub(crate) fn capacity(drive: &Config) -> Result<Capacity, Failure> {
 pub(crate) fn rates(scenario: &Scenario) -> Result<(u64, u64), Failure> {
     let run = Run::new(scenario, &Policy::none(), 0).map_err(Failure::run)?;
     let total = run.run(|_| {}).map_err(Failure::run)?.total;
+    // 128 bits avoid an overflow of the product.
     let second = |count: u64| {
         let second = u128::from(count) * 1_000_000_000 / u128::from(total.length_ns().max(1));
         u64::try_from(second).unwrap_or(u64::MAX)

@@ -159,6 +159,7 @@ mod tests {
         }
         for (path, lines) in EXAMPLES {
             for line in *lines {
+                // The redirection of output is the shell's, and not an argument.
                 let words = line.split(" > ").next().unwrap_or_default();
                 assert!(
                     words.starts_with(format!("weir {path}").trim_end()),

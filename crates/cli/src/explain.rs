@@ -99,9 +99,11 @@ fn recorded(options: &Options, path: &Path) -> Result<Explanation, Failure> {
         names = Names::load(options.config.as_ref(), layer.config())?;
         let groups: Vec<GroupId> = watch.groups().map(|group| group.0).collect();
         let group = names.find(&options.volume, &groups)?;
+        // The view must be taken before the replay ends, because it needs the layer.
         view = watch.view(now, layer, group);
     }
     let done = replay.end().map_err(|error| refused(&error))?;
+    // A recording that is cut off is explained up to its end.
     if !done.whole {
         let (path, bytes) = (path.display(), done.bytes);
         output::tell(&format!(

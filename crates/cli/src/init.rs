@@ -53,6 +53,7 @@ fn volume(text: &str) -> Result<Volume, String> {
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let file = &options.file;
+    // `weir serve` recognises a configuration by this ending.
     if file.extension().is_none_or(|e| e != "toml") {
         let shown = file.display();
         let reason = format!("{shown}: the name of a configuration must end in .toml");
@@ -89,6 +90,7 @@ fn found() -> Result<Option<Calibration>, Failure> {
     for path in state::all()? {
         known.extend(state::load(&path)?.map(|found| (path, found)));
     }
+    // The figures of the wrong drive would lead to promises that cannot be kept.
     if known.len() > 1 {
         let lines = known.iter().map(|(path, found)| {
             let of = found.target.path.escape_default();
@@ -121,6 +123,7 @@ fn each_once(volumes: &[Volume]) -> Result<(), Failure> {
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error: &std::io::Error| Failure::file("write", path, error);
+    // A configuration that exists is never overwritten.
     let opened = OpenOptions::new().write(true).create_new(true).open(path);
     let mut file = match opened {
         Ok(file) => file,
@@ -224,6 +227,7 @@ fn described(
             "# Promised in every second in which requests wait; takes a capacity of the drive.\n# min = \"10MB/s\""
         ),
     };
+    // The proposed max is twice the min, or an example if nothing is known.
     let most = Rate(part.map_or(100_000_000, |part| part.saturating_mul(2)));
     let _ = writeln!(
         text,
@@ -241,6 +245,7 @@ fn directory(options: &Options, known: Option<&Calibration>) -> Result<PathBuf, 
         (None, Some(path)) if path.is_file() => beside(path).unwrap_or_default(),
         (None, _) => beside(&options.file).unwrap_or_default(),
     };
+    // The parent of a file name without a directory is empty.
     let chosen = if chosen.as_os_str().is_empty() {
         PathBuf::from(".")
     } else {
@@ -256,6 +261,7 @@ fn directory(options: &Options, known: Option<&Calibration>) -> Result<PathBuf, 
 /// if the capacity is not completely known.
 fn even_part(known: Option<&Calibration>, volumes: usize) -> Option<u64> {
     let capacity = Capacity::of(known?);
+    // Admission compares promises with the slower direction.
     let slower = capacity.read?.least.min(capacity.write?.least);
     // Admission permits promises of up to 90 % of the drive's time.
     let part = floor_to_three(floor_to_three(slower) as f64 * 0.9 / volumes as f64);

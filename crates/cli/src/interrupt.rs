@@ -33,6 +33,7 @@ impl Interrupt {
     /// Returns the signal that was noted, if any.
     pub fn signal(&self) -> Option<i32> {
         let state = self.0.load(Ordering::Relaxed);
+        // Numbers of signals are positive, unlike the two other states.
         (state > AT_ONCE).then_some(state)
     }
 

@@ -102,6 +102,7 @@ const fn kept(kept: bool) -> Fate {
 /// Judges the distances of clients from their shares, over the run and in the worst second. The
 /// clients of a group divide its share equally.
 fn shares(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
+    // A group's share belongs to all of its members together.
     let due: Vec<f64> = (0..scenario.clients.len())
         .map(|at| {
             let members = scenario.clients.iter();
@@ -196,6 +197,7 @@ pub(super) fn by_second(record: &Record) -> Vec<f64> {
 
 /// Judges the distances of clients from their max.
 fn limits(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
+    // Clients without a max are ignored.
     let limited = clients.iter().filter_map(|r| {
         let at = scenario.clients.iter().position(|c| c.name == r.client)?;
         let limit = scenario.contract(at).max.bandwidth;

@@ -36,6 +36,7 @@ impl Leftovers {
         let shared = all.clone();
         let watcher = thread::Builder::new().name("signals".into());
         let work = move || {
+            // SIGHUP is never noted: without a terminal, nobody would see partial results.
             let is_noted = |signal: &i32| *signal != SIGHUP && shared.interrupt.note(*signal);
             if let Some(signal) = signals.forever().find(|signal| !is_noted(signal)) {
                 // The lock is held until the process ends, so that no other thread adds a path in
@@ -94,6 +95,8 @@ impl Leftover {
 impl Drop for Leftover {
     fn drop(&mut self) {
         let mut paths = self.all.lock();
+        // The path is removed from the list under the lock, so that an interrupt does not remove a
+        // file that another command creates in the same place later.
         paths.retain(|path| *path != self.path);
         if !self.kept {
             remove(&self.path);
@@ -115,6 +118,7 @@ fn remove(path: &Path) {
             Err(_) => Ok(()),
         };
         match removed {
+            // Another thread has created a file after the directory was listed.
             Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => thread::yield_now(),
             _ => return,
         }

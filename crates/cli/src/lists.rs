@@ -9,6 +9,7 @@ use std::path::Path;
 /// Prints names and their descriptions, one per line, with the descriptions in one column.
 pub(crate) fn list<'a>(lines: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<(), Failure> {
     let lines: Vec<_> = lines.into_iter().collect();
+    // Descriptions begin in one column, after the longest name.
     let wide = lines.iter().map(|l| l.0.len()).max().unwrap_or(0);
     let lines = lines
         .iter()

@@ -42,6 +42,7 @@ impl Drive {
             name,
             about,
             is_real: true,
+            // The capacity of a device is not measured, so nothing can be promised on it.
             capacity: OnceLock::from(None),
             ..Self::of(drives::find(kind)?)
         })
@@ -51,6 +52,7 @@ impl Drive {
     pub(crate) fn measured(name: String, capacity: Capacity) -> Result<Self, Failure> {
         Ok(Self {
             capacity: OnceLock::from(Some(capacity)),
+            // The model is only a place holder, because no load is played on it.
             ..Self::real(name, String::new(), "demo")?
         })
     }

@@ -118,6 +118,8 @@ impl<const N: usize> Files<N> {
     /// Prints a line in front of the tables, or as a message if no tables are printed.
     pub(crate) fn announce(&self, line: Option<String>) -> Result<(), Failure> {
         match line {
+            // Standard output has only lines of results then, so the message goes to standard
+            // error.
             Some(line) if self.is_quiet() => tell(&line),
             Some(line) => print(&(line + "\n\n"))?,
             None => {}
@@ -133,6 +135,7 @@ impl<const N: usize> Files<N> {
         tables: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
         let quiet = self.is_quiet();
+        // The page is written first, so it exists even if the reader closes standard output.
         let written = self.page.map(|draft| draft.write(&page())).transpose()?;
         for (output, lines) in self.lines.into_iter().zip(lines) {
             if let Some(output) = output {
@@ -142,6 +145,7 @@ impl<const N: usize> Files<N> {
         if !quiet {
             print(&tables())?;
         }
+        // The path is printed last, so that it is not lost above a long table.
         if let Some(path) = written {
             tell(&format!("wrote {}", path.display()));
         }
@@ -203,6 +207,7 @@ impl Draft {
         };
         let written = cut.and_then(|()| self.file.write_all(text.as_bytes()));
         written.map_err(|e| Failure::file("write", &self.path, &e))?;
+        // The file has results now, so it must stay.
         if let Some(fresh) = self.fresh.take() {
             fresh.keep();
         }

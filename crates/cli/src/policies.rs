@@ -63,6 +63,7 @@ fn print_constants(policy: &Policy, json: bool) -> Result<(), Failure> {
     ]);
     for c in CONSTANTS {
         let (value, unit) = match c.unit {
+            // Times are shown in their largest unit, such as 10 ms.
             "ns" => (Time::from_nanos(c.value).to_string(), ""),
             unit => (c.value.to_string(), unit),
         };

@@ -120,6 +120,7 @@ impl Progress {
     /// order threads call this function.
     pub(crate) fn set(&self, passed: Duration) {
         let position = self.base + tenths(passed);
+        // Threads report in any order, and a bar that goes back would look like an error.
         self.bar.set_position(position.max(self.bar.position()));
         self.foretell("");
     }
@@ -173,6 +174,7 @@ fn line(
     } else {
         format!(": {note}")
     };
+    // There is no speed from which the remaining time could be computed.
     if done == 0 {
         let after = HumanDuration(elapsed);
         return (elapsed >= LONG)

@@ -73,6 +73,8 @@ impl Names {
         let plans: Vec<_> = plans.collect();
         let is_of = |plan: &Plan| is_alike(&plan.config, record);
         let found = match &plans[..] {
+            // The only drive of a configuration must be that of the recording, even if its settings
+            // have changed since.
             [one] => Some(one),
             several => several.iter().find(|(_, plan)| is_of(plan)),
         };

@@ -15,6 +15,7 @@ pub(crate) fn tell(played: impl IntoIterator<Item = (Scenario, Policy)>) {
 
 fn lines(played: impl IntoIterator<Item = (Scenario, Policy)>) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
+    // Several clients and scenarios can lead to the same line.
     let mut say = |line| {
         if !lines.contains(&line) {
             lines.push(line);

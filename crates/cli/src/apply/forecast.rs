@@ -55,6 +55,7 @@ fn leaves(drive: &Drive) -> impl Iterator<Item = (usize, &Member)> {
 }
 
 fn of(drive: &Drive, model: &weir_model::drive::Config) -> Result<String, Failure> {
+    // `contract` shows the result that Weir's own server would have.
     let policies = [drive.policy.clone(), Policy::contract()];
     let mut results = Vec::new();
     for policy in &policies {

@@ -175,6 +175,7 @@ fn apply(
 
 fn restore(files: &mut dyn Files, options: &Options) -> Result<(), Failure> {
     let mut journal = Journal::open(&options.journal).map_err(Failure::run)?;
+    // The journal is checked before restoring, which removes its entries.
     let is_empty = journal.entries().len() == 0 && journal.damage().is_none();
     let mut shown = Shown::default();
     let restored = weir_linux::restore(files, &mut journal, &mut |said| shown.say(said));

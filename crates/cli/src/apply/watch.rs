@@ -51,6 +51,7 @@ pub(super) fn watch(
             waited += NOTICE;
         }
         let now = again(files, host, journal);
+        // A problem is printed when it begins, changes or ends, and not once per second.
         if now != trouble {
             match now.as_str() {
                 "" => output::tell("the problem no longer exists"),

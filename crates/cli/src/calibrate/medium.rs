@@ -139,6 +139,7 @@ fn disk(path: &Path, access: Access) -> Result<(Medium, Target), Failure> {
     let opened = open(&whole, access)?;
     let stat = rustix::fs::fstat(&opened).map_err(|e| Failure::file("inspect", path, &e.into()))?;
     let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
+    // A device has its own number. A file is on the device of its file system.
     let number = if is_device { stat.st_rdev } else { stat.st_dev };
     let size = opened.size();
     if !is_device && !access.write {
@@ -178,12 +179,14 @@ fn open(path: &Path, access: Access) -> Result<Opened, Failure> {
             if let Ok(data) = &there
                 && data.is_file()
             {
+                // A small file is refused before its lock is taken.
                 large_enough(&path.display().to_string(), data.len())?;
             }
             Opened::image(&ImageOptions {
                 path: path.to_owned(),
                 size: access.size,
                 read_only,
+                // The page cache would complete requests without the drive.
                 direct: true,
                 preallocate: true,
                 patience: PATIENCE,

@@ -98,6 +98,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     };
     let known = state::load(&state)?.filter(|_| !options.again);
     if let Some(known) = &known {
+        // Results of another target must not be mixed with those of this one.
         is_of(known, &path, &state)?;
     }
     let (known, interrupted) = match known {
@@ -110,6 +111,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         }
         known => measure(options, (known, &state), &leftovers)?,
     };
+    // The results are shown even after an interrupt.
     let shown = show(&known, json);
     if let (Some(draft), Some(path), None) = (draft, &options.profile, interrupted) {
         fit(&known, path, draft)?;

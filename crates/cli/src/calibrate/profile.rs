@@ -158,9 +158,11 @@ fn flash(size: u64, read: u64, random: u64, access: u64, tags: u32) -> ssd::Conf
     let dies = (2 * random.saturating_mul(page) / 1_000_000_000).div_ceil(channels);
     ssd::Config {
         size: (size / 4096 * 4096).clamp(1 << 30, 64 << 40),
+        // The limits are those of the model's parameters.
         tags: tags.clamp(32, 1024) as u16,
         read: Span::from_nanos(page),
         dies: dies.clamp(generic.dies.into(), 64) as u16,
+        // The channels must not limit sequential reads.
         channel: generic.channel.max(2 * read / channels).min(10_000_000_000),
         link: read.clamp(1_000_000, 100_000_000_000),
         ..generic
@@ -169,6 +171,7 @@ fn flash(size: u64, read: u64, random: u64, access: u64, tags: u32) -> ssd::Conf
 
 fn disk(size: u64, (outer, inner): (u64, u64), access: u64) -> hdd::Config {
     let generic = hdd::Config::generic();
+    // The three zones have equal sizes, in whole blocks.
     let bytes = (size / 3 / 4096 * 4096).clamp(1 << 20, 1 << 44);
     let zone = |rate: u64| hdd::Zone {
         bytes,
@@ -186,8 +189,10 @@ fn disk(size: u64, (outer, inner): (u64, u64), access: u64) -> hdd::Config {
         seek: hdd::Seek {
             track: Span::from_nanos((average / 4).min(generic.seek.track.as_nanos())),
             average: Span::from_nanos(average),
+            // A seek over the whole disk is assumed to take twice the average.
             full: Span::from_nanos(average * 2),
         },
+        // The link must not limit the outer zone.
         link: generic.link.max(2 * outer),
         ..generic
     }

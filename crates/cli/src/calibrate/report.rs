@@ -161,6 +161,8 @@ fn remarks(known: &Calibration) -> Vec<String> {
         .filter(|found| found.load.writes == 100)
         .map(Found::bytes)
         .sum();
+    // A flash drive reaches its steady state after it was written once or twice
+    // (docs/calibrate.md).
     if target.write && target.sparse && wrote < 2 * target.size {
         let part = wrote as f64 * 100.0 / target.size as f64;
         all.push(format!(
@@ -168,6 +170,7 @@ fn remarks(known: &Calibration) -> Vec<String> {
             wrote as f64 / 1e9
         ));
     }
+    // With `--write`, only the part that was written before is read.
     if target.write && target.sparse && known.written < CACHES.min(target.size) {
         all.push(format!(
             "Reads were of {:.0} MB that had been written before, which a cache may hold: with more --time it is more.",

@@ -64,6 +64,7 @@ impl<'a> Session<'a> {
         // The priority is that of the server's threads. A thread that waits for a processor would
         // measure its own wait. Without the permission to raise it, the priority stays as it is.
         let _ = rustix::process::setpriority_process(None, PRIORITY);
+        // From here on, an interrupt ends the present step, and its predecessors are kept.
         self.leftovers.interrupt().hold();
         let ended = self.survey(medium).and_then(|()| self.steps(medium));
         self.leftovers.interrupt().release();
@@ -80,6 +81,7 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let blocks = if target.rotational { FEW } else { MANY };
+        // Holes of a file have no data to find.
         let data = medium.data(target.size)?;
         let mut survey = Survey::new(target.size, &data, blocks);
         self.run(medium, "looks at what is there", &mut survey)?;
@@ -95,6 +97,8 @@ impl<'a> Session<'a> {
             (_, Verdict::Unreadable(at)) => {
                 Err(Failure::Run(format!("cannot read {path} at offset {at}")))
             }
+            // The target has been replaced or discarded, so the earlier results refer to data that
+            // no longer exists.
             (true, Verdict::Empty) if self.known.written > 0 => {
                 output::tell(
                     "note: starting from the beginning, because the data that was written before is gone",
@@ -125,6 +129,7 @@ impl<'a> Session<'a> {
             let mut measurement = Measurement::new(&step, part);
             let (began, waited) = (Instant::now(), waited());
             self.run(medium, &step.name, &mut measurement)?;
+            // The wait is measured for each step, because other programs can be busy at times.
             let wait = share(waited, began.elapsed());
             let over = began
                 .elapsed()
@@ -140,6 +145,7 @@ impl<'a> Session<'a> {
                 processor_wait: wait,
                 ..found
             });
+            // A step that an interrupt has cut short is not a result.
             let ended = found.is_none() || self.leftovers.interrupt().signal().is_some();
             self.known.steps.extend(found.filter(|_| !ended));
             state::save(self.state, &self.known)?;

@@ -29,6 +29,7 @@ pub(super) fn of(target: &str) -> Result<PathBuf, Failure> {
     let names = std::iter::once(name.clone()).chain((2_u32..).map(|n| format!("{name}-{n}")));
     for name in names {
         let path = PathBuf::from(format!("{PREFIX}{name}{SUFFIX}"));
+        // The file is free, or it has the results of this target.
         if load(&path)?.is_none_or(|known| known.target.path == target) {
             return Ok(path);
         }
@@ -88,6 +89,7 @@ pub(crate) fn load(path: &Path) -> Result<Option<Calibration>, Failure> {
     };
     let known: Calibration =
         serde_json::from_str(&text).map_err(|error| none(&error.to_string()))?;
+    // Results of another version can have figures with another meaning.
     if known.weir_calibration != Calibration::VERSION {
         return Err(none(&format!(
             "it has version {}, but this program supports version {}",
@@ -124,6 +126,7 @@ pub(super) fn writable(path: &Path) -> Result<(), Failure> {
     let mut probe = OsString::from(".");
     let written = place(path).and_then(|(directory, name)| {
         probe.push(name);
+        // The name begins with a dot, so that a listing does not show the temporary file.
         probe.push(".weir-new");
         // A temporary file can remain of an earlier attempt.
         directory.remove(&probe)?;

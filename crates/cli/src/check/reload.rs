@@ -17,6 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Prints the changes that a reload of a valid file would make, or fails with all the reasons for
 /// which the server would refuse it.
 pub(super) fn check(path: &Path, config: &Server) -> Result<(), Failure> {
+    // Port 0 selects any free port, so the file does not tell the server's port.
     let address = config.listen.metrics.filter(|a| a.port() > 0);
     let address = address.ok_or_else(|| {
         let what = "listen.metrics has no port at which the running server could be queried";
@@ -36,6 +37,7 @@ pub(super) fn check(path: &Path, config: &Server) -> Result<(), Failure> {
         .collect();
     let reload = weir_config::reload(&running, &plans, &config).map_err(|p| refuse(&p))?;
     let mut problems = Vec::new();
+    // Without this key, a server refuses to remove a volume to which clients are connected.
     if !config.remove_in_use {
         let connections = connections(&get(address, "/metrics")?);
         let removed: Vec<&String> = reload.drives.iter().flat_map(|d| &d.removed).collect();

@@ -67,6 +67,7 @@ fn headline(plan: &Plan, cells: &[&Pair], (cell, outcomes): &Pair) -> Option<Com
     let first = expects.first()?;
     let off = || Some(found(plan, cells, *cell, outcomes, first).0.off * 100.0);
     let records = || outcomes.iter().flat_map(|outcome| &outcome.records);
+    // If there are several promises, the headline is the fraction of all of them.
     let promises = expects.iter();
     let promises = promises.filter(|e| matches!(e.asked, Asked::Promise(_)));
     let single = promises.count() == 1;
@@ -182,6 +183,7 @@ pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
     let mut failed = Vec::new();
     let mut required = 0;
     for (cell, outcomes) in cells {
+        // Results of different drives or places are not compared with each other.
         let here: Vec<&Pair> = cells
             .iter()
             .filter(|(c, _)| (c.drive, c.on) == (cell.drive, cell.on))
@@ -196,6 +198,7 @@ pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
                 let (finding, run) = found(plan, &here, *cell, outcomes, expect);
                 (finding, format!("run {}", run + 1))
             };
+            // An excused promise did not apply, so it does not fail the check.
             if !matches!(finding.fate, Fate::Kept | Fate::Excused) {
                 let drive = &plan.drives[cell.drive].name;
                 let of = match outcomes.len() {
@@ -210,6 +213,7 @@ pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
             }
         }
     }
+    // A successful exit status would suggest that something had been checked.
     if required == 0 {
         return Err(Failure::Usage(
             "--check: the scenario has no requirement for these policies".into(),
@@ -324,6 +328,7 @@ pub(super) fn of(runs: &[Outcome], repetition: u32) -> Option<&Outcome> {
 fn published(plan: &Plan, cells: &[&Pair], drive: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for published in plan.script.published() {
+        // A published figure without a drive applies to all drives.
         if published.drive.as_deref().is_some_and(|d| d != drive) {
             continue;
         }

@@ -15,6 +15,7 @@ use weir_sim::ClientSpec;
 /// that was played.
 pub(super) fn find_starved(plan: &Plan, cells: &mut [Pair]) {
     for at in 0..cells.len() {
+        // The cell under `none` is not compared with itself.
         let none = none(plan, cells, cells[at].0).filter(|none| *none != at);
         for run in 0..cells[at].1.len() {
             let repetition = cells[at].1[run].run.repeat;
@@ -113,6 +114,7 @@ pub(super) fn clients(
         trouble.extend(troubles(&name, &members));
         clients.push(shown(name, &members));
     }
+    // The largest problem comes first.
     trouble.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     let trouble = trouble.into_iter().map(|(_, text)| text);
     (clients, trouble.collect())
@@ -265,6 +267,7 @@ fn figures(runs: impl Iterator<Item = Figures>) -> ComparedRow {
     for run in runs {
         mb_per_s += run.mb_per_s;
         count += 1.0;
+        // A run in which no request was answered has no latency, but its bandwidth of 0 counts.
         let Some(latency) = run.latency else { continue };
         requests += run.requests as f64;
         // Each request counts once, so the mean latency of a run is weighted by the number of its
@@ -365,6 +368,7 @@ fn troubles(name: &str, members: &[Client<'_>]) -> Vec<(f64, String)> {
     };
     let failed = |m: &&Client<'_>| m.fate().is_failure();
     let failed: Vec<&Client<'_>> = members.iter().filter(failed).collect();
+    // Of identical clients, only the worst one is described.
     let worst = failed.iter().max_by_key(|m| m.short());
     if let Some(worst) = worst {
         let runs = worst.runs.iter().filter(|r| r.fate().is_failure());

@@ -84,12 +84,15 @@ fn reason(scenario: &Scenario, policies: &[&Policy]) -> (&'static str, &'static 
             "Add a client that competes with it",
         );
     }
+    // Controllers act on groups, so one group has no competitor.
     if groups.all(|group| group == first) && controller {
         return (
             "all clients are in one group, and controllers divide the drive among groups",
             "Write grouping = \"each\" in the scenario's file (`weir scenarios --from` prints one of a job file)",
         );
     }
+    // There are several clients without contracts. The reason depends on the kinds of policies that
+    // gave equal results.
     match (controller, elevator) {
         (true, false) => (
             "no client has a contract for them to act on",

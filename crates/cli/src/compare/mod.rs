@@ -149,15 +149,18 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         return Err(Failure::Usage(reason.into()));
     }
     let leftovers = Leftovers::watch()?;
+    // A suite is a fixed list of scenarios that share a page.
     let suite = suite(&options.scenario);
     let on = Arc::new(on::all(options, &leftovers)?);
     let comparison = options.comparison(suite)?;
     let plans = comparison.plans(&on)?;
     let drive = plans.first().filter(|_| options.drives.is_empty());
     let drive = drive.and_then(|plan| scenario::drive_of_jobs(&plan.script));
+    // The notes come before the runs, which can take minutes.
     unkept::tell(plans.iter().flat_map(Plan::played));
     let lines = [options.json.as_deref(), options.trace.as_deref()];
     let files = Files::open(lines, options.html.as_deref(), &leftovers)?;
+    // Everything that can be refused has been checked, and the files are open. The runs begin.
     files.announce(drive)?;
     let interrupt = leftovers.interrupt();
     let name = suite.map_or_else(|| plans[0].script.name(), |suite| suite.name);
@@ -178,6 +181,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         if options.check {
             missing += "; --check is not judged for an incomplete run";
         }
+        // Even if the partial results could be written, the exit status must tell that they are
+        // incomplete.
         return Err(Failure::Interrupted(signal, missing).beside(shown));
     }
     shown?;

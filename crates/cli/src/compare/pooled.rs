@@ -153,6 +153,7 @@ impl Pooled {
     /// Returns the mean latency that the back end of virtual machines measures, in microseconds.
     /// Returns `None` without virtual machines.
     pub(super) fn backend_us(&self) -> Option<f64> {
+        // The part outside of scheduler and drive is spent in the guest and its ring.
         let backend = self.split.total() - self.split.at(Place::Host);
         (self.rings.is_some() && backend > 0.0).then_some(backend)
     }

@@ -32,6 +32,7 @@ pub(super) fn line(plan: &Plan, drive: &Drive, cells: &[&(Cell, Vec<Outcome>)]) 
         let capacity = millionths as f64 / 1e4;
         parts.push((case, Shares { time, capacity }));
     }
+    // Cases with the same load have the same figures, which are shown once.
     parts.dedup_by(|(_, one), (_, other)| one.text() == other.text());
     let text = match &parts[..] {
         [] => return None,
@@ -44,6 +45,7 @@ pub(super) fn line(plan: &Plan, drive: &Drive, cells: &[&(Cell, Vec<Outcome>)]) 
             each.collect::<Vec<_>>().join(", ")
         }
     };
+    // Admission can accept such promises, because it does not know the requests of the clients.
     let over = parts.iter().any(|(_, shares)| shares.time > 1.0);
     let over = if over {
         "; above 100%, they are not kept while all of these clients ask at once"
@@ -104,6 +106,7 @@ fn of_time(scenario: &Scenario) -> Option<f64> {
                 Some(_) => return None,
                 None => times.of(&client.program)?,
             };
+            // The promise is in bytes or in requests, so the time is needed for one of each.
             byte += seconds / bytes;
             request += seconds;
             members += 1.0;
@@ -177,6 +180,7 @@ impl Times<'_> {
     /// Returns the time for a request in seconds. A request that is too long for one command
     /// continues sequentially.
     fn request(&mut self, op: Op, length: u32, random: bool) -> Option<f64> {
+        // The drive receives at most `max_transfer` bytes in a command.
         let first = length.min(self.drive.shape().max_transfer);
         let rest = length - first;
         let mut seconds = self.command(op, first, random)?;
@@ -196,6 +200,8 @@ impl Times<'_> {
         } else {
             self.drive.in_sequence(op, length)
         };
+        // With a full queue, the drive completes `rate` commands per second, so each of them takes
+        // this part of the drive's time.
         let seconds = 1.0 / rate.ok()? as f64;
         self.known.insert(key, seconds);
         Some(seconds)

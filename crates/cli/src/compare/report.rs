@@ -44,9 +44,12 @@ pub(super) fn report(plan: &Plan, cells: &Played) -> Result<CompareReport, Failu
             if let Some(latency) = &mut shown.latency_us {
                 latency.p99 = highest_p99(outcomes).unwrap_or(latency.p99);
             }
+            // A client starves relative to its bandwidth under `none`.
             let none = clients::none(plan, cells, *cell).map(|none| &cells[none].1[..]);
             (shown.clients, shown.trouble) = clients::clients(outcomes, none);
         }
+        // The fraction of the drive's time is a property of the drive and its promises, so it is a
+        // part of the drive's description.
         if let Some(line) = promised::line(plan, drive, &here) {
             shown.about = format!("{} {line}", shown.about);
         }
@@ -121,6 +124,7 @@ fn highest_p99(outcomes: &[Outcome]) -> Option<f64> {
 }
 
 fn about(drive: &Drive) -> Result<String, Failure> {
+    // The peak of a real drive is not known.
     if drive.is_real {
         return Ok(drive.about.clone());
     }
@@ -214,6 +218,7 @@ fn over_time(outcome: &Outcome, target: &str) -> Option<ComparedOverTime> {
     let others = all
         .iter()
         .zip(&mine)
+        // The total contains the target, so the difference is the bandwidth of all other clients.
         .map(|((t, all), (_, mine))| (*t, all - mine));
     Some(ComparedOverTime {
         latency_us: latency.collect(),
@@ -273,6 +278,7 @@ fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
          more; it need not stand still meanwhile."
             .into(),
     );
+    // Only scenarios with virtual machines have these columns.
     notes.extend(rings.then(|| RINGS.to_owned()));
     notes.push(
         "total MB/s: all clients together, mean of the runs; busy: the part of the time in which at least one command was in the drive."

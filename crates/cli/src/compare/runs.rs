@@ -20,6 +20,7 @@ pub(super) fn missing(plans: &[Plan], all: &[Played]) -> Option<String> {
             total += of;
             let lacks = (of - outcomes.len(), of);
             match groups.iter_mut().find(|(same, _)| *same == lacks) {
+                // Complete cells are not mentioned.
                 _ if lacks.0 == 0 => {}
                 Some((_, cells)) => cells.push(cell),
                 None => groups.push((lacks, vec![cell])),
@@ -28,6 +29,7 @@ pub(super) fn missing(plans: &[Plan], all: &[Played]) -> Option<String> {
         for ((lacks, of), cells) in groups {
             let place = place(plan, &cells).unwrap_or_else(|| "everywhere".into());
             let text = format!("{lacks} of {of} {place}");
+            // Scenarios with the same missing runs share a description.
             match parts.iter_mut().find(|(same, _)| *same == text) {
                 Some((_, names)) => names.push(plan.script.name()),
                 None => parts.push((text, vec![plan.script.name()])),
@@ -70,6 +72,7 @@ pub(super) fn undrawn(plan: &Plan, cells: &Played) -> Option<String> {
     let undrawn = cells.iter().filter(|(_, outcomes)| !is_drawn(outcomes));
     let undrawn: Vec<Cell> = undrawn.map(|(cell, _)| *cell).collect();
     let n = undrawn.iter().map(|cell| plan.repetitions(*cell)).max()?;
+    // With one repetition, a single run is the expected number.
     if n == 1 {
         return None;
     }
@@ -119,6 +122,7 @@ fn place(plan: &Plan, cells: &[Cell]) -> Option<String> {
         }
         let all = plan.cells();
         let all = all.iter().filter(|c| c.drive == number);
+        // All cases have the same number of cells: one for each policy and place.
         let of_case = all.clone().filter(|c| c.case == 0).count();
         if here.len() == all.count() {
             drives.push(format!("on {}", drive.name));

@@ -36,6 +36,7 @@ impl Spread {
 fn interval(samples: &[f64], drawn: bool) -> Option<Interval> {
     let interval = Interval::of(samples)?;
     if drawn {
+        // One sample does not show a variation.
         return (samples.len() > 1).then_some(interval);
     }
     let half = 0.0;

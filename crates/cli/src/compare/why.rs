@@ -118,6 +118,7 @@ impl Rest {
         let split = &pooled.others;
         let noticed = |part: f64| Some(split.fraction(part)).filter(|p| *p >= NOTICEABLE);
         let rest = |p: &Pooled| p.total_mb_per_s - p.target_mb_per_s;
+        // The fraction is undefined if the others get nothing under `none`.
         let none = beside.none.filter(|none| rest(none) > 0.0);
         let left = none.map(|none| rest(pooled) / rest(none));
         Self {
@@ -140,6 +141,7 @@ pub(super) fn verdict(
     let name = &policy.name;
     let promises = script.expects().iter();
     let mut promises = promises.filter(|e| matches!(e.asked, Asked::Promise(_)));
+    // A scenario can require its promise under some of the policies only.
     promises.find(|e| e.is_required(name))?;
     let promise = pooled.promise?;
     let (got, promised) = (figure(pooled.target_mb_per_s), plain(promise.mb_per_s));
@@ -155,6 +157,7 @@ pub(super) fn verdict(
         (fate, _) => format!("{}: {got}{worst}", fate.name()),
     };
     let rest = |p: &Pooled| figure(p.total_mb_per_s - p.target_mb_per_s);
+    // A comparison of `bfq` with itself would state nothing.
     let bfq = beside.bfq.filter(|_| policy.name != "bfq");
     let beside = bfq.map_or_else(String::new, |bfq| {
         let (mine, bfq) = (rest(pooled), rest(bfq));

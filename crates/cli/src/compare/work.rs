@@ -199,6 +199,7 @@ impl Plan {
         let mut scenario = self.script.scenario(&choice).map_err(refuse)?;
         // On a real image or device, each client reads a part of its own.
         if let On::Serve(live) = &self.on[cell.on] {
+            // The scenario's own regions refer to the modelled drive, and the image can be smaller.
             live.divide(&mut scenario)?;
         }
         let mut policy = self.policy(cell).clone();
@@ -233,6 +234,7 @@ impl Plan {
         let alone = drive.alone(&scenario);
         let alone = alone.map_err(|error| self.failed(cell, &error.of(&scenario)))?;
         let target = self.script.target();
+        // Records and meters have the order of the clients, so places use the target's index.
         let target = scenario.clients.iter().position(|c| c.name == target);
         let ran = self.on[cell.on].play(Repetition {
             run: Named {
@@ -385,6 +387,7 @@ fn pass(
     // found.
     let runs = runs.iter().enumerate().par_bridge();
     let mut played: Vec<_> = threads(jobs).install(|| runs.filter_map(play).collect());
+    // Parallel runs end in any order.
     played.sort_unstable_by_key(|(number, _)| *number);
     let played = played.into_iter().map(|(_, outcome)| outcome);
     played.collect()

@@ -138,6 +138,7 @@ struct Only {
 
 impl How {
     fn query(&self) -> String {
+        // The server saves changes by default.
         let save = if self.no_save { "&save=false" } else { "" };
         format!("?dry_run={}{save}", self.dry_run)
     }

@@ -27,6 +27,7 @@ pub(super) fn list() -> Result<(), Failure> {
             profile.summary()
         );
         match line.char_indices().nth(width) {
+            // The ellipsis takes three of the columns.
             Some(_) => text.extend(line.chars().take(width - 3).chain("...".chars())),
             None => text += &line,
         }

@@ -10,11 +10,13 @@ use weir_measure::{Record, TOTAL};
 pub(crate) fn value(what: Figure, whose: &Whose, target: &str, records: &[Record]) -> Option<f64> {
     let named = |name: &str| records.iter().find(|r| r.client == name);
     let of = |record: &Record| one(what, record);
+    // Figures of virtual machines exist for all of them together only, so `whose` does not matter.
     if let Some(value) = of_rings(what, records) {
         return Some(value);
     }
     let all = || records.iter().filter(|r| r.client != TOTAL);
     match whose {
+        // The drive is shared by all clients.
         _ if what == Figure::Busy => busy(records),
         Whose::Total if what == Figure::Late => sum(all().map(|r| one(what, r))),
         Whose::Total if what == Figure::Runtime => {
@@ -81,6 +83,7 @@ fn others(what: Figure, target: &str, records: &[Record]) -> Option<f64> {
     if what == Figure::Late {
         return sum(all.iter().map(|r| one(what, r)));
     }
+    // Clients without the figure are left out.
     let each = all
         .iter()
         .filter_map(|r| Some((r.requests as f64, one(what, r)?)));

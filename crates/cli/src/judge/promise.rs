@@ -9,6 +9,7 @@ use weir_measure::{PromiseSeconds, Record};
 /// of other clients.
 pub(super) fn target(clients: &[&Record], name: &str) -> (Fate, String) {
     let Some(target) = clients.iter().find(|r| r.client == name) else {
+        // Without a record, the target took no part in the run.
         return (Fate::Broken, format!("The {name} got nothing."));
     };
     let others: Vec<&Record> = failed(clients).filter(|r| r.client != name).collect();
@@ -102,6 +103,7 @@ pub(crate) fn how(record: &Record, (short, applied): (u64, u64)) -> String {
         return "was not judged: the machine was too busy".to_owned();
     }
     let depth = seconds.excused_as(Excuse::Depth);
+    // All seconds that were not kept are excused by the client's own queue depth.
     if seconds.short == 0 && depth > 0 {
         return format!(
             "got {} of what it was promised; it was limited by itself: by its path to the server and its requests at a time",
@@ -170,6 +172,7 @@ fn promised(record: &Record) -> String {
 fn because(seconds: &PromiseSeconds) -> String {
     let main = seconds.main_short();
     let neighbour = seconds.main_neighbour();
+    // Only these causes refer to a certain neighbour.
     let neighbour =
         neighbour.filter(|_| matches!(main, Some(Cause::Neighbour | Cause::ServerBusy)));
     main.map_or_else(String::new, |cause| {

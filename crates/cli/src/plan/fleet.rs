@@ -147,6 +147,8 @@ impl<'a> Fleet<'a> {
             let round = NonZero::new(round).expect("it works for a while");
             let later = Span::from_nanos(rng.below(round));
             client.program.start += later;
+            // The start is random within one round of activity and pause, so all clients have begun
+            // after the longest round.
             latest = latest.max(Span::from_nanos(round.get()));
         }
         load.whole.warm_up = load.whole.warm_up.max(latest);

@@ -183,6 +183,7 @@ fn report(asked: &search::Asked<'_>, found: &[Found]) -> Result<PlanReport, Fail
             Interval::of(&values.collect::<Vec<f64>>())
         };
         let used = over(&|p| p.total_mb_per_s / (peak * p.drives as f64));
+        // The plan must be sufficient in every search, so the largest number counts.
         let enough = packed.as_ref().and_then(|_| *searches.iter().max()?);
         let needed_in = searches.iter().filter(|drives| **drives == enough).count();
         let need = Need {

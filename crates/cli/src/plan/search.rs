@@ -214,6 +214,8 @@ impl<'a> Search<'a> {
             // clients are on each drive.
             let members: Vec<usize> = (drive..clients).step_by(drives).collect();
             let shared = match &self.single[drive] {
+                // A client on a drive of its own has the same result on any number of drives, so it
+                // is simulated once.
                 Some(known) if members.len() == 1 => known.clone(),
                 _ => self.share(drive, &members)?,
             };
@@ -260,6 +262,7 @@ impl<'a> Search<'a> {
         let (totals, records): (Vec<_>, Vec<_>) =
             records.iter().partition(|record| record.client == TOTAL);
         let broken = records.iter().filter(|r| !is_kept(r, self.asked.keep));
+        // The reason names the client with the largest fraction of short seconds.
         if let Some(worst) = broken.max_by(|a, b| short(a).total_cmp(&short(b))) {
             let seconds = worst.promise_seconds.clone().unwrap_or_default();
             let applied = (seconds.short, seconds.short + seconds.kept);
@@ -305,6 +308,7 @@ fn is_kept(record: &Record, keep: u32) -> bool {
         .as_ref()
         .is_none_or(|s: &PromiseSeconds| {
             let applied = s.kept + s.short;
+            // Integers avoid rounding errors at the limit.
             s.kept * 100 >= applied * u64::from(keep)
         })
 }

@@ -44,6 +44,7 @@ impl Did {
     fn quantile(&self, (num, den): (usize, usize)) -> u64 {
         let mut all: Vec<u64> = self.seconds.values().copied().collect();
         all.sort_unstable();
+        // The nearest rank of the quantile, counted from 0.
         let place = (all.len() * num).div_ceil(den).saturating_sub(1);
         all.get(place).copied().unwrap_or(0)
     }
@@ -181,6 +182,7 @@ fn fit(
             contract.min = if min == 0 { 0 } else { rounded(min) };
         }
         let edits = proposed(contracts, load);
+        // A new layer admits the contracts exactly as a server would.
         let mut layer = Layer::new(config.clone()).map_err(Failure::run)?;
         if let Ok(promised) = layer.change(load.end(), &edits) {
             return Ok(promised.millionths as f64 / 1e6);

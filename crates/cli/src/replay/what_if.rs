@@ -74,6 +74,7 @@ pub(super) fn run(file: &Path, options: &WhatIf) -> Result<(), Failure> {
         return Err(Failure::Run(what));
     };
     let names = Names::load(options.config.as_ref(), &header)?;
+    // The memory for the recorded load is limited.
     if load.lost() > 0 {
         let most = Load::MOST;
         output::tell(&format!(
@@ -126,6 +127,7 @@ fn again(
 ) -> Result<(Again, Edits), Failure> {
     let drive = model(options, names)?;
     let mut config = load.config().cloned().ok_or(Failure::Said)?;
+    // The recorded capacity is kept, so that admission accepts the recorded contracts on any model.
     let capacity = config.drive.capacity;
     let groups: Vec<GroupId> = seen.watch.groups().map(|g| g.0).collect();
     let sets = options.set.iter();
@@ -319,6 +321,7 @@ impl Observer for Seen {
                 for output in outputs {
                     let Output::Done(done) = output else { continue };
                     let group = self.groups.get(&done.stream.slot());
+                    // Requests that failed or were cancelled have no meaningful latency.
                     if let Some(group) = group.filter(|_| done.outcome == Outcome::Ok) {
                         let waits = done.waits;
                         let latency = waits.limit + waits.elevator + waits.drive;

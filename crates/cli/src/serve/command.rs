@@ -114,6 +114,7 @@ fn uri(address: &Address, export: &str) -> String {
 
 /// Percent-encodes all characters that have a meaning in a URI.
 fn encoded(text: &str) -> String {
+    // Unreserved characters and the slash need no encoding (RFC 3986, section 2.3).
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/".contains(&b);
     let one = |b: u8| {
         if plain(b) {

@@ -84,6 +84,8 @@ impl Watchdog {
             if self.every.is_some() {
                 tell(&[NotifyState::Watchdog]);
             }
+            // The threads are checked at least once per second, however long the manager's timeout
+            // is.
             let within = self.every.map_or(LOOK, |every| every.min(LOOK));
             if let Some(signal) = signals.next(within)? {
                 return Ok(signal);
@@ -97,6 +99,7 @@ impl Watchdog {
         let Some(every) = self.every else {
             return work();
         };
+        // The channel carries no message. The thread ends when its other end is dropped.
         let (working, over) = channel::<()>();
         let tells = move || {
             while over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {

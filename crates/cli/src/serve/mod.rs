@@ -60,6 +60,8 @@ impl Source {
     fn open(options: &Options) -> Result<Self, Failure> {
         let path = options.config.as_deref();
         let place = (options.run.as_ref()).map(|_| Place::make()).transpose()?;
+        // With `--run`, the server listens on a private socket unless `--listen` selects an
+        // address.
         let own = place.as_ref().map(Place::address);
         let one = options.volume.server(path, own.as_deref())?;
         let (config, source) = match (one, path) {
@@ -95,6 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     for warning in weir_config::warnings(&source.config) {
         tracing::warn!("{}", line(&warning));
     }
+    // The limit must be raised before the server opens connections and volumes.
     raise_open_files();
     // The signals must be handled before anything else starts, so that none of them ends the
     // process in between.
@@ -118,6 +121,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     let management = manage(server, source.source)?;
     manager::ready(&manager::status(&management));
+    // The service manager has been notified, and clients can connect.
     let outcome = serve(&management, &signals, running.as_mut());
     tracing::info!(
         "the server is shutting down and completes the requests in flight; a second signal ends it at once"
@@ -126,9 +130,12 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     manager::stopping();
     signals.end_at_once_when_told_again(source.place.as_ref().map(Place::path));
     if let Some(running) = running {
+        // The command must not outlive the server, which it uses.
         running.end();
     }
+    // The management ends first, so that no change is made while the server shuts down.
     let whole = management.end().map(Server::shutdown);
+    // The directory is removed after the server has closed its socket.
     drop(source.place);
     match whole {
         Some(true) => outcome,
@@ -193,6 +200,7 @@ fn serve(
     loop {
         match watchdog.wait(signals, management)? {
             SIGHUP => {
+                // The service manager waits for `ready` after this notification (sd_notify(3)).
                 manager::reloading();
                 let mut status = String::new();
                 if !watchdog.meanwhile(|| reload(management)) {

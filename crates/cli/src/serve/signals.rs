@@ -43,6 +43,7 @@ pub(super) struct Watch {
 impl Watch {
     pub(super) fn start() -> Result<Self, Failure> {
         let failed = |e| Failure::Run(format!("cannot watch for signals: {e}"));
+        // SIGHUP reloads the configuration, and SIGCHLD reports the end of the command of `--run`.
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGCHLD]).map_err(failed)?;
         let (sender, receiver) = channel();
         let ending = Arc::<Ending>::default();
@@ -83,6 +84,7 @@ impl Watch {
     /// Makes the next signal end the process at once, and remove the directory `place`. It is
     /// called when the server begins to complete the requests in flight.
     pub(super) fn end_at_once_when_told_again(&self, place: Option<PathBuf>) {
+        // With the lock, no signal is passed on between the check and the change of the phase.
         let mut phase = self.ending.lock();
         // The second signal can have arrived before this call.
         if self.signals.try_iter().any(ends_it) {
@@ -107,6 +109,7 @@ fn end_in_time(ending: &Arc<Ending>) {
     let ending = Arc::clone(ending);
     let wait = move || {
         std::thread::sleep(PATIENCE);
+        // If the server has begun to end, only a second signal ends it at once.
         if matches!(*ending.lock(), Phase::Serving) {
             end_at_once("a reload does not end", None);
         }

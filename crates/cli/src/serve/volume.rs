@@ -77,6 +77,7 @@ impl OneVolume {
                 None => Ok(None),
             };
         }
+        // Admission cannot check a promise without a capacity.
         if self.min.is_some() && self.capacity.is_none() {
             let reason = "--min requires --capacity; run `weir calibrate` to measure it";
             return Err(Failure::Usage(reason.into()));
@@ -108,6 +109,7 @@ impl OneVolume {
                 )));
             }
             Ok(_) => "file",
+            // The file does not exist and is created with this size.
             Err(_) if self.size.is_some() => "file",
             Err(error) => {
                 let why = Failure::file("serve", path, &error);
@@ -182,6 +184,8 @@ pub(crate) fn quoted(text: &str) -> String {
     for c in text.chars() {
         match c {
             '"' | '\\' => quoted.extend(['\\', c]),
+            // TOML does not permit control characters in a basic string, except as escape
+            // sequences.
             c if c.is_control() => {
                 let _ = write!(quoted, "\\u{:04x}", u32::from(c));
             }
@@ -195,6 +199,7 @@ pub(crate) fn quoted(text: &str) -> String {
 /// because clients would overwrite it.
 fn is_configuration(path: &Path) -> bool {
     let mut head = Vec::new();
+    // The first tables are near the beginning. An image can be large.
     let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head));
     let text = str::from_utf8(&head).unwrap_or_default();
     read.is_ok()

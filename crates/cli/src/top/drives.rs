@@ -32,6 +32,7 @@ pub(super) fn draw_drives(
         let [words, plot] =
             Layout::horizontal([Constraint::Length(text_width), Constraint::Min(0)]).areas(now);
         frame.render_widget(Line::raw(clipped(&text, words.width)), words);
+        // The load is in thousandths, so a full bar is 100 %.
         draw_sparkline(frame, plot, &state.busy(&drive.name), Some(1000), look);
         let budget_text = budget_text(drive.budget.as_ref());
         frame.render_widget(Line::raw(clipped(&budget_text, budget.width)), budget);

@@ -65,6 +65,7 @@ pub(super) fn clipped(name: &str, width: u16) -> String {
     for c in name.chars() {
         clipped.push(c);
         if Span::raw(clipped.as_str()).width() >= width {
+            // The ellipsis takes the place of the last character.
             clipped.pop();
             break;
         }

@@ -65,6 +65,7 @@ fn table(mut rows: Vec<Vec<String>>, columns: &[Column], width: usize) -> String
         .collect();
     let others = widths.iter().skip(1).map(|width| width + 1).sum();
     let left = width.saturating_sub(others).max(usize::from(NAME_MIN));
+    // Only names are clipped, because clipped numbers would be wrong.
     widths[0] = widths[0].min(left);
     let mut text = String::new();
     for row in &mut rows {

@@ -183,6 +183,7 @@ impl<'a> Row<'a> {
         let now = &tenant.now;
         let sum = |of: fn(&Volume) -> f64| members.iter().map(|v| of(v)).sum::<f64>();
         let latency = mean_latency(members);
+        // The status of a tenant does not name its drive, but its configuration does.
         let drive = tenant.config.get("drive").and_then(|drive| drive.as_str());
         Self {
             name: &tenant.name,
@@ -270,6 +271,7 @@ impl<'a> Row<'a> {
                 short(other).cmp(&short(self))
             }
         };
+        // Equal rows keep their order from second to second, because names are unique.
         by_column.then_with(|| self.name.cmp(other.name))
     }
 

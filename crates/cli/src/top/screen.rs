@@ -36,6 +36,7 @@ enum Input {
 
 /// Shows a server on the whole terminal, until the user or a signal ends the display.
 pub(super) fn run(socket: &Socket, state: State) -> Result<(), Failure> {
+    // A terminal without control sequences cannot show the display.
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     if dumb || !output::is_terminal() {
         let reason = "standard output is not a terminal; use --once or --json to print lines";
@@ -67,6 +68,7 @@ pub(super) fn run(socket: &Socket, state: State) -> Result<(), Failure> {
     let terminal = ratatui::try_init().map_err(|e| cannot("draw on the terminal", &e))?;
     thread::spawn(move || read_keys(&sender));
     let ended = show(terminal, state, &inputs);
+    // The terminal is restored before any message is printed.
     let restored = ratatui::try_restore();
     match ended {
         Ok(None) => restored.map_err(|e| cannot("restore the terminal", &e)),

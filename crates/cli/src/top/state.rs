@@ -135,6 +135,7 @@ impl State {
             }
             _ => {}
         }
+        // The oldest short second makes space for the new one.
         self.short.truncate(SHORT - 1);
         self.short.push_front(short);
     }
@@ -167,6 +168,7 @@ impl State {
             self.type_filter(key);
             return Flow::On;
         }
+        // Any key closes the help.
         if self.helping {
             self.helping = false;
             return Flow::On;
@@ -183,6 +185,7 @@ impl State {
             Key::Right => self.sort = self.sort.beside(1),
             Key::Rows(rows) => self.choose(rows),
             Key::Pages(pages) => self.choose(pages * isize::try_from(self.page).unwrap_or(1)),
+            // Half of the range moves to an end from any row, and cannot overflow.
             Key::Home => self.choose(isize::MIN / 2),
             Key::End => self.choose(isize::MAX / 2),
             Key::Escape => self.filter.clear(),
@@ -210,6 +213,7 @@ impl State {
             Kind::Volumes => Kind::Tenants,
             Kind::Tenants => Kind::Volumes,
         };
+        // Volumes and tenants can have equal names, so the selection does not carry over.
         self.chosen = None;
     }
 

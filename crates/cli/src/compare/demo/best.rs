@@ -56,6 +56,7 @@ fn promised(scenario: &Scenario, drive: &null::Config, client: &str) -> Vec<Best
     }
     let most = |p: &Program| f64::from(p.size.most());
     let others = scenario.clients.iter().filter(|c| c.name != client);
+    // The target waits longest behind the largest transfer, so the others are assumed to use it.
     let large = others.map(|c| most(&c.program)).fold(0.0, f64::max);
     let small = most(program);
     let promise = format!("everyone at least {} MB/s", figure(min / 1e6));
@@ -113,6 +114,7 @@ fn beside_whole(drive: &null::Config, min: f64, bytes: f64, most: f64) -> Option
     let (small, large) = (bytes / drive.link as f64, most / drive.link as f64);
     let with = large.max(service(drive)) + small;
     let without = service(drive) + small;
+    // If the transfer is shorter than the service, the link is idle for the difference.
     let rest_with = (service(drive) - large).max(0.0);
     let round = bytes / min;
     if with <= round {

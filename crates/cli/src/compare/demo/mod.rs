@@ -143,6 +143,7 @@ impl Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    // The page is always written, so it must not replace the table on standard output.
     output::check_page(Some(&options.html))?;
     let leftovers = Leftovers::watch()?;
     let live = |storage| Live {
@@ -155,6 +156,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         leftovers: leftovers.clone(),
     };
     let mut plan = options.plan(live(None))?;
+    // All files are opened before the storage is created or measured, which takes seconds.
     let files = Files::open([options.json.as_deref()], None, &leftovers)?;
     let page = Draft::open(&options.html, &leftovers).map_err(|failure| match failure {
         Failure::Run(reason) => Failure::Run(format!("{reason}; use another path with --html")),
@@ -176,6 +178,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             .next();
         let name = name.map_or_else(String::new, |path| path.display().to_string());
         let capacity = storage::measure(&live, &name)?;
+        // From here on, the plan uses the measured storage instead of the model.
         plan.drives = vec![Drive::measured(name, capacity)?];
         plan.on = Arc::new(vec![On::Serve(live)]);
     }

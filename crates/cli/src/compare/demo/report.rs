@@ -87,6 +87,8 @@ fn on_host(
     let excused = seconds.clone().map(of_host).max();
     let promised = seconds.next();
     match (fate, excused, promised) {
+        // The promise was kept in all other seconds, so it is out of reach on this machine and not
+        // broken.
         (Fate::Kept, Some(excused), Some(seconds)) if excused > 0 => {
             let all = seconds.promised;
             let others = if excused < all {

@@ -69,6 +69,7 @@ pub(super) fn measure(live: &Live, name: &str) -> Result<Capacity, Failure> {
         read: rate,
         // The demo does not write to an image or device, so the value is never used.
         write: rate,
+        // The lower bound of the time avoids a division by zero after an interrupt.
         iops: (random.requests as f64 / random.seconds.max(1e-3)) as u64,
         ..Capacity::NONE
     })
@@ -77,6 +78,7 @@ pub(super) fn measure(live: &Live, name: &str) -> Result<Capacity, Failure> {
 fn probe(live: &Live, program: Program) -> Result<Scenario, Failure> {
     const WARM_UP: Span = Span::from_millis(500);
     let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
+    // Each half consists of the warm-up and the measurement.
     let half = Span::from_nanos(MEASURING.as_nanos() as u64 / 2);
     let mut scenario = Scenario::new("probe", drive, half.saturating_sub(WARM_UP));
     scenario.capacity = None;
@@ -130,6 +132,8 @@ fn create(path: &Path, leftovers: &Leftovers) -> Result<u64, Failure> {
         file.write_all(&chunk).map_err(failed)?;
         progress.set(Duration::from_secs(written));
     }
+    // Data that is only in the page cache would be written during the measurement, and would
+    // disturb it.
     file.sync_all().map_err(failed)?;
     progress.clear();
     // From here on, an interrupt no longer removes the image.

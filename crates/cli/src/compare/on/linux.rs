@@ -91,6 +91,7 @@ impl Device {
         scratch: &Path,
         go_on: &dyn Fn() -> bool,
     ) -> Result<Played, String> {
+        // The kernel's schedulers and controllers only apply to block devices.
         let looped = (!self.is_block)
             .then(|| Loop::new(&self.path))
             .transpose()?;
@@ -107,6 +108,7 @@ impl Device {
         let cgroups = Cgroups::of(&files).ok().and_then(|c| c.root);
         let host = Host {
             device: device.clone(),
+            // Without groups, the jobs run in the cgroup of this command.
             cgroups: cgroups.filter(|_| !plan.groups.is_empty()),
             scratch: scratch.to_owned(),
         };
@@ -114,6 +116,8 @@ impl Device {
             let played = host.play(plan, go_on);
             played.map_err(|e| said(&e))
         });
+        // The settings are restored even if the run has failed. An error of the run is the more
+        // important one.
         let restored = weir_linux::restore(&mut files, &mut journal, &mut say);
         let restored = restored.map_err(|e| format!("some settings could not be restored: {e}"));
         played.and_then(|played| restored.map(|_| played))
@@ -133,6 +137,7 @@ impl Device {
             ));
         }
         match &self.signature {
+            // A scenario that only reads may use any device that is not in use.
             Some(what) if plan.jobs.writes && !self.destroy => Err(format!(
                 "{shown} contains {what}, which the scenario would overwrite; add --destroy {shown} to permit this"
             )),

@@ -54,6 +54,7 @@ pub(super) enum On {
 pub(super) fn all(options: &Options, leftovers: &Leftovers) -> Result<Vec<On>, Failure> {
     let asked = |word| options.on.contains(&word);
     let usage = |reason: &str| Err(Failure::Usage(reason.to_owned()));
+    // The options are checked before a kernel is searched for or a device is examined.
     if options.device.is_some() != asked(Word::Linux) {
         return usage(
             "--on linux and --device require each other; write --on linux --device /dev/NAME",
@@ -67,6 +68,7 @@ pub(super) fn all(options: &Options, leftovers: &Leftovers) -> Result<Vec<On>, F
     }
     let mut all = Vec::new();
     let mut words = options.on.clone();
+    // The same place twice would only repeat its rows.
     words.dedup();
     if words.is_empty() {
         words.push(Word::Sim);
@@ -99,6 +101,7 @@ fn guests(kernels: &[String]) -> Result<Vec<On>, Failure> {
     let weir = std::env::current_exe();
     let weir =
         weir.map_err(|e| Failure::Run(format!("cannot find the path of this program: {e}")))?;
+    // The first of the supported versions is the default.
     let default = [weir_linux::guest::VERSIONS[0].0.to_owned()];
     let kernels = if kernels.is_empty() {
         &default[..]

@@ -153,6 +153,7 @@ impl Live {
         socket: &Path,
     ) -> Result<Config, Failure> {
         let mut text = String::from("[drive.demo]\n");
+        // Without a model, the volumes are in memory until their storage is replaced below.
         let mut memory = "memory = true\n";
         if self.storage.is_none() {
             memory = "";
@@ -185,6 +186,8 @@ impl Live {
             let volume = volume.expect("every client has a volume");
             volume.contract = scenario.contract(client);
             if let Some((storage, _)) = &self.storage {
+                // The size is that of the storage. The demo only reads, so the storage is opened
+                // read-only.
                 volume.size = None;
                 volume.read_only = true;
                 volume.storage = storage.clone();
@@ -294,6 +297,7 @@ fn fastest(runs: &[&Measured], client: usize) -> Option<promise::Alone> {
     let sum = |count: fn(&Meter) -> u64| answered.iter().map(|m| count(m)).sum::<u64>();
     Some(promise::Alone {
         latency_ns: answered.iter().map(|m| m.latency().min()).min()?,
+        // A request without contention has the mean length of the client's requests.
         bytes: sum(Meter::bytes) / sum(Meter::requests),
     })
 }
@@ -328,6 +332,8 @@ impl Measured {
             if let Some(rate) = Rate::of(&scenario.contract(client)) {
                 let known = alone.get(client).copied().flatten();
                 let mb_per_s = known.map(|a| a.mb_per_s);
+                // The model cannot complete a request faster than this, whatever the clock of the
+                // client shows.
                 let least = known.map_or(0, |alone| alone.request.latency_ns);
                 let alone = fastest[client].map(|request| promise::Alone {
                     latency_ns: request.latency_ns.max(least),
@@ -342,6 +348,7 @@ impl Measured {
                 };
                 record = record.with_promise(&terms, mb_per_s, meter, &beside);
                 if self.busy.is_some_and(Busy::is_invalid) {
+                    // The policy cannot be judged if the server itself had no processor.
                     record.promise = Some(Fate::Invalid);
                 }
             }

@@ -20,6 +20,7 @@ impl Told {
     /// Queries the server if another second of the measurement has passed. The measurement begins
     /// after `warm_up`.
     pub(super) fn watch(&mut self, warm_up: Duration, passed: Duration, server: &Server) {
+        // The first query is due at the end of the warm-up, and each further one a second later.
         let seconds = self.seconds.len() as u64 + u64::from(self.first.is_some());
         if passed < warm_up + Duration::from_secs(seconds) {
             return;
@@ -62,6 +63,7 @@ impl Told {
     pub(super) fn busy_percent(&self) -> Option<u64> {
         let (now, then) = (self.last.first()?, self.first.as_ref()?.first()?);
         let (busy, served) = (now.busy_ns - then.busy_ns, now.served_ns - then.served_ns);
+        // `busy` is limited, so that the result is at most 100 %.
         (served > 0).then(|| (busy.min(served) as f64 / served as f64 * 100.0).round() as u64)
     }
 }
