@@ -41,7 +41,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         storages,
         running,
     } = preflight(&config);
-    // A problem is uncertain if it depends on the state of the machine at the start.
+    // A problem is only a warning if it is specific to this user, or if it is caused by a server
+    // that may be the one for which the file is meant.
     for Finding { problem, certain } in &findings {
         let kind = if *certain { "" } else { "warning: " };
         output::tell(&format!("{kind}{problem}"));
@@ -256,6 +257,7 @@ fn about(bytes: u64) -> String {
     }
 }
 
+/// Returns the sum of promises as text.
 fn amount(promised: Promised) -> String {
     match (promised.bytes, promised.iops) {
         (0, 0) => "nothing".into(),

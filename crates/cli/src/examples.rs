@@ -116,6 +116,7 @@ pub(crate) fn add(command: Command) -> Command {
     add_below(command, "")
 }
 
+/// Adds the examples of the command with the words `path`, and those of its subcommands.
 fn add_below(command: Command, path: &str) -> Command {
     let found = EXAMPLES.iter().find(|(of, _)| *of == path);
     let command = match found {

@@ -115,6 +115,7 @@ fn recorded(options: &Options, path: &Path) -> Result<Explanation, Failure> {
     Ok(view.explain(options.since, &|group| names.of(group)))
 }
 
+/// Parses a period. Unlike other times, it can be in minutes.
 fn span(text: &str) -> Result<Span, String> {
     let minutes = text.strip_suffix('m').and_then(|n| n.parse::<u64>().ok());
     if let Some(minutes) = minutes {

@@ -42,6 +42,7 @@ struct Volume {
     size: Size,
 }
 
+/// Parses the option `--volume`.
 fn volume(text: &str) -> Result<Volume, String> {
     let (name, size) = (text.rsplit_once('='))
         .filter(|(name, _)| !name.is_empty())
@@ -121,6 +122,7 @@ fn each_once(volumes: &[Volume]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Writes the configuration to a new file.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error: &std::io::Error| Failure::file("write", path, error);
     // A configuration that exists is never overwritten.
@@ -142,6 +144,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     })
 }
 
+/// Returns the text of the configuration.
 fn text(options: &Options, known: Option<&Calibration>) -> Result<String, Failure> {
     let default = [Volume {
         name: "disk".to_owned(),
@@ -180,6 +183,7 @@ fn text(options: &Options, known: Option<&Calibration>) -> Result<String, Failur
     Ok(text)
 }
 
+/// Returns the table of the drive, with measured values if there are any.
 fn drive(name: &str, known: Option<&Calibration>) -> String {
     let mut text = format!("# What shares one physical drive.\n[drive.{}]\n", key(name));
     match known {
@@ -196,6 +200,7 @@ fn drive(name: &str, known: Option<&Calibration>) -> String {
     text + "# How it is shared; `weir policies` lists the ways.\n# policy = \"contract\"\n"
 }
 
+/// Returns the table of a volume. `part` is the min that is proposed for it.
 fn described(
     volume: &Volume,
     drive: &str,

@@ -37,6 +37,7 @@ impl Interrupt {
         (state > AT_ONCE).then_some(state)
     }
 
+    /// Changes the state if it is `from`, and returns true if it was.
     fn exchange(&self, from: i32, to: i32) -> bool {
         // The state is one number, and no other memory depends on it, so relaxed accesses suffice.
         let (done, other) = (Ordering::Relaxed, Ordering::Relaxed);

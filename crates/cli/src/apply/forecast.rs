@@ -54,6 +54,7 @@ fn leaves(drive: &Drive) -> impl Iterator<Item = (usize, &Member)> {
     all.filter(move |(place, _)| !tenants.contains(place))
 }
 
+/// Returns the table of the prediction for one drive.
 fn of(drive: &Drive, model: &weir_model::drive::Config) -> Result<String, Failure> {
     // `contract` shows the result that Weir's own server would have.
     let policies = [drive.policy.clone(), Policy::contract()];

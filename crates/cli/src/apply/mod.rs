@@ -139,6 +139,7 @@ fn dry_run(files: &dyn Files, plan: &Plan, journal: &Journal) -> Result<(), Fail
     })
 }
 
+/// Makes the changes, and keeps the settings with `--watch`.
 fn apply(
     files: &mut dyn Files,
     host: &Host,
@@ -173,6 +174,7 @@ fn apply(
     }
 }
 
+/// Restores all settings that the journal contains.
 fn restore(files: &mut dyn Files, options: &Options) -> Result<(), Failure> {
     let mut journal = Journal::open(&options.journal).map_err(Failure::run)?;
     // The journal is checked before restoring, which removes its entries.

@@ -136,6 +136,7 @@ impl Runner<'_> {
         }
     }
 
+    /// Queues one request, which the next call of the kernel submits.
     fn queue<S: Source>(&mut self, source: &mut S, io: &Io) -> Result<(), Failure> {
         let Disk { ring, handle, .. } = &mut *self.disk;
         if io.op == Op::Flush {
@@ -156,6 +157,7 @@ impl Runner<'_> {
         queued.map(drop).map_err(Failure::run)
     }
 
+    /// Passes a completion to the source, and keeps the first error.
     fn complete<S: Source>(
         &mut self,
         source: &mut S,

@@ -20,6 +20,7 @@ pub(crate) fn drive(known: &Calibration) -> String {
     lines
 }
 
+/// Returns the line for the key `capacity`, as a comment if a rate is missing.
 fn capacity_line(capacity: &Capacity) -> String {
     let rate = |figure: Option<Figure>| {
         let figure = figure

@@ -106,6 +106,7 @@ fn data(opened: &Opened, size: u64) -> io::Result<Vec<Range<u64>>> {
     Ok(ranges)
 }
 
+/// Opens an export, and refuses one that cannot be measured.
 fn export(text: &str, access: Access) -> Result<(Medium, Target), Failure> {
     if access.size.is_some() {
         let reason = "--size requires a new file; an export has its own size";
@@ -134,6 +135,7 @@ fn export(text: &str, access: Access) -> Result<(Medium, Target), Failure> {
     Ok((Medium::Export(export), target))
 }
 
+/// Opens a file or a device, and finds the properties of its drive.
 fn disk(path: &Path, access: Access) -> Result<(Medium, Target), Failure> {
     let whole = path::absolute(path).map_err(|e| Failure::file("open", path, &e))?;
     let opened = open(&whole, access)?;
@@ -196,6 +198,7 @@ fn open(path: &Path, access: Access) -> Result<Opened, Failure> {
     opened.map_err(refused)
 }
 
+/// Returns the failure for a file that does not exist, with the option that would create it.
 fn missing(path: &Path, error: &io::Error, write: bool) -> Failure {
     let (path, why) = (path.display(), os_error::message(error));
     let write = if write { "" } else { "--write " };
@@ -276,6 +279,7 @@ fn without_holes(file: impl AsFd, path: &Path, size: u64) -> Result<(), Failure>
     )))
 }
 
+/// Returns the description of a target without the properties that only some targets have.
 fn target(path: String, size: u64, rotational: bool, write: bool) -> Target {
     Target {
         path,

@@ -67,6 +67,7 @@ pub(super) fn fitted(sheet: Sheet) -> Result<(Profile, Vec<Row>), Failure> {
     ))
 }
 
+/// Returns the fit of a parameter, or `None` if its figure was not measured.
 fn fit(drive: &Config, figures: &[Published], tie: &Tie) -> Option<Fit> {
     figures.iter().find(|f| f.figure == tie.figure)?;
     Some(Fit {
@@ -148,6 +149,7 @@ fn begin(known: &Calibration) -> Result<Config, Failure> {
     Ok(drive)
 }
 
+/// Returns a flash drive that is not limited by any parameter that cannot be measured.
 fn flash(size: u64, read: u64, random: u64, access: u64, tags: u32) -> ssd::Config {
     let generic = ssd::Config::generic();
     // The larger part of a read's time, assumed to be 60 %, is spent in the flash memory.
@@ -158,7 +160,7 @@ fn flash(size: u64, read: u64, random: u64, access: u64, tags: u32) -> ssd::Conf
     let dies = (2 * random.saturating_mul(page) / 1_000_000_000).div_ceil(channels);
     ssd::Config {
         size: (size / 4096 * 4096).clamp(1 << 30, 64 << 40),
-        // The limits are those of the model's parameters.
+        // The model permits at most 1024 tags.
         tags: tags.clamp(32, 1024) as u16,
         read: Span::from_nanos(page),
         dies: dies.clamp(generic.dies.into(), 64) as u16,
@@ -169,6 +171,8 @@ fn flash(size: u64, read: u64, random: u64, access: u64, tags: u32) -> ssd::Conf
     }
 }
 
+/// Returns a rotating disk with the measured rates and a seek time that follows from the access
+/// time.
 fn disk(size: u64, (outer, inner): (u64, u64), access: u64) -> hdd::Config {
     let generic = hdd::Config::generic();
     // The three zones have equal sizes, in whole blocks.
@@ -198,6 +202,7 @@ fn disk(size: u64, (outer, inner): (u64, u64), access: u64) -> hdd::Config {
     }
 }
 
+/// Returns the parameters of a flash drive that are fitted.
 fn of_flash(known: &Calibration) -> Vec<Tie> {
     let read = known.step(step::READ).map_or(0.0, |f| f.bytes_per_second) as u64;
     let access = known.step(step::READ_ONE).and_then(latency).unwrap_or(0.0) as u64;
@@ -229,6 +234,8 @@ fn of_flash(known: &Calibration) -> Vec<Tie> {
     ]
 }
 
+/// Returns the parameter of a rotating disk that is fitted. All other ones follow from the
+/// measurement directly.
 fn of_disk(disk: &hdd::Config) -> Vec<Tie> {
     vec![Tie {
         key: "seek.average",

@@ -55,6 +55,7 @@ fn head(known: &Calibration) -> String {
     )
 }
 
+/// Returns the table of the capacity's figures.
 fn figures(capacity: &Capacity) -> Table {
     let mut table = Table::new([
         Column::text("figure"),
@@ -98,6 +99,7 @@ fn figures(capacity: &Capacity) -> Table {
     table
 }
 
+/// Returns the table of all measured steps.
 fn steps(known: &Calibration) -> Table {
     let mut table = Table::new([
         Column::text("step"),
@@ -183,6 +185,7 @@ fn remarks(known: &Calibration) -> Vec<String> {
     all
 }
 
+/// Returns the lines for a configuration of Weir and for Linux's `io.cost`.
 fn paste(known: &Calibration) -> String {
     let mut text = String::from("\nIn [drive.NAME] of a configuration:\n\n");
     text += &indented(&lines::drive(known));

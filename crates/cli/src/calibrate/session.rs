@@ -182,6 +182,7 @@ impl<'a> Session<'a> {
         Span::from_nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
     }
 
+    /// Plays a source on the target, with its progress and until an interrupt.
     fn run<S: Source>(
         &mut self,
         medium: &mut Medium,

@@ -83,6 +83,7 @@ fn connections(metrics: &str) -> Vec<(String, u32)> {
     metrics.lines().filter_map(of).collect()
 }
 
+/// Returns the failure for a server that cannot be queried.
 fn not_weir(address: SocketAddr, why: &str) -> Failure {
     Failure::Run(format!(
         "cannot query the server at http://{address}: {why}"

@@ -253,6 +253,7 @@ fn promised(plan: &Plan, outcomes: &[Outcome], expect: &Expect) -> Finding {
     judge::find(run, &expect.asked)
 }
 
+/// Returns the beginning of a line about a cell: its case, policy and place.
 fn head(plan: &Plan, cell: Cell) -> String {
     let case = plan.case(cell);
     let case = case.map_or_else(String::new, |c| format!("{c}: "));

@@ -138,6 +138,7 @@ impl<'a> Client<'a> {
         }
     }
 
+    /// Returns the worst fate of the client's promise in all runs.
     fn fate(&self) -> Fate {
         let fates = self.runs.iter().map(|r| r.fate());
         fates.fold(Fate::NotAsked, Fate::worse)
@@ -180,6 +181,7 @@ impl<'a> Client<'a> {
         all.filter_map(PromiseSeconds::idle).reduce(f64::max)
     }
 
+    /// Returns the figures of all operations of the client.
     fn row(&self) -> ComparedRow {
         let worst = self.runs.iter().filter_map(|r| r.worst_second_mb_per_s);
         let figures = figures(self.runs.iter().map(|r| Figures::of(r)));
@@ -287,6 +289,7 @@ fn figures(runs: impl Iterator<Item = Figures>) -> ComparedRow {
     }
 }
 
+/// Returns the entry of a set of identical clients.
 fn shown(name: String, members: &[Client<'_>]) -> ComparedClient {
     let fates = members.iter().map(Client::fate);
     let record = members[0].runs[0];
@@ -321,6 +324,8 @@ fn rows(members: &[Client<'_>]) -> Vec<ComparedRow> {
     rows
 }
 
+/// Returns one row if all rows are equal, and otherwise the worst and the best value of each
+/// figure.
 fn spread(what: &str, all: &[ComparedRow]) -> Vec<ComparedRow> {
     let label = |end: &str| {
         let parts = [what, end].into_iter().filter(|part| !part.is_empty());

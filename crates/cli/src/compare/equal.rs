@@ -36,6 +36,7 @@ pub(super) fn lines(plan: &Plan, cells: &[&Pair]) -> Vec<String> {
     several.map(|set| line(plan, set)).collect()
 }
 
+/// Returns true if every client has the same figures in every run of both cells.
 fn is_equal((a, one): &Pair, (b, other): &Pair) -> bool {
     let figures = |r: &Record| (r.requests, r.bytes, r.errors, r.latency_us);
     let same = |(one, other): (&Outcome, &Outcome)| {

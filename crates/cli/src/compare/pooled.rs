@@ -188,6 +188,7 @@ fn busy(outcomes: &[Outcome]) -> Option<f64> {
 }
 
 impl Promise {
+    /// Returns the promise in these records of the target, or `None` if it has no promise in MB/s.
     fn of(records: &[&Record]) -> Option<Self> {
         let mb_per_s = records.iter().find_map(|r| r.promised_mb_per_s)?;
         let worst = records.iter().filter_map(|r| r.worst_second_mb_per_s);

@@ -129,6 +129,7 @@ fn is_within_a_promise(scenario: &Scenario, id: GroupId) -> bool {
     })
 }
 
+/// Returns true if a group is `id` or one of its descendants.
 fn is_in(scenario: &Scenario, group: GroupId, id: GroupId) -> bool {
     above(scenario, group).any(|place| place as u32 + 1 == id.0)
 }
@@ -190,6 +191,7 @@ impl Times<'_> {
         Some(seconds)
     }
 
+    /// Returns the time for a command in seconds.
     fn command(&mut self, op: Op, length: u32, random: bool) -> Option<f64> {
         let key = (op, length, random);
         if let Some(known) = self.known.get(&key) {

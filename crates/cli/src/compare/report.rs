@@ -71,6 +71,7 @@ pub(super) fn report(plan: &Plan, cells: &Played) -> Result<CompareReport, Failu
     })
 }
 
+/// Returns the report of one drive, without the tables of clients.
 fn one(
     plan: &Plan,
     drive: &Drive,
@@ -246,6 +247,7 @@ const CLIENTS: &str = "A promise is kept in a second in which its client got 99%
                        client is measured over its own time, from its first possible request to its last, or the reply to that. In virtual time; drives \
                        are models.";
 
+/// Returns the notes below the tables, which explain the columns and the exceptions.
 fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
     let runs = runs::count(cells);
     let mut notes = vec![if plan.script.shows_clients() {

@@ -103,6 +103,7 @@ pub(super) fn planned(plan: &Plan, cell: Cell, outcomes: &[Outcome]) -> usize {
     }
 }
 
+/// Returns true if the runs used random numbers, so that others would differ from them.
 fn is_drawn(outcomes: &[Outcome]) -> bool {
     outcomes.iter().all(|outcome| outcome.drew)
 }

@@ -176,6 +176,7 @@ fn show<T: Serialize + serde::de::DeserializeOwned>(
     output::print(&text(&answer))
 }
 
+/// Prints the details of a volume, tenant or drive.
 fn show_one(client: &Client, options: &Options, target: &Target) -> Result<(), Failure> {
     let path = target.path();
     match target.kind {
@@ -287,6 +288,7 @@ fn events(client: &Client, json: bool, seconds: bool) -> Result<(), Failure> {
     }
 }
 
+/// Returns an event as a line of text.
 fn said(event: &Event) -> String {
     match event {
         Event::Second(second) => {

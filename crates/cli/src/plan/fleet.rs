@@ -111,6 +111,7 @@ impl<'a> Fleet<'a> {
         self.build(policy).map(|load| (load.whole, load.policy))
     }
 
+    /// Builds the scenario under a policy, without random starts of clients.
     fn build(&self, policy: &Policy) -> Result<Load, Failure> {
         let choice = Choice {
             drive: &self.drive.config,

@@ -27,6 +27,7 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    /// Returns the failure of a search that an interrupt has ended.
     fn interrupted(&self) -> Failure {
         let signal = self.interrupt.signal().unwrap_or_default();
         Failure::Interrupted(signal, "the searches are not complete".into())

@@ -54,6 +54,7 @@ impl Did {
     }
 }
 
+/// Prints the recommended contracts as lines of a configuration.
 pub(super) fn run(
     file: &Path,
     load: &Load,
@@ -138,6 +139,7 @@ fn did(load: &Load) -> BTreeMap<GroupId, Did> {
     all
 }
 
+/// Returns the recommended contract for a recorded load.
 fn contract(did: &Did, capacity: Capacity) -> Contract {
     let wanted = rounded(did.quantile(QUANTILE));
     let is_little = wanted as f64 <= LITTLE * capacity.bytes() as f64;

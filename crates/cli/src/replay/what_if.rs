@@ -60,6 +60,7 @@ impl WhatIf {
     }
 }
 
+/// Prints the table of the recorded and the predicted results, or the recommended contracts.
 pub(super) fn run(file: &Path, options: &WhatIf) -> Result<(), Failure> {
     let mut load = Load::new();
     let mut seen = Seen::new();
@@ -184,6 +185,7 @@ pub(super) fn contracts<'a>(edits: impl IntoIterator<Item = &'a Edit>) -> Groups
     groups
 }
 
+/// Applies an edit to the groups. Edits of spaces, capacities and settings do not change contracts.
 fn change(groups: &mut Groups, edit: &Edit) {
     match *edit {
         Edit::AddGroup {
@@ -205,6 +207,7 @@ fn change(groups: &mut Groups, edit: &Edit) {
     }
 }
 
+/// Returns the groups as a tree, in which parents are indices. A group in the root has no parent.
 fn nodes(groups: &Groups) -> Vec<Node> {
     let place = |id: &GroupId| groups.keys().position(|key| key == id);
     let groups = groups.values().map(|(parent, contract)| Node {

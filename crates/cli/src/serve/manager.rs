@@ -1,4 +1,4 @@
-//! Notifies the service manager of the server's state (sd_notify(3)). It supports systemd's
+//! Notifies the service manager of the server's state (`sd_notify(3)`). It supports systemd's
 //! `Type=notify-reload` and `WatchdogSec=`.
 
 use super::signals::Watch;

@@ -57,6 +57,7 @@ struct Source {
 }
 
 impl Source {
+    /// Reads the configuration, or makes one for a single volume.
     fn open(options: &Options) -> Result<Self, Failure> {
         let path = options.config.as_deref();
         let place = (options.run.as_ref()).map(|_| Place::make()).transpose()?;
@@ -88,6 +89,7 @@ fn read(path: &Path) -> Result<(weir_config::Server, weir_manage::Source), Failu
     Ok((config, weir_manage::Source { text, file }))
 }
 
+/// Runs the server until it has ended.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     if options.record.as_deref() == Some(Path::new("-")) {
         let reason = "--record cannot write to standard output, which has the addresses; use a file name (./- for a file named -)";

@@ -41,6 +41,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
+    /// Starts the thread. From now on, none of these signals ends the process by itself.
     pub(super) fn start() -> Result<Self, Failure> {
         let failed = |e| Failure::Run(format!("cannot watch for signals: {e}"));
         // SIGHUP reloads the configuration, and SIGCHLD reports the end of the command of `--run`.
@@ -94,6 +95,7 @@ impl Watch {
     }
 }
 
+/// Returns true if a signal ends the server.
 fn ends_it(signal: c_int) -> bool {
     !matches!(signal, SIGHUP | SIGCHLD)
 }
@@ -122,6 +124,7 @@ fn end_in_time(ending: &Arc<Ending>) {
     }
 }
 
+/// Ends the process without completing the requests in flight.
 fn end_at_once(why: &str, place: Option<&PathBuf>) {
     tracing::error!("{why}; the server ends at once, and requests in flight are not completed");
     if let Some(place) = place {

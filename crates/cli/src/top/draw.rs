@@ -61,6 +61,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, look: Look) {
     }
 }
 
+/// Draws the first line: the state of the server, or the reason why it does not reply.
 fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
     let status = state.status();
     if let Some(why) = state.lost() {
@@ -186,6 +187,7 @@ fn with_neighbour(cause: &str, neighbour: Option<&str>) -> String {
     neighbour.map_or_else(|| cause.to_owned(), |name| format!("{cause} {name}"))
 }
 
+/// Draws the last line: the order, the filter and the most important keys.
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
     let (filter, typing) = state.filter();
     let mut spans = Vec::new();
@@ -214,6 +216,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
     frame.render_widget(Line::from(spans), area);
 }
 
+/// Draws the explanation of all keys and columns over the middle of the screen.
 fn draw_help(frame: &mut Frame<'_>) {
     let area = frame.area();
     let height = KEYS.lines().count() as u16 + 2;

@@ -11,6 +11,7 @@ use weir_manage::api::Status;
 
 /// Returns the status as a line of JSON, with the time of the second if `at_ms` has one.
 pub(super) fn json(status: &Status, at_ms: Option<u64>) -> Result<String, Failure> {
+    /// The object that is printed: the status, and the time of the second in front of it.
     #[derive(Serialize)]
     struct Second<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]

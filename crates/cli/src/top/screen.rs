@@ -125,6 +125,7 @@ fn watch_on(client: &weir_manage::api::Client, to: &SyncSender<Input>) {
     }
 }
 
+/// Sends keys and changes of size to the loop, until the terminal no longer exists.
 fn read_keys(to: &SyncSender<Input>) {
     loop {
         let input = match event::read() {
@@ -147,6 +148,7 @@ fn read_keys(to: &SyncSender<Input>) {
     }
 }
 
+/// Returns the function of a key, or `None` if the key has none.
 fn known(code: KeyCode, modifiers: KeyModifiers) -> Option<Key> {
     let control = modifiers.contains(KeyModifiers::CONTROL);
     Some(match code {

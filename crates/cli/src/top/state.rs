@@ -90,6 +90,7 @@ impl State {
         }
     }
 
+    /// Processes the figures of one second.
     fn second(&mut self, second: Second) {
         self.status.uptime_seconds += 1;
         for now in second.drives {
@@ -116,6 +117,7 @@ impl State {
         }
     }
 
+    /// Counts a short second for its volume or tenant, and remembers it.
     fn found_short(&mut self, short: ShortSecond) {
         let count = |causes: &mut BTreeMap<String, u64>| {
             *causes.entry(short.cause.clone()).or_default() += 1;
@@ -140,6 +142,8 @@ impl State {
         self.short.push_front(short);
     }
 
+    /// Appends a value to the history of an item, and removes the oldest value if the history is
+    /// full.
     fn remember(&mut self, kind: char, name: &str, value: u64) {
         let history = self.histories.entry((kind, name.to_owned())).or_default();
         if history.len() == REMEMBERED {
@@ -194,6 +198,7 @@ impl State {
         Flow::On
     }
 
+    /// Edits the filter. Escape clears it, and Enter ends the input.
     fn type_filter(&mut self, key: Key) {
         match key {
             Key::Char(c) => self.filter.push(c),

@@ -106,7 +106,7 @@ fn tenant() -> Tenant {
     }
 }
 
-/// Six volumes, each with another cause that limits it or another state.
+/// Returns six volumes, each with another cause that limits it or another state.
 fn volumes() -> Vec<Volume> {
     let waits = busy(13.4, [0.0, 4_210.0, 388.0], 8, "neighbour");
     let mut orders = volume("orders-db", promised(20_000_000, 0, 0), waits);
@@ -141,7 +141,7 @@ fn volumes() -> Vec<Volume> {
     ]
 }
 
-/// A drive with a tenant and the six volumes.
+/// Returns the status of a drive with a tenant and the six volumes.
 fn some() -> Status {
     Status {
         version: "0.1.0".to_owned(),
@@ -154,7 +154,7 @@ fn some() -> Status {
     }
 }
 
-/// A thousand volumes, some of them with names of 255 bytes, on six drives.
+/// Returns the status of six drives with 1000 volumes, with names of up to 259 bytes.
 fn many() -> Status {
     let one = some();
     let mut status = Status {
@@ -173,7 +173,7 @@ fn many() -> Status {
     status
 }
 
-/// A second with the figures of the status, scaled by a factor that depends on its number.
+/// Returns a second with the figures of the status, scaled by a factor that depends on its number.
 fn second(status: &Status, number: u64) -> News {
     let wave = [10, 7, 4, 9, 2, 5, 10, 8][number as usize % 8];
     let mut second = Second {
@@ -376,7 +376,7 @@ fn any_key() -> impl Strategy<Value = Key> {
     ]
 }
 
-/// A key, or the number of volumes that exist from now on.
+/// Returns a strategy for a step: a key, or the number of volumes that exist from now on.
 fn any_step() -> impl Strategy<Value = Result<Key, usize>> {
     prop_oneof![4 => any_key().prop_map(Ok), 1 => (0..7_usize).prop_map(Err)]
 }

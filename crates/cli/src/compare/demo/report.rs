@@ -134,6 +134,7 @@ fn total(records: &[Record]) -> Option<f64> {
     total.map(|r| r.bandwidth_mb_per_s).filter(|t| *t > 0.0)
 }
 
+/// Returns sentences on the drive and its capacity.
 fn drive(plan: &Plan, scenario: &Scenario) -> String {
     let place = match plan.on[0] {
         On::Sim => "virtual time",
@@ -163,6 +164,7 @@ fn drive(plan: &Plan, scenario: &Scenario) -> String {
     )
 }
 
+/// Returns sentences on the load, with the promise if it is the same for all clients.
 fn load(plan: &Plan, scenario: &Scenario) -> String {
     let groups = &scenario.groups;
     let min = groups.first().map_or(0, |g| g.contract.min);

@@ -75,6 +75,8 @@ pub(super) fn measure(live: &Live, name: &str) -> Result<Capacity, Failure> {
     })
 }
 
+/// Returns the scenario of a measurement: sixteen clients with the same program, each on its own
+/// part.
 fn probe(live: &Live, program: Program) -> Result<Scenario, Failure> {
     const WARM_UP: Span = Span::from_millis(500);
     let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
@@ -141,7 +143,7 @@ fn create(path: &Path, leftovers: &Leftovers) -> Result<u64, Failure> {
     Ok(SIZE)
 }
 
-/// The size of a block device.
+/// Returns the size of a block device in bytes.
 fn device(path: &Path) -> Result<u64, Failure> {
     let failed = |error: io::Error| Failure::file("read", path, &error);
     let kind = path.metadata().map_err(failed)?.file_type();

@@ -85,6 +85,7 @@ impl Device {
         Ok((played?, notes))
     }
 
+    /// Applies the plan's settings, plays it, and restores the settings.
     fn on_device(
         &self,
         plan: &Plan,
@@ -222,6 +223,7 @@ struct Loop {
 }
 
 impl Loop {
+    /// Attaches a file to a free loop device, with direct I/O to the file.
     fn new(file: &Path) -> Result<Self, String> {
         let made = Command::new("losetup")
             .args(["--find", "--show", "--direct-io=on"])

@@ -97,6 +97,7 @@ pub(super) fn all(options: &Options, leftovers: &Leftovers) -> Result<Vec<On>, F
     Ok(all)
 }
 
+/// Returns a guest for each kernel.
 fn guests(kernels: &[String]) -> Result<Vec<On>, Failure> {
     let weir = std::env::current_exe();
     let weir =
@@ -380,6 +381,8 @@ fn busy(label: &str, outcomes: &[&Outcome]) -> Option<String> {
     })
 }
 
+/// Returns the note on runs in a guest, with the delay of the path between the kernel and the
+/// model.
 fn guest(label: &str, kernel: &str, outcomes: &[&Outcome]) -> String {
     let of = |get: fn(&Record) -> Option<f64>| {
         let records = outcomes.iter().filter_map(|o| o.records.first());

@@ -197,6 +197,7 @@ impl Live {
     }
 }
 
+/// Returns the NBD clients of a repetition. Their random numbers are those of the simulator.
 fn fleet(scenario: &Scenario, repetition: u32, socket: PathBuf) -> Fleet {
     let members = scenario.clients.iter().map(|client| Member {
         name: client.name.clone(),
