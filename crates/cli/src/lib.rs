@@ -127,8 +127,8 @@ fn command() -> clap::Command {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
-    // A server must end even if nobody reads its log, so it stops waiting for the writer after a
-    // while. Other commands wait, because a user reads their messages.
+    // A server must end even if nobody reads its log, so at its end it waits for standard error
+    // for a limited time. Other commands wait, because a user reads their messages.
     let (default, patience) = match arguments.command {
         Command::Serve(_) => (log::Level::Info, log::PATIENCE),
         _ => (log::Level::Warn, Duration::MAX),

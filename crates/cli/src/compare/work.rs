@@ -39,10 +39,10 @@ pub(super) struct Plan {
     pub(super) audit: bool,
 }
 
-/// The unit of repetition: a case under a policy, on a drive and in a place.
+/// The unit of repetition: a case under a policy, on a drive and in a place. All of them are indices
+/// into the lists of the [`Plan`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cell {
-    /// The index of the drive in the plan, as the other indices.
     pub(super) drive: usize,
     pub(super) case: usize,
     pub(super) policy: usize,

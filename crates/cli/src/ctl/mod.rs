@@ -279,7 +279,7 @@ fn events(client: &Client, json: bool, seconds: bool) -> Result<(), Failure> {
             .next(Duration::from_mins(1))
             .map_err(|e| refused(&e))?;
         match next {
-            // Nothing has happened for a minute, which is normal without `--seconds`.
+            // A server sends an event every second. If it does not, the command waits further.
             None => {}
             Some(Event::Second(_)) if !seconds => {}
             Some(event) if json => print_json(&event)?,

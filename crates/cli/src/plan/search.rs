@@ -335,7 +335,8 @@ mod tests {
                 let enough = (needed <= most).then_some(needed);
                 let fewer = (needed > 1).then_some((needed - 1, "short"));
                 assert_eq!(found, Ok((enough, fewer)), "{needed} of {most}");
-                // At most six steps of doubling reach 39, and six of bisection find the number.
+                // Doubling reaches 39 with seven calls at most, and bisection of at most 16 numbers
+                // takes four more.
                 assert!(asked.len() <= 12, "{asked:?}");
             }
         }
