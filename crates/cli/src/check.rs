@@ -332,11 +332,13 @@ mod tests {
                 .rotational = kernel;
             rotation(&config, &storages)
         };
+        // The file sets the property, so the kernel's value does not matter.
         for kernel in [None, Some(false), Some(true)] {
             for stated in ["rotational = true", "rotational = false"] {
                 assert_eq!(notes(stated, kernel), [], "{stated}");
             }
         }
+        // The kernel reports nothing, or the same as the default of the configuration.
         assert_eq!(notes("", None), []);
         assert_eq!(notes("", Some(false)), []);
         let note = &notes("", Some(true))[0];

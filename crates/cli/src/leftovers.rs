@@ -23,6 +23,7 @@ pub(crate) struct Leftovers {
 pub(crate) struct Leftover {
     path: PathBuf,
     all: Leftovers,
+    /// True if the path stays when this value is dropped.
     kept: bool,
 }
 
@@ -148,6 +149,7 @@ mod tests {
     #[test]
     fn an_interrupt_waits_while_something_is_made() {
         let all = Leftovers::default();
+        // The thread that handles an interrupt needs the same lock.
         let locked = |_: &Path| Ok(all.paths.try_lock().is_err());
         let (locked, leftover) = all.make(Path::new("/nowhere/at/all"), locked).unwrap();
         assert!(locked);
@@ -163,6 +165,7 @@ mod tests {
         fs::create_dir(&base).unwrap();
         let path = base.clone();
         let busy = thread::spawn(move || {
+            // The thread ends when the directory no longer exists.
             (0..2_000).all(|n| fs::write(path.join(n.to_string()), "").is_ok())
         });
         remove(&base);

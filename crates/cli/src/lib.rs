@@ -2,7 +2,7 @@
 //! prints their results.
 //!
 //! [`main`] is the whole program. The functions of the command that other programs need are
-//! exported as values: `crates/python` uses [`Comparison`], [`Planning`], [`drive`], [`policy`] and
+//! exported as values: `crates/python` uses [`Comparison`], [`Planning`], [`drive()`], [`policy`] and
 //! [`scenarios`].
 
 #![forbid(unsafe_code)]

@@ -21,6 +21,7 @@ pub(crate) struct Drive {
     /// True if the drive is real, and the model only represents its kind.
     pub(crate) is_real: bool,
     capacity: OnceLock<Option<Capacity>>,
+    /// The results without contention of the scenarios that have been played so far.
     alone: Mutex<Vec<(weir_sim::Scenario, Vec<Option<Alone>>)>>,
 }
 
@@ -117,6 +118,7 @@ mod tests {
         // A policy that sets a limit of its own has this effect.
         scenario.groups[0].contract.max.bandwidth = 10_000_000;
         let limited = drive.alone(&scenario).unwrap()[0].unwrap();
+        // The two scenarios differ in a contract only, so they must not share a result.
         assert!(free.mb_per_s > 20.0 && limited.mb_per_s < 11.0);
     }
 }

@@ -241,6 +241,7 @@ mod tests {
     fn a_line_says_what_is_left_and_whether_it_is_a_bound() {
         let seconds = Duration::from_secs;
         let of = |done, elapsed, bound| line(done, seconds(elapsed), ("180 runs", bound), "");
+        // 10 % took 5 s, so 90 % take 45 s.
         let about = "about 45 seconds left for 180 runs, 10 % done".to_owned();
         assert_eq!(of((18, 180), 5, false), Some(about.clone()));
         assert_eq!(

@@ -56,6 +56,7 @@ pub(crate) fn refused(path: &Path, error: &ReplayError) -> Failure {
 /// The names that a recording lacks: those of the drive and of its groups.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
+    /// The names and numbers of volumes and tenants, or `None` without a configuration.
     plan: Option<Plan>,
     pub(crate) drive: Option<weir_config::Drive>,
 }

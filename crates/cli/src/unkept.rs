@@ -48,6 +48,7 @@ mod tests {
         let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
         let choice = Choice::new(&drive, None, "");
         let scenario = parse(text, "x.toml").unwrap().scenario(&choice).unwrap();
+        // Both clients of `a` have a min, but each note is printed once.
         let played = ["none", "bfq", "contract"].map(|p| (scenario.clone(), find(p).unwrap()));
         assert_eq!(
             lines(played),

@@ -30,8 +30,11 @@ pub(super) struct Disk {
 /// The state of a run.
 struct Runner<'a> {
     disk: &'a mut Disk,
+    /// The zero of the source's clock.
     origin: Instant,
+    /// The requests in flight, by number.
     flying: BTreeMap<u64, Io>,
+    /// The time of the last completion, or of the first request after a pause.
     heard: Instant,
     /// The error of the first request that failed.
     refusal: Option<String>,

@@ -25,10 +25,12 @@ const PRIORITY: i32 = -10;
 /// The state of a calibration.
 pub(super) struct Session<'a> {
     began: Instant,
+    /// The time after `began` at which the measurement ends.
     limit: Duration,
     state: &'a Path,
     leftovers: &'a Leftovers,
     progress: Progress,
+    /// The results so far, which are saved after each step.
     known: Calibration,
     /// The recent overhead of a step in addition to its planned time: connecting, completing the
     /// requests in flight, and a flush.

@@ -123,6 +123,7 @@ pub(super) fn clients(
 /// The records of one client in all repetitions.
 struct Client<'a> {
     runs: Vec<&'a Record>,
+    /// The precision of the client's figures.
     spread: Spread,
     /// The client's mean bandwidth under `none`, in MB/s.
     none_mb_per_s: Option<f64>,

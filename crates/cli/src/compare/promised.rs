@@ -253,6 +253,7 @@ mod tests {
         assert!((half - 0.5).abs() < 0.01, "{half}");
         let same = share(random, 0, small / 2);
         assert!((half - same).abs() < 1e-9, "{half} {same}");
+        // The same bytes in requests of 1 MiB need hardly any seeks.
         let long = share(Program::sequential_reads(1 << 20, 8), small / 2 * 4096, 0);
         assert!(long < 0.02, "{long}");
     }

@@ -82,6 +82,7 @@ mod tests {
         assert_eq!(spread.mb_per_s, Interval::of(&[9.0, 10.0, 11.0]));
         assert_eq!(spread.latency_us, spread.mb_per_s);
         assert_eq!(Spread::of(&rates, TOTAL), Spread::default());
+        // One run does not show a variation.
         assert_eq!(Spread::of(&rates[..1], "a"), Spread::default());
     }
 

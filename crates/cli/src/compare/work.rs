@@ -78,6 +78,7 @@ pub(super) struct OverTime {
     pub(super) latency: Course,
     /// The mean number of commands in the drive in each window of `step_ns`.
     pub(super) depth: Vec<f64>,
+    /// The length of a window in nanoseconds.
     pub(super) step_ns: u64,
     /// The states of controllers and the elevator.
     pub(super) states: Vec<State>,

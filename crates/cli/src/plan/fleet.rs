@@ -27,6 +27,7 @@ pub(super) struct Fleet<'a> {
 /// The clients of one repetition under one policy.
 #[derive(Debug)]
 pub(super) struct Load {
+    /// The scenario with all clients, of which each drive gets a part.
     whole: Scenario,
     policy: Policy,
 }

@@ -333,6 +333,7 @@ mod tests {
                     })
                 });
                 let enough = (needed <= most).then_some(needed);
+                // The reason must be that of the next smaller number.
                 let fewer = (needed > 1).then_some((needed - 1, "short"));
                 assert_eq!(found, Ok((enough, fewer)), "{needed} of {most}");
                 // Doubling reaches 39 with seven calls at most, and bisection of at most 16 numbers

@@ -37,6 +37,7 @@ struct Did {
     /// The bytes in each second in which there were requests.
     seconds: BTreeMap<u64, u64>,
     requests: u64,
+    /// The largest number of requests outstanding at a time.
     most: u32,
 }
 

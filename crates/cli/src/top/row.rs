@@ -126,11 +126,13 @@ pub(super) struct Row<'a> {
     share: f64,
     part: f64,
     latency: Option<Latency>,
+    /// The number of requests that are not completed.
     pub(super) queue: u32,
     /// The cause that limits the throughput, or `None` if there are no requests.
     pub(super) limited_by: Option<&'a str>,
     /// The cause if the last second was short.
     pub(super) short_now: Option<&'a str>,
+    /// The number of short seconds since the start of the server.
     short: u64,
     /// The volume of the row, or `None` for a tenant.
     pub(super) volume: Option<&'a Volume>,

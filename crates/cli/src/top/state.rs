@@ -48,6 +48,7 @@ pub(super) struct State {
     /// The recent values of each drive, tenant and volume, with the latest one at the end. The
     /// character is the kind of item: `d`, `t` or `v`.
     histories: BTreeMap<(char, String), VecDeque<u64>>,
+    /// The most recent short seconds, with the latest one at the front.
     short: VecDeque<ShortSecond>,
     /// The reason why the server does not reply, while it does not.
     lost: Option<String>,

@@ -165,6 +165,7 @@ mod tests {
         assert_eq!(beside_whole(&drive(), 7.5e6, SMALL, LARGE), Some(1.0));
         // Without contention, the drive gives 88.3 MB/s, so 90 MB/s are out of reach.
         assert_eq!(beside_whole(&drive(), 90e6, SMALL, LARGE), None);
+        // Nearly all rounds have no large transfer, so the link is idle during the service.
         let least = beside_whole(&drive(), 88e6, SMALL, LARGE).unwrap();
         assert!(least < 0.4, "{least}");
     }

@@ -223,18 +223,23 @@ mod tests {
             on_host(busy.map(host), &records, (fate, "As judged.".to_owned()))
         };
         let busy = host(0.03).to_string();
+        // 3 % are tolerated, but one of four seconds is excused.
         let (fate, text) = judged(1, Some(0.03), Fate::Kept);
         let said = format!(
             "In 1 of 4 seconds somebody got less than was promised, and not by the policy. {busy} In the others everyone got it."
         );
         assert_eq!((fate, text), (Fate::OutOfReach, said));
+        // No second was kept, so the text must not refer to the others.
         let (_, text) = judged(4, Some(0.03), Fate::Kept);
         assert!(text.ends_with(&busy), "{text}");
+        // Without excused seconds, the verdict stays as it is.
         let kept = (Fate::Kept, "As judged.".to_owned());
         assert_eq!(judged(0, Some(0.03), Fate::Kept), kept);
         assert_eq!(judged(0, None, Fate::Kept), kept);
+        // A broken promise stays broken, but the load of the machine is mentioned.
         let broken = (Fate::Broken, format!("As judged. {busy}"));
         assert_eq!(judged(1, Some(0.03), Fate::Broken), broken);
+        // 8 % are more than the 4 % that are tolerated.
         for fate in [Fate::Kept, Fate::Broken] {
             let (fate, text) = judged(1, Some(0.08), fate);
             assert_eq!(fate, Fate::Invalid);

@@ -21,6 +21,7 @@ const JOURNAL: &str = "/run/weir-apply/compare.journal";
 pub(in crate::compare) struct Device {
     /// The path as the user has written it.
     pub(in crate::compare) path: PathBuf,
+    /// True if the content can be overwritten.
     destroy: bool,
     is_block: bool,
     /// The type of the present content, such as a file system, if there is any.

@@ -179,6 +179,7 @@ mod tests {
     /// times, in milliseconds.
     fn host(server: [u64; 4], target: [u64; 4]) -> Host {
         let mut host = Host::default();
+        // The counts begin when a thread starts, so they are not 0 at the begin of the measurement.
         let (mut of_server, mut of_target) = (5, 7);
         for second in 0..5 {
             if second > 0 {

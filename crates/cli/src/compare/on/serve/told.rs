@@ -11,8 +11,11 @@ use weir_serve::{Causes, DriveFigures, Server, VolumeFigures};
 /// second in between.
 #[derive(Debug, Default)]
 pub(super) struct Told {
+    /// The figures at the begin of the measurement, or `None` before it.
     first: Option<Vec<DriveFigures>>,
+    /// The figures of the most recent second.
     last: Vec<DriveFigures>,
+    /// The causes of each volume, by name, after each second.
     seconds: Vec<Vec<(String, Causes)>>,
 }
 
