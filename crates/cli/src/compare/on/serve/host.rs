@@ -20,7 +20,7 @@ const SERVER: &str = "weir-shard-";
 /// names are added up.
 type Waits = BTreeMap<String, u64>;
 
-/// The waiting times at the begin of the measurement and after each of its seconds.
+/// The waiting times at the start of the measurement and after each of its seconds.
 #[derive(Debug, Default)]
 pub(super) struct Host {
     seconds: Vec<(Duration, Waits)>,
@@ -179,7 +179,7 @@ mod tests {
     /// times, in milliseconds.
     fn host(server: [u64; 4], target: [u64; 4]) -> Host {
         let mut host = Host::default();
-        // The counts begin when a thread starts, so they are not 0 at the begin of the measurement.
+        // The counts begin when a thread starts, so they are not 0 at the start of the measurement.
         let (mut of_server, mut of_target) = (5, 7);
         for second in 0..5 {
             if second > 0 {

@@ -7,11 +7,11 @@ use weir_measure::SplitUs;
 use weir_measure::promise::Blame;
 use weir_serve::{Causes, DriveFigures, Server, VolumeFigures};
 
-/// The server's figures at the begin and at the end of the measurement, and the causes after each
+/// The server's figures at the start and at the end of the measurement, and the causes after each
 /// second in between.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// The figures at the begin of the measurement, or `None` before it.
+    /// The figures at the start of the measurement, or `None` before it.
     first: Option<Vec<DriveFigures>>,
     /// The figures of the most recent second.
     last: Vec<DriveFigures>,
