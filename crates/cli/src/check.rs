@@ -1,4 +1,6 @@
-//! `weir check`: everything that `weir serve` would refuse, without starting; what is promised, and what storage there is.
+//! `weir check` reports every reason for which `weir serve` would refuse a configuration, without
+//! starting a server. If there is none, it prints the promises on each drive and the storage of
+//! each volume.
 
 mod reload;
 
@@ -14,7 +16,7 @@ use weir_lab::report::{Column, Table};
 use weir_serve::backend::Found;
 use weir_serve::{Finding, Preflight, preflight};
 
-/// What to check.
+/// The arguments of `weir check`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The server's configuration file
@@ -27,6 +29,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let config = load(&options.config)?;
+    // A reload has questions of its own, so the checks of a start do not apply.
     if options.reload {
         return reload::check(&options.config, &config);
     }
@@ -38,6 +41,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         storages,
         running,
     } = preflight(&config);
+    // A problem is only a warning if it is specific to this user, or if it is caused by a server
+    // that may be the one for which the file is meant.
     for Finding { problem, certain } in &findings {
         let kind = if *certain { "" } else { "warning: " };
         output::tell(&format!("{kind}{problem}"));
@@ -65,17 +70,17 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     output::print(&format!("{summary}{}", storage(&config, &storages)))
 }
 
-/// Reads a configuration, or says everything that is wrong with it.
+/// Reads a configuration. The error has all problems of the file.
 pub(crate) fn load(path: &Path) -> Result<Server, Failure> {
     weir_config::load(path).map_err(|problems| refuse(&problems))
 }
 
-/// Everything that is wrong.
+/// Returns the failure of a command because of these problems.
 pub(crate) fn refuse(problems: &[Problem]) -> Failure {
     Failure::Problems(problems.to_vec())
 }
 
-/// What is promised of what each drive can do.
+/// Returns a table with the promises and the capacity of each drive.
 fn summary(config: &Server) -> Result<String, Failure> {
     let mut table = Table::new([
         Column::text("drive"),
@@ -121,16 +126,18 @@ fn summary(config: &Server) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// How to read the columns of [`times`].
+/// The text that explains the columns of [`times`].
 const TIMES: &str = "as 4KiB random, as 1MiB sequential: the part of the drive's time that the promises take if all requests are such reads. \
                      Above 90% they are not kept for such requests.";
 
-/// The parts of the drive's time that promises take as reads of 4 KiB at random places, and as sequential reads of 1 MiB, as text. Empty where
-/// the capacity does not state it.
+/// Returns the fractions of the drive's time that promises need if all requests are random reads of
+/// 4 KiB, and if all are sequential reads of 1 MiB. A text is empty if the capacity does not state
+/// the rate.
 fn times(promised: Promised, capacity: Option<Capacity>) -> [String; 2] {
     const SMALL: f64 = 4096.0;
     const LONG: f64 = 1_048_576.0;
     let capacity = capacity.unwrap_or(Capacity::NONE);
+    // The rate of reads is more precise than that of all requests, but it is optional.
     let random = match capacity.read_iops {
         0 => capacity.iops,
         reads => reads,
@@ -147,7 +154,8 @@ fn times(promised: Promised, capacity: Option<Capacity>) -> [String; 2] {
     })
 }
 
-/// The drives of which the kernel states something else than the default of `rotational`. A file that states the key is believed.
+/// Returns notes on drives for which the kernel's property `rotational` differs from the default of
+/// the configuration. A value in the file takes precedence over the kernel.
 fn rotation(config: &Server, storages: &BTreeMap<String, Found>) -> Vec<Problem> {
     let of = |drive: &weir_config::Drive| {
         let key = format!("drive.{}.rotational", drive.name);
@@ -160,7 +168,7 @@ fn rotation(config: &Server, storages: &BTreeMap<String, Found>) -> Vec<Problem>
             let says = place.rotational?;
             (says != drive.rotational).then_some((volume, place))
         })?;
-        // A model states its own, and has no device below.
+        // A drive model has its own property and no device, so it is never reported here.
         let (says, is) = if drive.rotational {
             ("is not a rotating disk", "true")
         } else {
@@ -185,7 +193,7 @@ fn rotation(config: &Server, storages: &BTreeMap<String, Found>) -> Vec<Problem>
     config.drives.iter().filter_map(of).collect()
 }
 
-/// The volumes of whose storage there is something to know.
+/// Returns notes on the storage of volumes.
 fn formats(config: &Server, storages: &BTreeMap<String, Found>) -> Vec<Problem> {
     let noted = storages.iter().filter_map(|(volume, found)| {
         let note = found.place.as_ref()?.note.clone()?;
@@ -194,7 +202,7 @@ fn formats(config: &Server, storages: &BTreeMap<String, Found>) -> Vec<Problem> 
     noted.collect()
 }
 
-/// What each volume's storage is.
+/// Returns a table with the storage of each volume.
 fn storage(config: &Server, storages: &BTreeMap<String, Found>) -> String {
     let columns = [
         Column::text("volume"),
@@ -205,7 +213,7 @@ fn storage(config: &Server, storages: &BTreeMap<String, Found>) -> String {
         Column::text("device").dropped(2),
         Column::number("block").dropped(3),
     ];
-    // Of memory there is nothing more to say.
+    // Storage in memory has no device or free space, so the other columns would be empty.
     let files = storages.values().any(|found| found.place.is_some());
     let said = if files { columns.len() } else { 3 };
     let mut table = Table::new(columns.into_iter().take(said));
@@ -239,7 +247,7 @@ fn storage(config: &Server, storages: &BTreeMap<String, Found>) -> String {
     format!("\n{}", table.text(output::width()))
 }
 
-/// A number of bytes, rounded.
+/// Returns a number of bytes, rounded to the largest fitting unit.
 fn about(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let unit = units.into_iter().find(|(_, shift)| bytes >> shift > 0);
@@ -249,6 +257,7 @@ fn about(bytes: u64) -> String {
     }
 }
 
+/// Returns the sum of promises as text.
 fn amount(promised: Promised) -> String {
     match (promised.bytes, promised.iops) {
         (0, 0) => "nothing".into(),
@@ -258,7 +267,8 @@ fn amount(promised: Promised) -> String {
     }
 }
 
-/// What promises are held against, as far as there are any of its kind.
+/// Returns the capacity with which promises are compared. It includes requests only if requests are
+/// promised.
 fn against(promised: Promised, capacity: Capacity) -> String {
     let bytes = Rate(capacity.bytes());
     match (promised.iops, capacity.requests()) {
@@ -267,7 +277,7 @@ fn against(promised: Promised, capacity: Capacity) -> String {
     }
 }
 
-/// Millionths as percent.
+/// Formats millionths as a percentage.
 fn part(millionths: u64) -> String {
     format!("{:.1}%", millionths as f64 / 1e4)
 }
@@ -290,13 +300,17 @@ mod tests {
             iops,
             millionths: 0,
         };
+        // 819 200 B/s are 200 reads of 4 KiB, all that the drive can do, but less than 1 % of 100
+        // MB/s.
         assert_eq!(times(promised(819_200, 0), Some(disk)), ["100%", "1%"]);
+        // 50 of 200 reads are 25 %, and 50 reads of 1 MiB are 52.4 of 100 MB/s.
         assert_eq!(times(promised(0, 50), Some(disk)), ["25%", "52%"]);
         assert_eq!(times(promised(0, 0), Some(disk)), ["", ""]);
         assert_eq!(times(promised(1_000_000, 0), None), ["", ""]);
     }
 
-    /// What is said of a drive with a file on the device that this test runs on, where the kernel states this of the device.
+    /// Returns the notes for a drive with a file on the device of this test, with `rotational` as
+    /// stated in the configuration and as reported by the kernel.
     #[test]
     fn what_the_kernel_says_otherwise_of_a_drive_is_noted_unless_the_file_states_it() {
         let folder = std::env::temp_dir().join(format!("weir-check-{}", std::process::id()));
@@ -318,11 +332,13 @@ mod tests {
                 .rotational = kernel;
             rotation(&config, &storages)
         };
+        // The file sets the property, so the kernel's value does not matter.
         for kernel in [None, Some(false), Some(true)] {
             for stated in ["rotational = true", "rotational = false"] {
                 assert_eq!(notes(stated, kernel), [], "{stated}");
             }
         }
+        // The kernel reports nothing, or the same as the default of the configuration.
         assert_eq!(notes("", None), []);
         assert_eq!(notes("", Some(false)), []);
         let note = &notes("", Some(true))[0];

@@ -1,4 +1,4 @@
-//! What modelled drives can do.
+//! Measures the capacity of drive models by playing loads in the simulator.
 
 use crate::failure::Failure;
 use weir_core::{Capacity, Contract, Span};
@@ -6,14 +6,15 @@ use weir_model::drive::Config;
 use weir_model::load::Program;
 use weir_sim::{Policy, Run, Scenario};
 
-/// Time of a measurement, and how many commands are in the drive meanwhile at most.
+/// The length of a measurement, and of the warm-up before it.
 const TIME: Span = Span::from_millis(500);
 const DEPTH: u32 = 256;
 
-/// Bytes that are measured on: the beginning of the drive.
+/// The length of the part of the drive on which is measured, from its start, in bytes.
 const SPACE: u64 = 1 << 30;
 
-/// Bytes a second that one client reads in sequence with as many requests as the drive takes.
+/// Returns the bandwidth of one client that reads sequentially with as many requests as the drive
+/// takes, in bytes per second.
 pub(crate) fn peak(drive: &Config) -> Result<u64, Failure> {
     let shape = drive.shape();
     let tags = u32::from(shape.tags) * u32::from(shape.queues);
@@ -26,7 +27,7 @@ pub(crate) fn peak(drive: &Config) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
-/// What it can do at the least where clients are, as far as contracts count with it.
+/// Returns the capacity of a drive model in the worst case, as contracts are compared with it.
 pub(crate) fn capacity(drive: &Config) -> Result<Capacity, Failure> {
     let least = drive.least(SPACE).map_err(Failure::run)?;
     least.ok_or_else(|| {
@@ -36,10 +37,11 @@ pub(crate) fn capacity(drive: &Config) -> Result<Capacity, Failure> {
     })
 }
 
-/// Bytes and requests a second of all clients of a scenario, under no policy.
+/// Returns the bytes and requests per second of all clients of a scenario without any policy.
 pub(crate) fn rates(scenario: &Scenario) -> Result<(u64, u64), Failure> {
     let run = Run::new(scenario, &Policy::none(), 0).map_err(Failure::run)?;
     let total = run.run(|_| {}).map_err(Failure::run)?.total;
+    // 128 bits avoid an overflow of the product.
     let second = |count: u64| {
         let second = u128::from(count) * 1_000_000_000 / u128::from(total.length_ns().max(1));
         u64::try_from(second).unwrap_or(u64::MAX)
@@ -53,7 +55,8 @@ mod tests {
     use weir_config::units::{Rate, Size};
     use weir_config::{notes, parse, profile};
 
-    /// What random requests of a length, all over the drive, come to in bytes a second.
+    /// Returns the bandwidth of random requests of a length all over the drive, in bytes per
+    /// second.
     fn at_random(drive: &Config, length: u32, writes: u8) -> u64 {
         let shape = drive.shape();
         let tags = u32::from(shape.tags) * u32::from(shape.queues);
@@ -68,7 +71,8 @@ mod tests {
         rates(&scenario).unwrap().0
     }
 
-    /// The length from which on the requests of that kind are told to come to `min`.
+    /// Returns the length from which on requests of a kind reach `min` according to the note of
+    /// `weir check`.
     fn told(model: &str, min: Rate, kind: &str) -> u32 {
         let text = format!(
             "drive.d.model = \"{model}\"\nlisten.nbd = [\"127.0.0.1:0\"]\nvolume.v = {{ drive = \"d\", size = \"1GiB\", min = \"{min}\" }}"
@@ -83,7 +87,8 @@ mod tests {
         u32::try_from(length.0).unwrap()
     }
 
-    /// `weir check` says from which length on random requests come to what is promised: on the models they do, and those of 4 KiB do not.
+    /// `weir check` states the length from which on random requests reach a promise. On the disk
+    /// models, requests of that length do, and requests of 4 KiB do not.
     #[test]
     fn a_disk_comes_to_a_promise_from_the_length_on_that_is_told() {
         for name in ["hitachi-hts72755", "wd-wd10jpvx", "seagate-st3808110as"] {
@@ -94,6 +99,7 @@ mod tests {
                 let got = at_random(&drive, length, writes);
                 println!("{name} {kind} of {length}: {got} of {min}");
                 assert!(
+                    // The length is an estimate, for which a deviation of 5 % is accepted.
                     got * 20 >= min * 19,
                     "{name}, {kind} of {length}: {got} of {min}"
                 );

@@ -1,8 +1,9 @@
-//! The examples at the end of each command's help.
+//! The examples at the end of the commands' help texts.
 
 use clap::Command;
 
-/// Each command that is not hidden, by the words after `weir`, and lines that a user may type.
+/// The commands that are not hidden, each with the lines of its examples. A command is identified
+/// by the words after `weir`.
 const EXAMPLES: &[(&str, &[&str])] = &[
     ("", &["weir demo", "weir serve weir.toml"]),
     (
@@ -110,11 +111,12 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("man", &["weir man ~/.local/share/man/man1"]),
 ];
 
-/// The command with examples at the end of its help, and those below it with theirs.
+/// Adds the examples to the help text of a command and of all its subcommands.
 pub(crate) fn add(command: Command) -> Command {
     add_below(command, "")
 }
 
+/// Adds the examples of the command with the words `path`, and those of its subcommands.
 fn add_below(command: Command, path: &str) -> Command {
     let found = EXAMPLES.iter().find(|(of, _)| *of == path);
     let command = match found {
@@ -158,6 +160,7 @@ mod tests {
         }
         for (path, lines) in EXAMPLES {
             for line in *lines {
+                // The redirection of output is the shell's, and not an argument.
                 let words = line.split(" > ").next().unwrap_or_default();
                 assert!(
                     words.starts_with(format!("weir {path}").trim_end()),

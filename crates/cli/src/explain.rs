@@ -1,4 +1,5 @@
-//! `weir explain`: why a volume's requests take as long as they do.
+//! `weir explain` explains the latency of a volume's requests, from a running server or from a
+//! recording.
 
 use crate::ctl::{self, Target};
 use crate::failure::Failure;
@@ -13,7 +14,7 @@ use weir_core::{GroupId, Instant, Span};
 use weir_manage::api::Socket;
 use weir_measure::explain::{Explanation, Watch};
 
-/// What to explain.
+/// The arguments of `weir explain`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The name of a volume or a tenant
@@ -34,7 +35,8 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// Bytes of the journal: more than the server's, since nothing else is to be kept.
+/// The size of the journal in bytes. It is larger than that of the server, because the command
+/// needs no memory for anything else.
 const JOURNAL: usize = 256 << 20;
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
@@ -48,7 +50,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// From a running server.
+/// Requests the explanation from a running server.
 fn asked(options: &Options) -> Result<Value, Failure> {
     let target = Target::parse(&options.volume);
     if target.kind != "volume" {
@@ -57,6 +59,7 @@ fn asked(options: &Options) -> Result<Value, Failure> {
         return Err(Failure::Usage(reason.into()));
     }
     let since = options.since.map_or_else(String::new, |since| {
+        // The interface has whole seconds. A longer period contains the requested one.
         let seconds = since.as_nanos().div_ceil(1_000_000_000);
         format!("?since_seconds={seconds}")
     });
@@ -66,7 +69,7 @@ fn asked(options: &Options) -> Result<Value, Failure> {
     answer.map_err(|error| ctl::refused(&error))
 }
 
-/// Prints an explanation.
+/// Prints an explanation, as text or as JSON.
 fn show(explanation: &Value, json: bool) -> Result<(), Failure> {
     if json {
         let text = serde_json::to_string_pretty(explanation).map_err(Failure::run)?;
@@ -81,7 +84,7 @@ fn show(explanation: &Value, json: bool) -> Result<(), Failure> {
     output::print(&lines.concat())
 }
 
-/// From a record.
+/// Derives the explanation from a recording.
 fn recorded(options: &Options, path: &Path) -> Result<Explanation, Failure> {
     let (mut watch, mut now) = (Watch::new(JOURNAL), Instant::ZERO);
     let replay = record::replay(path, |layer, at, call| {
@@ -96,9 +99,11 @@ fn recorded(options: &Options, path: &Path) -> Result<Explanation, Failure> {
         names = Names::load(options.config.as_ref(), layer.config())?;
         let groups: Vec<GroupId> = watch.groups().map(|group| group.0).collect();
         let group = names.find(&options.volume, &groups)?;
+        // The view must be taken before the replay ends, because it needs the layer.
         view = watch.view(now, layer, group);
     }
     let done = replay.end().map_err(|error| refused(&error))?;
+    // A recording that is cut off is explained up to its end.
     if !done.whole {
         let (path, bytes) = (path.display(), done.bytes);
         output::tell(&format!(
@@ -110,6 +115,7 @@ fn recorded(options: &Options, path: &Path) -> Result<Explanation, Failure> {
     Ok(view.explain(options.since, &|group| names.of(group)))
 }
 
+/// Parses a period. Unlike other times, it can be in minutes.
 fn span(text: &str) -> Result<Span, String> {
     let minutes = text.strip_suffix('m').and_then(|n| n.parse::<u64>().ok());
     if let Some(minutes) = minutes {

@@ -1,4 +1,4 @@
-//! Why a command did not do what it was asked to.
+//! The reasons for which a command fails, and their exit statuses.
 
 use std::fmt::Display;
 use std::io;
@@ -7,32 +7,34 @@ use std::process::ExitCode;
 use weir_config::{Problem, os_error};
 use weir_manage::api::log;
 
-/// Why a command did not do what it was asked to, and with which status it ends.
+/// The reason why a command failed. It decides the exit status.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It was asked for what cannot be: status 2.
+    /// The arguments contradict each other or cannot be fulfilled. The exit status is 2.
     Usage(String),
-    /// It did not succeed: status 1.
+    /// The command did not succeed. The exit status is 1.
     Run(String),
-    /// What it was given is wrong in these places: status 1.
+    /// A file has problems at these places. The exit status is 1.
     Problems(Vec<Problem>),
-    /// It was ended by a signal of that number, and a part of the results is missing: status 128 and the number.
+    /// A signal with this number has ended the command, and the text describes the missing results.
+    /// The exit status is 128 plus the number.
     Interrupted(i32, String),
-    /// As [`Failure::Run`], and everything was said already.
+    /// The command did not succeed, and the reason has already been printed. The exit status is 1.
     Said,
-    /// A command that it ran ended with this status, and has said why: the same status.
+    /// A child process ended with this status and has printed the reason. The exit status is the
+    /// same.
     Command(i32),
-    /// The reader of the results has read enough: status 0.
+    /// The reader of standard output has closed it. The exit status is 0.
     Unread,
 }
 
 impl Failure {
-    /// A run that failed for a reason with words of its own.
+    /// Returns the failure of a command, with the reason as text.
     pub(crate) fn run(reason: impl Display) -> Self {
         Self::Run(os_error::without_numbers(&reason.to_string()))
     }
 
-    /// What was tried with a file, and what the system said.
+    /// Returns the failure of an operation on a file. `tried` is the verb of the operation.
     pub(crate) fn file(tried: &str, path: &Path, error: &io::Error) -> Self {
         Self::Run(format!(
             "cannot {tried} {}: {}",
@@ -41,7 +43,8 @@ impl Failure {
         ))
     }
 
-    /// What a command ends with that has this to say beside what it has shown: it does not matter then that nobody read that.
+    /// Returns this failure, unless showing the results has failed for another reason than a closed
+    /// output.
     pub(crate) fn beside(self, shown: Result<(), Self>) -> Self {
         match shown {
             Ok(()) | Err(Self::Unread) => self,
@@ -49,12 +52,13 @@ impl Failure {
         }
     }
 
-    /// Says why on standard error, and gives the status to end with.
+    /// Prints the reason on standard error, and returns the exit status.
     pub(crate) fn report(&self) -> ExitCode {
         let (status, head, reason) = match self {
             Self::Usage(reason) => (2, "error", reason.as_str()),
             Self::Run(reason) => (1, "error", reason.as_str()),
             Self::Interrupted(signal, missing) => {
+                // The shell reports a process that was ended by a signal in the same way.
                 let status = u8::try_from(128 + signal).unwrap_or(u8::MAX);
                 (status, "interrupted", missing.as_str())
             }
@@ -74,7 +78,7 @@ impl Failure {
     }
 }
 
-/// How many problems there are, in words.
+/// Returns the number of problems, in words.
 pub(crate) fn counted(problems: usize) -> String {
     match problems {
         1 => "1 problem".to_owned(),

@@ -1,4 +1,4 @@
-//! `weir init`: a configuration to begin from.
+//! `weir init` writes a first configuration, with the results of `weir calibrate` if there are any.
 
 use crate::calibrate::{lines, state, without_unit};
 use crate::failure::Failure;
@@ -12,7 +12,7 @@ use std::path::{self, Path, PathBuf};
 use weir_config::units::{Rate, Size};
 use weir_lab::calibrate::{Calibration, Capacity, floor_to_three};
 
-/// What the configuration is to have.
+/// The arguments of `weir init`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The configuration file to write. An existing file is not overwritten
@@ -35,13 +35,14 @@ pub(crate) struct Options {
     listen: String,
 }
 
-/// A volume's name and size.
+/// The name and the size of a volume.
 #[derive(Clone, Debug)]
 struct Volume {
     name: String,
     size: Size,
 }
 
+/// Parses the option `--volume`.
 fn volume(text: &str) -> Result<Volume, String> {
     let (name, size) = (text.rsplit_once('='))
         .filter(|(name, _)| !name.is_empty())
@@ -53,6 +54,7 @@ fn volume(text: &str) -> Result<Volume, String> {
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let file = &options.file;
+    // `weir serve` recognises a configuration by this ending.
     if file.extension().is_none_or(|e| e != "toml") {
         let shown = file.display();
         let reason = format!("{shown}: the name of a configuration must end in .toml");
@@ -69,7 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     };
     each_once(&options.volumes)?;
     let text = text(options, known.as_ref())?;
-    // What is wrong with a name, a size or an address is said before anything is written.
+    // Errors in a name, a size or an address are reported before the file is written.
     if let Err(problems) = weir_config::parse("", &text) {
         let lines = problems.iter().map(|p| format!("{}: {}", p.key, p.message));
         return Err(Failure::Usage(lines.collect::<Vec<_>>().join("\n")));
@@ -82,12 +84,14 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What `weir calibrate` found in this directory, if it is of one target.
+/// Returns the results of `weir calibrate` in the current directory, if they are of a single
+/// target.
 fn found() -> Result<Option<Calibration>, Failure> {
     let mut known = Vec::new();
     for path in state::all()? {
         known.extend(state::load(&path)?.map(|found| (path, found)));
     }
+    // The figures of the wrong drive would lead to promises that cannot be kept.
     if known.len() > 1 {
         let lines = known.iter().map(|(path, found)| {
             let of = found.target.path.escape_default();
@@ -107,7 +111,7 @@ fn found() -> Result<Option<Calibration>, Failure> {
     }))
 }
 
-/// Refuses two volumes of one name.
+/// Refuses two volumes with the same name.
 fn each_once(volumes: &[Volume]) -> Result<(), Failure> {
     for (number, volume) in volumes.iter().enumerate() {
         if volumes[..number].iter().any(|v| v.name == volume.name) {
@@ -118,8 +122,10 @@ fn each_once(volumes: &[Volume]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Writes the configuration to a new file.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error: &std::io::Error| Failure::file("write", path, error);
+    // A configuration that exists is never overwritten.
     let opened = OpenOptions::new().write(true).create_new(true).open(path);
     let mut file = match opened {
         Ok(file) => file,
@@ -131,11 +137,14 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
         Err(error) => return Err(failed(&error)),
     };
     file.write_all(text.as_bytes()).map_err(|error| {
+        // An incomplete configuration must not remain. The error of writing is the one that
+        // matters.
         let _ = fs::remove_file(path);
         failed(&error)
     })
 }
 
+/// Returns the text of the configuration.
 fn text(options: &Options, known: Option<&Calibration>) -> Result<String, Failure> {
     let default = [Volume {
         name: "disk".to_owned(),
@@ -151,6 +160,7 @@ fn text(options: &Options, known: Option<&Calibration>) -> Result<String, Failur
     );
     text += &drive(&options.drive, known);
     let listen = quoted(&options.listen);
+    // Writing to a string cannot fail.
     let _ = write!(
         text,
         "\n[listen]\nnbd = [{listen}]\n# metrics = \"127.0.0.1:9809\"\n"
@@ -159,6 +169,7 @@ fn text(options: &Options, known: Option<&Calibration>) -> Result<String, Failur
     let part = even_part(known, volumes.len());
     for volume in volumes {
         let image = directory.join(format!("{}.img", volume.name));
+        // The server would overwrite the file, or serve the measurement's data.
         if known.is_some_and(|known| Path::new(&known.target.path) == image) {
             let reason = format!(
                 "volume {} would use {}, which was measured; use another volume name, or set --directory",
@@ -172,6 +183,7 @@ fn text(options: &Options, known: Option<&Calibration>) -> Result<String, Failur
     Ok(text)
 }
 
+/// Returns the table of the drive, with measured values if there are any.
 fn drive(name: &str, known: Option<&Calibration>) -> String {
     let mut text = format!("# What shares one physical drive.\n[drive.{}]\n", key(name));
     match known {
@@ -188,6 +200,7 @@ fn drive(name: &str, known: Option<&Calibration>) -> String {
     text + "# How it is shared; `weir policies` lists the ways.\n# policy = \"contract\"\n"
 }
 
+/// Returns the table of a volume. `part` is the min that is proposed for it.
 fn described(
     volume: &Volume,
     drive: &str,
@@ -219,6 +232,7 @@ fn described(
             "# Promised in every second in which requests wait; takes a capacity of the drive.\n# min = \"10MB/s\""
         ),
     };
+    // The proposed max is twice the min, or an example if nothing is known.
     let most = Rate(part.map_or(100_000_000, |part| part.saturating_mul(2)));
     let _ = writeln!(
         text,
@@ -227,7 +241,7 @@ fn described(
     Ok(text)
 }
 
-/// Where images go.
+/// Returns the directory for the image files, as an absolute path.
 fn directory(options: &Options, known: Option<&Calibration>) -> Result<PathBuf, Failure> {
     let measured = known.map(|known| Path::new(&known.target.path));
     let beside = |path: &Path| path.parent().map(Path::to_owned);
@@ -236,25 +250,30 @@ fn directory(options: &Options, known: Option<&Calibration>) -> Result<PathBuf, 
         (None, Some(path)) if path.is_file() => beside(path).unwrap_or_default(),
         (None, _) => beside(&options.file).unwrap_or_default(),
     };
+    // The parent of a file name without a directory is empty.
     let chosen = if chosen.as_os_str().is_empty() {
         PathBuf::from(".")
     } else {
         chosen
     };
     let whole = path::absolute(&chosen).map_err(|e| Failure::file("find", &chosen, &e))?;
-    // Without the points that `path::absolute` keeps.
+    // Resolves `.` and `..`, which `path::absolute` keeps. A directory that does not exist yet is
+    // kept as it is.
     Ok(fs::canonicalize(&whole).unwrap_or(whole))
 }
 
-/// What each volume can be promised if all get the same, bytes a second.
+/// Returns the min in bytes per second with which all volumes can be promised the same, or `None`
+/// if the capacity is not completely known.
 fn even_part(known: Option<&Calibration>, volumes: usize) -> Option<u64> {
     let capacity = Capacity::of(known?);
+    // Admission compares promises with the slower direction.
     let slower = capacity.read?.least.min(capacity.write?.least);
+    // Admission permits promises of up to 90 % of the drive's time.
     let part = floor_to_three(floor_to_three(slower) as f64 * 0.9 / volumes as f64);
     (part > 0 && lines::is_whole(&capacity)).then_some(part)
 }
 
-/// A name as a key of TOML.
+/// Returns a name as a key of TOML, quoted if necessary.
 fn key(name: &str) -> String {
     let is_bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if !name.is_empty() && name.bytes().all(is_bare) {

@@ -1,4 +1,4 @@
-//! How much is done at a time.
+//! The number of parallel runs: the option `--jobs` and its thread pool.
 
 use crate::whole;
 use clap::Args;
@@ -6,7 +6,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::num::NonZero;
 use std::thread;
 
-/// How many runs are made at a time.
+/// The option `--jobs`, which several commands share.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Jobs {
     /// Number of parallel runs, 1 to 1024. Results do not depend on it [default: the number of CPUs]
@@ -15,16 +15,17 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// As many as were asked for, or one for each processor.
+    /// Returns the number of parallel runs: the requested number, or one for each CPU.
     pub(crate) fn count(self) -> usize {
         match self.jobs {
             Some(jobs) => jobs as usize,
+            // If the number of CPUs is unknown, one run at a time is always possible.
             None => thread::available_parallelism().map_or(1, NonZero::get),
         }
     }
 }
 
-/// This many threads, at least one.
+/// Returns a pool of `jobs` threads, and of one thread if `jobs` is 0.
 pub(crate) fn threads(jobs: usize) -> ThreadPool {
     let threads = ThreadPoolBuilder::new().num_threads(jobs.max(1));
     threads.build().expect("threads can be started")

@@ -1,5 +1,7 @@
-//! What the figures of a run mean: whether it did what its scenario asks for, in words. Whether a promise was kept in a second is
-//! decided in [`weir_measure::promise`].
+//! Compares the figures of a run with the requirements of its scenario, and states the result in
+//! words. Whether a promise was kept in a second is decided in [`weir_measure::promise`].
+//!
+//! [`verdict`] judges all requirements of a run, and [`find`] judges one of them.
 
 mod figure;
 pub(crate) mod promise;
@@ -12,41 +14,42 @@ use weir_measure::promise::Fate;
 use weir_measure::{Record, TOTAL};
 use weir_sim::Scenario;
 
-/// A run, for the functions that judge it.
+/// A run that is judged, together with the runs with which it can be compared.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Judged<'a> {
     pub(crate) script: &'a Script,
     pub(crate) scenario: &'a Scenario,
     pub(crate) records: &'a [Record],
-    /// The same run under other policies, by their names.
+    /// The records of the same case under other policies, with the names of the policies.
     pub(crate) others: &'a [(&'a str, &'a [Record])],
-    /// The same policy in other cases, by their names.
+    /// The records of the same policy in other cases, with the names of the cases.
     pub(crate) cases: &'a [(&'a str, &'a [Record])],
 }
 
-/// What came of something that was asked.
+/// The result of one requirement.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Finding {
     pub(crate) fate: Fate,
-    /// In a sentence.
+    /// The result in one sentence.
     pub(crate) text: String,
-    /// Further off is worse.
+    /// The distance from the requirement. Among equal fates, the larger distance is worse.
     pub(crate) off: f64,
-    /// Columns of a table: titles and values.
+    /// The columns of the result in a table, each with its title and value.
     pub(crate) columns: Vec<(String, String)>,
 }
 
-/// Says in the records of a run which clients starve, beside those of the same run under no control, where they are known.
+/// Sets in the records of a run whether clients starve. `none` has the records of the same run
+/// under the policy `none`, if they are known.
 pub(crate) fn find_starved(records: &mut [Record], none: Option<&[Record]>) {
     for (client, record) in records.iter_mut().enumerate() {
         let before = none.and_then(|none| none.get(client));
-        // The total is no client.
+        // The total is not a client.
         let is_client = record.client != TOTAL;
         record.starved = record.starves(before).filter(|_| is_client);
     }
 }
 
-/// Whether a run did what its scenario asks for, and what came of it in a sentence or more.
+/// Returns the worst fate of all requirements of a run's scenario, and a sentence for each of them.
 pub(crate) fn verdict(run: Judged<'_>) -> (Fate, String) {
     let expects = run.script.expects().iter();
     let findings: Vec<Finding> = expects.map(|e| find(run, &e.asked)).collect();
@@ -61,7 +64,7 @@ pub(crate) fn verdict(run: Judged<'_>) -> (Fate, String) {
     (worst, texts.join(" "))
 }
 
-/// What came of something that was asked of a run.
+/// Judges one requirement.
 pub(crate) fn find(run: Judged<'_>, asked: &Asked) -> Finding {
     let clients: Vec<&Record> = run.records.iter().filter(|r| r.client != TOTAL).collect();
     match asked {
@@ -78,26 +81,28 @@ impl Finding {
         Self {
             fate,
             text,
+            // Runs are compared by the number of short seconds instead of a distance.
             off: 0.0,
             columns: Vec::new(),
         }
     }
 }
 
-/// The part (0 to 1) of the time in which the drive was busy.
+/// Returns the fraction (0 to 1) of the time in which the drive was busy.
 pub(crate) fn busy(records: &[Record]) -> Option<f64> {
     let total = records.iter().find(|r| r.client == TOTAL)?;
     total.drive_busy_percent.map(|busy| busy as f64 / 100.0)
 }
 
-/// A word for what was kept or not.
+/// Returns the fate of a requirement that is either met or not.
 const fn kept(kept: bool) -> Fate {
     if kept { Fate::Kept } else { Fate::Broken }
 }
 
-/// How far clients were from their shares, over the run and in the worst second. Requests of clients in one group count together as
-/// theirs.
+/// Judges the distances of clients from their shares, over the run and in the worst second. The
+/// clients of a group divide its share equally.
 fn shares(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
+    // A group's share belongs to all of its members together.
     let due: Vec<f64> = (0..scenario.clients.len())
         .map(|at| {
             let members = scenario.clients.iter();
@@ -110,15 +115,19 @@ fn shares(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
     let whole = off(&totals, &due);
     let seconds: Vec<Vec<f64>> = clients.iter().map(|r| by_second(r)).collect();
     let count = seconds.iter().map(Vec::len).min().unwrap_or(0);
-    // Shares are divided among clients that are all active.
+    // Shares apply only while all clients are active, so only seconds in which all of them are
+    // measured are compared.
     let (mut first, mut last) = (0, count);
     for record in clients {
         let begins = record.begins_s.unwrap_or(0.0);
         first = first.max(begins.ceil() as usize);
+        // The tolerance keeps a rounding error from removing a whole second.
         last = last.min((begins + record.seconds + 1e-6) as usize);
     }
     let each = (first..last).map(|i| seconds.iter().map(|s| s[i]).collect::<Vec<_>>());
     let worst = each.map(|s| off(&s, &due)).fold(0.0, f64::max);
+    // Ratios are relative to the first client. The minimum avoids a division by zero if it got
+    // nothing.
     let first = totals.first().copied().unwrap_or_default().max(1e-9);
     let ratios: Vec<String> = totals.iter().map(|t| figure(t / first)).collect();
     let text = format!(
@@ -143,7 +152,7 @@ fn shares(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
     }
 }
 
-/// The client that is farthest from its share, and by how much.
+/// Returns the client that is furthest from its share, with its bandwidth and its share.
 fn farthest(clients: &[&Record], bandwidths: &[f64], due: &[f64]) -> Option<String> {
     let (total, shares): (f64, f64) = (bandwidths.iter().sum(), due.iter().sum());
     let each = clients.iter().zip(bandwidths.iter().zip(due));
@@ -155,7 +164,8 @@ fn farthest(clients: &[&Record], bandwidths: &[f64], due: &[f64]) -> Option<Stri
     Some(format!(" ({} got {got} of {due} MB/s)", record.client))
 }
 
-/// The largest difference of any bandwidth to what is due of them all, as a part of that.
+/// Returns the largest distance of a bandwidth from its share of the total, as a fraction of that
+/// share.
 fn off(bandwidths: &[f64], due: &[f64]) -> f64 {
     let total: f64 = bandwidths.iter().sum();
     let shares: f64 = due.iter().sum();
@@ -163,7 +173,7 @@ fn off(bandwidths: &[f64], due: &[f64]) -> f64 {
         let due = total * due / shares;
         (b - due).abs() / due
     });
-    // A run without any traffic has kept no share.
+    // In a run without any traffic, no share is kept.
     if total > 0.0 {
         each.fold(0.0, f64::max)
     } else {
@@ -171,11 +181,13 @@ fn off(bandwidths: &[f64], due: &[f64]) -> f64 {
     }
 }
 
-/// Bandwidth in each whole second.
+/// Returns the bandwidth in each whole second, in the units of the record.
 pub(super) fn by_second(record: &Record) -> Vec<f64> {
     let (Some(step), Some(series)) = (record.series_step_s, &record.series_mb_per_s) else {
         return Vec::new();
     };
+    // Series have windows of a fixed part of a second. The part of a second at the end is dropped
+    // by `chunks_exact`.
     let windows = (1.0 / step).round().max(1.0) as usize;
     let seconds = series.chunks_exact(windows);
     seconds
@@ -183,8 +195,9 @@ pub(super) fn by_second(record: &Record) -> Vec<f64> {
         .collect()
 }
 
-/// How far the clients with a maximum were from it.
+/// Judges the distances of clients from their max.
 fn limits(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
+    // Clients without a max are ignored.
     let limited = clients.iter().filter_map(|r| {
         let at = scenario.clients.iter().position(|c| c.name == r.client)?;
         let limit = scenario.contract(at).max.bandwidth;
@@ -217,7 +230,7 @@ fn limits(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
     }
 }
 
-/// What a figure is called, and whose it is.
+/// Returns the name of a figure with the client to which it belongs.
 pub(crate) fn name(bounds: &Bounds, target: &str) -> String {
     let client = match &bounds.whose {
         Whose::Target => target.to_owned(),
@@ -226,7 +239,8 @@ pub(crate) fn name(bounds: &Bounds, target: &str) -> String {
     format!("{} of {client}", bounds.figure.name())
 }
 
-/// Whether a figure lies between its bounds.
+/// Judges whether a figure is within its limits. A limit can be relative to the figure under
+/// another policy or in another case.
 fn bounded(run: Judged<'_>, bounds: &Bounds) -> Finding {
     let what = name(bounds, run.script.target());
     let mine = value(
@@ -258,6 +272,7 @@ fn bounded(run: Judged<'_>, bounds: &Bounds) -> Finding {
         .filter_map(|(word, v)| Some(format!("{word} {}", v?)));
     let asked: Vec<String> = limits.collect();
     let asked = asked.join(" and ");
+    // A program that did not complete has no run time. This is stated instead of a comparison.
     let is_endless = bounds.figure == Figure::Runtime && mine.is_none();
     let beside = if is_endless { String::new() } else { beside };
     let shown = match got {
@@ -278,6 +293,8 @@ fn bounded(run: Judged<'_>, bounds: &Bounds) -> Finding {
     Finding {
         fate: kept(met),
         text: format!("The {what} is {shown}{beside}, {word} ({asked})."),
+        // The distance grows with the factor by which the figure misses a limit. An unknown figure
+        // is worse than any other.
         off: got.map_or(f64::INFINITY, |got| {
             let over = bounds.at_most.map_or(0.0, |most| got / most.number());
             let under = bounds.at_least.map_or(0.0, |least| least.number() / got);
@@ -292,7 +309,8 @@ mod tests {
     use super::*;
     use weir_measure::{PromiseSeconds, ShortRecord};
 
-    /// A client with ten promised seconds, of which `kept` were kept.
+    /// Returns a client with ten promised seconds, of which `kept` were kept. The short second `n`
+    /// (from 0) lacks `n` + 1 of 10 MB.
     fn client(name: &str, got: f64, kept: u64) -> Record {
         let short = 10 - kept;
         let at = |second| ShortRecord {
@@ -320,7 +338,7 @@ mod tests {
         }
     }
 
-    /// What is said of these records of a scenario that comes with Weir.
+    /// Returns the verdict on these records in a built-in scenario.
     fn judged(name: &str, records: &[Record]) -> (Fate, String) {
         let script = weir_config::scenario::find(name).unwrap();
         let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
@@ -352,6 +370,7 @@ mod tests {
         let mut quiet = client("quiet", 0.04, 10);
         let seconds = quiet.promise_seconds.as_mut().unwrap();
         (seconds.unasked, seconds.outstanding_ms) = (10, Some(200));
+        // Outstanding for 200 ms of 10 s is 2 %, so the client was idle for 98 % of the time.
         let (fate, text) = judged("contract", &[client("target", 11.0, 10), quiet]);
         assert!(
             fate == Fate::Kept
@@ -361,6 +380,8 @@ mod tests {
         let busy = "The drive was busy for 50% of the time.";
         let all = "Kept: everyone got what was promised in every second.";
         assert_eq!(verdict(11.0, 10, 10), (Fate::Kept, format!("{all} {busy}")));
+        // With five short seconds, the worst one lacks 5 of 10 MB and is second 4 + 3, counted from
+        // 0.
         let (fate, text) = verdict(11.0, 10, 5);
         assert!(
             fate == Fate::Kept
@@ -400,6 +421,7 @@ mod tests {
 
     #[test]
     fn flushes_are_no_requests_of_a_promise() {
+        // 20 of the 30 requests in one second are not flushes.
         let flushes = weir_measure::KindRecord {
             requests: 10,
             ..weir_measure::KindRecord::default()
@@ -448,6 +470,8 @@ mod tests {
             series_mb_per_s: Some(second.iter().flat_map(|s| [*s, *s]).collect()),
             ..Record::default()
         };
+        // In the first second, the client with the share 1 gets 9 of 150 MB/s instead of 10, which
+        // is 10 % too little. Over the run, all shares are exact.
         let records = [
             client(1, [9.0, 11.0]),
             client(2, [20.0, 20.0]),
@@ -465,6 +489,7 @@ mod tests {
 
     #[test]
     fn limits_are_judged_by_the_contracts_of_the_clients() {
+        // 10.3 MB/s exceed the max of 10 MB/s by 3 %, more than the scenario permits.
         let records = [
             client("limit-5", 4.95, 10),
             client("limit-10", 10.3, 10),

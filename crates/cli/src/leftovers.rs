@@ -1,4 +1,4 @@
-//! What a command that is interrupted must not leave behind.
+//! Files and directories that must not remain if a command is interrupted.
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -11,24 +11,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use weir_manage::api::log;
 
-/// Files and directories that go when the command does, however it ends.
+/// The files and directories that are removed when the command ends, however it ends.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Leftovers {
     paths: Arc<Mutex<Vec<PathBuf>>>,
     interrupt: Interrupt,
 }
 
-/// One of them: it goes when this is dropped.
+/// A file or directory that is removed when this value is dropped, unless it is kept.
 #[derive(Debug)]
 pub(crate) struct Leftover {
     path: PathBuf,
     all: Leftovers,
+    /// True if the path stays when this value is dropped.
     kept: bool,
 }
 
 impl Leftovers {
-    /// From here on an interrupt or a call to end removes what was added, and ends the process; unless it is
-    /// [held off](Self::interrupt).
+    /// Makes signals remove all leftovers and end the process from now on, unless they are [held
+    /// off](Self::interrupt).
     pub(crate) fn watch() -> Result<Self, Failure> {
         let failed = |e| Failure::Run(format!("cannot watch for signals: {e}"));
         let all = Self::default();
@@ -36,9 +37,11 @@ impl Leftovers {
         let shared = all.clone();
         let watcher = thread::Builder::new().name("signals".into());
         let work = move || {
+            // SIGHUP is never noted: without a terminal, nobody would see partial results.
             let is_noted = |signal: &i32| *signal != SIGHUP && shared.interrupt.note(*signal);
             if let Some(signal) = signals.forever().find(|signal| !is_noted(signal)) {
-                // Kept locked to the end, so that nothing is added any more.
+                // The lock is held until the process ends, so that no other thread adds a path in
+                // between.
                 let paths = shared.lock();
                 paths.iter().for_each(|path| remove(path));
                 log::flush();
@@ -49,7 +52,8 @@ impl Leftovers {
         Ok(all)
     }
 
-    /// Makes a file or directory, and adds it. An interrupt waits meanwhile: it finds either nothing made or what was made added.
+    /// Creates a file or directory and adds it. An interrupt waits in the meantime, so either
+    /// nothing was created, or it is known and will be removed.
     pub(crate) fn make<T>(
         &self,
         path: &Path,
@@ -66,7 +70,8 @@ impl Leftovers {
         Ok((made, leftover))
     }
 
-    /// How an interrupt is held off. A terminal that is gone (SIGHUP) ends the process always.
+    /// Returns the interrupt, which can hold signals off. SIGHUP, which reports the loss of the
+    /// terminal, always ends the process.
     pub(crate) fn interrupt(&self) -> &Interrupt {
         &self.interrupt
     }
@@ -77,12 +82,12 @@ impl Leftovers {
 }
 
 impl Leftover {
-    /// It stays.
+    /// Keeps the file or directory, also after an interrupt.
     pub(crate) fn keep(mut self) {
         self.kept = true;
     }
 
-    /// Where it is.
+    /// Returns the path of the file or directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -91,6 +96,8 @@ impl Leftover {
 impl Drop for Leftover {
     fn drop(&mut self) {
         let mut paths = self.all.lock();
+        // The path is removed from the list under the lock, so that an interrupt does not remove a
+        // file that another command creates in the same place later.
         paths.retain(|path| *path != self.path);
         if !self.kept {
             remove(&self.path);
@@ -98,10 +105,12 @@ impl Drop for Leftover {
     }
 }
 
-/// How often a directory is emptied into which other threads may still put something: a socket of a server that has just begun.
+/// The number of attempts to remove a directory in which other threads can still create files, for
+/// example the socket of a server that has just started.
 const TRIES: u32 = 1_000;
 
-/// Removes a file, or a directory with what is in it. What cannot be removed was removed by someone else, or stays.
+/// Removes a file, or a directory with its content. Errors are ignored, because somebody else has
+/// removed it, or it cannot be removed at all.
 fn remove(path: &Path) {
     for _ in 0..TRIES {
         let removed = match fs::symlink_metadata(path) {
@@ -110,6 +119,7 @@ fn remove(path: &Path) {
             Err(_) => Ok(()),
         };
         match removed {
+            // Another thread has created a file after the directory was listed.
             Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => thread::yield_now(),
             _ => return,
         }
@@ -139,6 +149,7 @@ mod tests {
     #[test]
     fn an_interrupt_waits_while_something_is_made() {
         let all = Leftovers::default();
+        // The thread that handles an interrupt needs the same lock.
         let locked = |_: &Path| Ok(all.paths.try_lock().is_err());
         let (locked, leftover) = all.make(Path::new("/nowhere/at/all"), locked).unwrap();
         assert!(locked);
@@ -154,6 +165,7 @@ mod tests {
         fs::create_dir(&base).unwrap();
         let path = base.clone();
         let busy = thread::spawn(move || {
+            // The thread ends when the directory no longer exists.
             (0..2_000).all(|n| fs::write(path.join(n.to_string()), "").is_ok())
         });
         remove(&base);

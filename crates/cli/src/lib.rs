@@ -1,4 +1,9 @@
-//! The command `weir`: knows the places, runs the plan. What of it can be had as values stands here for other programs (`crates/python`).
+//! The command `weir`. It reads arguments and configuration files, calls the other crates, and
+//! prints their results.
+//!
+//! [`main`] is the whole program. The functions of the command that other programs need are
+//! exported as values: `crates/python` uses [`Comparison`], [`Planning`], [`drive()`], [`policy`] and
+//! [`scenarios`].
 
 #![forbid(unsafe_code)]
 
@@ -103,11 +108,12 @@ enum Command {
     Play(play::Options),
 }
 
-/// The command: reads the program's arguments, does what they say, and gives the status to end with.
+/// Runs the command: parses the program's arguments, executes them, and returns the exit status.
 pub fn main() -> ExitCode {
     let arguments = Arguments::from_arg_matches(&command().get_matches());
     let arguments = arguments.unwrap_or_else(|error| error.exit());
-    // Even when the command panics.
+    // The destructor writes the rest of the log, so it must live until the end, even if the command
+    // panics.
     let _flushed = log::Flushed;
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -115,13 +121,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// All commands, with examples.
+/// Returns the definition of all commands, with examples in their help texts.
 fn command() -> clap::Command {
     examples::add(Arguments::command())
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
-    // What serves ends whether its log is read or not; what a user waits for is read.
+    // A server must end even if nobody reads its log, so at its end it waits for standard error
+    // for a limited time. Other commands wait, because a user reads their messages.
     let (default, patience) = match arguments.command {
         Command::Serve(_) => (log::Level::Info, log::PATIENCE),
         _ => (log::Level::Warn, Duration::MAX),

@@ -1,13 +1,15 @@
-//! What comes with Weir: lists of names, one line each, and words that are such a name or a file.
+//! Lists of built-in policies, drives and scenarios, and the distinction between their names and
+//! the names of files.
 
 use crate::failure::Failure;
 use crate::output;
 use std::fmt::Display;
 use std::path::Path;
 
-/// Names and what is to be said of them, one a line.
+/// Prints names and their descriptions, one per line, with the descriptions in one column.
 pub(crate) fn list<'a>(lines: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<(), Failure> {
     let lines: Vec<_> = lines.into_iter().collect();
+    // Descriptions begin in one column, after the longest name.
     let wide = lines.iter().map(|l| l.0.len()).max().unwrap_or(0);
     let lines = lines
         .iter()
@@ -15,21 +17,24 @@ pub(crate) fn list<'a>(lines: impl IntoIterator<Item = (&'a str, &'a str)>) -> R
     output::print(&lines.collect::<String>())
 }
 
-/// Whether a word names a file and not something that comes with Weir: it has a slash, or ends in
-/// one of `endings`.
+/// Returns true if a word names a file and not a built-in item: it contains a slash, or ends in one
+/// of `endings`.
 pub(crate) fn is_file(word: &str, endings: &[&str]) -> bool {
     let ending = Path::new(word).extension().and_then(|e| e.to_str());
     word.contains('/') || ending.is_some_and(|ending| endings.contains(&ending))
 }
 
-/// Refuses a name that is unknown: `list` prints the known ones, and a file has one of `endings`.
-/// `nearest`: one that is near to it.
+/// Returns the error for a name that is unknown.
+///
+/// `list` is the command that prints the known names, `endings` are those of files, and `nearest`
+/// is a known name that is similar to the unknown one.
 pub(crate) fn unknown(
     unknown: &impl Display,
     nearest: Option<&str>,
     list: &str,
     endings: &[&str],
 ) -> Failure {
+    // `unknown` ends with a full stop if it suggests a name, and without one otherwise.
     let run = if nearest.is_some() { " Run" } else { "; run" };
     let endings = endings.join(" or .");
     Failure::Usage(format!(

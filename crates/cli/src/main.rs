@@ -1,4 +1,4 @@
-//! The command `weir`, all of which is in the library.
+//! The command `weir`. The library of this crate contains all of it.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! `weir completion` and `weir man`: completions of shells and manual pages, from the commands' own definitions.
+//! `weir completion` and `weir man` write completion scripts and manual pages from the definitions
+//! of the commands.
 
 use crate::failure::Failure;
 use crate::output;
@@ -7,28 +8,28 @@ use clap_complete::Shell;
 use std::fs;
 use std::path::PathBuf;
 
-/// For which shell.
+/// The arguments of `weir completion`.
 #[derive(Debug, Args)]
 pub(crate) struct Completion {
     /// The shell for which to print the script
     shell: Shell,
 }
 
-/// Where manual pages go.
+/// The arguments of `weir man`.
 #[derive(Debug, Args)]
 pub(crate) struct Man {
     /// The directory for `weir.1` and a page for each command. It is created if it does not exist
     directory: PathBuf,
 }
 
-/// Prints what `shell` reads to complete the words of `command`.
+/// Prints the completion script of a shell for `command`.
 pub(crate) fn complete(options: &Completion, command: Command) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(options.shell, &mut without_help(command), "weir", &mut text);
     output::print(&String::from_utf8_lossy(&text))
 }
 
-/// Writes `weir.1` and a page for each command.
+/// Writes `weir.1` and a manual page for each command into a directory.
 pub(crate) fn write(options: &Man, command: Command) -> Result<(), Failure> {
     let directory = &options.directory;
     fs::create_dir_all(directory).map_err(|e| Failure::file("make", directory, &e))?;
@@ -36,7 +37,7 @@ pub(crate) fn write(options: &Man, command: Command) -> Result<(), Failure> {
         .map_err(|e| Failure::file("write to", directory, &e))
 }
 
-/// Without the commands `help`, each of which would have a page for each command.
+/// Removes the subcommands `help`. Otherwise each of them would get a manual page for each command.
 fn without_help(command: Command) -> Command {
     let command = command.disable_help_subcommand(true);
     command.mut_subcommands(without_help)

@@ -1,4 +1,4 @@
-//! A modelled drive that something is played on, and what it can do.
+//! A drive on which loads are played, and its capacity.
 
 use crate::drive;
 use crate::drives;
@@ -9,18 +9,19 @@ use weir_config::profile::Profile;
 use weir_core::Capacity;
 use weir_sim::Alone;
 
-/// A drive.
+/// A drive model with its capacity, or a real drive that is represented by a model of its kind.
 #[derive(Debug)]
 pub(crate) struct Drive {
-    /// Its name in results.
+    /// The name of the drive in results.
     pub(crate) name: String,
-    /// What it is, in a line.
+    /// The description of the drive in one line.
     pub(crate) about: String,
-    /// The model.
+    /// The parameters of the model.
     pub(crate) config: weir_model::drive::Config,
-    /// It is a real drive, and the model only stands for its kind.
+    /// True if the drive is real, and the model only represents its kind.
     pub(crate) is_real: bool,
     capacity: OnceLock<Option<Capacity>>,
+    /// The results without contention of the scenarios that have been played so far.
     alone: Mutex<Vec<(weir_sim::Scenario, Vec<Option<Alone>>)>>,
 }
 
@@ -36,61 +37,65 @@ impl Drive {
         }
     }
 
-    /// A device of this host, of the kind of that model.
+    /// Creates a device of this host. `kind` is the name of a model of the same kind.
     pub(crate) fn real(name: String, about: String, kind: &str) -> Result<Self, Failure> {
         Ok(Self {
             name,
             about,
             is_real: true,
+            // The capacity of a device is not measured, so nothing can be promised on it.
             capacity: OnceLock::from(None),
             ..Self::of(drives::find(kind)?)
         })
     }
 
-    /// A device or image of this host, of which only what it can do is known.
+    /// Creates a device or image of this host, of which only the measured capacity is known.
     pub(crate) fn measured(name: String, capacity: Capacity) -> Result<Self, Failure> {
         Ok(Self {
             capacity: OnceLock::from(Some(capacity)),
+            // The model is only a place holder, because no load is played on it.
             ..Self::real(name, String::new(), "demo")?
         })
     }
 
-    /// The drives of these profiles, each once, in the order in which they come first.
+    /// Creates the drives of these profiles, without repetitions and in their order.
     ///
     /// # Errors
-    /// Two different ones have one name.
+    /// Two different profiles have the same name.
     pub(crate) fn of_all(profiles: Vec<Profile>) -> Result<Vec<Self>, Failure> {
         let same = |a: &Profile, b: &Profile| a.drive == b.drive;
         let profiles = once::each(profiles, "--drive: two drives", |p| &p.name, same)?;
         Ok(profiles.into_iter().map(Self::of).collect())
     }
 
-    /// Bytes a second that one client reads in sequence.
+    /// Returns the bandwidth of one client that reads sequentially, in bytes per second.
     pub(crate) fn peak(&self) -> Result<u64, Failure> {
         drive::peak(&self.config)
     }
 
-    /// What it can do, as far as contracts count with it; measured once.
+    /// Returns the capacity with which contracts are compared. It is measured once.
     ///
-    /// `None`: it has no bound, so that nothing can be promised of it.
+    /// Returns `None` if the model has no limit, so that nothing can be promised.
     pub(crate) fn capacity(&self) -> Option<Capacity> {
         let measured = || drive::capacity(&self.config).ok();
         *self.capacity.get_or_init(measured)
     }
 
-    /// What each client of a scenario gets with the drive to itself, where something is promised to it; played once. Cases differ in
-    /// it, and so do policies that change contracts.
+    /// Returns the results of each client of a scenario without contention, if the scenario has a
+    /// promise. Each scenario is played once. Its cases have different results, as have policies
+    /// that change contracts.
     pub(crate) fn alone(
         &self,
         scenario: &weir_sim::Scenario,
     ) -> Result<Vec<Option<Alone>>, weir_sim::Error> {
         let contracts = (0..scenario.clients.len()).map(|at| scenario.contract(at));
-        // Of a drive that was measured it is not known.
+        // Of a measured drive, only the capacity is known, and not the results of single clients.
         let is_measured = self.is_real && self.capacity().is_some();
         if is_measured || contracts.into_iter().all(|c| c.min == 0 && c.min_iops == 0) {
             return Ok(Vec::new());
         }
-        // Others that want it wait meanwhile.
+        // The lock is held while the clients are played, so that other threads that need the same
+        // results wait for them.
         let mut known = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = known.iter().find(|(of, _)| of == scenario) {
             return Ok(found.clone());
@@ -110,9 +115,10 @@ mod tests {
         let drive = Drive::of(drives::find("demo").unwrap());
         let mut scenario = weir_sim::scenario::demo(weir_core::Span::from_secs(1));
         let free = drive.alone(&scenario).unwrap()[0].unwrap();
-        // As a policy does that sets a limit of its own.
+        // A policy that sets a limit of its own has this effect.
         scenario.groups[0].contract.max.bandwidth = 10_000_000;
         let limited = drive.alone(&scenario).unwrap()[0].unwrap();
+        // The two scenarios differ in a contract only, so they must not share a result.
         assert!(free.mb_per_s > 20.0 && limited.mb_per_s < 11.0);
     }
 }

@@ -1,11 +1,11 @@
-//! Words of the command line as values, each once.
+//! Resolves names on the command line to values, and removes repetitions among these values.
 
 use crate::failure::Failure;
 
-/// The values of these words, in their order.
+/// Returns the value of each word, in the order of the words.
 ///
 /// # Errors
-/// As `find`, for the first word without a value.
+/// Returns the error of `find` for the first word that has no value.
 pub(crate) fn found<T>(
     words: &[String],
     find: fn(&str) -> Result<T, Failure>,
@@ -13,10 +13,12 @@ pub(crate) fn found<T>(
     words.iter().map(|word| find(word)).collect()
 }
 
-/// These values, each once, in the order in which they come first.
+/// Removes values that are equal to an earlier value, and keeps the order of the others.
+///
+/// `two` begins the message of an error, for example `--drive: two drives`.
 ///
 /// # Errors
-/// `two` (as `--drive: two drives`) that are not the same have one name.
+/// Two values have the same name but are not the same.
 pub(crate) fn each<T>(
     all: Vec<T>,
     two: &str,
@@ -27,6 +29,8 @@ pub(crate) fn each<T>(
     for one in all {
         match once.iter().find(|other| name(other) == name(&one)) {
             None => once.push(one),
+            // The same value twice is not an error, for example a drive that is named by two
+            // options.
             Some(other) if same(other, &one) => {}
             Some(_) => {
                 let name = name(&one);

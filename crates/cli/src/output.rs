@@ -1,4 +1,7 @@
-//! Where results go.
+//! The output of commands: results on standard output and in files, and messages on standard error.
+//!
+//! [`Files`] opens all files before a run, so that a run never ends with results that cannot be
+//! written.
 
 use crate::failure::Failure;
 use crate::leftovers::{Leftover, Leftovers};
@@ -11,7 +14,7 @@ use weir_manage::api::log;
 /// Writes results to standard output.
 ///
 /// # Errors
-/// [`Failure::Unread`] when nobody reads them any more.
+/// Returns [`Failure::Unread`] if the reader has closed the pipe.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -21,46 +24,50 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     })
 }
 
-/// Tells the user something that is no result.
+/// Prints a message for the user that is not a result, on standard error.
 pub(crate) fn tell(text: &str) {
     log::print(&format!("{text}\n"));
 }
 
-/// Columns of the terminal that results go to: its own width, or what `COLUMNS` says. What goes to a file or into a pipe has no bound,
-/// so that nothing that a program looks for is left out or cut.
+/// Returns the width of the terminal to which results go, in columns: its own width, or the value
+/// of `COLUMNS`. The width for a file or a pipe is unlimited, so that programs receive the complete
+/// text.
 pub(crate) fn width() -> usize {
     let (stdout, terminal) = (io::stdout(), is_terminal());
     let size = terminal.then(|| rustix::termios::tcgetwinsize(&stdout).ok());
     match size.flatten().map(|s| usize::from(s.ws_col)) {
+        // Some terminals report a width of 0 or another meaningless value.
         Some(columns) if (20..=1000).contains(&columns) => columns,
         _ => weir_lab::report::terminal_width().unwrap_or(if terminal { 80 } else { NO_TERMINAL }),
     }
 }
 
-/// Whether results go to a terminal.
+/// Returns true if results go to a terminal.
 pub(crate) fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Where a run's results are to go: found to be writable before the run.
+/// The destination of a run's results, which is opened before the run.
 #[derive(Debug)]
 pub(crate) enum Output {
-    /// Standard output: `-`.
+    /// Standard output, which is selected by `-`.
     Standard,
-    /// A file.
+    /// A file that is written after the run.
     File(Draft),
 }
 
-/// A file that is not written yet. If it did not exist before and nothing is written, it goes again.
+/// A file that is open but not written yet. If it did not exist before and nothing is written, it
+/// is removed.
 #[derive(Debug)]
 pub(crate) struct Draft {
     path: PathBuf,
     file: File,
-    /// Set while the file is there for nothing.
+    /// The new file, as long as nothing is written to it.
     fresh: Option<Leftover>,
 }
 
-/// The files to which a command writes its results, next to its tables: `N` of lines, and a page.
+/// The files to which a command writes its results, in addition to its tables: `N` files of lines,
+/// and a page.
 #[derive(Debug)]
 pub(crate) struct Files<const N: usize> {
     lines: [Option<Output>; N],
@@ -77,7 +84,7 @@ pub(crate) fn check_page(html: Option<&Path>) -> Result<(), Failure> {
 }
 
 impl<const N: usize> Files<N> {
-    /// Opens everything before the first run.
+    /// Opens all files. It must be called before the first run.
     pub(crate) fn open(
         lines: [Option<&Path>; N],
         html: Option<&Path>,
@@ -94,7 +101,7 @@ impl<const N: usize> Files<N> {
         })
     }
 
-    /// The same files, with this one for the page.
+    /// Returns these files with `page` as the file for the page.
     pub(crate) fn with_page(self, page: Draft) -> Self {
         Self {
             page: Some(page),
@@ -102,14 +109,17 @@ impl<const N: usize> Files<N> {
         }
     }
 
-    /// Whether something else than the tables goes to standard output.
+    /// Returns true if standard output has lines of results, so that no tables may be printed
+    /// there.
     fn is_quiet(&self) -> bool {
         self.lines.iter().flatten().any(Output::is_standard)
     }
 
-    /// Says something before the tables, if there is something to say.
+    /// Prints a line in front of the tables, or as a message if no tables are printed.
     pub(crate) fn announce(&self, line: Option<String>) -> Result<(), Failure> {
         match line {
+            // Standard output has only lines of results then, so the message goes to standard
+            // error.
             Some(line) if self.is_quiet() => tell(&line),
             Some(line) => print(&(line + "\n\n"))?,
             None => {}
@@ -117,7 +127,7 @@ impl<const N: usize> Files<N> {
         Ok(())
     }
 
-    /// Writes everything, and prints the tables unless something else goes to standard output.
+    /// Writes all files, and prints the tables unless lines of results go to standard output.
     pub(crate) fn write(
         self,
         page: impl FnOnce() -> String,
@@ -125,6 +135,7 @@ impl<const N: usize> Files<N> {
         tables: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
         let quiet = self.is_quiet();
+        // The page is written first, so it exists even if the reader closes standard output.
         let written = self.page.map(|draft| draft.write(&page())).transpose()?;
         for (output, lines) in self.lines.into_iter().zip(lines) {
             if let Some(output) = output {
@@ -134,6 +145,7 @@ impl<const N: usize> Files<N> {
         if !quiet {
             print(&tables())?;
         }
+        // The path is printed last, so that it is not lost above a long table.
         if let Some(path) = written {
             tell(&format!("wrote {}", path.display()));
         }
@@ -142,7 +154,8 @@ impl<const N: usize> Files<N> {
 }
 
 impl Output {
-    /// Opens what an option names; an existing file keeps what is in it until there are results.
+    /// Opens the destination that an option names. An existing file keeps its content until there
+    /// are results.
     pub(crate) fn open(path: &Path, leftovers: &Leftovers) -> Result<Self, Failure> {
         if path.as_os_str() == "-" {
             return Ok(Self::Standard);
@@ -150,12 +163,12 @@ impl Output {
         Draft::open(path, leftovers).map(Self::File)
     }
 
-    /// Whether it is standard output.
+    /// Returns true for standard output.
     pub(crate) fn is_standard(&self) -> bool {
         matches!(self, Self::Standard)
     }
 
-    /// Writes the results.
+    /// Writes the results to the destination.
     pub(crate) fn write(self, text: &str) -> Result<(), Failure> {
         match self {
             Self::Standard => print(text),
@@ -165,7 +178,7 @@ impl Output {
 }
 
 impl Draft {
-    /// Opens a file for writing; what is in it stays until there are results.
+    /// Opens a file for writing. An existing file keeps its content until there are results.
     pub(crate) fn open(path: &Path, leftovers: &Leftovers) -> Result<Self, Failure> {
         let mut options = OpenOptions::new();
         options.write(true);
@@ -185,15 +198,16 @@ impl Draft {
         })
     }
 
-    /// Writes the results, and gives the file's name.
+    /// Writes the results, and returns the path of the file.
     pub(crate) fn write(mut self, text: &str) -> Result<PathBuf, Failure> {
-        // What is no regular file has no length to cut.
+        // Only regular files can be truncated. Pipes and devices return an error.
         let cut = match self.file.metadata() {
             Ok(data) if data.is_file() => self.file.set_len(0),
             _ => Ok(()),
         };
         let written = cut.and_then(|()| self.file.write_all(text.as_bytes()));
         written.map_err(|e| Failure::file("write", &self.path, &e))?;
+        // The file has results now, so it must stay.
         if let Some(fresh) = self.fresh.take() {
             fresh.keep();
         }

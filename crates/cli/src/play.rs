@@ -1,4 +1,5 @@
-//! `weir play`: a plan of a comparison on a device of this kernel. `compare --on guest` runs it in its guests.
+//! `weir play` plays the plan of a comparison on a device of this kernel. `compare --on guest` runs
+//! this hidden command in its guests.
 
 use crate::failure::Failure;
 use clap::Args;
@@ -7,7 +8,7 @@ use std::path::PathBuf;
 use weir_linux::play::{Host, Plan, player};
 use weir_linux::{Journal, Tree};
 
-/// What is played, and where.
+/// The arguments of `weir play`: the plan, the device and the directory for results.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The plan that `weir compare` wrote

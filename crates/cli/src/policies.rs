@@ -1,4 +1,5 @@
-//! `weir policies`: the ways of sharing a drive; and the policy of a word on the command line.
+//! `weir policies` lists and prints policies. The other functions find the policies that the
+//! command line names.
 
 use crate::check;
 use crate::failure::Failure;
@@ -16,7 +17,7 @@ use weir_core::elevator::Config as Elevator;
 use weir_core::elevator::contract::CONSTANTS;
 use weir_lab::report::{Column, Table};
 
-/// Which policy.
+/// The arguments of `weir policies`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The policy to print as a file, which you can copy and change: a name, a combination such as "bfq + io.latency", or a file [default:
@@ -38,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// Prints the constants of a policy's elevator.
+/// Prints the constants of a policy's elevator, as a table or as JSON.
 fn print_constants(policy: &Policy, json: bool) -> Result<(), Failure> {
     if !matches!(policy.elevator, Elevator::Contract(_)) {
         let reason =
@@ -62,6 +63,7 @@ fn print_constants(policy: &Policy, json: bool) -> Result<(), Failure> {
     ]);
     for c in CONSTANTS {
         let (value, unit) = match c.unit {
+            // Times are shown in their largest unit, such as 10 ms.
             "ns" => (Time::from_nanos(c.value).to_string(), ""),
             unit => (c.value.to_string(), unit),
         };
@@ -75,10 +77,11 @@ fn print_constants(policy: &Policy, json: bool) -> Result<(), Failure> {
     )
 }
 
-/// The policy of a word: a name, names composed, or a file.
+/// Returns the policy with a name, a combination of names, or a file.
 ///
 /// # Errors
-/// There is none of that name, with the nearest one; or everything that is wrong with the file.
+/// The name is unknown, in which case the error has the most similar name, or the file has
+/// problems.
 pub fn find(word: &str) -> Result<Policy, Failure> {
     policy::choose(word, Path::new("")).map_err(|refused| match refused {
         Refused::Word(unknown) => Failure::Usage(unknown.to_string()),
@@ -86,18 +89,18 @@ pub fn find(word: &str) -> Result<Policy, Failure> {
     })
 }
 
-/// The policies of words, each once.
+/// Returns the policies with these names, without repetitions.
 ///
 /// # Errors
-/// As [`find`]; or two different ones have one name.
+/// Returns the errors of [`find`]. Two different policies with the same name are an error as well.
 pub(crate) fn all(words: &[String]) -> Result<Vec<Policy>, Failure> {
     unique(once::found(words, find)?)
 }
 
-/// These policies, each once; without any those that a scenario is about.
+/// Returns the chosen policies without repetitions, or those of the scenario if none is chosen.
 ///
 /// # Errors
-/// Two different ones have one name.
+/// Two different policies have the same name.
 pub(crate) fn chosen(policies: &[Policy], script: &Script) -> Result<Vec<Policy>, Failure> {
     match policies {
         [] => all(script.policies()),
@@ -109,7 +112,7 @@ fn unique(policies: Vec<Policy>) -> Result<Vec<Policy>, Failure> {
     once::each(policies, "--policy: two policies", |p| &p.name, Policy::eq)
 }
 
-/// True for the policy that the others are seen beside.
+/// Returns true for the policy `none`, with which the others are compared.
 pub(crate) fn is_none(policy: &Policy) -> bool {
     policy.name == "none"
 }

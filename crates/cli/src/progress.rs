@@ -1,4 +1,4 @@
-//! How far a command is: a bar on a terminal, a forecast off it.
+//! The progress of a command: a bar on a terminal, and lines with a forecast elsewhere.
 
 use crate::output;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -7,31 +7,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A bar over an amount of work, in steps of a tenth of a second; on standard error if that is a terminal. Otherwise a line there states how much is
-/// left, once that is known and long, and again every half minute.
+/// The progress of an amount of work, which is measured as time in steps of 100 ms. On a terminal
+/// it is a bar on standard error. Elsewhere, a line with the remaining time is printed as soon as
+/// the work is known to take long, and then every 30 s.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
-    /// What is done, counted: `180 runs`.
+    /// The amount of work in words, for example `180 runs`.
     work: String,
-    /// The amount of work is a bound: there may be less to do.
+    /// True if the amount of work is an upper bound.
     bound: Arc<AtomicBool>,
-    /// Where the part of the work begins that is running.
+    /// The position of the bar at which the present part of the work begins.
     base: u64,
-    /// When the next line is printed, in milliseconds from the start.
+    /// The time of the next line, in milliseconds since the start.
     due: AtomicU64,
 }
 
+/// The unit of the bar, in milliseconds.
 const TENTH: u128 = 100;
-/// From one drawing to the next where nothing happens.
+/// The interval between two drawings while the position does not change.
 const TICK: Duration = Duration::from_millis(250);
-/// What takes less needs no forecast.
+/// The longest work for which no forecast is necessary.
 const LONG: Duration = Duration::from_secs(5);
-/// From one line to the next where there is no terminal, in milliseconds.
+/// The interval between two lines where there is no terminal, in milliseconds.
 const BETWEEN: u64 = 30_000;
 
 impl Progress {
-    /// A bar that ends after `total`, over `work` in words.
+    /// Creates a bar with the length `total`. `work` is the amount of work in words.
     pub(crate) fn new(total: Duration, work: String) -> Self {
         let bar = ProgressBar::with_draw_target(Some(tenths(total)), ProgressDrawTarget::stderr());
         let style =
@@ -52,7 +54,7 @@ impl Progress {
             };
             bar.set_style(style.with_key("left", left).progress_chars("=> "));
         }
-        // It shows that something is done also while nothing is finished.
+        // The regular drawing shows that the command is active even if no part has been completed.
         bar.enable_steady_tick(TICK);
         Self {
             bar,
@@ -63,13 +65,13 @@ impl Progress {
         }
     }
 
-    /// The amount of work is a bound until it is known better ([`Self::resize`]).
+    /// Declares the amount of work to be an upper bound until [`Self::resize`] is called.
     pub(crate) fn at_most(self) -> Self {
         self.bound.store(true, Ordering::Relaxed);
         self
     }
 
-    /// One that nobody sees.
+    /// Creates a progress that is never shown.
     pub(crate) fn silent() -> Self {
         Self {
             bar: ProgressBar::hidden(),
@@ -80,14 +82,14 @@ impl Progress {
         }
     }
 
-    /// What is done from here on.
+    /// Sets the name of the present part of the work.
     pub(crate) fn name(&mut self, what: &str, note: &str) {
         self.bar.set_prefix(what.to_owned());
         self.bar.set_message(note.to_owned());
         self.bar.tick();
     }
 
-    /// Says what is being done, from any thread.
+    /// Sets the description of the present step. It can be called by any thread.
     pub(crate) fn note(&self, note: String) {
         if self.bar.is_hidden() {
             self.foretell(&note);
@@ -96,42 +98,45 @@ impl Progress {
         }
     }
 
-    /// There is less or more to be done than was thought. What was done so far is a fair sample of the work, so the time that the rest takes
-    /// follows from it.
+    /// Changes the amount of work. The work so far is assumed to be a representative sample, so the
+    /// remaining time follows from it.
     pub(crate) fn resize(&mut self, total: Duration, work: String) {
         self.bar.set_length(tenths(total));
         self.work = work;
         if self.bound.swap(false, Ordering::Relaxed) {
-            // What was printed before was a bound.
+            // The lines before had an upper bound, so a new line is printed at once.
             self.due.fetch_min(0, Ordering::Relaxed);
         }
         self.foretell("");
     }
 
-    /// As [`Self::resize`], where the rest is only estimated: the bound stays one.
+    /// Changes the amount of work to an estimate. Unlike with [`Self::resize`], it remains an upper
+    /// bound.
     pub(crate) fn estimate(&self, total: Duration) {
         self.bar.set_length(tenths(total));
     }
 
-    /// How much of the part that is running has passed. It never goes back, in whatever order threads tell.
+    /// Sets the completed amount of the present part. The position never decreases, in whatever
+    /// order threads call this function.
     pub(crate) fn set(&self, passed: Duration) {
         let position = self.base + tenths(passed);
+        // Threads report in any order, and a bar that goes back would look like an error.
         self.bar.set_position(position.max(self.bar.position()));
         self.foretell("");
     }
 
-    /// The part that was running, which was to take `planned`, is done.
+    /// Completes the present part. `planned` is the length that it had on the bar.
     pub(crate) fn next(&mut self, planned: Duration) {
         self.base += tenths(planned);
         self.bar.set_position(self.base);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar from the terminal.
     pub(crate) fn clear(self) {
         self.bar.finish_and_clear();
     }
 
-    /// Prints a line where there is no bar, if one is due.
+    /// Prints a line with the remaining time if there is no bar and a line is due.
     fn foretell(&self, note: &str) {
         let elapsed = self.bar.elapsed();
         let now = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
@@ -144,7 +149,8 @@ impl Progress {
         let Some(line) = line(done, elapsed, (&self.work, bound), note) else {
             return;
         };
-        // One of several threads prints the line.
+        // If several threads get here at once, only one of them succeeds in moving `due`, and
+        // prints the line.
         let next = now.saturating_add(BETWEEN);
         let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
         if self.due.compare_exchange(due, next, set, read).is_ok() {
@@ -153,8 +159,10 @@ impl Progress {
     }
 }
 
-/// Returns the line about work of which `done` of `all` took `elapsed`: how long the rest takes at the speed so far. `None`: the whole is short, or
-/// almost done. `bound`: there may be less to do.
+/// Returns the line for work of which `done` of `all` took `elapsed`: the remaining time at the
+/// present speed. `bound` is true if `all` is an upper bound.
+///
+/// Returns `None` if the whole work is short or almost completed.
 fn line(
     (done, all): (u64, u64),
     elapsed: Duration,
@@ -166,6 +174,7 @@ fn line(
     } else {
         format!(": {note}")
     };
+    // There is no speed from which the remaining time could be computed.
     if done == 0 {
         let after = HumanDuration(elapsed);
         return (elapsed >= LONG)
@@ -179,7 +188,8 @@ fn line(
     ))
 }
 
-/// How long the rest of `all` takes if `done` took `elapsed`, where the whole is long and there is something left.
+/// Returns the remaining time if `done` of `all` took `elapsed`, or `None` if the whole work is
+/// short or the rest is.
 fn rest(done: u64, all: u64, elapsed: Duration) -> Option<Duration> {
     let part = done as f64 / all as f64;
     let whole = (part > 0.0 && part < 1.0).then(|| elapsed.div_f64(part))?;
@@ -187,8 +197,9 @@ fn rest(done: u64, all: u64, elapsed: Duration) -> Option<Duration> {
     (whole > LONG && rest >= Duration::from_secs(1)).then_some(rest)
 }
 
-/// What is left, once enough has been done to tell.
+/// Returns the remaining time as soon as enough work has been done for an estimate.
 fn left(done: f32, elapsed: Duration, eta: Duration) -> Option<Duration> {
+    // An estimate from less than 2 % of the work, or from less than 2 s, would vary too much.
     const ENOUGH: (f32, Duration) = (0.02, Duration::from_secs(2));
     let enough = done >= ENOUGH.0 && done < 1.0 && elapsed >= ENOUGH.1;
     (enough && eta >= Duration::from_secs(1)).then_some(eta)
@@ -215,9 +226,12 @@ mod tests {
     #[test]
     fn what_is_short_or_almost_over_is_not_foretold() {
         let seconds = Duration::from_secs;
+        // 10 % took 4 s, so 90 % take 36 s.
         assert_eq!(rest(18, 180, seconds(4)), Some(seconds(36)));
         assert_eq!(rest(0, 180, seconds(60)), None);
+        // The whole takes 3 s, which is too short.
         assert_eq!(rest(60, 180, seconds(1)), None);
+        // The rest takes less than 1 s.
         assert_eq!(rest(90, 100, seconds(6)), None);
         assert_eq!(rest(180, 180, seconds(60)), None);
         assert_eq!(rest(0, 0, seconds(60)), None);
@@ -227,6 +241,7 @@ mod tests {
     fn a_line_says_what_is_left_and_whether_it_is_a_bound() {
         let seconds = Duration::from_secs;
         let of = |done, elapsed, bound| line(done, seconds(elapsed), ("180 runs", bound), "");
+        // 10 % took 5 s, so 90 % take 45 s.
         let about = "about 45 seconds left for 180 runs, 10 % done".to_owned();
         assert_eq!(of((18, 180), 5, false), Some(about.clone()));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Records of a live server: reading them, and what their groups are called.
+//! Reads recordings of a server, and finds the names of their groups.
 
 use crate::check;
 use crate::failure::Failure;
@@ -10,17 +10,17 @@ use weir_config::Plan;
 use weir_core::record::{Call, Replay, ReplayError};
 use weir_core::{Config, GroupId, Instant, Layer, SpaceId};
 
-/// Bytes read at a time.
+/// The number of bytes that are read at once.
 const CHUNK: usize = 1 << 20;
 
-/// Makes every call of a record again, piece by piece, since records are long, and shows each to `watch`. The replay stands at the end of
-/// the record then.
+/// Repeats every call of a recording and passes each to `watch`. The recording is read in chunks,
+/// because it can be long. The returned replay is at the end of the recording.
 pub(crate) fn replay(
     path: &Path,
     mut watch: impl FnMut(&mut Layer, Instant, &Call<'_>),
 ) -> Result<Result<Replay, ReplayError>, Failure> {
     let failed = |error| Failure::file("read", path, &error);
-    // Opening a pipe would wait for its other end, and a device has no end.
+    // Opening a pipe would wait for its other end, and a device can be endless.
     let metadata = path.metadata().map_err(failed)?;
     if !metadata.is_file() {
         let what = format!(
@@ -42,7 +42,7 @@ pub(crate) fn replay(
     }
 }
 
-/// Why a record could not be replayed.
+/// Returns the failure for a recording that could not be replayed.
 pub(crate) fn refused(path: &Path, error: &ReplayError) -> Failure {
     let path = path.display();
     match error {
@@ -53,15 +53,17 @@ pub(crate) fn refused(path: &Path, error: &ReplayError) -> Failure {
     }
 }
 
-/// What a record does not say itself: which of the server's drives it is of.
+/// The names that a recording lacks: those of the drive and of its groups.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
+    /// The names and numbers of volumes and tenants, or `None` without a configuration.
     plan: Option<Plan>,
     pub(crate) drive: Option<weir_config::Drive>,
 }
 
 impl Names {
-    /// Those of the configuration that the record's server had, if one is named.
+    /// Finds the drive of the recording in the configuration that the server had, if the user has
+    /// named one.
     pub(crate) fn load(config: Option<&PathBuf>, record: &Config) -> Result<Self, Failure> {
         let Some(path) = config else {
             return Ok(Self::default());
@@ -72,6 +74,8 @@ impl Names {
         let plans: Vec<_> = plans.collect();
         let is_of = |plan: &Plan| is_alike(&plan.config, record);
         let found = match &plans[..] {
+            // The only drive of a configuration must be that of the recording, even if its settings
+            // have changed since.
             [one] => Some(one),
             several => several.iter().find(|(_, plan)| is_of(plan)),
         };
@@ -87,7 +91,7 @@ impl Names {
         })
     }
 
-    /// What a group is called: by the configuration, else by its number.
+    /// Returns the name of a group in the configuration, or its number.
     pub(crate) fn of(&self, group: GroupId) -> String {
         let plan = self.plan.as_ref();
         let volumes = plan.into_iter().flat_map(|plan| &plan.volumes);
@@ -99,7 +103,7 @@ impl Names {
         named.map_or_else(|| group.0.to_string(), |(name, _)| name.clone())
     }
 
-    /// The volume of a space: by the configuration, otherwise by its number.
+    /// Returns the name of the volume with an address space, or its number.
     pub(crate) fn of_space(&self, space: SpaceId) -> String {
         let volumes = self.plan.iter().flat_map(|plan| &plan.volumes);
         let mut named = volumes.filter(|(_, slot)| slot.space == space);
@@ -109,7 +113,7 @@ impl Names {
         )
     }
 
-    /// The group of that name among those that there are.
+    /// Returns the group with a name, if it is one of `groups`.
     pub(crate) fn find(&self, name: &str, groups: &[GroupId]) -> Result<GroupId, Failure> {
         let named: BTreeMap<String, GroupId> = groups
             .iter()
@@ -133,7 +137,8 @@ impl Names {
     }
 }
 
-/// Whether a layer was made so; its capacity may have been changed since.
+/// Returns true if two layers were created with the same configuration. The capacity is ignored,
+/// because it can change while a server runs.
 fn is_alike(a: &Config, b: &Config) -> bool {
     let without = |config: &Config| {
         let mut config = config.clone();

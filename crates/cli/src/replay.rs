@@ -1,4 +1,5 @@
-//! `weir replay`: the decisions of a live server, made again; and what would have come of other ones.
+//! `weir replay` repeats a recording of a server: it verifies every decision, or predicts the
+//! results under other contracts and policies.
 
 mod recommend;
 mod what_if;
@@ -11,7 +12,7 @@ use std::path::PathBuf;
 use weir_core::record::{Replay, Replayed};
 use weir_verify::audit::{Audit, Found};
 
-/// What to replay.
+/// The arguments of `weir replay`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The recording that `weir serve --record` wrote
@@ -31,7 +32,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let mut audit = None;
     let replay = record::replay(&options.file, |layer, now, call| {
         if options.audit {
-            // The first call was made before there was a layer to listen to; it cannot have published anything.
+            // There is no layer before the first call, so the audit begins to listen after it. The
+            // first call cannot have published an event.
             let audit = audit.get_or_insert_with(|| Audit::new(layer));
             audit.call(now, call, layer);
         }
@@ -52,7 +54,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says what the auditors found.
+/// Prints the violations that the auditors have found.
 fn found(found: &Found) -> Result<(), Failure> {
     if found.is_empty() {
         return output::print("the auditors found nothing\n");

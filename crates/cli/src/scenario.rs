@@ -1,4 +1,5 @@
-//! `weir scenarios`, and how the demo and comparisons find theirs.
+//! `weir scenarios` lists and prints scenarios. The other functions find the scenarios that the
+//! command line names.
 
 use crate::check;
 use crate::failure::Failure;
@@ -8,10 +9,10 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use weir_config::scenario::{self, SUITES, Script, suite};
 
-/// How the names of scenarios' files end.
+/// The file name extensions of scenarios.
 const ENDINGS: [&str; 2] = ["toml", "fio"];
 
-/// What about which scenario.
+/// The arguments of `weir scenarios`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The scenario to print as a file, as a starting point, or the suite to list [default: list all scenarios]
@@ -43,7 +44,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// Prints what a job file comes to.
+/// Prints the scenario that corresponds to a job file.
 fn from(path: &Path) -> Result<(), Failure> {
     let shown = path.display();
     if path.as_os_str() == "-" {
@@ -65,7 +66,8 @@ fn from(path: &Path) -> Result<(), Failure> {
     ))
 }
 
-/// What is said first where nobody has chosen a drive for a job file, which names none itself.
+/// Returns a note on the drive of a job file, if the user has not chosen one. A job file does not
+/// name a drive.
 pub(crate) fn drive_of_jobs(script: &Script) -> Option<String> {
     let drive = script.drives().first()?;
     script.is_jobs().then(|| {
@@ -74,10 +76,10 @@ pub(crate) fn drive_of_jobs(script: &Script) -> Option<String> {
     })
 }
 
-/// The scenario of a name or a file; what is remarkable about the file is said.
+/// Returns the scenario with a name or in a file, and prints the notes on the file.
 ///
 /// # Errors
-/// As [`all`].
+/// Returns the errors of [`all`].
 pub(crate) fn find(word: &str) -> Result<Script, Failure> {
     let script = read(word)?;
     for note in script.notes() {
@@ -86,10 +88,11 @@ pub(crate) fn find(word: &str) -> Result<Script, Failure> {
     Ok(script)
 }
 
-/// The scenarios of a word: those of a suite, or the one of that name or file. Nothing is said.
+/// Returns the scenarios of a suite, or the scenario with a name or in a file. Nothing is printed.
 ///
 /// # Errors
-/// There is none of that name, with the nearest one; or everything that is wrong with the file.
+/// The name is unknown, in which case the error has the most similar name, or the file has
+/// problems.
 pub fn all(word: &str) -> Result<Vec<Script>, Failure> {
     match suite(word) {
         Some(suite) => suite.scenarios.iter().map(|name| read(name)).collect(),
@@ -104,11 +107,11 @@ fn read(word: &str) -> Result<Script, Failure> {
     scenario::load(Path::new(word)).map_err(|problems| check::refuse(&problems))
 }
 
-/// The cases of a scenario to play if these are asked for, each once: all if none is; one without a
-/// name where it has none.
+/// Returns the chosen cases of a scenario without repetitions, or all cases if none is chosen. The
+/// result is a single `None` if the scenario has no cases.
 ///
 /// # Errors
-/// It does not have one of them.
+/// The scenario does not have one of the cases.
 pub(crate) fn cases(script: &Script, asked: &[String]) -> Result<Vec<Option<String>>, Failure> {
     let all = script.cases();
     if let Some(unknown) = asked.iter().find(|c| !all.contains(c)) {

@@ -1,11 +1,12 @@
-//! What policies make of contracts that they do not keep, said before results.
+//! Reports the parts of contracts that a policy does not keep, before results are shown.
 
 use crate::output;
 use weir_config::Policy;
 use weir_sim::Scenario;
 
-/// Says of every policy which parts of the contracts that are played under it are not kept, a line for each part, and of every I/O priority
-/// that is no class, where a policy goes by classes.
+/// Prints a line for each part of the contracts that a policy does not keep, and for each I/O
+/// priority without a class under a policy with classes. A line is printed once, even if it applies
+/// to several clients.
 pub(crate) fn tell(played: impl IntoIterator<Item = (Scenario, Policy)>) {
     for line in lines(played) {
         output::tell(&line);
@@ -14,6 +15,7 @@ pub(crate) fn tell(played: impl IntoIterator<Item = (Scenario, Policy)>) {
 
 fn lines(played: impl IntoIterator<Item = (Scenario, Policy)>) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
+    // Several clients and scenarios can lead to the same line.
     let mut say = |line| {
         if !lines.contains(&line) {
             lines.push(line);
@@ -46,6 +48,7 @@ mod tests {
         let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
         let choice = Choice::new(&drive, None, "");
         let scenario = parse(text, "x.toml").unwrap().scenario(&choice).unwrap();
+        // Both clients of `a` have a min, but each note is printed once.
         let played = ["none", "bfq", "contract"].map(|p| (scenario.clone(), find(p).unwrap()));
         assert_eq!(
             lines(played),

@@ -1,8 +1,9 @@
-//! Whole numbers among the options.
+//! Parses options that are whole numbers.
 
 use std::ops::RangeInclusive;
 
-/// The number that an option says, if it is one of `range`; else what it has to be.
+/// Returns the number in an option's text. If it is not in `range`, the error is the requirement
+/// for clap's message.
 pub(crate) fn number(text: &str, range: RangeInclusive<u32>) -> Result<u32, String> {
     let number = text.parse().ok().filter(|n| range.contains(n));
     number.ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! What the kernel will not keep, said before it is told anything: the same contracts on a model of the drive, under the policy and under
-//! `contract`.
+//! Predicts the promises that the kernel will not keep, before anything is written. The contracts
+//! are played on a model of the drive, under the chosen policy and under `contract`.
 
 use crate::check;
 use crate::failure::Failure;
@@ -15,17 +15,19 @@ use weir_measure::Record;
 use weir_measure::promise::Fate;
 use weir_sim::Run;
 
-/// Virtual seconds that are played.
+/// The length of a run in seconds of virtual time.
 const SECONDS: u32 = 5;
 
-/// The load that is assumed, for the reader.
+/// The description of the assumed load, for the user.
 const LOAD: &str = "played for 5 virtual seconds, all at once: a cgroup that is promised something reads 64 KiB at random places, \
                     the others 512 KiB in sequence, 16 requests at a time each";
 
-/// Shows for each drive with a model and with promises what comes of them.
+/// Prints the prediction for each drive that has a model and promises. A drive without a model gets
+/// a note.
 pub(super) fn show(host: &Host) -> Result<(), Failure> {
     for drive in &host.drives {
         let promises = drive.members.iter().filter(|m| is_promised(m)).count();
+        // A policy that keeps every min needs no prediction.
         if promises == 0 || drive.policy.keeps_min() {
             continue;
         }
@@ -45,14 +47,16 @@ fn is_promised(member: &Member) -> bool {
     member.contract.min > 0 || member.contract.min_iops > 0
 }
 
-/// The members that have processes of their own: those that are no tenants.
+/// Returns the members that have processes of their own, which are those that are not tenants.
 fn leaves(drive: &Drive) -> impl Iterator<Item = (usize, &Member)> {
     let tenants: BTreeSet<usize> = drive.members.iter().filter_map(|m| m.parent).collect();
     let all = drive.members.iter().enumerate();
     all.filter(move |(place, _)| !tenants.contains(place))
 }
 
+/// Returns the table of the prediction for one drive.
 fn of(drive: &Drive, model: &weir_model::drive::Config) -> Result<String, Failure> {
+    // `contract` shows the result that Weir's own server would have.
     let policies = [drive.policy.clone(), Policy::contract()];
     let mut results = Vec::new();
     for policy in &policies {
@@ -98,7 +102,8 @@ fn mb_per_s(rate: f64) -> String {
     format!("{rate:.1} MB/s")
 }
 
-/// In how many of the seconds in which a promise applied it was kept.
+/// Returns the fraction of the seconds in which a promise was kept, among those in which it
+/// applied, as text.
 fn kept(record: &Record) -> String {
     match (record.promise, record.windows_met) {
         (Some(Fate::OutOfReach), _) => "out of reach of this load".to_owned(),
@@ -107,7 +112,8 @@ fn kept(record: &Record) -> String {
     }
 }
 
-/// What each leaf gets.
+/// Plays the contracts of a drive under a policy. Returns the records of the members without
+/// tenants.
 fn played(
     drive: &Drive,
     model: &weir_model::drive::Config,
@@ -127,7 +133,8 @@ fn played(
     Ok(results.records(&alone))
 }
 
-/// A scenario of one client for each leaf. Members are called by their places: a name in the file may be any text.
+/// Returns a scenario with one client for each member that is not a tenant. Members are named by
+/// their numbers, because their names in the file can be any text.
 fn text(drive: &Drive) -> String {
     let mut text = String::from("host = { nr_requests = \"linux\" }\n");
     for (place, member) in drive.members.iter().enumerate() {

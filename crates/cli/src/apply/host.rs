@@ -1,11 +1,11 @@
-//! What a host has, as a table.
+//! Prints the features of a host as a table.
 
 use crate::failure::Failure;
 use crate::output;
 use weir_lab::report::{Column, Table};
 use weir_linux::{Device, Files, Layer, Plan};
 
-/// The block devices of a host, and how it has its cgroups.
+/// Returns a table of a host's block devices, and a line on its cgroups.
 pub(super) fn table(files: &dyn Files, plan: &Plan) -> Result<String, Failure> {
     let devices = Device::all(files);
     let devices = devices.map_err(|e| Failure::Run(format!("cannot list /sys/block: {e}")))?;

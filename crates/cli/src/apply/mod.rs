@@ -1,4 +1,8 @@
-//! `weir apply`: contracts as the kernel's own knobs, put back when they are not wanted any more.
+//! `weir apply` sets contracts through the kernel's own settings, and restores the original
+//! settings on request.
+//!
+//! Every change is recorded in a journal before it is made. [`forecast`] predicts the promises that
+//! the kernel will not keep, and [`watch`] restores settings that other programs change.
 
 mod forecast;
 mod host;
@@ -13,7 +17,7 @@ use weir_config::apply::Host;
 use weir_config::one_line;
 use weir_linux::{Applied, Files, JOURNAL, Journal, Plan, Recorded, Restored, Said, Tree};
 
-/// What to do with the kernel of this host.
+/// The arguments of `weir apply`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The file with the contracts: drives with their devices, and cgroups or systemd units instead of volumes
@@ -65,7 +69,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// The host whose files are copied below a directory.
+/// Opens a recorded host, of which the files are copied below a directory.
 fn recorded(root: &Path) -> Result<Recorded, Failure> {
     Recorded::new(root).map_err(|error| {
         let (root, why) = (root.display(), weir_config::os_error::message(&error));
@@ -75,7 +79,7 @@ fn recorded(root: &Path) -> Result<Recorded, Failure> {
     })
 }
 
-/// What is to be done on a host, with what is to be known of it on standard error.
+/// Returns the plan for a host, and prints warnings, notes and the forecast.
 fn plan(files: &dyn Files, host: &Host, options: &Options) -> Result<Plan, Failure> {
     for problem in weir_config::apply::unkept(host) {
         output::tell(&format!("warning: {problem}"));
@@ -102,7 +106,7 @@ fn refuse(plan: &Plan) -> Result<(), Failure> {
     Err(check::refuse(&plan.problems))
 }
 
-/// Shows what a host has, or what would be written. Nothing is written.
+/// Shows the features of a host or the writes that would be made. Writes nothing.
 fn look(
     files: &dyn Files,
     host: &Host,
@@ -116,7 +120,7 @@ fn look(
     refuse(&plan)
 }
 
-/// Shows what would be written, and what would be refused.
+/// Prints the writes that would be made, and those that would be refused.
 fn dry_run(files: &dyn Files, plan: &Plan, journal: &Journal) -> Result<(), Failure> {
     let all = weir_linux::preview(files, plan, journal);
     let lines = all.iter().map(|said| format!("{said}\n"));
@@ -135,6 +139,7 @@ fn dry_run(files: &dyn Files, plan: &Plan, journal: &Journal) -> Result<(), Fail
     })
 }
 
+/// Makes the changes, and keeps the settings with `--watch`.
 fn apply(
     files: &mut dyn Files,
     host: &Host,
@@ -142,6 +147,7 @@ fn apply(
     options: &Options,
 ) -> Result<(), Failure> {
     let mut journal = Journal::open(&options.journal).map_err(Failure::run)?;
+    // Without a readable journal, the original settings could not be restored.
     if let Some(damage) = journal.damage() {
         return Err(Failure::run(damage));
     }
@@ -149,6 +155,7 @@ fn apply(
     let mut shown = Shown::default();
     let applied = weir_linux::apply(files, plan, &mut journal, &mut |said| shown.say(said));
     let applied = applied.map_err(Failure::run);
+    // The settings are made even if nobody reads the output. That failure is reported afterwards.
     shown.unread?;
     let Applied { done, same, .. } = applied?;
     output::print(&match done {
@@ -167,8 +174,10 @@ fn apply(
     }
 }
 
+/// Restores all settings that the journal contains.
 fn restore(files: &mut dyn Files, options: &Options) -> Result<(), Failure> {
     let mut journal = Journal::open(&options.journal).map_err(Failure::run)?;
+    // The journal is checked before restoring, which removes its entries.
     let is_empty = journal.entries().len() == 0 && journal.damage().is_none();
     let mut shown = Shown::default();
     let restored = weir_linux::restore(files, &mut journal, &mut |said| shown.say(said));
@@ -208,15 +217,16 @@ fn restore(files: &mut dyn Files, options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// "1 change", "2 changes".
+/// Returns a number with a noun, in the plural if it is not 1.
 fn counted(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
 }
 
-/// Steps on standard output, and what is not as it was asked on standard error.
+/// Prints steps on standard output, and warnings on standard error.
 struct Shown {
-    /// A reader that has gone does not keep a host half set.
+    /// The result of printing. It is checked only at the end, so that a closed output does not
+    /// leave the host with a part of the settings.
     unread: Result<(), Failure>,
 }
 

@@ -1,4 +1,4 @@
-//! Keeping a host so.
+//! `weir apply --watch` restores the settings when other programs change them.
 
 use crate::failure::Failure;
 use crate::output;
@@ -11,11 +11,13 @@ use std::time::Duration;
 use weir_config::apply::Host;
 use weir_linux::{Files, Journal, Plan, Said};
 
-/// How often a host is looked at, and how soon a signal is noticed.
+/// The interval between two checks of a host.
 const LOOK: Duration = Duration::from_secs(1);
+/// The interval in which a signal is noticed.
 const NOTICE: Duration = Duration::from_millis(100);
 
-/// What a signal to end sets, where that is to be waited for: from here on none ends the process in the middle of a step.
+/// Returns a flag that SIGTERM and SIGINT set, if it is wanted. From then on, no signal ends the
+/// process in the middle of a step.
 pub(super) fn interrupt(wanted: bool) -> Result<Option<Arc<AtomicBool>>, Failure> {
     if !wanted {
         return Ok(None);
@@ -28,7 +30,8 @@ pub(super) fn interrupt(wanted: bool) -> Result<Option<Arc<AtomicBool>>, Failure
     Ok(Some(ended))
 }
 
-/// Sets again what somebody has changed, until a signal ends it. A line is said for each knob, and for what goes wrong once.
+/// Restores settings that other programs change, until a signal ends the command. A line is printed
+/// for each change, and once for each problem.
 pub(super) fn watch(
     files: &mut dyn Files,
     host: &Host,
@@ -48,6 +51,7 @@ pub(super) fn watch(
             waited += NOTICE;
         }
         let now = again(files, host, journal);
+        // A problem is printed when it begins, changes or ends, and not once per second.
         if now != trouble {
             match now.as_str() {
                 "" => output::tell("the problem no longer exists"),
@@ -58,14 +62,17 @@ pub(super) fn watch(
     }
 }
 
-/// Does what is to be done again; returns what is wrong.
+/// Checks a host once and restores its settings. Returns the problems, or an empty text if there
+/// are none.
 fn again(files: &mut dyn Files, host: &Host, journal: &mut Journal) -> String {
     let plan = Plan::new(files, host);
     if let Some(problem) = plan.problems.first() {
-        // A device or a unit that is not there now may come back: the others are not changed for it.
+        // A device or a unit that is missing can appear again. The settings of the others are not
+        // changed for it.
         return problem.to_string();
     }
-    // What is left is left each time.
+    // Settings that cannot be made are reported in every check. They are returned as a problem,
+    // which is printed only once.
     let mut wrong = Vec::new();
     let mut say = |said: &Said| match said {
         Said::Left { .. } => wrong.push(said.to_string()),

@@ -1,4 +1,4 @@
-//! A file or a device, read and written past the page cache by a ring.
+//! A file or a device that is measured through `io_uring`, without the page cache.
 
 use crate::failure::Failure;
 use std::collections::BTreeMap;
@@ -10,35 +10,41 @@ use weir_model::load::{Io, Source, Step};
 use weir_serve::backend::Opened;
 use weir_uring::{AnyRing, Backend, Config, Errno, Handle, OpenError, Payload, Ring, Sync};
 
-/// How long no request may be answered.
+/// The longest time without a completion while requests are in flight.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// How often a source is asked while nothing happens, so that an interrupt is noticed.
+/// The longest wait for a completion. After it, the source is queried again, so that an interrupt
+/// is noticed.
 const LISTEN: Duration = Duration::from_millis(50);
-/// Memory for requests in flight, bytes: four times what is in flight at most.
+/// The memory for requests in flight, in bytes. It is four times the amount that is in flight at
+/// most.
 const ARENA: usize = 16 << 20;
 
-/// What is open and locked, and the ring that works on it.
+/// A file or device that is open and locked, with the ring that accesses it.
 pub(super) struct Disk {
     ring: AnyRing,
     handle: Handle,
-    /// Kept for its lock, too.
+    /// The open file, which also holds the lock.
     opened: Opened,
 }
 
-/// A run on a ring.
+/// The state of a run.
 struct Runner<'a> {
     disk: &'a mut Disk,
+    /// The zero of the source's clock.
     origin: Instant,
+    /// The requests in flight, by number.
     flying: BTreeMap<u64, Io>,
+    /// The time of the last completion, or of the first request after a pause.
     heard: Instant,
-    /// What the system said of the first request that failed.
+    /// The error of the first request that failed.
     refusal: Option<String>,
 }
 
 impl Disk {
-    /// Opens a ring for it.
+    /// Opens a ring for a file or device.
     pub(super) fn new(opened: Opened) -> Result<Self, Failure> {
-        // The twin without io_uring has one request in flight, and would measure that.
+        // The replacement for `io_uring` has only one request in flight, so it would measure the
+        // latency and not the capacity.
         let config = Config {
             backend: Backend::Uring,
             arena_bytes: ARENA,
@@ -67,12 +73,12 @@ impl Disk {
         })
     }
 
-    /// What is open.
+    /// Returns the open file or device.
     pub(super) fn opened(&self) -> &Opened {
         &self.opened
     }
 
-    /// Carries out what a source issues, until it has finished.
+    /// Plays the requests of a source until it has finished.
     pub(super) fn run<S: Source>(&mut self, source: &mut S) -> Result<(), Failure> {
         let now = Instant::now();
         let runner = Runner {
@@ -113,16 +119,18 @@ impl Runner<'_> {
                 )));
             }
         }
+        // The first failed request decides, even though the source has finished.
         self.refusal.map_or(Ok(()), |why| Err(Failure::Run(why)))
     }
 
-    /// Queues everything that is due, and returns what to wait for.
+    /// Queues all requests that are due, and returns the next step of the source.
     fn issue<S: Source>(&mut self, source: &mut S) -> Result<Step, Failure> {
         loop {
             let step = source.next(self.now());
             let Step::Issue(io) = step else {
                 return Ok(step);
             };
+            // The time without a completion is counted only while requests are in flight.
             if self.flying.is_empty() {
                 self.heard = Instant::now();
             }
@@ -131,6 +139,7 @@ impl Runner<'_> {
         }
     }
 
+    /// Queues one request, which the next call of the kernel submits.
     fn queue<S: Source>(&mut self, source: &mut S, io: &Io) -> Result<(), Failure> {
         let Disk { ring, handle, .. } = &mut *self.disk;
         if io.op == Op::Flush {
@@ -151,6 +160,7 @@ impl Runner<'_> {
         queued.map(drop).map_err(Failure::run)
     }
 
+    /// Passes a completion to the source, and keeps the first error.
     fn complete<S: Source>(
         &mut self,
         source: &mut S,
@@ -162,6 +172,7 @@ impl Runner<'_> {
             return;
         };
         self.heard = Instant::now();
+        // A short read or write is treated as a failure.
         let whole = result == Ok(io.length as usize);
         if whole && let Payload::Buf(buffer) = payload {
             source.received(&io, 0, buffer);
@@ -178,7 +189,7 @@ impl Runner<'_> {
     }
 }
 
-/// What a request that failed is told as.
+/// Returns the error message for a failed request.
 fn refused(io: &Io, result: Result<usize, Errno>) -> String {
     let what = match io.op {
         Op::Write => "write",

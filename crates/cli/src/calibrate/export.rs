@@ -1,4 +1,4 @@
-//! An export of an NBD server.
+//! An export of an NBD server as the target of a measurement.
 
 use crate::failure::Failure;
 use std::sync::atomic::AtomicBool;
@@ -7,16 +7,16 @@ use weir_model::client::{Connection, Settings, Uri, drive};
 use weir_model::load::Source;
 use weir_wire::nbd::client::{HandshakeConfig, Session};
 
-/// How long connecting may take.
+/// The longest time for connecting and the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long no request may be answered.
+/// The longest time without a reply while requests are in flight.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// An export. Each run has a connection of its own, so that a server may start again between two.
+/// An export. Each run opens a connection of its own, so the server may restart between two runs.
 pub(super) struct Export(Uri);
 
 impl Export {
-    /// Connects once, to see what it is.
+    /// Connects once, to query the properties of the export.
     pub(super) fn open(uri: Uri) -> Result<(Self, Session), Failure> {
         let export = Self(uri);
         let session = export.connect()?.session().clone();
@@ -29,7 +29,7 @@ impl Export {
         Connection::open(address, config, HANDSHAKE).map_err(Failure::run)
     }
 
-    /// Carries out what a source issues, until it has finished.
+    /// Plays the requests of a source until it has finished.
     pub(super) fn run<S: Source>(&mut self, source: &mut S) -> Result<(), Failure> {
         let connection = self.connect()?;
         let settings = Settings {

@@ -1,10 +1,11 @@
-//! What was found as lines of a configuration.
+//! Formats results as lines of a configuration.
 
 use std::fmt::Write;
 use weir_config::units::Rate;
 use weir_lab::calibrate::{Calibration, Capacity, Figure, floor_to_three};
 
-/// The lines of `[drive.NAME]`: its capacity, its tags, whether it rotates. A capacity of which a part was not measured is a comment.
+/// Returns the lines for `[drive.NAME]`: capacity, tags and rotation. The capacity is a comment if
+/// parts of it were not measured.
 pub(crate) fn drive(known: &Calibration) -> String {
     let capacity = Capacity::of(known);
     let mut lines = capacity_line(&capacity);
@@ -19,9 +20,12 @@ pub(crate) fn drive(known: &Calibration) -> String {
     lines
 }
 
+/// Returns the line for the key `capacity`, as a comment if a rate is missing.
 fn capacity_line(capacity: &Capacity) -> String {
     let rate = |figure: Option<Figure>| {
         let figure = figure
+            // Figures are rounded down to three digits, so that no more is promised than was
+            // measured.
             .map(|f| floor_to_three(f.least))
             .filter(|rate| *rate > 0);
         figure.map_or_else(|| "...".to_owned(), |rate| Rate(rate).to_string())
@@ -49,7 +53,7 @@ fn capacity_line(capacity: &Capacity) -> String {
     )
 }
 
-/// Whether promises can be held against it.
+/// Returns true if promises can be compared with this capacity, because both directions are known.
 pub(crate) fn is_whole(capacity: &Capacity) -> bool {
     let known = |figure: Option<Figure>| figure.is_some_and(|f| floor_to_three(f.least) > 0);
     known(capacity.read) && known(capacity.write)

@@ -1,4 +1,5 @@
-//! What is measured: a file, a device or an export, opened as safely as a server opens it.
+//! The target of a measurement: a file, a device or an export. It is opened with the same checks as
+//! in a server.
 
 use super::disk::Disk;
 use super::export::Export;
@@ -20,33 +21,34 @@ use weir_model::load::Source;
 use weir_serve::backend::{DeviceOptions, ImageOptions, OpenError, Opened, Prepare};
 use weir_wire::nbd::TransmissionFlags;
 
-/// Requests in flight at most: on flash, and on a disk that turns, whose own queue has 32 places.
+/// The largest number of requests in flight on flash.
 const DEPTH: u32 = 256;
+/// The largest number of requests in flight on a rotating disk, whose own queue has 32 places.
 const DEPTH_DISK: u32 = 32;
-/// The least that anything is measured on.
+/// The smallest size of a target in bytes. A smaller target could fit into the cache of the drive.
 const LEAST: u64 = 64 << 20;
-/// How long another program's lock is waited for.
+/// The longest wait for the lock of another program.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What is open.
+/// A target that is open.
 pub(super) enum Medium {
-    /// A file or a device.
+    /// A file or a device of this host.
     Disk(Box<Disk>),
-    /// An export.
+    /// An export of an NBD server.
     Export(Export),
 }
 
-/// What is to be done with it.
+/// The planned use of the target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
-    /// It is written to.
+    /// True if the target is written to.
     pub(super) write: bool,
-    /// A file that is not there is made with this size.
+    /// The size of a file that is created if it does not exist.
     pub(super) size: Option<u64>,
 }
 
 impl Medium {
-    /// Opens what a path or a URI names.
+    /// Opens the target that a path or a URI names.
     pub(super) fn open(text: &str, access: Access) -> Result<(Self, Target), Failure> {
         let (medium, target) = if Uri::is_meant(text) {
             export(text, access)?
@@ -57,7 +59,7 @@ impl Medium {
         Ok((medium, target))
     }
 
-    /// Carries out what a source issues, until it has finished.
+    /// Plays the requests of a source until it has finished.
     pub(super) fn run<S: Source>(&mut self, source: &mut S) -> Result<(), Failure> {
         match self {
             Self::Disk(disk) => disk.run(source),
@@ -65,7 +67,8 @@ impl Medium {
         }
     }
 
-    /// The ranges that can have data: those of a file that are not holes, or everything.
+    /// Returns the ranges that can contain data: the parts of a file that are not holes, or the
+    /// whole target.
     pub(super) fn data(&self, size: u64) -> Result<Vec<Range<u64>>, Failure> {
         match self {
             Self::Disk(disk) => {
@@ -82,7 +85,7 @@ impl Medium {
     }
 }
 
-/// The ranges of a file that are not holes. Everything, if it is a device.
+/// Returns the ranges of a file that are not holes, or the whole range of a device.
 fn data(opened: &Opened, size: u64) -> io::Result<Vec<Range<u64>>> {
     let stat = rustix::fs::fstat(opened)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -93,7 +96,7 @@ fn data(opened: &Opened, size: u64) -> io::Result<Vec<Range<u64>>> {
     let mut end = 0;
     while end < size {
         let start = match rustix::fs::seek(opened, SeekFrom::Data(end)) {
-            // Nothing but a hole follows.
+            // `ENXIO`: there is no data after this offset (lseek(2)).
             Err(Errno::NXIO) => break,
             start => start?,
         };
@@ -103,6 +106,7 @@ fn data(opened: &Opened, size: u64) -> io::Result<Vec<Range<u64>>> {
     Ok(ranges)
 }
 
+/// Opens an export, and refuses one that cannot be measured.
 fn export(text: &str, access: Access) -> Result<(Medium, Target), Failure> {
     if access.size.is_some() {
         let reason = "--size requires a new file; an export has its own size";
@@ -131,11 +135,13 @@ fn export(text: &str, access: Access) -> Result<(Medium, Target), Failure> {
     Ok((Medium::Export(export), target))
 }
 
+/// Opens a file or a device, and finds the properties of its drive.
 fn disk(path: &Path, access: Access) -> Result<(Medium, Target), Failure> {
     let whole = path::absolute(path).map_err(|e| Failure::file("open", path, &e))?;
     let opened = open(&whole, access)?;
     let stat = rustix::fs::fstat(&opened).map_err(|e| Failure::file("inspect", path, &e.into()))?;
     let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
+    // A device has its own number. A file is on the device of its file system.
     let number = if is_device { stat.st_rdev } else { stat.st_dev };
     let size = opened.size();
     if !is_device && !access.write {
@@ -145,14 +151,15 @@ fn disk(path: &Path, access: Access) -> Result<(Medium, Target), Failure> {
     let name = whole.display().to_string();
     let target = Target {
         device,
-        // A file that is made has no contents yet, whatever it lies on.
+        // A new file is empty, whatever drive it is on.
         sparse: access.write && (!rotational || !is_device),
         ..target(name, size, rotational, access.write)
     };
     Ok((Medium::Disk(Box::new(Disk::new(opened)?)), target))
 }
 
-/// Opens a file or a device as a server does: with its lock, past the page cache, and not for writing if the system uses it.
+/// Opens a file or device like a server: with a lock, without the page cache, and not for writing
+/// if the system uses it.
 fn open(path: &Path, access: Access) -> Result<Opened, Failure> {
     let read_only = !access.write;
     let there = fs::metadata(path);
@@ -174,12 +181,14 @@ fn open(path: &Path, access: Access) -> Result<Opened, Failure> {
             if let Ok(data) = &there
                 && data.is_file()
             {
+                // A small file is refused before its lock is taken.
                 large_enough(&path.display().to_string(), data.len())?;
             }
             Opened::image(&ImageOptions {
                 path: path.to_owned(),
                 size: access.size,
                 read_only,
+                // The page cache would complete requests without the drive.
                 direct: true,
                 preallocate: true,
                 patience: PATIENCE,
@@ -189,6 +198,7 @@ fn open(path: &Path, access: Access) -> Result<Opened, Failure> {
     opened.map_err(refused)
 }
 
+/// Returns the failure for a file that does not exist, with the option that would create it.
 fn missing(path: &Path, error: &io::Error, write: bool) -> Failure {
     let (path, why) = (path.display(), os_error::message(error));
     let write = if write { "" } else { "--write " };
@@ -197,7 +207,8 @@ fn missing(path: &Path, error: &io::Error, write: bool) -> Failure {
     ))
 }
 
-/// What a server says, where it speaks of the keys of a configuration in the words of this command.
+/// Returns the error of a server in the terms of this command, because the error refers to keys of
+/// a configuration.
 fn refused(error: OpenError) -> Failure {
     let said = |path: &Path, what: String| Failure::Run(format!("{} {what}", path.display()));
     match error {
@@ -254,9 +265,9 @@ fn large_enough(path: &str, size: u64) -> Result<(), Failure> {
     )))
 }
 
-/// Refuses a file with holes: what was never written is read without the drive.
+/// Refuses a file with holes, because reads of a hole do not reach the drive.
 fn without_holes(file: impl AsFd, path: &Path, size: u64) -> Result<(), Failure> {
-    // Where the system cannot tell, it tells of none.
+    // A file system that does not support `SEEK_HOLE` reports no hole before the end (lseek(2)).
     let hole = rustix::fs::seek(file, SeekFrom::Hole(0)).unwrap_or(size);
     if hole >= size {
         return Ok(());
@@ -268,6 +279,7 @@ fn without_holes(file: impl AsFd, path: &Path, size: u64) -> Result<(), Failure>
     )))
 }
 
+/// Returns the description of a target without the properties that only some targets have.
 fn target(path: String, size: u64, rotational: bool, write: bool) -> Target {
     Target {
         path,
@@ -277,17 +289,18 @@ fn target(path: String, size: u64, rotational: bool, write: bool) -> Target {
         rotational,
         write,
         flush: true,
-        // A disk that turns reads what was never written as it reads everything.
+        // A rotating disk reads blocks that were never written like all others.
         sparse: write && !rotational,
     }
 }
 
-/// The number of the whole device and whether it rotates, as the kernel has it.
+/// Returns the number of the whole device, and true if the kernel reports it as rotational.
 fn kernel(number: Dev) -> (Option<String>, bool) {
     let link = format!("/sys/dev/block/{}:{}", major(number), minor(number));
     let Ok(mut directory) = fs::canonicalize(link) else {
         return (None, false);
     };
+    // A partition has no queue of its own, so the device above it in sysfs is used.
     if directory.join("partition").exists() {
         directory.pop();
     }

@@ -1,4 +1,7 @@
-//! `weir calibrate`: what a drive does, measured.
+//! `weir calibrate` measures the capacity of a drive.
+//!
+//! [`medium`] opens the target, [`session`] measures the steps of a plan one after the other,
+//! [`state`] saves them, and [`report`] shows the results.
 
 mod disk;
 mod export;
@@ -24,7 +27,7 @@ use weir_core::Span;
 use weir_lab::calibrate::{Calibration, Plan, Target};
 use weir_model::client::Uri;
 
-/// What to measure, and how.
+/// The arguments of `weir calibrate`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The file, block device or NBD URI to measure
@@ -53,7 +56,7 @@ pub(crate) struct Options {
     json: Option<PathBuf>,
 }
 
-/// The least time: a window of it for each figure.
+/// The shortest duration of a measurement, in which each figure gets a window of time.
 const TIME_LEAST: Span = Span::from_secs(5);
 
 fn time(text: &str) -> Result<Time, String> {
@@ -68,7 +71,7 @@ fn size(text: &str) -> Result<Size, String> {
     text.parse().map_err(|e| without_unit(&e))
 }
 
-/// What is wrong with a size or a time, and how it is written.
+/// Returns the error of a size or a time, with the notation that is expected.
 pub(crate) fn without_unit(error: &UnitError) -> String {
     if error.help.is_empty() {
         error.to_string()
@@ -79,6 +82,7 @@ pub(crate) fn without_unit(error: &UnitError) -> String {
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let leftovers = Leftovers::watch()?;
+    // All output files are opened before the measurement, which can take a minute.
     let json = options.json.as_deref();
     let json = json
         .map(|path| Output::open(path, &leftovers))
@@ -94,6 +98,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     };
     let known = state::load(&state)?.filter(|_| !options.again);
     if let Some(known) = &known {
+        // Results of another target must not be mixed with those of this one.
         is_of(known, &path, &state)?;
     }
     let (known, interrupted) = match known {
@@ -106,6 +111,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         }
         known => measure(options, (known, &state), &leftovers)?,
     };
+    // The results are shown even after an interrupt.
     let shown = show(&known, json);
     if let (Some(draft), Some(path), None) = (draft, &options.profile, interrupted) {
         fit(&known, path, draft)?;
@@ -120,7 +126,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     Err(Failure::Interrupted(signal, missing).beside(shown))
 }
 
-/// What to do with results.
+/// Returns a message with the next step for the user.
 fn next(known: &Calibration, state: &Path) -> String {
     let state = state.display();
     if known.target.write {
@@ -134,7 +140,7 @@ fn next(known: &Calibration, state: &Path) -> String {
     )
 }
 
-/// Prints what was found, unless it is nothing, and writes it as JSON where that was asked for.
+/// Prints the results, unless there are none, and writes them as JSON if that is requested.
 fn show(known: &Calibration, json: Option<Output>) -> Result<(), Failure> {
     let is_read = json.as_ref().is_some_and(Output::is_standard);
     let printed = if is_read || known.steps.is_empty() {
@@ -148,7 +154,7 @@ fn show(known: &Calibration, json: Option<Output>) -> Result<(), Failure> {
     }
 }
 
-/// Writes the profile, and tells how far the model is from what was measured.
+/// Writes the profile, and prints the differences between the model and the measurement.
 fn fit(known: &Calibration, path: &Path, draft: Draft) -> Result<(), Failure> {
     let sheet = profile::sheet(known, path)?;
     let (profile, rows) = profile::fitted(sheet)?;
@@ -158,7 +164,7 @@ fn fit(known: &Calibration, path: &Path, draft: Draft) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What names the target in results: a path from the root on, or the URI.
+/// Returns the name of the target in results: an absolute path, or the URI.
 fn named(text: &str) -> Result<String, Failure> {
     if Uri::is_meant(text) {
         return Ok(text.to_owned());
@@ -167,7 +173,7 @@ fn named(text: &str) -> Result<String, Failure> {
     Ok(whole.display().to_string())
 }
 
-/// Refuses results of something else.
+/// Refuses results of another target.
 fn is_of(known: &Calibration, path: &str, state: &Path) -> Result<(), Failure> {
     let of = &known.target.path;
     if of == path {
@@ -179,13 +185,14 @@ fn is_of(known: &Calibration, path: &str, state: &Path) -> Result<(), Failure> {
     )))
 }
 
-/// Whether nothing is left to be found.
+/// Returns true if the results have all figures that the user requests.
 fn is_complete(known: &Calibration, options: &Options) -> bool {
     let plan = Plan::new(&known.target);
     plan.next(known, TIME_LEAST).is_none() && (known.target.write || !options.write)
 }
 
-/// Measures what is not known. Returns what is then, and the signal of an interrupt.
+/// Measures the missing figures. Returns all results, and the signal if an interrupt has ended the
+/// measurement.
 fn measure(
     options: &Options,
     (known, state): (Option<Calibration>, &Path),
@@ -196,7 +203,8 @@ fn measure(
         write: options.write,
         size: options.size.map(|size| size.0),
     };
-    // Before a file is made or anything is measured.
+    // Results with and without writes cannot be combined. This is checked before a file is created
+    // or anything is measured.
     match known.as_ref().map(|known| known.target.write) {
         Some(true) if !options.write => return Err(other(state, "with --write")),
         Some(false) if options.write => return Err(other(state, "without --write")),
@@ -210,7 +218,8 @@ fn measure(
     session.carry_out(&mut medium)
 }
 
-/// What was found before. It must have been found of the same target in the same way.
+/// Returns the earlier results, or empty ones. Earlier results must be of the same target with the
+/// same properties.
 fn continued(
     known: Option<Calibration>,
     target: Target,
@@ -237,7 +246,7 @@ fn continued(
     Ok(known)
 }
 
-/// Refuses results that what is asked for cannot go on with.
+/// Returns the failure for results that do not match the request.
 fn other(state: &Path, what: &str) -> Failure {
     let state = state.display();
     Failure::Usage(format!(

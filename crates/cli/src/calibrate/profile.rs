@@ -1,7 +1,8 @@
-//! A drive's profile, fitted to what was measured.
+//! Fits a profile to the results of a measurement.
 //!
-//! What was measured becomes a sheet, as it would be written from a maker's data sheet, and goes through the same fit. What no figure
-//! shows is that of a plausible drive of the kind.
+//! The results become a sheet, like one that is written from a manufacturer's data sheet, and are
+//! fitted in the same way. Parameters that no figure shows have plausible values for the kind of
+//! drive.
 
 use crate::failure::Failure;
 use std::path::Path;
@@ -13,12 +14,13 @@ use weir_lab::calibrate::{Calibration, Capacity, Found, step};
 use weir_lab::fit::Row;
 use weir_model::drive::{Config, hdd, ssd};
 
-/// How far off a fitted figure may be, per cent.
+/// The largest deviation of a fitted figure, in percent.
 const WITHIN: u8 = 5;
-/// Revolutions a minute that disks have: nothing measured shows them, but that half of one takes no more than half of an access.
+/// The usual rotational speeds of disks, in revolutions per minute. The speed cannot be measured
+/// directly. The only condition is that half a revolution takes at most half of an access.
 const RPM: [u32; 3] = [7200, 10_000, 15_000];
 
-/// A parameter, the figure that shows it, and where it is looked for.
+/// A parameter, the figure from which it is fitted, and the range in which it is searched.
 struct Tie {
     key: &'static str,
     figure: &'static str,
@@ -26,7 +28,8 @@ struct Tie {
     to: u64,
 }
 
-/// The sheet of a drive. `file` is where its profile goes, and names it.
+/// Returns the sheet of a drive. `file` is the path of the profile, from which the profile gets its
+/// name.
 pub(super) fn sheet(known: &Calibration, file: &Path) -> Result<Sheet, Failure> {
     let drive = begin(known)?;
     let ties = match &drive {
@@ -51,7 +54,7 @@ pub(super) fn sheet(known: &Calibration, file: &Path) -> Result<Sheet, Failure> 
     })
 }
 
-/// The profile of a sheet, and its figures beside the measured ones.
+/// Fits the profile of a sheet. Returns it with its figures next to the measured ones.
 pub(super) fn fitted(sheet: Sheet) -> Result<(Profile, Vec<Row>), Failure> {
     let drive = weir_lab::fit::fit(&sheet).map_err(Failure::run)?;
     let rows = weir_lab::fit::compare(&sheet, &drive).map_err(Failure::run)?;
@@ -64,6 +67,7 @@ pub(super) fn fitted(sheet: Sheet) -> Result<(Profile, Vec<Row>), Failure> {
     ))
 }
 
+/// Returns the fit of a parameter, or `None` if its figure was not measured.
 fn fit(drive: &Config, figures: &[Published], tie: &Tie) -> Option<Fit> {
     figures.iter().find(|f| f.figure == tie.figure)?;
     Some(Fit {
@@ -76,7 +80,7 @@ fn fit(drive: &Config, figures: &[Published], tie: &Tie) -> Option<Fit> {
     })
 }
 
-/// What was measured, in the words of sheets.
+/// Returns the measured figures under their names in sheets.
 fn figures(known: &Calibration) -> Vec<Published> {
     let rate = |name, figure, fits| {
         let found = known.step(name)?;
@@ -87,7 +91,7 @@ fn figures(known: &Calibration) -> Vec<Published> {
     [
         rate(step::READ, "sequential-read", !disk),
         access.map(|ns| published("access", ns, true, true, step::READ_ONE)),
-        // A sheet's random reads are those of a part of the disk.
+        // The random reads in a sheet cover a part of the disk, but these cover all of it.
         rate(step::READ_RANDOM, "random-read", true).filter(|_| !disk),
         rate(step::WRITE, "sequential-write", !disk),
         rate(step::READER, "one-reader", false),
@@ -109,12 +113,13 @@ fn published(figure: &str, value: f64, is_time: bool, fits: bool, from: &str) ->
     }
 }
 
-/// The mean latency, nanoseconds.
+/// Returns the mean latency in nanoseconds.
 fn latency(found: &Found) -> Option<f64> {
     found.latency_us.map(|latency| latency.mean * 1e3)
 }
 
-/// A drive to begin with: what was measured of it directly, and what is plausible.
+/// Returns the drive with which the fit begins: measured values where they are known, and plausible
+/// ones otherwise.
 fn begin(known: &Calibration) -> Result<Config, Failure> {
     let needed = |name: &str| {
         known.step(name).ok_or_else(|| {
@@ -144,35 +149,43 @@ fn begin(known: &Calibration) -> Result<Config, Failure> {
     Ok(drive)
 }
 
+/// Returns a flash drive that is not limited by any parameter that cannot be measured.
 fn flash(size: u64, read: u64, random: u64, access: u64, tags: u32) -> ssd::Config {
     let generic = ssd::Config::generic();
-    // Of a read's time the flash has the larger part.
+    // The larger part of a read's time, assumed to be 60 %, is spent in the flash memory.
     let page = (access * 6 / 10).clamp(1_000, generic.read.as_nanos());
     let channels = u64::from(generic.channels);
-    // Twice as many dies as keep up, so that the controller is what bounds the requests.
+    // There are twice as many dies as the measured rate needs, so that the controller limits the
+    // requests and can be fitted.
     let dies = (2 * random.saturating_mul(page) / 1_000_000_000).div_ceil(channels);
     ssd::Config {
         size: (size / 4096 * 4096).clamp(1 << 30, 64 << 40),
+        // The model permits at most 1024 tags.
         tags: tags.clamp(32, 1024) as u16,
         read: Span::from_nanos(page),
         dies: dies.clamp(generic.dies.into(), 64) as u16,
+        // The channels must not limit sequential reads.
         channel: generic.channel.max(2 * read / channels).min(10_000_000_000),
         link: read.clamp(1_000_000, 100_000_000_000),
         ..generic
     }
 }
 
+/// Returns a rotating disk with the measured rates and a seek time that follows from the access
+/// time.
 fn disk(size: u64, (outer, inner): (u64, u64), access: u64) -> hdd::Config {
     let generic = hdd::Config::generic();
+    // The three zones have equal sizes, in whole blocks.
     let bytes = (size / 3 / 4096 * 4096).clamp(1 << 20, 1 << 44);
     let zone = |rate: u64| hdd::Zone {
         bytes,
         rate: rate.clamp(1_000_000, 1_000_000_000),
     };
+    // Half a revolution, which is the mean rotational latency, in nanoseconds.
     let turn = |rpm: u32| 60_000_000_000 / u64::from(rpm) / 2;
     let rpm = RPM.into_iter().find(|rpm| turn(*rpm) <= access / 2);
     let rpm = rpm.unwrap_or(RPM[2]);
-    // A seek is what is left of an access.
+    // An access consists of a seek and the rotational latency.
     let average = access.saturating_sub(turn(rpm)).clamp(500_000, 30_000_000);
     hdd::Config {
         zones: [zone(outer), zone(outer.midpoint(inner)), zone(inner)],
@@ -180,13 +193,16 @@ fn disk(size: u64, (outer, inner): (u64, u64), access: u64) -> hdd::Config {
         seek: hdd::Seek {
             track: Span::from_nanos((average / 4).min(generic.seek.track.as_nanos())),
             average: Span::from_nanos(average),
+            // A seek over the whole disk is assumed to take twice the average.
             full: Span::from_nanos(average * 2),
         },
+        // The link must not limit the outer zone.
         link: generic.link.max(2 * outer),
         ..generic
     }
 }
 
+/// Returns the parameters of a flash drive that are fitted.
 fn of_flash(known: &Calibration) -> Vec<Tie> {
     let read = known.step(step::READ).map_or(0.0, |f| f.bytes_per_second) as u64;
     let access = known.step(step::READ_ONE).and_then(latency).unwrap_or(0.0) as u64;
@@ -218,6 +234,8 @@ fn of_flash(known: &Calibration) -> Vec<Tie> {
     ]
 }
 
+/// Returns the parameter of a rotating disk that is fitted. All other ones follow from the
+/// measurement directly.
 fn of_disk(disk: &hdd::Config) -> Vec<Tie> {
     vec![Tie {
         key: "seek.average",
@@ -227,7 +245,7 @@ fn of_disk(disk: &hdd::Config) -> Vec<Tie> {
     }]
 }
 
-/// The name of a file without its ending, as far as names of profiles permit it.
+/// Returns a valid name for the profile, from the file's name without its ending.
 fn name(file: &Path) -> String {
     let stem = file
         .file_stem()

@@ -1,4 +1,4 @@
-//! What was found, on a terminal.
+//! Formats results for a terminal.
 
 use super::lines;
 use crate::output;
@@ -9,14 +9,15 @@ use weir_lab::calibrate::{Calibration, Capacity, Figure, Found, Plan, cost};
 use weir_lab::report::{Column, Table, wrap};
 use weir_measure::number::figure as digits;
 
-/// A figure whose confidence interval is wider, to each side, says little.
+/// The half-width of a 95 % confidence interval, as a fraction, from which on a figure counts as
+/// imprecise.
 const UNSURE: f64 = 0.1;
-/// Reads of less than this may have come from a cache.
+/// The amount of data in bytes below which reads may have been served by a cache.
 const CACHES: u64 = 4 << 30;
-/// A host is busy where measuring waits for a processor for more than this part of the time.
+/// The fraction of the time spent waiting for a processor from which on the host counts as busy.
 const BUSY: f64 = 0.05;
 
-/// Everything: tables, remarks, and lines to paste.
+/// Returns the complete report: tables, remarks, and lines to copy.
 pub(super) fn text(known: &Calibration) -> String {
     let width = output::width();
     let mut text = head(known);
@@ -54,6 +55,7 @@ fn head(known: &Calibration) -> String {
     )
 }
 
+/// Returns the table of the capacity's figures.
 fn figures(capacity: &Capacity) -> Table {
     let mut table = Table::new([
         Column::text("figure"),
@@ -97,6 +99,7 @@ fn figures(capacity: &Capacity) -> Table {
     table
 }
 
+/// Returns the table of all measured steps.
 fn steps(known: &Calibration) -> Table {
     let mut table = Table::new([
         Column::text("step"),
@@ -127,7 +130,7 @@ fn steps(known: &Calibration) -> Table {
     table
 }
 
-/// What the figures do not say by themselves.
+/// Returns remarks on the reliability of the figures.
 fn remarks(known: &Calibration) -> Vec<String> {
     let mut all = Vec::new();
     let is_unsure = |f: &&Found| !f.steady || f.uncertainty().is_none_or(|part| part > UNSURE);
@@ -160,6 +163,8 @@ fn remarks(known: &Calibration) -> Vec<String> {
         .filter(|found| found.load.writes == 100)
         .map(Found::bytes)
         .sum();
+    // A flash drive reaches its steady state after it was written once or twice
+    // (docs/calibrate.md).
     if target.write && target.sparse && wrote < 2 * target.size {
         let part = wrote as f64 * 100.0 / target.size as f64;
         all.push(format!(
@@ -167,6 +172,7 @@ fn remarks(known: &Calibration) -> Vec<String> {
             wrote as f64 / 1e9
         ));
     }
+    // With `--write`, only the part that was written before is read.
     if target.write && target.sparse && known.written < CACHES.min(target.size) {
         all.push(format!(
             "Reads were of {:.0} MB that had been written before, which a cache may hold: with more --time it is more.",
@@ -179,6 +185,7 @@ fn remarks(known: &Calibration) -> Vec<String> {
     all
 }
 
+/// Returns the lines for a configuration of Weir and for Linux's `io.cost`.
 fn paste(known: &Calibration) -> String {
     let mut text = String::from("\nIn [drive.NAME] of a configuration:\n\n");
     text += &indented(&lines::drive(known));

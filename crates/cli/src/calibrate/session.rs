@@ -1,4 +1,5 @@
-//! A calibration under way.
+//! A calibration in progress. It examines the target first, and then measures and saves one step
+//! after the other.
 
 use super::medium::Medium;
 use super::state;
@@ -14,26 +15,31 @@ use weir_core::{Op, Span};
 use weir_lab::calibrate::{Calibration, Found, Measurement, Plan, Survey, Verdict};
 use weir_model::load::{Io, Source};
 
-/// Blocks that a survey looks at: a disk that turns takes milliseconds for each.
+/// The number of blocks that are examined on flash. On a rotating disk, each takes milliseconds, so
+/// [`FEW`] are examined there.
 const MANY: u64 = 4096;
 const FEW: u64 = 1024;
-/// The nice value of what measures.
+/// The nice value of the measuring thread.
 const PRIORITY: i32 = -10;
 
-/// A calibration under way.
+/// The state of a calibration.
 pub(super) struct Session<'a> {
     began: Instant,
+    /// The time after `began` at which the measurement ends.
     limit: Duration,
     state: &'a Path,
     leftovers: &'a Leftovers,
     progress: Progress,
+    /// The results so far, which are saved after each step.
     known: Calibration,
-    /// By how much steps took longer than they should, of late: connecting, what is in flight at the end, a flush.
+    /// The recent overhead of a step in addition to its planned time: connecting, completing the
+    /// requests in flight, and a flush.
     over: Duration,
 }
 
 impl<'a> Session<'a> {
-    /// Goes on with what is known, for as long after its beginning as the limit says.
+    /// Prepares to continue with the results in `known`. The measurement ends when `limit` has
+    /// passed since `began`.
     pub(super) fn new(
         (began, limit): (Instant, Duration),
         known: Calibration,
@@ -51,13 +57,16 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Measures what is not known. Returns what is then, and the signal of an interrupt.
+    /// Measures the missing figures. Returns all results, and the signal if an interrupt has ended
+    /// the measurement.
     pub(super) fn carry_out(
         mut self,
         medium: &mut Medium,
     ) -> Result<(Calibration, Option<i32>), Failure> {
-        // As the server's threads: what waits for a processor measures that. Where it is not permitted, it stays as it is.
+        // The priority is that of the server's threads. A thread that waits for a processor would
+        // measure its own wait. Without the permission to raise it, the priority stays as it is.
         let _ = rustix::process::setpriority_process(None, PRIORITY);
+        // From here on, an interrupt ends the present step, and its predecessors are kept.
         self.leftovers.interrupt().hold();
         let ended = self.survey(medium).and_then(|()| self.steps(medium));
         self.leftovers.interrupt().release();
@@ -66,13 +75,15 @@ impl<'a> Session<'a> {
         Ok((self.known, self.leftovers.interrupt().signal()))
     }
 
-    /// Finds out whether the target may be written to, or whether there is anything on it to be read.
+    /// Examines whether the target may be written to, or whether it has data to read.
     fn survey(&mut self, medium: &mut Medium) -> Result<(), Failure> {
         let target = self.known.target.clone();
+        // A rotating disk reads unwritten blocks like all others, so there is nothing to find out.
         if target.rotational && !target.write {
             return Ok(());
         }
         let blocks = if target.rotational { FEW } else { MANY };
+        // Holes of a file have no data to find.
         let data = medium.data(target.size)?;
         let mut survey = Survey::new(target.size, &data, blocks);
         self.run(medium, "looks at what is there", &mut survey)?;
@@ -88,6 +99,8 @@ impl<'a> Session<'a> {
             (_, Verdict::Unreadable(at)) => {
                 Err(Failure::Run(format!("cannot read {path} at offset {at}")))
             }
+            // The target has been replaced or discarded, so the earlier results refer to data that
+            // no longer exists.
             (true, Verdict::Empty) if self.known.written > 0 => {
                 output::tell(
                     "note: starting from the beginning, because the data that was written before is gone",
@@ -106,7 +119,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Measures step after step, and saves each.
+    /// Measures the steps of the plan and saves each of them.
     fn steps(&mut self, medium: &mut Medium) -> Result<(), Failure> {
         let plan = Plan::new(&self.known.target);
         let (mut took, mut done) = (Duration::ZERO, 0);
@@ -118,12 +131,14 @@ impl<'a> Session<'a> {
             let mut measurement = Measurement::new(&step, part);
             let (began, waited) = (Instant::now(), waited());
             self.run(medium, &step.name, &mut measurement)?;
+            // The wait is measured for each step, because other programs can be busy at times.
             let wait = share(waited, began.elapsed());
             let over = began
                 .elapsed()
                 .saturating_sub(Duration::from_nanos(part.as_nanos()));
+            // A rise of the overhead counts at once. A fall counts by half in each step.
             self.over = over.max((self.over + over) / 2);
-            // Also of a step that was broken off: it is there.
+            // Data that an interrupted step has written is on the target as well.
             self.known.written = self.known.written.max(measurement.written());
             if let Some(io) = measurement.failed() {
                 return Err(failed(&self.known.target.path, io));
@@ -132,13 +147,14 @@ impl<'a> Session<'a> {
                 processor_wait: wait,
                 ..found
             });
+            // A step that an interrupt has cut short is not a result.
             let ended = found.is_none() || self.leftovers.interrupt().signal().is_some();
             self.known.steps.extend(found.filter(|_| !ended));
             state::save(self.state, &self.known)?;
             took += began.elapsed();
             done += 1;
             self.estimate(took / done, plan.left(&self.known));
-            // The time is over.
+            // The time has been used up, or the step was interrupted.
             if ended {
                 break;
             }
@@ -146,7 +162,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// The whole takes as long as it has taken, and the mean of its steps for each that is left; no longer than the limit.
+    /// Estimates the duration of the whole calibration from the mean duration of the steps so far,
+    /// up to the limit.
     fn estimate(&self, each: Duration, left: usize) {
         let left = u32::try_from(left).unwrap_or(u32::MAX);
         let whole = self
@@ -156,7 +173,8 @@ impl<'a> Session<'a> {
         self.progress.estimate(whole.min(self.limit));
     }
 
-    /// The time for this number of steps: what is left without what they will take beside it, but half of that at the least.
+    /// Returns the time for measuring `steps` steps. It is the remaining time without the overhead
+    /// of these steps, but at least half of the remaining time.
     fn left(&self, steps: usize) -> Span {
         let left = self.limit.saturating_sub(self.began.elapsed());
         let beside = self
@@ -166,6 +184,7 @@ impl<'a> Session<'a> {
         Span::from_nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
     }
 
+    /// Plays a source on the target, with its progress and until an interrupt.
     fn run<S: Source>(
         &mut self,
         medium: &mut Medium,
@@ -185,20 +204,21 @@ impl<'a> Session<'a> {
     }
 }
 
-/// For how long this thread has waited for a processor so far (`/proc/thread-self/schedstat`).
+/// Returns the time for which this thread has waited for a processor since its start, in
+/// `/proc/thread-self/schedstat`.
 fn waited() -> Option<Duration> {
     let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let nanos = text.split_whitespace().nth(1)?.parse().ok()?;
     Some(Duration::from_nanos(nanos))
 }
 
-/// Which part of `time` has been waited since `before`.
+/// Returns the fraction of `time` that this thread has waited since `before`.
 fn share(before: Option<Duration>, time: Duration) -> Option<f64> {
     let waited = waited()?.saturating_sub(before?);
     Some(waited.as_secs_f64() / time.as_secs_f64().max(1e-9))
 }
 
-/// Says which request failed: a drive with errors is not calibrated.
+/// Returns the failure for a request with an error. A drive with errors is not calibrated.
 fn failed(path: &str, io: &Io) -> Failure {
     let what = if io.op == Op::Read { "read" } else { "write" };
     Failure::Run(format!(

@@ -1,4 +1,5 @@
-//! The file that keeps what was found, so that a calibration goes on after a break.
+//! The state file, which keeps the results so that a calibration can continue after an
+//! interruption.
 
 use crate::failure::Failure;
 use std::ffi::OsString;
@@ -8,25 +9,27 @@ use std::path::{Path, PathBuf};
 use weir_config::trusted::{self, Dir};
 use weir_lab::calibrate::Calibration;
 
-/// The bytes of a state file at most: more is something else.
+/// The largest size of a state file in bytes. A larger file is not a state file.
 const LARGEST: u64 = 16 << 20;
 
-/// Names of state files begin and end with these where none is given; the target's name is between them.
+/// The first part of a default name, which is followed by the name of the target.
 const PREFIX: &str = "weir-calibration-";
 const SUFFIX: &str = ".json";
-/// The longest name of a target in that of a state file, bytes.
+/// The longest name of a target in the name of a state file, in bytes.
 const NAME_MAX: usize = 100;
 
-/// The state file of a target in this directory: the one that has its results, or else one that does not exist. Targets with the same
-/// name in different directories have a number behind it.
+/// Returns the default state file of a target in the current directory: the file with its results,
+/// or one that does not exist. If targets in different directories have the same name, a number is
+/// appended.
 ///
 /// # Errors
-/// A file of such a name is not a result.
+/// A file with such a name is not a state file.
 pub(super) fn of(target: &str) -> Result<PathBuf, Failure> {
     let name = name(target);
     let names = std::iter::once(name.clone()).chain((2_u32..).map(|n| format!("{name}-{n}")));
     for name in names {
         let path = PathBuf::from(format!("{PREFIX}{name}{SUFFIX}"));
+        // The file is free, or it has the results of this target.
         if load(&path)?.is_none_or(|known| known.target.path == target) {
             return Ok(path);
         }
@@ -34,7 +37,8 @@ pub(super) fn of(target: &str) -> Result<PathBuf, Failure> {
     unreachable!("there are more numbers than files")
 }
 
-/// What a target is called in the name of a file: the end of its path, or of an export the URI without its scheme.
+/// Returns the name of a target in the name of a file: the last part of its path, or the URI of an
+/// export without the scheme.
 fn name(target: &str) -> String {
     let own = match target.split_once("://") {
         Some((_, rest)) => rest,
@@ -51,7 +55,7 @@ fn name(target: &str) -> String {
     name.trim_matches(['-', '.']).to_owned()
 }
 
-/// The state files in this directory that have no name of their own choosing, sorted.
+/// Returns all state files in the current directory that have default names, in sorted order.
 ///
 /// # Errors
 /// The directory cannot be listed.
@@ -70,7 +74,7 @@ pub(crate) fn all() -> Result<Vec<PathBuf>, Failure> {
     Ok(all)
 }
 
-/// Reads what was found; `None` if there is no such file.
+/// Reads results, or returns `None` if the file does not exist.
 pub(crate) fn load(path: &Path) -> Result<Option<Calibration>, Failure> {
     let text = match read(path) {
         Ok(text) => text,
@@ -85,6 +89,7 @@ pub(crate) fn load(path: &Path) -> Result<Option<Calibration>, Failure> {
     };
     let known: Calibration =
         serde_json::from_str(&text).map_err(|error| none(&error.to_string()))?;
+    // Results of another version can have figures with another meaning.
     if known.weir_calibration != Calibration::VERSION {
         return Err(none(&format!(
             "it has version {}, but this program supports version {}",
@@ -99,12 +104,14 @@ pub(crate) fn load(path: &Path) -> Result<Option<Calibration>, Failure> {
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    // What is written takes the place of what was there, which must be no device and no pipe.
+    // New results replace the file, so it must not be a device or a pipe.
     if !fs::metadata(path)?.is_file() {
         let why = "it is not a regular file";
         return Err(io::Error::new(ErrorKind::InvalidInput, why));
     }
     let mut text = String::new();
+    // A file could grow while it is read, so the limit is on the bytes that are read and not on the
+    // size.
     let read = File::open(path)?.take(LARGEST).read_to_string(&mut text)?;
     if read as u64 == LARGEST {
         let why = "it is too large";
@@ -113,12 +120,15 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Whether results can be written there; nothing is changed.
+/// Checks that results can be written. A temporary file is created and removed, and nothing else
+/// changes.
 pub(super) fn writable(path: &Path) -> Result<(), Failure> {
     let mut probe = OsString::from(".");
     let written = place(path).and_then(|(directory, name)| {
         probe.push(name);
+        // The name begins with a dot, so that a listing does not show the temporary file.
         probe.push(".weir-new");
+        // A temporary file can remain of an earlier attempt.
         directory.remove(&probe)?;
         directory.create_new(&probe, MODE)?;
         directory.remove(&probe)
@@ -126,26 +136,27 @@ pub(super) fn writable(path: &Path) -> Result<(), Failure> {
     written.map_err(|error| Failure::file("write", path, &error))
 }
 
-/// Permission bits of a result, less those of the umask.
+/// The permission bits of a state file, before the umask is applied.
 const MODE: u32 = 0o666;
 
-/// The directory of a file, which is held open: nobody leads what is written elsewhere.
+/// Returns the open directory and the name of a file. While the directory is open, nobody can
+/// redirect writes to another one.
 fn place(path: &Path) -> io::Result<(Dir, OsString)> {
     let path = std::path::absolute(path)?;
     let (directory, name) = trusted::split(&path)?;
     Ok((Dir::open(directory)?, name.to_owned()))
 }
 
-/// Writes what was found: a break at any time leaves the old text or the new one.
+/// Writes results. If the write is interrupted, the file has either the old or the new content.
 pub(super) fn save(path: &Path, known: &Calibration) -> Result<(), Failure> {
     let written = place(path)
         .and_then(|(directory, name)| directory.replace(&name, text(known).as_bytes(), MODE));
     written.map_err(|error| Failure::file("write", path, &error))
 }
 
-/// What was found as JSON.
+/// Returns results as JSON.
 pub(super) fn text(known: &Calibration) -> String {
-    // Numbers, texts and lists of them: nothing that JSON has not.
+    // The results consist of numbers, texts and lists, which can always be converted.
     serde_json::to_string_pretty(known).unwrap_or_default() + "\n"
 }
 

@@ -1,21 +1,21 @@
-//! A source whose progress is shown, and which an interrupt ends.
+//! A source of requests that shows its progress and ends after an interrupt.
 
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use std::time::{Duration, Instant};
 use weir_model::load::{Io, Source, Step};
 
-/// How often progress is told.
+/// The interval between two updates of the progress.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A source that issues nothing any more once there was an interrupt.
+/// A source that issues no further requests after an interrupt.
 pub(super) struct Watched<'a, S> {
     pub(super) source: &'a mut S,
     pub(super) interrupt: &'a Interrupt,
     pub(super) progress: &'a Progress,
-    /// When the whole calibration began.
+    /// The time at which the calibration began.
     pub(super) began: Instant,
-    /// When progress was told last, and requests in flight.
+    /// The time of the last update of the progress.
     pub(super) told: Instant,
     pub(super) flying: u64,
 }
@@ -27,6 +27,7 @@ impl<S: Source> Source for Watched<'_, S> {
             self.progress.set(self.began.elapsed());
         }
         if self.interrupt.signal().is_some() {
+            // No request may be in flight when the run ends.
             return if self.flying == 0 {
                 Step::Finished
             } else {

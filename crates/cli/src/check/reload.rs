@@ -1,4 +1,5 @@
-//! `weir check --reload`: what a running server would make of the file, asked of the server where it answers for its metrics.
+//! `weir check --reload` reports the effect of a reload. It queries the running server at the
+//! address of its metrics.
 
 use super::refuse;
 use crate::failure::Failure;
@@ -10,11 +11,13 @@ use std::time::Duration;
 use weir_config::{Plan, Server};
 use weir_serve::{Preflight, preflight, removed_in_use};
 
-/// How long the server may take for each step of an answer.
+/// The longest time for each step of a reply.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Says what a reload of a file that is right by itself would change, or everything that it would be refused for.
+/// Prints the changes that a reload of a valid file would make, or fails with all the reasons for
+/// which the server would refuse it.
 pub(super) fn check(path: &Path, config: &Server) -> Result<(), Failure> {
+    // Port 0 selects any free port, so the file does not tell the server's port.
     let address = config.listen.metrics.filter(|a| a.port() > 0);
     let address = address.ok_or_else(|| {
         let what = "listen.metrics has no port at which the running server could be queried";
@@ -26,7 +29,7 @@ pub(super) fn check(path: &Path, config: &Server) -> Result<(), Failure> {
     let text = get(address, "/v1/config")?;
     let running = weir_config::parse("the running server", &text);
     let running = running.map_err(|_| not_weir(address, "its configuration cannot be read"))?;
-    // What is promised too much is said at the promise that is new.
+    // The running configuration tells which promises are new. Problems are reported at these.
     let config = weir_config::load_again(path, &running).map_err(|p| refuse(&p))?;
     let plans = running.drives.iter();
     let plans: Vec<Plan> = plans
@@ -34,6 +37,7 @@ pub(super) fn check(path: &Path, config: &Server) -> Result<(), Failure> {
         .collect();
     let reload = weir_config::reload(&running, &plans, &config).map_err(|p| refuse(&p))?;
     let mut problems = Vec::new();
+    // Without this key, a server refuses to remove a volume to which clients are connected.
     if !config.remove_in_use {
         let connections = connections(&get(address, "/metrics")?);
         let removed: Vec<&String> = reload.drives.iter().flat_map(|d| &d.removed).collect();
@@ -43,7 +47,8 @@ pub(super) fn check(path: &Path, config: &Server) -> Result<(), Failure> {
             .collect();
         problems = removed_in_use(&config, &in_use);
     }
-    // Of what comes, all that the machine has to say.
+    // Only added volumes need the checks of the machine. The storage of the others is open in the
+    // server.
     let added: Vec<String> = reload.drives.into_iter().flat_map(|d| d.added).collect();
     let Preflight { findings, .. } = preflight(&config);
     let of_added = |key: &str| {
@@ -62,13 +67,14 @@ pub(super) fn check(path: &Path, config: &Server) -> Result<(), Failure> {
     output::print(&format!("after a reload:\n  {}\n", changes.join("\n  ")))
 }
 
-/// The connections of each volume, from the server's metrics.
+/// Returns the number of connections of each volume, from the server's metrics.
 fn connections(metrics: &str) -> Vec<(String, u32)> {
     let of = |line: &str| {
         let (name, labels) = line.split_once('{')?;
         let (labels, value) = labels.rsplit_once("} ")?;
         let volume = labels.split_once("volume=\"")?.1;
-        // As the format has it: backslashes before quotes and themselves.
+        // In the text format of Prometheus, values of labels escape quotation marks and backslashes
+        // with a backslash.
         let end = volume.rmatch_indices('"').next()?.0;
         let volume = volume[..end].replace("\\\"", "\"").replace("\\\\", "\\");
         let count = value.split(' ').next()?.parse().ok()?;
@@ -77,13 +83,14 @@ fn connections(metrics: &str) -> Vec<(String, u32)> {
     metrics.lines().filter_map(of).collect()
 }
 
+/// Returns the failure for a server that cannot be queried.
 fn not_weir(address: SocketAddr, why: &str) -> Failure {
     Failure::Run(format!(
         "cannot query the server at http://{address}: {why}"
     ))
 }
 
-/// What the server answers, without its head.
+/// Returns the body of the server's reply to a GET request.
 fn get(address: SocketAddr, path: &str) -> Result<String, Failure> {
     let ask = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;

@@ -1,4 +1,5 @@
-//! What a scenario asks of its result, and what was published of the same: columns, lines, and whether it came out.
+//! The requirements of a scenario (`[[expect]]`) and the published figures (`[[published]]`): their
+//! columns and lines in the report, and the verdict of `--check`.
 
 use super::work::{Cell, Outcome, Pair, Plan, Played};
 use crate::failure::Failure;
@@ -8,13 +9,14 @@ use weir_lab::report::{ComparedDrive, ComparedFigure, named};
 use weir_measure::Record;
 use weir_measure::promise::Fate;
 
-/// Whether the table shows the target's latency: unless all that is asked for is how bandwidth is divided.
+/// Returns true if the table shows the target's latency. It does not if all requirements are about
+/// the division of bandwidth.
 pub(super) fn shows_latency(script: &Script) -> bool {
     let divides = |e: &Expect| matches!(e.asked, Asked::Shares(_) | Asked::Max(_));
     script.expects().is_empty() || !script.expects().iter().all(divides)
 }
 
-/// What the target is to get at least, in MB/s.
+/// Returns the smallest bandwidth that is required for the target, in MB/s.
 pub(super) fn minimum_mb_per_s(script: &Script) -> Option<f64> {
     script.expects().iter().find_map(|e| match &e.asked {
         Asked::Figure(b) if (b.figure, &b.whose) == (Figure::Bandwidth, &Whose::Target) => {
@@ -25,7 +27,8 @@ pub(super) fn minimum_mb_per_s(script: &Script) -> Option<f64> {
     })
 }
 
-/// The figures that are asked for and have plots of their own: how long programs took, and what was late.
+/// Returns the required figures that have plots of their own: run times of programs, and numbers of
+/// late requests.
 fn figures(plan: &Plan, outcomes: &[Outcome]) -> Vec<ComparedFigure> {
     let mut all: Vec<ComparedFigure> = Vec::new();
     for expect in plan.script.expects() {
@@ -49,8 +52,11 @@ fn figures(plan: &Plan, outcomes: &[Outcome]) -> Vec<ComparedFigure> {
     all
 }
 
-/// What the headline of a page is about: the first thing that the scenario asks for. A scenario that shows its target alone and asks for the
-/// promise to its target alone, or for nothing, is about the target's latency.
+/// Returns the figure in the headline of a page: that of the first requirement of the scenario.
+///
+/// Returns `None` if the headline is the target's latency. That is so if the scenario has no
+/// requirement, or if its only promise is that to its target and the table shows nothing but the
+/// target.
 fn headline(plan: &Plan, cells: &[&Pair], (cell, outcomes): &Pair) -> Option<ComparedFigure> {
     let figure = |name: String, unit: &str, value| ComparedFigure {
         name,
@@ -61,6 +67,7 @@ fn headline(plan: &Plan, cells: &[&Pair], (cell, outcomes): &Pair) -> Option<Com
     let first = expects.first()?;
     let off = || Some(found(plan, cells, *cell, outcomes, first).0.off * 100.0);
     let records = || outcomes.iter().flat_map(|outcome| &outcome.records);
+    // If there are several promises, the headline is the fraction of all of them.
     let promises = expects.iter();
     let promises = promises.filter(|e| matches!(e.asked, Asked::Promise(_)));
     let single = promises.count() == 1;
@@ -113,7 +120,7 @@ fn headline(plan: &Plan, cells: &[&Pair], (cell, outcomes): &Pair) -> Option<Com
     }
 }
 
-/// A figure's name on a page, and whose it is.
+/// Returns the name of a figure on a page, with the clients to which it belongs.
 fn name(bounds: &Bounds, target: &str) -> String {
     let whose = match &bounds.whose {
         Whose::Target => named(target),
@@ -127,8 +134,10 @@ fn name(bounds: &Bounds, target: &str) -> String {
     }
 }
 
-/// The unit of a figure on a page, and how many of the figure's own are one of it.
+/// Returns the unit of a figure on a page, and the value of the figure that corresponds to one such
+/// unit.
 fn unit(figure: Figure) -> (&'static str, f64) {
+    // Rates are in bytes per second, times in nanoseconds, and parts are 0 to 1.
     match figure {
         Figure::Bandwidth | Figure::WorstSecond => ("MB/s", 1e6),
         Figure::Iops => ("requests/s", 1.0),
@@ -143,14 +152,14 @@ fn unit(figure: Figure) -> (&'static str, f64) {
     }
 }
 
-/// Puts what was asked, and what was published, into the table of a drive and below it.
+/// Adds the required and the published figures to the table of a drive and to the lines below it.
 pub(super) fn show(plan: &Plan, cells: &[&Pair], drive: &mut ComparedDrive) {
     for (pair, shown) in cells.iter().zip(&mut drive.cells) {
         shown.figures = figures(plan, &pair.1);
         shown.headline = headline(plan, cells, pair);
     }
     for expect in plan.script.expects() {
-        // Promises have a line of their own.
+        // Promises have their own line, from [`super::why::verdict`].
         if matches!(expect.asked, Asked::Promise(_)) {
             continue;
         }
@@ -165,20 +174,22 @@ pub(super) fn show(plan: &Plan, cells: &[&Pair], drive: &mut ComparedDrive) {
     drive.why.extend(published);
 }
 
-/// Whether everything that is required came out.
+/// Checks all requirements in all cells.
 ///
 /// # Errors
-/// What did not, a line each.
+/// Returns a line for each requirement that is not met, or a usage error if no requirement applies
+/// to these policies.
 pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
     let mut failed = Vec::new();
     let mut required = 0;
     for (cell, outcomes) in cells {
+        // Results of different drives or places are not compared with each other.
         let here: Vec<&Pair> = cells
             .iter()
             .filter(|(c, _)| (c.drive, c.on) == (cell.drive, cell.on))
             .collect();
         let name = &plan.policy(*cell).name;
-        // What is beside it is what was played in the same place.
+        // Requirements that compare policies or cases use the runs in the same place.
         for expect in plan.script.expects().iter().filter(|e| e.is_required(name)) {
             required += 1;
             let (finding, of) = if let Asked::Promise(_) = &expect.asked {
@@ -187,6 +198,7 @@ pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
                 let (finding, run) = found(plan, &here, *cell, outcomes, expect);
                 (finding, format!("run {}", run + 1))
             };
+            // An excused promise did not apply, so it does not fail the check.
             if !matches!(finding.fate, Fate::Kept | Fate::Excused) {
                 let drive = &plan.drives[cell.drive].name;
                 let of = match outcomes.len() {
@@ -201,6 +213,7 @@ pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
             }
         }
     }
+    // A successful exit status would suggest that something had been checked.
     if required == 0 {
         return Err(Failure::Usage(
             "--check: the scenario has no requirement for these policies".into(),
@@ -216,12 +229,13 @@ pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
     )))
 }
 
-/// What became of promises over all repetitions: of each client's in the run that was worst for it.
+/// Judges promises over all repetitions: for each client, in the run with the worst result for it.
 fn promised(plan: &Plan, outcomes: &[Outcome], expect: &Expect) -> Finding {
     let runs = |at: usize| outcomes.iter().map(move |outcome| &outcome.records[at]);
     let short = |r: &Record| r.promise_seconds.as_ref().map_or(0, |s| s.short);
     let worst = (0..outcomes[0].records.len()).filter_map(|at| {
         runs(at).reduce(|a, b| {
+            // With equal fates, the run with more short seconds is the worse one.
             if is_worse((a.fate(), b.fate()), short(b) > short(a)) {
                 b
             } else {
@@ -239,13 +253,15 @@ fn promised(plan: &Plan, outcomes: &[Outcome], expect: &Expect) -> Finding {
     judge::find(run, &expect.asked)
 }
 
+/// Returns the beginning of a line about a cell: its case, policy and place.
 fn head(plan: &Plan, cell: Cell) -> String {
     let case = plan.case(cell);
     let case = case.map_or_else(String::new, |c| format!("{c}: "));
     format!("{case}{}: ", plan.label(cell))
 }
 
-/// The worst of all repetitions of which the others are there, too, and which it is.
+/// Judges a requirement in each repetition that all compared cells have, and returns the worst
+/// result and the number of its repetition.
 fn found(
     plan: &Plan,
     cells: &[&Pair],
@@ -254,11 +270,15 @@ fn found(
     expect: &Expect,
 ) -> (Finding, u32) {
     let here: Vec<&Pair> = (cells.iter().copied())
+        // Requirements can refer to the same case under other policies, and to other cases under
+        // the same policy.
         .filter(|(c, _)| c.on == cell.on && (c.case == cell.case || c.policy == cell.policy))
         .collect();
     let last = here.iter().filter_map(|(_, runs)| runs.last());
     let last = last.map(|run| run.run.repeat).max().unwrap_or_default();
     let all = (0..=last).filter_map(|repetition| {
+        // After an interrupt, some cells can lack a repetition. Such a repetition is not judged,
+        // because its comparison would be incomplete.
         let outcome = of(outcomes, repetition)?;
         let (mut others, mut cases) = (Vec::new(), Vec::new());
         for (c, runs) in &here {
@@ -287,25 +307,29 @@ fn found(
             a
         }
     };
-    // Of each cell the first is played before the second of any.
+    // The first run of every cell is played before the second run of any cell, so all cells have a
+    // repetition in common.
     all.reduce(worse).expect("there is one repetition at least")
 }
 
-/// Whether the second of two fates is the worse one; of equal ones the one that is further off.
+/// Returns true if the second of two fates is worse than the first. `is_further` decides between
+/// equal fates.
 fn is_worse((a, b): (Fate, Fate), is_further: bool) -> bool {
     if a == b { is_further } else { a.worse(b) == b }
 }
 
-/// A cell's repetition of that number, which is its only one where nothing is drawn. `None`: it is missing after an interrupt.
+/// Returns the repetition with a number. In a cell without random numbers, that is always its only
+/// run. Returns `None` if the run is missing after an interrupt.
 pub(super) fn of(runs: &[Outcome], repetition: u32) -> Option<&Outcome> {
     let is_it = |run: &&Outcome| !run.drew || run.run.repeat == repetition;
     runs.iter().find(is_it)
 }
 
-/// Published figures beside ours, which are means of the runs.
+/// Returns a line for each published figure, compared with the mean of all runs.
 fn published(plan: &Plan, cells: &[&Pair], drive: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for published in plan.script.published() {
+        // A published figure without a drive applies to all drives.
         if published.drive.as_deref().is_some_and(|d| d != drive) {
             continue;
         }
@@ -332,7 +356,8 @@ fn published(plan: &Plan, cells: &[&Pair], drive: &str) -> Vec<String> {
     lines
 }
 
-/// A figure over all repetitions: latencies of all requests together, everything else the mean of the runs.
+/// Returns a figure over all repetitions. The target's mean latency is that of all requests
+/// together. All other figures are means of the runs.
 fn ours(plan: &Plan, outcomes: &[Outcome], figure: Figure, whose: &Whose) -> Option<f64> {
     if (figure, whose) == (Figure::Mean, &Whose::Target) {
         let mut latency = weir_measure::Histogram::new();
@@ -344,6 +369,7 @@ fn ours(plan: &Plan, outcomes: &[Outcome], figure: Figure, whose: &Whose) -> Opt
     let target = plan.script.target();
     let values = outcomes.iter();
     let values = values.map(|o| judge::value(figure, whose, target, &o.records));
+    // Without a value in one of the runs, there is no mean.
     let values = values.collect::<Option<Vec<f64>>>()?;
     Some(values.iter().sum::<f64>() / values.len() as f64)
 }

@@ -1,4 +1,5 @@
-//! A comparison as values, as the command and other programs ask for it.
+//! A comparison as values. The command and other programs, such as the Python module, start
+//! comparisons with it.
 
 use super::on::{self, On};
 use super::runs;
@@ -14,32 +15,33 @@ use weir_config::profile::Profile;
 use weir_config::scenario::Script;
 use weir_measure::Record;
 
-/// What `weir compare` is asked for, as values.
+/// The parameters of a comparison, as values.
 #[derive(Debug)]
 pub struct Comparison {
-    /// What to play.
+    /// The scenarios that are played.
     pub scripts: Vec<Script>,
-    /// On which drives; none: those of each scenario.
+    /// The drives. If empty, each scenario uses its own.
     pub drives: Vec<Profile>,
-    /// Which cases; none: all.
+    /// The names of the cases. If empty, all cases are played.
     pub cases: Vec<String>,
-    /// Under which policies; none: those that each scenario is about.
+    /// The policies. If empty, each scenario uses its own.
     pub policies: Vec<Policy>,
-    /// Runs of each, at least 1; `None`: what the scenario says.
+    /// The number of runs of each cell, at least 1. `None` stands for the number in the scenario.
     pub repetitions: Option<u32>,
-    /// Seconds measured in each run, at least 1; `None`: those of the scenario.
+    /// The measured seconds of each run, at least 1. `None` stands for the length in the scenario.
     pub seconds: Option<u32>,
-    /// Runs at a time, at least 1. Does not change the results.
+    /// The number of parallel runs, at least 1. It does not change the results.
     pub jobs: usize,
-    /// Every decision is checked by auditors.
+    /// True if auditors check every decision.
     pub audit: bool,
 }
 
 impl Comparison {
-    /// Plays everything: the records of every client of each run, in the order of `weir compare --json`.
+    /// Plays all runs in the simulator. Returns the records of every client of each run, in the
+    /// order of `weir compare --json`.
     ///
     /// # Errors
-    /// Something does not go together, a run fails, or it was interrupted.
+    /// Parameters contradict each other, a run failed, or an interrupt ended the comparison.
     pub fn play(&self, interrupt: &Interrupt) -> Result<Vec<Record>, Failure> {
         let plans = self.plans(&Arc::new(vec![On::Sim]))?;
         let all = work::play(&plans, self.jobs, interrupt, &mut Progress::silent())?;
@@ -50,7 +52,7 @@ impl Comparison {
         Ok(runs.flat_map(|run| run.records).collect())
     }
 
-    /// What is going to be played in these places, a plan for each scenario.
+    /// Returns a plan for each scenario, to be played in the given places.
     pub(super) fn plans(&self, on: &Arc<Vec<On>>) -> Result<Vec<Plan>, Failure> {
         let plan = |script: &Script| {
             let own = || once::found(script.drives(), drives::find);

@@ -1,4 +1,5 @@
-//! Every client under every policy: what it got, whether its promise was kept, whether it starves.
+//! The tables of clients: the throughput of every client under every policy, the fate of its
+//! promise, and whether it starves.
 
 use super::asked;
 use super::spread::Spread;
@@ -10,9 +11,11 @@ use weir_measure::promise::Fate;
 use weir_measure::{Absence, Kind, KindRecord, Latency, PromiseSeconds, Record, Starved};
 use weir_sim::ClientSpec;
 
-/// Says in every record whether its client starves, beside the same run under `none` if that was played.
+/// Decides in every record whether its client starves, compared with the same run under `none` if
+/// that was played.
 pub(super) fn find_starved(plan: &Plan, cells: &mut [Pair]) {
     for at in 0..cells.len() {
+        // The cell under `none` is not compared with itself.
         let none = none(plan, cells, cells[at].0).filter(|none| *none != at);
         for run in 0..cells[at].1.len() {
             let repetition = cells[at].1[run].run.repeat;
@@ -23,13 +26,15 @@ pub(super) fn find_starved(plan: &Plan, cells: &mut [Pair]) {
     }
 }
 
-/// A note on promises to groups of several clients, whose seconds are not judged.
+/// Returns a note on promises to groups of several clients, because the seconds of such promises
+/// are not judged.
 pub(super) fn shared_promises(cells: &[Pair]) -> Option<String> {
     let scenario = &cells.iter().find_map(|(_, runs)| runs.first())?.scenario;
     let members = |group| scenario.clients.iter().filter(move |c| c.group == group);
     let places = scenario.clients.iter().enumerate();
     let shared = places.filter(|(at, client)| {
         let contract = scenario.contract(*at);
+        // Each group is named once, at its first member.
         let first = members(client.group).next().map(|c| &c.name);
         contract.min + contract.min_iops > 0
             && first == Some(&client.name)
@@ -46,7 +51,7 @@ pub(super) fn shared_promises(cells: &[Pair]) -> Option<String> {
     })
 }
 
-/// Notes on clients that are not measured in any run, with a remedy.
+/// Returns notes on clients that are not measured in any run, each with a remedy.
 pub(super) fn absent(cells: &[Pair]) -> Vec<String> {
     let Some(first) = cells.iter().find_map(|(_, runs)| runs.first()) else {
         return Vec::new();
@@ -75,7 +80,8 @@ pub(super) fn absent(cells: &[Pair]) -> Vec<String> {
     ended.into_iter().chain(not_begun).collect()
 }
 
-/// The place of the cell of the same drive and case under `none`, if there is one with a run.
+/// Returns the index of the cell of the same drive, case and place under `none`, if that cell has a
+/// run.
 pub(super) fn none(plan: &Plan, cells: &[Pair], cell: Cell) -> Option<usize> {
     cells.iter().position(|(c, runs)| {
         (c.drive, c.case, c.on) == (cell.drive, cell.case, cell.on)
@@ -84,14 +90,18 @@ pub(super) fn none(plan: &Plan, cells: &[Pair], cell: Cell) -> Option<usize> {
     })
 }
 
-/// The clients of a cell, alike ones together, and which of them fall short or starve: first the client that was short in the largest part of its
-/// seconds. `none`: the same under no control.
+/// Returns the clients of a cell, and sentences on those that miss a promise or starve.
+///
+/// Identical clients share an entry. The sentences are sorted by the fraction of short seconds, the
+/// largest first. `none` has the outcomes of the same case under `none`.
 pub(super) fn clients(
     outcomes: &[Outcome],
     none: Option<&[Outcome]>,
 ) -> (Vec<ComparedClient>, Vec<String>) {
     let scenario = &outcomes[0].scenario;
     let specs: Vec<(usize, &ClientSpec)> = scenario.clients.iter().enumerate().collect();
+    // Only clients with equal contracts and equal programs can share an entry, because the entry
+    // shows the contract once.
     let same = |(a, one): &(usize, &ClientSpec), (b, other): &(usize, &ClientSpec)| {
         scenario.contract(*a) == scenario.contract(*b)
             && one.program == other.program
@@ -104,16 +114,18 @@ pub(super) fn clients(
         trouble.extend(troubles(&name, &members));
         clients.push(shown(name, &members));
     }
+    // The largest problem comes first.
     trouble.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     let trouble = trouble.into_iter().map(|(_, text)| text);
     (clients, trouble.collect())
 }
 
-/// A client's records in all repetitions.
+/// The records of one client in all repetitions.
 struct Client<'a> {
     runs: Vec<&'a Record>,
+    /// The precision of the client's figures.
     spread: Spread,
-    /// Its mean bandwidth under no control, in MB/s.
+    /// The client's mean bandwidth under `none`, in MB/s.
     none_mb_per_s: Option<f64>,
 }
 
@@ -127,23 +139,25 @@ impl<'a> Client<'a> {
         }
     }
 
+    /// Returns the worst fate of the client's promise in all runs.
     fn fate(&self) -> Fate {
         let fates = self.runs.iter().map(|r| r.fate());
         fates.fold(Fate::NotAsked, Fate::worse)
     }
 
-    /// Its mean bandwidth, in MB/s.
+    /// Returns the client's mean bandwidth, in MB/s.
     fn mb_per_s(&self) -> f64 {
         mean_mb_per_s(self.runs.iter().copied())
     }
 
-    /// Something is promised, and that did not fail: it was kept, or applied in no second.
+    /// Returns true if the client has a promise that was not broken. It was kept, or it applied in
+    /// no second.
     fn is_kept(&self) -> bool {
         let fate = self.fate();
         fate != Fate::NotAsked && !fate.is_failure()
     }
 
-    /// Why it is measured in none of the runs, if it is not.
+    /// Returns the reason why no run has a measurement of the client, or `None` if a run has one.
     fn absence(&self) -> Option<Absence> {
         absence(self.runs.iter().map(|r| r.absence()))
     }
@@ -152,7 +166,8 @@ impl<'a> Client<'a> {
         self.runs.iter().find_map(|r| r.starved)
     }
 
-    /// Seconds in which its promise was short, and those in which it applied.
+    /// Returns the number of short seconds of the promise, and the number of seconds in which the
+    /// promise applied.
     fn short(&self) -> (u64, u64) {
         let all = self.runs.iter().filter_map(|r| r.promise_seconds.as_ref());
         all.fold((0, 0), |(short, all), s| {
@@ -160,12 +175,14 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// The part of the time in which it had nothing outstanding, if it therefore got less than its min.
+    /// Returns the fraction of the time in which the client had no request outstanding, if that is
+    /// the reason why it got less than its min.
     fn idle(&self) -> Option<f64> {
         let all = self.runs.iter().filter_map(|r| r.promise_seconds.as_ref());
         all.filter_map(PromiseSeconds::idle).reduce(f64::max)
     }
 
+    /// Returns the figures of all operations of the client.
     fn row(&self) -> ComparedRow {
         let worst = self.runs.iter().filter_map(|r| r.worst_second_mb_per_s);
         let figures = figures(self.runs.iter().map(|r| Figures::of(r)));
@@ -183,7 +200,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// What is behind its name, and its figures, of each kind of operations it has.
+    /// Returns the label and the figures of each kind of operations that the client has.
     fn kinds(&self) -> Vec<(&'static str, ComparedRow)> {
         let kinds = self.runs[0].kinds().map(|(kind, _)| kind);
         let row = |kind: Kind| {
@@ -192,6 +209,7 @@ impl<'a> Client<'a> {
                 .filter(|(k, _)| *k == kind)
                 .map(|(_, of)| Figures::of_kind(of));
             let row = figures(of);
+            // A flush transfers no data, so a bandwidth of 0 would be misleading.
             let got_mb_per_s = row
                 .got_mb_per_s
                 .filter(|_| kind != Kind::Flush && self.absence().is_none());
@@ -207,19 +225,19 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Why none of these is measured; `None` if one is.
+/// Returns the reason of the first if none of these is measured, and `None` if at least one is.
 fn absence(mut each: impl Iterator<Item = Option<Absence>>) -> Option<Absence> {
     let first = each.next()??;
     each.all(|other| other.is_some()).then_some(first)
 }
 
-/// The mean bandwidth of these runs, of which there is one at least.
+/// Returns the mean bandwidth of at least one run, in MB/s.
 fn mean_mb_per_s<'a>(runs: impl ExactSizeIterator<Item = &'a Record>) -> f64 {
     let count = runs.len() as f64;
     runs.map(|r| r.bandwidth_mb_per_s).sum::<f64>() / count
 }
 
-/// Figures of a run.
+/// The figures of one run, of all its operations or of one kind.
 struct Figures {
     mb_per_s: f64,
     requests: u64,
@@ -244,15 +262,19 @@ impl Figures {
     }
 }
 
-/// Of all repetitions: the mean bandwidth, the mean latency of all requests, the highest percentile.
+/// Returns the figures over all repetitions: the mean bandwidth, the mean latency of all requests,
+/// and the highest of the runs' p99.
 fn figures(runs: impl Iterator<Item = Figures>) -> ComparedRow {
     let (mut mb_per_s, mut count, mut requests, mut sum) = (0.0, 0.0, 0.0, 0.0);
     let (mut p99, mut longest) = (None::<f64>, None::<f64>);
     for run in runs {
         mb_per_s += run.mb_per_s;
         count += 1.0;
+        // A run in which no request was answered has no latency, but its bandwidth of 0 counts.
         let Some(latency) = run.latency else { continue };
         requests += run.requests as f64;
+        // Each request counts once, so the mean latency of a run is weighted by the number of its
+        // requests.
         sum += latency.mean * run.requests as f64;
         p99 = Some(p99.map_or(latency.p99, |p| p.max(latency.p99)));
         longest = Some(longest.map_or(latency.max, |l| l.max(latency.max)));
@@ -268,6 +290,7 @@ fn figures(runs: impl Iterator<Item = Figures>) -> ComparedRow {
     }
 }
 
+/// Returns the entry of a set of identical clients.
 fn shown(name: String, members: &[Client<'_>]) -> ComparedClient {
     let fates = members.iter().map(Client::fate);
     let record = members[0].runs[0];
@@ -290,7 +313,8 @@ fn shown(name: String, members: &[Client<'_>]) -> ComparedClient {
     }
 }
 
-/// The rows of a client; of several alike ones the worst and the best of each figure.
+/// Returns the rows of an entry. If identical clients differ, they have one row with the worst and
+/// one with the best of each figure.
 fn rows(members: &[Client<'_>]) -> Vec<ComparedRow> {
     let kinds: Vec<_> = members.iter().map(Client::kinds).collect();
     let mut rows = spread("", &members.iter().map(Client::row).collect::<Vec<_>>());
@@ -301,6 +325,8 @@ fn rows(members: &[Client<'_>]) -> Vec<ComparedRow> {
     rows
 }
 
+/// Returns one row if all rows are equal, and otherwise the worst and the best value of each
+/// figure.
 fn spread(what: &str, all: &[ComparedRow]) -> Vec<ComparedRow> {
     let label = |end: &str| {
         let parts = [what, end].into_iter().filter(|part| !part.is_empty());
@@ -319,7 +345,8 @@ fn spread(what: &str, all: &[ComparedRow]) -> Vec<ComparedRow> {
         let of = |get: fn(&ComparedRow) -> Option<f64>, pick: fn(f64, f64) -> f64| {
             all.iter().filter_map(get).reduce(pick)
         };
-        // One without an answer is worse than any with one.
+        // A client of which no request was answered has no latency, but it is worse off than any
+        // other. So the row of the worst has no latency either.
         let answered = |get: fn(&ComparedRow) -> Option<f64>| {
             let served = end == "best" || all.iter().all(|row| get(row).is_some());
             of(get, time).filter(|_| served)
@@ -337,8 +364,8 @@ fn spread(what: &str, all: &[ComparedRow]) -> Vec<ComparedRow> {
     vec![row("worst", less, more), row("best", more, less)]
 }
 
-/// Which of them fall short of a promise, and which starve: by how much, and how often. In front of each, the part of its seconds in which a
-/// promise was short.
+/// Returns sentences on members that miss a promise, and on members that starve. The number in
+/// front of a sentence is the fraction of short seconds, by which sentences are sorted.
 fn troubles(name: &str, members: &[Client<'_>]) -> Vec<(f64, String)> {
     let (mut troubles, all) = (Vec::new(), members.len());
     let of = |some: usize| match all {
@@ -347,6 +374,7 @@ fn troubles(name: &str, members: &[Client<'_>]) -> Vec<(f64, String)> {
     };
     let failed = |m: &&Client<'_>| m.fate().is_failure();
     let failed: Vec<&Client<'_>> = members.iter().filter(failed).collect();
+    // Of identical clients, only the worst one is described.
     let worst = failed.iter().max_by_key(|m| m.short());
     if let Some(worst) = worst {
         let runs = worst.runs.iter().filter(|r| r.fate().is_failure());
@@ -387,7 +415,7 @@ fn troubles(name: &str, members: &[Client<'_>]) -> Vec<(f64, String)> {
     troubles
 }
 
-/// The longest that a request of it waited, in microseconds.
+/// Returns the longest wait of a request of this client, in microseconds.
 fn waits(client: &Client<'_>) -> f64 {
     client.row().longest_us.unwrap_or(0.0)
 }

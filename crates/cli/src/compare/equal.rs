@@ -1,4 +1,5 @@
-//! Policies under which a case came to equal results, and why.
+//! Explains equal results: finds the policies under which a case gave identical results, and the
+//! reason.
 
 use super::work::{Outcome, Pair, Plan};
 use crate::policies::is_none;
@@ -8,8 +9,11 @@ use weir_measure::Record;
 use weir_measure::explain::list;
 use weir_sim::Scenario;
 
-/// Lines on policies of one drive whose rows are equal: why they are, and what to add so that they differ. A scenario whose table is about its
-/// target alone says itself what to expect.
+/// Returns a line for each set of policies with equal results on one drive: the reason, and a
+/// change of the scenario that would make them differ.
+///
+/// A scenario whose table shows only its target has no such lines, because its description already
+/// states the result to expect.
 pub(super) fn lines(plan: &Plan, cells: &[&Pair]) -> Vec<String> {
     if !plan.script.shows_clients() {
         return Vec::new();
@@ -21,6 +25,7 @@ pub(super) fn lines(plan: &Plan, cells: &[&Pair]) -> Vec<String> {
             None => sets.push(vec![cell]),
         }
     }
+    // If no request was served in any run, the results are equal for another reason.
     let served = |set: &&Vec<&Pair>| {
         set[0]
             .1
@@ -31,6 +36,7 @@ pub(super) fn lines(plan: &Plan, cells: &[&Pair]) -> Vec<String> {
     several.map(|set| line(plan, set)).collect()
 }
 
+/// Returns true if every client has the same figures in every run of both cells.
 fn is_equal((a, one): &Pair, (b, other): &Pair) -> bool {
     let figures = |r: &Record| (r.requests, r.bytes, r.errors, r.latency_us);
     let same = |(one, other): (&Outcome, &Outcome)| {
@@ -54,7 +60,8 @@ fn line(plan: &Plan, set: &[&Pair]) -> String {
     format!("{head}{names} give equal results, because {why}. {add}.")
 }
 
-/// Why these policies do the same with a scenario, and what to add to it.
+/// Returns the reason why these policies behave identically in a scenario, and a change of the
+/// scenario that would make them differ.
 fn reason(scenario: &Scenario, policies: &[&Policy]) -> (&'static str, &'static str) {
     let first = scenario.clients.first().map(|c| c.group);
     let mut groups = scenario.clients.iter().map(|c| Some(c.group));
@@ -78,12 +85,15 @@ fn reason(scenario: &Scenario, policies: &[&Policy]) -> (&'static str, &'static 
             "Add a client that competes with it",
         );
     }
+    // Controllers act on groups, so one group has no competitor.
     if groups.all(|group| group == first) && controller {
         return (
             "all clients are in one group, and controllers divide the drive among groups",
             "Write grouping = \"each\" in the scenario's file (`weir scenarios --from` prints one of a job file)",
         );
     }
+    // There are several clients without contracts. The reason depends on the kinds of policies that
+    // gave equal results.
     match (controller, elevator) {
         (true, false) => (
             "no client has a contract for them to act on",

@@ -1,5 +1,8 @@
-//! `weir compare`: policies beside each other, on drives and in cases: in virtual time, on a real
-//! server or under Linux.
+//! `weir compare` plays scenarios under several policies and shows the results next to each other.
+//!
+//! A run takes place in the simulator in virtual time, on a real server, or under Linux.
+//! [`Comparison`] has the parameters as values, [`work`] plays the runs, [`report`] turns their
+//! outcomes into tables and pages, and [`demo`] is the same for `weir demo`.
 
 mod asked;
 mod called;
@@ -39,7 +42,7 @@ use weir_lab::report::{SuiteReport, compare_page, compare_table, suite_page};
 use weir_measure::to_line;
 use work::{Cell, Outcome, Plan, Played};
 
-/// What to compare, how often, and what to write.
+/// The arguments of `weir compare`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The load: the name of a scenario (see `weir scenarios`), a scenario file, or a job file of fio (.fio). A suite (s-suite) plays
@@ -98,7 +101,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The comparison that is asked for, as values.
+    /// Returns the requested comparison as values. `suite` replaces the scenario if the name is
+    /// that of a suite.
     fn comparison(&self, suite: Option<&Suite>) -> Result<Comparison, Failure> {
         if let (Some(suite), Some(case)) = (suite, self.cases.first()) {
             let name = suite.name;
@@ -145,19 +149,24 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         return Err(Failure::Usage(reason.into()));
     }
     let leftovers = Leftovers::watch()?;
+    // A suite is a fixed list of scenarios that share a page.
     let suite = suite(&options.scenario);
     let on = Arc::new(on::all(options, &leftovers)?);
     let comparison = options.comparison(suite)?;
     let plans = comparison.plans(&on)?;
     let drive = plans.first().filter(|_| options.drives.is_empty());
     let drive = drive.and_then(|plan| scenario::drive_of_jobs(&plan.script));
+    // The notes come before the runs, which can take minutes.
     unkept::tell(plans.iter().flat_map(Plan::played));
     let lines = [options.json.as_deref(), options.trace.as_deref()];
     let files = Files::open(lines, options.html.as_deref(), &leftovers)?;
+    // Everything that can be refused has been checked, and the files are open. The runs begin.
     files.announce(drive)?;
     let interrupt = leftovers.interrupt();
     let name = suite.map_or_else(|| plans[0].script.name(), |suite| suite.name);
     let all = play(name, &plans, comparison.jobs, interrupt)?;
+    // An interrupt ends the run early. The results so far are shown, and the missing runs are named
+    // in the message.
     let missing = interrupt.signal().zip(runs::missing(&plans, &all));
     let count: usize = all.iter().flatten().map(|(_, runs)| runs.len()).sum();
     let words = missing.as_ref().map(|(_, words)| words.as_str());
@@ -172,6 +181,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         if options.check {
             missing += "; --check is not judged for an incomplete run";
         }
+        // Even if the partial results could be written, the exit status must tell that they are
+        // incomplete.
         return Err(Failure::Interrupted(signal, missing).beside(shown));
     }
     shown?;
@@ -180,7 +191,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     checked.unwrap_or(Ok(()))
 }
 
-/// Writes everything, and prints the tables unless something else goes to standard output. `missing`: which runs are.
+/// Writes all output files, and prints the tables unless a file goes to standard output. `missing`
+/// describes the runs that an interrupt has prevented.
 fn show(
     files: Files<2>,
     suite: Option<&Suite>,
@@ -214,7 +226,8 @@ fn show(
     files.write(page, [&records, &states], tables)
 }
 
-/// Whether everything that is required of any scenario came out. Of several, those of which nothing is required are left out.
+/// Checks the requirements of all scenarios. If there are several scenarios, those without any
+/// requirement are ignored.
 fn check(plans: &[Plan], all: &[Played]) -> Result<(), Failure> {
     let checks = plans.iter().zip(all);
     let mut checks = checks.map(|(plan, cells)| (plan, asked::check(plan, cells)));
@@ -223,6 +236,8 @@ fn check(plans: &[Plan], all: &[Played]) -> Result<(), Failure> {
     }
     let mut failed = Vec::new();
     for (plan, check) in checks {
+        // `Failure::Usage` means that the scenario has no requirement for these policies, which is
+        // only an error if it is the only scenario.
         if let Err(Failure::Run(reason)) = check {
             failed.push(format!("{}: {reason}", plan.script.name()));
         }
@@ -233,7 +248,8 @@ fn check(plans: &[Plan], all: &[Played]) -> Result<(), Failure> {
     Err(Failure::Run(failed.join("\n")))
 }
 
-/// Plays everything under a name, with a bar on a terminal. Returns what came of each plan; after an interrupt, what there is of it.
+/// Plays all runs of all plans, with a progress bar on a terminal. Returns the outcomes of each
+/// plan. After an interrupt, these are the outcomes of the completed runs.
 fn play(
     name: &str,
     plans: &[Plan],
@@ -242,7 +258,8 @@ fn play(
 ) -> Result<Vec<Played>, Failure> {
     let total: usize = plans.iter().map(Plan::runs).sum();
     let work = format!("{total} runs");
-    // Where nothing is drawn, one run of a cell is enough, which its first run shows.
+    // A cell without random numbers needs only one run, which is not known until its first run has
+    // completed. So the total is an upper bound.
     let mut progress = Progress::new(work::step(total as f64), format!("up to {work}")).at_most();
     progress.name(name, &work);
     interrupt.hold();
@@ -252,14 +269,15 @@ fn play(
     all
 }
 
-/// The records of all runs, a line each.
+/// Returns the records of all runs as lines of JSON.
 fn lines(cells: &[(Cell, Vec<Outcome>)]) -> String {
     let outcomes = cells.iter().flat_map(|(_, outcomes)| outcomes);
     let records = outcomes.flat_map(|outcome| &outcome.records);
     records.map(|r| to_line(r) + "\n").collect()
 }
 
-/// What controllers and elevators were doing, a line for each number of each first run.
+/// Returns the states of controllers and elevators during the first run of each cell, one line of
+/// JSON for each value.
 fn states(cells: &[(Cell, Vec<Outcome>)]) -> String {
     let outcomes = cells.iter().flat_map(|(_, outcomes)| outcomes);
     let followed = outcomes.filter_map(|o| Some((&o.run, o.over_time.as_ref()?)));
@@ -272,7 +290,7 @@ mod tests {
     use super::*;
     use clap::Parser;
 
-    /// A short comparison on two drives, played.
+    /// Plays a short comparison on two drives: three policies, three repetitions.
     fn played(jobs: usize) -> ([Plan; 1], Vec<Played>) {
         let words = "weir compare latency --drive plextor-px-256m5s --drive hitachi-hts72755 --case readers --repetitions 3 --seconds 1 \
                      --policy none --policy io.latency --policy bfq";
@@ -287,7 +305,7 @@ mod tests {
         (plans, all)
     }
 
-    /// What goes to standard output, as records and as the table, and the page.
+    /// Returns the records on standard output, the table and the page of the comparison.
     fn said(jobs: usize) -> [String; 3] {
         let (plans, cells) = played(jobs);
         let report = report::report(&plans[0], &cells[0]).unwrap();
@@ -302,7 +320,7 @@ mod tests {
     fn what_is_missing_is_named_and_what_is_there_is_shown() {
         let (plans, mut all) = played(2);
         assert_eq!(runs::missing(&plans, &all), None);
-        // A run of the first policy on the second drive, and with that two of the third.
+        // One run of the cell (hitachi, none) is missing, and two runs of the cell (hitachi, bfq).
         all[0][3].1.pop();
         all[0][5].1.truncate(1);
         let missing = "15 of 18 runs; missing: 1 of 3 on hitachi-hts72755 (readers: none); 2 of 3 on hitachi-hts72755 (readers: bfq)";
@@ -316,14 +334,14 @@ mod tests {
         let (note, table) = shown(&all);
         assert!(note.contains("in up to 3 runs"), "{note}");
         assert!(table.contains("hitachi"), "{table}");
-        // After the first four runs.
+        // The state after the first four of the 18 runs: the first repetition of four cells.
         all[0].truncate(4);
         all[0].iter_mut().for_each(|(_, runs)| runs.truncate(1));
         let missing = "4 of 18 runs; missing: 2 of 3 on plextor-px-256m5s, on hitachi-hts72755 (readers: none); 3 of 3 on hitachi-hts72755 \
                        (readers: io.latency, bfq)";
         assert_eq!(runs::missing(&plans, &all).as_deref(), Some(missing));
         assert!(shown(&all).0.contains("in one run"));
-        // Nothing on the second drive.
+        // The state before the first run on the second drive.
         all[0].truncate(3);
         assert!(!shown(&all).1.contains("hitachi"));
         let all = [Vec::new()];
@@ -334,6 +352,7 @@ mod tests {
     #[test]
     fn twice_in_one_process_and_with_any_number_of_jobs_the_same_is_said() {
         let first = said(1);
+        // 2 drives, 3 policies, 3 repetitions, and records of 16 clients and the total.
         assert_eq!(first[0].lines().count(), 2 * 3 * 3 * 17);
         assert!(
             first[1].lines().all(|line| line.len() <= 80),

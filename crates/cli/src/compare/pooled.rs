@@ -1,4 +1,4 @@
-//! The repetitions of a cell taken together.
+//! Combines the repetitions of a cell into one set of figures.
 
 use super::spread::Spread;
 use super::work::Outcome;
@@ -7,49 +7,52 @@ use weir_measure::explain::Place;
 use weir_measure::promise::Fate;
 use weir_measure::{Histogram, Record, RingsPerSecond, TOTAL};
 
-/// The repetitions of a cell taken together.
+/// The figures of a cell over all its repetitions.
 #[derive(Debug)]
 pub(super) struct Pooled {
-    /// The target's latencies, each request of each repetition counting once.
+    /// The target's latencies. Each request of each repetition counts once.
     pub(super) latency: Histogram,
-    /// Where the time of the target's mean request went.
+    /// The split of the target's mean latency.
     pub(super) split: Split,
-    /// Where the others' time went.
+    /// The split of the mean latency of all other clients.
     pub(super) others: Split,
-    /// How sure the target's figures are.
+    /// The variation of the target's figures between repetitions.
     pub(super) spread: Spread,
-    /// Mean bandwidth of all clients together, and of the target, in MB/s.
+    /// The mean bandwidth of all clients together, in MB/s.
     pub(super) total_mb_per_s: f64,
     pub(super) target_mb_per_s: f64,
-    /// The part (0 to 1) of the time in which the drive was busy.
+    /// The fraction (0 to 1) of the time in which the drive was busy.
     pub(super) busy: Option<f64>,
-    /// Mean number of commands in the drive; of the first repetition.
+    /// The mean number of commands in the drive during the first repetition.
     pub(super) depth: Option<f64>,
-    /// Notifications between virtual machines and their back end, if there are any: means of the runs.
+    /// The rates of notifications between virtual machines and their back end, as means of the
+    /// runs. `None` without virtual machines.
     pub(super) rings: Option<RingsPerSecond>,
-    /// What the target was promised, in MB/s, and how that fared.
+    /// The promise to the target and its fate, if there is a promise in MB/s.
     pub(super) promise: Option<Promise>,
 }
 
-/// What the target was promised, and what came of it over all repetitions.
+/// The promise to the target, and its fate over all repetitions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Promise {
     pub(super) mb_per_s: f64,
-    /// What it gets with the drive to itself.
+    /// The bandwidth of the target without contention, in MB/s.
     pub(super) alone_mb_per_s: Option<f64>,
-    /// The worst second of all, if there was one that counts.
+    /// The bandwidth in the worst of all seconds that count, in MB/s.
     pub(super) worst_mb_per_s: Option<f64>,
-    /// What became of the promise in the worst run.
+    /// The worst fate of the promise in all runs.
     pub(super) fate: Fate,
 }
 
-/// Where the time of a mean request went, in microseconds: parts that add up to its latency, in the order of [`Self::NAMES`].
+/// The split of a mean latency, in microseconds. The parts are in the order of [`Self::NAMES`], and
+/// their sum is the latency.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Split(pub(super) [f64; 6]);
 
 impl Split {
-    /// The places: held by a controller; in the elevator while others were served, and while the drive was kept for somebody's next
-    /// request; in the drive, which worked on others; being served; outside, in page cache and system calls.
+    /// The parts of a split: throttled by a controller, in the elevator while others are served, in
+    /// the elevator while it idles, in the drive behind other commands, in service, and outside of
+    /// scheduler and drive (page cache and system calls).
     const PLACES: [Place; 6] = [
         Place::Held,
         Place::Elevator,
@@ -71,7 +74,7 @@ impl Split {
         ]
     };
 
-    /// The time in a place.
+    /// Returns the time that was spent in a place, in microseconds.
     pub(super) fn at(&self, place: Place) -> f64 {
         let at = Self::PLACES.iter().position(|p| *p == place);
         at.map_or(0.0, |at| self.0[at])
@@ -81,13 +84,13 @@ impl Split {
         self.0.iter().sum()
     }
 
-    /// A part of the whole, 0 to 1.
+    /// Returns `part` as a fraction (0 to 1) of the total.
     pub(super) fn fraction(&self, part: f64) -> f64 {
         let total = self.total();
         if total > 0.0 { part / total } else { 0.0 }
     }
 
-    /// Of all requests of these records, each counting once.
+    /// Returns the mean split of all requests in these records. Each request counts once.
     fn of<'a>(records: impl Iterator<Item = &'a Record>) -> Self {
         let (mut sum, mut requests) = ([0.0; 6], 0.0);
         for record in records {
@@ -98,6 +101,8 @@ impl Split {
             requests += n;
             let mean = record.latency_us.map_or(0.0, |latency| latency.mean);
             let (idling, queue) = (split.idle.unwrap_or(0.0), split.queue.unwrap_or(0.0));
+            // `idle` is a part of `elevator`, and `queue` is a part of `drive`. The remainder of
+            // the latency was spent outside of both.
             let parts = [
                 split.limit,
                 (split.elevator - idling).max(0.0),
@@ -115,7 +120,7 @@ impl Split {
 }
 
 impl Pooled {
-    /// Of these repetitions, of which there is one at least.
+    /// Combines at least one repetition.
     pub(super) fn new(outcomes: &[Outcome], target: &str) -> Self {
         let mut latency = Histogram::new();
         for outcome in outcomes {
@@ -127,6 +132,8 @@ impl Pooled {
         let mean = |values: &mut dyn Iterator<Item = &Record>| {
             values.map(|r| r.bandwidth_mb_per_s).sum::<f64>() / outcomes.len() as f64
         };
+        // Only the first repetition has a course over time. A real server does not count commands
+        // in the drive.
         let depth = outcomes.iter().find_map(|o| o.over_time.as_ref());
         let depth = depth.filter(|d| !d.depth.is_empty());
         Self {
@@ -143,19 +150,21 @@ impl Pooled {
         }
     }
 
-    /// Mean latency as the back end of virtual machines sees it, in microseconds, if there were any.
+    /// Returns the mean latency that the back end of virtual machines measures, in microseconds.
+    /// Returns `None` without virtual machines.
     pub(super) fn backend_us(&self) -> Option<f64> {
+        // The part outside of scheduler and drive is spent in the guest and its ring.
         let backend = self.split.total() - self.split.at(Place::Host);
         (self.rings.is_some() && backend > 0.0).then_some(backend)
     }
 
-    /// Mean latency in microseconds; `None` without any.
+    /// Returns the mean latency of the target in microseconds, or `None` if no request completed.
     pub(super) fn mean_us(&self) -> Option<f64> {
         (!self.latency.is_empty()).then(|| self.latency.mean() / 1e3)
     }
 }
 
-/// Means over all repetitions.
+/// Returns the mean rates of notifications over all repetitions.
 fn rings(outcomes: &[Outcome]) -> Option<RingsPerSecond> {
     let totals = outcomes.iter().flat_map(|o| &o.records);
     let all: Vec<_> = totals.filter_map(|r| r.rings).collect();
@@ -170,7 +179,8 @@ fn rings(outcomes: &[Outcome]) -> Option<RingsPerSecond> {
     })
 }
 
-/// The mean over all repetitions.
+/// Returns the mean fraction of busy time over all repetitions, or `None` if it is unknown in one
+/// of them.
 fn busy(outcomes: &[Outcome]) -> Option<f64> {
     let parts = outcomes.iter().map(|o| judge::busy(&o.records));
     let parts = parts.collect::<Option<Vec<f64>>>()?;
@@ -178,6 +188,7 @@ fn busy(outcomes: &[Outcome]) -> Option<f64> {
 }
 
 impl Promise {
+    /// Returns the promise in these records of the target, or `None` if it has no promise in MB/s.
     fn of(records: &[&Record]) -> Option<Self> {
         let mb_per_s = records.iter().find_map(|r| r.promised_mb_per_s)?;
         let worst = records.iter().filter_map(|r| r.worst_second_mb_per_s);

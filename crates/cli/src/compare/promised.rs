@@ -1,4 +1,7 @@
-//! How much of a drive's time promises take for the requests that clients make.
+//! Computes the fraction of a drive's time that the promises of a scenario need.
+//!
+//! Admission counts promises against the capacity in the worst case. This module counts them for
+//! the requests that the clients of the scenario really make.
 
 use super::work::{Cell, Outcome, Plan};
 use crate::modelled::Drive;
@@ -8,14 +11,19 @@ use weir_model::drive::Config;
 use weir_model::load::{Pattern, Program, Size};
 use weir_sim::Scenario;
 
-/// Says how much of the drive's time the promises of each case take, next to the part of its capacity that they are. `None`: nothing is
-/// promised, or the time is unknown, because a client goes through the page cache or the drive has no bound.
+/// Returns a sentence with the fraction of the drive's time that the promises of each case need,
+/// and with the fraction of its capacity.
+///
+/// Returns `None` if there is no promise, or if the time is unknown because a client uses the page
+/// cache or the drive has no limit.
 pub(super) fn line(plan: &Plan, drive: &Drive, cells: &[&(Cell, Vec<Outcome>)]) -> Option<String> {
     let capacity = drive.capacity()?;
     let mut parts: Vec<(&str, Shares)> = Vec::new();
     for (cell, outcomes) in cells {
         let case = plan.case(*cell).unwrap_or_default();
         let scenario = &outcomes.first()?.scenario;
+        // Promises and programs are the same under all policies, so one cell of each case is
+        // enough.
         if parts.iter().any(|(known, _)| *known == case) {
             continue;
         }
@@ -24,6 +32,7 @@ pub(super) fn line(plan: &Plan, drive: &Drive, cells: &[&(Cell, Vec<Outcome>)]) 
         let capacity = millionths as f64 / 1e4;
         parts.push((case, Shares { time, capacity }));
     }
+    // Cases with the same load have the same figures, which are shown once.
     parts.dedup_by(|(_, one), (_, other)| one.text() == other.text());
     let text = match &parts[..] {
         [] => return None,
@@ -36,6 +45,7 @@ pub(super) fn line(plan: &Plan, drive: &Drive, cells: &[&(Cell, Vec<Outcome>)]) 
             each.collect::<Vec<_>>().join(", ")
         }
     };
+    // Admission can accept such promises, because it does not know the requests of the clients.
     let over = parts.iter().any(|(_, shares)| shares.time > 1.0);
     let over = if over {
         "; above 100%, they are not kept while all of these clients ask at once"
@@ -47,11 +57,11 @@ pub(super) fn line(plan: &Plan, drive: &Drive, cells: &[&(Cell, Vec<Outcome>)]) 
     ))
 }
 
-/// Which part of a drive promises are.
+/// The fractions of a drive that promises need.
 struct Shares {
-    /// Of its time, for the requests of its clients: 1 is all.
+    /// The fraction of its time for the requests of these clients. 1 is all of the time.
     time: f64,
-    /// Of its capacity, as admission counts it, in percent.
+    /// The fraction of its capacity, as admission counts it, in percent.
     capacity: f64,
 }
 
@@ -63,8 +73,8 @@ impl Shares {
     }
 }
 
-/// The part of the drive's time that the promises of a scenario take at least, if their clients make the requests that they do: each as fast as
-/// with a full queue of its kind.
+/// Returns the fraction of the drive's time that the promises of a scenario need at least. Each
+/// request is assumed to take as little time as it does in a full queue of requests of its kind.
 fn of_time(scenario: &Scenario) -> Option<f64> {
     let spaces = scenario.bases().into_iter().zip(&scenario.spaces);
     let span = spaces
@@ -79,10 +89,12 @@ fn of_time(scenario: &Scenario) -> Option<f64> {
     for (place, group) in scenario.groups.iter().enumerate() {
         let (min, min_iops) = (group.contract.min, group.contract.min_iops);
         let id = GroupId(place as u32 + 1);
+        // The promise of a tenant contains those of its volumes, so only the outermost promise
+        // counts.
         if min == 0 && min_iops == 0 || is_within_a_promise(scenario, id) {
             continue;
         }
-        // The members of a group have equal parts of its promise.
+        // The members of a group are assumed to get equal parts of its promise.
         let (mut byte, mut request, mut members) = (0.0, 0.0, 0.0);
         for client in scenario
             .clients
@@ -90,9 +102,11 @@ fn of_time(scenario: &Scenario) -> Option<f64> {
             .filter(|c| is_in(scenario, c.group, id))
         {
             let (seconds, bytes) = match client.buffered {
+                // The page cache decides which requests reach the drive, so their time is unknown.
                 Some(_) => return None,
                 None => times.of(&client.program)?,
             };
+            // The promise is in bytes or in requests, so the time is needed for one of each.
             byte += seconds / bytes;
             request += seconds;
             members += 1.0;
@@ -104,7 +118,8 @@ fn of_time(scenario: &Scenario) -> Option<f64> {
     Some(part)
 }
 
-/// Whether a group hangs on another that has a promise, of which its own is a part.
+/// Returns true if an ancestor of the group has a promise. The promise of the group is a part of
+/// that promise.
 fn is_within_a_promise(scenario: &Scenario, id: GroupId) -> bool {
     let mut above = above(scenario, id);
     above.next();
@@ -114,27 +129,30 @@ fn is_within_a_promise(scenario: &Scenario, id: GroupId) -> bool {
     })
 }
 
+/// Returns true if a group is `id` or one of its descendants.
 fn is_in(scenario: &Scenario, group: GroupId, id: GroupId) -> bool {
     above(scenario, group).any(|place| place as u32 + 1 == id.0)
 }
 
-/// The places of a group and of those that it hangs on.
+/// Returns the indices of a group and of its ancestors, from the inside out.
 fn above(scenario: &Scenario, group: GroupId) -> impl Iterator<Item = usize> + '_ {
+    // Groups are numbered from 1, and 0 is the root, which has no entry.
     let place = |group: GroupId| (group.0 as usize).checked_sub(1);
     std::iter::successors(place(group), move |at| place(scenario.groups[*at].parent))
 }
 
-/// How long a drive takes for requests.
+/// The times that a drive needs for requests.
 struct Times<'a> {
     drive: &'a Config,
-    /// Bytes from its start on that clients use.
+    /// The length of the part of the drive that clients use, in bytes from its start.
     span: u64,
-    /// Seconds for a command, by kind, length and whether the command is at a random place.
+    /// The known times in seconds for a command, by kind, length and whether its position is
+    /// random. They are measured on the drive model, so each is measured only once.
     known: BTreeMap<(Op, u32, bool), f64>,
 }
 
 impl Times<'_> {
-    /// Seconds for a request of a program, and its bytes: means of all its reads and writes.
+    /// Returns the mean time of a program's requests in seconds, and their mean length in bytes.
     fn of(&mut self, program: &Program) -> Option<(f64, f64)> {
         let (mut seconds, mut bytes) = (0.0, 0.0);
         let writes = f64::from(program.writes) / 100.0;
@@ -160,8 +178,10 @@ impl Times<'_> {
         Some((seconds, bytes))
     }
 
-    /// Seconds for a request. One that is too long for a command continues sequentially.
+    /// Returns the time for a request in seconds. A request that is too long for one command
+    /// continues sequentially.
     fn request(&mut self, op: Op, length: u32, random: bool) -> Option<f64> {
+        // The drive receives at most `max_transfer` bytes in a command.
         let first = length.min(self.drive.shape().max_transfer);
         let rest = length - first;
         let mut seconds = self.command(op, first, random)?;
@@ -171,6 +191,7 @@ impl Times<'_> {
         Some(seconds)
     }
 
+    /// Returns the time for a command in seconds.
     fn command(&mut self, op: Op, length: u32, random: bool) -> Option<f64> {
         let key = (op, length, random);
         if let Some(known) = self.known.get(&key) {
@@ -181,13 +202,16 @@ impl Times<'_> {
         } else {
             self.drive.in_sequence(op, length)
         };
+        // With a full queue, the drive completes `rate` commands per second, so each of them takes
+        // this part of the drive's time.
         let seconds = 1.0 / rate.ok()? as f64;
         self.known.insert(key, seconds);
         Some(seconds)
     }
 }
 
-/// The lengths of requests, and which part of them has each; of a range its middle.
+/// Returns the lengths of requests, each with the fraction of requests that have it. A range is
+/// represented by its middle.
 fn lengths(size: &Size) -> Vec<(u32, f64)> {
     match size {
         Size::Fixed(length) => vec![(*length, 1.0)],
@@ -221,12 +245,15 @@ mod tests {
             scenario.tenant("a", contract, 100 << 30, program);
             of_time(&scenario).unwrap()
         };
+        // A promise of half the rate of random reads, in bytes, in requests, and in bytes of a
+        // client that reads sequentially.
         let small = disk.at_random_in(Op::Read, 4096, 100 << 30).unwrap();
         let random = Program::random_reads(4096, 8);
         let half = share(random, small / 2 * 4096, 0);
         assert!((half - 0.5).abs() < 0.01, "{half}");
         let same = share(random, 0, small / 2);
         assert!((half - same).abs() < 1e-9, "{half} {same}");
+        // The same bytes in requests of 1 MiB need hardly any seeks.
         let long = share(Program::sequential_reads(1 << 20, 8), small / 2 * 4096, 0);
         assert!(long < 0.02, "{long}");
     }

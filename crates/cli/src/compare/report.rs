@@ -1,4 +1,4 @@
-//! From what was measured to what is shown.
+//! Turns the outcomes of a comparison into the report that the table and the page show.
 
 use super::asked;
 use super::clients;
@@ -17,10 +17,10 @@ use weir_lab::report::{CompareReport, ComparedCell, ComparedDrive, ComparedOverT
 use weir_measure::number::{deviation, figure};
 use weir_measure::{Latency, TOTAL};
 
-/// A cell, pooled.
+/// A cell with the combined figures of its repetitions.
 type Pool = (Cell, Pooled);
 
-/// What the table and the page show: of these cells, of each of which there is a run at least.
+/// Returns the report of a plan. Each of the cells has at least one run.
 pub(super) fn report(plan: &Plan, cells: &Played) -> Result<CompareReport, Failure> {
     let target = plan.script.target();
     let pooled = cells.iter();
@@ -39,12 +39,17 @@ pub(super) fn report(plan: &Plan, cells: &Played) -> Result<CompareReport, Failu
         let mut shown = one(plan, drive, &mine, over_time)?;
         let here: Vec<_> = cells.iter().filter(|(cell, _)| here(cell)).collect();
         for ((cell, outcomes), shown) in here.iter().zip(&mut shown.cells) {
+            // The histogram of all runs together would give the p99 of all requests. Tables of
+            // clients have the highest p99 of a run, and both must agree.
             if let Some(latency) = &mut shown.latency_us {
                 latency.p99 = highest_p99(outcomes).unwrap_or(latency.p99);
             }
+            // A client starves relative to its bandwidth under `none`.
             let none = clients::none(plan, cells, *cell).map(|none| &cells[none].1[..]);
             (shown.clients, shown.trouble) = clients::clients(outcomes, none);
         }
+        // The fraction of the drive's time is a property of the drive and its promises, so it is a
+        // part of the drive's description.
         if let Some(line) = promised::line(plan, drive, &here) {
             shown.about = format!("{} {line}", shown.about);
         }
@@ -66,6 +71,7 @@ pub(super) fn report(plan: &Plan, cells: &Played) -> Result<CompareReport, Failu
     })
 }
 
+/// Returns the report of one drive, without the tables of clients.
 fn one(
     plan: &Plan,
     drive: &Drive,
@@ -112,13 +118,14 @@ fn one(
     })
 }
 
-/// The target's p99 in the run in which it was highest, in microseconds, as the tables of clients have it.
+/// Returns the target's p99 in the run in which it was highest, in microseconds.
 fn highest_p99(outcomes: &[Outcome]) -> Option<f64> {
     let each = outcomes.iter().filter_map(|o| Latency::of(&o.latency));
     each.map(|latency| latency.p99).reduce(f64::max)
 }
 
 fn about(drive: &Drive) -> Result<String, Failure> {
+    // The peak of a real drive is not known.
     if drive.is_real {
         return Ok(drive.about.clone());
     }
@@ -130,7 +137,8 @@ fn about(drive: &Drive) -> Result<String, Failure> {
     ))
 }
 
-/// What a case's cells are seen beside.
+/// Returns the results with which a cell is compared: those of the same case and place under `none`
+/// and `bfq`.
 fn beside<'a>(plan: &'a Plan, cells: &[&'a Pool], cell: Cell) -> Beside<'a> {
     let of = |name: &str| {
         let same = cells.iter();
@@ -145,14 +153,15 @@ fn beside<'a>(plan: &'a Plan, cells: &[&'a Pool], cell: Cell) -> Beside<'a> {
     }
 }
 
-/// Why the cells of a case came out as they did: in a line, and another for what was promised.
+/// Returns the explanations for the cells of a case: a line for all of them, a line for the
+/// precision of the means, and a line for each promise.
 fn lines_of(plan: &Plan, cells: &[&Pool], case: usize) -> Vec<String> {
     let head = plan.cases[case].as_ref();
     let head = head.map_or_else(String::new, |c| format!("{c}: "));
     let (mut each, mut verdicts) = (Vec::new(), Vec::new());
     for (cell, pooled) in cells.iter().filter(|(cell, _)| cell.case == case) {
         let beside = beside(plan, cells, *cell);
-        // A kernel does not tell where the time of requests goes.
+        // A kernel does not report where requests spend their time.
         if plan.on[cell.on].knows_waits() {
             let name = plan.label(*cell);
             each.push(why::short(&name, plan.policy(*cell), pooled, &beside));
@@ -164,14 +173,15 @@ fn lines_of(plan: &Plan, cells: &[&Pool], case: usize) -> Vec<String> {
     let whose = whose.then(|| format!("{}'s requests: ", plan.script.target()));
     let whose = whose.unwrap_or_default();
     let line = (!each.is_empty()).then(|| format!("{head}{whose}{}.", each.join("; ")));
-    // Tables of clients say what became of each promise.
+    // Tables of clients already show the fate of each promise.
     let verdicts = verdicts.into_iter();
     let verdicts = verdicts.filter(|_| !plan.script.shows_clients());
     let between = between_runs(plan, cells, case).map(|line| format!("{head}{line}"));
     line.into_iter().chain(between).chain(verdicts).collect()
 }
 
-/// How sure the target's mean latencies are, where runs differ. Tables of clients say so of each client's bandwidth.
+/// Returns a line with the precision of the target's mean latency under each policy whose runs
+/// differ. Tables of clients have the precision of each client's bandwidth instead.
 fn between_runs(plan: &Plan, cells: &[&Pool], case: usize) -> Option<String> {
     let mine = cells.iter().filter(|(cell, _)| cell.case == case);
     let each = mine.clone().filter_map(|(cell, pooled)| {
@@ -190,7 +200,7 @@ fn between_runs(plan: &Plan, cells: &[&Pool], case: usize) -> Option<String> {
     })
 }
 
-/// How a run went over time.
+/// Returns the course of a run over time, for plots.
 fn over_time(outcome: &Outcome, target: &str) -> Option<ComparedOverTime> {
     let OverTime {
         latency,
@@ -199,6 +209,7 @@ fn over_time(outcome: &Outcome, target: &str) -> Option<ComparedOverTime> {
         states,
     } = outcome.over_time.as_ref()?;
     let step = *step_ns as f64 / 1e9;
+    // A window is plotted at its middle.
     let middle = |i: usize| (i as f64 + 0.5) * step;
     let windows = latency.windows().iter().enumerate();
     let latency = windows.filter_map(|(i, w)| Some((middle(i), w.mean()? / 1e3)));
@@ -208,6 +219,7 @@ fn over_time(outcome: &Outcome, target: &str) -> Option<ComparedOverTime> {
     let others = all
         .iter()
         .zip(&mine)
+        // The total contains the target, so the difference is the bandwidth of all other clients.
         .map(|((t, all), (_, mine))| (*t, all - mine));
     Some(ComparedOverTime {
         latency_us: latency.collect(),
@@ -222,12 +234,12 @@ fn over_time(outcome: &Outcome, target: &str) -> Option<ComparedOverTime> {
     })
 }
 
-/// How to read what virtual machines add.
+/// A note that explains the columns for virtual machines.
 const RINGS: &str = "Virtual machines: back end is the mean latency of the target's requests as the back end sees it, from when it has one until that is done; what \
                      is said to pass in the host passes in the guest and its ring. kicks: notifications from guests; calls: to guests; wakes: of the back \
                      end's threads. cpu: time of all guests' processors for this, and of the back end's threads, of one processor's time.";
 
-/// How to read the tables of clients.
+/// A note that explains the tables of clients.
 const CLIENTS: &str = "A promise is kept in a second in which its client got 99% of what it was owed for the time in which it had a request waiting, less the \
                        one request under way at the second's end. A client starves if it gets less than 1% of what it gets under none, or waits for more than a \
                        second, unless its own max throttles it. got: mean of {runs}, and the 95% interval of that mean where they differ; worst s: the worst second \
@@ -235,6 +247,7 @@ const CLIENTS: &str = "A promise is kept in a second in which its client got 99%
                        client is measured over its own time, from its first possible request to its last, or the reply to that. In virtual time; drives \
                        are models.";
 
+/// Returns the notes below the tables, which explain the columns and the exceptions.
 fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
     let runs = runs::count(cells);
     let mut notes = vec![if plan.script.shows_clients() {
@@ -245,6 +258,7 @@ fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
              them weighs by their number (n). p99: of the run in which it was highest. In virtual time; drives are models."
         )
     }];
+    // The last sentence of the first note holds for virtual time only.
     if !plan.on.iter().all(On::is_virtual) {
         notes[0] = notes[0].replace(" In virtual time; drives are models.", "");
     }
@@ -266,6 +280,7 @@ fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
          more; it need not stand still meanwhile."
             .into(),
     );
+    // Only scenarios with virtual machines have these columns.
     notes.extend(rings.then(|| RINGS.to_owned()));
     notes.push(
         "total MB/s: all clients together, mean of the runs; busy: the part of the time in which at least one command was in the drive."

@@ -1,12 +1,14 @@
-//! How many runs there are of each cell: where there are fewer than were planned, and why.
+//! Counts the runs of cells, and describes the cells that have fewer runs than requested and the
+//! reason.
 
 use super::on::On;
 use super::work::{Cell, Outcome, Plan, Played};
 
-/// Which runs are missing, of how many, if any are: after an interrupt.
+/// Returns a description of the runs that an interrupt has prevented, or `None` if all runs were
+/// made.
 pub(super) fn missing(plans: &[Plan], all: &[Played]) -> Option<String> {
     let (mut done, mut total) = (0, 0);
-    // What is missing, and of which scenarios.
+    // Each description, with the names of the scenarios that it applies to.
     let mut parts: Vec<(String, Vec<&str>)> = Vec::new();
     for (plan, cells) in plans.iter().zip(all) {
         let mut groups: Vec<((usize, usize), Vec<Cell>)> = Vec::new();
@@ -18,6 +20,7 @@ pub(super) fn missing(plans: &[Plan], all: &[Played]) -> Option<String> {
             total += of;
             let lacks = (of - outcomes.len(), of);
             match groups.iter_mut().find(|(same, _)| *same == lacks) {
+                // Complete cells are not mentioned.
                 _ if lacks.0 == 0 => {}
                 Some((_, cells)) => cells.push(cell),
                 None => groups.push((lacks, vec![cell])),
@@ -26,6 +29,7 @@ pub(super) fn missing(plans: &[Plan], all: &[Played]) -> Option<String> {
         for ((lacks, of), cells) in groups {
             let place = place(plan, &cells).unwrap_or_else(|| "everywhere".into());
             let text = format!("{lacks} of {of} {place}");
+            // Scenarios with the same missing runs share a description.
             match parts.iter_mut().find(|(same, _)| *same == text) {
                 Some((_, names)) => names.push(plan.script.name()),
                 None => parts.push((text, vec![plan.script.name()])),
@@ -41,7 +45,7 @@ pub(super) fn missing(plans: &[Plan], all: &[Played]) -> Option<String> {
     (done < total).then(|| format!("{done} of {total} runs; missing: {parts}"))
 }
 
-/// The changes of contracts that the simulator refused, and where: a sentence each.
+/// Returns the changes of contracts that the simulator refused, and their cells, one sentence each.
 pub(super) fn refused(plan: &Plan, cells: &Played) -> Vec<String> {
     let mut all: Vec<(&String, Vec<Cell>)> = Vec::new();
     for (cell, outcomes) in cells
@@ -62,11 +66,13 @@ pub(super) fn refused(plan: &Plan, cells: &Played) -> Vec<String> {
     all.into_iter().map(say).collect()
 }
 
-/// Where nothing is drawn, so that there is one run in place of several: a sentence, if there are such cells.
+/// Returns a sentence on cells that have one run instead of several, because they do not use random
+/// numbers.
 pub(super) fn undrawn(plan: &Plan, cells: &Played) -> Option<String> {
     let undrawn = cells.iter().filter(|(_, outcomes)| !is_drawn(outcomes));
     let undrawn: Vec<Cell> = undrawn.map(|(cell, _)| *cell).collect();
     let n = undrawn.iter().map(|cell| plan.repetitions(*cell)).max()?;
+    // With one repetition, a single run is the expected number.
     if n == 1 {
         return None;
     }
@@ -76,7 +82,7 @@ pub(super) fn undrawn(plan: &Plan, cells: &Played) -> Option<String> {
     ))
 }
 
-/// How many runs the figures are of.
+/// Returns the number of runs from which the figures are computed, in words.
 pub(super) fn count(cells: &Played) -> String {
     let counts = || cells.iter().map(|(_, outcomes)| outcomes.len());
     let most = counts().max().unwrap_or_default();
@@ -87,8 +93,9 @@ pub(super) fn count(cells: &Played) -> String {
     }
 }
 
-/// How many runs there are to be of a cell of which there are these so far.
+/// Returns the number of runs that a cell should have, as far as its runs up to now tell.
 pub(super) fn planned(plan: &Plan, cell: Cell, outcomes: &[Outcome]) -> usize {
+    // Before its first run, a cell is assumed to use random numbers.
     if outcomes.is_empty() || is_drawn(outcomes) {
         plan.repetitions(cell) as usize
     } else {
@@ -96,11 +103,13 @@ pub(super) fn planned(plan: &Plan, cell: Cell, outcomes: &[Outcome]) -> usize {
     }
 }
 
+/// Returns true if the runs used random numbers, so that others would differ from them.
 fn is_drawn(outcomes: &[Outcome]) -> bool {
     outcomes.iter().all(|outcome| outcome.drew)
 }
 
-/// Where these cells are: by drive, and on it by case, where not all of a drive are among them. `None`: they are all that there are.
+/// Describes a set of cells: by drive, and by case and policy if only some cells of a drive belong
+/// to the set. Returns `None` if the set contains all cells of the plan.
 fn place(plan: &Plan, cells: &[Cell]) -> Option<String> {
     if cells.len() == plan.cells().len() {
         return None;
@@ -114,6 +123,7 @@ fn place(plan: &Plan, cells: &[Cell]) -> Option<String> {
         }
         let all = plan.cells();
         let all = all.iter().filter(|c| c.drive == number);
+        // All cases have the same number of cells: one for each policy and place.
         let of_case = all.clone().filter(|c| c.case == 0).count();
         if here.len() == all.count() {
             drives.push(format!("on {}", drive.name));

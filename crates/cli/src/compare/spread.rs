@@ -1,19 +1,22 @@
-//! How sure means over repetitions are.
+//! Computes the precision of means over repetitions.
 
 use super::work::Outcome;
 use weir_measure::{Interval, Record};
 
-/// How much a client's figures differ from one repetition to the next. `None`: that is not known, of fewer than two runs.
+/// The precision of a client's figures over the repetitions of a cell. A figure is `None` if there
+/// are fewer than two runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Spread {
-    /// Its bandwidth, in MB/s.
+    /// The mean bandwidth in MB/s, with its interval.
     pub(super) mb_per_s: Option<Interval>,
-    /// The mean latency of a run, in microseconds, each run in which it was served counting once.
+    /// The mean latency of a run in microseconds, with its interval. Each run in which a request
+    /// was served counts once.
     pub(super) latency_us: Option<Interval>,
 }
 
 impl Spread {
-    /// Of a client, or of [the total](weir_measure::TOTAL), over the repetitions of a cell.
+    /// Computes the precision for a client, or for [the total](weir_measure::TOTAL), over the
+    /// repetitions of a cell.
     pub(super) fn of(outcomes: &[Outcome], client: &str) -> Self {
         let records = outcomes.iter().flat_map(|o| &o.records);
         let records: Vec<&Record> = records.filter(|r| r.client == client).collect();
@@ -28,10 +31,12 @@ impl Spread {
     }
 }
 
-/// The interval of a mean; where nothing is drawn, there is only one run to be had, and its figure is certain.
+/// Returns the confidence interval of a mean. Without random numbers, all runs would be equal, so
+/// the figure of the only run is certain.
 fn interval(samples: &[f64], drawn: bool) -> Option<Interval> {
     let interval = Interval::of(samples)?;
     if drawn {
+        // One sample does not show a variation.
         return (samples.len() > 1).then_some(interval);
     }
     let half = 0.0;
@@ -44,7 +49,8 @@ mod tests {
     use weir_core::Span;
     use weir_measure::{Histogram, Latency, TOTAL};
 
-    /// A run with one client: its MB/s and, if it was served, its mean latency.
+    /// Returns a run with one client, with its bandwidth in MB/s and, if it was served, its mean
+    /// latency in microseconds.
     fn outcome(mb_per_s: f64, latency: Option<f64>, drew: bool) -> Outcome {
         let mut record = Record {
             client: "a".into(),
@@ -76,6 +82,7 @@ mod tests {
         assert_eq!(spread.mb_per_s, Interval::of(&[9.0, 10.0, 11.0]));
         assert_eq!(spread.latency_us, spread.mb_per_s);
         assert_eq!(Spread::of(&rates, TOTAL), Spread::default());
+        // One run does not show a variation.
         assert_eq!(Spread::of(&rates[..1], "a"), Spread::default());
     }
 

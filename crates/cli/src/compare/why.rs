@@ -1,4 +1,4 @@
-//! Why it came out as it did, in words, from where the time of requests went.
+//! Explains the results of a cell in words, from the split of the requests' time.
 
 use super::pooled::{Pooled, Split};
 use crate::policies::is_none;
@@ -9,19 +9,20 @@ use weir_measure::explain::{Place, Takes, list};
 use weir_measure::number::{figure, percent, plain, short as digits};
 use weir_measure::promise::Fate;
 
-/// What the cell of a policy is seen beside: cells of the same case, and what the drive can do.
+/// The results with which the cell of a policy is compared. All of them are of the same case.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Beside<'a> {
     pub(super) none: Option<&'a Pooled>,
     pub(super) bfq: Option<&'a Pooled>,
-    /// What the others are called.
+    /// The name of the clients other than the target, for example `readers`.
     pub(super) others: &'a str,
 }
 
-/// What is less than this part of the time is not worth a word.
+/// The smallest fraction of the time that is mentioned. Smaller parts do not explain a result.
 const NOTICEABLE: f64 = 0.02;
 
-/// In a few words: where the largest part of the target's time went, and what became of the others.
+/// Returns a phrase with the place in which the target's requests spent most of their time, and
+/// with the effect on the other clients.
 pub(super) fn short(name: &str, policy: &Policy, pooled: &Pooled, beside: &Beside<'_>) -> String {
     let Some((part, place)) = main_part(&pooled.split) else {
         return format!("{name} no request was answered");
@@ -42,7 +43,8 @@ pub(super) fn short(name: &str, policy: &Policy, pooled: &Pooled, beside: &Besid
     }
 }
 
-/// What is known of a run under a kernel.
+/// Returns the explanation of a run under a kernel, which does not report where requests spend
+/// their time.
 pub(super) fn of_kernel(pooled: &Pooled) -> String {
     let total = figure(pooled.total_mb_per_s);
     format!(
@@ -50,7 +52,8 @@ pub(super) fn of_kernel(pooled: &Pooled) -> String {
     )
 }
 
-/// In a sentence or two.
+/// Returns one or more sentences: where the target's requests spent their time, the effect on the
+/// other clients, the total, and the promise.
 pub(super) fn sentence(
     script: &Script,
     policy: &Policy,
@@ -100,12 +103,13 @@ pub(super) fn sentence(
     text.join(" ")
 }
 
-/// What becomes of the others, as parts (0 to 1); what is not worth a word is left out.
+/// The effect on the other clients, as fractions (0 to 1). A part is `None` if it is too small to
+/// be mentioned.
 struct Rest {
-    /// Of their time: held back by a controller, waiting while the drive is kept for somebody's next request.
+    /// The fraction of their requests' time in which a controller throttled them.
     held: Option<f64>,
     idling: Option<f64>,
-    /// What they get, of what they get under none, if that is less.
+    /// Their bandwidth as a fraction of that under `none`, if it is lower.
     left: Option<f64>,
 }
 
@@ -114,6 +118,7 @@ impl Rest {
         let split = &pooled.others;
         let noticed = |part: f64| Some(split.fraction(part)).filter(|p| *p >= NOTICEABLE);
         let rest = |p: &Pooled| p.total_mb_per_s - p.target_mb_per_s;
+        // The fraction is undefined if the others get nothing under `none`.
         let none = beside.none.filter(|none| rest(none) > 0.0);
         let left = none.map(|none| rest(pooled) / rest(none));
         Self {
@@ -124,8 +129,9 @@ impl Rest {
     }
 }
 
-/// Whether a promise to the target was kept, and what it left to the others beside what bfq leaves them. `None` where nothing was promised,
-/// or it is not asked for under this policy.
+/// Returns the fate of the promise to the target, and the bandwidth that is left to the others,
+/// compared with `bfq`. Returns `None` if there is no promise, or if the scenario does not require
+/// it under this policy.
 pub(super) fn verdict(
     script: &Script,
     policy: &Policy,
@@ -135,6 +141,7 @@ pub(super) fn verdict(
     let name = &policy.name;
     let promises = script.expects().iter();
     let mut promises = promises.filter(|e| matches!(e.asked, Asked::Promise(_)));
+    // A scenario can require its promise under some of the policies only.
     promises.find(|e| e.is_required(name))?;
     let promise = pooled.promise?;
     let (got, promised) = (figure(pooled.target_mb_per_s), plain(promise.mb_per_s));
@@ -150,6 +157,7 @@ pub(super) fn verdict(
         (fate, _) => format!("{}: {got}{worst}", fate.name()),
     };
     let rest = |p: &Pooled| figure(p.total_mb_per_s - p.target_mb_per_s);
+    // A comparison of `bfq` with itself would state nothing.
     let bfq = beside.bfq.filter(|_| policy.name != "bfq");
     let beside = bfq.map_or_else(String::new, |bfq| {
         let (mine, bfq) = (rest(pooled), rest(bfq));
@@ -158,7 +166,7 @@ pub(super) fn verdict(
     Some(format!("{name}: {kept}{beside}."))
 }
 
-/// The largest part of the time, and what it is called.
+/// Returns the largest part of a split and its name, or `None` if no request completed.
 fn main_part(split: &Split) -> Option<(f64, &'static str)> {
     let parts = split.0.into_iter().zip(Split::NAMES);
     let largest = parts.max_by(|a, b| a.0.total_cmp(&b.0));
@@ -196,6 +204,7 @@ mod tests {
     }
 
     fn queued() -> Split {
+        // 38 ms of 39 ms are 97 %.
         Split([0.0, 0.0, 0.0, 38_000.0, 1_000.0, 0.0])
     }
 
@@ -203,6 +212,7 @@ mod tests {
     fn the_largest_part_is_named_and_what_became_of_the_others() {
         let none = pooled(queued(), queued(), 0.1, 500.1);
         let served = Split([0.0, 0.0, 0.0, 0.0, 99.0, 1.0]);
+        // The others get 90 - 40 = 50 MB/s under bfq, and 500.1 - 0.1 = 500 MB/s under none.
         let waiting = Split([0.0, 0.0, 80.0, 0.0, 20.0, 0.0]);
         let bfq = pooled(served, waiting, 40.0, 90.0);
         let beside = Beside {

@@ -1,4 +1,7 @@
-//! The runs of a comparison, over several threads.
+//! Plays the runs of a comparison in parallel threads.
+//!
+//! A [`Plan`] consists of [`Cell`]s: one for each drive, case, policy and place. [`play`] plays the
+//! repetitions of all cells and returns an [`Outcome`] for each run.
 
 use super::on::On;
 use super::on::serve::{self, Measured};
@@ -20,95 +23,101 @@ use weir_measure::Run as Named;
 use weir_measure::{Course, Histogram, Meter, Record, State};
 use weir_sim::{Alone, Scenario};
 
-/// Everything that is going to be played.
+/// All runs of one scenario.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) script: Script,
     pub(super) drives: Vec<Drive>,
-    /// `None` where there is but one.
+    /// The names of the cases to play, or a single `None` if the scenario has no cases.
     pub(super) cases: Vec<Option<String>>,
     pub(super) policies: Vec<Policy>,
-    /// Where it is played.
+    /// The places in which the scenario is played.
     pub(super) on: Arc<Vec<On>>,
-    /// What was asked for, for all places.
+    /// The number of repetitions for all places, if the user has chosen one.
     pub(super) repetitions: Option<u32>,
     pub(super) seconds: Option<u32>,
     pub(super) audit: bool,
 }
 
-/// What is repeated: a case under a policy on a drive.
+/// The unit of repetition: a case under a policy, on a drive and in a place. All of them are indices
+/// into the lists of the [`Plan`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cell {
-    /// Its place in the plan.
     pub(super) drive: usize,
     pub(super) case: usize,
     pub(super) policy: usize,
     pub(super) on: usize,
 }
 
-/// What came of a run.
+/// The result of one run.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// Of each client, and of the total.
+    /// The records of each client and of the total.
     pub(super) records: Vec<Record>,
-    /// Something was drawn, so that other repetitions are other runs.
+    /// True if the run used random numbers, so that another repetition gives different results.
     pub(super) drew: bool,
-    /// What was played.
+    /// The scenario that was played.
     pub(super) scenario: Scenario,
-    /// The target's latencies.
+    /// The latencies of the target.
     pub(super) latency: Histogram,
-    /// What names the run.
+    /// The identity of the run: scenario, drive, case, policy and repetition.
     pub(super) run: Named,
-    /// How it went over time; of the first repetition.
+    /// The course of the run over time. Only the first repetition of a cell has one.
     pub(super) over_time: Option<OverTime>,
-    /// In what the place is not as the policy, a sentence each; in the simulator the changes of contracts that were refused.
+    /// The differences between the place and the policy, one sentence each. In the simulator, these
+    /// are the changes of contracts that were refused.
     pub(super) notes: Vec<String>,
-    /// What was measured on a real server.
+    /// The measurements on a real server, from which the records are made after all runs.
     pub(super) live: Option<Measured>,
 }
 
-/// How a run went over time.
+/// The course of one run, in windows of equal length.
 #[derive(Debug)]
 pub(super) struct OverTime {
-    /// The target's latencies.
+    /// The latencies of the target.
     pub(super) latency: Course,
-    /// Mean number of commands in the drive in each window of `step_ns`.
+    /// The mean number of commands in the drive in each window of `step_ns`.
     pub(super) depth: Vec<f64>,
+    /// The length of a window in nanoseconds.
     pub(super) step_ns: u64,
-    /// What controllers and the elevator were doing.
+    /// The states of controllers and the elevator.
     pub(super) states: Vec<State>,
 }
 
-/// Windows of a run over time.
+/// The number of windows into which a run is divided for plots over time.
 const WINDOWS: u64 = 200;
 
-/// A repetition of a cell, for the place that plays it.
+/// The parameters of one repetition of a cell, for the place that plays it.
 pub(super) struct Repetition<'a> {
     pub(super) run: Named,
     pub(super) scenario: &'a Scenario,
     pub(super) policy: &'a Policy,
-    /// What each client gets with the drive to itself, where that is known.
+    /// The bandwidth and latency of each client without contention, where they are known.
     pub(super) alone: &'a [Option<Alone>],
-    /// The target's number among the clients.
+    /// The index of the target among the clients.
     pub(super) target: usize,
-    /// Every decision is checked by auditors.
+    /// True if auditors check every decision.
     pub(super) audit: bool,
     pub(super) interrupt: &'a Interrupt,
-    /// Receives the part (0 to 1) of the run that is over.
+    /// Receives the completed fraction (0 to 1) of the run.
     pub(super) passed: &'a dyn Fn(f64),
 }
 
 impl Repetition<'_> {
-    /// The length of a window over time, if this is the repetition of which such windows are kept.
+    /// Returns the length of a window over time, or `None` if this is not the repetition for which
+    /// windows are recorded.
     pub(super) fn step(&self) -> Option<Span> {
         let step = Span::from_nanos(self.scenario.duration.as_nanos() / WINDOWS);
         (self.run.repeat == 0).then_some(step)
     }
 
-    /// The outcome, where the place returns these records and has measured this of the target.
+    /// Returns the outcome of this repetition, from the records and the target's measurements that
+    /// a place returns.
     pub(super) fn outcome(self, records: Vec<Record>, target: &Meter) -> Outcome {
         Outcome {
             records,
+            // A place that knows better sets `drew` to false afterwards. True is the safe value,
+            // because the cell is then repeated as often as requested.
             drew: true,
             latency: target.latency().clone(),
             over_time: target.course().map(|latency| OverTime {
@@ -126,7 +135,8 @@ impl Repetition<'_> {
 }
 
 impl Plan {
-    /// The cells, in the order of results: by drive, case, policy and place. A place that has nothing for a policy is left out.
+    /// Returns the cells in the order of results: by drive, case, policy and place. Combinations of
+    /// a place and a policy that the place cannot play are left out.
     pub(super) fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for drive in 0..self.drives.len() {
@@ -146,35 +156,37 @@ impl Plan {
         cells
     }
 
-    /// Runs of all cells.
+    /// Returns the number of runs of all cells, if each of them uses random numbers.
     pub(super) fn runs(&self) -> usize {
         let each = self.cells().into_iter();
         each.map(|cell| self.repetitions(cell) as usize).sum()
     }
 
-    /// How often a cell is to be played.
+    /// Returns the number of repetitions of a cell.
     pub(super) fn repetitions(&self, cell: Cell) -> u32 {
         let of_scenario = self.script.repetitions();
         let own = self.on[cell.on].repetitions(of_scenario);
         self.repetitions.unwrap_or(own)
     }
 
-    /// A cell's policy and place, as tables have them.
+    /// Returns the name of a cell's policy and place in tables.
     pub(super) fn label(&self, cell: Cell) -> String {
         format!("{}{}", self.policy(cell).name, self.on[cell.on].label())
     }
 
-    /// A cell's case, if there are several.
+    /// Returns the name of a cell's case, if the scenario has cases.
     pub(super) fn case(&self, cell: Cell) -> Option<&str> {
         self.cases[cell.case].as_deref()
     }
 
-    /// A cell's policy, as it was chosen.
+    /// Returns the policy of a cell as the user has chosen it, without the settings of the
+    /// scenario.
     pub(super) fn policy(&self, cell: Cell) -> &Policy {
         &self.policies[cell.policy]
     }
 
-    /// What a cell plays, and under what: the policy with what the scenario states of it.
+    /// Returns the scenario of a cell, and its policy with the settings that the scenario makes for
+    /// it.
     fn build(&self, cell: Cell) -> Result<(Scenario, Policy), Failure> {
         let drive = &self.drives[cell.drive];
         let choice = Choice {
@@ -186,7 +198,9 @@ impl Plan {
         };
         let refuse = |problems: Vec<_>| check::refuse(&problems);
         let mut scenario = self.script.scenario(&choice).map_err(refuse)?;
+        // On a real image or device, each client reads a part of its own.
         if let On::Serve(live) = &self.on[cell.on] {
+            // The scenario's own regions refer to the modelled drive, and the image can be smaller.
             live.divide(&mut scenario)?;
         }
         let mut policy = self.policy(cell).clone();
@@ -195,19 +209,20 @@ impl Plan {
         Ok((scenario.under(&policy), policy))
     }
 
-    /// What each cell plays, and under what, as far as it can be built: what is wrong is said where it is played.
+    /// Returns the scenario and policy of each cell that can be built. Errors of the other cells
+    /// are reported by [`Self::play`].
     pub(super) fn built(&self) -> impl Iterator<Item = (Cell, (Scenario, Policy))> {
         let cells = self.cells().into_iter();
         cells.filter_map(|cell| Some((cell, self.build(cell).ok()?)))
     }
 
-    /// The same, without the cells.
+    /// Returns the scenario and policy of each cell that can be built.
     pub(super) fn played(&self) -> impl Iterator<Item = (Scenario, Policy)> {
         self.built().map(|(_, played)| played)
     }
 
-    /// Plays a repetition of a cell. `passed` receives the part (0 to 1) of it that is over.
-    /// `None`: it was abandoned for an interrupt.
+    /// Plays a repetition of a cell. `passed` receives its completed fraction (0 to 1). Returns
+    /// `None` if an interrupt has ended the run early.
     fn play(
         &self,
         cell: Cell,
@@ -220,6 +235,7 @@ impl Plan {
         let alone = drive.alone(&scenario);
         let alone = alone.map_err(|error| self.failed(cell, &error.of(&scenario)))?;
         let target = self.script.target();
+        // Records and meters have the order of the clients, so places use the target's index.
         let target = scenario.clients.iter().position(|c| c.name == target);
         let ran = self.on[cell.on].play(Repetition {
             run: Named {
@@ -242,7 +258,7 @@ impl Plan {
         ran.map_err(|error| self.failed(cell, &error))
     }
 
-    /// A run failed: which, and why.
+    /// Returns the error of a run, with the cell in which it occurred.
     fn failed(&self, cell: Cell, reason: &impl ToString) -> Failure {
         let case = self
             .case(cell)
@@ -257,20 +273,23 @@ impl Plan {
     }
 }
 
-/// A cell with its repetitions.
+/// A cell with the outcomes of its repetitions.
 pub(super) type Pair = (Cell, Vec<Outcome>);
 
-/// What came of a plan: its cells of which there is a run.
+/// The results of a plan: each cell that has at least one run.
 pub(super) type Played = Vec<Pair>;
 
-/// A run: the place of its cell among those of all plans, and the repetition.
+/// A run: the index of its cell among the cells of all plans, and the number of the repetition.
 type Job = (usize, u32);
 
-/// Plays all plans, `jobs` runs at a time, or one at a time if any is in real time: every cell
-/// once, and then those in which something is drawn again and again, all in turn, so that an
-/// interrupt finds as many repetitions of one as of another. The outcomes come in the order of the
-/// plans, whatever the number of jobs; of several failures it is that of the run that was begun
-/// first.
+/// Plays all plans, with `jobs` runs in parallel, or one at a time if any place is a real server.
+///
+/// Every cell is played once first. After that, the cells that use random numbers are repeated in
+/// turn, so that an interrupt leaves the same number of repetitions of each cell, give or take one.
+/// The outcomes are in the order of the plans and do not depend on `jobs`.
+///
+/// # Errors
+/// Returns the error of the earliest run that failed, in the order in which the runs were started.
 pub(super) fn play(
     plans: &[Plan],
     jobs: usize,
@@ -284,12 +303,15 @@ pub(super) fn play(
     let cells: Vec<(&Plan, Cell)> = cells.collect();
     let is_live = |on: &On| matches!(on, On::Serve(_));
     let is_live = plans.iter().any(|plan| plan.on.iter().any(is_live));
+    // Parallel servers in real time would compete for the processors and the drive, and disturb
+    // each other's measurements.
     let jobs = if is_live { 1 } else { jobs };
     let mut outcomes: Vec<Vec<Outcome>> = cells.iter().map(|_| Vec::new()).collect();
     let first: Vec<Job> = (0..cells.len()).map(|cell| (cell, 0)).collect();
     let played = pass(&cells, &first, jobs, interrupt, |done| {
         progress.set(step(done));
     });
+    // The first repetition shows which cells use random numbers. The others need no further run.
     for ((cell, _), outcome) in played? {
         outcomes[cell].push(outcome);
     }
@@ -318,6 +340,8 @@ pub(super) fn play(
     let all = plans.iter().map(|plan| {
         let cells = plan.cells().into_iter().zip(outcomes.by_ref());
         let mut cells: Played = cells.filter(|(_, runs)| !runs.is_empty()).collect();
+        // The verdicts of real runs need the fastest request of all runs, and starving is relative
+        // to the runs under `none`. Both are known only now.
         serve::judge(plan, &mut cells)?;
         clients::find_starved(plan, &mut cells);
         Ok(cells)
@@ -325,14 +349,15 @@ pub(super) fn play(
     all.collect()
 }
 
-/// A run's length on the bar.
+/// Returns the length of `runs` runs on the progress bar, on which a run counts as one second.
 pub(super) fn step(runs: f64) -> Duration {
     Duration::from_secs_f64(runs)
 }
 
-/// Plays these runs, which begin in this order, and tells `done` how many are over, with the part
-/// of the one that is running if runs are played one by one. After an interrupt none begins, and
-/// those that have begun are abandoned.
+/// Plays runs, which are started in the given order. `done` receives the number of completed runs.
+/// If runs are played one at a time, the number includes the completed fraction of the present one.
+///
+/// After an interrupt, no further run is started, and the runs in progress are abandoned.
 fn pass(
     cells: &[(&Plan, Cell)],
     runs: &[Job],
@@ -340,6 +365,8 @@ fn pass(
     interrupt: &Interrupt,
     done: impl Fn(f64) + Sync,
 ) -> Result<Vec<(Job, Outcome)>, Failure> {
+    // The counters order nothing: they only say whether to go on, and how far the bar is. So
+    // relaxed accesses suffice.
     let (count, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let play = |(number, &(cell, repetition)): (usize, &Job)| {
         if failed.load(Ordering::Relaxed) || interrupt.signal().is_some() {
@@ -356,9 +383,12 @@ fn pass(
         done((count.fetch_add(1, Ordering::Relaxed) + 1) as f64);
         Some((number, outcome.map(|outcome| ((cell, repetition), outcome))))
     };
-    // In order, one after the other: what is not begun comes after the first that fails.
+    // The bridge hands out runs in order, one by one. So a run that is not started because of a
+    // failure always comes after the failed run, and the first error in the order of runs is always
+    // found.
     let runs = runs.iter().enumerate().par_bridge();
     let mut played: Vec<_> = threads(jobs).install(|| runs.filter_map(play).collect());
+    // Parallel runs end in any order.
     played.sort_unstable_by_key(|(number, _)| *number);
     let played = played.into_iter().map(|(_, outcome)| outcome);
     played.collect()

@@ -1,4 +1,5 @@
-//! `weir ctl`: asks and changes a running server, in the words of its file.
+//! `weir ctl` inspects and changes a running server, with the keys of the configuration file. It is
+//! a client of the management interface (`weir_manage`).
 
 mod tables;
 mod words;
@@ -16,7 +17,7 @@ use words::words;
 
 pub(crate) use words::Target;
 
-/// What to ask or to change.
+/// The arguments of `weir ctl`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -105,7 +106,7 @@ enum Command {
 }
 
 impl Command {
-    /// The state that a change is meant for.
+    /// Returns the version of the configuration that a change is meant for.
     fn etag(&self) -> Option<&str> {
         match self {
             Self::Set { only, .. } | Self::Grow { only, .. } | Self::Remove { only, .. } => {
@@ -116,7 +117,7 @@ impl Command {
     }
 }
 
-/// How a change is made.
+/// The options that decide how a change is made.
 #[derive(Debug, Args)]
 struct How {
     /// Show the changes and the resulting promises without applying them
@@ -127,7 +128,7 @@ struct How {
     no_save: bool,
 }
 
-/// What must hold for a change to be made.
+/// The precondition of a change.
 #[derive(Debug, Args)]
 struct Only {
     /// Make the change only if this is still the current `etag`, which `show` prints
@@ -137,6 +138,7 @@ struct Only {
 
 impl How {
     fn query(&self) -> String {
+        // The server saves changes by default.
         let save = if self.no_save { "&save=false" } else { "" };
         format!("?dry_run={}{save}", self.dry_run)
     }
@@ -160,7 +162,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// Asks for something and prints it.
+/// Requests a resource and prints it, as JSON or as text.
 fn show<T: Serialize + serde::de::DeserializeOwned>(
     client: &Client,
     options: &Options,
@@ -174,6 +176,7 @@ fn show<T: Serialize + serde::de::DeserializeOwned>(
     output::print(&text(&answer))
 }
 
+/// Prints the details of a volume, tenant or drive.
 fn show_one(client: &Client, options: &Options, target: &Target) -> Result<(), Failure> {
     let path = target.path();
     match target.kind {
@@ -189,7 +192,7 @@ fn show_one(client: &Client, options: &Options, target: &Target) -> Result<(), F
     }
 }
 
-/// The table of a thing, and then everything that is known of it.
+/// Returns the table of an item, followed by all of its values.
 fn detail(table: String, all: &impl Serialize) -> String {
     let all = serde_json::to_value(all).unwrap_or_default();
     let mut lines = vec![table];
@@ -197,7 +200,7 @@ fn detail(table: String, all: &impl Serialize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// A line for each number and text of a value, under its path.
+/// Adds a line for each value that is not an object, with its path.
 fn add_lines(lines: &mut Vec<String>, path: &str, value: &serde_json::Value) {
     match value {
         serde_json::Value::Object(words) => {
@@ -214,7 +217,7 @@ fn add_lines(lines: &mut Vec<String>, path: &str, value: &serde_json::Value) {
     }
 }
 
-/// Makes a change and prints what came of it.
+/// Makes a change and prints its result.
 fn change(client: &Client, options: &Options, command: &Command) -> Result<(), Failure> {
     let nothing = serde_json::json!({});
     let (method, path, body) = match command {
@@ -256,6 +259,7 @@ fn change(client: &Client, options: &Options, command: &Command) -> Result<(), F
             )
         }
         Command::Reload { dry_run } => ("POST", format!("/v1/reload?dry_run={dry_run}"), nothing),
+        // The other commands do not change anything. They are handled by [`run`].
         _ => return Ok(()),
     };
     let outcome: Outcome = client
@@ -267,7 +271,7 @@ fn change(client: &Client, options: &Options, command: &Command) -> Result<(), F
     output::print(&tables::outcome(&outcome))
 }
 
-/// Prints what happens until the server ends, or nobody reads it any more.
+/// Prints events until the server ends or the reader closes the output.
 fn events(client: &Client, json: bool, seconds: bool) -> Result<(), Failure> {
     let mut lines = client.events().map_err(|e| refused(&e))?;
     loop {
@@ -275,6 +279,7 @@ fn events(client: &Client, json: bool, seconds: bool) -> Result<(), Failure> {
             .next(Duration::from_mins(1))
             .map_err(|e| refused(&e))?;
         match next {
+            // A server sends an event every second. If it does not, the command waits further.
             None => {}
             Some(Event::Second(_)) if !seconds => {}
             Some(event) if json => print_json(&event)?,
@@ -283,6 +288,7 @@ fn events(client: &Client, json: bool, seconds: bool) -> Result<(), Failure> {
     }
 }
 
+/// Returns an event as a line of text.
 fn said(event: &Event) -> String {
     match event {
         Event::Second(second) => {
@@ -307,11 +313,13 @@ fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     output::print(&(text + "\n"))
 }
 
-/// Why there is no good answer, with everything that is wrong as `weir check` says it.
+/// Returns the failure for an error of the server. All problems are printed in the form of `weir
+/// check`.
 pub(crate) fn refused(error: &Error) -> Failure {
     if let Error::Refused { refusal, .. } = error {
         let problems = refusal.problems.iter();
         problems.for_each(|said| output::tell(&problem(said)));
+        // The message of the refusal would repeat the only problem.
         if let [one] = &refusal.problems[..]
             && refusal.error.ends_with(&one.message)
         {

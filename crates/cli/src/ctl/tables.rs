@@ -1,4 +1,5 @@
-//! How things stand, as tables.
+//! The tables that `weir ctl` prints: the state of the server, its drives, tenants and volumes, and
+//! the results of changes.
 
 use crate::output;
 use weir_config::rounded;
@@ -6,7 +7,7 @@ use weir_config::units::{Rate, Size};
 use weir_lab::report::{Column, Table};
 use weir_manage::api::{Budget, Change, Contract, Drive, Outcome, Status, Tenant, Volume};
 
-/// The server, its drives and its tenants.
+/// Returns the state of the server, with tables of its drives and tenants.
 pub(super) fn status(status: &Status) -> String {
     let ready = if status.ready {
         "ready"
@@ -37,6 +38,8 @@ pub(super) fn status(status: &Status) -> String {
 }
 
 pub(super) fn drives(drives: &[Drive]) -> String {
+    // The columns that are dropped on a narrow terminal are numbered in the order in which they are
+    // dropped.
     let mut table = Table::new([
         Column::text("drive"),
         Column::text("policy").dropped(2),
@@ -107,6 +110,7 @@ pub(super) fn volumes(volumes: &[Volume]) -> String {
     if volumes.iter().any(|volume| volume.block_device.is_some()) {
         columns.push(Column::text("block device").dropped(6));
     }
+    // Only volumes whose min is shared by several servers have a part of it.
     let is_shared = volumes.iter().any(|volume| volume.now.part.is_some());
     if is_shared {
         columns.insert(5, Column::number("part"));
@@ -136,7 +140,7 @@ pub(super) fn volumes(volumes: &[Volume]) -> String {
     table.text(output::width())
 }
 
-/// What came of a change.
+/// Returns the result of a change, one line for each difference.
 pub(super) fn outcome(outcome: &Outcome) -> String {
     let change = &outcome.change;
     let mut lines = change.lines.clone();
@@ -153,7 +157,7 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The changes, the last one first.
+/// Returns the changes, one line for each, the most recent one first.
 pub(super) fn changes(changes: &[Change]) -> String {
     if changes.is_empty() {
         return "no change since the start\n".to_owned();
@@ -162,7 +166,7 @@ pub(super) fn changes(changes: &[Change]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// A change in one line.
+/// Returns a change as one line.
 pub(super) fn one_line(change: &Change) -> String {
     let lines = match &change.lines[..] {
         [] => "only the text of the file".to_owned(),
@@ -172,6 +176,7 @@ pub(super) fn one_line(change: &Change) -> String {
     let undoes = change
         .undoes
         .map_or_else(String::new, |n| format!(" undoes {n},"));
+    // A reload by SIGHUP reads the file, so there is nothing to save.
     let saved = if change.saved || change.by == "SIGHUP" {
         ""
     } else {
@@ -185,7 +190,7 @@ pub(super) fn one_line(change: &Change) -> String {
     )
 }
 
-/// What there is, what of it is promised and what is left.
+/// Returns the total, the promised and the remaining capacity of a drive or tenant.
 fn sums(budget: Option<&Budget>) -> [String; 3] {
     let Some(budget) = budget else {
         return ["unknown".to_owned(), String::new(), String::new()];
@@ -230,7 +235,7 @@ fn max(contract: &Contract) -> String {
     }
 }
 
-/// Three digits of a rate.
+/// Returns a rate with three digits.
 fn rate(bytes: u64) -> String {
     Rate(rounded(bytes)).to_string()
 }
@@ -252,7 +257,7 @@ fn time(seconds: u64) -> String {
     }
 }
 
-/// The time of day, UTC.
+/// Returns the time of day in UTC.
 fn clock(ms: u64) -> String {
     let seconds = ms / 1000 % 86_400;
     let (hour, minute) = (seconds / 3600, seconds / 60 % 60);

@@ -1,18 +1,18 @@
-//! What is written on the command line, in the words of the file.
+//! Parses the names of items and `KEY=VALUE` arguments of the command line.
 
 use crate::failure::Failure;
 use weir_manage::api::Words;
 
-/// What a change is about: a volume, unless `tenant.` or `drive.` stands before the name.
+/// The object of a change. It is a volume, unless the name begins with `tenant.` or `drive.`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// `volume`, `tenant` or `drive`.
+    /// One of `volume`, `tenant` and `drive`.
     pub(crate) kind: &'static str,
     pub(crate) name: String,
 }
 
 impl Target {
-    /// Reads `alpha`, `volume.alpha`, `tenant.acme` or `drive.fast`.
+    /// Parses a name such as `alpha`, `volume.alpha`, `tenant.acme` or `drive.fast`.
     pub(crate) fn parse(text: &str) -> Self {
         let kinds = ["volume", "tenant", "drive"].into_iter();
         let mut named = kinds.filter_map(|kind| {
@@ -26,13 +26,14 @@ impl Target {
         }
     }
 
-    /// Where the interface has it.
+    /// Returns the path of the item in the management interface.
     pub(crate) fn path(&self) -> String {
         weir_manage::api::path(self.kind, &self.name)
     }
 }
 
-/// The words of `KEY=VALUE` arguments: `min=20MB/s`, `max.iops=500`, `share=200`; `min=` removes the key.
+/// Parses `KEY=VALUE` arguments, such as `min=20MB/s`, `max.iops=500` or `share=200`. An empty
+/// value, as in `min=`, removes the key.
 pub(super) fn words(arguments: &[String]) -> Result<Words, Failure> {
     let pair = |argument: &'_ String| {
         let pair = argument.split_once('=');

@@ -1,4 +1,5 @@
-//! `weir drives`: the modelled drives, what they were fitted to, and the fit itself.
+//! `weir drives` lists and shows drive models, compares them with published figures, and fits them
+//! to these figures.
 
 pub(crate) mod show;
 mod validation;
@@ -12,7 +13,7 @@ use std::path::Path;
 use weir_config::profile::{self, Profile};
 use weir_config::sheet::{self, Sheet};
 
-/// What about which drive.
+/// The arguments of `weir drives`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Options {
@@ -45,10 +46,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// The drive of a name, a file or an inline table.
+/// Returns the drive model with a name, in a file or in an inline table.
 ///
 /// # Errors
-/// There is none of that name, with the nearest one; or everything that is wrong with the file.
+/// The name is unknown, in which case the error has the most similar name, or the file has
+/// problems.
 pub fn find(drive: &str) -> Result<Profile, Failure> {
     if drive.starts_with('{') {
         return profile::read_inline(drive).map_err(|problems| check::refuse(&problems));
@@ -59,7 +61,7 @@ pub fn find(drive: &str) -> Result<Profile, Failure> {
     profile::find(drive).map_err(|e| unknown(&e, e.nearest, "drives", &["toml"]))
 }
 
-/// The sheet of a name or a file.
+/// Returns the sheet with a name or in a file.
 fn sheet(drive: &str) -> Result<Sheet, Failure> {
     if is_file(drive, &["toml"]) {
         return sheet::load(Path::new(drive)).map_err(|problems| check::refuse(&problems));
@@ -73,7 +75,7 @@ fn sheet(drive: &str) -> Result<Sheet, Failure> {
     })
 }
 
-/// `weir drives fit NAME`.
+/// Runs `weir drives fit NAME`, which prints the fitted profile.
 fn fit(drive: &str) -> Result<(), Failure> {
     let sheet = sheet(drive)?;
     let fitted = weir_lab::fit::fit(&sheet).map_err(Failure::run)?;

@@ -1,4 +1,4 @@
-//! Drives on a terminal.
+//! Formats drive models for a terminal.
 
 use crate::failure::Failure;
 use crate::output;
@@ -8,7 +8,8 @@ use weir_lab::fit::{Figure, Row, compare};
 use weir_lab::report::{Column, NO_TERMINAL, Table, wrap};
 use weir_model::drive::Config;
 
-/// `weir drives`: a line each, cut where the terminal ends if there is one.
+/// Runs `weir drives`, which prints a line for each model. On a terminal, lines are clipped to its
+/// width.
 pub(super) fn list() -> Result<(), Failure> {
     let width = if output::is_terminal() {
         output::width()
@@ -26,6 +27,7 @@ pub(super) fn list() -> Result<(), Failure> {
             profile.summary()
         );
         match line.char_indices().nth(width) {
+            // The ellipsis takes three of the columns.
             Some(_) => text.extend(line.chars().take(width - 3).chain("...".chars())),
             None => text += &line,
         }
@@ -34,13 +36,14 @@ pub(super) fn list() -> Result<(), Failure> {
     output::print(&text)
 }
 
-/// `weir drives figures`.
+/// Runs `weir drives figures`, which lists the figures of sheets.
 pub(super) fn figures() -> Result<(), Failure> {
     let names = Figure::all().map(|figure| figure.name() + "\n");
     output::print(&names.collect::<String>())
 }
 
-/// `weir drives NAME`: what is known of it, its parameters, and its figures beside the published ones.
+/// Runs `weir drives NAME`, which prints the description of a model, its parameters, and its
+/// figures next to the published ones.
 pub(super) fn drive(profile: &Profile) -> Result<(), Failure> {
     let width = output::width();
     let about = profile.about.split_once('\n').map_or("", |about| about.1);
@@ -80,7 +83,7 @@ fn parameters(profile: &Profile) -> String {
     table.text(output::width())
 }
 
-/// Figures beside the model's.
+/// Returns a table of the published figures next to those of the model.
 pub(crate) fn published(rows: &[Row]) -> String {
     let mut table = Table::new([
         Column::text("figure"),

@@ -1,4 +1,4 @@
-//! `weir drives validation`: every published figure beside the model's.
+//! `weir drives validation` prints every published figure next to that of the model.
 
 use crate::failure::Failure;
 use crate::jobs::Jobs;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use weir_config::sheet;
 use weir_lab::fit::{document, validate};
 
-/// Which drives, and how thoroughly.
+/// The arguments of `weir drives validation`.
 #[derive(Debug, Args)]
 pub(super) struct Options {
     /// The drives to compare [default: all drives with published figures]
@@ -22,7 +22,8 @@ pub(super) struct Options {
     jobs: Jobs,
 }
 
-/// The bar's length for one drive: its unit is a tenth of a second.
+/// The length of the progress bar for one drive. Its unit is 100 ms, so this is a thousandth of the
+/// work on a drive.
 const EACH: Duration = Duration::from_secs(100);
 
 pub(super) fn run(options: &Options) -> Result<(), Failure> {

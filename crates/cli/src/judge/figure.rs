@@ -1,19 +1,22 @@
-//! Figures of a run.
+//! Reads the figures to which requirements refer from the records of a run, and formats them.
 
 use super::busy;
 use weir_config::scenario::{Figure, Value, Whose};
 use weir_measure::number::{deviation, duration, figure, percent, short};
 use weir_measure::{Record, TOTAL};
 
-/// A figure of a run: bytes a second, requests a second, nanoseconds, or a part of 1. `None` if it is not known, or nobody is meant.
+/// Returns a figure of a run, in bytes per second, requests per second, nanoseconds, or as a part
+/// of 1. Returns `None` if the figure is unknown, or if no client has the name.
 pub(crate) fn value(what: Figure, whose: &Whose, target: &str, records: &[Record]) -> Option<f64> {
     let named = |name: &str| records.iter().find(|r| r.client == name);
     let of = |record: &Record| one(what, record);
+    // Figures of virtual machines exist for all of them together only, so `whose` does not matter.
     if let Some(value) = of_rings(what, records) {
         return Some(value);
     }
     let all = || records.iter().filter(|r| r.client != TOTAL);
     match whose {
+        // The drive is shared by all clients.
         _ if what == Figure::Busy => busy(records),
         Whose::Total if what == Figure::Late => sum(all().map(|r| one(what, r))),
         Whose::Total if what == Figure::Runtime => {
@@ -26,7 +29,7 @@ pub(crate) fn value(what: Figure, whose: &Whose, target: &str, records: &[Record
     }
 }
 
-/// Of all virtual machines together, if that is what is asked for.
+/// Returns a figure of all virtual machines together, if `what` is such a figure.
 fn of_rings(what: Figure, records: &[Record]) -> Option<f64> {
     let total = records.iter().find(|r| r.client == TOTAL)?;
     let rings = total.rings?;
@@ -41,11 +44,11 @@ fn of_rings(what: Figure, records: &[Record]) -> Option<f64> {
     }
 }
 
-/// Of a client, or of all of them.
+/// Returns a figure of one record, which is that of a client or of the total.
 fn one(what: Figure, record: &Record) -> Option<f64> {
     let latency = record.latency_us;
     let ns = |us: f64| us * 1e3;
-    // A client without any time in the measurement has no rate.
+    // A client that was not active during the measurement has no rate.
     let measured = record.seconds > 0.0;
     match what {
         Figure::Bandwidth => measured.then_some(record.bandwidth_mb_per_s * 1e6),
@@ -55,6 +58,7 @@ fn one(what: Figure, record: &Record) -> Option<f64> {
         Figure::Percentile(500) => latency.map(|l| ns(l.p50)),
         Figure::Percentile(900) => latency.map(|l| ns(l.p90)),
         Figure::Percentile(990) => latency.map(|l| ns(l.p99)),
+        // Scenarios can only ask for the percentiles 50, 90, 99 and 99.9.
         Figure::Percentile(_) => latency.map(|l| ns(l.p999)),
         Figure::Longest => latency.map(|l| ns(l.max)),
         Figure::Backend => record.split_us.map(|split| ns(split.total())),
@@ -70,7 +74,8 @@ fn one(what: Figure, record: &Record) -> Option<f64> {
     }
 }
 
-/// Of all but the target: sums of what adds up, the mean of all requests, and the worst of everything else.
+/// Returns a figure of all clients except the target: the sum of rates and counts, the mean over
+/// all requests of mean latencies, and the worst value of all other figures.
 fn others(what: Figure, target: &str, records: &[Record]) -> Option<f64> {
     let all: Vec<&Record> = (records.iter())
         .filter(|r| r.client != TOTAL && r.client != target)
@@ -78,6 +83,7 @@ fn others(what: Figure, target: &str, records: &[Record]) -> Option<f64> {
     if what == Figure::Late {
         return sum(all.iter().map(|r| one(what, r)));
     }
+    // Clients without the figure are left out.
     let each = all
         .iter()
         .filter_map(|r| Some((r.requests as f64, one(what, r)?)));
@@ -92,12 +98,12 @@ fn others(what: Figure, target: &str, records: &[Record]) -> Option<f64> {
     }
 }
 
-/// The sum of what is known; `None` if nothing is.
+/// Returns the sum of the known values, or `None` if no value is known.
 fn sum(each: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     each.flatten().reduce(|a, b| a + b)
 }
 
-/// A figure with its unit.
+/// Returns a figure as text with its unit.
 pub(crate) fn said(what: Figure, value: f64) -> String {
     match what {
         Figure::Bandwidth | Figure::WorstSecond => format!("{} MB/s", figure(value / 1e6)),
@@ -114,7 +120,7 @@ pub(crate) fn said(what: Figure, value: f64) -> String {
     }
 }
 
-/// How a figure of ours stands beside a published one.
+/// Compares a figure of a run with a published figure, in words.
 pub(crate) fn beside(what: Figure, ours: Option<f64>, published: Value) -> String {
     let theirs = published.number();
     let Some(ours) = ours else {

@@ -1,12 +1,15 @@
-//! What became of promises, in words. Whether one was kept is decided in [`weir_measure::promise`].
+//! States the fate of promises in words. Whether a promise was kept is decided in
+//! [`weir_measure::promise`].
 
 use weir_measure::number::{figure, percent, plain};
 use weir_measure::promise::{Cause, Excuse, Fate};
 use weir_measure::{PromiseSeconds, Record};
 
-/// Whether the target got what it was promised, and then whether the others did.
+/// Returns the fate of the target's promise, and a text on this promise and on the broken promises
+/// of other clients.
 pub(super) fn target(clients: &[&Record], name: &str) -> (Fate, String) {
     let Some(target) = clients.iter().find(|r| r.client == name) else {
+        // Without a record, the target took no part in the run.
         return (Fate::Broken, format!("The {name} got nothing."));
     };
     let others: Vec<&Record> = failed(clients).filter(|r| r.client != name).collect();
@@ -20,7 +23,7 @@ pub(super) fn target(clients: &[&Record], name: &str) -> (Fate, String) {
     (fate, text.trim_end().to_owned())
 }
 
-/// Whether everyone got what they were promised that were promised something.
+/// Returns the worst fate of all promises, and a text on those that were broken.
 pub(super) fn everyone(clients: &[&Record]) -> (Fate, String) {
     let promised = || clients.iter().filter(|r| r.fate() != Fate::NotAsked);
     let fate = promised()
@@ -40,7 +43,8 @@ pub(super) fn everyone(clients: &[&Record]) -> (Fate, String) {
     (fate, text)
 }
 
-/// That all promises were kept, and which clients did not ask for all that they are promised.
+/// Returns the text for a run in which all promises were kept. It mentions clients that did not use
+/// all that they are promised.
 fn kept(clients: &[&Record]) -> String {
     let idle = |r: &&Record| Some((r.client.clone(), r.promise_seconds.as_ref()?.idle()?));
     let idle: Vec<(String, f64)> = clients.iter().filter_map(idle).collect();
@@ -59,15 +63,16 @@ fn kept(clients: &[&Record]) -> String {
     }
 }
 
-/// Those whose promise was not kept.
+/// Returns the clients whose promise was broken.
 fn failed<'a>(clients: &[&'a Record]) -> impl Iterator<Item = &'a Record> {
     clients.iter().copied().filter(|r| r.fate().is_failure())
 }
 
-/// The most that are named.
+/// The largest number of clients that a text mentions by name.
 const NAMED: usize = 4;
 
-/// What became of each of them, a sentence each.
+/// Returns a sentence on the promise of each client, and the number of clients that are not
+/// mentioned.
 fn named(clients: &[&Record]) -> String {
     let sentences = clients.iter().take(NAMED);
     let sentences = sentences.map(|r| format!("{} {}.", r.client, of(r)));
@@ -76,7 +81,7 @@ fn named(clients: &[&Record]) -> String {
     sentences.chain(rest).collect::<Vec<_>>().join(" ")
 }
 
-/// What became of a client's promise that was not kept.
+/// Returns the fate of a client's broken promise in this run, without the client's name.
 fn of(record: &Record) -> String {
     let seconds = record.promise_seconds.as_ref();
     how(
@@ -85,8 +90,10 @@ fn of(record: &Record) -> String {
     )
 }
 
-/// What became of a promise that was not kept: when, by how much, and why. `seconds`: those in which it was short, and those in which it
-/// applied, in this run or in several of which this is the worst.
+/// Returns the fate of a broken promise: its short seconds, the amounts and the cause.
+///
+/// The pair has the number of short seconds and the number of seconds in which the promise applied,
+/// in this run, or in several runs of which this is the worst.
 pub(crate) fn how(record: &Record, (short, applied): (u64, u64)) -> String {
     let seconds = record.promise_seconds.clone().unwrap_or_default();
     if record.fate() == Fate::NotJudged {
@@ -96,6 +103,7 @@ pub(crate) fn how(record: &Record, (short, applied): (u64, u64)) -> String {
         return "was not judged: the machine was too busy".to_owned();
     }
     let depth = seconds.excused_as(Excuse::Depth);
+    // All seconds that were not kept are excused by the client's own queue depth.
     if seconds.short == 0 && depth > 0 {
         return format!(
             "got {} of what it was promised; it was limited by itself: by its path to the server and its requests at a time",
@@ -117,6 +125,7 @@ pub(crate) fn how(record: &Record, (short, applied): (u64, u64)) -> String {
         format!(
             ", at worst {} of what it was owed (second {})",
             percent(worst.part()),
+            // Seconds are counted from 0 in records, and from 1 in texts.
             worst.second + 1
         )
     });
@@ -128,7 +137,7 @@ pub(crate) fn how(record: &Record, (short, applied): (u64, u64)) -> String {
     )
 }
 
-/// The part of its promise that a client got.
+/// Returns the fraction of its promise that a client got.
 fn got(record: &Record) -> f64 {
     match (record.promised_mb_per_s, record.promised_iops) {
         (Some(mb_per_s), _) if mb_per_s > 0.0 => record.bandwidth_mb_per_s / mb_per_s,
@@ -137,7 +146,7 @@ fn got(record: &Record) -> f64 {
     }
 }
 
-/// What a client got, in the units of its promise.
+/// Returns the amount that a client got, in the unit of its promise.
 fn amount(record: &Record) -> String {
     match record.promised_iops {
         Some(_) => format!("{:.0}", iops_of(record)),
@@ -145,13 +154,13 @@ fn amount(record: &Record) -> String {
     }
 }
 
-/// Requests a second that count for a promise: flushes do not.
+/// Returns the requests per second that count for a promise. Flushes do not count.
 fn iops_of(record: &Record) -> f64 {
     let flushes = record.flushes.map_or(0, |flushes| flushes.requests);
     (record.requests - flushes) as f64 / record.seconds.max(1e-9)
 }
 
-/// What a client was promised, with its unit.
+/// Returns the promise of a client, with its unit.
 fn promised(record: &Record) -> String {
     match (record.promised_mb_per_s, record.promised_iops) {
         (_, Some(iops)) => format!("{iops} requests/s"),
@@ -159,10 +168,11 @@ fn promised(record: &Record) -> String {
     }
 }
 
-/// What most of the short seconds were short for.
+/// Returns the most frequent cause of short seconds, as the end of a sentence.
 fn because(seconds: &PromiseSeconds) -> String {
     let main = seconds.main_short();
     let neighbour = seconds.main_neighbour();
+    // Only these causes refer to a certain neighbour.
     let neighbour =
         neighbour.filter(|_| matches!(main, Some(Cause::Neighbour | Cause::ServerBusy)));
     main.map_or_else(String::new, |cause| {

@@ -1,4 +1,5 @@
-//! A plan as values, as the command and other programs ask for it.
+//! A plan as values. The command and other programs, such as the Python module, start searches with
+//! it.
 
 use super::fleet::Fleet;
 use super::report;
@@ -12,32 +13,34 @@ use weir_config::profile::Profile;
 use weir_config::scenario::Script;
 use weir_measure::Need;
 
-/// What `weir plan` is asked for, as values.
+/// The parameters of a plan, as values.
 #[derive(Debug)]
 pub struct Planning {
-    /// What the clients do and are promised.
+    /// The clients and their promises.
     pub script: Script,
-    /// The kinds of drives; none: the scenario's first.
+    /// The kinds of drives. If empty, the first drive of the scenario is used.
     pub drives: Vec<Profile>,
-    /// The case; `None`: the first.
+    /// The name of the case. `None` stands for the first case.
     pub case: Option<String>,
-    /// The policies; none: those that the scenario is about.
+    /// The policies. If empty, those of the scenario are used.
     pub policies: Vec<Policy>,
-    /// How many of a hundred seconds must be kept, 1 to 100.
+    /// The percentage of seconds in which each promise must be kept, 1 to 100.
     pub keep: u32,
-    /// Searches of each, at least 1; `None`: what the scenario says.
+    /// The number of searches for each policy, at least 1. `None` stands for the number in the
+    /// scenario.
     pub repetitions: Option<u32>,
-    /// Seconds measured in each run, at least 1; `None`: those of the scenario.
+    /// The measured seconds of each run, at least 1. `None` stands for the length in the scenario.
     pub seconds: Option<u32>,
-    /// Searches at a time, at least 1. Does not change the results.
+    /// The number of parallel searches, at least 1. It does not change the results.
     pub jobs: usize,
 }
 
 impl Planning {
-    /// Searches with every kind of drive: what is needed under each policy, in the order of `weir plan --json`.
+    /// Searches with every kind of drive. Returns the need under each policy, in the order of `weir
+    /// plan --json`.
     ///
     /// # Errors
-    /// Something does not go together, a run fails, or it was interrupted.
+    /// Parameters contradict each other, a run failed, or an interrupt ended the searches.
     pub fn search(&self, interrupt: &Interrupt) -> Result<Vec<Need>, Failure> {
         let mut needs = Vec::new();
         let (drives, policies) = self.chosen()?;
@@ -49,7 +52,7 @@ impl Planning {
         Ok(needs)
     }
 
-    /// The kinds of drives and the policies.
+    /// Returns the kinds of drives and the policies of the plan.
     pub(super) fn chosen(&self) -> Result<(Vec<Drive>, Vec<Policy>), Failure> {
         let drives = match (&self.drives[..], self.script.drives()) {
             ([], []) => return Err(Failure::Usage("set --drive: the scenario has none".into())),
@@ -60,7 +63,7 @@ impl Planning {
         Ok((Drive::of_all(drives)?, policies))
     }
 
-    /// The searches, one for each kind of drive.
+    /// Returns the searches, one entry for each kind of drive.
     pub(super) fn asked<'a>(
         &'a self,
         drives: &'a [Drive],

@@ -1,4 +1,4 @@
-//! Clients that are dealt out to drives of one kind.
+//! Clients that are distributed among drives of one kind.
 
 use crate::check;
 use crate::failure::Failure;
@@ -11,7 +11,7 @@ use weir_core::random::Rng;
 use weir_core::{Contract, GroupId, Promised, Span};
 use weir_sim::{Alone, Scenario};
 
-/// The clients, and what they share.
+/// The clients of a scenario, and the kind of drives that they share.
 #[derive(Debug)]
 pub(super) struct Fleet<'a> {
     pub(super) script: &'a Script,
@@ -19,20 +19,24 @@ pub(super) struct Fleet<'a> {
     case: Option<String>,
     seconds: Option<u32>,
     clients: usize,
-    /// What each would get with a drive to itself.
+    /// The bandwidth and latency of each client without contention.
     alone: Vec<Option<Alone>>,
     promised: Promised,
 }
 
-/// All clients as they are in one repetition under one policy.
+/// The clients of one repetition under one policy.
 #[derive(Debug)]
 pub(super) struct Load {
+    /// The scenario with all clients, of which each drive gets a part.
     whole: Scenario,
     policy: Policy,
 }
 
 impl<'a> Fleet<'a> {
-    /// The clients of a scenario's case.
+    /// Prepares the clients of a scenario's case, and simulates each of them without contention.
+    ///
+    /// # Errors
+    /// No client has a promise, a run failed, or an interrupt ended it.
     pub(super) fn new(
         script: &'a Script,
         drive: &'a Drive,
@@ -49,6 +53,8 @@ impl<'a> Fleet<'a> {
             alone: Vec::new(),
             promised: Promised::default(),
         };
+        // The policy `contract` keeps every kind of promise, so its scenario shows whether there
+        // are any.
         let load = fleet.build(&Policy::contract())?;
         let whole = &load.whole;
         fleet.promised = whole.promised();
@@ -69,7 +75,8 @@ impl<'a> Fleet<'a> {
                 let reason = "the rates of single clients are not complete";
                 return Err(Failure::Interrupted(signal, reason.into()));
             }
-            // One by one: what all are promised may be more than a drive can do.
+            // Each client is simulated on its own. A drive might not admit the promises of all
+            // clients together.
             let part = load.part(&[client]);
             let alone = weir_sim::alone(&part);
             let alone = alone.map_err(|error| Failure::run(error.of(&part)))?;
@@ -78,32 +85,34 @@ impl<'a> Fleet<'a> {
         Ok(fleet)
     }
 
-    /// How many clients there are.
+    /// Returns the number of clients.
     pub(super) fn clients(&self) -> usize {
         self.clients
     }
 
-    /// What they are promised, all together.
+    /// Returns the sum of all promises.
     pub(super) fn promised(&self) -> Promised {
         self.promised
     }
 
-    /// The case of the scenario; the scenario's name where it has none.
+    /// Returns the case of the scenario, or the scenario's name if it has no cases.
     pub(super) fn case(&self) -> &str {
         self.case.as_deref().unwrap_or_else(|| self.script.name())
     }
 
-    /// What these would get with a drive to themselves.
+    /// Returns the bandwidth and latency of these clients without contention.
     pub(super) fn alone(&self, members: &[usize]) -> Vec<Option<Alone>> {
         let alone = |at: &usize| self.alone.get(*at).copied().flatten();
         members.iter().map(alone).collect()
     }
 
-    /// What all clients do and are promised under a policy, and the policy with what the scenario states of it.
+    /// Returns the scenario of all clients under a policy, and the policy with the settings that
+    /// the scenario makes for it.
     pub(super) fn played(&self, policy: &Policy) -> Result<(Scenario, Policy), Failure> {
         self.build(policy).map(|load| (load.whole, load.policy))
     }
 
+    /// Builds the scenario under a policy, without random starts of clients.
     fn build(&self, policy: &Policy) -> Result<Load, Failure> {
         let choice = Choice {
             drive: &self.drive.config,
@@ -120,10 +129,12 @@ impl<'a> Fleet<'a> {
         Ok(Load { whole, policy })
     }
 
-    /// All clients in a repetition. Those that rest now and then begin at a time of their own, so that they are not all active at once; the
-    /// measurement begins when all have begun.
+    /// Returns the clients of one repetition. Clients that pause begin at random times, so that
+    /// they are not all active at once. The measurement begins when all of them have begun.
     pub(super) fn load(&self, policy: &Policy, repetition: u32) -> Result<Load, Failure> {
         let mut load = self.build(policy)?;
+        // The largest number is not that of a client, so these random numbers are independent of
+        // those of the clients.
         let mut rng = Rng::new(weir_model::load::seed(
             self.script.name(),
             repetition,
@@ -138,6 +149,8 @@ impl<'a> Fleet<'a> {
             let round = NonZero::new(round).expect("it works for a while");
             let later = Span::from_nanos(rng.below(round));
             client.program.start += later;
+            // The start is random within one round of activity and pause, so all clients have begun
+            // after the longest round.
             latest = latest.max(Span::from_nanos(round.get()));
         }
         load.whole.warm_up = load.whole.warm_up.max(latest);
@@ -146,21 +159,25 @@ impl<'a> Fleet<'a> {
 }
 
 impl Load {
-    /// The policy, with what the scenario states of it.
+    /// Returns the policy with the settings that the scenario makes for it.
     pub(super) fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// What a drive has to do on which only these clients are. Groups without clients promise nothing.
+    /// Returns the scenario of one drive with these clients only. Groups without clients on this
+    /// drive lose their contracts.
     pub(super) fn part(&self, members: &[usize]) -> Scenario {
         let mut part = self.whole.clone();
         part.clients = members
             .iter()
             .map(|&at| self.whole.clients[at].clone())
             .collect();
+        // Requirements such as `await` and `exitall` refer to clients by number, and these numbers
+        // have changed.
         part.awaits = None;
         part.exits = None;
         let mut used = vec![false; part.groups.len()];
+        // The contracts of a client's groups apply on this drive, up to the root.
         for client in &part.clients {
             let mut at = client.group;
             while let Some(index) = index(at) {
@@ -176,7 +193,7 @@ impl Load {
     }
 }
 
-/// A group's place in a scenario; `None` for the root.
+/// Returns the index of a group in a scenario, or `None` for the root.
 fn index(group: GroupId) -> Option<usize> {
     (group.0 as usize).checked_sub(1)
 }

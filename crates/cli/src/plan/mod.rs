@@ -1,4 +1,8 @@
-//! `weir plan`: how many drives clients need under each policy, so that what they are promised is kept.
+//! `weir plan` finds the number of drives that clients need under each policy so that their
+//! promises are kept.
+//!
+//! [`Planning`] has the parameters as values, [`fleet`] distributes clients among drives, and
+//! [`search`] finds the smallest number.
 
 mod called;
 mod fleet;
@@ -26,7 +30,7 @@ use weir_config::Policy;
 use weir_lab::report::{PlanReport, PlanRow, plan_page, plan_table};
 use weir_measure::{Interval, Need};
 
-/// Which clients are to be served, on what, and how it is found out.
+/// The arguments of `weir plan`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The clients and their contracts: the name of a scenario (see `weir scenarios`) or a scenario file
@@ -108,10 +112,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Searches with each kind of drive, with a bar on a terminal.
+/// Searches with each kind of drive, with a progress bar on a terminal.
 fn search_all(asked: &[search::Asked<'_>], jobs: usize) -> Result<Vec<Vec<Found>>, Failure> {
     let second = |n: usize| Duration::from_secs(n as u64);
     let searches =
+        // One search more than there are policies: the result of a drive for each client.
         |asked: &search::Asked<'_>| (asked.policies.len() + 1) * asked.repetitions as usize;
     let total = asked.iter().map(searches).sum();
     let mut progress = Progress::new(second(total), format!("{total} searches"));
@@ -133,7 +138,8 @@ fn search_all(asked: &[search::Asked<'_>], jobs: usize) -> Result<Vec<Vec<Found>
     Ok(all)
 }
 
-/// What was found for each row of the table: a drive for each client, and then the policies.
+/// Returns the results for each row of the table. The first row is a drive for each client, and the
+/// others are the policies.
 fn rows<'a>(
     asked: &'a search::Asked<'_>,
     found: &'a [Found],
@@ -143,7 +149,8 @@ fn rows<'a>(
     names.zip(found.chunks(asked.repetitions as usize))
 }
 
-/// Why a policy needs as many drives as it does: in the first search that needs them, whose promise fails with one drive less.
+/// Explains the number of drives that a policy needs: returns the broken promise with one drive
+/// less, in the first search that needs the largest number.
 fn why(need: &Need, found: &[Found]) -> Option<String> {
     let needs = |found: &&Found| found.packed.map(|packed| packed.drives as u64) == need.drives;
     let too_few = found.iter().find(needs)?.fewer.as_ref()?;
@@ -159,7 +166,8 @@ fn why(need: &Need, found: &[Found]) -> Option<String> {
     })
 }
 
-/// What the table and the page show. The first of what was found is a drive for each client.
+/// Returns the report of all searches for one kind of drive. The first results are those of a drive
+/// for each client.
 fn report(asked: &search::Asked<'_>, found: &[Found]) -> Result<PlanReport, Failure> {
     let (script, drive) = (asked.fleet.script, asked.fleet.drive);
     let peak = drive.peak()? as f64 / 1e6;
@@ -168,13 +176,14 @@ fn report(asked: &search::Asked<'_>, found: &[Found]) -> Result<PlanReport, Fail
         let searches: Vec<Option<u64>> = (found.iter())
             .map(|found| found.packed.map(|packed| packed.drives as u64))
             .collect();
-        // Where one of the searches found no number to be enough, none is.
+        // If one of the searches found no sufficient number, the policy has none.
         let packed: Option<Vec<&Packed>> = found.iter().map(|f| f.packed.as_ref()).collect();
         let over = |of: &dyn Fn(&Packed) -> f64| {
             let values = packed.iter().flatten().map(|p| of(p));
             Interval::of(&values.collect::<Vec<f64>>())
         };
         let used = over(&|p| p.total_mb_per_s / (peak * p.drives as f64));
+        // The plan must be sufficient in every search, so the largest number counts.
         let enough = packed.as_ref().and_then(|_| *searches.iter().max()?);
         let needed_in = searches.iter().filter(|drives| **drives == enough).count();
         let need = Need {

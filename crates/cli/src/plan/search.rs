@@ -1,4 +1,7 @@
-//! The least number of drives that keeps all promises.
+//! Finds the smallest number of drives with which all promises are kept.
+//!
+//! [`all`] runs one search for each policy and repetition. A search simulates every drive
+//! separately, because the clients of different drives do not affect each other.
 
 use super::fleet::{Fleet, Load};
 use crate::failure::Failure;
@@ -11,54 +14,60 @@ use weir_config::Policy;
 use weir_measure::{PromiseSeconds, Record, TOTAL};
 use weir_sim::{ClientSpec, Error, Run};
 
-/// What is searched for.
+/// The parameters of the searches with one kind of drive.
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
     pub(super) fleet: Fleet<'a>,
     pub(super) policies: &'a [Policy],
     pub(super) repetitions: u32,
-    /// How many of a hundred seconds are to be kept.
+    /// The percentage of seconds in which each promise must be kept, 1 to 100.
     pub(super) keep: u32,
-    /// When it says so nothing is searched for any more.
+    /// The interrupt that ends all searches.
     pub(super) interrupt: &'a Interrupt,
 }
 
 impl Asked<'_> {
+    /// Returns the failure of a search that an interrupt has ended.
     fn interrupted(&self) -> Failure {
         let signal = self.interrupt.signal().unwrap_or_default();
         Failure::Interrupted(signal, "the searches are not complete".into())
     }
 }
 
-/// Clients on drives, with all promises kept.
+/// The clients on a sufficient number of drives.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packed {
     pub(super) drives: usize,
-    /// What all clients get together.
+    /// The bandwidth of all clients together, in MB/s.
     pub(super) total_mb_per_s: f64,
-    /// What a client gets while it is active, mean of all.
+    /// The mean bandwidth of a client while it is active, in MB/s.
     pub(super) average_mb_per_s: f64,
 }
 
-/// What a search found.
+/// The result of one search.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
-    /// `None`: the promises are not kept even with a drive for each client.
+    /// The result with the smallest sufficient number of drives. `None` if the promises are not
+    /// kept even with a drive for each client.
     pub(super) packed: Option<Packed>,
-    /// Why the next smaller number of drives is not enough, or a drive for each client where that is not. `None`: one drive is enough.
+    /// The reason why the next smaller number of drives is not sufficient. If no number is
+    /// sufficient, it is the reason for a drive for each client. `None` if one drive is sufficient.
     pub(super) fewer: Option<TooFew>,
 }
 
-/// Why a number of drives is not enough.
+/// A number of drives that is not sufficient, and the reason.
 #[derive(Debug, Clone)]
 pub(super) struct TooFew {
     pub(super) drives: usize,
-    /// Whose promise is not kept, and by how much.
+    /// The client whose promise is broken, and the extent.
     pub(super) why: String,
 }
 
-/// Searches for every policy in every repetition, `jobs` at a time, and tells `done` how many are done and what is played. In the order of
-/// policies, and within one of repetitions; before them what a drive for each client comes to.
+/// Runs the searches for every policy and repetition, `jobs` in parallel. `done` receives the
+/// number of completed searches, and the name of a step that begins.
+///
+/// The results are sorted by policy and repetition. The first ones are those of a drive for each
+/// client.
 pub(super) fn all(
     asked: &Asked<'_>,
     jobs: usize,
@@ -66,6 +75,8 @@ pub(super) fn all(
 ) -> Result<Vec<Found>, Failure> {
     let each = asked.repetitions as usize;
     let total = (asked.policies.len() + 1) * each;
+    // The counters order nothing: they only tell whether to go on, and how far the bar is. So
+    // relaxed accesses suffice.
     let (count, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let search = |number| {
         if failed.load(Ordering::Relaxed) || asked.interrupt.signal().is_some() {
@@ -79,13 +90,15 @@ pub(super) fn all(
     };
     let found: Vec<_> = threads(jobs).install(|| (0..total).into_par_iter().map(search).collect());
     let found: Vec<Found> = (found.into_iter().flatten()).collect::<Result<_, _>>()?;
+    // Only an interrupt leaves searches out, because an error has been returned above.
     if found.len() < total {
         return Err(asked.interrupted());
     }
     Ok(found)
 }
 
-/// One search: 0 is a drive for each client, and then policies in order.
+/// Runs one search. `which` is 0 for a drive for each client, and otherwise the number of the
+/// policy plus 1.
 fn one(
     asked: &Asked<'_>,
     which: usize,
@@ -108,7 +121,8 @@ fn one(
     Ok(found(clients, best.map(Ok), last))
 }
 
-/// What a search came to: what was enough, if anything, and why what was tried in vain last was not.
+/// Returns the result of a search. `best` is the smallest sufficient number, if any, and `last` the
+/// largest insufficient number with the reason.
 fn found(
     clients: usize,
     best: Option<Result<Packed, String>>,
@@ -123,8 +137,11 @@ fn found(
     Found { packed, fewer }
 }
 
-/// The result for the least number of drives for which there is one, if it is there for all larger numbers, by doubling and halving; and why
-/// the largest number without a result has none.
+/// Finds the smallest number from 1 to `most` for which `pack` has a result, first by doubling and
+/// then by bisection. Every larger number is assumed to have a result as well.
+///
+/// Returns the result for that number, and the largest number that was found to have none, with the
+/// reason.
 #[expect(clippy::type_complexity, reason = "two results of one search")]
 fn least<T, W, E>(
     most: usize,
@@ -137,10 +154,13 @@ fn least<T, W, E>(
             Err(why) => below = Some((drives, why)),
         }
         if drives == most {
+            // Even the largest number has no result.
             return Ok((None, below));
         }
         drives = (drives * 2).min(most);
     };
+    // Below `number(&below)` there is no result, and at `drives` there is one. The interval is
+    // halved until nothing is between them.
     let number = |below: &Option<(usize, W)>| below.as_ref().map_or(0, |below| below.0);
     while drives - number(&below) > 1 {
         let middle = number(&below).midpoint(drives);
@@ -152,24 +172,26 @@ fn least<T, W, E>(
     Ok((Some(best), below))
 }
 
-/// The clients of one repetition under one policy, on numbers of drives.
+/// One search: the clients of one repetition under one policy, on several numbers of drives.
 #[derive(Debug)]
 struct Search<'a> {
     asked: &'a Asked<'a>,
     load: &'a Load,
     repetition: u32,
-    /// What came of each client that was on a drive of its own: the same on every number of drives.
+    /// The result of each client that was simulated on a drive of its own. It does not depend on
+    /// the number of drives.
     single: Vec<Option<Kept>>,
 }
 
-/// What clients of a drive get; an error states whose promise is not kept, or is refused.
+/// The result of one drive. The error states whose promise is broken, or why the core refused the
+/// clients.
 type Kept = Result<Shared, String>;
 
-/// What the clients of a drive get whose promises are all kept.
+/// The bandwidths on a drive whose promises are all kept.
 #[derive(Debug, Clone)]
 struct Shared {
     total_mb_per_s: f64,
-    /// Each while it is active.
+    /// The bandwidth of each client while it is active, in MB/s.
     active_mb_per_s: Vec<f64>,
 }
 
@@ -183,13 +205,18 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What clients get that are dealt out in turn to `drives` drives; or whose promise is not kept, or is refused.
+    /// Distributes the clients in turn to `drives` drives, and returns their bandwidths. The inner
+    /// error states whose promise is broken or refused.
     fn pack(&mut self, drives: usize) -> Result<Result<Packed, String>, Failure> {
         let clients = self.asked.fleet.clients();
         let (mut total, mut average) = (0.0, 0.0);
         for drive in 0..drives {
+            // With `drives` drives, client `n` is on the drive `n % drives`. So all kinds of
+            // clients are on each drive.
             let members: Vec<usize> = (drive..clients).step_by(drives).collect();
             let shared = match &self.single[drive] {
+                // A client on a drive of its own has the same result on any number of drives, so it
+                // is simulated once.
                 Some(known) if members.len() == 1 => known.clone(),
                 _ => self.share(drive, &members)?,
             };
@@ -213,11 +240,15 @@ impl<'a> Search<'a> {
         }))
     }
 
-    /// What these clients get on a drive that is theirs; or whose promise is not kept, or is refused.
+    /// Simulates one drive with these clients. The inner error states whose promise is broken or
+    /// refused.
     fn share(&self, drive: usize, members: &[usize]) -> Result<Kept, Failure> {
         let part = self.load.part(members);
+        // Each drive of a repetition needs random numbers of its own.
         let repetition = self.repetition.wrapping_mul(4096) + drive as u32;
         let run = match Run::new(&part, self.load.policy(), repetition) {
+            // The core refuses promises that exceed the capacity, which means that there are too
+            // few drives.
             Err(error @ Error::Refused(_)) => {
                 let clients = sharers(members.len());
                 return Ok(Err(format!("{clients}, and {}", error.of(&part))));
@@ -232,6 +263,7 @@ impl<'a> Search<'a> {
         let (totals, records): (Vec<_>, Vec<_>) =
             records.iter().partition(|record| record.client == TOTAL);
         let broken = records.iter().filter(|r| !is_kept(r, self.asked.keep));
+        // The reason names the client with the largest fraction of short seconds.
         if let Some(worst) = broken.max_by(|a, b| short(a).total_cmp(&short(b))) {
             let seconds = worst.promise_seconds.clone().unwrap_or_default();
             let applied = (seconds.short, seconds.short + seconds.kept);
@@ -240,6 +272,8 @@ impl<'a> Search<'a> {
             return Ok(Err(format!("{clients}, and {} {how}", worst.client)));
         }
         let active = |(record, client): (&&Record, &ClientSpec)| {
+            // A client that pauses gets nothing during its pauses, so its mean is divided by the
+            // fraction of the time in which it is active.
             let active = client.program.activity.map_or(1.0, |a| {
                 let (on, off) = (a.on.as_nanos() as f64, a.off.as_nanos() as f64);
                 on / (on + off)
@@ -253,7 +287,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// How many clients a drive has, in words.
+/// Returns the number of clients on a drive, in words.
 fn sharers(count: usize) -> String {
     match count {
         1 => "a client has a drive to itself".to_owned(),
@@ -261,19 +295,21 @@ fn sharers(count: usize) -> String {
     }
 }
 
-/// The part of the seconds in which a promise applied that it was short.
+/// Returns the fraction of short seconds among the seconds in which a promise applied.
 fn short(record: &Record) -> f64 {
     let seconds = record.promise_seconds.as_ref();
     seconds.map_or(0.0, |s| s.short as f64 / (s.short + s.kept).max(1) as f64)
 }
 
-/// Whether `keep` of a hundred seconds were kept in which the promise applied.
+/// Returns true if the promise was kept in at least `keep` percent of the seconds in which it
+/// applied.
 fn is_kept(record: &Record, keep: u32) -> bool {
     record
         .promise_seconds
         .as_ref()
         .is_none_or(|s: &PromiseSeconds| {
             let applied = s.kept + s.short;
+            // Integers avoid rounding errors at the limit.
             s.kept * 100 >= applied * u64::from(keep)
         })
 }
@@ -285,6 +321,7 @@ mod tests {
     #[test]
     fn the_least_number_is_found_wherever_it_is() {
         for most in 1..40 {
+            // `most + 1` is a number that cannot be reached.
             for needed in 1..=most + 1 {
                 let mut asked = Vec::new();
                 let found: Result<_, ()> = least(most, |drives| {
@@ -296,8 +333,11 @@ mod tests {
                     })
                 });
                 let enough = (needed <= most).then_some(needed);
+                // The reason must be that of the next smaller number.
                 let fewer = (needed > 1).then_some((needed - 1, "short"));
                 assert_eq!(found, Ok((enough, fewer)), "{needed} of {most}");
+                // Doubling reaches 39 with seven calls at most, and bisection of at most 16 numbers
+                // takes four more.
                 assert!(asked.len() <= 12, "{asked:?}");
             }
         }

@@ -1,8 +1,12 @@
-//! `weir replay --recommend`: contracts by what clients did.
+//! `weir replay --recommend` recommends contracts that match the recorded load.
 //!
-//! A client is proposed what it got in 95 of 100 seconds in which it asked for something. One that asks for little, in small requests and
-//! one or two at a time, waits for each: it is proposed a realtime class, with twice as much as its max. If all of that is more than may
-//! be promised of the drive, the mins are made smaller by the same part. A tenant to which something is promised is proposed as much as its volumes.
+//! A client is recommended a min of the bandwidth that was sufficient in 95 % of the seconds in
+//! which it sent requests. Some clients send few and small requests, one or two at a time, and wait
+//! for each of them. These are recommended the realtime class with a max of twice their largest
+//! bandwidth.
+//!
+//! If the sum exceeds the capacity of the drive, all mins are reduced by the same factor. A tenant
+//! that has a min is recommended the sum of its volumes.
 
 use super::what_if::{Groups, contracts};
 use crate::drive;
@@ -19,20 +23,21 @@ use weir_measure::SECOND_NS;
 use weir_measure::number::percent;
 use weir_sim::Load;
 
-/// In this part of the seconds a client gets what is proposed or less.
+/// The fraction of seconds in which the recommended min is sufficient.
 const QUANTILE: (usize, usize) = (95, 100);
-/// A client waits for each of its requests if they are no longer than this on average, no more at a time, and take no more than this
-/// part of the drive.
+/// The largest mean length of requests, in bytes, for which a client is assumed to wait for each of
+/// them. The other limits are [`FEW`] requests at a time and the fraction [`LITTLE`] of the drive.
 const SMALL: u64 = 64 << 10;
 const FEW: u32 = 2;
 const LITTLE: f64 = 0.05;
 
-/// What a group's clients did.
+/// The recorded load of a group.
 #[derive(Debug, Default)]
 struct Did {
-    /// Bytes in each second in which there were requests.
+    /// The bytes in each second in which there were requests.
     seconds: BTreeMap<u64, u64>,
     requests: u64,
+    /// The largest number of requests outstanding at a time.
     most: u32,
 }
 
@@ -40,6 +45,7 @@ impl Did {
     fn quantile(&self, (num, den): (usize, usize)) -> u64 {
         let mut all: Vec<u64> = self.seconds.values().copied().collect();
         all.sort_unstable();
+        // The nearest rank of the quantile, counted from 0.
         let place = (all.len() * num).div_ceil(den).saturating_sub(1);
         all.get(place).copied().unwrap_or(0)
     }
@@ -49,6 +55,7 @@ impl Did {
     }
 }
 
+/// Prints the recommended contracts as lines of a configuration.
 pub(super) fn run(
     file: &Path,
     load: &Load,
@@ -88,11 +95,13 @@ pub(super) fn run(
     output::print(&text)
 }
 
-/// What tenants have to be promised, of those to which something is, so that their volumes may be.
+/// Returns the mins that tenants need for the mins of their volumes. Tenants without a min are left
+/// out, because they have nothing to divide.
 fn tenants(contracts: &BTreeMap<GroupId, Contract>, load: &Load) -> BTreeMap<GroupId, u64> {
     let groups = groups(load);
     let mut tenants = BTreeMap::new();
     for (group, contract) in contracts {
+        // A realtime client reserves its max.
         let reserved = match contract.class {
             Class::Realtime => contract.max.bandwidth,
             _ => contract.min,
@@ -105,18 +114,19 @@ fn tenants(contracts: &BTreeMap<GroupId, Contract>, load: &Load) -> BTreeMap<Gro
     tenants
 }
 
-/// The groups that there were at the end.
+/// Returns the groups at the end of the recording.
 fn groups(load: &Load) -> Groups {
     let edits = load.edits().iter();
     contracts(edits.flat_map(|(_, edits)| edits))
 }
 
-/// What the clients of each group did.
+/// Returns the recorded load of each group.
 fn did(load: &Load) -> BTreeMap<GroupId, Did> {
     let mut all: BTreeMap<GroupId, Did> = BTreeMap::new();
     for sent in load.sent() {
         let moved = match sent.op {
             Op::Read | Op::Write | Op::WriteZeroes => u64::from(sent.length),
+            // Requests without data are counted as one sector.
             Op::Discard | Op::Extents => 512,
             Op::Flush => continue,
         };
@@ -130,6 +140,7 @@ fn did(load: &Load) -> BTreeMap<GroupId, Did> {
     all
 }
 
+/// Returns the recommended contract for a recorded load.
 fn contract(did: &Did, capacity: Capacity) -> Contract {
     let wanted = rounded(did.quantile(QUANTILE));
     let is_little = wanted as f64 <= LITTLE * capacity.bytes() as f64;
@@ -149,7 +160,7 @@ fn contract(did: &Did, capacity: Capacity) -> Contract {
     }
 }
 
-/// Two digits of a rate, and a page a second at the least.
+/// Rounds a rate down to two digits, and to at least one page of 4096 bytes per second.
 fn rounded(rate: u64) -> u64 {
     let mut unit = 1;
     while rate / unit >= 100 {
@@ -158,7 +169,7 @@ fn rounded(rate: u64) -> u64 {
     (rate / unit * unit).max(4096)
 }
 
-/// Makes the mins smaller until they are admitted. The part of the drive that is promised then.
+/// Reduces the mins until the core admits them. Returns the fraction of the drive that is promised.
 fn fit(
     contracts: &mut BTreeMap<GroupId, Contract>,
     load: &Load,
@@ -167,12 +178,14 @@ fn fit(
     let mut config = load.config().cloned().ok_or(Failure::Said)?;
     config.drive.capacity = Some(capacity);
     let asked = contracts.clone();
+    // The factor decreases in steps of one percent, from the complete mins.
     for hundredths in (1..=100).rev() {
         for (group, contract) in &mut *contracts {
             let min = asked[group].min * hundredths / 100;
             contract.min = if min == 0 { 0 } else { rounded(min) };
         }
         let edits = proposed(contracts, load);
+        // A new layer admits the contracts exactly as a server would.
         let mut layer = Layer::new(config.clone()).map_err(Failure::run)?;
         if let Ok(promised) = layer.change(load.end(), &edits) {
             return Ok(promised.millionths as f64 / 1e6);
@@ -184,7 +197,8 @@ fn fit(
     )))
 }
 
-/// What would be put in force: tenants before their volumes.
+/// Returns the edits that apply the contracts. Tenants come before their volumes, because a group
+/// must exist before its members.
 fn proposed(contracts: &BTreeMap<GroupId, Contract>, load: &Load) -> Vec<Edit> {
     let (groups, tenants) = (groups(load), tenants(contracts, load));
     let parent = |id: &GroupId| groups.get(id).map_or(ROOT, |group| group.0);

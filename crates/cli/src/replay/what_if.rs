@@ -1,4 +1,8 @@
-//! `weir replay` with `--policy`, `--set` or `--drive`: what would have come of the recorded load, beside what did.
+//! `weir replay` with `--policy`, `--set` or `--drive` predicts the results of the recorded load
+//! under other conditions, next to the recorded results.
+//!
+//! [`run`] measures the recording, and plays its load again under each policy. The function
+//! [`again`] builds such a run.
 
 use super::recommend;
 use crate::drives;
@@ -19,10 +23,10 @@ use weir_measure::explain::{Cause, Explanation, Promised, Watch};
 use weir_measure::number::figure;
 use weir_sim::{Again, Load};
 
-/// The options that ask for it.
+/// The options that select a prediction.
 pub(super) const ASKED: [&str; 4] = ["policy", "set", "drive", "recommend"];
 
-/// What is to be otherwise than it was.
+/// The options that change the conditions of the load.
 #[derive(Debug, Args)]
 pub(super) struct WhatIf {
     /// Predict the results under this policy: a name, a combination, or a file. Can be repeated, for a table of all
@@ -47,7 +51,7 @@ pub(super) struct WhatIf {
     open: bool,
 }
 
-/// Bytes of a journal.
+/// The size of a journal in bytes.
 const JOURNAL: usize = 64 << 20;
 
 impl WhatIf {
@@ -56,6 +60,7 @@ impl WhatIf {
     }
 }
 
+/// Prints the table of the recorded and the predicted results, or the recommended contracts.
 pub(super) fn run(file: &Path, options: &WhatIf) -> Result<(), Failure> {
     let mut load = Load::new();
     let mut seen = Seen::new();
@@ -70,6 +75,7 @@ pub(super) fn run(file: &Path, options: &WhatIf) -> Result<(), Failure> {
         return Err(Failure::Run(what));
     };
     let names = Names::load(options.config.as_ref(), &header)?;
+    // The memory for the recorded load is limited.
     if load.lost() > 0 {
         let most = Load::MOST;
         output::tell(&format!(
@@ -99,7 +105,7 @@ pub(super) fn run(file: &Path, options: &WhatIf) -> Result<(), Failure> {
     output::print(&table(&runs).text(output::width()))
 }
 
-/// The policies under which the load is played; `None`: the recorded one.
+/// Returns the policies under which the load is played. `None` stands for the recorded policy.
 fn asked(options: &WhatIf) -> Result<Vec<Option<Policy>>, Failure> {
     let policies = policies::all(&options.policy)?;
     Ok(match policies.len() {
@@ -108,10 +114,11 @@ fn asked(options: &WhatIf) -> Result<Vec<Option<Policy>>, Failure> {
     })
 }
 
-/// Edits of groups, and when each was made.
+/// Edits of groups, with the time of each.
 type Edits = Vec<(Instant, Vec<Edit>)>;
 
-/// What is to be played under a policy, and the contracts as they are stated, by which promises are judged.
+/// Returns the run under a policy, and the contracts as they are stated. Promises are judged by the
+/// stated contracts.
 fn again(
     options: &WhatIf,
     policy: Option<&Policy>,
@@ -121,6 +128,7 @@ fn again(
 ) -> Result<(Again, Edits), Failure> {
     let drive = model(options, names)?;
     let mut config = load.config().cloned().ok_or(Failure::Said)?;
+    // The recorded capacity is kept, so that admission accepts the recorded contracts on any model.
     let capacity = config.drive.capacity;
     let groups: Vec<GroupId> = seen.watch.groups().map(|g| g.0).collect();
     let sets = options.set.iter();
@@ -151,8 +159,8 @@ fn again(
     Ok((again, stated))
 }
 
-/// The drive to play on. A record says how long its drive took for what it was given, and nothing of what it would have taken for the same in
-/// another order.
+/// Returns the model of the drive. A recording has the times of its own requests only, so it does
+/// not tell how long the drive would have taken for another order of requests.
 fn model(options: &WhatIf, names: &Names) -> Result<weir_model::drive::Config, Failure> {
     if let Some(word) = &options.drive {
         return Ok(drives::find(word)?.drive);
@@ -165,10 +173,10 @@ fn model(options: &WhatIf, names: &Names) -> Result<weir_model::drive::Config, F
     })
 }
 
-/// The groups of a layer: what each hangs on, its contract and its knobs.
+/// The groups of a layer, each with its parent and its contract.
 pub(super) type Groups = BTreeMap<GroupId, (GroupId, Contract)>;
 
-/// The groups that there are after these.
+/// Returns the groups that exist after these edits.
 pub(super) fn contracts<'a>(edits: impl IntoIterator<Item = &'a Edit>) -> Groups {
     let mut groups = Groups::new();
     for edit in edits {
@@ -177,6 +185,7 @@ pub(super) fn contracts<'a>(edits: impl IntoIterator<Item = &'a Edit>) -> Groups
     groups
 }
 
+/// Applies an edit to the groups. Edits of spaces, capacities and settings do not change contracts.
 fn change(groups: &mut Groups, edit: &Edit) {
     match *edit {
         Edit::AddGroup {
@@ -198,6 +207,7 @@ fn change(groups: &mut Groups, edit: &Edit) {
     }
 }
 
+/// Returns the groups as a tree, in which parents are indices. A group in the root has no parent.
 fn nodes(groups: &Groups) -> Vec<Node> {
     let place = |id: &GroupId| groups.keys().position(|key| key == id);
     let groups = groups.values().map(|(parent, contract)| Node {
@@ -207,7 +217,7 @@ fn nodes(groups: &Groups) -> Vec<Node> {
     groups.collect()
 }
 
-/// The recorded edits with the contracts that `--set` changes.
+/// Returns the recorded edits with the contracts that `--set` changes.
 fn stated(
     load: &Load,
     sets: &[(GroupId, &Setting)],
@@ -233,7 +243,7 @@ fn stated(
     Ok(all)
 }
 
-/// The edits as the core is told of them under a policy.
+/// Returns the edits in the form in which a policy passes them to the core.
 fn told(stated: &Edits, policy: &Policy, capacity: Option<weir_core::Capacity>) -> Edits {
     let (mut groups, mut told) = (Groups::new(), BTreeMap::new());
     let mut all = stated.clone();
@@ -246,7 +256,8 @@ fn told(stated: &Edits, policy: &Policy, capacity: Option<weir_core::Capacity>) 
     all
 }
 
-/// Tells the core of contracts as the policy does: of those that are put in force, and of those that come out otherwise thereby.
+/// Replaces the contracts in a list of edits by those that the policy passes to the core. Contracts
+/// of other groups that change as a consequence are added.
 fn retell(
     policy: &Policy,
     capacity: Option<weir_core::Capacity>,
@@ -271,6 +282,7 @@ fn retell(
             _ => {}
         }
     }
+    // A policy can clear all settings of an edit, which then has no effect.
     edits.retain(|edit| !matches!(edit, Edit::SetKnobs { knobs, .. } if *knobs == Knobs::NONE));
     let mentioned = |id: &GroupId| {
         edits.iter().any(|edit| {
@@ -290,10 +302,10 @@ fn retell(
     *told = now;
 }
 
-/// What is measured of a run.
+/// The measurements of a run.
 struct Seen {
     watch: Watch,
-    /// By slot of the stream.
+    /// The groups of streams, by the slot of the stream.
     groups: BTreeMap<u32, GroupId>,
     latencies: BTreeMap<GroupId, Histogram>,
 }
@@ -312,6 +324,7 @@ impl Observer for Seen {
                 for output in outputs {
                     let Output::Done(done) = output else { continue };
                     let group = self.groups.get(&done.stream.slot());
+                    // Requests that failed or were cancelled have no meaningful latency.
                     if let Some(group) = group.filter(|_| done.outcome == Outcome::Ok) {
                         let waits = done.waits;
                         let latency = waits.limit + waits.elevator + waits.drive;
@@ -334,7 +347,7 @@ impl Seen {
         }
     }
 
-    /// Of each group that had requests, in the order of the groups.
+    /// Returns the results of each group that had requests.
     fn explained(&mut self, now: Instant, layer: &Layer, names: &Names) -> BTreeMap<GroupId, Told> {
         let groups: Vec<GroupId> = self
             .watch
@@ -356,11 +369,11 @@ impl Seen {
     }
 }
 
-/// Measures a run by contracts as they are stated: a policy without a min tells the core of a weight or a limit in its place, and its
-/// promises are judged all the same.
+/// Measures a run by the contracts as they are stated. A policy that does not keep a min passes a
+/// weight or a limit to the core instead, but its promises are judged like all others.
 struct Stated<'a> {
     seen: Seen,
-    /// Edits that are to be made.
+    /// The edits that have not been made yet.
     left: std::slice::Iter<'a, (Instant, Vec<Edit>)>,
 }
 
@@ -385,13 +398,14 @@ impl Observer for Stated<'_> {
     }
 }
 
-/// What became of a volume.
+/// The results of a volume in one run.
 struct Told {
     why: Explanation,
     latency: Histogram,
 }
 
-/// A row of each run for each volume: what was, and what would have been under each policy.
+/// Returns a table with a row of each run for each volume. The first run is the recording, and the
+/// others are predictions.
 fn table(runs: &[(String, BTreeMap<GroupId, Told>)]) -> Table {
     let mut table = Table::new([
         Column::text("volume"),

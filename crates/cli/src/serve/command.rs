@@ -1,4 +1,5 @@
-//! A command that runs as long as the server, or the server as long as the command: `--run`.
+//! The command of `--run`: it starts when clients can connect, and the server and the command end
+//! together.
 
 use crate::failure::Failure;
 use rustix::process::{Pid, Signal, kill_process};
@@ -10,16 +11,16 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use weir_config::Address;
 
-/// A directory for the socket of a server that nobody else is to find. It goes when this does.
+/// A private directory for the socket of a server. It is removed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Place(PathBuf);
 
 impl Place {
-    /// Makes it.
+    /// Creates the directory, with a name that does not exist yet.
     pub(super) fn make() -> Result<Self, Failure> {
         let mut times = 0;
         loop {
-            // One of another process of this number may be left from before.
+            // A directory can remain of an earlier process with the same process ID.
             let name = format!("weir-{}-{times}", std::process::id());
             let path = std::env::temp_dir().join(name);
             match DirBuilder::new().mode(0o700).create(&path) {
@@ -30,12 +31,12 @@ impl Place {
         }
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub(super) fn path(&self) -> PathBuf {
         self.0.clone()
     }
 
-    /// The address of the socket in it, as a configuration has it.
+    /// Returns the address of the socket in the directory, as in a configuration.
     pub(super) fn address(&self) -> String {
         format!("unix:{}/nbd.sock", self.0.display())
     }
@@ -43,17 +44,18 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What is left of it is in a directory for what is left.
+        // If this fails, the rest remains in the directory for temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// The command while it runs.
+/// The running command of `--run`.
 #[derive(Debug)]
 pub(super) struct Running(Child);
 
 impl Running {
-    /// Starts `command` in a shell, with the address of `export` in `$uri` and the parts of it in `$exportname`, `$unixsocket` and `$port`.
+    /// Starts `command` in a shell. `$uri` has the address of `export`, and `$exportname`,
+    /// `$unixsocket` and `$port` have the parts of the address.
     pub(super) fn start(command: &str, address: &Address, export: &str) -> Result<Self, Failure> {
         let (socket, port) = match address {
             Address::Unix(path) => (path.display().to_string(), String::new()),
@@ -70,33 +72,35 @@ impl Running {
         Ok(Self(started))
     }
 
-    /// What the server ends with, if the command has ended.
+    /// Returns the result of the server if the command has ended, and `None` while it runs.
     pub(super) fn outcome(&mut self) -> Option<Result<(), Failure>> {
         let ended = self.0.try_wait().map_err(Failure::run).transpose()?;
         Some(ended.and_then(outcome))
     }
 
-    /// Ends it, since the server ends.
+    /// Ends the command, because the server ends.
     pub(super) fn end(mut self) {
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            // It may have ended just now.
+            // The command can have ended in the meantime.
             let _ = kill_process(pid, Signal::TERM);
         }
+        // The exit status of the command does not matter after a signal to the server.
         let _ = self.0.wait();
     }
 }
 
-/// What the server ends with for a command that has ended so.
+/// Returns the result of the server for the exit status of the command.
 fn outcome(status: ExitStatus) -> Result<(), Failure> {
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(()),
         (Some(code), _) => Err(Failure::Command(code)),
+        // A shell reports a signal as 128 plus its number.
         (None, signal) => Err(Failure::Command(128 + signal.unwrap_or_default())),
     }
 }
 
-/// The URI of an export (of the NBD project's `uri.md`).
+/// Returns the URI of an export, according to `uri.md` of the NBD project.
 fn uri(address: &Address, export: &str) -> String {
     match address {
         Address::Unix(path) => format!(
@@ -108,8 +112,9 @@ fn uri(address: &Address, export: &str) -> String {
     }
 }
 
-/// With what has a meaning in a URI written as bytes.
+/// Percent-encodes all characters that have a meaning in a URI.
 fn encoded(text: &str) -> String {
+    // Unreserved characters and the slash need no encoding (RFC 3986, section 2.3).
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/".contains(&b);
     let one = |b: u8| {
         if plain(b) {

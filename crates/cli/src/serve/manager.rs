@@ -1,4 +1,5 @@
-//! What the service manager is told, if there is one that wants to know (`sd_notify(3)`): systemd's `Type=notify-reload` and `WatchdogSec=`.
+//! Notifies the service manager of the server's state (`sd_notify(3)`). It supports systemd's
+//! `Type=notify-reload` and `WatchdogSec=`.
 
 use super::signals::Watch;
 use crate::failure::Failure;
@@ -8,13 +9,15 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 use weir_manage::Management;
 
-/// It serves, as `status` says.
+/// Notifies the manager that the server serves. `status` describes it.
 pub(super) fn ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// It reads its configuration again; [`ready`] is to follow.
+/// Notifies the manager that the server reloads its configuration. [`ready`] must follow.
 pub(super) fn reloading() {
+    // `Type=notify-reload` needs the time of the monotonic clock, by which the manager recognises
+    // the notification of this reload (sd_notify(3)).
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
         Err(error) => {
@@ -23,12 +26,12 @@ pub(super) fn reloading() {
     }
 }
 
-/// It ends.
+/// Notifies the manager that the server is about to end.
 pub(super) fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
 
-/// How the server fares, in words.
+/// Returns the state of the server, in words.
 pub(super) fn status(management: &Management) -> String {
     match management.volumes() {
         0 => "serving no volume: the configuration has none".to_owned(),
@@ -38,6 +41,7 @@ pub(super) fn status(management: &Management) -> String {
 }
 
 fn tell(state: &[NotifyState<'_>]) {
+    // The server works without the manager, so an error is only logged.
     if let Err(error) = sd_notify::notify(state) {
         let said: Vec<String> = state.iter().map(NotifyState::to_string).collect();
         tracing::warn!(
@@ -47,26 +51,28 @@ fn tell(state: &[NotifyState<'_>]) {
     }
 }
 
-/// Longest time between two looks at the server's threads.
+/// The longest time between two checks of the server's threads.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Looks again and again whether every thread of the server runs, and tells a service manager that
-/// wants to know. A server with a thread that has ended is ended, with a status that makes the
-/// service manager start it again.
+/// Checks regularly that every thread of the server runs, and notifies the service manager.
+///
+/// If a thread has ended, the server ends with a status with which the manager starts it again.
 pub(super) struct Watchdog {
-    /// The service manager wants to be told at least so often.
+    /// The interval in which the manager must be notified, or `None` if it does not monitor the
+    /// server.
     every: Option<Duration>,
 }
 
 impl Watchdog {
-    /// As the service manager wants it: twice in the time that it waits.
+    /// Reads the interval from the environment. It is half of the manager's timeout, so that a late
+    /// notification is still in time.
     pub(super) fn new() -> Self {
         Self {
             every: sd_notify::watchdog_enabled().map(|patience| patience / 2),
         }
     }
 
-    /// The next signal.
+    /// Waits for the next signal.
     ///
     /// # Errors
     /// A thread of the server has ended.
@@ -78,6 +84,8 @@ impl Watchdog {
             if self.every.is_some() {
                 tell(&[NotifyState::Watchdog]);
             }
+            // The threads are checked at least once per second, however long the manager's timeout
+            // is.
             let within = self.every.map_or(LOOK, |every| every.min(LOOK));
             if let Some(signal) = signals.next(within)? {
                 return Ok(signal);
@@ -85,11 +93,13 @@ impl Watchdog {
         }
     }
 
-    /// Does something that may take long, such as a reload that waits for a drive, and tells the service manager meanwhile that all is well.
+    /// Runs `work`, which can take long, and notifies the manager in the meantime. A reload that
+    /// waits for a drive is such work.
     pub(super) fn meanwhile<R>(&self, work: impl FnOnce() -> R) -> R {
         let Some(every) = self.every else {
             return work();
         };
+        // The channel carries no message. The thread ends when its other end is dropped.
         let (working, over) = channel::<()>();
         let tells = move || {
             while over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {

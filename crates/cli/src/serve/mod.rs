@@ -1,4 +1,8 @@
-//! `weir serve`: the server, from a file or for one volume, until SIGTERM or SIGINT, or until a command has ended.
+//! `weir serve` runs the server, with a configuration or for a single volume, until SIGTERM or
+//! SIGINT, or until the command of `--run` ends.
+//!
+//! [`run`] starts the server and the management, and [`serve`] waits for signals. SIGHUP reloads
+//! the configuration.
 
 mod command;
 mod manager;
@@ -23,7 +27,7 @@ use weir_manage::api::Said;
 use weir_manage::api::log;
 use weir_serve::{RingKind, Server};
 
-/// What to serve, and how.
+/// The arguments of `weir serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The server's configuration, with a name that ends in .toml, or else an image or a device to serve as volume `disk`
@@ -43,18 +47,22 @@ pub(crate) struct Options {
     volume: OneVolume,
 }
 
-/// The configuration, where it comes from, and a directory for the socket if the server needs one of its own.
+/// The configuration with its origin, and the private directory for the socket if `--run` needs
+/// one.
 struct Source {
     config: weir_config::Server,
-    /// Its text, and the file that a reload reads again.
+    /// The text of the configuration, and the file that a reload reads.
     source: weir_manage::Source,
     place: Option<Place>,
 }
 
 impl Source {
+    /// Reads the configuration, or makes one for a single volume.
     fn open(options: &Options) -> Result<Self, Failure> {
         let path = options.config.as_deref();
         let place = (options.run.as_ref()).map(|_| Place::make()).transpose()?;
+        // With `--run`, the server listens on a private socket unless `--listen` selects an
+        // address.
         let own = place.as_ref().map(Place::address);
         let one = options.volume.server(path, own.as_deref())?;
         let (config, source) = match (one, path) {
@@ -73,7 +81,7 @@ impl Source {
     }
 }
 
-/// Reads a configuration, whose text stays known.
+/// Reads a configuration. The text is kept, because changes are made to the text.
 fn read(path: &Path) -> Result<(weir_config::Server, weir_manage::Source), Failure> {
     let (name, text) = weir_config::file_text(path).map_err(|p| check::refuse(&p))?;
     let config = weir_config::parse(&name, &text).map_err(|p| check::refuse(&p))?;
@@ -81,6 +89,7 @@ fn read(path: &Path) -> Result<(weir_config::Server, weir_manage::Source), Failu
     Ok((config, weir_manage::Source { text, file }))
 }
 
+/// Runs the server until it has ended.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     if options.record.as_deref() == Some(Path::new("-")) {
         let reason = "--record cannot write to standard output, which has the addresses; use a file name (./- for a file named -)";
@@ -90,8 +99,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     for warning in weir_config::warnings(&source.config) {
         tracing::warn!("{}", line(&warning));
     }
+    // The limit must be raised before the server opens connections and volumes.
     raise_open_files();
-    // Before anything runs, so that no signal finds the process without them.
+    // The signals must be handled before anything else starts, so that none of them ends the
+    // process in between.
     let signals = Watch::start()?;
     let how = weir_serve::Options {
         ring: if options.poll {
@@ -112,16 +123,21 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     let management = manage(server, source.source)?;
     manager::ready(&manager::status(&management));
+    // The service manager has been notified, and clients can connect.
     let outcome = serve(&management, &signals, running.as_mut());
     tracing::info!(
         "the server is shutting down and completes the requests in flight; a second signal ends it at once"
     );
+    // From here on, requests in flight are completed, which can take as long as the drive needs.
     manager::stopping();
     signals.end_at_once_when_told_again(source.place.as_ref().map(Place::path));
     if let Some(running) = running {
+        // The command must not outlive the server, which it uses.
         running.end();
     }
+    // The management ends first, so that no change is made while the server shuts down.
     let whole = management.end().map(Server::shutdown);
+    // The directory is removed after the server has closed its socket.
     drop(source.place);
     match whole {
         Some(true) => outcome,
@@ -133,13 +149,13 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// What a server ends with that has lost a thread.
+/// Returns the failure of a server of which a thread has failed.
 fn fault() -> Failure {
     let reason = "a thread of the server failed; see the log";
     Failure::Run(reason.into())
 }
 
-/// Answers those that ask the server, and says where.
+/// Starts the management of the server, and logs its addresses.
 fn manage(server: Server, source: weir_manage::Source) -> Result<Management, Failure> {
     let socket = server.config().manage.socket.clone();
     let management = Management::start(server, source).map_err(Failure::run)?;
@@ -158,13 +174,13 @@ fn manage(server: Server, source: weir_manage::Source) -> Result<Management, Fai
 
 fn print_addresses(server: &Server) {
     let addresses = server.addresses().iter().map(|a| format!("{a}\n"));
-    // A server serves whether its output is read or not.
+    // The server works even if nobody reads its output.
     if let Err(Failure::Run(reason)) = output::print(&addresses.collect::<String>()) {
         tracing::warn!("{reason}");
     }
 }
 
-/// Starts the command of `--run` for the first volume.
+/// Starts the command of `--run` with the address of the first volume.
 fn start(command: &str, server: &Server) -> Result<Running, Failure> {
     let (Some(address), Some(volume)) =
         (server.addresses().first(), server.config().volumes.first())
@@ -175,8 +191,8 @@ fn start(command: &str, server: &Server) -> Result<Running, Failure> {
     Running::start(command, address, &volume.name)
 }
 
-/// Serves until a signal says that it is enough, or the command has ended: with what that ended; or
-/// until a thread has failed.
+/// Serves until a signal or the end of the command ends the server, or until a thread has failed.
+/// Returns the result of the command, if it has ended.
 fn serve(
     management: &Management,
     signals: &Watch,
@@ -186,6 +202,7 @@ fn serve(
     loop {
         match watchdog.wait(signals, management)? {
             SIGHUP => {
+                // The service manager waits for `ready` after this notification (sd_notify(3)).
                 manager::reloading();
                 let mut status = String::new();
                 if !watchdog.meanwhile(|| reload(management)) {
@@ -205,8 +222,8 @@ fn serve(
     }
 }
 
-/// Every connection and volume takes open files: as many as the system permits at all, not as it permits by default (for the sake of
-/// select(2), which nothing here uses).
+/// Raises the soft limit of open files to the hard limit, because every connection and volume needs
+/// some. The soft limit is low by default only because of select(2), which the server does not use.
 fn raise_open_files() {
     let limits = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -220,7 +237,8 @@ fn raise_open_files() {
     }
 }
 
-/// Reads the file again and puts it in force, or says why not and leaves everything as it is. Whether it is in force.
+/// Reloads the configuration file, or logs the reason why it is refused. A refused reload changes
+/// nothing. Returns true if the new configuration is active.
 fn reload(management: &Management) -> bool {
     let file = management.file().unwrap_or_default();
     let reloaded = management.reload();
@@ -234,7 +252,7 @@ fn reload(management: &Management) -> bool {
         Ok(_) => tracing::info!("reloaded {}", file.display()),
         Err(refusal) => {
             const REFUSED: &str = "reload refused; the running configuration is unchanged";
-            // One problem is the whole reason, and is not repeated.
+            // A single problem is the whole reason, so the message of the refusal would repeat it.
             if let [said] = &refusal.problems[..] {
                 tracing::error!("{REFUSED}: {}", one_line(&file, said));
             } else {
@@ -248,7 +266,7 @@ fn reload(management: &Management) -> bool {
     reloaded.is_ok()
 }
 
-/// A problem as one line of the log.
+/// Returns a problem as one line of the log.
 fn line(problem: &Problem) -> String {
     let said = Problem {
         help: None,
@@ -260,7 +278,7 @@ fn line(problem: &Problem) -> String {
     }
 }
 
-/// What a reload was refused for, as one line of the log.
+/// Returns a problem of a reload as one line of the log.
 fn one_line(file: &Path, said: &Said) -> String {
     line(&Problem {
         file: file.display().to_string(),

@@ -1,4 +1,5 @@
-//! Signals as they come, and what a second one does to a server that ends.
+//! Receives signals in a thread, and ends a server at once that does not end in time or receives a
+//! second signal.
 
 use crate::failure::Failure;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
@@ -11,17 +12,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir_manage::api::log;
 
-/// Whether the server has begun to end.
+/// The phase of the server, which decides the effect of a signal.
 #[derive(Default)]
 enum Phase {
     #[default]
     Serving,
-    /// The directory is removed with the process.
+    /// The server is about to end. The directory is removed with the process.
     Ending(Option<PathBuf>),
 }
 
-/// The phase. A signal is handed on, and the phase changes, only under the lock. Otherwise a second signal that found the server still serving
-/// could be handed on after the last look at earlier signals, and be lost.
+/// The phase under a lock. Signals are passed on and the phase is changed only with the lock.
+/// Otherwise a second signal that arrives while the server is still serving could be passed on
+/// after [`Watch::end_at_once_when_told_again`] has checked for earlier signals, and would be lost.
 #[derive(Default)]
 struct Ending(Mutex<Phase>);
 
@@ -31,15 +33,18 @@ impl Ending {
     }
 }
 
-/// Watches for signals in a thread of its own, so that what waits for them can do something else in time.
+/// Receives signals in a thread of its own, so that the receiver can wait for a signal with a
+/// timeout.
 pub(super) struct Watch {
     signals: Receiver<c_int>,
     ending: Arc<Ending>,
 }
 
 impl Watch {
+    /// Starts the thread. From now on, none of these signals ends the process by itself.
     pub(super) fn start() -> Result<Self, Failure> {
         let failed = |e| Failure::Run(format!("cannot watch for signals: {e}"));
+        // SIGHUP reloads the configuration, and SIGCHLD reports the end of the command of `--run`.
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGCHLD]).map_err(failed)?;
         let (sender, receiver) = channel();
         let ending = Arc::<Ending>::default();
@@ -53,7 +58,7 @@ impl Watch {
                         Phase::Serving => end_in_time(&ends),
                     }
                 }
-                // When nobody waits any more, the process ends.
+                // If the receiver no longer exists, the process is about to end.
                 let _ = sender.send(signal);
             }
         };
@@ -65,10 +70,10 @@ impl Watch {
         })
     }
 
-    /// The next signal, if there is one in time.
+    /// Returns the next signal, or `None` if none arrives within this time.
     ///
     /// # Errors
-    /// The thread that watches has failed: no signal could end the server any more.
+    /// The thread that receives signals has failed. No signal could end the server any more.
     pub(super) fn next(&self, within: Duration) -> Result<Option<c_int>, Failure> {
         match self.signals.recv_timeout(within) {
             Ok(signal) => Ok(Some(signal)),
@@ -77,10 +82,12 @@ impl Watch {
         }
     }
 
-    /// From now on a signal ends the process at once, while what is in flight is finished; `place` is removed then.
+    /// Makes the next signal end the process at once, and remove the directory `place`. It is
+    /// called when the server begins to complete the requests in flight.
     pub(super) fn end_at_once_when_told_again(&self, place: Option<PathBuf>) {
+        // With the lock, no signal is passed on between the check and the change of the phase.
         let mut phase = self.ending.lock();
-        // It may have come already.
+        // The second signal can have arrived before this call.
         if self.signals.try_iter().any(ends_it) {
             end_at_once(AGAIN, place.as_ref());
         }
@@ -88,19 +95,23 @@ impl Watch {
     }
 }
 
+/// Returns true if a signal ends the server.
 fn ends_it(signal: c_int) -> bool {
     !matches!(signal, SIGHUP | SIGCHLD)
 }
 
-/// How long the server may take to begin to end: a reload that waits for a drive ends first.
+/// The longest time until the server begins to end. A reload that waits for a drive ends within
+/// this time.
 const PATIENCE: Duration = Duration::from_secs(15);
 const AGAIN: &str = "received a second signal";
 
-/// Ends the process if the server has not begun to end in time, because a reload reads a file that does not answer.
+/// Ends the process if the server does not begin to end in time, because a reload reads a file that
+/// does not respond.
 fn end_in_time(ending: &Arc<Ending>) {
     let ending = Arc::clone(ending);
     let wait = move || {
         std::thread::sleep(PATIENCE);
+        // If the server has begun to end, only a second signal ends it at once.
         if matches!(*ending.lock(), Phase::Serving) {
             end_at_once("a reload does not end", None);
         }
@@ -113,11 +124,13 @@ fn end_in_time(ending: &Arc<Ending>) {
     }
 }
 
+/// Ends the process without completing the requests in flight.
 fn end_at_once(why: &str, place: Option<&PathBuf>) {
     tracing::error!("{why}; the server ends at once, and requests in flight are not completed");
     if let Some(place) = place {
         let _ = fs::remove_dir_all(place);
     }
+    // `exit` does not run destructors, so the log is written here.
     log::flush();
     std::process::exit(1);
 }

@@ -1,4 +1,4 @@
-//! A single volume that the command line describes, without a file.
+//! A server with a single volume, which the command line describes instead of a configuration.
 
 use crate::failure::Failure;
 use clap::Args;
@@ -9,10 +9,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{self, Path};
 use weir_config::{Problem, Server};
 
-/// Where NBD clients look for a server.
+/// The default address of NBD: the local host and the port that IANA has assigned.
 const LOCAL: &str = "127.0.0.1:10809";
 
-/// The volume, and what it lies on.
+/// The options that describe the volume and its storage.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "One volume without a configuration")]
 pub(super) struct OneVolume {
@@ -44,7 +44,7 @@ pub(super) struct OneVolume {
 }
 
 impl OneVolume {
-    /// The option that was given although there is a configuration, which says all of this.
+    /// Returns an option that must not be combined with a configuration, if there is one.
     fn unused(&self) -> Option<&'static str> {
         let given = [
             ("--memory", self.memory.is_some()),
@@ -59,8 +59,10 @@ impl OneVolume {
         given.iter().find(|g| g.1).map(|g| g.0)
     }
 
-    /// The configuration of a server with the volume `disk`, which listens at `own` unless it was told where; or nothing if `path` is a
-    /// configuration itself.
+    /// Returns the configuration of a server with the volume `disk`, or `None` if `path` is a
+    /// configuration.
+    ///
+    /// The server listens at the address of `--listen`, or otherwise at `own`.
     pub(super) fn server(
         &self,
         path: Option<&Path>,
@@ -75,6 +77,7 @@ impl OneVolume {
                 None => Ok(None),
             };
         }
+        // Admission cannot check a promise without a capacity.
         if self.min.is_some() && self.capacity.is_none() {
             let reason = "--min requires --capacity; run `weir calibrate` to measure it";
             return Err(Failure::Usage(reason.into()));
@@ -87,14 +90,15 @@ impl OneVolume {
         let parsed = weir_config::parse("", &text);
         let server = parsed.map_err(|problems| {
             let mut lines: Vec<String> = problems.iter().map(said).collect();
-            // --capacity stands for reading and for writing.
+            // `--capacity` sets the rates of reads and of writes, so the same problem can be
+            // reported twice.
             lines.dedup();
             Failure::Usage(lines.join("\n"))
         })?;
         Ok(Some(server.without_places()))
     }
 
-    /// The lines of the volume that say where its data are.
+    /// Returns the lines of the volume that select its storage.
     fn storage(&self, path: &Path) -> Result<String, Failure> {
         let shown = path.display();
         let kind = match fs::metadata(path).map(|m| m.file_type()) {
@@ -105,6 +109,7 @@ impl OneVolume {
                 )));
             }
             Ok(_) => "file",
+            // The file does not exist and is created with this size.
             Err(_) if self.size.is_some() => "file",
             Err(error) => {
                 let why = Failure::file("serve", path, &error);
@@ -123,7 +128,7 @@ impl OneVolume {
         Ok(format!("{kind} = {}\n", quoted(name)))
     }
 
-    /// What one would write into a file.
+    /// Returns the text of the configuration, as a user would write it.
     fn text(&self, storage: &str, own: Option<&str>) -> String {
         let mut text = String::from("[drive.disk]\n");
         if let Some(rate) = self.capacity.as_deref().map(quoted) {
@@ -153,7 +158,7 @@ impl OneVolume {
     }
 }
 
-/// A problem with what the options say, which is in no file, and what to type.
+/// Returns a problem as text, with the option that caused it instead of a place in a file.
 fn said(problem: &Problem) -> String {
     let options = [
         ("drive.disk.capacity", "--capacity: "),
@@ -168,17 +173,19 @@ fn said(problem: &Problem) -> String {
     if help.is_empty() {
         return what;
     }
-    // The help is for what is in a file.
+    // The help refers to a key of a configuration file.
     let help = help.replace("set insecure = true to permit this", "add --insecure");
     format!("{what}\n  help: {help}")
 }
 
-/// A string of TOML.
+/// Returns a text as a string of TOML.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {
             '"' | '\\' => quoted.extend(['\\', c]),
+            // TOML does not permit control characters in a basic string, except as escape
+            // sequences.
             c if c.is_control() => {
                 let _ = write!(quoted, "\\u{:04x}", u32::from(c));
             }
@@ -188,9 +195,11 @@ pub(crate) fn quoted(text: &str) -> String {
     quoted + "\""
 }
 
-/// A file of text with tables of a configuration: it is not to become a disk.
+/// Returns true if a file looks like a configuration. Such a file must not be served as a disk,
+/// because clients would overwrite it.
 fn is_configuration(path: &Path) -> bool {
     let mut head = Vec::new();
+    // The first tables are near the beginning. An image can be large.
     let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head));
     let text = str::from_utf8(&head).unwrap_or_default();
     read.is_ok()

@@ -1,4 +1,4 @@
-//! The screen, from the state alone.
+//! Draws the screen. It depends on nothing but the state.
 
 use super::drives::draw_drives;
 use super::figure::{count, duration, percent, rate, requests};
@@ -12,9 +12,10 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
 
-/// Most drives that are shown, on a high screen and on a low one; the others are counted.
+/// The largest number of drives that are shown on a tall and on a short screen. The others are
+/// counted.
 const DRIVES: [usize; 2] = [4, 2];
-/// Fewest lines of a high screen.
+/// The smallest number of lines of a tall screen.
 const HIGH: u16 = 30;
 
 const KEYS: &str = "\
@@ -30,10 +31,11 @@ ELEV, DRIVE  in the elevator behind others, and in the drive
 LIMITED BY   what kept it from more in the last second
 SHORT        seconds in which the promise was not kept; !: the last one";
 
-/// Draws all of it.
+/// Draws the whole screen.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, look: Look) {
     let all = state.status().drives.len();
     let shown = all.min(DRIVES[usize::from(frame.area().height < HIGH)]);
+    // Each drive has two lines, and another line counts the drives that are not shown.
     let more = usize::from(all > shown);
     let heights = [
         Constraint::Length(1),
@@ -43,6 +45,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, look: Look) {
         Constraint::Length(1),
     ];
     let [head, drives, table, detail, foot] = Layout::vertical(heights).areas(frame.area());
+    // The heading of the table takes one line.
     state.set_page(usize::from(table.height).saturating_sub(1));
     draw_head(frame, head, state, look);
     draw_drives(frame, drives, state, shown, look);
@@ -58,6 +61,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, look: Look) {
     }
 }
 
+/// Draws the first line: the state of the server, or the reason why it does not reply.
 fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
     let status = state.status();
     if let Some(why) = state.lost() {
@@ -88,7 +92,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
     frame.render_widget(Line::styled(text, style), area);
 }
 
-/// The contract of the chosen row, and more of it.
+/// Draws the contract of the selected row, and details of it.
 fn draw_detail(frame: &mut Frame<'_>, area: Rect, state: &State, row: &Row<'_>, look: Look) {
     let [first, second] =
         Layout::vertical([Constraint::Length(1), Constraint::Length(1)]).areas(area);
@@ -105,12 +109,13 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, state: &State, row: &Row<'_>, 
     let [words, plot] =
         Layout::horizontal([Constraint::Length(width), Constraint::Min(0)]).areas(second);
     frame.render_widget(Line::raw(clipped(&more, words.width)), words);
+    // Wide screens have a sparkline in each row instead.
     if area.width < WIDE {
         draw_sparkline(frame, plot, &state.history(row), None, look);
     }
 }
 
-/// A contract in words.
+/// Returns a contract in words.
 fn terms(row: &Row<'_>) -> String {
     let contract = row.contract;
     let both = |bytes: u64, per_second: u64| {
@@ -140,7 +145,7 @@ fn terms(row: &Row<'_>) -> String {
     parts.join(", ")
 }
 
-/// Short seconds by cause, and what waits.
+/// Returns the details of a row: short seconds by cause, the limiting cause, and waiting requests.
 fn more(row: &Row<'_>) -> String {
     let mut parts = Vec::new();
     if let Some(seconds) = row.seconds() {
@@ -177,11 +182,12 @@ fn more(row: &Row<'_>) -> String {
     format!("  {}", parts.join("; "))
 }
 
-/// A cause, and the neighbour that it names.
+/// Returns a cause with the name of the neighbour, if there is one.
 fn with_neighbour(cause: &str, neighbour: Option<&str>) -> String {
     neighbour.map_or_else(|| cause.to_owned(), |name| format!("{cause} {name}"))
 }
 
+/// Draws the last line: the order, the filter and the most important keys.
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
     let (filter, typing) = state.filter();
     let mut spans = Vec::new();
@@ -210,6 +216,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
     frame.render_widget(Line::from(spans), area);
 }
 
+/// Draws the explanation of all keys and columns over the middle of the screen.
 fn draw_help(frame: &mut Frame<'_>) {
     let area = frame.area();
     let height = KEYS.lines().count() as u16 + 2;

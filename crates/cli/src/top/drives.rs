@@ -1,4 +1,4 @@
-//! Two lines for each drive: how busy it is, what of it is promised and what is left.
+//! Draws two lines for each drive: its load, and its promised and remaining capacity.
 
 use super::figure::{percent, rate, requests};
 use super::look::{Look, clipped, counted, draw_sparkline};
@@ -8,7 +8,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;
 use weir_manage::api::{Budget, Drive};
 
-/// Draws the first `shown` drives, and says how many more there are.
+/// Draws the first `shown` drives, and the number of the others.
 pub(super) fn draw_drives(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -32,6 +32,7 @@ pub(super) fn draw_drives(
         let [words, plot] =
             Layout::horizontal([Constraint::Length(text_width), Constraint::Min(0)]).areas(now);
         frame.render_widget(Line::raw(clipped(&text, words.width)), words);
+        // The load is in thousandths, so a full bar is 100 %.
         draw_sparkline(frame, plot, &state.busy(&drive.name), Some(1000), look);
         let budget_text = budget_text(drive.budget.as_ref());
         frame.render_widget(Line::raw(clipped(&budget_text, budget.width)), budget);
@@ -55,7 +56,7 @@ fn drive_text(drive: &Drive) -> String {
     )
 }
 
-/// What of a drive is promised and what is left.
+/// Returns the promised and the remaining capacity of a drive.
 pub(super) fn budget_text(budget: Option<&Budget>) -> String {
     let Some(budget) = budget else {
         return "  its capacity is unknown, so that nothing can be promised".to_owned();

@@ -1,24 +1,26 @@
-//! Numbers with three digits and a unit, at most eight columns wide.
+//! Formats numbers with three digits and a unit, at most eight columns wide.
 
-/// Bytes a second: `12.3MB/s`.
+/// Formats a rate in bytes per second, for example `12.3MB/s`.
 pub(super) fn rate(bytes: u64) -> String {
     scaled(bytes as f64, &["B/s", "kB/s", "MB/s", "GB/s", "TB/s"])
 }
 
-/// Requests a second: `1.23k r/s`.
+/// Formats a rate in requests per second, for example `1.23kr/s`.
 pub(super) fn requests(requests: u64) -> String {
     scaled(requests as f64, &["r/s", "kr/s", "Mr/s", "Gr/s"])
 }
 
-/// A number of things: `12.3k`.
+/// Formats a count, for example `12.3k`.
 pub(super) fn count(number: u64) -> String {
     scaled(number as f64, &["", "k", "M", "G", "T"])
 }
 
-/// Microseconds with two digits, or three where there is no point: `1.2ms`, `104ms`.
+/// Formats microseconds with two digits, or with three if there is no decimal point, for example
+/// `1.2ms` or `104ms`.
 pub(super) fn time(us: f64) -> String {
     let (mut value, mut at) = (us, 0);
     let units = ["us", "ms", "s"];
+    // From 999.5 on, the rounded value would have four digits.
     while value >= 999.5 && at + 1 < units.len() {
         value /= 1000.0;
         at += 1;
@@ -27,12 +29,12 @@ pub(super) fn time(us: f64) -> String {
     format!("{value:.digits$}{}", units[at])
 }
 
-/// A part of one in per cent.
+/// Formats a fraction of 1 as a percentage.
 pub(super) fn percent(part: f64) -> String {
     format!("{:.0}%", part * 100.0)
 }
 
-/// Seconds in the two largest units.
+/// Formats seconds in the two largest units.
 pub(super) fn duration(seconds: u64) -> String {
     let units = [("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)];
     let mut left = seconds;
@@ -50,13 +52,15 @@ pub(super) fn duration(seconds: u64) -> String {
     }
 }
 
-/// With the unit, each a thousand of the one before, in which three digits are enough.
+/// Formats a value with three digits, in the first unit in which they suffice. Each unit is 1000
+/// times the previous one.
 fn scaled(value: f64, units: &[&str]) -> String {
     let (mut value, mut at) = (value, 0);
     while value >= 999.5 && at + 1 < units.len() {
         value /= 1000.0;
         at += 1;
     }
+    // The limits are those at which rounding would add a digit.
     let digits = match value {
         _ if at == 0 && value.fract() == 0.0 => 0,
         99.95.. => 0,

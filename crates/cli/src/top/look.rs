@@ -1,4 +1,5 @@
-//! What screens look alike by: colours, sparklines, texts that fit.
+//! The common appearance of the screens: colours, sparklines, and texts that are clipped to their
+//! space.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -6,24 +7,24 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
 use ratatui::widgets::{RenderDirection, Sparkline};
 
-/// Fewest columns of a screen on which rows have a sparkline.
+/// The smallest width of a screen, in columns, on which rows have a sparkline.
 pub(super) const WIDE: u16 = 110;
-/// Fewest columns that a name has.
+/// The smallest width of a name, in columns.
 pub(super) const NAME_MIN: u16 = 10;
 
-/// How it may look. Nothing is said by colour alone.
+/// The style of the display. Colour is never the only sign of something.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
     pub(super) colour: bool,
 }
 
 impl Look {
-    /// What is bad.
+    /// Returns the style for problems.
     pub(super) fn bad(self) -> Style {
         self.coloured(Color::Red).add_modifier(Modifier::BOLD)
     }
 
-    /// In a colour, where there may be any.
+    /// Returns the style with a foreground colour, unless colours are turned off.
     pub(super) fn coloured(self, colour: Color) -> Style {
         if self.colour {
             Style::new().fg(colour)
@@ -33,7 +34,7 @@ impl Look {
     }
 }
 
-/// The last seconds that fit, the last one at the right.
+/// Draws the most recent values that fit into an area, with the latest one at the right.
 pub(super) fn draw_sparkline(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -52,9 +53,11 @@ pub(super) fn draw_sparkline(
     frame.render_widget(sparkline, area);
 }
 
-/// A name that fits, with a mark where it was cut.
+/// Clips a name to a width, with an ellipsis if it was cut.
 pub(super) fn clipped(name: &str, width: u16) -> String {
     let width = usize::from(width);
+    // Some characters take two columns, so the width is that on the terminal and not the number of
+    // characters.
     if Span::raw(name).width() <= width {
         return name.to_owned();
     }
@@ -62,6 +65,7 @@ pub(super) fn clipped(name: &str, width: u16) -> String {
     for c in name.chars() {
         clipped.push(c);
         if Span::raw(clipped.as_str()).width() >= width {
+            // The ellipsis takes the place of the last character.
             clipped.pop();
             break;
         }
@@ -69,7 +73,7 @@ pub(super) fn clipped(name: &str, width: u16) -> String {
     clipped + "…"
 }
 
-/// A number of things, with their word.
+/// Returns a number with a noun, in the plural if it is not 1.
 pub(super) fn counted(number: usize, word: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{number} {word}{s}")

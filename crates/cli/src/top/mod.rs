@@ -1,4 +1,8 @@
-//! `weir top`: how the drives, tenants and volumes of a running server stand, second by second.
+//! `weir top` shows the drives, tenants and volumes of a running server on a full-screen display,
+//! second by second.
+//!
+//! [`watch`] receives the news of the server, [`state`] decides what they and keys change, and
+//! [`draw`] draws the state. [`once`] prints a single second.
 
 mod draw;
 mod drives;
@@ -22,10 +26,10 @@ use std::time::Duration;
 use weir_manage::api::Socket;
 use weir_manage::api::{Client, Error, Event, Status};
 
-/// Between two tries to reach a server that has gone.
+/// The pause between two attempts to reach a server that is down.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Which server to look at, and how to show it.
+/// The arguments of `weir top`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -40,7 +44,8 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let client = options.socket.client().map_err(Failure::run)?;
-    // A server that is not there is said before the screen is taken.
+    // If the server is down, the error must appear before the display replaces the terminal's
+    // content.
     let status: Status = client.get("/v1/status").map_err(|e| failed(&e))?;
     match (options.json, options.once) {
         (true, true) => output::print(&once::json(&status, None)?),
@@ -50,7 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// Prints the seconds of a server as they come, until nobody reads them.
+/// Prints each second of a server as a line of JSON, until the reader closes the output.
 fn stream(client: &Client, status: Status) -> Result<(), Failure> {
     let mut state = State::new(status);
     loop {
@@ -65,12 +70,14 @@ fn stream(client: &Client, status: Status) -> Result<(), Failure> {
                 None => Ok(()),
             }
         });
+        // `ended?` ends the loop with the error of `print`. Errors of the server lead to another
+        // attempt.
         output::tell(&format!("{}; trying again", ended?));
         std::thread::sleep(AGAIN);
     }
 }
 
-/// Why a server that was asked has not answered well, and what to do.
+/// Returns the failure for an error of the server, with a remedy.
 fn failed(error: &Error) -> Failure {
     let help = match error {
         Error::Connect { .. } => "; start the server with that socket in [manage], or set --socket",

@@ -1,4 +1,4 @@
-//! One second, printed: as tables, or as JSON.
+//! Prints a single second, as tables or as JSON.
 
 use super::drives::budget_text;
 use super::figure::{percent, rate, requests};
@@ -9,8 +9,9 @@ use crate::failure::Failure;
 use serde::Serialize;
 use weir_manage::api::Status;
 
-/// An object of JSON in a line.
+/// Returns the status as a line of JSON, with the time of the second if `at_ms` has one.
 pub(super) fn json(status: &Status, at_ms: Option<u64>) -> Result<String, Failure> {
+    /// The object that is printed: the status, and the time of the second in front of it.
     #[derive(Serialize)]
     struct Second<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -22,7 +23,8 @@ pub(super) fn json(status: &Status, at_ms: Option<u64>) -> Result<String, Failur
     Ok(line + "\n")
 }
 
-/// A line or two for each drive, and tables of tenants and volumes, at most `width` columns wide.
+/// Returns two lines for each drive, and tables of tenants and volumes, at most `width` columns
+/// wide.
 pub(super) fn tables(state: &State, width: usize) -> String {
     let mut text = String::new();
     for drive in &state.status().drives {
@@ -55,7 +57,8 @@ pub(super) fn tables(state: &State, width: usize) -> String {
     text
 }
 
-/// Rows as lines, each column as wide as its widest cell; names are cut to what is left of `width`.
+/// Formats rows as lines. Each column is as wide as its widest cell, and names are clipped to the
+/// rest of `width`.
 fn table(mut rows: Vec<Vec<String>>, columns: &[Column], width: usize) -> String {
     let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let mut widths: Vec<usize> = (0..columns.len())
@@ -63,6 +66,7 @@ fn table(mut rows: Vec<Vec<String>>, columns: &[Column], width: usize) -> String
         .collect();
     let others = widths.iter().skip(1).map(|width| width + 1).sum();
     let left = width.saturating_sub(others).max(usize::from(NAME_MIN));
+    // Only names are clipped, because clipped numbers would be wrong.
     widths[0] = widths[0].min(left);
     let mut text = String::new();
     for row in &mut rows {

@@ -1,4 +1,4 @@
-//! A volume, or a tenant with its volumes together, as one row.
+//! A row of the table: a volume, or a tenant with all of its volumes.
 
 use super::figure::{count, percent, rate, requests, time};
 use super::look::NAME_MIN;
@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use weir_manage::api::{Contract, Latency, SecondCounts, Status, Tenant, Volume};
 
-/// What rows are of.
+/// The kind of rows that the table shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Kind {
     #[default]
@@ -14,7 +14,7 @@ pub(super) enum Kind {
     Tenants,
 }
 
-/// A column of the table. Rows are sorted by any of them.
+/// A column of the table. Rows can be sorted by any column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Column {
     #[default]
@@ -46,7 +46,7 @@ impl Column {
         Self::Short,
     ];
 
-    /// Those that a narrow screen leaves out, the first one first.
+    /// The columns that a narrow screen omits, in the order in which they are omitted.
     const DROPPED: [Self; 10] = [
         Self::Share,
         Self::Part,
@@ -60,7 +60,8 @@ impl Column {
         Self::Got,
     ];
 
-    /// Its title and width; the name has what is left.
+    /// Returns the title and the width of a column. The name has the width 0, because it gets the
+    /// remaining width.
     pub(super) const fn look(self) -> (&'static str, u16) {
         match self {
             Self::Name => ("NAME", 0),
@@ -77,12 +78,15 @@ impl Column {
         }
     }
 
-    /// The columns that a screen of `width` columns has, beside a name of at least [`NAME_MIN`]. On a narrow one, those that say least
-    /// are left out: a number without its first digits is wrong, not short.
+    /// Returns the columns that fit on a screen of `width` columns, next to a name of at least
+    /// [`NAME_MIN`] columns.
+    ///
+    /// If they do not all fit, the least important ones are omitted. They are not clipped, because
+    /// a number without its first digits would be wrong.
     pub(super) fn shown(width: u16) -> Vec<Self> {
         let mut shown = Self::ALL.to_vec();
         for dropped in Self::DROPPED {
-            // A space after each.
+            // A space follows each column.
             let others = shown.iter().map(|column| column.look().1 + 1);
             if NAME_MIN - 1 + others.sum::<u16>() <= width {
                 break;
@@ -92,12 +96,13 @@ impl Column {
         shown
     }
 
-    /// Whether it has words, and not numbers.
+    /// Returns true if the column contains text, and false if it contains numbers.
     pub(super) const fn is_text(self) -> bool {
         matches!(self, Self::Name | Self::By)
     }
 
-    /// The next one to the right, or to the left, around the ends.
+    /// Returns the column that is `step` columns further to the right, and begins again at the
+    /// other end.
     pub(super) fn beside(self, step: isize) -> Self {
         let at = Self::ALL.iter().position(|c| *c == self).unwrap_or(0);
         let all = Self::ALL.len();
@@ -105,33 +110,36 @@ impl Column {
     }
 }
 
-/// What a row shows.
+/// The values of one row.
 #[derive(Debug, Clone)]
 pub(super) struct Row<'a> {
     pub(super) name: &'a str,
     pub(super) drive: &'a str,
     pub(super) tenant: Option<&'a str>,
     pub(super) contract: &'a Contract,
-    /// Bytes a second and requests a second that this server promises.
+    /// The promise of this server, in bytes per second and in requests per second.
     promised: (u64, u64),
     bytes: u64,
     requests: u64,
-    /// Its part of the drive by share, and the part that it got.
+    /// The fraction of the drive's bytes that the row should get by its share. `part` is the
+    /// fraction that it got.
     share: f64,
     part: f64,
     latency: Option<Latency>,
+    /// The number of requests that are not completed.
     pub(super) queue: u32,
-    /// What keeps it from more; `None`: it has no requests.
+    /// The cause that limits the throughput, or `None` if there are no requests.
     pub(super) limited_by: Option<&'a str>,
-    /// Why the last second was short, if it was.
+    /// The cause if the last second was short.
     pub(super) short_now: Option<&'a str>,
+    /// The number of short seconds since the start of the server.
     short: u64,
-    /// More of it, where it is a single volume.
+    /// The volume of the row, or `None` for a tenant.
     pub(super) volume: Option<&'a Volume>,
 }
 
 impl<'a> Row<'a> {
-    /// A row for each volume or tenant.
+    /// Returns a row for each volume or tenant.
     pub(super) fn all(status: &'a Status, kind: Kind) -> Vec<Self> {
         match kind {
             Kind::Volumes => status.volumes.iter().map(Self::of_volume).collect(),
@@ -177,6 +185,7 @@ impl<'a> Row<'a> {
         let now = &tenant.now;
         let sum = |of: fn(&Volume) -> f64| members.iter().map(|v| of(v)).sum::<f64>();
         let latency = mean_latency(members);
+        // The status of a tenant does not name its drive, but its configuration does.
         let drive = tenant.config.get("drive").and_then(|drive| drive.as_str());
         Self {
             name: &tenant.name,
@@ -197,22 +206,22 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Whether requests alone are promised.
+    /// Returns true if the contract promises requests and no bytes.
     pub(super) fn is_in_requests(&self) -> bool {
         self.contract.min_bytes_per_second == 0 && self.contract.min_requests_per_second > 0
     }
 
-    /// Whether a flush has failed: every later one fails, too.
+    /// Returns true if a flush has failed. All later flushes fail as well.
     pub(super) fn has_failed(&self) -> bool {
         self.volume.is_some_and(|volume| volume.now.sync_failed)
     }
 
-    /// The seconds of its promise, where it is a volume.
+    /// Returns the counts of promised seconds, if the row is a volume.
     pub(super) fn seconds(&self) -> Option<&'a SecondCounts> {
         self.volume.map(|volume| &volume.seconds)
     }
 
-    /// What stands in a column.
+    /// Returns the text of a cell.
     pub(super) fn cell(&self, column: Column) -> String {
         let part = |of: fn(&Latency) -> f64| {
             self.latency
@@ -234,16 +243,18 @@ impl<'a> Row<'a> {
             Column::Queue => count(self.queue.into()),
             Column::By if self.has_failed() => "FAILED".to_owned(),
             Column::By => self.limited_by.unwrap_or("-").to_owned(),
-            // The mark says that it is short now.
+            // The exclamation mark means that the last second was short.
             Column::Short if self.short_now.is_some() => format!("!{}", count(self.short)),
             Column::Short if self.short == 0 => "-".to_owned(),
             Column::Short => count(self.short),
         }
     }
 
-    /// How it stands to another by a column: names from the first, numbers from the largest.
+    /// Compares two rows by a column: names in alphabetical order, numbers in descending order.
+    /// Rows that are equal are sorted by name.
     pub(super) fn order(&self, other: &Self, column: Column) -> Ordering {
         let number = |of: fn(&Self) -> f64| of(other).total_cmp(&of(self));
+        // Rows without a latency come after all others.
         let wait = |row: &Self, of: fn(&Latency) -> f64| row.latency.as_ref().map_or(-1.0, of);
         let waits = |of| wait(other, of).total_cmp(&wait(self, of));
         let by_column = match column {
@@ -262,10 +273,12 @@ impl<'a> Row<'a> {
                 short(other).cmp(&short(self))
             }
         };
+        // Equal rows keep their order from second to second, because names are unique.
         by_column.then_with(|| self.name.cmp(other.name))
     }
 
-    /// Whether a text is in a word of it.
+    /// Returns true if the filter matches the row: as a part of its name, drive or tenant, or as
+    /// the whole cause that limits it. `text` must be in lower case.
     pub(super) fn matches(&self, text: &str) -> bool {
         let words = [self.name, self.drive, self.tenant.unwrap_or_default()];
         let contains = |word: &str| word.to_lowercase().contains(text);
@@ -273,7 +286,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The mean over all requests of several volumes.
+/// Returns the mean latency over all requests of several volumes.
 fn mean_latency(volumes: &[&Volume]) -> Option<Latency> {
     let mut all = Latency::default();
     let mut requests = 0.0;
@@ -294,7 +307,8 @@ fn mean_latency(volumes: &[&Volume]) -> Option<Latency> {
     })
 }
 
-/// What keeps most of a tenant's volumes from more: the cause that the most of them with requests have.
+/// Returns the most frequent cause that limits the volumes of a tenant. Volumes without requests
+/// have no cause.
 fn most<'a>(volumes: &[&'a Volume]) -> Option<&'a str> {
     let mut counts = BTreeMap::<&str, usize>::new();
     let causes = volumes.iter().filter_map(|v| v.now.limited_by.as_deref());

@@ -1,4 +1,7 @@
-//! The terminal: taken, drawn on, and given back however this ends.
+//! The terminal of `weir top`: takes it over, draws on it, and restores it at the end.
+//!
+//! Three threads send their input to the loop in [`show`]: one watches the server, one reads keys,
+//! and one receives signals.
 
 use super::AGAIN;
 use super::draw::draw;
@@ -16,23 +19,24 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use weir_manage::api::Socket;
 
-/// News and keys that may wait to be drawn.
+/// The largest number of inputs that wait to be drawn. A thread with more input blocks.
 const WAITING: usize = 64;
 
-/// What the loop waits for.
+/// The input of the loop in [`show`].
 enum Input {
     News(News),
     Key(Key),
-    /// The terminal has another size.
+    /// The size of the terminal has changed.
     Size,
-    /// This process is told to end.
+    /// The process has received a signal to end.
     Signal(i32),
-    /// The terminal has gone.
+    /// The terminal no longer exists.
     Gone,
 }
 
-/// Shows a server on the whole terminal, until the user has seen enough.
+/// Shows a server on the whole terminal, until the user or a signal ends the display.
 pub(super) fn run(socket: &Socket, state: State) -> Result<(), Failure> {
+    // A terminal without control sequences cannot show the display.
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     if dumb || !output::is_terminal() {
         let reason = "standard output is not a terminal; use --once or --json to print lines";
@@ -49,19 +53,22 @@ pub(super) fn run(socket: &Socket, state: State) -> Result<(), Failure> {
     watching
         .spawn(move || watch_on(&client, &to))
         .map_err(|e| cannot("watch the server", &e))?;
-    // Before the terminal is taken, so that no signal leaves it so.
+    // Signals must be handled before the terminal is taken over. Otherwise a signal in between
+    // would end the process without restoring it.
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])
         .map_err(|e| cannot("watch for signals", &e))?;
     let to = sender.clone();
     thread::spawn(move || {
         for signal in signals.forever() {
+            // The loop has ended if nobody receives the signal, and the process is about to exit.
             let _ = to.send(Input::Signal(signal));
         }
     });
-    // This gives the terminal back after a panic, too.
+    // `try_init` installs a panic hook that restores the terminal as well.
     let terminal = ratatui::try_init().map_err(|e| cannot("draw on the terminal", &e))?;
     thread::spawn(move || read_keys(&sender));
     let ended = show(terminal, state, &inputs);
+    // The terminal is restored before any message is printed.
     let restored = ratatui::try_restore();
     match ended {
         Ok(None) => restored.map_err(|e| cannot("restore the terminal", &e)),
@@ -70,7 +77,7 @@ pub(super) fn run(socket: &Socket, state: State) -> Result<(), Failure> {
     }
 }
 
-/// Draws until it is told to end: by that signal, or by a key.
+/// Draws until a key or a signal ends the display. Returns the signal, if it was one.
 fn show(
     mut terminal: DefaultTerminal,
     mut state: State,
@@ -84,7 +91,8 @@ fn show(
         let Ok(first) = inputs.recv() else {
             return Ok(None);
         };
-        // Whatever else waits is drawn with it.
+        // All other inputs that wait are processed before the next drawing, so that the display
+        // keeps up with them.
         for input in std::iter::once(first).chain(inputs.try_iter()) {
             match input {
                 Input::News(news) => state.take(news),
@@ -101,7 +109,8 @@ fn show(
     }
 }
 
-/// Hands on what the server tells; says so when it has gone, and tries again.
+/// Sends the news of the server to the loop. If the connection is lost, this is sent as well, and
+/// another attempt follows.
 fn watch_on(client: &weir_manage::api::Client, to: &SyncSender<Input>) {
     loop {
         let ended = watch::follow(client, |news| {
@@ -116,9 +125,12 @@ fn watch_on(client: &weir_manage::api::Client, to: &SyncSender<Input>) {
     }
 }
 
+/// Sends keys and changes of size to the loop, until the terminal no longer exists.
 fn read_keys(to: &SyncSender<Input>) {
     loop {
         let input = match event::read() {
+            // Terminals that support it report when a key is released. Only presses and repetitions
+            // count.
             Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => {
                 match known(key.code, key.modifiers) {
                     Some(key) => Input::Key(key),
@@ -136,9 +148,11 @@ fn read_keys(to: &SyncSender<Input>) {
     }
 }
 
+/// Returns the function of a key, or `None` if the key has none.
 fn known(code: KeyCode, modifiers: KeyModifiers) -> Option<Key> {
     let control = modifiers.contains(KeyModifiers::CONTROL);
     Some(match code {
+        // In raw mode, Control and C is a key and not a signal.
         KeyCode::Char('c' | 'd') if control => Key::Interrupt,
         KeyCode::Char(c) if !control && !c.is_control() => Key::Char(c),
         KeyCode::Enter => Key::Enter,

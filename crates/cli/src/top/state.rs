@@ -1,16 +1,20 @@
-//! What `weir top` knows and shows: a state machine of news and keys, without a terminal.
+//! The state of `weir top`: a state machine that changes with news and keys and does not need a
+//! terminal.
+//!
+//! The calls are [`State::take`] for news and [`State::key`] for keys. The other functions are read
+//! by `draw`.
 
 use super::row::{Column, Kind, Row};
 use super::watch::News;
 use std::collections::{BTreeMap, VecDeque};
 use weir_manage::api::{Event, Second, ShortSecond, Status};
 
-/// Seconds that are remembered for sparklines.
+/// The number of seconds that are kept for sparklines.
 const REMEMBERED: usize = 180;
-/// Short seconds that are remembered.
+/// The number of short seconds that are kept.
 const SHORT: usize = 16;
 
-/// A key, as far as it matters.
+/// A key that has a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
     Char(char),
@@ -20,43 +24,45 @@ pub(super) enum Key {
     Tab,
     Left,
     Right,
-    /// By this number of rows, down if it is positive.
+    /// Moves by this number of rows, down if it is positive.
     Rows(isize),
-    /// By this number of screens.
+    /// Moves by this number of screens, down if it is positive.
     Pages(isize),
     Home,
     End,
-    /// Control and C.
+    /// The key combination Control and C.
     Interrupt,
 }
 
-/// Whether to go on.
+/// The decision whether the display continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     On,
     End,
 }
 
-/// All of it.
+/// Everything that the display shows, and the position in it.
 #[derive(Debug, Default)]
 pub(super) struct State {
     status: Status,
-    /// What each drive, tenant and volume got in the last seconds, the last one at the end.
+    /// The recent values of each drive, tenant and volume, with the latest one at the end. The
+    /// character is the kind of item: `d`, `t` or `v`.
     histories: BTreeMap<(char, String), VecDeque<u64>>,
+    /// The most recent short seconds, with the latest one at the front.
     short: VecDeque<ShortSecond>,
-    /// Why the server does not answer, while it does not.
+    /// The reason why the server does not reply, while it does not.
     lost: Option<String>,
     kind: Kind,
     sort: Column,
     reverse: bool,
     filter: String,
-    /// The filter is being typed.
+    /// True while the user types the filter.
     typing: bool,
-    /// Keys are explained.
+    /// True while the help is shown.
     helping: bool,
-    /// The row that is chosen, by name: it stays so wherever it moves.
+    /// The name of the selected row. The row stays selected when it moves.
     chosen: Option<String>,
-    /// Rows that fit on the screen, as far as is known.
+    /// The number of rows that fit on the screen, as of the last drawing.
     page: usize,
 }
 
@@ -69,7 +75,7 @@ impl State {
         }
     }
 
-    /// Takes what is new.
+    /// Processes news of the server.
     pub(super) fn take(&mut self, news: News) {
         match news {
             News::Status(status) => {
@@ -79,12 +85,13 @@ impl State {
             }
             News::Event(Event::Second(second)) => self.second(second),
             News::Event(Event::Short(short)) => self.found_short(short),
-            // All is asked for again.
+            // A change is followed by a complete status, for which [`super::watch::follow`] asks.
             News::Event(Event::Change(_)) => {}
             News::Lost(why) => self.lost = Some(why),
         }
     }
 
+    /// Processes the figures of one second.
     fn second(&mut self, second: Second) {
         self.status.uptime_seconds += 1;
         for now in second.drives {
@@ -94,6 +101,7 @@ impl State {
                 drive.now = now;
             }
         }
+        // The index avoids a search for each item, because there can be thousands.
         let mut places = places(&self.status.tenants, |t| &t.name);
         for now in second.tenants {
             if let Some(at) = places.remove(&now.name) {
@@ -110,6 +118,7 @@ impl State {
         }
     }
 
+    /// Counts a short second for its volume or tenant, and remembers it.
     fn found_short(&mut self, short: ShortSecond) {
         let count = |causes: &mut BTreeMap<String, u64>| {
             *causes.entry(short.cause.clone()).or_default() += 1;
@@ -129,10 +138,13 @@ impl State {
             }
             _ => {}
         }
+        // The oldest short second makes space for the new one.
         self.short.truncate(SHORT - 1);
         self.short.push_front(short);
     }
 
+    /// Appends a value to the history of an item, and removes the oldest value if the history is
+    /// full.
     fn remember(&mut self, kind: char, name: &str, value: u64) {
         let history = self.histories.entry((kind, name.to_owned())).or_default();
         if history.len() == REMEMBERED {
@@ -141,7 +153,7 @@ impl State {
         history.push_back(value);
     }
 
-    /// Forgets those that are gone.
+    /// Removes the histories of items that no longer exist.
     fn forget(&mut self) {
         let status = &self.status;
         let drives = status.drives.iter().map(|d| ('d', &d.name));
@@ -152,7 +164,7 @@ impl State {
             .retain(|(kind, name), _| there.contains(&(*kind, name)));
     }
 
-    /// Takes a key.
+    /// Processes a key. Control and C end the display in every mode.
     pub(super) fn key(&mut self, key: Key) -> Flow {
         if key == Key::Interrupt {
             return Flow::End;
@@ -161,6 +173,7 @@ impl State {
             self.type_filter(key);
             return Flow::On;
         }
+        // Any key closes the help.
         if self.helping {
             self.helping = false;
             return Flow::On;
@@ -177,6 +190,7 @@ impl State {
             Key::Right => self.sort = self.sort.beside(1),
             Key::Rows(rows) => self.choose(rows),
             Key::Pages(pages) => self.choose(pages * isize::try_from(self.page).unwrap_or(1)),
+            // Half of the range moves to an end from any row, and cannot overflow.
             Key::Home => self.choose(isize::MIN / 2),
             Key::End => self.choose(isize::MAX / 2),
             Key::Escape => self.filter.clear(),
@@ -185,6 +199,7 @@ impl State {
         Flow::On
     }
 
+    /// Edits the filter. Escape clears it, and Enter ends the input.
     fn type_filter(&mut self, key: Key) {
         match key {
             Key::Char(c) => self.filter.push(c),
@@ -198,16 +213,18 @@ impl State {
         }
     }
 
-    /// From volumes to tenants, or back.
+    /// Switches between volumes and tenants.
     fn turn(&mut self) {
         self.kind = match self.kind {
             Kind::Volumes => Kind::Tenants,
             Kind::Tenants => Kind::Volumes,
         };
+        // Volumes and tenants can have equal names, so the selection does not carry over.
         self.chosen = None;
     }
 
-    /// Chooses the row that stands by this number further down.
+    /// Selects the row that is `by` rows further down, or the first or last row if there is no such
+    /// row.
     fn choose(&mut self, by: isize) {
         let rows = self.rows();
         let Some(last) = rows.len().checked_sub(1) else {
@@ -217,18 +234,18 @@ impl State {
         self.chosen = Some(rows[at].name.to_owned());
     }
 
-    /// Where the chosen row stands; 0 if none is chosen.
+    /// Returns the index of the selected row, or 0 if no row is selected.
     pub(super) fn place(&self, rows: &[Row<'_>]) -> usize {
         let is_chosen = |row: &Row<'_>| Some(row.name) == self.chosen.as_deref();
         rows.iter().position(is_chosen).unwrap_or(0)
     }
 
-    /// The rows that the filter lets through, in order.
+    /// Returns the rows that match the filter, in the selected order.
     pub(super) fn rows(&self) -> Vec<Row<'_>> {
         self.rows_of(self.kind)
     }
 
-    /// The same of volumes, or of tenants.
+    /// Returns the rows of volumes or tenants that match the filter, in the selected order.
     pub(super) fn rows_of(&self, kind: Kind) -> Vec<Row<'_>> {
         let mut rows = Row::all(&self.status, kind);
         let filter = self.filter.to_lowercase();
@@ -240,13 +257,15 @@ impl State {
         rows
     }
 
-    /// What a volume or tenant got in the last seconds, bytes a second; the last one at the end.
+    /// Returns the recent throughput of a volume or tenant in bytes per second, with the latest
+    /// value at the end.
     pub(super) fn history(&self, row: &Row<'_>) -> Vec<u64> {
         let kind = if row.volume.is_some() { 'v' } else { 't' };
         self.history_of(kind, row.name)
     }
 
-    /// How busy a drive was in the last seconds, thousandths; the last one at the end.
+    /// Returns the recent load of a drive in thousandths of the time, with the latest value at the
+    /// end.
     pub(super) fn busy(&self, drive: &str) -> Vec<u64> {
         self.history_of('d', drive)
     }
@@ -256,17 +275,17 @@ impl State {
         history.map_or_else(Vec::new, |history| history.iter().copied().collect())
     }
 
-    /// How things stand.
+    /// Returns the present state of the server.
     pub(super) fn status(&self) -> &Status {
         &self.status
     }
 
-    /// The last short second.
+    /// Returns the most recent short second.
     pub(super) fn last_short(&self) -> Option<&ShortSecond> {
         self.short.front()
     }
 
-    /// Why the server does not answer, while it does not.
+    /// Returns the reason why the server does not reply, or `None` if it replies.
     pub(super) fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
     }
@@ -279,7 +298,7 @@ impl State {
         (self.sort, self.reverse)
     }
 
-    /// The filter, and whether it is being typed.
+    /// Returns the filter, and true if the user is typing it.
     pub(super) fn filter(&self) -> (&str, bool) {
         (&self.filter, self.typing)
     }
@@ -288,13 +307,13 @@ impl State {
         self.helping
     }
 
-    /// Notes how many rows fit on the screen.
+    /// Sets the number of rows that fit on the screen.
     pub(super) fn set_page(&mut self, rows: usize) {
         self.page = rows.max(1);
     }
 }
 
-/// Where each stands, by name.
+/// Returns the index of each item, by its name.
 fn places<T>(all: &[T], name: impl Fn(&T) -> &String) -> BTreeMap<String, usize> {
     let places = all.iter().enumerate();
     places.map(|(at, one)| (name(one).clone(), at)).collect()

@@ -1,4 +1,4 @@
-//! The table of rows: what fits of it, around the chosen row.
+//! Draws the table of rows: the part around the selected row that fits on the screen.
 
 use super::look::{Look, NAME_MIN, WIDE, clipped, draw_sparkline};
 use super::row::{Column, Row};
@@ -9,9 +9,9 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Cell, Table, TableState};
 
-/// Columns of a row's sparkline.
+/// The width of a row's sparkline, in columns.
 const SPARKLINE: u16 = 24;
-/// Draws the rows, of which the one at `place` is chosen.
+/// Draws the table. `place` is the index of the selected row.
 pub(super) fn draw_table(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -43,7 +43,8 @@ pub(super) fn draw_table(
     });
     let head = ratatui::widgets::Row::new(head).style(look.coloured(Color::Cyan));
     let height = usize::from(area.height).saturating_sub(1);
-    // Around the chosen row, and only what fits: there may be thousands.
+    // Only rows that fit are formatted, because there can be thousands. The selected row is in the
+    // middle, except near the ends.
     let first = place
         .saturating_sub(height / 2)
         .min(rows.len().saturating_sub(height));
@@ -73,10 +74,10 @@ pub(super) fn draw_table(
     }
 }
 
-/// Columns that are left for names.
+/// Returns the number of columns that remain for names.
 fn name_width(all: u16, columns: &[Column], wide: bool) -> u16 {
     let others = columns.iter().map(|column| column.look().1).sum::<u16>();
-    // A space between any two.
+    // A space is between any two columns.
     let gaps = columns.len() as u16 - 1;
     let sparkline = if wide { SPARKLINE + 1 } else { 0 };
     all.saturating_sub(others + gaps + sparkline).max(NAME_MIN)

@@ -1,4 +1,4 @@
-//! Whole screens, and keys in any order.
+//! Tests of whole screens, and of keys and news in any order.
 
 use super::draw::draw;
 use super::look::Look;
@@ -106,7 +106,7 @@ fn tenant() -> Tenant {
     }
 }
 
-/// Six volumes, each with another story.
+/// Returns six volumes, each with another cause that limits it or another state.
 fn volumes() -> Vec<Volume> {
     let waits = busy(13.4, [0.0, 4_210.0, 388.0], 8, "neighbour");
     let mut orders = volume("orders-db", promised(20_000_000, 0, 0), waits);
@@ -141,7 +141,7 @@ fn volumes() -> Vec<Volume> {
     ]
 }
 
-/// A drive with a tenant and these volumes.
+/// Returns the status of a drive with a tenant and the six volumes.
 fn some() -> Status {
     Status {
         version: "0.1.0".to_owned(),
@@ -154,7 +154,7 @@ fn some() -> Status {
     }
 }
 
-/// A thousand volumes, some of them with names of 255 bytes, on six drives.
+/// Returns the status of six drives with 1000 volumes, with names of up to 259 bytes.
 fn many() -> Status {
     let one = some();
     let mut status = Status {
@@ -173,7 +173,7 @@ fn many() -> Status {
     status
 }
 
-/// A second like the last one, with other figures in a known order.
+/// Returns a second with the figures of the status, scaled by a factor that depends on its number.
 fn second(status: &Status, number: u64) -> News {
     let wave = [10, 7, 4, 9, 2, 5, 10, 8][number as usize % 8];
     let mut second = Second {
@@ -195,6 +195,7 @@ fn played(status: Status, seconds: u64) -> State {
     let all = status.clone();
     let mut state = State::new(status);
     for number in (0..=seconds).rev() {
+        // The last second has a number that is a multiple of 8, whose factor is 1.
         state.take(second(&all, 8 * seconds - number));
     }
     state
@@ -211,7 +212,7 @@ fn screen(state: &mut State, width: u16, height: u16) -> String {
     lines.collect()
 }
 
-/// Compares with `tests/golden/NAME.txt`, or writes it with `WEIR_BLESS=1`.
+/// Compares a text with `tests/golden/NAME.txt`, or writes the file if `WEIR_BLESS=1` is set.
 fn golden(name: &str, actual: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
     if std::env::var_os("WEIR_BLESS").is_some_and(|v| v == "1") {
@@ -254,6 +255,7 @@ fn a_narrow_screen_has_fewer_columns_and_whole_numbers() {
     for width in 19..80 {
         let screen = screen(&mut state, width, 24);
         let once = once::tables(&state, usize::from(width));
+        // In the last second, `web` has 30.2 MB/s in requests of 64 KiB, which are 460 per second.
         for (row, got) in [("orders-d", " 13.4MB/s"), ("web", " 460r/s")] {
             for shown in [&screen, &once] {
                 let mut lines = shown.lines();
@@ -269,6 +271,7 @@ fn of_a_min_that_several_servers_keep_the_part_here_is_shown() {
     let mut status = some();
     let orders = &mut status.volumes[0];
     orders.now.part = Some(0.4);
+    // 40 % of the min of 20 MB/s are promised by this server.
     assert_eq!(orders.promised(), (8_000_000, 0));
     let mut state = played(status, 1);
     press(&mut state, &[Key::Rows(2)]);
@@ -282,6 +285,7 @@ fn of_a_min_that_several_servers_keep_the_part_here_is_shown() {
 #[test]
 fn screens_of_a_thousand_volumes_with_long_names() {
     let mut state = played(many(), 40);
+    // The rows are sorted by throughput, and the second screen of rows is shown.
     press(&mut state, &[Key::Right, Key::Right, Key::Pages(1)]);
     golden("top-many-80x24", &screen(&mut state, 80, 24));
     golden("top-many-120x40", &screen(&mut state, 120, 40));
@@ -293,6 +297,7 @@ fn a_row_stays_chosen_wherever_it_moves() {
     press(&mut state, &[Key::Rows(2), Key::Char('k'), Key::Char('j')]);
     let name = chosen(&state);
     assert_eq!(name, "orders-db");
+    // The row moves to other places in the table.
     press(&mut state, &[Key::Right, Key::Char('r'), Key::Left]);
     assert_eq!(chosen(&state), name);
     press(&mut state, &[Key::End]);
@@ -317,6 +322,7 @@ fn what_is_typed_filters_by_name_tenant_and_what_limits() {
     assert_eq!(names(&state), ["build-cache"]);
     typed(&mut state, "q");
     assert_eq!(names(&state), [""; 0], "letters are text while one types");
+    // An empty table has a text, so that it does not look like a lost connection.
     assert!(screen(&mut state, 80, 24).contains("nothing to show"));
     press(&mut state, &[Key::Escape]);
     assert_eq!(names(&state).len(), 6);
@@ -350,6 +356,7 @@ fn a_short_second_is_counted_when_it_is_told() {
         shown.contains("last short: volume.orders-db (slow-drive)"),
         "{shown}"
     );
+    // The volume had five short seconds before, and the mark stands for its short last second.
     assert!(shown.contains("!6"), "{shown}");
 }
 
@@ -374,7 +381,7 @@ fn any_key() -> impl Strategy<Value = Key> {
     ]
 }
 
-/// A key, or that many volumes from now on.
+/// Returns a strategy for a step: a key, or the number of volumes that exist from now on.
 fn any_step() -> impl Strategy<Value = Result<Key, usize>> {
     prop_oneof![4 => any_key().prop_map(Ok), 1 => (0..7_usize).prop_map(Err)]
 }
@@ -403,6 +410,7 @@ proptest! {
             }
             screen(&mut state, width, height);
             let rows = state.rows();
+            // The selected row is always one of the rows, even if its volume was removed.
             prop_assert!(rows.is_empty() || state.place(&rows) < rows.len());
         }
         prop_assert_eq!(state.key(Key::Interrupt), Flow::End);

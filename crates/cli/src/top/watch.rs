@@ -1,33 +1,39 @@
-//! What a running server tells, as it comes.
+//! Receives the events of a running server in the order in which they occur.
 
 use crate::failure::Failure;
 use std::time::{Duration, Instant};
 use weir_config::os_error;
 use weir_manage::api::{Client, Event, Status};
 
-/// How long a server may be silent: it tells something every second.
+/// The longest time without an event. A server sends an event every second.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How old what no event tells may get: promises kept, sizes, the time since the start.
+/// The age at which the complete status is requested again. Events do not contain kept seconds,
+/// sizes and the time since the start.
 const REFRESH: Duration = Duration::from_secs(10);
 
-/// What is new.
+/// News of the server, for [`super::state::State::take`].
 #[derive(Debug)]
 pub(super) enum News {
-    /// How things stand, all of it.
+    /// The complete status of the server.
     Status(Box<Status>),
-    /// What has happened.
+    /// An event of the server.
     Event(Event),
-    /// The server does not answer, and why.
+    /// The server does not reply, for this reason.
     Lost(String),
 }
 
-/// Hands on what a server tells, until it has ended: why. An error is one of `take`.
+/// Passes the news of a server to `take` until the connection ends. Returns the reason for the end.
+///
+/// # Errors
+/// Returns the error of `take`.
 pub(super) fn follow(
     client: &Client,
     mut take: impl FnMut(News) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
     let said = |error: weir_manage::api::Error| Ok(os_error::without_numbers(&error.to_string()));
     let asked = || client.get("/v1/status").map(News::Status);
+    // The events are requested first, so that no event between the status and the first event is
+    // missed.
     let (mut events, status) = match client.events().and_then(|e| Ok((e, asked()?))) {
         Ok(both) => both,
         Err(error) => return said(error),

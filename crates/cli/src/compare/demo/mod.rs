@@ -1,5 +1,8 @@
-//! `weir demo`: a comparison of policies for one scenario on one drive, with a table and a page of
-//! its own.
+//! `weir demo` compares policies for one scenario on one drive, and shows the results in a table
+//! and on a page of its own.
+//!
+//! It is a comparison with one repetition, by default on a real server. Instead of a drive model,
+//! the server can read an image or device.
 
 mod best;
 mod report;
@@ -25,10 +28,10 @@ use std::sync::Arc;
 use weir_config::{Storage, ThreadPriority};
 use weir_lab::report::{demo_page, demo_table};
 
-/// The drive that is embedded.
+/// The name of the drive model that is used by default.
 const EMBEDDED: &str = "demo";
 
-/// What to play, where, and what to write.
+/// The arguments of `weir demo`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Seconds that are measured under each policy, 1 to 3600 [default: those of the scenario]
@@ -69,14 +72,14 @@ pub(crate) struct Options {
     all: bool,
 }
 
-/// Where the demo is played.
+/// The name of the place in which the demo is played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Word {
     Serve,
     Sim,
 }
 
-/// How the server's threads stand to other programs.
+/// The priority of the server's threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Priority {
     Auto,
@@ -84,18 +87,18 @@ enum Priority {
     High,
 }
 
-/// Runs of the demo at a time in virtual time: one by one, so that the bar names what is played.
+/// The number of parallel runs in virtual time. It is 1, so that the progress bar can name the run.
 const JOBS: usize = 1;
 
 impl Options {
-    /// The image or device instead of a modelled drive, if one is named.
+    /// Returns the image or device that replaces the modelled drive, if the user has named one.
     fn storage(&self) -> Option<Storage> {
         let file = self.file.clone().map(Storage::File);
         file.or_else(|| self.device.clone().map(Storage::Device))
     }
 
-    /// The plan: one scenario on a modelled drive, once under each policy. An image or device is
-    /// put in place of the drive later.
+    /// Returns the plan: one scenario on a modelled drive, with one run under each policy. An image
+    /// or device replaces the drive later.
     fn plan(&self, live: Live) -> Result<Plan, Failure> {
         let script = scenario::find(&self.scenario)?;
         let policies = match &self.policies[..] {
@@ -118,6 +121,8 @@ impl Options {
         if self.on == Word::Sim && self.priority == Priority::High {
             return usage("--priority requires a real server; remove it, or use --on serve");
         }
+        // A drive without a capacity cannot have promises. This is reported before any file is
+        // opened.
         drive::capacity(&drive.drive)?;
         let plan = Plan {
             script,
@@ -138,6 +143,7 @@ impl Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    // The page is always written, so it must not replace the table on standard output.
     output::check_page(Some(&options.html))?;
     let leftovers = Leftovers::watch()?;
     let live = |storage| Live {
@@ -150,6 +156,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         leftovers: leftovers.clone(),
     };
     let mut plan = options.plan(live(None))?;
+    // All files are opened before the storage is created or measured, which takes seconds.
     let files = Files::open([options.json.as_deref()], None, &leftovers)?;
     let page = Draft::open(&options.html, &leftovers).map_err(|failure| match failure {
         Failure::Run(reason) => Failure::Run(format!("{reason}; use another path with --html")),
@@ -162,6 +169,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     });
     let storage = storage.transpose()?;
     unkept::tell(plan.played());
+    // An image or device is measured before the runs, because its capacity is not known.
     if let Some(storage) = storage {
         let live = live(Some(storage));
         let name = [&options.file, &options.device]
@@ -170,6 +178,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             .next();
         let name = name.map_or_else(String::new, |path| path.display().to_string());
         let capacity = storage::measure(&live, &name)?;
+        // From here on, the plan uses the measured storage instead of the model.
         plan.drives = vec![Drive::measured(name, capacity)?];
         plan.on = Arc::new(vec![On::Serve(live)]);
     }

@@ -1,4 +1,4 @@
-//! From the records of all runs to what is shown.
+//! Turns the records of all runs into the report that the table and the page show.
 
 use super::best;
 use crate::compare::on::On;
@@ -14,7 +14,7 @@ use weir_measure::{PromiseSeconds, Record, TOTAL};
 use weir_model::drive::{Config, null};
 use weir_sim::Scenario;
 
-/// What is shown of the runs under each policy, of each of which there is one.
+/// Returns the report of a plan, in which each policy has one run.
 pub(super) fn report(plan: &Plan, cells: &Played) -> DemoReport {
     let runs: Vec<_> = cells
         .iter()
@@ -50,7 +50,8 @@ pub(super) fn report(plan: &Plan, cells: &Played) -> DemoReport {
         }
     });
     let scenario = &runs[0].1.scenario;
-    // Of other drives nothing is known but what they gave, which others can exceed.
+    // The best possible figures follow from the parameters of a link. The capacity of other drives
+    // is only a measurement, which a run can exceed.
     let linked = linked(plan, scenario);
     DemoReport {
         drive: drive(plan, scenario),
@@ -65,7 +66,8 @@ pub(super) fn report(plan: &Plan, cells: &Played) -> DemoReport {
     }
 }
 
-/// The verdict with what a busy machine had to do with it. A promise that it excuses seconds of is not called kept: that nobody can say.
+/// Adds the effect of a busy machine to a verdict. If it excuses seconds of a promise, the promise
+/// is not called kept, because the result without the disturbance is unknown.
 fn on_host(
     busy: Option<Busy>,
     records: &[Record],
@@ -85,6 +87,8 @@ fn on_host(
     let excused = seconds.clone().map(of_host).max();
     let promised = seconds.next();
     match (fate, excused, promised) {
+        // The promise was kept in all other seconds, so it is out of reach on this machine and not
+        // broken.
         (Fate::Kept, Some(excused), Some(seconds)) if excused > 0 => {
             let all = seconds.promised;
             let others = if excused < all {
@@ -102,10 +106,10 @@ fn on_host(
     }
 }
 
-/// Each client's contract, so that clients with different ones can be told apart.
+/// Returns the contract of each client, by which the report distinguishes clients.
 fn contracts(scenario: &Scenario) -> Vec<(String, String)> {
     let contract = |client: &weir_sim::ClientSpec| {
-        // Groups are numbered from 1: 0 is the root.
+        // Groups are numbered from 1, and 0 is the root, which has no entry.
         let place = (client.group.0 as usize).checked_sub(1);
         let group = place.and_then(|place| scenario.groups.get(place));
         group.map_or_else(String::new, |g| format!("{:?}", g.contract))
@@ -114,7 +118,7 @@ fn contracts(scenario: &Scenario) -> Vec<(String, String)> {
     clients.map(|c| (c.name.clone(), contract(c))).collect()
 }
 
-/// The drive if all that is to be known of it is its service and its link.
+/// Returns the parameters of the drive if it is a model that consists of a service time and a link.
 fn linked<'a>(plan: &Plan, scenario: &'a Scenario) -> Option<&'a null::Config> {
     match &scenario.drive {
         Config::Null(drive) if !plan.drives[0].is_real => {
@@ -130,6 +134,7 @@ fn total(records: &[Record]) -> Option<f64> {
     total.map(|r| r.bandwidth_mb_per_s).filter(|t| *t > 0.0)
 }
 
+/// Returns sentences on the drive and its capacity.
 fn drive(plan: &Plan, scenario: &Scenario) -> String {
     let place = match plan.on[0] {
         On::Sim => "virtual time",
@@ -159,13 +164,14 @@ fn drive(plan: &Plan, scenario: &Scenario) -> String {
     )
 }
 
+/// Returns sentences on the load, with the promise if it is the same for all clients.
 fn load(plan: &Plan, scenario: &Scenario) -> String {
     let groups = &scenario.groups;
     let min = groups.first().map_or(0, |g| g.contract.min);
     let load = plan.script.load();
     match min {
         0 => load.to_owned(),
-        // What each client is promised stands in the tables.
+        // If the promises differ, the tables show them.
         _ if groups.iter().any(|g| g.contract.min != min) => load.to_owned(),
         min => format!(
             "{load} Each is promised at least {} MB/s.",
@@ -217,18 +223,23 @@ mod tests {
             on_host(busy.map(host), &records, (fate, "As judged.".to_owned()))
         };
         let busy = host(0.03).to_string();
+        // 3 % are tolerated, but one of four seconds is excused.
         let (fate, text) = judged(1, Some(0.03), Fate::Kept);
         let said = format!(
             "In 1 of 4 seconds somebody got less than was promised, and not by the policy. {busy} In the others everyone got it."
         );
         assert_eq!((fate, text), (Fate::OutOfReach, said));
+        // No second was kept, so the text must not refer to the others.
         let (_, text) = judged(4, Some(0.03), Fate::Kept);
         assert!(text.ends_with(&busy), "{text}");
+        // Without excused seconds, the verdict stays as it is.
         let kept = (Fate::Kept, "As judged.".to_owned());
         assert_eq!(judged(0, Some(0.03), Fate::Kept), kept);
         assert_eq!(judged(0, None, Fate::Kept), kept);
+        // A broken promise stays broken, but the load of the machine is mentioned.
         let broken = (Fate::Broken, format!("As judged. {busy}"));
         assert_eq!(judged(1, Some(0.03), Fate::Broken), broken);
+        // 8 % are more than the 4 % that are tolerated.
         for fate in [Fate::Kept, Fate::Broken] {
             let (fate, text) = judged(1, Some(0.08), fate);
             assert_eq!(fate, Fate::Invalid);

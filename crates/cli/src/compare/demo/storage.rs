@@ -1,4 +1,4 @@
-//! An image or device that the demo's clients read.
+//! Prepares and measures an image or device that the demo's clients read.
 
 use crate::compare::on::serve::{CLIENTS, GRAIN, Live};
 use crate::failure::Failure;
@@ -15,16 +15,16 @@ use weir_core::{Capacity, Contract, Span};
 use weir_measure::{Record, TOTAL};
 use weir_model::load::Program;
 
-/// Bytes of an image that is created.
+/// The size of an image that the demo creates, in bytes.
 const SIZE: u64 = 1 << 30;
 
-/// What a measurement takes: half of it each for bandwidth and for requests.
+/// The length of a measurement. One half measures the bandwidth, the other half the request rate.
 const MEASURING: Duration = Duration::from_secs(5);
 
-/// The size of an image or device. An image that does not exist is created.
+/// Returns the size of an image or device in bytes. An image that does not exist is created.
 ///
 /// # Errors
-/// It cannot be read, or is too small.
+/// The storage cannot be read or created, or is too small.
 pub(super) fn prepare(storage: &Storage, leftovers: &Leftovers) -> Result<u64, Failure> {
     let (path, size) = match storage {
         Storage::Device(path) => (path, device(path)?),
@@ -42,8 +42,8 @@ pub(super) fn prepare(storage: &Storage, leftovers: &Leftovers) -> Result<u64, F
     Ok(size)
 }
 
-/// What an image or device can do: sixteen clients that stream, then sixteen that read small blocks
-/// at random.
+/// Measures the capacity of an image or device: first with sixteen clients that read sequentially,
+/// then with sixteen that read small blocks at random.
 pub(super) fn measure(live: &Live, name: &str) -> Result<Capacity, Failure> {
     let mut progress = Progress::new(MEASURING, String::new());
     progress.name("measuring", "what the drive can do");
@@ -67,20 +67,25 @@ pub(super) fn measure(live: &Live, name: &str) -> Result<Capacity, Failure> {
     let rate = (streams.bandwidth_mb_per_s * 1e6) as u64;
     Ok(Capacity {
         read: rate,
-        // Nothing is written.
+        // The demo does not write to an image or device, so the value is never used.
         write: rate,
+        // The lower bound of the time avoids a division by zero after an interrupt.
         iops: (random.requests as f64 / random.seconds.max(1e-3)) as u64,
         ..Capacity::NONE
     })
 }
 
+/// Returns the scenario of a measurement: sixteen clients with the same program, each on its own
+/// part.
 fn probe(live: &Live, program: Program) -> Result<Scenario, Failure> {
     const WARM_UP: Span = Span::from_millis(500);
     let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
+    // Each half consists of the warm-up and the measurement.
     let half = Span::from_nanos(MEASURING.as_nanos() as u64 / 2);
     let mut scenario = Scenario::new("probe", drive, half.saturating_sub(WARM_UP));
     scenario.capacity = None;
     scenario.warm_up = WARM_UP;
+    // The clients share the storage, of which each reads its own part.
     let size = live.storage.as_ref().map_or(0, |(_, size)| *size);
     for number in 0..CLIENTS {
         let name = format!("probe-{number:02}");
@@ -90,10 +95,10 @@ fn probe(live: &Live, program: Program) -> Result<Scenario, Failure> {
     Ok(scenario)
 }
 
-/// The size of an image, which is made if it is not there.
+/// Returns the size of an image, and creates the image if it does not exist.
 fn image(path: &Path, leftovers: &Leftovers) -> Result<u64, Failure> {
     let failed = |error: &io::Error| Failure::file("read", path, error);
-    // Not opened: that would wait for the other end of a pipe.
+    // Opening a pipe would wait for its other end, so the type is checked first.
     match path.metadata() {
         Ok(data) if data.is_file() => File::open(path).map(|_| data.len()).map_err(|e| failed(&e)),
         Ok(data) if data.is_dir() => Err(failed(&rustix::io::Errno::ISDIR.into())),
@@ -106,7 +111,7 @@ fn image(path: &Path, leftovers: &Leftovers) -> Result<u64, Failure> {
     }
 }
 
-/// Makes an image and fills it: what was never written is not read from the drive.
+/// Creates an image and fills it with data, because reads of a hole do not reach the drive.
 fn create(path: &Path, leftovers: &Leftovers) -> Result<u64, Failure> {
     const CHUNK: usize = 1 << 20;
     let failed = |error| Failure::file("create", path, &error);
@@ -121,20 +126,24 @@ fn create(path: &Path, leftovers: &Leftovers) -> Result<u64, Failure> {
     for written in 0..SIZE / CHUNK as u64 {
         chunk.clear();
         while chunk.len() < CHUNK {
-            // A different word everywhere, so that no drive can make less of it.
+            // All words differ, so that a drive or file system cannot compress or deduplicate the
+            // data. The increment is 2^64 divided by the golden ratio, as in SplitMix64.
             word = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
             chunk.extend_from_slice(&(word ^ word >> 29).to_le_bytes());
         }
         file.write_all(&chunk).map_err(failed)?;
         progress.set(Duration::from_secs(written));
     }
+    // Data that is only in the page cache would be written during the measurement, and would
+    // disturb it.
     file.sync_all().map_err(failed)?;
     progress.clear();
+    // From here on, an interrupt no longer removes the image.
     leftover.keep();
     Ok(SIZE)
 }
 
-/// The size of a block device.
+/// Returns the size of a block device in bytes.
 fn device(path: &Path) -> Result<u64, Failure> {
     let failed = |error: io::Error| Failure::file("read", path, &error);
     let kind = path.metadata().map_err(failed)?.file_type();
@@ -167,6 +176,7 @@ mod tests {
             assert!(client.region.length >= GRAIN && client.region.length.is_multiple_of(GRAIN));
             end += client.region.length;
         }
+        // Rounding to whole grains wastes less than one grain for each client.
         assert!(end <= size && size - end < GRAIN * u64::from(CLIENTS));
     }
 }

@@ -1,4 +1,4 @@
-//! A device of this host, and what must be so before it is used.
+//! A device of this host on which a comparison is played, and the checks before it is used.
 
 use crate::failure::Failure;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -12,27 +12,30 @@ use weir_linux::play::{Host, Plan, Played, player};
 use weir_linux::{Cgroups, Files, Journal, Tree};
 use weir_serve::backend;
 
-/// What was changed for a comparison, so that it is put back after a crash, too.
+/// The journal of changed kernel settings. It is kept in `/run`, so that the next comparison can
+/// restore the settings if this one crashes.
 const JOURNAL: &str = "/run/weir-apply/compare.journal";
 
-/// A device of this host, or a file.
+/// A block device of this host, or a file that is used through a loop device.
 #[derive(Debug)]
 pub(in crate::compare) struct Device {
-    /// As it was named.
+    /// The path as the user has written it.
     pub(in crate::compare) path: PathBuf,
+    /// True if the content can be overwritten.
     destroy: bool,
     is_block: bool,
-    /// What is on it, if anything is.
+    /// The type of the present content, such as a file system, if there is any.
     signature: Option<String>,
-    /// One run at a time.
+    /// The lock that keeps runs from overlapping on the device.
     turn: Mutex<()>,
 }
 
 impl Device {
-    /// Looks at a device or file. `destroy`: it was named twice, so that what is on it may go.
+    /// Examines a device or file. `destroy` is true if the user has confirmed that its content can
+    /// be overwritten.
     ///
     /// # Errors
-    /// It is not there, or in use.
+    /// The path does not exist, is of another type, or is in use.
     pub(super) fn new(path: &Path, destroy: bool) -> Result<Self, Failure> {
         let shown = path.display();
         let refuse = |why: String| Failure::Usage(format!("--device {shown}: {why}"));
@@ -52,7 +55,7 @@ impl Device {
         })
     }
 
-    /// Whether it seeks, as far as the kernel knows.
+    /// Returns true if the kernel reports the device as rotational.
     pub(in crate::compare) fn is_rotational(&self) -> bool {
         let name = fs::canonicalize(&self.path).unwrap_or_default();
         let name = name.file_name().unwrap_or_default().to_string_lossy();
@@ -60,7 +63,7 @@ impl Device {
         fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
     }
 
-    /// Plays a repetition. Knobs are put back afterwards, however it ends.
+    /// Plays a repetition, and restores the kernel's settings afterwards, even after an error.
     pub(super) fn play(
         &self,
         scenario: &Scenario,
@@ -73,20 +76,24 @@ impl Device {
         let (plan, notes) = planned.map_err(|e| e.to_string())?;
         self.may_be_used(&plan)?;
         let scratch = std::env::temp_dir().join(format!("weir-compare-{}", std::process::id()));
-        // Not a directory that exists: another user could have made it.
+        // `create` fails if the directory exists. That is intended, because another user could have
+        // created it.
         let made = DirBuilder::new().mode(0o700).create(&scratch);
         made.map_err(|e| format!("cannot create {}: {e}", scratch.display()))?;
         let played = self.on_device(&plan, &scratch, go_on);
+        // Files that remain in the temporary directory do not affect the results.
         let _ = fs::remove_dir_all(&scratch);
         Ok((played?, notes))
     }
 
+    /// Applies the plan's settings, plays it, and restores the settings.
     fn on_device(
         &self,
         plan: &Plan,
         scratch: &Path,
         go_on: &dyn Fn() -> bool,
     ) -> Result<Played, String> {
+        // The kernel's schedulers and controllers only apply to block devices.
         let looped = (!self.is_block)
             .then(|| Loop::new(&self.path))
             .transpose()?;
@@ -95,13 +102,15 @@ impl Device {
         let said = |e: &dyn std::fmt::Display| e.to_string();
         let knobs = player::knobs(plan, &files, device).map_err(|e| said(&e))?;
         let mut journal = Journal::open(Path::new(JOURNAL)).map_err(|e| said(&e))?;
-        // What a comparison that was killed has left.
+        // Settings of an earlier comparison that was killed would otherwise be recorded as the
+        // original ones.
         let mut say = |_: &weir_linux::Said| ();
         weir_linux::restore(&mut files, &mut journal, &mut say).map_err(|e| said(&e))?;
         let applied = weir_linux::apply(&mut files, &knobs, &mut journal, &mut say);
         let cgroups = Cgroups::of(&files).ok().and_then(|c| c.root);
         let host = Host {
             device: device.clone(),
+            // Without groups, the jobs run in the cgroup of this command.
             cgroups: cgroups.filter(|_| !plan.groups.is_empty()),
             scratch: scratch.to_owned(),
         };
@@ -109,14 +118,18 @@ impl Device {
             let played = host.play(plan, go_on);
             played.map_err(|e| said(&e))
         });
+        // The settings are restored even if the run has failed. An error of the run is the more
+        // important one.
         let restored = weir_linux::restore(&mut files, &mut journal, &mut say);
         let restored = restored.map_err(|e| format!("some settings could not be restored: {e}"));
         played.and_then(|played| restored.map(|_| played))
     }
 
-    /// Whether a plan may use it: what is on it is not written over unless it was named twice.
+    /// Refuses a device that is in use or too small, or whose content a plan would overwrite
+    /// without confirmation.
     fn may_be_used(&self, plan: &Plan) -> Result<(), String> {
         let shown = self.path.display();
+        // The device can have been mounted since the first check.
         unused(&self.path, self.is_block)?;
         let size = size(&self.path)?;
         if size < plan.jobs.bytes {
@@ -126,6 +139,7 @@ impl Device {
             ));
         }
         match &self.signature {
+            // A scenario that only reads may use any device that is not in use.
             Some(what) if plan.jobs.writes && !self.destroy => Err(format!(
                 "{shown} contains {what}, which the scenario would overwrite; add --destroy {shown} to permit this"
             )),
@@ -137,14 +151,14 @@ impl Device {
     }
 }
 
-/// The release of this machine's kernel.
+/// Returns the release of this machine's kernel.
 pub(super) fn release() -> String {
     let text = Tree::default().read("/proc/sys/kernel/osrelease");
     text.unwrap_or_default().trim().to_owned()
 }
 
-/// Refuses what the system uses: a device that is mounted, swap, a part of another, or of which a partition is; a file that is swap or a
-/// loop device already.
+/// Refuses storage that the system uses: a device that is mounted, used as swap, a member of
+/// another device, or divided into partitions, and a file that is used as swap or by a loop device.
 fn unused(path: &Path, is_block: bool) -> Result<(), String> {
     let uses = backend::uses(path).map_err(|e| e.to_string())?;
     if let Some(first) = uses.first() {
@@ -155,7 +169,8 @@ fn unused(path: &Path, is_block: bool) -> Result<(), String> {
     }
     let device = weir_linux::Device::find(&Tree::default(), &path.to_string_lossy());
     device.map_err(|why| why.to_string())?;
-    // The kernel knows best: it gives nobody a device of its own that is used in a way that this does not know.
+    // `O_EXCL` on a block device fails with `EBUSY` if the kernel itself uses the device (open(2)).
+    // This covers uses that the checks above do not know.
     let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
     let opened = OpenOptions::new()
         .read(true)
@@ -166,7 +181,8 @@ fn unused(path: &Path, is_block: bool) -> Result<(), String> {
         .map_err(|e| format!("it is in use or cannot be opened: {e}"))
 }
 
-/// What `blkid` finds on a device: a file system, a part of a volume, a table of partitions.
+/// Returns the content of a device according to `blkid`: a file system, a member of a volume, or a
+/// partition table.
 fn signature(path: &Path) -> Result<Option<String>, String> {
     let probed = Command::new("blkid")
         .args(["--probe", "--output", "export"])
@@ -182,9 +198,9 @@ fn signature(path: &Path) -> Result<Option<String>, String> {
     let kind = value("TYPE=").or_else(|| value("PTTYPE=").map(|t| format!("partition table {t}")));
     match (kind, probed.status.code()) {
         (Some(kind), _) => Ok(Some(kind)),
-        // Nothing that it knows.
+        // Status 2: the content is unknown, or there is none (blkid(8)).
         (None, Some(2)) => Ok(None),
-        // Several things at once.
+        // Status 8: several types match (blkid(8)).
         (None, Some(0 | 8)) => Ok(Some("data of an ambiguous type".to_owned())),
         (None, _) => Err(format!(
             "blkid failed: {}",
@@ -193,20 +209,22 @@ fn signature(path: &Path) -> Result<Option<String>, String> {
     }
 }
 
-/// Bytes of a device or file.
+/// Returns the size of a device or file in bytes.
 fn size(path: &Path) -> Result<u64, String> {
     use std::io::{Seek, SeekFrom};
     let file = fs::File::open(path);
+    // The metadata of a block device has the size 0, but its end can be sought.
     let size = file.and_then(|mut file| file.seek(SeekFrom::End(0)));
     size.map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// A file as a block device, until this is dropped.
+/// A block device for a file, which is detached when this value is dropped.
 struct Loop {
     device: PathBuf,
 }
 
 impl Loop {
+    /// Attaches a file to a free loop device, with direct I/O to the file.
     fn new(file: &Path) -> Result<Self, String> {
         let made = Command::new("losetup")
             .args(["--find", "--show", "--direct-io=on"])
@@ -228,6 +246,7 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
+        // A destructor cannot report an error, and the run is over.
         let _ = Command::new("losetup")
             .arg("--detach")
             .arg(&self.device)

@@ -1,5 +1,8 @@
-//! Where a comparison is played: in the simulator, on a real server, under a kernel in a guest,
-//! under this machine's kernel.
+//! The places in which a comparison is played: the simulator, a real server, a kernel in a guest,
+//! and the kernel of this machine.
+//!
+//! [`all`] returns the places that the options select, [`check`] refuses scenarios that a place
+//! cannot play, and [`On::play`] plays one repetition.
 
 mod linux;
 pub(super) mod serve;
@@ -22,7 +25,7 @@ use weir_measure::{Place, Record, TOTAL};
 
 use linux::Device;
 
-/// A place, as it is chosen.
+/// The name of a place on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Word {
     /// The simulator, in virtual time
@@ -35,7 +38,7 @@ pub(super) enum Word {
     Linux,
 }
 
-/// A place.
+/// A place, with the resources that it needs for runs.
 #[derive(Debug)]
 pub(super) enum On {
     Sim,
@@ -44,13 +47,14 @@ pub(super) enum On {
     Linux(Device),
 }
 
-/// The places that are asked for.
+/// Returns the selected places.
 ///
 /// # Errors
-/// Options that do not go together, no kernel, a device that must not be used.
+/// Options contradict each other, a kernel cannot be found, or the device must not be used.
 pub(super) fn all(options: &Options, leftovers: &Leftovers) -> Result<Vec<On>, Failure> {
     let asked = |word| options.on.contains(&word);
     let usage = |reason: &str| Err(Failure::Usage(reason.to_owned()));
+    // The options are checked before a kernel is searched for or a device is examined.
     if options.device.is_some() != asked(Word::Linux) {
         return usage(
             "--on linux and --device require each other; write --on linux --device /dev/NAME",
@@ -64,6 +68,7 @@ pub(super) fn all(options: &Options, leftovers: &Leftovers) -> Result<Vec<On>, F
     }
     let mut all = Vec::new();
     let mut words = options.on.clone();
+    // The same place twice would only repeat its rows.
     words.dedup();
     if words.is_empty() {
         words.push(Word::Sim);
@@ -92,10 +97,12 @@ pub(super) fn all(options: &Options, leftovers: &Leftovers) -> Result<Vec<On>, F
     Ok(all)
 }
 
+/// Returns a guest for each kernel.
 fn guests(kernels: &[String]) -> Result<Vec<On>, Failure> {
     let weir = std::env::current_exe();
     let weir =
         weir.map_err(|e| Failure::Run(format!("cannot find the path of this program: {e}")))?;
+    // The first of the supported versions is the default.
     let default = [weir_linux::guest::VERSIONS[0].0.to_owned()];
     let kernels = if kernels.is_empty() {
         &default[..]
@@ -111,7 +118,7 @@ fn guests(kernels: &[String]) -> Result<Vec<On>, Failure> {
 }
 
 impl On {
-    /// What stands behind a policy's name in tables, unless only the simulator plays.
+    /// Returns the text after a policy's name in tables. It is empty for the simulator.
     pub(super) fn label(&self) -> String {
         match self {
             Self::Sim => String::new(),
@@ -130,17 +137,18 @@ impl On {
         }
     }
 
-    /// Whether its time is virtual, so that another run of the same is the same.
+    /// Returns true if the place uses virtual time, so that a repeated run gives the same results.
     pub(super) fn is_virtual(&self) -> bool {
         matches!(self, Self::Sim | Self::Guest(_))
     }
 
-    /// Whether it is known there where the time of requests goes: a kernel does not tell.
+    /// Returns true if the place reports where requests spend their time. A kernel does not.
     pub(super) fn knows_waits(&self) -> bool {
         matches!(self, Self::Sim | Self::Serve(_))
     }
 
-    /// Repetitions, unless some are asked for: those of the scenario, or one, which takes a minute of a guest.
+    /// Returns the number of repetitions if the user has not chosen one: that of the scenario in
+    /// the simulator, and 1 in all other places. A run in a guest takes a minute.
     pub(super) fn repetitions(&self, of_scenario: u32) -> u32 {
         match self {
             Self::Sim => of_scenario,
@@ -148,15 +156,17 @@ impl On {
         }
     }
 
-    /// Why a policy cannot be played there; `None`: it can.
+    /// Returns the reason why the place cannot play a policy, or `None` if it can.
     pub(super) fn refuses(&self, policy: &Policy) -> Option<String> {
         if self.knows_waits() {
+            // The simulator and the server have all policies of Weir. A kernel only has its own.
             return None;
         }
         let queue = weir_config::apply::Queue::default();
         if let Err(refused) = weir_linux::translate(policy, &queue, (None, None), &[]) {
             return Some(refused.to_string());
         }
+        // A kernel that is built as a program can have controllers that distributions leave out.
         let is_program = matches!(self, Self::Guest(lab) if lab.kernel().program().is_some());
         let has = |controller| !is_program && policy.controllers.contains(&controller);
         let why = if has(Controller::Latency) && matches!(self, Self::Guest(_)) {
@@ -172,7 +182,7 @@ impl On {
         ))
     }
 
-    /// Plays a repetition. `None`: it was abandoned for an interrupt.
+    /// Plays a repetition. Returns `None` if an interrupt has ended it early.
     pub(super) fn play(&self, mut played: Repetition<'_>) -> Result<Option<Outcome>, String> {
         let (scenario, policy, repeat) = (played.scenario, played.policy, played.run.repeat);
         let go_on = || played.interrupt.signal().is_none();
@@ -183,6 +193,8 @@ impl On {
                 let ran = lab.play(scenario, policy, repeat, go_on).map(|done| {
                     let kernel = lab.kernel();
                     let path = (done.path_ns as f64 / 1e3, done.left_ns as f64 / 1e3);
+                    // A kernel that runs as a program has no path to the drive model of which the
+                    // time could be measured.
                     let path = kernel.program().is_none().then_some(path);
                     (done.played, kernel.release().to_owned(), path, done.notes)
                 });
@@ -194,6 +206,7 @@ impl On {
                 (Place::Linux, ran)
             }
         };
+        // A run that an interrupt ends early returns an error, which is not reported.
         if ran.is_err() && !go_on() {
             return Ok(None);
         }
@@ -216,7 +229,7 @@ impl On {
             record.path_left_us = path.map(|(_, left)| left);
         }
         let target = &measured.clients[played.target].meter;
-        // Two runs on a real drive are never the same.
+        // The times of a real drive differ from run to run.
         let drew = !self.is_virtual() || weir_linux::play::draws(scenario);
         Ok(Some(Outcome {
             drew,
@@ -226,7 +239,7 @@ impl On {
     }
 }
 
-/// The device of this host, if one is used.
+/// Returns the device of this host that is used, if any.
 pub(super) fn device(on: &[On]) -> Option<&Device> {
     on.iter().find_map(|on| match on {
         On::Linux(device) => Some(device),
@@ -234,10 +247,11 @@ pub(super) fn device(on: &[On]) -> Option<&Device> {
     })
 }
 
-/// The drive where a device of this host is used: itself, or the model of it that is played beside it.
+/// Returns the drive for a comparison on a device of this host. It is the device itself, or its
+/// model if another place plays as well.
 ///
 /// # Errors
-/// There is no such model, or none or several where one is needed.
+/// The model is unknown, or another place needs exactly one model and there are none or several.
 pub(super) fn drives(
     device: &Device,
     on: &[On],
@@ -259,13 +273,14 @@ pub(super) fn drives(
     }
 }
 
-/// What stands for a disk where a scenario says what differs on disks.
+/// The drive model that represents a rotating disk, for scenarios that differ between disks and
+/// flash.
 const DISK: &str = "hitachi-hts72755";
 
-/// Refuses what a place cannot play, before anything is played.
+/// Refuses a plan that a place cannot play, before any run begins.
 ///
 /// # Errors
-/// A scenario that is not for a server or kernel, or no policy that a kernel has.
+/// A server or kernel cannot play the scenario, or a kernel supports none of the policies.
 pub(super) fn check(plan: &Plan) -> Result<(), Failure> {
     if plan.on.iter().all(|on| matches!(on, On::Sim)) {
         return Ok(());
@@ -287,6 +302,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), Failure> {
     }
     for on in plan.on.iter() {
         let reasons: Vec<String> = plan.policies.iter().filter_map(|p| on.refuses(p)).collect();
+        // Policies that a kernel lacks are left out with a note, as long as one policy remains.
         if reasons.len() == plan.policies.len() {
             return Err(Failure::Usage(format!(
                 "Linux supports none of these policies: {}",
@@ -297,7 +313,8 @@ pub(super) fn check(plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How to read what was played under a kernel, and what was not.
+/// Returns notes on runs outside of the simulator: how to read their results, and which policies
+/// are left out.
 pub(super) fn notes(plan: &Plan, cells: &Played) -> Vec<String> {
     let mut notes = Vec::new();
     for (at, on) in plan.on.iter().enumerate() {
@@ -341,12 +358,13 @@ pub(super) fn notes(plan: &Plan, cells: &Played) -> Vec<String> {
     notes
 }
 
-/// Per cent of processors' time from which on rates are theirs.
+/// The load of the processors, in percent, from which on they limit the rates instead of the drive.
 const BUSY: u64 = 90;
 
-/// A note where processors were busy all the time.
+/// Returns a note on runs in which the processors were busy all the time.
 fn busy(label: &str, outcomes: &[&Outcome]) -> Option<String> {
     let busy = |o: &&&Outcome| {
+        // The last record is that of the total, which has the load of the processors.
         let total = o.records.last();
         total
             .and_then(|r| r.processor_percent)
@@ -363,6 +381,8 @@ fn busy(label: &str, outcomes: &[&Outcome]) -> Option<String> {
     })
 }
 
+/// Returns the note on runs in a guest, with the delay of the path between the kernel and the
+/// model.
 fn guest(label: &str, kernel: &str, outcomes: &[&Outcome]) -> String {
     let of = |get: fn(&Record) -> Option<f64>| {
         let records = outcomes.iter().filter_map(|o| o.records.first());
@@ -374,6 +394,7 @@ fn guest(label: &str, kernel: &str, outcomes: &[&Outcome]) -> String {
     };
     let (least, most) = of(|r| r.path_us);
     let (low, high) = of(|r| r.path_left_us);
+    // The remainder can have either sign. The one that is further from 0 is shown.
     let left = if high > -low { high } else { low };
     let takes = if most - least < 0.05 {
         format!("{least:.1} us")

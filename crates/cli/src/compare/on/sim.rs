@@ -1,4 +1,4 @@
-//! The simulator, in virtual time.
+//! Plays repetitions in the simulator, in virtual time.
 
 use crate::compare::work::{Outcome, Repetition};
 use weir_config::units::Time;
@@ -8,10 +8,10 @@ use weir_measure::explain::Standings;
 use weir_sim::{Results, Run, Scenario};
 use weir_verify::audit::Auditors;
 
-/// Plays a repetition. `None`: it was abandoned for an interrupt.
+/// Plays a repetition. Returns `None` if an interrupt has ended it early.
 ///
 /// # Errors
-/// The core refuses the scenario, or the auditors found violations.
+/// The core refuses the scenario, or the auditors have found violations.
 pub(super) fn play(mut played: Repetition<'_>) -> Result<Option<Outcome>, String> {
     let (scenario, policy) = (played.scenario, played.policy);
     let mut auditors = played.audit.then(Auditors::new);
@@ -33,6 +33,7 @@ pub(super) fn play(mut played: Repetition<'_>) -> Result<Option<Outcome>, String
     let Some(mut results) = results.map_err(failed)? else {
         return Ok(None);
     };
+    // The drive and the elevator can still have work when the run ends.
     if let Some(found) = auditors.map(|a| a.end(false)).filter(|f| !f.is_empty()) {
         let first = found.kept().first().map(ToString::to_string);
         return Err(format!(
@@ -56,7 +57,7 @@ pub(super) fn play(mut played: Repetition<'_>) -> Result<Option<Outcome>, String
     Ok(Some(outcome))
 }
 
-/// The changes of contracts that were refused during a run, a sentence each.
+/// Returns the changes of contracts that were refused during a run, one sentence each.
 fn refused_changes(scenario: &Scenario, results: &Results) -> Vec<String> {
     let of = |(at, refusal): &(Instant, weir_core::Refusal)| {
         let after = Time(at.since(Instant::ZERO));
@@ -68,7 +69,7 @@ fn refused_changes(scenario: &Scenario, results: &Results) -> Vec<String> {
     results.refusals.iter().map(of).collect()
 }
 
-/// An observer of the promised seconds of a run; `None` if nothing is promised in it.
+/// Returns an observer of the promised seconds of a run, or `None` if the run has no promise.
 fn standings(scenario: &Scenario) -> Option<Standings> {
     let groups = scenario.promised_groups()?;
     let stalls = scenario.machine.stalls.iter();

@@ -1,4 +1,4 @@
-//! A private temporary directory.
+//! Creates a private temporary directory, for the socket of a server.
 
 use crate::failure::Failure;
 use crate::leftovers::{Leftover, Leftovers};
@@ -7,9 +7,11 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-/// Makes a directory that only this user can enter, and that goes when what is returned is dropped or the command interrupted.
+/// Creates a directory that only this user can enter. It is removed when the returned value is
+/// dropped, or when the command is interrupted.
 pub(crate) fn private(leftovers: &Leftovers) -> Result<Leftover, Failure> {
     let base = std::env::temp_dir();
+    // A directory that exists is not used, because another user could have created it.
     for attempt in 0..100 {
         let path = base.join(format!("weir-demo-{}-{attempt}", std::process::id()));
         let make = |path: &Path| DirBuilder::new().mode(0o700).create(path);

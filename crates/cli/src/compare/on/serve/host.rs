@@ -1,43 +1,49 @@
-//! How long the demo's own threads waited for a processor: what a busy machine keeps from a client is no fault of a policy.
+//! Measures for how long the threads of the demo waited for a processor. A policy cannot be blamed
+//! for such delays.
 //!
-//! Linux counts for each thread how long it was ready to run and did not (`/proc/PID/task/TID/schedstat`, its second figure). In a second of
-//! which the server's thread and the client's waited for a time, the client is owed its min for the rest.
+//! For each thread, Linux counts the time for which it was ready to run but did not run (the second
+//! figure of `/proc/PID/task/TID/schedstat`). If the threads of the server and of a client waited
+//! during a second, the client is owed its min only for the rest of the second.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 use weir_measure::number::percent;
 
-/// The longest name that the kernel keeps of a thread, bytes.
+/// The longest thread name that the kernel keeps, in bytes (`TASK_COMM_LEN` without its final
+/// zero).
 const NAME_MAX: usize = 15;
-/// How the server's threads that serve drives are named.
+/// The first part of the names of threads that serve drives.
 const SERVER: &str = "weir-shard-";
 
-/// How long each thread has waited so far, nanoseconds, by its name; a name that several have is those together.
+/// The waiting time of each thread since its start, by name, in nanoseconds. Threads with equal
+/// names are added up.
 type Waits = BTreeMap<String, u64>;
 
-/// The waits when the measurement began, and after each second of it.
+/// The waiting times at the start of the measurement and after each of its seconds.
 #[derive(Debug, Default)]
 pub(super) struct Host {
     seconds: Vec<(Duration, Waits)>,
 }
 
-/// How a busy machine disturbed a run: parts (0 to 1) of the time in which threads that were ready to run had no processor.
+/// The effect of a busy machine on a run, as fractions (0 to 1) of the time in which threads were
+/// ready to run but had no processor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::compare) struct Busy {
-    /// The server's thread, in the whole measurement.
+    /// The fraction for the server's thread in the whole measurement.
     pub(crate) server: f64,
-    /// The same, in its worst second.
+    /// The fraction for the server's thread in its worst second.
     pub(crate) worst: f64,
-    /// The client's thread that waited longest.
+    /// The fraction for the client's thread with the longest wait.
     pub(crate) client: f64,
 }
 
 impl Busy {
-    /// The part of the time for which the server's thread may lack a processor. Beyond it a run says nothing about a policy.
+    /// The largest fraction for the server's thread with which a run still shows the effect of a
+    /// policy.
     const TOLERATED: f64 = 0.04;
 
-    /// Whether the run says nothing about the policy.
+    /// Returns true if the machine was too busy for the run to show the effect of the policy.
     pub(crate) fn is_invalid(self) -> bool {
         self.server > Self::TOLERATED
     }
@@ -57,7 +63,8 @@ impl std::fmt::Display for Busy {
 }
 
 impl Host {
-    /// Looks at the threads if a second of the measurement, which begins after `warm_up`, has passed since the last time.
+    /// Reads the waiting times if another second of the measurement has passed. The measurement
+    /// begins after `warm_up`.
     pub(super) fn watch(&mut self, warm_up: Duration, passed: Duration) {
         let due = warm_up + Duration::from_secs(self.seconds.len() as u64);
         if passed >= due {
@@ -65,10 +72,12 @@ impl Host {
         }
     }
 
-    /// The part of each second in which a thread of that name waited for a processor.
+    /// Returns the fraction of each second in which the threads with a name waited for a processor.
     fn late(&self, name: &str) -> Vec<f64> {
         let of = |waits: &Waits| waits.get(name).copied().unwrap_or(0);
         let part = |pair: &[(Duration, Waits)]| {
+            // The sum for a name decreases when one of several threads ends, and a second can be
+            // measured twice at the same time. Neither may give a negative or infinite fraction.
             let waited = of(&pair[1].1).saturating_sub(of(&pair[0].1));
             let passed = pair[1].0.saturating_sub(pair[0].0).as_nanos().max(1);
             (waited as f64 / passed as f64).min(1.0)
@@ -76,7 +85,8 @@ impl Host {
         self.seconds.windows(2).map(part).collect()
     }
 
-    /// The part of each second in which the server's threads waited, the one that waited longest.
+    /// Returns the fraction of each second in which the server's thread with the longest wait
+    /// waited.
     fn server(&self) -> Vec<f64> {
         let names = self.seconds.last().map(|last| last.1.keys());
         let names = names.into_iter().flatten();
@@ -84,16 +94,17 @@ impl Host {
         shards.map(|name| self.late(name)).fold(Vec::new(), longest)
     }
 
-    /// For how long the thread of that client and the server's waited in each second, nanoseconds: what a busy machine keeps from it.
+    /// Returns the time of each second in which the client's or the server's thread waited, in
+    /// nanoseconds. The client is not owed its min for this time.
     pub(super) fn late_ns(&self, client: &str) -> Vec<u64> {
         let late = self.late(called(client)).into_iter().zip(self.server());
         let nanos = |part: f64| (part.min(1.0) * 1e9) as u64;
         late.map(|(own, server)| nanos(own + server)).collect()
     }
 
-    /// For how much of the time the server's thread waited, and that of the client that waited longest; nothing if the former was not worth a
-    /// word.
+    /// Returns the effect of the busy machine, or `None` if it was negligible in every second.
     pub(super) fn busy<'a>(&self, clients: impl Iterator<Item = &'a str>) -> Option<Busy> {
+        // The smallest fraction of the worst second that is mentioned.
         const LITTLE: f64 = 0.02;
         let mean = |seconds: &[f64]| seconds.iter().sum::<f64>() / seconds.len().max(1) as f64;
         let server = self.server();
@@ -108,16 +119,18 @@ impl Host {
     }
 }
 
-/// A client's name as the kernel has it of its thread.
+/// Returns the name of a client as the kernel keeps it as the name of the client's thread.
 fn called(client: &str) -> &str {
     &client[..client.floor_char_boundary(NAME_MAX)]
 }
 
-/// Whether the server's threads have been raised above those of other programs.
+/// Returns true if a thread of the server has a higher priority than other programs.
 pub(super) fn is_raised() -> bool {
     let mut shards = threads().filter(|(name, _)| name.starts_with(SERVER));
     let nice = |stat: &str| {
-        // The nineteenth field of proc(5); the first behind the name is the third.
+        // The nice value is field 19 of `/proc/PID/stat` (proc(5)). The first field after the name
+        // is field 3, so it is at index 16. The name can contain spaces and brackets, so it is
+        // skipped up to the last bracket.
         let rest = stat.rsplit_once(')')?.1;
         rest.split_whitespace().nth(16)?.parse::<i32>().ok()
     };
@@ -127,7 +140,7 @@ pub(super) fn is_raised() -> bool {
     })
 }
 
-/// The longer of each two.
+/// Returns the larger of each two values.
 fn longest(a: Vec<f64>, b: Vec<f64>) -> Vec<f64> {
     if a.is_empty() {
         return b;
@@ -135,7 +148,7 @@ fn longest(a: Vec<f64>, b: Vec<f64>) -> Vec<f64> {
     a.into_iter().zip(b).map(|(a, b)| a.max(b)).collect()
 }
 
-/// The threads of this process: their names and folders.
+/// Returns the names of this process's threads and their directories in `/proc`.
 fn threads() -> impl Iterator<Item = (String, std::path::PathBuf)> {
     let entries = fs::read_dir("/proc/self/task").into_iter().flatten();
     entries.flatten().filter_map(|entry| {
@@ -144,7 +157,8 @@ fn threads() -> impl Iterator<Item = (String, std::path::PathBuf)> {
     })
 }
 
-/// How long each thread has waited so far; none where the kernel does not count.
+/// Returns the waiting time of each thread. The result is empty if the kernel does not count such
+/// times (`CONFIG_SCHED_INFO`).
 fn waits() -> Waits {
     let mut waits = Waits::new();
     for (name, folder) in threads() {
@@ -161,9 +175,11 @@ fn waits() -> Waits {
 mod tests {
     use super::*;
 
-    /// Four seconds, in which the server's thread and the target's waited this long each.
+    /// Returns four seconds in which the threads of the server and the target waited for these
+    /// times, in milliseconds.
     fn host(server: [u64; 4], target: [u64; 4]) -> Host {
         let mut host = Host::default();
+        // The counts begin when a thread starts, so they are not 0 at the start of the measurement.
         let (mut of_server, mut of_target) = (5, 7);
         for second in 0..5 {
             if second > 0 {
@@ -183,6 +199,8 @@ mod tests {
         let host = host([0, 300, 0, 100], [0, 0, 200, 100]);
         let name = "a-target-with-a-long-name";
         let ms = host.late_ns(name).into_iter().map(|ns| ns / 1_000_000);
+        // The server waited for 400 ms of 4 s, which is 10 %, and the client for 300 ms, which is 8
+        // %.
         assert_eq!(ms.collect::<Vec<_>>(), [0, 300, 200, 200]);
         let busy = host.busy([name].into_iter()).unwrap();
         assert!(busy.is_invalid(), "{busy:?}");
@@ -193,8 +211,10 @@ mod tests {
 
     #[test]
     fn a_quiet_machine_is_not_worth_a_word() {
+        // 19 ms of a second are less than the 2 % that are mentioned.
         let host = host([0, 19, 0, 0], [0; 4]);
         assert_eq!(host.busy([].into_iter()), None);
+        // 150 ms of 4 s are 3.75 %, which is tolerated.
         let host = self::host([0, 150, 0, 0], [0; 4]);
         let busy = host.busy([].into_iter()).unwrap();
         assert!(!busy.is_invalid(), "one bad second of four: {busy:?}");

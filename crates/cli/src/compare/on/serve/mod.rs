@@ -1,4 +1,8 @@
-//! A real server in this process, on a socket of its own, with real clients over NBD, in real time.
+//! Plays repetitions on a real server in this process, with real clients over NBD on a private Unix
+//! socket, in real time.
+//!
+//! [`Live::measure`] starts a server and plays one repetition. [`judge`] makes the records of all
+//! repetitions when the last one has ended.
 
 mod directory;
 mod host;
@@ -28,37 +32,38 @@ use weir_model::load::Region;
 use weir_serve::Server;
 use weir_sim::Alone;
 
-/// An answer that takes longer than this is taken for a failure.
+/// The longest time for a reply. A client that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Clients' parts of an image or device are multiples of this, and at least as long.
+/// The unit and smallest length of a client's part of an image or device, in bytes.
 pub(in crate::compare) const GRAIN: u64 = 1 << 20;
 
-/// Most clients of the scenarios that come with Weir, and clients of a measurement.
+/// The number of clients in a measurement, and the largest number of clients in a built-in
+/// scenario.
 pub(in crate::compare) const CLIENTS: u32 = 16;
 
-/// The servers of a comparison: one for each run.
+/// The parameters of the servers of a comparison. Each run starts a server of its own.
 #[derive(Debug)]
 pub(in crate::compare) struct Live {
-    /// The image or device that clients read, and its size in bytes; `None`: the model of the
-    /// drive.
+    /// The image or device that clients read, and its size in bytes. `None` stands for the model of
+    /// the drive.
     pub(in crate::compare) storage: Option<(Storage, u64)>,
     pub(in crate::compare) priority: ThreadPriority,
     pub(in crate::compare) leftovers: Leftovers,
 }
 
-/// The measurements of a run, from which its records follow once all runs are over.
+/// The measurements of one run. The records are made from them after all runs.
 #[derive(Debug)]
 pub(in crate::compare) struct Measured {
-    /// What each client saw.
+    /// The measurements of each client.
     pub(in crate::compare) meters: Vec<Meter>,
-    /// What the server said meanwhile.
+    /// The figures of the server during the measurement.
     told: Told,
-    /// How long the threads waited for a processor meanwhile.
+    /// The times for which threads waited for a processor during the measurement.
     host: Host,
-    /// How a busy machine disturbed the run, if it did.
+    /// The extent to which a busy machine disturbed the run, if it was noticeable.
     pub(in crate::compare) busy: Option<Busy>,
-    /// Whether the server's threads were raised above those of other programs.
+    /// True if the server's threads had a higher priority than other programs.
     pub(in crate::compare) raised: bool,
 }
 
@@ -66,11 +71,13 @@ impl Live {
     /// Gives each client a part of its own of an image or device.
     ///
     /// # Errors
-    /// There are too many clients for it.
+    /// The storage is too small for the number of clients.
     pub(in crate::compare) fn divide(&self, scenario: &mut Scenario) -> Result<(), Failure> {
         let Some((_, size)) = self.storage else {
             return Ok(());
         };
+        // Parts have the same size in every scenario of up to [`CLIENTS`] clients, so that their
+        // results can be compared.
         let clients = (scenario.clients.len() as u64).max(CLIENTS.into());
         let part = size / clients / GRAIN * GRAIN;
         if part == 0 {
@@ -89,8 +96,8 @@ impl Live {
         Ok(())
     }
 
-    /// Plays a repetition of a scenario under a policy on a server of its own. `None`: it was
-    /// abandoned for an interrupt.
+    /// Plays a repetition of a scenario under a policy on a new server. Returns `None` if an
+    /// interrupt has ended it early.
     pub(in crate::compare) fn measure(
         &self,
         (scenario, policy, repetition): (&Scenario, &Policy, u32),
@@ -112,6 +119,8 @@ impl Live {
             interrupt.signal().is_none()
         });
         let outcomes = outcomes.map_err(Failure::run)?;
+        // The server is stopped in any case. If its thread has failed, the measurements cannot be
+        // trusted.
         if !server.shutdown() {
             return Err(Failure::Run("the server failed; see the log".into()));
         }
@@ -135,7 +144,8 @@ impl Live {
         }))
     }
 
-    /// A configuration of the server as one would write it: a volume for each client with its contract.
+    /// Returns the configuration of the server, as a user would write it: a volume for each client,
+    /// with the client's contract.
     fn config(
         &self,
         scenario: &Scenario,
@@ -143,6 +153,7 @@ impl Live {
         socket: &Path,
     ) -> Result<Config, Failure> {
         let mut text = String::from("[drive.demo]\n");
+        // Without a model, the volumes are in memory until their storage is replaced below.
         let mut memory = "memory = true\n";
         if self.storage.is_none() {
             memory = "";
@@ -163,6 +174,8 @@ impl Live {
             let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
             Failure::Run(lines.join("\n"))
         })?;
+        // The socket's path and the policy are set as values, so that the text need not quote
+        // or name them.
         config.listen.nbd = vec![Address::Unix(socket.to_owned())];
         config.priority = self.priority;
         let drive = &mut config.drives[0];
@@ -173,6 +186,8 @@ impl Live {
             let volume = volume.expect("every client has a volume");
             volume.contract = scenario.contract(client);
             if let Some((storage, _)) = &self.storage {
+                // The size is that of the storage. The demo only reads, so the storage is opened
+                // read-only.
                 volume.size = None;
                 volume.read_only = true;
                 volume.storage = storage.clone();
@@ -182,6 +197,7 @@ impl Live {
     }
 }
 
+/// Returns the NBD clients of a repetition. Their random numbers are those of the simulator.
 fn fleet(scenario: &Scenario, repetition: u32, socket: PathBuf) -> Fleet {
     let members = scenario.clients.iter().map(|client| Member {
         name: client.name.clone(),
@@ -199,7 +215,7 @@ fn fleet(scenario: &Scenario, repetition: u32, socket: PathBuf) -> Fleet {
     }
 }
 
-/// Plays a repetition on a server. `None`: it was abandoned for an interrupt.
+/// Plays a repetition on a server. Returns `None` if an interrupt has ended it early.
 pub(super) fn play(live: &Live, mut played: Repetition<'_>) -> Result<Option<Outcome>, String> {
     played.run.place = Some(Place::Serve);
     let Repetition {
@@ -216,13 +232,14 @@ pub(super) fn play(live: &Live, mut played: Repetition<'_>) -> Result<Option<Out
     })?;
     Ok(measured.map(|measured| {
         let target = &measured.meters[played.target];
+        // The records are made by [`judge`] when all runs have ended.
         let mut outcome = played.outcome(Vec::new(), target);
         outcome.live = Some(measured);
         outcome
     }))
 }
 
-/// How to read what was played on servers, a sentence or two each.
+/// Returns one or two notes on how to read results of real servers.
 pub(in crate::compare) fn notes(outcomes: &[&Outcome]) -> impl Iterator<Item = String> {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let place = format!(
@@ -241,8 +258,8 @@ pub(in crate::compare) fn notes(outcomes: &[&Outcome]) -> impl Iterator<Item = S
     [place].into_iter().chain(raised)
 }
 
-/// Makes the records of all runs on servers when they are over: only then it is known how long a
-/// request takes without contention.
+/// Makes the records of all runs on real servers. It must be called after the last run, because the
+/// fastest request of all runs is the estimate for a request without contention.
 pub(in crate::compare) fn judge(plan: &Plan, cells: &mut Played) -> Result<(), Failure> {
     let is_live = |cell: &Cell| matches!(plan.on[cell.on], On::Serve(_));
     let mut played: BTreeMap<(usize, usize), Vec<&Measured>> = BTreeMap::new();
@@ -273,28 +290,31 @@ pub(in crate::compare) fn judge(plan: &Plan, cells: &mut Played) -> Result<(), F
     Ok(())
 }
 
-/// A request of a client with its way to the server, as the fastest of all took, which was there on
-/// a busy machine, too.
+/// Returns the fastest request of a client in all runs. It includes the path to the server, and the
+/// fastest one was delayed least by other programs on the machine.
 fn fastest(runs: &[&Measured], client: usize) -> Option<promise::Alone> {
     let meters = runs.iter().map(|run| &run.meters[client]);
     let answered: Vec<&Meter> = meters.filter(|m| m.requests() > 0).collect();
     let sum = |count: fn(&Meter) -> u64| answered.iter().map(|m| count(m)).sum::<u64>();
     Some(promise::Alone {
         latency_ns: answered.iter().map(|m| m.latency().min()).min()?,
+        // A request without contention has the mean length of the client's requests.
         bytes: sum(Meter::bytes) / sum(Meter::requests),
     })
 }
 
 impl Measured {
-    /// The measurements of all clients together.
+    /// Returns the measurements of all clients together.
     pub(in crate::compare) fn total(&self, scenario: &Scenario) -> Meter {
         let (start, length) = (scenario.warm_up.as_nanos(), scenario.duration.as_nanos());
         Meter::total(start, length, &self.meters)
     }
 
-    /// The result records as the simulator gives them. `alone` is what each client gets with the
-    /// drive to itself, without the way to the server, where that is known. With the drive to
-    /// itself, a request takes as long as the `fastest` took, and not less than the drive takes.
+    /// Returns the records of the run, in the form that the simulator returns.
+    ///
+    /// `alone` has the results of each client without contention on the drive model, without the
+    /// path to the server. `fastest` has the fastest request of each client with that path. A
+    /// request without contention is assumed to take the longer of the two times.
     fn records(
         &self,
         run: &Run,
@@ -313,6 +333,8 @@ impl Measured {
             if let Some(rate) = Rate::of(&scenario.contract(client)) {
                 let known = alone.get(client).copied().flatten();
                 let mb_per_s = known.map(|a| a.mb_per_s);
+                // The model cannot complete a request faster than this, whatever the clock of the
+                // client shows.
                 let least = known.map_or(0, |alone| alone.request.latency_ns);
                 let alone = fastest[client].map(|request| promise::Alone {
                     latency_ns: request.latency_ns.max(least),
@@ -327,6 +349,7 @@ impl Measured {
                 };
                 record = record.with_promise(&terms, mb_per_s, meter, &beside);
                 if self.busy.is_some_and(Busy::is_invalid) {
+                    // The policy cannot be judged if the server itself had no processor.
                     record.promise = Some(Fate::Invalid);
                 }
             }

@@ -1,10 +1,11 @@
-//! Which scenarios a real server with real clients can play.
+//! The check whether a real server with real clients can play a scenario.
 
 use weir_config::scenario::{Path, Scenario};
 use weir_core::{Flags, Priority, ROOT, Span};
 use weir_sim::{Adapter, ClientSpec, Merging};
 
-/// The first thing of a scenario that a server and clients of this program do not support.
+/// Returns the first property of a scenario that the server or the clients of this program do not
+/// support.
 pub(in crate::compare) fn unsupported(scenario: &Scenario) -> Option<&'static str> {
     let clients = &scenario.clients;
     let any = |is: &dyn Fn(&ClientSpec) -> bool| clients.iter().any(is);

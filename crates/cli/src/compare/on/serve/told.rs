@@ -1,28 +1,35 @@
-//! What the server itself counts: where the time of requests went, and what keeps clients from
-//! more, second by second. The verdicts are those of the server's metrics.
+//! Collects the figures of the server itself during a run: the split of the requests' time, and the
+//! cause that limits each client in each second. The verdicts are the same as those in the server's
+//! metrics.
 
 use std::time::Duration;
 use weir_measure::SplitUs;
 use weir_measure::promise::Blame;
 use weir_serve::{Causes, DriveFigures, Server, VolumeFigures};
 
-/// The server's figures when the measurement began and as they were last, and the causes after each
+/// The server's figures at the start and at the end of the measurement, and the causes after each
 /// second in between.
 #[derive(Debug, Default)]
 pub(super) struct Told {
+    /// The figures at the start of the measurement, or `None` before it.
     first: Option<Vec<DriveFigures>>,
+    /// The figures of the most recent second.
     last: Vec<DriveFigures>,
+    /// The causes of each volume, by name, after each second.
     seconds: Vec<Vec<(String, Causes)>>,
 }
 
 impl Told {
-    /// Asks the server if a second of the measurement, which begins after `warm_up`, has passed since the last time.
+    /// Queries the server if another second of the measurement has passed. The measurement begins
+    /// after `warm_up`.
     pub(super) fn watch(&mut self, warm_up: Duration, passed: Duration, server: &Server) {
+        // The first query is due at the end of the warm-up, and each further one a second later.
         let seconds = self.seconds.len() as u64 + u64::from(self.first.is_some());
         if passed < warm_up + Duration::from_secs(seconds) {
             return;
         }
-        // A run goes on without figures.
+        // A run continues without figures, because the measurements of the clients do not depend on
+        // them.
         let drives = server.watch().figures().unwrap_or_default();
         if self.first.is_none() {
             self.first = Some(drives);
@@ -34,7 +41,8 @@ impl Told {
         self.last = drives;
     }
 
-    /// What kept a client from more in each second. `names`: the clients by their numbers.
+    /// Returns the cause that limited a client in each second. `names` has the clients in the order
+    /// of their numbers.
     pub(super) fn blames(&self, client: &str, names: &[String]) -> Vec<Option<Blame>> {
         let second = |volumes: &Vec<(String, Causes)>| {
             let (_, causes) = volumes.iter().find(|(name, _)| name == client)?;
@@ -48,16 +56,17 @@ impl Told {
         self.seconds.iter().map(second).collect()
     }
 
-    /// Where the time of a client's mean request went; `None` if there was no request.
+    /// Returns the split of a client's mean request, or `None` if it had no request.
     pub(super) fn split(&self, client: &str) -> Option<SplitUs> {
         let earlier = volume(self.first.as_ref()?, client);
         volume(&self.last, client)?.mean_since(earlier)
     }
 
-    /// For how much of the time the drive was busy, in whole percent.
+    /// Returns the part of the time in which the drive was busy, in whole percent.
     pub(super) fn busy_percent(&self) -> Option<u64> {
         let (now, then) = (self.last.first()?, self.first.as_ref()?.first()?);
         let (busy, served) = (now.busy_ns - then.busy_ns, now.served_ns - then.served_ns);
+        // `busy` is limited, so that the result is at most 100 %.
         (served > 0).then(|| (busy.min(served) as f64 / served as f64 * 100.0).round() as u64)
     }
 }
