@@ -110,9 +110,9 @@ impl Params {
         let longer = usize::from(self.latency[0] < self.latency[1]);
         let asked = MILLION - self.may_miss[longer];
         let times = match asked {
+            0 => 2,
             // The more requests may miss their target, the longer a period must be to observe
             // enough of them: one target for each 5 %, and at least two.
-            0 => 2,
             _ => (self.may_miss[longer] / 50_000).max(2),
         };
         (times * self.latency[longer]).clamp(1_000, MILLION)

@@ -6,7 +6,7 @@
 //! apply (`LIMIT_LOW`), a group without one gets 320 KiB and 10 requests per second.
 //!
 //! A request passes the limit of its group first, then that of each group above. `pace` changes
-//! between the two states, `idle` detects idle groups, and [`Levels`] has the waiting requests. The
+//! between the two states, `idle` detects idle groups, and `Levels` has the waiting requests. The
 //! code tour is docs/io-low.md.
 
 mod config;

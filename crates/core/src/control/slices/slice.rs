@@ -242,7 +242,7 @@ mod tests {
             requests: u64::MAX,
         };
         let mut slice = Slice::default();
-        // 20 ms of 1 MiB/s are 20971 bytes; the other 44565 take 10.6 ticks more.
+        // 20 ms at 1 MiB/s allow 20,971 bytes. The other 44,565 take 10.6 ticks more.
         assert_eq!(
             slice.wait(CLOCK, 100, rate, amount(1 << 16, 1), false),
             10 + 5

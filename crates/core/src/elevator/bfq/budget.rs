@@ -91,12 +91,12 @@ impl Budgets {
             // A queue that thinks for long gets a smaller budget, so that it is served sooner.
             Expiry::TooIdle if budget > 5 * min => budget - 4 * min,
             Expiry::TooIdle => min,
+            // The queue could have used more. Longer turns raise the throughput, and the queue is
+            // sequential if it used its budget in time.
             Expiry::BudgetTimeout => (budget * 2).min(self.max),
             Expiry::BudgetExhausted => (budget * 4).min(self.max),
-            // The queue could have used more. Longer turns raise the throughput, and the queue is
-            // sequential if it used a large budget in time.
+            // The queue needs no more than it used.
             Expiry::NoMoreRequests => turn.service.max(min),
-        // The queue needs no more than it used.
         };
         if self.assigned >= TRUSTED && !self.fixed {
             next.min(self.max)
@@ -171,7 +171,8 @@ mod tests {
             service,
             dispatched,
         };
-        // (reason, budget, service, in the drive) -> next; the largest is 16384, the smallest 512.
+        // Each row has the reason, budget, service and pieces in the drive, and the next budget.
+        // The largest budget is 16,384 and the smallest 512.
         for (given, next) in [
             (turn(Expiry::TooIdle, 4_000, 9, 0), 1_952),
             (turn(Expiry::TooIdle, 2_560, 9, 0), 512),

@@ -17,9 +17,9 @@ impl Bfq {
         let q = self.order.item(leader).queue;
         let queue = &mut self.queues[q as usize];
         let before = self.order.neighbour(leader, Side::Front);
+        self.order.grown(&mut queue.sorted, leader, &cx.table);
         // A command that grew at its front begins earlier than before. It may now be in front of
         // its neighbour, and nearer to the head than the request that was next.
-        self.order.grown(&mut queue.sorted, leader, &cx.table);
         let passed = side == Side::Front && before != self.order.neighbour(leader, Side::Front);
         let was = queue.next;
         if passed {

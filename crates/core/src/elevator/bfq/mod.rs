@@ -2,7 +2,7 @@
 //!
 //! One queue at a time is in service, for one turn. The turn lasts until its budget of sectors or
 //! its time is used up, or until the queue has no more requests and idling for the next one is not
-//! worthwhile. The main type is [`Bfq`]. Its modules have these parts:
+//! worthwhile. The main type is `Bfq`. Its modules have these parts:
 //!
 //! - `wf2q` chooses the next queue by the algorithm B-WF2Q+, and `budget` determines the size of
 //!   the budget.
@@ -160,9 +160,8 @@ impl Bfq {
         if queue.sync || queue.raising.is_raised() || self.symmetry.is_broken_for(queue) {
             sectors
         } else {
-            // Asynchronous writes cost a drive more than they seem to, and readers suffer from
-            // them. Where idling protects each queue anyway, service must be charged as it is, or
-            // shares would be wrong.
+            // The larger charge limits the part of asynchronous writes among equals. If the drive
+            // idles for each queue, the charge must be the service, or shares would be wrong.
             sectors * u64::from(self.config.async_charge_factor)
         }
     }

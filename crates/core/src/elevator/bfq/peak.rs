@@ -124,8 +124,8 @@ impl Peak {
     /// before this piece.
     pub(super) fn completed(&mut self, now: Instant) -> bool {
         let ns = now.since(self.last_completion).as_nanos();
-        // Late means more than 2 ms, and less than 1/1024 sector per microsecond for the largest
-        // request. The extra microsecond keeps the divisor above zero.
+        // Late means more than 2 ms in whole microseconds, and a rate below 1/1024 sector per
+        // microsecond for the largest request.
         let late = ns >= SHORT.as_nanos() + 1_000
             && (self.largest << RATE_SHIFT) / (ns / 1_000) < 1 << (RATE_SHIFT - 10);
         let changed = late && self.update();

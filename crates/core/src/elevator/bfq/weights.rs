@@ -61,8 +61,8 @@ impl GroupWeights {
     pub(super) fn enter(&mut self, mut group: u32) {
         loop {
             let members = &mut self.groups[group as usize].members;
-            // The groups above already count this group if it had a member before.
             *members += 1;
+            // The groups above already count this group if it had a member before.
             if *members > 1 || group == 0 {
                 return;
             }

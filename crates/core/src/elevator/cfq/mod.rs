@@ -4,7 +4,7 @@
 //! One queue at a time holds the drive, for a slice of time that begins when its first request
 //! completes. Higher levels have longer slices. Groups are charged for the time of their turns,
 //! divided by their part of the drive, and the group with the smallest sum is next. The main type
-//! is [`Cfq`]. Its modules have these parts:
+//! is `Cfq`. Its modules have these parts:
 //!
 //! - `groups` chooses the next group.
 //! - `workload` chooses the class within the group, and the kind of queues for a part of a target
@@ -170,8 +170,7 @@ impl Cfq {
             service.think.arrived(now, self.slice_idle);
         }
         group.think.arrived(now, self.config.group_idle);
-        // On a rotating disk, a distant request is a seek. On flash, a small request costs as much
-        // as one.
+        // On a rotating disk, a distant request counts as a seek. On flash, a small request does.
         let far = queue.last_end.is_some_and(|last| item.start().is_far(last));
         let small = !seek::is_large(seek::sectors(item.left().into()));
         queue.history.push(if rotational { far } else { small });

@@ -98,8 +98,8 @@ impl Requests {
         let list = &mut self.lists[of.group as usize][usize::from(of.sync)];
         debug_assert!(list.taken > 0, "a request that nobody had");
         list.taken -= 1;
-        // The list opens for all streams only below the limit, so waiting streams are not overtaken
-        // by batches for ever.
+        // Only below the limit does the list open for streams without a batch (Linux:
+        // `blk_clear_rl_full` in `__freed_request`).
         if list.taken < self.limit {
             list.is_full = false;
         }

@@ -110,9 +110,9 @@ impl Cfq {
                 self.config.slice_async,
                 self.config.slice_sync,
             )
-        // Idling for random queues takes up to `slice_idle`, after which there must be time for
-        // service.
         } else {
+            // Idling for random queues takes up to `slice_idle`, after which there must be time for
+            // service.
             time.max(self.slice_idle.saturating_mul(2))
         };
         time.max(LEAST)

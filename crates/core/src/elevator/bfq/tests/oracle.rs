@@ -208,8 +208,8 @@ impl Oracle {
         let active = |o: &Self, g: u32| {
             let all = (0..3).flat_map(|class| o.members(g, class));
             all.filter(|m| m.1.place == Place::Active).count()
-        // A group with several active members stays in the tree.
         };
+        // A group with several active members stays in the tree.
         if found >= GROUPS || active(self, found) == 1 {
             self.at(found).place = Place::Service;
         }
