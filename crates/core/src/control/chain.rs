@@ -102,6 +102,8 @@ impl Chain {
         if from >= to {
             return None;
         }
+        // `find` stops at the first controller that holds the request, so the later ones do not see
+        // it yet.
         let holder = (from..to).find(|&n| self.at(n).enter(cx, request) == Verdict::Hold);
         self.settle();
         holder
@@ -134,6 +136,8 @@ impl Chain {
     /// Notifies the controllers of the end of a request ([`Controller::ended`]). Those in front of
     /// the gate are notified only of served requests.
     pub(crate) fn ended(&mut self, cx: &mut Cx, request: u32, took: Option<Span>) -> bool {
+        // Controllers in front of the gate have charged a request that was put on hold, and see it
+        // only once.
         let told = if took.is_some() {
             &mut self.controllers[..]
         } else {

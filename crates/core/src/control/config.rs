@@ -32,6 +32,7 @@ impl Default for Config {
     /// Returns the controllers that cost nothing where no group uses them.
     fn default() -> Self {
         Self {
+            // A contract with a max or a latency target works without further configuration.
             max: true,
             slices: None,
             low: None,

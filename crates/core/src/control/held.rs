@@ -67,6 +67,7 @@ impl Streams {
             return Span::ZERO;
         }
         let (groups, group) = (&table.groups, table.streams[stream].spec.group);
+        // The streams of a group share its limit, so each gets one of `alike` parts of it.
         let alike = groups.get(group).map_or(1, |g| u64::from(g.streams.max(1)));
         let time = |amount: u64, rate: u64| match rate {
             0 => 0,

@@ -405,6 +405,8 @@ impl Latency {
     fn wake_waiters(&mut self, now: Instant, group: u32) {
         loop {
             let node = &mut self.nodes[group as usize];
+            // The depth may have fallen below the number in flight. Those requests complete
+            // normally.
             if node.in_flight >= node.depth || node.paused_until > now {
                 return;
             }
@@ -469,6 +471,7 @@ impl Latency {
     fn record(&mut self, now: Instant, group: u32, took: Span, free: bool) {
         let node = &mut self.nodes[group as usize];
         let window = Span::from_nanos(node.target.as_nanos().saturating_mul(WINDOW_TARGETS));
+        // Linux: `BLKIOLATENCY_MIN_WIN_SIZE` and `BLKIOLATENCY_MAX_WIN_SIZE`.
         let window = window.clamp(WINDOW_MIN, WINDOW_MAX);
         // A metadata request of a throttled group is not held, so the time by which it was faster
         // than the target is to be paid later.
@@ -499,9 +502,11 @@ impl Latency {
         let node = &mut self.nodes[group as usize];
         node.since_change.add(&window);
         let (since_change, before) = (node.since_change, node.samples);
+        // The parent's sum is updated by the difference, so no child needs to be scanned.
         node.samples = since_change.total;
         let p = &mut self.nodes[parent];
         p.childrens_samples = p.childrens_samples + since_change.total - before;
+        // The effect of the last change must show first.
         if now.since(p.changed) < ADJUST {
             return;
         }
@@ -514,8 +519,12 @@ impl Latency {
                 p.changed = now;
                 p.cookie = raised(p.cookie, requests);
             }
+        // A miss of a looser target does not count, because the others are throttled for a tighter
+        // one already.
         } else if p.tightest == Span::ZERO || p.tightest >= target {
             p.changed = now;
+            // An equal target does not take over the scaling, so that two children cannot alternate
+            // as its owner.
             if p.scale_owner == NIL || p.tightest > target {
                 (p.scale_owner, p.tightest) = (group, target);
             }

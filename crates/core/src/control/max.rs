@@ -136,6 +136,8 @@ impl Controller for Throttle {
         let live = &cx.table.requests[id];
         let queue = queue_of(live.group, &live.request);
         let waits = !self.queues[queue as usize].is_empty();
+        // A request of a group without limits still waits behind older ones, which were held under
+        // a limit that was removed.
         let is_free = !waits && !self.covers(live.group);
         if is_free || !waits && self.ready(queue, &live.request).0 <= cx.now {
             if !is_free {

@@ -107,6 +107,7 @@ impl Active {
         while place < self.groups.len() {
             let bits = self.awake[place / BITS] >> (place % BITS);
             if bits == 0 {
+                // No marked group is left in this word.
                 place = (place / BITS + 1) * BITS;
                 continue;
             }

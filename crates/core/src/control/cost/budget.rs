@@ -172,6 +172,7 @@ impl Cost {
         while let Some(id) = account.waiters.first() {
             let slot = &mut self.slots[id as usize];
             let price = relative(slot.absolute, hwi);
+            // Waiters are served in order. A cheaper request behind the first does not overtake it.
             budget -= price.cast_signed();
             if budget < 0 {
                 self.await_budget(group, budget.unsigned_abs(), now);

@@ -80,6 +80,8 @@ impl Donation {
             }
         }
         for &group in &self.walk {
+            // Only the visited entries are reset, so a donation costs no more than its donors'
+            // paths.
             self.inner[group as usize] = Inner::default();
         }
         self.walk.clear();
@@ -150,6 +152,8 @@ impl Donation {
             let inner = &mut self.inner[group as usize];
             inner.hwa = hwa;
             inner.has = inner.has.min(hwa);
+            // The donors of a subtree must keep less than they have, or nothing would be donated
+            // (Linux: `transfer_surpluses`).
             inner.keeps = inner.keeps.min(inner.has.saturating_sub(1));
             if hwa <= 1 || inner.has <= 1 || inner.keeps == 0 {
                 return false;

@@ -105,6 +105,7 @@ impl Cost {
         } else {
             self.look_at_usage(resting, now, passed)
         };
+        // Without a group that could use more, donations would only be taken back later.
         if found.shortages > 0 && !self.donation.donors.is_empty() {
             self.transfer(now);
         }
@@ -118,6 +119,7 @@ impl Cost {
         }
         self.forgive(found.usage, debtors, now);
         self.number += 1;
+        // The timer of periods stops with the last group, so an idle drive costs nothing.
         if self.active.len() == 0 {
             self.busy_level = 0;
             self.clock.error = 0;

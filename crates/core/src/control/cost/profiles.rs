@@ -140,6 +140,8 @@ impl Auto {
         let by_user = config.qos == Control::User || config.model == Control::User;
         Self {
             profile,
+            // Linux follows the speed only of the two default profiles of flash with several tags,
+            // and not if the user has set values.
             is_fixed: by_user || profile < SSD_DFL,
             too_fast_at: None,
             too_slow_at: None,

@@ -103,6 +103,7 @@ impl Rests {
     /// is set to `timer`. If the slack is too small to allow for rounding, nothing is noted.
     #[inline]
     pub(super) fn note(&mut self, group: u32, generation: u64, until: u64, timer: Instant) {
+        // The timer without its intended lateness of twice the slack.
         let timer = (timer.as_nanos() / 1_000).wrapping_sub(2 * self.slack);
         let is_told = self.slack > ROUNDINGS;
         self.groups[group as usize] = Rest {
@@ -179,6 +180,7 @@ impl Rests {
     }
 
     fn distance(&self, v: u64, us: u64) -> u64 {
+        // Both clocks wrap, so only differences of distances have a meaning.
         v.wrapping_sub(us.wrapping_mul(self.base_rate))
     }
 }

@@ -58,6 +58,7 @@ impl History {
         let until = if account.waiters.is_empty() {
             account.vtime
         } else {
+            // A group with waiters used everything up to the drive's clock.
             now.v
         };
         let new = ahead(until, self.taken).max(0);

@@ -88,6 +88,7 @@ impl Weights {
         while at != 0 {
             let node = self.node_mut(at);
             let (active_before, inuse_before) = (node.active, node.inuse);
+            // If a level does not change, those above do not change either.
             if (active, inuse) == (active_before, inuse_before) {
                 return;
             }
@@ -152,6 +153,7 @@ impl Weights {
         for &at in path[..levels].iter().rev() {
             let node = self.node(at);
             let parent = self.node(node.parent);
+            // An idle level has no sums to divide by, and counts as if the group had all of it.
             if parent.child_active == 0 || parent.child_inuse == 0 {
                 continue;
             }
@@ -162,6 +164,7 @@ impl Weights {
         let generation = self.generation;
         let node = self.node_mut(group);
         node.generation = generation;
+        // Costs are divided by the part, which must not be zero.
         (node.hwa, node.hwi) = (hwa.max(1) as u32, hwi.max(1) as u32);
         (node.hwa, node.hwi)
     }
@@ -174,6 +177,7 @@ impl Weights {
         while at != 0 {
             let node = self.node(at);
             let parent = self.node(node.parent);
+            // The sum of the level as if this group used all of its weight.
             let sum = parent.child_inuse + u64::from(inuse) - u64::from(node.inuse);
             hwm = hwm * u64::from(inuse) / sum.max(1);
             inuse = part_of(parent.active, sum, parent.child_active.max(1));

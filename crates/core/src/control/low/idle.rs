@@ -52,6 +52,8 @@ impl IdleDetector {
     /// Observes that the group sends a request.
     pub(super) fn observe_submission(&mut self, now: Instant) {
         let now = micros(now.as_nanos());
+        // Only the first request after a completion follows a pause. Others were sent while the
+        // group was busy.
         if self.ended == 0 || now <= self.ended || self.ended == self.looked_at {
             return;
         }
@@ -83,6 +85,7 @@ impl IdleDetector {
 
     /// Returns true if no other group needs to be throttled for this one.
     pub(super) fn is_idle(&self, now: Instant, idle: Span) -> bool {
+        // The threshold is in true microseconds, while times are in units of 1,024 ns, as in Linux.
         let threshold = idle.as_nanos() / 1_000;
         let away = micros(now.as_nanos()).saturating_sub(self.ended);
         away > IDLE_MAX.min(threshold.saturating_mul(4))
@@ -155,6 +158,8 @@ impl Baseline {
                     };
                     (bucket.mean, bucket.valid) = (mean, true);
                 }
+                // A larger request cannot be faster than a smaller one, so a lower mean is an
+                // effect of few samples.
                 bucket.mean = bucket.mean.max(smaller);
                 if mean > 0 {
                     smaller = bucket.mean;

@@ -223,6 +223,7 @@ impl Controller for Low {
         }
         if changed {
             let is_on = self.limits.nodes.iter().any(Node::is_limited);
+            // Changed limits begin with low limits in effect.
             self.limits.pace.set(is_on);
             self.levels.set_timers(&mut self.limits, cx);
         }
@@ -272,6 +273,7 @@ impl Controller for Low {
             return Verdict::Pass;
         }
         let (stream, cookie) = (live.request.stream, live.request.cookie);
+        // The check at every eighth slice begins with the first request that waits.
         if self.levels.is_idle() {
             self.look_at = self.next_look(cx.now);
         }
@@ -328,6 +330,7 @@ impl Controller for Low {
     }
 
     fn due(&self) -> Instant {
+        // Without waiting requests, no timer is needed: the next request checks the state.
         match self.levels.next() {
             Instant::MAX => Instant::MAX,
             first => first.min(self.look_at),

@@ -108,6 +108,7 @@ impl Levels {
 
     /// Returns the present tick, which is never zero.
     pub(in crate::control) fn tick(&self, now: Instant) -> u64 {
+        // Zero is free to mean that an event has not happened yet.
         now.as_nanos() / self.tick.as_nanos() + 1
     }
 
@@ -151,6 +152,7 @@ impl Levels {
                 level.waiting == [0, 0],
                 "requests of a group that is not there"
             );
+            // A new group with the same slot must not inherit the account.
             level.slices = [Slice::default(); 2];
             return;
         };
@@ -253,6 +255,8 @@ impl Levels {
         id: u32,
     ) {
         debug_assert!(self.waits_in[id as usize] == NIL, "it waits already");
+        // A source belongs to the group that it comes from, so that each child of a group has its
+        // own turn there.
         let source = source_of(below.unwrap_or(group), direction, below.is_some());
         let list = &mut self.sources[source as usize];
         let level = &mut self.levels[group as usize];
@@ -322,6 +326,8 @@ impl Levels {
     /// Lets all requests continue that may by now.
     pub(in crate::control) fn run(&mut self, rates: &mut impl Rates, cx: &Cx) {
         while let Some((at, group)) = self.timers.first() {
+            // A turn may leave requests that can pass at the same instant. Its new timer is at
+            // once, behind those of other groups.
             if at > cx.now {
                 break;
             }
@@ -382,6 +388,7 @@ impl Levels {
             self.requests.remove(&mut self.passed, id);
             return;
         }
+        // The inverse of `source_of`.
         let (from, direction) = (source / 4, (source as usize % 4) / 2);
         let group = if source.is_multiple_of(2) {
             from

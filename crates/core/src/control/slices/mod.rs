@@ -126,6 +126,7 @@ impl Controller for Slices {
         let tick = self.levels.tick(cx.now);
         let (mut group, mut below) = (live.group.0, None);
         if !self.covers(live.group) {
+            // No limit is on the path, so the request passes all levels at once.
             group = NIL;
         }
         while group != NIL {

@@ -107,6 +107,8 @@ impl Slice {
         if rate == Rate::UNLIMITED {
             return 0;
         }
+        // While others wait, the slice belongs to them and must continue, or their waiting time
+        // would be lost.
         if self.is_over(now) && !queued {
             self.begin(clock, now);
         } else {
@@ -123,6 +125,7 @@ impl Slice {
 
     fn extend(&mut self, clock: Clock, to: u64) {
         if self.end < to {
+            // Rounding up a number near the maximum would overflow.
             self.end = clock.round_up(to.min(u64::MAX / 2));
         }
     }
@@ -132,12 +135,14 @@ impl Slice {
             return 0;
         }
         let elapsed = now - self.start;
+        // At the first tick of a slice, the bytes of a whole slice may pass already.
         let rounded = clock.round_up(elapsed.max(1));
         let allowed = mul_div_floor(rate, rounded, clock.hz);
         let wanted = self.bytes.saturating_add(bytes);
         if wanted <= allowed {
             return 0;
         }
+        // The excess bytes take this number of ticks at the rate, after the present slice.
         let extra = mul_div_floor(wanted - allowed, clock.hz, rate).max(1);
         extra.saturating_add(rounded - elapsed)
     }
@@ -147,11 +152,14 @@ impl Slice {
             return 0;
         }
         let elapsed = now - self.start;
+        // At the end of a slice, the requests of the next one may pass already.
         let rounded = clock.round_up(elapsed + 1);
         let allowed = mul_div_floor(rate, rounded, clock.hz);
         if self.requests.saturating_add(requests.into()) <= allowed {
             0
         } else {
+            // Requests are not divided, so the wait ends with the slice, and the limit is checked
+            // again then.
             rounded - elapsed
         }
     }
@@ -167,6 +175,7 @@ impl Slice {
         if self.is_over(now) {
             return;
         }
+        // The slice continues for as long as requests pass.
         self.end = clock.round_up(now + clock.slice);
         let passed = (now - self.start) / clock.slice * clock.slice;
         if passed == 0 {
@@ -174,6 +183,8 @@ impl Slice {
         }
         let bytes = mul_div_floor(rate.bytes, passed, clock.hz);
         let requests = mul_div_floor(rate.requests, passed, clock.hz);
+        // At a very low rate, the elapsed slices allow less than one unit. They stay in the
+        // account, so that their parts accumulate.
         if bytes == 0 && requests == 0 {
             return;
         }
