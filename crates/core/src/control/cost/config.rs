@@ -37,7 +37,7 @@ const WORDS: u64 = 0b0011_1111_0111_1110;
 
 tunables! {
     /// Tunables of `io.cost`. A layer refuses values outside their bounds, which
-    /// [`Config::validate`] checks.
+    /// [`Self::validate`] checks.
     pub struct Config {
         qos: Control, Unit::Word(Control::WORDS), [0, 1], 0,
             "The source of the latency targets and the bounds of vrate. `\"auto\"`: a profile of the drive. `\"user\"`: the values of this line.",

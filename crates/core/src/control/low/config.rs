@@ -20,7 +20,7 @@ words! {
 
 tunables! {
     /// Tunables of `io.low`. A layer refuses values outside their bounds, which
-    /// [`Config::validate`] checks.
+    /// [`Self::validate`] checks.
     pub struct Config {
         throttle_sample_time: Span, Unit::Time, [0, SECOND], 0,
             "The length of a time slice, rounded up to whole ticks. Zero: 20 ms on flash, 100 ms on disks.",

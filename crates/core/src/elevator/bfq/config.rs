@@ -30,7 +30,7 @@ words! {
 const STRICT_IDLE: Span = Span::from_millis(8);
 
 tunables! {
-    /// Tunables of `bfq`. A layer refuses values outside their bounds, which [`Config::validate`]
+    /// Tunables of `bfq`. A layer refuses values outside their bounds, which [`Self::validate`]
     /// checks.
     pub struct Config {
         fifo_expire_sync: Span, Unit::Time, [0, 60 * SECOND], 125 * MS,

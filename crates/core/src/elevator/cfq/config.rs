@@ -5,7 +5,7 @@ use crate::elevator::common::seek::BackSeek;
 use crate::tunable::{MS, SECOND, Unit, tunables};
 
 tunables! {
-    /// Tunables of `cfq`. A layer refuses values outside their bounds, which [`Config::validate`]
+    /// Tunables of `cfq`. A layer refuses values outside their bounds, which [`Self::validate`]
     /// checks.
     pub struct Config {
         quantum: u32, Unit::Count, [1, 1 << 20], 8,
