@@ -355,8 +355,9 @@ impl Levels {
                     self.requests.push_back(&mut self.passed, id);
                     continue;
                 }
-                // The group above was idle. Its new slice begins with that of the child, so that
-                // the wait of the request at the child does not count again.
+                // The slice of the group above is over. Its new slice begins with that of the
+                // child, so that the unused rate since then can be used (Linux:
+                // `throtl_start_new_slice_with_credit`).
                 let slice = &mut self.levels[parent as usize].slices[direction];
                 if slice.is_over(tick) {
                     slice.begin_with_credit(self.clock, tick, begun);

@@ -56,11 +56,14 @@ impl Burst {
         if is_late || group != self.group {
             self.is_large = false;
             while self.links.pop_front(&mut self.members).is_some() {}
+            // A burst begins only while no other queue has requests. Otherwise this queue is not
+            // counted.
             self.size = u32::from(alone);
             self.group = group;
             if alone {
                 self.links.push_back(&mut self.members, q);
             }
+        // Once a burst is large, its members need not be listed any more.
         } else if self.is_large {
             mark(q);
         } else {

@@ -133,6 +133,7 @@ impl Cooperation {
     }
 
     fn counted(&mut self) {
+        // Even without a search for cooperators, queues that are shared must be split or removed.
         self.is_on = self.seeks || self.stable.is_on || self.shared + self.lingering > 0;
     }
 
@@ -230,6 +231,7 @@ impl Bfq {
         }
         let queue = &self.queues[q as usize];
         self.cooperation.remove_place(q, queue.group);
+        // Only these queues can merge. A queue that has been served for long is left out too.
         let wanted = queue.sync && queue.class != IDLE && queue.next != NIL;
         if wanted && !queue.sharing.is_too_late(now) {
             let key = self.order.item(queue.next).start().key();

@@ -180,9 +180,10 @@ impl Bfq {
         queue.sharing.first_served = None;
         self.symmetry.enter(queue);
         self.engine.activate(now, e, resumed);
-        // Preemption has one of three reasons: the queue continues an earlier turn or is raised, it
-        // has a higher class or weight, or the queue in service is not worth idling for.
-        // `may_preempt` then checks that B-WF2Q+ would choose another queue.
+        // Preemption has one of three reasons. The queue continues an earlier turn or is raised,
+        // and is raised at least as much as the queue in service. It has a higher class or weight.
+        // Or the queue in service is not worth idling for. `may_preempt` then checks that B-WF2Q+
+        // would choose another queue.
         let current = self.turn.queue;
         if current != NIL
             && ((resumed || raised) && self.is_raised_like(q, current)

@@ -361,11 +361,13 @@ impl Bfq {
                 && is_quiet
                 && !queue.history.is_all_seeky()
                 && queue.raising.earliest < now,
+            // Asynchronous queues are raised by `raise_async`, and merged queues are not raised.
             may_begin: queue.sync && !is_kept,
         };
         // After a split, the pause comes from the merge and not from the process.
         let is_just_split = queue.sharing.is_just_split(now);
         let raising = &mut queue.raising;
+        // After such a pause, the queue does something else than at its creation.
         if !raising.is_new && long_idle && raising.was_quiet_for(now, BURST_OVER) {
             self.burst.forget(q);
             raising.in_large_burst = false;
@@ -424,6 +426,7 @@ impl Bfq {
         raising.begin(other.kind, other.coefficient, other.length);
         raising.since = other.since;
         raising.interactive_since = other.interactive_since;
+        // The period begins again for the merged queue, as far as its service is concerned.
         raising.charged_before = raising.charged;
         raising.in_mid_turn = true;
         self.raised(q, 1);

@@ -25,6 +25,7 @@ impl Queueing {
     /// use them.
     pub(super) fn of(tags: u32) -> Self {
         Self {
+            // With fewer tags, the verdict is left to the samples.
             verdict: (tags >= QUEUES_FROM).then_some(true),
             ..Self::default()
         }
@@ -103,6 +104,8 @@ impl Cfq {
         let quiet = now.since(self.last_late).as_nanos();
         let depth = quiet / self.config.slice_sync.as_nanos();
         match depth {
+            // One request is always allowed, or asynchronous queues would starve after each late
+            // request.
             0 => u32::from(dispatched == 0),
             depth => depth.min(u64::from(u32::MAX)) as u32,
         }

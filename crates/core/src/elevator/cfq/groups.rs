@@ -165,6 +165,8 @@ impl Groups {
     pub(super) fn next(&mut self) -> Option<u32> {
         let first = self.order.first(&self.busy)?;
         let used = self.get(first).vdisktime;
+        // The smallest charge never decreases, so a group that enters with it is not ahead of the
+        // others.
         if before(self.least, used) {
             self.least = used;
         }

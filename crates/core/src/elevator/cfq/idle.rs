@@ -104,6 +104,7 @@ impl Cfq {
         if !queue.is_empty() || group.queues > 1 || group.thinks_longer(self.config.group_idle) {
             return false;
         }
+        // With no time left, the expected request would find the turn over.
         if self.turn.is_used_up(now) {
             return true;
         }
@@ -133,6 +134,7 @@ impl Cfq {
         if !queue.sync || queue.class == Class::Idle {
             return;
         }
+        // A deep queue gives the drive several requests to sort, so it is treated as sequential.
         queue.deep |= queue.queued() >= DEEP;
         let is_random = !queue.deep && queue.is_seeky();
         if idle == Span::ZERO || is_random {

@@ -44,6 +44,7 @@ impl Cfq {
     /// Removes a stream after all of its requests have completed (Linux: `cfq_exit_icq`).
     pub(super) fn close_stream(&mut self, cx: &mut Cx, stream: u32) {
         let q = self.members.sync_queue(stream);
+        // The drive must not idle for a stream that is closed.
         if self.turn.queue == q && self.queue(q).is_empty() {
             self.expire(cx, Expiry::NoMoreRequests);
         }

@@ -110,6 +110,8 @@ impl Cfq {
         let queues = 3 * streams;
         let idles = table.shape.rotational || config.flash_idles;
         Self {
+            // Linux sets `slice_idle` to zero on flash when the drive is registered
+            // (`cfq_registered_queue`).
             slice_idle: if idles { config.slice_idle } else { Span::ZERO },
             queues: (0..queues).map(|_| Queue::UNUSED).collect(),
             members: Members::new(groups, streams),
@@ -344,6 +346,7 @@ impl Schedule for Cfq {
 
     fn may_tag(&self, cx: &Cx, request: u32) -> bool {
         let of = Self::owner(request, &cx.table);
+        // The drive idles for this request, so it must not wait for a place in the request list.
         let is_idled_for = self.turn.idle_until.is_some()
             && of.sync
             && self.members.sync_queue(of.stream) == self.turn.queue;

@@ -99,9 +99,12 @@ impl Turn {
     /// spent on the seek.
     fn charge(&self, now: Instant) -> u64 {
         match self.slice {
+            // A slice that began at this instant has no length yet, so the time on the way to it is
+            // charged.
             Some(slice) if slice.start != now => {
                 now.since(slice.start).min(slice.length).as_nanos()
             }
+            // At least one tick is charged, because Linux counts in ticks.
             _ => now.since(self.began).max(TICK).as_nanos(),
         }
     }
@@ -160,6 +163,8 @@ impl Cfq {
         if !is_empty {
             return Step::Send;
         }
+        // A queue near to the head continues the sequential region, without a seek and without
+        // idling.
         if let Some(other) = self.cooperator(q) {
             self.set_up_merge(q, other);
             return Step::Over(Expiry::NoMoreRequests, Some(other));
@@ -246,6 +251,7 @@ impl Cfq {
         // The idle class gives way after each request. Requests of asynchronous queues take their
         // time after the turn, so their number is limited instead of the time.
         let is_over = class == Class::Idle || !sync && self.turn.sent >= self.most_async(level);
+        // Without another busy queue, the end of the turn would only interrupt the queue.
         if self.busy > 1 && is_over {
             self.expire(cx, Expiry::BudgetExhausted);
         }
@@ -295,6 +301,7 @@ impl Cfq {
     pub(super) fn keep_residue(&mut self, now: Instant) {
         let q = self.turn.queue;
         let residue = match self.turn.slice {
+            // No request has completed yet, so the whole slice is left.
             None => self.slice_for(q).as_nanos().cast_signed(),
             Some(slice) => {
                 slice.end.since(now).as_nanos().cast_signed()

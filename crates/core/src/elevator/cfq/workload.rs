@@ -61,6 +61,8 @@ impl Cfq {
         let class = classes.find(|&class| group.services.busy(class) > 0);
         let Some(class) = class else {
             self.workload.kind = Kind::of(Class::Idle, false, false);
+            // The idle class is checked again after each tick, so that other classes do not wait
+            // for it.
             self.workload.until = now + TICK;
             return;
         };
@@ -140,6 +142,7 @@ impl Cfq {
                 .map_or(now, |first| self.turns.key(first))
                 .wrapping_sub(FRONT)
         } else {
+            // The rest of a slice is used only once. It puts the queue forward by its length.
             let residue = core::mem::take(&mut self.queues[q as usize].residue);
             let offset = self.offset(q).wrapping_sub(residue);
             now.wrapping_add(offset.cast_unsigned())
@@ -186,6 +189,8 @@ impl Cfq {
     /// (Linux: `cfq_slice_offset`).
     fn offset(&self, q: u32) -> i64 {
         let queue = self.queue(q);
+        // A queue waits one difference of slices for each other queue of its group. Without others,
+        // it is next at once.
         let others = i64::from(self.groups.get(queue.group).queues) - 1;
         let most = self.slice_of(true, 0).as_nanos().cast_signed();
         let own = self.slice_of(queue.sync, queue.level).as_nanos();
@@ -222,6 +227,7 @@ impl Cfq {
         let queues = group.average_queues(class.min(Class::BestEffort));
         let expected = sync_slice.saturating_mul(queues.into());
         let target = group.part_of(target);
+        // All queues have their turns within the target with full slices.
         if expected <= target {
             return slice;
         }
