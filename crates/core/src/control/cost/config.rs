@@ -32,7 +32,8 @@ pub const OWN: &str = "tick";
 /// its own.
 pub const KEPT: &str = "kept";
 
-/// The bits of the tunables that a profile has values for: `rpct` to `max`, and `rbps` to `wrandiops`.
+/// The bits of the tunables that a profile has values for, which are `rpct` to `max` and `rbps` to
+/// `wrandiops`.
 const WORDS: u64 = 0b0011_1111_0111_1110;
 
 tunables! {

@@ -1,10 +1,10 @@
 //! Requests that wait at the limits of a tree of groups, where limits count in slices (Linux:
 //! `struct throtl_service_queue`).
 //!
-//! A request passes the limit of its group first, then that of each group above, and waits at one of
-//! them at a time. Requests that reach a group from different groups below it take turns there, and
-//! so do the group's own. The controller determines the rates. [`Levels`] determines when the first
-//! waiting request may continue, and how many continue in one turn.
+//! A request passes the limit of its group first, then that of each group above, and waits at one
+//! of them at a time. Requests that reach a group from different groups below it take turns there,
+//! and so do the group's own. The controller determines the rates. [`Levels`] determines when the
+//! first waiting request may continue, and how many continue in one turn.
 
 use super::slice::{Amount, Clock, Rate, Slice};
 use crate::cx::Cx;
