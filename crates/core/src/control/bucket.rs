@@ -1,26 +1,31 @@
-//! An exact token bucket: a rate, a burst, and the instant at which it will be full again.
+//! An exact token bucket: a rate, a burst, and the instant at which the bucket will be full again.
 
 use crate::{Instant, Span};
 
+/// Nanoseconds per second.
 const NANOS: u128 = 1_000_000_000;
 
-/// A limit of `rate` units a second (zero: none).
+/// A limit of `rate` units per second, where zero means no limit.
 ///
-/// Kept as the instant `full` at which all that was taken has been paid for: taking `n` moves it `n / rate` seconds on, from
-/// now or from where it was. Something may pass while `full` is at most `burst` ahead, however large it is, so what is larger
-/// than the bucket leaves a debt instead of waiting for ever. In every window `t` at most `rate * t + rate * burst` and one
-/// request pass: the fraction of a nanosecond is kept, never rounded away (ATM Forum TM 4.0, "virtual scheduling").
+/// The state is the instant `full` at which everything taken so far has been paid for. Taking `n`
+/// units moves it by `n / rate` seconds, from now or from its position, whichever is later. A
+/// request may pass while `full` is at most `burst` ahead of now, however large the request is. A
+/// request that is larger than the bucket therefore leaves a debt instead of waiting without end.
+///
+/// In every window of length `t`, at most `rate * t + rate * burst` units and one request pass.
+/// This bound is exact, because the fraction of a nanosecond is carried over and never rounded away
+/// (ATM Forum TM 4.0, "virtual scheduling").
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     rate: u64,
     burst: Span,
     full: Instant,
-    /// What `full` lacks, in units of 1 / rate nanoseconds.
+    /// The part that `full` lacks, in units of 1 / rate nanoseconds.
     fraction: u64,
 }
 
 impl Bucket {
-    /// No limit.
+    /// The bucket that limits nothing.
     pub(super) const NONE: Self = Self {
         rate: 0,
         burst: Span::ZERO,
@@ -28,8 +33,9 @@ impl Bucket {
         fraction: 0,
     };
 
-    /// Another rate and burst. What is owed stays owed, in units.
+    /// Sets another rate and burst. A debt is kept in units.
     pub(crate) fn set(&mut self, now: Instant, rate: u64, burst: Span) {
+        // There is no debt to convert: one of the rates is unlimited, or the bucket is full.
         if rate == 0 || self.rate == 0 || (rate != self.rate && self.full < now) {
             (self.full, self.fraction) = (self.full.min(now), 0);
         } else if rate != self.rate {
@@ -42,23 +48,27 @@ impl Bucket {
         (self.rate, self.burst) = (rate, burst);
     }
 
-    /// When the next unit may be taken: in the past or now if it may be at once.
+    /// Returns the time at which the next unit may be taken, which is not in the future if it may
+    /// be taken at once.
     #[inline]
     pub(crate) fn ready(&self) -> Instant {
         if self.rate == 0 {
             return Instant::ZERO;
         }
+        // The nanosecond of the fraction must have passed completely, or a unit could be taken too
+        // early.
         let owed = self.full + Span::from_nanos(u64::from(self.fraction > 0));
         owed.saturating_sub(self.burst)
     }
 
-    /// Takes `amount` units, whether or not it was ready.
+    /// Takes `amount` units, whether the bucket was ready or not.
     #[inline]
     pub(crate) fn take(&mut self, now: Instant, amount: u64) {
         if self.rate == 0 {
             return;
         }
-        // With a fraction owed, the nanosecond after `full` is the first at which it was ready: no pause, nothing to forget.
+        // With a fraction, the nanosecond after `full` is the first at which the bucket is ready.
+        // Up to then there was no pause, so the fraction is kept.
         let kept = Span::from_nanos(u64::from(self.fraction > 0));
         if self.full + kept < now {
             self.full = now;
@@ -88,11 +98,13 @@ mod tests {
             now = now.max(bucket.ready());
             bucket.take(now, 1);
         }
-        // 3000 takings at 3 a second: the last begins at 2999 / 3 s, rounded up to the nanosecond that covers it.
+        // 3,000 units at 3 per second: the last one begins at 2,999 / 3 s, rounded up to the
+        // nanosecond that covers it.
         assert_eq!(now, at(999_666_666_667));
     }
 
-    /// No nanosecond is saved up: a bucket that was full before now is full from now on.
+    /// A pause earns nothing without a burst: a bucket that was full before now is full from now
+    /// on.
     #[test]
     fn a_nanosecond_in_which_nothing_was_taken_is_lost() {
         let mut bucket = Bucket::NONE;
@@ -109,6 +121,7 @@ mod tests {
         bucket.set(at(0), 1_000, Span::from_millis(10));
         assert!(bucket.ready() <= at(0));
         bucket.take(at(0), 5_000);
+        // 5,000 units at 1,000 per second take 5 s, of which the burst is 10 ms.
         assert_eq!(bucket.ready(), at(4_990_000_000));
     }
 
@@ -122,6 +135,7 @@ mod tests {
         for _ in 0..7 {
             bucket.take(later, 1);
         }
+        // Seven units at 7 per second take exactly 1 s, without the old fraction of a third.
         assert_eq!(bucket.ready(), at(11_000_000_000));
     }
 
@@ -138,6 +152,7 @@ mod tests {
                 }
             })
             .count();
+        // The burst of 1 s is 1,000 units, and one more passes when exactly the burst is owed.
         assert_eq!(passed, 1_001);
     }
 
@@ -155,7 +170,8 @@ mod tests {
         let mut bucket = Bucket::NONE;
         bucket.set(at(0), 3_000_000_000, Span::ZERO);
         bucket.take(at(0), 2);
-        // Two thirds of a nanosecond at three a nanosecond are two seconds at one a second.
+        // 2/3 of a nanosecond at 3 units per nanosecond are 2 units, which take 2 s at one unit per
+        // second.
         bucket.set(at(0), 1, Span::ZERO);
         assert_eq!(bucket.ready(), at(2_000_000_000));
         bucket.set(at(5_000_000_000), 3, Span::ZERO);

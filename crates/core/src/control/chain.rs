@@ -1,9 +1,12 @@
-//! The chain of controllers: which there are, in which order a request comes to them, and when they want to be called.
+//! The chain of controllers that a request passes in front of the elevator, and the times at which
+//! they must be called.
 //!
-//! A request climbs from one controller to the next until one holds it or it is past the last. In the chain stands the *gate*: a
-//! stream on hold sends nothing past it. Controllers in front of the gate see a request once, when it is submitted, and charge it
-//! (Linux: `blk-throttle`, in `submit_bio`). Controllers behind it count what is under way (Linux: `rq_qos`, in
-//! `blk_mq_submit_bio`), so a request whose stream is put on hold gives its place up and enters again.
+//! A request climbs from one controller to the next until one of them holds it or it has passed the
+//! last. Somewhere in the chain is the *gate*: a stream on hold sends no request past it.
+//! Controllers in front of the gate see a request once, when it is submitted, and charge it (Linux:
+//! `blk-throttle`, in `submit_bio`). Controllers behind the gate count the requests under way
+//! (Linux: `rq_qos`, in `blk_mq_submit_bio`). If a stream is put on hold, its requests therefore
+//! give up their places there, and enter again later.
 
 use super::config::Config;
 use super::controller::{Controller, Verdict};
@@ -21,18 +24,20 @@ use crate::wake::Wake;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// The controllers. They are numbered in the order in which a request comes to them.
+/// The controllers of a layer, numbered in the order in which a request passes them.
 #[derive(Debug)]
 pub(crate) struct Chain {
     controllers: Vec<Box<dyn Controller>>,
-    /// The first controller behind the gate.
+    /// The number of the first controller behind the gate.
     gate: u8,
-    /// When the first of them wants to be called; [`Instant::MAX`]: none does. Every call into the layer looks at it.
+    /// The earliest time at which a controller must be called, or [`Instant::MAX`]. Every call into
+    /// the layer checks it.
     due: Instant,
 }
 
 impl Chain {
-    /// The controllers that `config` names: the closed set of them. `has_elevator`: requests behind them have scheduler tags.
+    /// Creates the controllers that `config` selects. `has_elevator` means that requests behind
+    /// them have scheduler tags.
     pub(crate) fn new(config: &Config, table: &Table, has_elevator: bool) -> Self {
         let mut controllers: Vec<Box<dyn Controller>> = Vec::new();
         match &config.slices {
@@ -61,17 +66,17 @@ impl Chain {
         }
     }
 
-    /// The number of controllers.
+    /// Returns the number of controllers.
     pub(crate) fn len(&self) -> u8 {
         self.controllers.len() as u8
     }
 
-    /// The first controller behind the gate.
+    /// Returns the number of the first controller behind the gate.
     pub(crate) fn gate(&self) -> u8 {
         self.gate
     }
 
-    /// See [`Controller::set`].
+    /// Applies changed groups, contracts and knobs ([`Controller::set`]).
     pub(crate) fn set(&mut self, cx: &mut Cx) {
         for controller in &mut self.controllers {
             controller.set(cx);
@@ -79,35 +84,40 @@ impl Chain {
         self.settle();
     }
 
-    /// True if requests of a group have to come by: some controller covers it.
+    /// Returns true if requests of a group must enter the chain, because a controller covers the
+    /// group.
     pub(crate) fn covers(&self, group: GroupId) -> bool {
         self.controllers.iter().any(|c| c.covers(group))
     }
 
-    /// True if some controller must be told of the end of every request.
+    /// Returns true if a controller must be notified of the end of every request.
     pub(crate) fn counts(&self) -> bool {
         self.controllers.iter().any(|c| c.counts())
     }
 
-    /// Takes a request from controller `from` on up to, not including, `to`. Gives the one that holds it; `None`: it is past them.
+    /// Takes a request from controller `from` up to `to`, exclusively. Returns the controller that
+    /// holds it, or `None` if it has passed.
     pub(crate) fn climb(&mut self, cx: &mut Cx, request: u32, from: u8, to: u8) -> Option<u8> {
         debug_assert!(to <= self.len(), "the chain has no such controller");
         if from >= to {
             return None;
         }
+        // `find` stops at the first controller that holds the request, so the later ones do not see
+        // it yet.
         let holder = (from..to).find(|&n| self.at(n).enter(cx, request) == Verdict::Hold);
         self.settle();
         holder
     }
 
-    /// The next held request that may go on, and which controller held it. The first controllers of the chain come first.
+    /// Returns the next held request that may continue, and the number of the controller that held
+    /// it. Earlier controllers come first.
     pub(crate) fn next_passed(&mut self, cx: &mut Cx) -> Option<(u32, u8)> {
         let numbered = (0..).zip(&mut self.controllers);
         let mut passed = numbered.filter_map(|(n, c)| c.next_passed(cx).map(|id| (id, n)));
         passed.next()
     }
 
-    /// See [`Controller::tagged`]; what is in front of the gate has no part in it.
+    /// Notifies the controllers behind the gate of a scheduler tag ([`Controller::tagged`]).
     pub(crate) fn tagged(&mut self, cx: &mut Cx, request: u32, waited: Span) {
         for controller in self.behind_gate() {
             controller.tagged(cx, request, waited);
@@ -115,7 +125,7 @@ impl Chain {
         self.settle();
     }
 
-    /// See [`Controller::merged`]; what is in front of the gate has no part in it.
+    /// Notifies the controllers behind the gate of a merged request ([`Controller::merged`]).
     pub(crate) fn merged(&mut self, cx: &mut Cx, request: u32, leader: u32) {
         for controller in self.behind_gate() {
             controller.merged(cx, request, leader);
@@ -123,8 +133,11 @@ impl Chain {
         self.settle();
     }
 
-    /// See [`Controller::ended`]; controllers in front of the gate are told of what was served.
+    /// Notifies the controllers of the end of a request ([`Controller::ended`]). Those in front of
+    /// the gate are notified only of served requests.
     pub(crate) fn ended(&mut self, cx: &mut Cx, request: u32, took: Option<Span>) -> bool {
+        // Controllers in front of the gate have charged a request that was put on hold, and see it
+        // only once.
         let told = if took.is_some() {
             &mut self.controllers[..]
         } else {
@@ -138,28 +151,30 @@ impl Chain {
         passes
     }
 
-    /// A request that controller `holder` holds leaves the chain.
+    /// Removes a request that controller `holder` holds from the chain.
     pub(crate) fn remove(&mut self, cx: &mut Cx, request: u32, holder: u8) {
         self.at(holder).remove(cx, request);
+        // The controllers between the gate and the holder count the request as under way. Those in
+        // front of the gate have charged it for good.
         for n in self.gate..holder {
             self.at(n).ended(cx, request, None);
         }
         self.settle();
     }
 
-    /// Lets controllers do what they wanted to do by now.
+    /// Runs a controller whose time has come.
     pub(crate) fn run(&mut self, cx: &mut Cx, number: u8) {
         self.at(number).run(cx);
         self.settle();
     }
 
-    /// When a controller wants to be called; [`Instant::MAX`]: never.
+    /// Returns the time at which a controller must be called, or [`Instant::MAX`].
     #[inline]
     pub(crate) fn due(&self) -> Instant {
         self.due
     }
 
-    /// When a controller wants to be called, and why.
+    /// Returns the time at which a controller must be called, and the reason.
     pub(crate) fn wake(&self) -> Option<Wake> {
         let first = self.controllers.iter().find(|c| c.due() == self.due)?;
         (self.due < Instant::MAX).then(|| Wake {
@@ -168,13 +183,13 @@ impl Chain {
         })
     }
 
-    /// The longest backlog of a stream at any controller.
+    /// Returns the longest backlog of a stream at any controller.
     pub(crate) fn backlog(&self, table: &Table, stream: u32) -> Span {
         let backlogs = self.controllers.iter().map(|c| c.backlog(table, stream));
         backlogs.max().unwrap_or(Span::ZERO)
     }
 
-    /// How things stand with each group.
+    /// Samples the state of all groups in all controllers.
     pub(crate) fn sample(&self, cx: &Cx, take: &mut Take<'_>) {
         for controller in &self.controllers {
             controller.sample(cx, take);
@@ -189,7 +204,7 @@ impl Chain {
         &mut self.controllers[usize::from(self.gate)..]
     }
 
-    /// Asks the controllers anew when they want to be called.
+    /// Updates the time of the next call, after any controller may have changed its own.
     fn settle(&mut self) {
         let dues = self.controllers.iter().map(|c| c.due());
         self.due = dues.min().unwrap_or(Instant::MAX);
@@ -203,10 +218,11 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use std::vec;
 
-    /// Calls in order: which controller, what, of which request.
+    /// The calls in order: number of the controller, name of the call, request.
     type Log = Arc<Mutex<Vec<(u8, &'static str, u32)>>>;
 
-    /// A controller that writes down what it is told, holds requests of one number, and passes them when it runs.
+    /// A controller that logs its calls, holds requests of one number, and passes them when it
+    /// runs.
     #[derive(Debug)]
     struct Spy {
         number: u8,
@@ -263,7 +279,8 @@ mod tests {
         }
     }
 
-    /// Three controllers, the gate before the second; number n holds request n.
+    /// Creates three controllers with the gate in front of the second. Controller n holds request
+    /// n.
     fn chain(log: &Log) -> Chain {
         let spy = |number: u8| -> Box<dyn Controller> {
             Box::new(Spy {

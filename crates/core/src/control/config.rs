@@ -1,4 +1,4 @@
-//! Which controllers a layer has.
+//! The selection of controllers that a layer has.
 
 use super::{cost, low, slices};
 use crate::ConfigError;
@@ -9,27 +9,30 @@ use crate::refusal::Refusal;
 use crate::setters::setters;
 use crate::time::Span;
 
-/// The controllers of a layer. Their order is always that of the fields.
+/// The controllers of a layer. A request passes them in the order of the fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Keeps the max of contracts. Without it a contract with a max is refused.
+    /// Enforces the max of contracts. If false, a contract with a max is refused.
     pub max: bool,
-    /// `io.max`: a max is kept as Linux keeps it, in slices; without it exactly. Has no effect without `max`.
+    /// Enforces a max in slices as in Linux (`io.max`) instead of exactly. It has no effect without
+    /// `max`.
     pub slices: Option<slices::Config>,
-    /// `io.low`: while a group gets less than the min of its contract, all are held to theirs. Without it a min is for the elevator,
-    /// and [`Knobs::low`] is refused.
+    /// Holds all groups to their low limits while a group gets less than the min of its contract
+    /// (`io.low`). If `None`, a min is left to the elevator, and [`Knobs::low`] is refused.
     pub low: Option<low::Config>,
-    /// `io.latency`: slows a group's siblings down while the group misses its target ([`Knobs::latency`]). Without it a target is
-    /// refused.
+    /// Throttles the siblings of a group while the group misses its latency target (`io.latency`,
+    /// [`Knobs::latency`]). If false, a target is refused.
     pub latency: bool,
-    /// `io.cost`: divides the drive's time by weights, which are the shares of contracts. Without it no time is counted.
+    /// Divides the drive's time by weights, which are the shares of contracts (`io.cost`). If
+    /// `None`, no time is counted.
     pub cost: Option<cost::Config>,
 }
 
 impl Default for Config {
-    /// Those that do nothing and cost nothing where no group has set them.
+    /// Returns the controllers that cost nothing where no group uses them.
     fn default() -> Self {
         Self {
+            // A contract with a max or a latency target works without further configuration.
             max: true,
             slices: None,
             low: None,
@@ -45,7 +48,7 @@ setters! { Config:
 }
 
 impl Config {
-    /// No controller.
+    /// The configuration without any controller.
     pub const NONE: Self = Self {
         max: false,
         slices: None,
@@ -54,14 +57,14 @@ impl Config {
         cost: None,
     };
 
-    /// Checks the tunables of the controllers.
+    /// Checks the tunables of the selected controllers.
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         self.slices.map_or(Ok(()), |slices| slices.validate())?;
         self.low.map_or(Ok(()), |low| low.validate())?;
         self.cost.map_or(Ok(()), |cost| cost.validate())
     }
 
-    /// Refuses what a group asks of a controller that is not there.
+    /// Refuses settings of a group that need a controller that the layer does not have.
     pub(crate) fn check(
         &self,
         id: GroupId,

@@ -1,4 +1,5 @@
-//! What streams have at the limits of their max, and how long that will take to pass.
+//! The requests that each stream has at the limits of a max, and the time that they will take to
+//! pass.
 
 use crate::contract::Max;
 use crate::event::Event;
@@ -8,7 +9,7 @@ use crate::time::{Span, mul_div_ceil};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What a stream has, of one direction.
+/// The requests of one stream and direction that are held.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     requests: u32,
@@ -16,13 +17,14 @@ struct Held {
 }
 
 impl Held {
-    /// How many requests a max counts at least, if every `size` bytes count as one (zero: every request does).
+    /// Returns the number of operations that a max counts at least, if every `size` bytes count as
+    /// one. Zero means that every request counts as one.
     fn operations(self, size: u64) -> u64 {
         u64::from(self.requests).max(self.bytes.checked_div(size).unwrap_or(0))
     }
 }
 
-/// What each stream has, read and written.
+/// The held requests of each stream, by direction.
 #[derive(Debug)]
 pub(super) struct Streams {
     held: Vec<[Held; 2]>,
@@ -35,14 +37,14 @@ impl Streams {
         }
     }
 
-    /// A request, which counts as `requests` of them, is held from now on.
+    /// Counts a request that is held from now on, as `requests` operations.
     pub(super) fn count(&mut self, request: &Request, requests: u32) {
         let held = self.of(request);
         held.requests += requests;
         held.bytes += request.charge();
     }
 
-    /// A request is held no longer.
+    /// Stops counting a request that is no longer held.
     pub(super) fn count_out(&mut self, request: &Request, requests: u32) {
         let held = self.of(request);
         debug_assert!(held.requests >= requests && held.bytes >= request.charge());
@@ -50,8 +52,11 @@ impl Streams {
         held.bytes -= request.charge();
     }
 
-    /// How long what a stream has will take to pass, at the max of each group above it, if all streams of its group are alike. `size`
-    /// returns how many bytes of a long request count as one; zero: every request counts as it was counted.
+    /// Returns the time that the held requests of a stream will take to pass, at the max of each
+    /// group above it.
+    ///
+    /// All streams of a group are assumed to be alike. `size` returns the number of bytes of a long
+    /// request that count as one operation. Zero means that every request counts as it was counted.
     pub(super) fn backlog(&self, table: &Table, stream: u32, size: impl Fn(&Max) -> u64) -> Span {
         let held = self.held[stream as usize];
         let [reads, writes] = held;
@@ -62,6 +67,7 @@ impl Streams {
             return Span::ZERO;
         }
         let (groups, group) = (&table.groups, table.streams[stream].spec.group);
+        // The streams of a group share its limit, so each gets one of `alike` parts of it.
         let alike = groups.get(group).map_or(1, |g| u64::from(g.streams.max(1)));
         let time = |amount: u64, rate: u64| match rate {
             0 => 0,
@@ -84,14 +90,14 @@ impl Streams {
         Span::from_nanos(above.map(|g| longest(&g.contract.max)).fold(0, u64::max))
     }
 
-    /// What the stream of a request has, of its direction.
+    /// Returns the account of a request's stream and direction.
     fn of(&mut self, request: &Request) -> &mut Held {
         let direction = usize::from(!request.op.is_read());
         &mut self.held[request.stream.index as usize][direction]
     }
 }
 
-/// A request has been charged to every limit above it.
+/// Returns the event for a request that has been charged to every limit above it.
 pub(super) fn released(live: &Live) -> Event {
     Event::Released {
         stream: live.request.stream,

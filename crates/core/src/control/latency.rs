@@ -1,10 +1,15 @@
-//! `io.latency`: when a group's requests take longer than its target, its siblings with a looser target or none get fewer requests
-//! in flight, until it meets its target again (Linux: `blk-iolatency.c`).
+//! `io.latency`: throttles the siblings of a group while its requests take longer than its target
+//! (Linux: `blk-iolatency.c`).
 //!
-//! Each group counts its requests in flight against a depth, and so does every group above it. A parent keeps a *cookie* for its
-//! children: it falls by a quarter of the queue's requests when a child misses its target, and rises by a sixteenth when the child
-//! that made it fall meets it; each child compares it with the one it saw last whenever a request of its enters, and halves or
-//! raises its depth. So the reaction takes half a second a step, and a group that was never the slowest never slows others.
+//! Siblings with a looser target or none get fewer requests in flight, until the group meets its
+//! target again. Each group counts its requests in flight against a depth, and so does every group
+//! above it.
+//!
+//! A parent has a *cookie* for its children. The cookie falls by 1/4 of the queue's requests when a
+//! child misses its target, and rises by 1/16 when the child that made it fall meets its target.
+//! With each of its requests, a child compares the cookie with the last value that it saw, and
+//! halves or raises its depth. A reaction therefore takes half a second per step. A group whose
+//! target was never the tightest one missed does not throttle others.
 
 use super::controller::{Controller, Verdict};
 use crate::cx::Cx;
@@ -21,26 +26,27 @@ use crate::wake::Reason;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The cookie when nothing is held back.
+/// The value of a cookie when no child is throttled.
 const UNTHROTTLED: u32 = 1_000_000;
-/// The least time from one change of a parent's cookie to the next.
+/// The shortest time between two changes of a parent's cookie.
 const ADJUST: Span = Span::from_millis(500);
-/// Length of a group's window in targets, within these bounds.
+/// The length of a group's window in multiples of its target, within the two bounds below.
 const WINDOW_TARGETS: u64 = 16;
 const WINDOW_MIN: Span = Span::from_millis(100);
 const WINDOW_MAX: Span = Span::from_secs(1);
-/// Samples that show that a group meets its target.
+/// The number of samples needed to show that a group meets its target.
 const GOOD_SAMPLES: u64 = 5;
-/// The interval at which cookies are raised that no child holds down any more.
+/// The interval at which cookies are raised that no child keeps low any more.
 const HOUSEKEEPING: Span = Span::from_secs(1);
-/// The owner of a parent's scaling is forgotten when it has changed nothing for this long.
+/// The time without a change after which the owner of a parent's scaling is forgotten.
 const FORGET: Span = Span::from_secs(5);
-/// What a group is made to wait for its unthrottled requests at one time.
+/// The longest pause at one time by which a group pays for its unthrottled requests.
 const DELAY_MAX: Span = Span::from_secs(1);
-/// A group with a target of its own and at most this part (in 1/100) of its siblings' requests is not slowed down.
+/// The part of the siblings' requests, in percent, up to which a group with a target of its own is
+/// not throttled.
 const SMALL_PART: u64 = 5;
 
-/// Latencies of a while.
+/// Counts of requests and their latencies over a period.
 #[derive(Clone, Copy, Debug, Default)]
 struct Latencies {
     total: u64,
@@ -55,8 +61,11 @@ impl Latencies {
         self.sum = self.sum.saturating_add(other.sum);
     }
 
-    /// Whether the target was met: by nine in ten, or by the mean where the drive seeks.
+    /// Returns true if the target was met: by 90 % of the requests, or by the mean on a drive that
+    /// seeks.
     fn is_good(&self, target: Span, rotational: bool) -> bool {
+        // On a drive that seeks, single latencies vary too much to count as misses (Linux:
+        // `latency_sum_ok`).
         if rotational {
             self.sum <= target.as_nanos().saturating_mul(self.total)
         } else {
@@ -65,29 +74,31 @@ impl Latencies {
     }
 }
 
-/// What a group is as a child, and as the parent of others.
+/// The state of a group as a child, and as the parent of other groups.
 #[derive(Clone, Debug)]
 struct Node {
     parent: u32,
-    /// Zero: it has no target.
+    /// The latency target, or zero if the group has none.
     target: Span,
-    /// Requests it may have in flight; [`u32::MAX`]: any number.
+    /// The number of requests that the group may have in flight. [`u32::MAX`] means any number.
     depth: u32,
     in_flight: u32,
     waiters: List,
     seen: u32,
-    /// Steps down that found the depth at one already, and what it owes for requests that nothing held back.
+    /// The number of steps down at which the depth was one already. `owed` is the time to pay for
+    /// requests that were not throttled.
     delays: u32,
     owed: Span,
     paused_until: Instant,
     window_start: Instant,
-    /// Since the window began, and since the parent's cookie changed.
+    /// Latencies since the window began. `since_change` has those since the parent's cookie
+    /// changed.
     window: Latencies,
     since_change: Latencies,
     samples: u64,
-    /// For its children: see the module's documentation.
+    /// The value that the group's children compare with ([module documentation](self)).
     cookie: u32,
-    /// The child for whose sake the others are scaled down, or [`NIL`].
+    /// The child for whose sake the others are throttled, or [`NIL`].
     scale_owner: u32,
     tightest: Span,
     changed: Instant,
@@ -123,26 +134,27 @@ const NODE: Node = Node {
     childrens_samples: 0,
 };
 
-/// The controller. Numbers are slots of groups and of live requests.
+/// The controller `io.latency`. Numbers are slots of groups and of live requests.
 #[derive(Debug)]
 pub(super) struct Latency {
     nodes: Vec<Node>,
-    /// Some group has a target.
+    /// True if a group has a target.
     enabled: bool,
     rotational: bool,
-    /// The queue's requests (`nr_requests`).
+    /// The number of requests of the queue (Linux: `nr_requests`).
     requests: u32,
     links: Links,
-    /// The group at which a request waits; [`NIL`] if it has passed all or never came.
+    /// The group at which a request waits, or [`NIL`] if it has passed all or never entered.
     waits_at: Vec<u32>,
-    /// The lowest group that counts a request, or [`NIL`], and of how many requests that is known.
+    /// The lowest group that counts a request, or [`NIL`]. `inside` is the number of requests that
+    /// are counted.
     counted: Vec<u32>,
     inside: u32,
-    /// Requests that have passed and are to go on.
+    /// Requests that have passed and may continue.
     passed: List,
     pauses: Heap,
     housekeeping: Instant,
-    /// The earlier of the two.
+    /// The earlier one of the next end of a pause and the next housekeeping.
     due: Instant,
 }
 
@@ -177,7 +189,7 @@ impl Latency {
 }
 
 impl Controller for Latency {
-    /// Takes the targets anew. What is in flight stays counted.
+    /// Applies changed targets. Requests in flight remain counted.
     fn set(&mut self, cx: &mut Cx) {
         let (now, groups) = (cx.now, &cx.table.groups);
         let before = self.enabled;
@@ -200,6 +212,7 @@ impl Controller for Latency {
             }
             self.enabled |= target > Span::ZERO;
         }
+        // The last target was removed, so every group returns to an unlimited depth at once.
         if before && !self.enabled {
             self.housekeeping = Instant::MAX;
             self.set_due();
@@ -211,7 +224,8 @@ impl Controller for Latency {
         }
     }
 
-    /// All groups: those without a target are slowed down for the sake of those with one.
+    /// Returns true for all groups while a target exists, because groups without a target are
+    /// throttled for those with one.
     fn covers(&self, _group: GroupId) -> bool {
         self.enabled
     }
@@ -220,7 +234,7 @@ impl Controller for Latency {
         self.enabled || self.inside > 0
     }
 
-    /// A request that is counted already has come before, and goes on.
+    /// Decides about a request. One that is counted already has entered before, and continues.
     fn enter(&mut self, cx: &mut Cx, id: u32) -> Verdict {
         if !self.enabled || self.counted[id as usize] != NIL {
             return Verdict::Pass;
@@ -229,6 +243,8 @@ impl Controller for Latency {
         debug_assert!(self.waits_at[id as usize] == NIL, "it waits already");
         self.counted[id as usize] = live.group.0;
         self.inside += 1;
+        // Other requests may depend on metadata, so metadata is never held (Linux: `REQ_META`). The
+        // group pays for it by pauses.
         let free = live.request.flags.has(Flags::META);
         if self.climb(cx.now, id, live.group.0, free) {
             return Verdict::Pass;
@@ -289,7 +305,7 @@ impl Controller for Latency {
         }
     }
 
-    /// Lets those go on whose pause is over, and raises cookies that no child holds down any more.
+    /// Ends pauses, and raises cookies that no child keeps low any more.
     fn run(&mut self, cx: &mut Cx) {
         let now = cx.now;
         while let Some((at, group)) = self.pauses.first() {
@@ -352,9 +368,9 @@ impl Controller for Latency {
     }
 }
 
-/// Depths.
+/// Changes of depths, and the requests that wait for them.
 impl Latency {
-    /// Takes a request from a group upwards until it is past all of them or has to wait.
+    /// Takes a request upwards from a group. Returns false if it must wait at one of the groups.
     fn climb(&mut self, now: Instant, id: u32, from: u32, free: bool) -> bool {
         let mut at = from;
         while at != NIL && GroupId(at) != ROOT {
@@ -371,7 +387,7 @@ impl Latency {
         true
     }
 
-    /// Whether one more request of a group may pass; a group that owes something pauses first.
+    /// Returns true if one more request of a group may pass. A group with unpaid time pauses first.
     fn has_room(&mut self, now: Instant, group: u32) -> bool {
         let node = &mut self.nodes[group as usize];
         if node.delays > 0 && node.owed > Span::ZERO && node.paused_until <= now {
@@ -385,10 +401,12 @@ impl Latency {
         node.paused_until <= now && node.waiters.is_empty() && node.in_flight < node.depth
     }
 
-    /// Lets waiting requests of a group go on while it has room.
+    /// Lets waiting requests of a group continue while it has room.
     fn wake_waiters(&mut self, now: Instant, group: u32) {
         loop {
             let node = &mut self.nodes[group as usize];
+            // The depth may have fallen below the number in flight. Those requests complete
+            // normally.
             if node.in_flight >= node.depth || node.paused_until > now {
                 return;
             }
@@ -404,7 +422,7 @@ impl Latency {
         }
     }
 
-    /// Follows the parent's cookie.
+    /// Adapts the depth of a group to a change of its parent's cookie.
     fn compare(&mut self, group: u32) {
         let parent = self.nodes[group as usize].parent;
         if parent == NIL {
@@ -421,6 +439,8 @@ impl Latency {
             return;
         }
         if cookie < before {
+            // A group is exempt if its target is at least as tight as that of the child that misses
+            // it. It is also exempt if it sends so little that throttling it would not help.
             let exempt = node.target > Span::ZERO
                 && (tightest == Span::ZERO
                     || node.target <= tightest
@@ -428,6 +448,7 @@ impl Latency {
             if exempt {
                 return;
             }
+            // The depth cannot fall below one, so the group pauses from now on.
             if node.depth == 1 {
                 node.delays += 1;
             } else {
@@ -436,6 +457,8 @@ impl Latency {
         } else if cookie == UNTHROTTLED {
             (node.delays, node.owed, node.depth) = (0, Span::ZERO, u32::MAX);
         } else if node.depth == 1 && node.delays > 0 {
+            // Pauses are reduced before the depth is raised, in the reverse order of the steps
+            // down.
             node.delays -= 1;
         } else if node.depth < requests {
             node.depth = (node.depth + (requests / 16).max(1)).min(requests);
@@ -443,12 +466,15 @@ impl Latency {
     }
 }
 
-/// Targets.
+/// Comparison of latencies with targets, and changes of cookies.
 impl Latency {
     fn record(&mut self, now: Instant, group: u32, took: Span, free: bool) {
         let node = &mut self.nodes[group as usize];
         let window = Span::from_nanos(node.target.as_nanos().saturating_mul(WINDOW_TARGETS));
+        // Linux: `BLKIOLATENCY_MIN_WIN_SIZE` and `BLKIOLATENCY_MAX_WIN_SIZE`.
         let window = window.clamp(WINDOW_MIN, WINDOW_MAX);
+        // A metadata request of a throttled group is not held, so the time by which it was faster
+        // than the target is to be paid later.
         if free && node.depth != u32::MAX {
             node.owed += node.target.saturating_sub(took);
             return;
@@ -462,22 +488,25 @@ impl Latency {
         }
     }
 
-    /// A group's window is over.
+    /// Judges a group at the end of its window, and lowers or raises the parent's cookie.
     fn judge(&mut self, now: Instant, group: u32) {
         let (rotational, requests) = (self.rotational, self.requests);
         let node = &mut self.nodes[group as usize];
         let (target, parent) = (node.target, node.parent as usize);
         let window = core::mem::take(&mut node.window);
         let good = window.is_good(target, rotational);
+        // In the normal case nothing is throttled and the target is met, so no counts are needed.
         if good && self.nodes[parent].cookie == UNTHROTTLED {
             return;
         }
         let node = &mut self.nodes[group as usize];
         node.since_change.add(&window);
         let (since_change, before) = (node.since_change, node.samples);
+        // The parent's sum is updated by the difference, so no child needs to be scanned.
         node.samples = since_change.total;
         let p = &mut self.nodes[parent];
         p.childrens_samples = p.childrens_samples + since_change.total - before;
+        // The effect of the last change must show first.
         if now.since(p.changed) < ADJUST {
             return;
         }
@@ -485,12 +514,17 @@ impl Latency {
             if since_change.total < GOOD_SAMPLES {
                 return;
             }
+            // Only the child for whose sake others are throttled can end that.
             if p.scale_owner == group {
                 p.changed = now;
                 p.cookie = raised(p.cookie, requests);
             }
+        // A miss of a looser target does not count, because the others are throttled for a tighter
+        // one already.
         } else if p.tightest == Span::ZERO || p.tightest >= target {
             p.changed = now;
+            // An equal target does not take over the scaling, so that two children cannot alternate
+            // as its owner.
             if p.scale_owner == NIL || p.tightest > target {
                 (p.scale_owner, p.tightest) = (group, target);
             }
@@ -501,7 +535,7 @@ impl Latency {
         self.nodes[group as usize].since_change = Latencies::default();
     }
 
-    /// No child of a parent misses its target any more: raises the cookie step by step until nothing is held back.
+    /// Raises the cookie of a parent step by step, once none of its children misses its target.
     fn scale_up(&mut self, now: Instant, parent: u32) {
         let requests = self.requests;
         let p = &mut self.nodes[parent as usize];
@@ -515,7 +549,7 @@ impl Latency {
         }
     }
 
-    /// A child's target changed: what its siblings were made to do for its sake is over.
+    /// Ends the throttling of siblings, because the target of one of the children has changed.
     fn reset_scaling(&mut self, parent: u32) {
         if let Some(p) = self.nodes.get_mut(parent as usize) {
             (p.cookie, p.scale_owner, p.tightest) = (UNTHROTTLED, NIL, Span::ZERO);
@@ -523,8 +557,10 @@ impl Latency {
     }
 }
 
-/// A cookie after a step down.
+/// Returns a cookie after a step down.
 fn lowered(cookie: u32, requests: u32) -> u32 {
+    // Steps of 1/4 of the queue's requests reach a depth of one. Beyond that, steps of one only add
+    // pauses, down to twice the requests.
     let below = UNTHROTTLED - cookie;
     if below <= requests {
         cookie.saturating_sub((requests / 4).max(1))
@@ -535,7 +571,7 @@ fn lowered(cookie: u32, requests: u32) -> u32 {
     }
 }
 
-/// A cookie after a step up.
+/// Returns a cookie after a step up.
 fn raised(cookie: u32, requests: u32) -> u32 {
     let step = if UNTHROTTLED - cookie > requests {
         1

@@ -1,10 +1,14 @@
-//! A contract's max, exact: limits at every level of the tree.
+//! The max of contracts, enforced exactly at every level of the tree.
 //!
-//! A request waits in its group's queue (reads and writes apart) until *all* limits on its path are ready at the same instant,
-//! and is charged to all of them then: so each limit's envelope holds in what leaves, not only in what enters. Limits on requests count
-//! requests as clients sent them, so the parts of one that was split before it came here wait for limits on bytes only. A queue waits at
-//! one level at a time, the one that will be ready last; queues that wait at the same level take turns, one request each, so
-//! that no member of a group can hog its limit (Linux: `blk-throttle.c`, which passes level by level; see `docs/evidence/deviations.md`).
+//! A request waits in its group's queue, separately for reads and writes, until *all* limits on its
+//! path are ready at the same instant. It is charged to all of them at that instant. The envelope
+//! of each limit therefore holds for the requests that leave, and not only for those that enter.
+//! Limits on requests count requests as clients sent them. If a request was split before it arrived
+//! here, its further parts wait only for limits on bytes.
+//!
+//! A queue waits at one level at a time, which is the one that will be ready last. Queues that wait
+//! at the same level take turns of one request each, so that no member of a group can use up its
+//! limit. Linux's `blk-throttle.c` passes level by level instead (see docs/deviations.md).
 
 use super::bucket::Bucket;
 use super::controller::{Controller, Verdict};
@@ -22,23 +26,24 @@ use crate::time::{Instant, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The buckets of one group.
+/// The buckets of one group, and the path to the next limited group.
 #[derive(Clone, Debug)]
 struct Node {
-    /// Read, write and common bandwidth.
+    /// Buckets for read, write and common bandwidth.
     bytes: [Bucket; 3],
-    /// Read, write and common requests.
+    /// Buckets for read, write and common requests.
     requests: [Bucket; 3],
-    /// Bytes that count as one request; zero: every request counts as one.
+    /// The number of bytes that count as one request, or zero if every request counts as one.
     iops_size: u64,
-    /// This group if it is limited, else the nearest limited one above it, else [`NIL`].
+    /// This group if it is limited, or the nearest limited group above it, or [`NIL`].
     limited: u32,
-    /// Where to go on above `limited`: the nearest limited group above this one, or [`NIL`].
+    /// The nearest limited group above this one, or [`NIL`]. The path continues there after
+    /// `limited`.
     above: u32,
 }
 
 impl Node {
-    /// A group that is not there: limited by nothing.
+    /// A group that does not exist and is not limited.
     const NONE: Self = Self {
         bytes: [Bucket::NONE; 3],
         requests: [Bucket::NONE; 3],
@@ -48,36 +53,40 @@ impl Node {
     };
 }
 
-/// The controller: the limits of all groups and the requests they hold back. Numbers are slots of live requests.
+/// The controller for exact limits, with the requests that it holds. Numbers are slots of live
+/// requests.
 #[derive(Debug)]
 pub(super) struct Throttle {
     nodes: Vec<Node>,
-    /// Held requests of each queue: a group and a direction.
+    /// Held requests of each queue, which is a group and a direction.
     queues: Vec<List>,
     held: Links,
-    /// What each stream has here.
+    /// The held requests of each stream.
     streams: Streams,
-    /// Requests that were held, have been charged, and are to go on.
+    /// Requests that were held, have been charged, and may continue.
     passed: List,
-    /// Queues that wait at each level (a group and a direction), and the level each waits at.
+    /// Queues that wait at each level, which is a group and a direction. `level` has the level at
+    /// which each queue waits.
     waiting: Vec<List>,
     waiters: Links,
     level: Vec<u32>,
     timers: Heap,
-    /// When the limits were last set: nothing held since before was due earlier.
+    /// The time at which limits were last set. No held request counts as ready before it.
     set_at: Instant,
 }
 
-/// A driver that comes late to a wake-up costs the client nothing: what it held is charged as of when it was ready, up to this
-/// long ago. On time, the envelopes are exact.
+/// The longest lateness of the driver that costs a client nothing. A held request is charged as of
+/// the time at which it was ready, up to this long ago. If the driver is on time, the envelopes are
+/// exact.
 const LATENESS_MAX: Span = Span::from_millis(5);
 
-/// The queue of a group's requests of one direction.
+/// Returns the queue of a group's requests in one direction.
 fn queue_of(group: GroupId, request: &Request) -> u32 {
     group.0 * 2 + u32::from(!request.op.is_read())
 }
 
-/// How many requests of its client a request is: none if it continues one that the driver split.
+/// Returns the number of client requests that a request counts as. It is zero for a further part of
+/// a request that the driver split.
 fn asked(request: &Request) -> u32 {
     u32::from(request.within == 0)
 }
@@ -106,7 +115,7 @@ impl Throttle {
 }
 
 impl Controller for Throttle {
-    /// Takes the limits of every group anew. Debts stay.
+    /// Applies the limits of every group. Debts remain.
     fn set(&mut self, cx: &mut Cx) {
         self.set_at = cx.now;
         for id in (0..cx.table.groups.capacity()).map(GroupId) {
@@ -127,6 +136,8 @@ impl Controller for Throttle {
         let live = &cx.table.requests[id];
         let queue = queue_of(live.group, &live.request);
         let waits = !self.queues[queue as usize].is_empty();
+        // A request of a group without limits still waits behind older ones, which were held under
+        // a limit that was removed.
         let is_free = !waits && !self.covers(live.group);
         if is_free || !waits && self.ready(queue, &live.request).0 <= cx.now {
             if !is_free {
@@ -192,7 +203,7 @@ impl Controller for Throttle {
 }
 
 impl Throttle {
-    /// Takes the limits of a group anew.
+    /// Applies the limits of a group.
     fn set_group(&mut self, cx: &Cx, id: GroupId) {
         let groups = &cx.table.groups;
         let Some(group) = groups.get(id) else {
@@ -227,7 +238,7 @@ impl Throttle {
         (node.limited, node.above) = (first, above);
     }
 
-    /// The next held request that may go on now; it has been charged.
+    /// Returns the next held request that may continue now, already charged.
     fn release(&mut self, cx: &Cx) -> Option<u32> {
         let now = cx.now;
         while let Some((at, level)) = self.timers.first() {
@@ -246,13 +257,15 @@ impl Throttle {
             let (ready, bottleneck) = self.ready(queue, request);
             if ready <= now {
                 self.held.pop_front(&mut self.queues[queue as usize]);
-                // A part is not throttled by its limits on requests: the instant at which they were ready says nothing.
+                // A part is not throttled by limits on requests, so the time at which those were
+                // ready does not matter.
                 let due = if request.within == 0 { ready } else { now };
                 let when = due.max(now.saturating_sub(LATENESS_MAX)).max(self.set_at);
                 self.take(when, queue, request);
                 self.leave(queue);
                 if !self.waiting[level as usize].is_empty() {
-                    // A new ticket: a request that also waits for a limit shared with this level goes first.
+                    // With a new ticket, a request that also waits for a limit shared with this
+                    // level is first.
                     let ticket = self.timers.ticket();
                     self.timers.set(level, now, ticket);
                 }
@@ -261,7 +274,8 @@ impl Throttle {
                 }
                 return Some(id);
             } else if bottleneck == level {
-                // Someone else used the limit up: the level keeps its ticket, so that it is first when it is ready again.
+                // Another queue used the limit up. The level keeps its ticket, so that it is first
+                // when the limit is ready again.
                 let (_, ticket) = self.timers.get(level).expect("the level has a timer");
                 self.timers.set(level, ready, ticket);
             } else {
@@ -272,7 +286,8 @@ impl Throttle {
         None
     }
 
-    /// The latest instant at which a limit on the queue's path becomes ready for a request, and the level it is at.
+    /// Returns the latest instant at which a limit on the queue's path becomes ready for a request,
+    /// and the level of that limit.
     fn ready(&self, queue: u32, request: &Request) -> (Instant, u32) {
         let direction = if queue & 1 == 0 { READ } else { WRITE };
         let (mut latest, mut level) = (Instant::ZERO, queue);
@@ -281,7 +296,7 @@ impl Throttle {
             let node = &self.nodes[group as usize];
             let bytes = [&node.bytes[direction], &node.bytes[COMMON]];
             let requests = [&node.requests[direction], &node.requests[COMMON]];
-            // The first part of a request that was split has waited for all of its parts.
+            // The first part of a split request has waited for all of its parts.
             let requests = requests.into_iter().filter(|_| request.within == 0);
             for bucket in bytes.into_iter().chain(requests) {
                 let ready = bucket.ready();
@@ -294,7 +309,7 @@ impl Throttle {
         (latest, level)
     }
 
-    /// Charges every limit on the queue's path with a request.
+    /// Charges a request to every limit on the queue's path.
     fn take(&mut self, now: Instant, queue: u32, request: &Request) {
         let direction = if queue & 1 == 0 { READ } else { WRITE };
         let mut group = self.nodes[(queue / 2) as usize].limited;
@@ -309,7 +324,8 @@ impl Throttle {
         }
     }
 
-    /// Lets a queue wait at the level that will be ready last, behind those that wait there already.
+    /// Lets a queue wait at the level that will be ready last, behind those that already wait
+    /// there.
     fn place(&mut self, cx: &Cx, queue: u32) {
         let Some(first) = self.queues[queue as usize].first() else {
             return;

@@ -1,4 +1,8 @@
-//! Controllers: they hold requests back before the elevator sees them.
+//! Controllers: limits and cost accounting that can throttle requests in front of the elevator.
+//!
+//! `chain` has the order in which a request passes them, and `controller` the interface of
+//! each. `max` and [`slices`] enforce the max of contracts, [`low`] low limits, `latency` latency
+//! targets, and [`cost`] divides the drive's time.
 
 mod bucket;
 pub(crate) mod chain;

@@ -1,4 +1,4 @@
-//! The active groups, in the order in which they came, and which of them have to be looked at.
+//! The active groups in the order of their activation, with a mark for those that must be checked.
 
 use crate::list::NIL;
 use alloc::vec;
@@ -6,14 +6,15 @@ use alloc::vec::Vec;
 
 const BITS: usize = u64::BITS as usize;
 
-/// Up to a number of groups, each at a place of its own; those that come later are at later places. Numbers are slots of groups.
+/// A sequence of groups, each at a place of its own. Later groups have later places. Numbers are
+/// slots of groups.
 #[derive(Debug)]
 pub(super) struct Active {
-    /// The group at each place so far, or [`NIL`] where one has gone.
+    /// The group at each place, or [`NIL`] if it was removed.
     groups: Vec<u32>,
     /// The place of each group, or [`NIL`].
     places: Vec<u32>,
-    /// A bit for each place: its group has to be looked at.
+    /// A bit for each place whose group must be checked.
     awake: Vec<u64>,
     len: u32,
 }
@@ -33,9 +34,11 @@ impl Active {
         self.len
     }
 
-    /// A group comes, and has to be looked at.
+    /// Adds a group, which must be checked.
     pub(super) fn push(&mut self, group: u32) {
         debug_assert!(self.places[group as usize] == NIL, "group {group} is here");
+        // There are twice as many places as groups, so that places are closed up at most once in as
+        // many activations as there are groups.
         if self.groups.len() == 2 * self.places.len() {
             self.close_up();
         }
@@ -45,7 +48,7 @@ impl Active {
         self.wake(group);
     }
 
-    /// A group goes.
+    /// Removes a group and leaves its place empty.
     pub(super) fn remove(&mut self, group: u32) {
         self.rest(group);
         let place = core::mem::replace(&mut self.places[group as usize], NIL);
@@ -53,39 +56,40 @@ impl Active {
         self.len -= 1;
     }
 
-    /// A group has to be looked at, if it is here.
+    /// Marks a group for checking, if it is active.
     #[inline]
     pub(super) fn wake(&mut self, group: u32) {
         let place = self.places[group as usize] as usize;
+        // The place of an inactive group is `NIL`, which is beyond all bits.
         if let Some(bits) = self.awake.get_mut(place / BITS) {
             *bits |= 1 << (place % BITS);
         }
     }
 
-    /// All have to be looked at.
+    /// Marks all groups for checking.
     pub(super) fn wake_all(&mut self) {
         self.awake.fill(u64::MAX);
     }
 
-    /// A group that is here need not be looked at until it is woken.
+    /// Removes the mark of an active group until it is woken.
     pub(super) fn rest(&mut self, group: u32) {
         let place = self.places[group as usize] as usize;
         self.awake[place / BITS] &= !(1 << (place % BITS));
     }
 
-    /// A group is here and need not be looked at.
+    /// Returns true if a group is active and not marked.
     pub(super) fn rests(&self, group: u32) -> bool {
         let place = self.places[group as usize] as usize;
         let bits = self.awake.get(place / BITS);
         bits.is_some_and(|bits| bits & 1 << (place % BITS) == 0)
     }
 
-    /// All groups.
+    /// Returns all active groups in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.groups.iter().copied().filter(|&group| group != NIL)
     }
 
-    /// The first group from a place on, and the place behind it.
+    /// Returns the first group from a place on, and the place behind it.
     pub(super) fn next(&self, place: u32) -> Option<(u32, u32)> {
         let mut place = place;
         loop {
@@ -97,12 +101,13 @@ impl Active {
         }
     }
 
-    /// The first group from a place on that has to be looked at, and the place behind it.
+    /// Returns the first marked group from a place on, and the place behind it.
     pub(super) fn next_awake(&self, place: u32) -> Option<(u32, u32)> {
         let mut place = place as usize;
         while place < self.groups.len() {
             let bits = self.awake[place / BITS] >> (place % BITS);
             if bits == 0 {
+                // No marked group is left in this word.
                 place = (place / BITS + 1) * BITS;
                 continue;
             }
@@ -115,7 +120,7 @@ impl Active {
         None
     }
 
-    /// The places of those that have gone are given up.
+    /// Removes the empty places. All groups are marked because their bits have moved.
     #[cold]
     fn close_up(&mut self) {
         self.groups.retain(|&group| group != NIL);
@@ -146,7 +151,7 @@ mod tests {
                 (None, 0..2) => {
                     active.push(group);
                     model.push((group, true));
-                    // Places have been given up: all are looked at again.
+                    // After closing up, all groups are marked.
                     if active.groups.len() == model.len() {
                         active.wake_all();
                         for known in &mut model {

@@ -1,4 +1,5 @@
-//! What happens to a request: it goes on if its group has the budget, and waits or is owed otherwise.
+//! The decision about a request: it continues if its group has the budget, and otherwise waits or
+//! becomes a debt.
 
 use super::model::Place;
 use super::vtime::{Now, ahead};
@@ -12,7 +13,7 @@ use crate::table::Live;
 use crate::time::{Instant, Span};
 
 impl Cost {
-    /// A request comes (Linux: `ioc_rqos_throttle`).
+    /// Decides about a request that enters (Linux: `ioc_rqos_throttle`).
     pub(super) fn admit(&mut self, at: Instant, id: u32, live: &Live) -> Verdict {
         let group = live.group.0;
         let account = &mut self.accounts[group as usize];
@@ -31,6 +32,7 @@ impl Cost {
             None => Place::Near,
         };
         let cost = self.params.model.cost(op, length, place);
+        // A request without a price must not activate the group.
         if cost == 0 {
             self.slots[id as usize].stage = Stage::Inside;
             return Verdict::Pass;
@@ -46,6 +48,7 @@ impl Cost {
             self.charge(id, relative);
             return Verdict::Pass;
         }
+        // Other requests may depend on metadata, so metadata must not wait.
         if live.request.flags.has(Flags::META) {
             self.owe(group, cost, &now);
             return Verdict::Pass;
@@ -53,7 +56,7 @@ impl Cost {
         self.wait(id, group, &now)
     }
 
-    /// A request waits, unless it fits now that its group has all of its weight again.
+    /// Lets a request wait, unless it fits now that its group has all of its weight again.
     fn wait(&mut self, id: u32, group: u32, now: &Now) -> Verdict {
         let &Node { active, inuse, .. } = self.weights.node(group);
         let in_debt = self.account(group).debt > 0;
@@ -64,7 +67,7 @@ impl Cost {
         slot.stage = Stage::Waiting;
         let waiters = &mut self.accounts[group as usize].waiters;
         self.links.push_back(waiters, id);
-        // Those before it have a timer.
+        // With other waiters in front of it, the timer is set already.
         if waiters.len() == 1 {
             self.kick(group, in_debt, now);
             if self.slots[id as usize].stage == Stage::Passed {
@@ -76,7 +79,7 @@ impl Cost {
         Verdict::Hold
     }
 
-    /// A request goes on, and its group is charged.
+    /// Charges the group for a request that continues.
     pub(super) fn charge(&mut self, id: u32, relative: u64) {
         let slot = &mut self.slots[id as usize];
         debug_assert!(slot.group != NIL, "nobody is there to be charged");
@@ -85,7 +88,7 @@ impl Cost {
         self.accounts[slot.group as usize].charge(slot, relative);
     }
 
-    /// A request goes on, and its group owes it. One that owes too much is delayed.
+    /// Lets a request continue as a debt of its group. A group that owes too much is delayed.
     pub(super) fn owe(&mut self, group: u32, cost: u64, now: &Now) {
         self.incur(group, cost, now);
         if let Some(delay) = self.set_delay(group, now) {
@@ -96,7 +99,7 @@ impl Cost {
         }
     }
 
-    /// A group's delay is over: its next request goes on, and the others with it unless that delays it anew.
+    /// Ends a group's delay. Its requests continue until one of them delays the group again.
     pub(super) fn delay_is_over(&mut self, cx: &mut Cx, group: u32) {
         while self.account(group).delayed_until <= cx.now {
             let Some(id) = self
@@ -113,8 +116,8 @@ impl Cost {
         }
     }
 
-    /// What a request costs its group. A group that gave of its weight away takes back what it needs (Linux:
-    /// `adjust_inuse_and_calc_cost`).
+    /// Returns the relative cost of a request (Linux: `adjust_inuse_and_calc_cost`). A group that
+    /// donated weight first takes back as much as it needs.
     pub(super) fn price(&mut self, group: u32, cost: u64, now: &Now) -> u64 {
         if self.is_flat() {
             self.take_back_all(group, now);
@@ -124,13 +127,16 @@ impl Cost {
         let (_, hwi) = self.weights.parts(group);
         let mut price = relative(cost, hwi);
         let &Node { active, inuse, .. } = self.weights.node(group);
-        // An idle group has no weight; it is charged all the same for what is merged into a request of its own that costs nothing.
+        // An idle group has no weight. It is charged all the same for a request that is merged into
+        // one without a price.
         debug_assert!(
             inuse <= active && (inuse > 0) == (active > 0),
             "{inuse} of {active} is in use"
         );
         let account = self.account(group);
         let margin = -account.lead(now) - price.cast_signed();
+        // No weight is taken back if the group is in debt or uses all of its weight, or if its
+        // margin is large enough.
         if account.debt > 0
             || inuse == active
             || margin >= account.saved_margin
@@ -138,7 +144,7 @@ impl Cost {
         {
             return price;
         }
-        // A quarter at a time.
+        // Weight is taken back in steps of 25 % of the active weight.
         let step = active.div_ceil(4);
         let mut inuse = inuse;
         loop {
@@ -152,7 +158,8 @@ impl Cost {
         }
     }
 
-    /// Pays debts, lets waiters go on that have the budget for it, and sets the timer for the next (Linux: `iocg_kick_waitq`).
+    /// Pays debts, lets waiters continue that have the budget, and sets the timer for the next one
+    /// (Linux: `iocg_kick_waitq`).
     pub(super) fn kick(&mut self, group: u32, pays: bool, now: &Now) {
         self.active.wake(group);
         let account = self.account(group);
@@ -165,6 +172,7 @@ impl Cost {
         while let Some(id) = account.waiters.first() {
             let slot = &mut self.slots[id as usize];
             let price = relative(slot.absolute, hwi);
+            // Waiters are served in order. A cheaper request behind the first does not overtake it.
             budget -= price.cast_signed();
             if budget < 0 {
                 self.await_budget(group, budget.unsigned_abs(), now);
@@ -179,7 +187,8 @@ impl Cost {
         self.timers.clear(group);
     }
 
-    /// A group that owes something, or is delayed, pays of its budget, and has its delay taken anew. Returns the budget that is left.
+    /// Pays a group's debt from its budget and determines its delay. Returns the rest of the
+    /// budget.
     #[inline(never)]
     fn pay_debts(&mut self, group: u32, mut budget: i64, pays: bool, now: &Now) -> i64 {
         let (hwa, _) = self.weights.parts(group);
@@ -195,13 +204,15 @@ impl Cost {
         if debt > 0 || delay > 0 {
             self.set_delay(group, now);
         }
+        // While a debt remains, no waiter may continue.
         if debt > 0 {
             budget = (budget - relative(debt, hwa).cast_signed()).min(0);
         }
         budget
     }
 
-    /// The first waiter of a group lacks this much budget: sets its timer, and notes what is known of it then.
+    /// Sets the timer of a group whose first waiter lacks this budget, and notes the time for
+    /// `rest`.
     #[inline]
     fn await_budget(&mut self, group: u32, lacks: u64, now: &Now) {
         let timer = self.set_timer(group, lacks, now);
@@ -209,8 +220,8 @@ impl Cost {
         self.rests.note(group, generation, until, timer);
     }
 
-    /// A timer that is near enough stays: none is that has run out, since one is set later than now by more than the slack. Returns when the
-    /// timer is then.
+    /// Sets a group's timer unless it is close enough already, and returns its time. No expired
+    /// timer is left, because a timer is set later than now by more than the slack.
     #[inline]
     fn set_timer(&mut self, group: u32, lacks: u64, now: &Now) -> Instant {
         let at = self.timer_for(lacks, now);
@@ -224,18 +235,20 @@ impl Cost {
         at
     }
 
-    /// When a group that lacks this budget is to be kicked. Linux's timer is late on purpose.
+    /// Returns the time at which to kick a group that lacks this budget. Like Linux's timer, it is
+    /// late on purpose, so that several waiters continue together.
     fn timer_for(&self, lacks: u64, now: &Now) -> Instant {
         now.at + self.clock.takes(lacks) + self.clock.slack.saturating_mul(2)
     }
 
-    /// A timer may be as late again.
+    /// Returns true if two times of a timer differ by no more than the slack.
     fn is_near(&self, before: Instant, at: Instant) -> bool {
         let slack = self.clock.slack;
         before <= at + slack && at <= before + slack
     }
 
-    /// At the end of a period: if a group of which nothing came or left does nothing but wait, it rests.
+    /// Lets a group rest at the end of a period if no request of it arrived or left and it only
+    /// waits.
     pub(super) fn rest(&mut self, group: u32) {
         let account = self.account(group);
         let is_still = account.vtime == account.done && account.debt == 0 && account.delay == 0;
@@ -247,7 +260,8 @@ impl Cost {
         }
     }
 
-    /// Timers run at another rate: sets that of a group that rests anew. False if it does not rest any longer.
+    /// Sets the timer of a resting group at another rate. Returns false if the group does not rest
+    /// any longer.
     pub(super) fn retime(&mut self, group: u32, now: &Now) -> bool {
         let until = self.rests.until(group);
         let lacks = ahead(until, now.v);
@@ -261,7 +275,8 @@ impl Cost {
         false
     }
 
-    /// True if looking at a group at the end of a period would show that it has too little, and do nothing: what is told of one that rests.
+    /// Returns true if a check of the group at the end of a period would find a shortage and change
+    /// nothing. This is assumed of a resting group.
     pub(super) fn would_rest(&mut self, group: u32, now: &Now) -> bool {
         let (hwa, hwi) = self.weights.parts(group);
         let account = self.account(group);
@@ -269,7 +284,7 @@ impl Cost {
         is_still && hwi >= hwa && self.would_wait(group, now)
     }
 
-    /// True if a kick would do nothing to a group.
+    /// Returns true if a kick would change nothing for a group.
     pub(super) fn would_wait(&mut self, group: u32, now: &Now) -> bool {
         let (_, hwi) = self.weights.parts(group);
         let account = self.account(group);
@@ -285,7 +300,7 @@ impl Cost {
             })
     }
 
-    /// A request that left the drive counts against the targets.
+    /// Compares the latency of a request that left the drive with its target.
     pub(super) fn record(&mut self, now: Instant, live: &Live, waited: Span) {
         let Request { op, length, .. } = live.request;
         if !op.moves_data() {
@@ -303,12 +318,12 @@ impl Cost {
     }
 }
 
-/// A group has the budget for something.
+/// Returns true if a group has the budget for a price.
 pub(super) fn fits(account: &Account, price: u64, now: &Now) -> bool {
     account.lead(now) <= -(price.cast_signed())
 }
 
-/// Where a request begins and ends.
+/// Returns the first sector of a request and the sector behind its last.
 pub(super) fn sectors(request: &Request) -> (u64, u64) {
     let first = request.offset >> 9;
     (first, first + u64::from(request.length >> 9))

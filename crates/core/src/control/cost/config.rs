@@ -1,40 +1,44 @@
-//! The tunables: the words of `io.cost.qos` and `io.cost.model`, in Linux's units.
+//! The tunables of `io.cost`, which are the words of `io.cost.qos` and `io.cost.model` in Linux's
+//! units.
 
 use crate::tunable::{Allowed, MS, SECOND, Tuned, Unit, tunables, words};
 use crate::{ConfigError, Span};
 
 words! {
-    /// Which side says what holds.
+    /// The source of the values of a line.
     pub enum Control {
-        /// A profile, by what kind of drive it is and how it does.
+        /// A profile, selected by the kind of drive and its performance.
         Auto = "auto",
-        /// The values here.
+        /// The values of the configuration.
         User = "user",
     }
 }
 
 words! {
-    /// How weight that groups do not use goes to others.
+    /// The way in which unused weight goes to other groups.
     pub enum DonationRule {
-        /// All groups that give are settled together, over the tree (Linux 5.10 and later).
+        /// All donors are settled together, over the whole tree (Linux 5.10 and later).
         Tree = "tree",
-        /// Each gives by itself, by what it used in its last periods (Linux 5.4 to 5.9).
+        /// Each group donates alone, by its usage in the last periods (Linux 5.4 to 5.9).
         Flat = "flat",
     }
 }
 
-/// The tunables from this one on belong to `io.cost.model`, those before it to `io.cost.qos`.
+/// The first tunable of `io.cost.model`. Those in front of it belong to `io.cost.qos`.
 pub const MODEL: &str = "model";
-/// The tunables from this one on are in neither of Linux's files.
+/// The first tunable that is in neither of Linux's files.
 pub const OWN: &str = "tick";
-/// The last tunable. It says which words the two lines leave out, so it has no word and no key of its own.
+/// The last tunable. It tells which words the two lines omit, so it has neither a word nor a key of
+/// its own.
 pub const KEPT: &str = "kept";
 
-/// The bits of the tunables that a profile has values for: `rpct` to `max`, and `rbps` to `wrandiops`.
+/// The bits of the tunables that a profile has values for, which are `rpct` to `max` and `rbps` to
+/// `wrandiops`.
 const WORDS: u64 = 0b0011_1111_0111_1110;
 
 tunables! {
-    /// Tunables of `io.cost`. A layer is not made with values outside their bounds: [`Config::validate`] says which they are.
+    /// Tunables of `io.cost`. A layer refuses values outside their bounds, which
+    /// [`Self::validate`] checks.
     pub struct Config {
         qos: Control, Unit::Word(Control::WORDS), [0, 1], 0,
             "The source of the latency targets and the bounds of vrate. `\"auto\"`: a profile of the drive. `\"user\"`: the values of this line.",
@@ -108,13 +112,13 @@ tunables! {
 }
 
 impl Config {
-    /// Whether the tunable at a place in the table keeps the value of the drive's profile.
+    /// Returns true if the tunable at a place in the table keeps the value of the drive's profile.
     pub fn keeps(&self, place: usize) -> bool {
         self.kept & WORDS as u32 & 1 << place != 0
     }
 
-    /// Lets the tunable at a place keep the value of the drive's profile, or have its own. Without effect for a tunable that no profile
-    /// has.
+    /// Lets the tunable at a place keep the value of the drive's profile, or have its own. It has
+    /// no effect on a tunable without a value in profiles.
     pub fn keep(&mut self, place: usize, keeps: bool) {
         let bit = WORDS as u32 & 1 << place;
         self.kept = if keeps {
@@ -124,7 +128,8 @@ impl Config {
         };
     }
 
-    /// This configuration with the values of a profile, itself a configuration, in the tunables that keep them.
+    /// Returns this configuration with the values of a profile, itself a configuration, in the
+    /// tunables that keep them.
     pub(super) fn filled_from(&self, profile: &Self) -> Self {
         let mut filled = *self;
         for place in (0..Self::TUNABLES.len()).filter(|&place| self.keeps(place)) {

@@ -1,28 +1,31 @@
-//! Debts: requests that must not wait although their group has no budget left (Linux: `iocg_incur_debt`, `iocg_kick_delay`,
-//! `ioc_forgive_debts`).
+//! Debts: requests that must not wait although their group has no budget left (Linux:
+//! `iocg_incur_debt`, `iocg_kick_delay`, `ioc_forgive_debts`).
 //!
-//! A request of a file system's metadata may be waited for by others, so it goes on and its group owes its cost. Nothing else of the
-//! group goes on until that is paid, and the group gives the rest of its weight away meanwhile. One that owes far too much is delayed:
-//! after each such request its next waits for a while.
+//! Other requests may wait for a request of a file system's metadata, so it continues, and its
+//! group owes the cost. No other request of the group continues until the debt is paid. In the
+//! meantime, the group donates the rest of its weight. A group that owes far too much is delayed:
+//! after each such request, its next one waits for a while.
 
 use super::vtime::Now;
 use super::weights::relative;
 use super::{Account, Cost};
 use crate::time::Span;
 
-/// Debt from which on a group is delayed, and from which on it is delayed longest, in hundredths of a period.
+/// The debt from which on a group is delayed, in percent of a period. From `DELAY_MOST_FROM` on, it
+/// has the longest delay (Linux: `MIN_DELAY_THR_PCT`, `MAX_DELAY_THR_PCT`).
 const DELAY_FROM: i64 = 500;
 const DELAY_MOST_FROM: i64 = 25_000;
-/// The shortest and the longest delay, in microseconds.
+/// The shortest and the longest delay, in microseconds (Linux: `MIN_DELAY`, `MAX_DELAY`).
 const DELAY_MIN: u64 = 250;
 const DELAY_MAX: u64 = 250_000;
-/// A second, in which a delay halves.
+/// The time in which a delay halves, in microseconds.
 const HALF_LIFE: u64 = 1_000_000;
-/// Microseconds in which debts halve, while at most this part of the drive, in hundredths, is used.
+/// The time in which debts halve, in microseconds, while at most `FORGIVE_USAGE` percent of the
+/// drive is used (Linux: `DFGV_PERIOD`, `DFGV_USAGE_PCT`).
 const FORGIVE_PERIOD: u64 = 100_000;
 const FORGIVE_USAGE: u64 = 50;
 
-/// How much of the drive was used since debts were forgiven last.
+/// The use of the drive since debts were last forgiven.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Forgiving {
     since: u64,
@@ -31,7 +34,7 @@ pub(super) struct Forgiving {
 }
 
 impl Forgiving {
-    /// Nothing is owed as of now.
+    /// Starts at `now`, without any usage.
     pub(super) fn from(now: u64) -> Self {
         Self {
             since: now,
@@ -39,7 +42,8 @@ impl Forgiving {
         }
     }
 
-    /// How often debts are to be halved now that `usage` more was used (in microseconds of the drive's time).
+    /// Returns the number of times that debts are to be halved, after `usage` more was used, in
+    /// microseconds of the drive's time.
     fn halvings(&mut self, now: u64, usage: u64) -> u64 {
         self.usage += usage;
         let passed = now.saturating_sub(self.since);
@@ -52,6 +56,8 @@ impl Forgiving {
             self.rest = 0;
             return 0;
         }
+        // The rest of a period counts in the next call, so that the average rate of forgiving is
+        // exact.
         let all = passed + self.rest;
         self.rest = all % FORGIVE_PERIOD;
         all / FORGIVE_PERIOD
@@ -59,19 +65,20 @@ impl Forgiving {
 }
 
 impl Account {
-    /// The delay in force.
+    /// Returns the present delay after its decay.
     fn decayed(&self, now: u64) -> u64 {
         self.delay
+            // A shift by 64 bits or more is zero.
             .checked_shr(((now - self.delay_at) / HALF_LIFE) as u32)
             .unwrap_or(0)
     }
 }
 
 impl Cost {
-    /// A group owes this much more.
+    /// Adds a cost to a group's debt.
     pub(super) fn incur(&mut self, group: u32, cost: u64, now: &Now) {
         if self.account(group).debt == 0 && cost > 0 {
-            // Debts own the weight in use until they are paid.
+            // While a group is in debt, it uses almost no weight, and other groups get its part.
             let active = self.weights.node(group).active;
             self.propagate(group, active, 0, false, now);
         }
@@ -81,10 +88,11 @@ impl Cost {
         account.debt = account.debt.saturating_add(cost);
     }
 
-    /// A group pays.
+    /// Pays a part of a group's debt.
     pub(super) fn pay(&mut self, group: u32, cost: u64, now: &Now) {
         let account = self.account_mut(group);
         account.debt = account.debt.saturating_sub(cost);
+        // The weight in use from before the debt is restored.
         if account.debt == 0 {
             let &super::weights::Node {
                 active, last_inuse, ..
@@ -93,7 +101,7 @@ impl Cost {
         }
     }
 
-    /// Takes a group's delay anew; `None`: it has none.
+    /// Updates a group's delay and returns it, or `None` if the group is not delayed.
     pub(super) fn set_delay(&mut self, group: u32, now: &Now) -> Option<Span> {
         let (hwa, _) = self.weights.parts(group);
         let period = (self.clock.period * self.clock.base_rate)
@@ -101,9 +109,11 @@ impl Cost {
             .max(1);
         let account = self.account_mut(group);
         let decayed = account.decayed(now.us);
+        // The limit keeps the product with 100 below in range.
         let owed = relative(account.debt, hwa)
             .min(i64::MAX as u64 / 200)
             .cast_signed();
+        // Budget overrun and debt count together, as hundredths of a period.
         let over = account.lead(now).saturating_add(owed).saturating_mul(100) / period;
         let delay = delay_for(over);
         let delay = if delay > decayed {
@@ -119,13 +129,14 @@ impl Cost {
         None
     }
 
-    /// Halves debts while the drive has time to spare. `usage`: the part of the period that was used, in microseconds.
+    /// Halves debts while the drive is not fully used. `usage` is the used part of the period in
+    /// microseconds.
     pub(super) fn forgive(&mut self, usage: u64, debtors: u32, now: &Now) {
         if debtors == 0 {
             self.forgiving = Forgiving::from(now.us);
             return;
         }
-        // A drive that misses its targets has no time to spare.
+        // A drive that misses its targets counts as fully used.
         let usage = if self.busy_level > 0 {
             usage.max(self.clock.period)
         } else {
@@ -143,6 +154,8 @@ impl Cost {
             }
             let halve = |amount: &mut u64| {
                 if *amount > 0 {
+                    // At least one unit remains, so that the kick below ends the debt in the
+                    // regular way.
                     *amount = amount.checked_shr(halvings as u32).unwrap_or(0).max(1);
                 }
             };
@@ -153,7 +166,7 @@ impl Cost {
     }
 }
 
-/// The delay of a group that is over its budget by `over` hundredths of a period.
+/// Returns the delay of a group that is over its budget by `over` hundredths of a period.
 fn delay_for(over: i64) -> u64 {
     if over <= DELAY_FROM {
         0
@@ -173,6 +186,8 @@ mod tests {
     fn delays_grow_with_what_is_owed() {
         assert_eq!(
             (delay_for(500), delay_for(501)),
+            // The delay rises linearly from 250 us at 500 to 250 ms at 25,000, so each step adds
+            // 249,750 / 24,500 us.
             (0, 250 + 249_750 / 24_500)
         );
         assert_eq!(delay_for(12_750), 250 + 249_750 / 2);

@@ -1,39 +1,41 @@
-//! Donation: what groups do not use of their parts goes to those that can use it, in proportion to their weights
-//! (Linux: `hweight_after_donation`, `transfer_surpluses`).
+//! Donation: parts of the drive that groups do not use go to other groups, in proportion to their
+//! weights (Linux: `hweight_after_donation`, `transfer_surpluses`).
 //!
-//! Only the donors' weights and those above them change; then everyone else's part of the drive is larger by the same factor. Below,
-//! `t` is what donors have of a subtree, `t'` what they keep, and `f` what the others have.
+//! Only the weights of donors and of the groups above them change. The part of every other group
+//! then grows by the same factor. In the formulas below, `t` is the part that the donors of a
+//! subtree have, `t'` the part that they keep, and `f` the part of the other groups.
 
 use super::weights::{ONE, Weights};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A group that gives some of its part away.
+/// A group that donates a part of the drive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Donor {
     pub(super) group: u32,
-    /// What it has and what it keeps, in [`ONE`]ths of the drive.
+    /// The part that the group has, in units of 1 / [`ONE`] of the drive. `keeps` is the part that
+    /// it keeps.
     has: u32,
     keeps: u32,
-    /// The weight that leaves it that.
+    /// The weight with which the group has the part that it keeps.
     pub(super) inuse: u32,
 }
 
-/// What an inner group, or the root, has in all.
+/// The sums of an inner group or the root.
 #[derive(Clone, Copy, Debug, Default)]
 struct Inner {
-    /// It is in the walk.
+    /// True if the group is in the walk.
     seen: bool,
     hwa: u64,
     hwi: u64,
-    /// `t` and `t'`.
+    /// `t` of the formulas. `keeps` is `t'`.
     has: u64,
     keeps: u64,
-    /// The sum of its children's weights as it will be.
+    /// The sum of the children's weights after the donation.
     sum: u128,
 }
 
-/// A donation. The room for it is there from the beginning.
+/// The donors of a period and the groups above them. All memory is reserved at the beginning.
 #[derive(Debug)]
 pub(super) struct Donation {
     pub(super) donors: Vec<Donor>,
@@ -64,7 +66,7 @@ impl Donation {
         });
     }
 
-    /// Works the donors' weights out. False if their parts are too small to be divided.
+    /// Computes the donors' weights. Returns false if their parts are too small to be divided.
     pub(super) fn settle(&mut self, weights: &Weights) -> bool {
         self.leave_something();
         self.walk_up(weights);
@@ -78,13 +80,16 @@ impl Donation {
             }
         }
         for &group in &self.walk {
+            // Only the visited entries are reset, so a donation costs no more than its donors'
+            // paths.
             self.inner[group as usize] = Inner::default();
         }
         self.walk.clear();
         divided
     }
 
-    /// Should they keep all of the drive between them, those keep less that would keep more than they have.
+    /// Reduces the parts of donors that would keep more than they have, if all donors together
+    /// would keep the whole drive.
     fn leave_something(&mut self) {
         let over = |d: &&Donor| d.keeps > d.has;
         let sum: u64 = self.donors.iter().map(|d| u64::from(d.keeps)).sum();
@@ -105,7 +110,7 @@ impl Donation {
         }
     }
 
-    /// Lists the groups above donors, and tells their parents what donors have and keep.
+    /// Lists the groups above donors, and adds the donors' parts to their parents.
     fn walk_up(&mut self, weights: &Weights) {
         for donor in &self.donors {
             let parent = weights.node(donor.group).parent;
@@ -119,6 +124,8 @@ impl Donation {
                 }
                 at = weights.node(at).parent;
             }
+            // The new part of the path was listed upwards, but parents must be in front of their
+            // children.
             self.walk[begin..].reverse();
             let inner = &mut self.inner[parent as usize];
             inner.has += u64::from(donor.has);
@@ -126,7 +133,7 @@ impl Donation {
         }
     }
 
-    /// Adds up what donors have and keep on every level.
+    /// Adds up the donors' parts on every level. Returns false if a part is too small.
     fn add_up(&mut self, weights: &Weights) -> bool {
         for &group in self.walk.iter().rev().filter(|g| **g != 0) {
             let Inner { has, keeps, .. } = self.inner[group as usize];
@@ -145,6 +152,8 @@ impl Donation {
             let inner = &mut self.inner[group as usize];
             inner.hwa = hwa;
             inner.has = inner.has.min(hwa);
+            // The donors of a subtree must keep less than they have, or nothing would be donated
+            // (Linux: `transfer_surpluses`).
             inner.keeps = inner.keeps.min(inner.has.saturating_sub(1));
             if hwa <= 1 || inner.has <= 1 || inner.keeps == 0 {
                 return false;
@@ -153,10 +162,12 @@ impl Donation {
         true
     }
 
-    /// The sums of weights below each inner group as they will be.
+    /// Computes the sums of weights below each inner group after the donation.
     fn adjust_sums(&mut self, weights: &Weights) {
         let one = u64::from(ONE);
         let root = self.inner[0];
+        // `gamma` is the factor by which the parts of all other groups grow: (1 - t') / (1 - t) at
+        // the root.
         let gamma = ((one - root.keeps) * one).div_ceil(one - root.has.min(one - 1));
         for &group in &self.walk {
             let node = weights.node(group);
@@ -168,7 +179,8 @@ impl Donation {
                 continue;
             }
             let parent = self.inner[node.parent as usize];
-            // b' = gamma * f + t', and w' = s' * b' / b' of the parent.
+            // b' = gamma * f + t' is the new part of a group. Its new weight is w' = s' * b' / (b'
+            // of the parent), where s' is the parent's new sum.
             inner.hwi = (gamma * (inner.hwa - inner.has)).div_ceil(one) + inner.keeps;
             let inuse = share(parent.sum, inner.hwi, parent.hwi);
             let of_donors = share(node.child_active.into(), inner.has, inner.hwa);
@@ -181,7 +193,7 @@ impl Donation {
     }
 }
 
-/// `whole * part / all`, rounded up.
+/// Returns `whole * part / all`, rounded up.
 fn share(whole: u128, part: u64, all: u64) -> u128 {
     (whole * u128::from(part)).div_ceil(u128::from(all.max(1)))
 }
@@ -239,11 +251,11 @@ mod tests {
 
     #[test]
     fn a_donor_below_gives_to_all_and_not_only_to_its_siblings() {
-        // 1; 3 and 4 below 2.
+        // Group 1 is at the root, and groups 3 and 4 are below group 2.
         let mut tree = tree(&[0, 0, 2, 2], &[W; 4]);
         assert!(donate(&mut tree, &[(3, ONE / 20)]));
         let parts = [1, 3, 4].map(|g| tree.parts(g).1);
-        // 1 and 4 had 2 : 1, and share the 95 % that way.
+        // Groups 1 and 4 had parts of 2 : 1, and share the 95 % in this proportion.
         assert!(near(parts[1], ONE / 20), "{parts:?}");
         assert!(near(parts[0], ONE * 95 / 150), "{parts:?}");
         assert!(near(parts[2], ONE * 95 / 300), "{parts:?}");
@@ -255,7 +267,7 @@ mod tests {
         assert!(donate(&mut tree, &[(3, 2000), (4, 100), (6, 3000)]));
         let parts = [3, 4, 6, 1, 5].map(|g| tree.parts(g).1);
         assert!(near(parts[0], 2000) && near(parts[1], 100) && near(parts[2], 3000));
-        // 1 has a fifth, 5 five sevenths of three fifths.
+        // Group 1 has 1/5 of the drive, and group 5 has 5/7 of the 3/5 of group 2.
         let rest = (ONE - 5100) as f64;
         let of_1 = 0.2 / (0.2 + 3.0 / 7.0) * rest;
         assert!(near(parts[3], of_1 as u32), "{parts:?} {of_1}");
@@ -270,7 +282,8 @@ mod tests {
         assert!(rest > ONE / 1000, "{rest}");
     }
 
-    /// What donors keep, each given as what it has and would keep.
+    /// Returns the parts that donors keep. Each donor is given by the part that it has and the part
+    /// that it would keep.
     fn kept<const N: usize>(donors: [(u32, u32); N]) -> Vec<u32> {
         let mut donation = Donation::new(16);
         for (group, (has, keeps)) in (1..).zip(donors) {
@@ -282,16 +295,17 @@ mod tests {
 
     #[test]
     fn who_would_keep_more_than_it_has_keeps_less_so_that_one_part_is_left() {
-        // All but the least part is kept, which is allowed; with one more, a donor that would keep more than it has gives it back.
+        // One unit must be left. With one unit more, the donor that would keep more than it has
+        // returns it.
         assert_eq!(kept([(600, ONE - 101), (200, 100)]), [ONE - 101, 100]);
         assert_eq!(kept([(600, ONE - 100), (200, 100)]), [ONE - 101, 100]);
         assert_eq!(kept([(600, ONE - 1), (100, 100)]), [ONE - 101, 100]);
-        // Of two, each as much less in proportion: 65,235 of 67,536.
+        // Two donors return in proportion to their parts: they keep 65,235 of 67,536.
         assert_eq!(
             kept([(600, ONE / 2), (600, ONE / 2 + 2_000), (500, 300)]),
             [31_651, 33_583, 300]
         );
-        // A donor that keeps no more than it has gives nothing back, even if that is all there is.
+        // A donor that keeps no more than it has returns nothing, even if no part is left.
         assert_eq!(kept([(ONE - 1, ONE - 1), (1, 10)]), [ONE - 1, 10]);
     }
 

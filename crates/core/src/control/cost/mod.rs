@@ -1,15 +1,20 @@
-//! `io.cost`: each request costs a part of the drive's time, and each group may spend as much of that as its weight gives it
-//! (Linux: `blk-iocost.c`).
+//! `io.cost`: divides the drive's time among groups by weight (Linux: `blk-iocost.c`).
 //!
-//! The drive's clock, *vtime*, runs at *vrate*: 100 % is as fast as the model says that the drive is. A request moves its group's own
-//! vtime on by its cost over the group's part of the drive, and goes on while that is behind the drive's. At the end of each period the
-//! controller sees which groups do not use their parts, which then go to others, and how the drive does: vrate falls while requests miss
-//! their targets or wait for tags, and rises while they do not and somebody is held back.
+//! Each request costs a part of the drive's time, by a model of the drive. The drive's clock,
+//! *vtime*, runs at *vrate*. At 100 %, it runs as fast as the model says that the drive is. A
+//! request advances the vtime of its group by its cost divided by the group's part of the drive. It
+//! may continue while the group's vtime is not ahead of the drive's.
 //!
-//! In the order of reading: `model` (what a request costs), `vtime` (the clock), `weights` (parts of the drive), this file (what is
-//! kept of a group and of a request), `budget` (what happens to a request), `debt` (what must not wait), `donation`, `period`, `active` and
-//! `rest` (what happens at the end of a period, and to which groups nothing does), `profiles` and `config` (what is told). `docs/io-cost.md` has
-//! each function of Linux with its place here.
+//! At the end of each period, the controller determines the groups that do not use their parts,
+//! which then go to other groups. It also adjusts vrate: vrate falls while requests miss their
+//! targets or wait for tags, and rises while they do not and a group is throttled.
+//!
+//! Read the modules in this order: `model` (the cost of a request), `vtime` (the clock), `weights`
+//! (parts of the drive), this file (the state of groups and requests), `budget` (the decision about
+//! a request), `debt` (requests that must not wait), `period` (the end of a period), `donation` and
+//! `surplus` (unused parts), `active` and `rest` (groups that a period checks or skips), `profiles`
+//! and `config` (assumed and configured values). docs/io-cost.md maps each function of Linux to its
+//! place here.
 
 mod active;
 mod budget;
@@ -52,34 +57,35 @@ use surplus::Surplus;
 use vtime::{Clock, Now, PER_USEC, ahead};
 use weights::{ONE, Weights};
 
-/// Where a group's last request ended.
+/// The end of a group's last request.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     space: SpaceId,
     sector: u64,
 }
 
-/// What a group has and owes.
+/// The clock, debt and waiting requests of a group.
 #[derive(Clone, Debug)]
 struct Account {
-    /// It is active, and in which period something of it came last.
+    /// True while the group is active. `came` is the last period in which a request of it arrived.
     is_active: bool,
     came: u64,
-    /// In microseconds.
+    /// The time of activation, in microseconds.
     activated_at: u64,
-    /// What was charged, and what of it has left the drive.
+    /// The charged vtime. `done` is the part of it whose requests have left the drive.
     vtime: u64,
     done: u64,
-    /// How far it was behind the drive when its weight in use changed last.
+    /// The distance by which the group was behind the drive when its weight in use last changed.
     saved_margin: i64,
     cursor: Option<Cursor>,
-    /// Absolute costs: since the last period began, and owed.
+    /// The absolute cost of requests since the last period began. `debt` is the absolute cost that
+    /// is owed.
     usage: u64,
     debt: u64,
-    /// Microseconds, as of an instant in microseconds.
+    /// The delay in microseconds. `delay_at` is its time, also in microseconds.
     delay: u64,
     delay_at: u64,
-    /// Requests that wait for budget, and those that come after the delay.
+    /// Requests that wait for budget. `delayed` has those that wait for the end of the delay.
     waiters: List,
     delayed: List,
     delayed_until: Instant,
@@ -103,56 +109,57 @@ impl Account {
         delayed_until: Instant::ZERO,
     };
 
-    /// How far it is ahead of the drive.
+    /// Returns the vtime by which the group is ahead of the drive.
     fn lead(&self, now: &Now) -> i64 {
         ahead(self.vtime, now.v)
     }
 
-    /// Its vtime jumps, beside what it is charged.
+    /// Moves the group's clock without a charge.
     fn move_by(&mut self, vtime: i64) {
         let vtime = vtime.cast_unsigned();
+        // Both clocks move, because no request in the drive is the reason.
         self.vtime = self.vtime.wrapping_add(vtime);
         self.done = self.done.wrapping_add(vtime);
     }
 
-    /// It is charged for a request.
+    /// Charges the group for a request.
     fn charge(&mut self, slot: &mut Slot, relative: u64) {
         slot.charged = relative;
         self.vtime = self.vtime.wrapping_add(relative);
         self.usage = self.usage.saturating_add(slot.absolute);
     }
 
-    /// Nothing of it came in this period, and nothing is in the drive.
+    /// Returns true if no request arrived in this period and none is in the drive.
     fn is_idle(&self, period: u64) -> bool {
         self.came != period && self.done == self.vtime
     }
 }
 
-/// Where a request is.
+/// The position of a request with regard to this controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// It has not come, or is over.
+    /// The request has not entered, or has ended.
     Out,
-    /// Among the waiters of its group, or those that are delayed.
+    /// The request waits for budget.
     Waiting,
     Delayed,
-    /// It may go on.
+    /// The request may continue, but the chain has not collected it yet.
     Passed,
-    /// It has gone on.
+    /// The request has continued.
     Inside,
 }
 
-/// A live request.
+/// The cost and state of a live request.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     stage: Stage,
-    /// It is part of another's command.
+    /// True if the request is part of another's command.
     is_merged: bool,
     group: u32,
-    /// What it costs, and what its group was charged for it.
+    /// The absolute cost. `charged` is the vtime that the group was charged for it.
     absolute: u64,
     charged: u64,
-    /// For a scheduler tag.
+    /// The time for which the request waited for a scheduler tag.
     waited: Span,
 }
 
@@ -167,7 +174,7 @@ impl Slot {
     };
 }
 
-/// The controller. Numbers are slots of groups and of live requests.
+/// The controller `io.cost`. Numbers are slots of groups and of live requests.
 #[derive(Debug)]
 pub(super) struct Cost {
     config: Config,
@@ -179,14 +186,15 @@ pub(super) struct Cost {
     active: Active,
     rests: Rests,
     slots: Vec<Slot>,
-    /// A request is in one list at most: of its group's waiters, of its delayed, or of those that have passed.
+    /// Links of the list that a request is in: its group's waiters, its group's delayed requests,
+    /// or the passed requests.
     links: Links,
     passed: List,
-    /// Of each group's waiters, then of each group's delay.
+    /// Timers of the groups' waiters, followed by those of the groups' delays.
     timers: Heap,
-    /// Periods pass.
+    /// True while periods pass, because a group is active.
     is_running: bool,
-    /// The number of the period.
+    /// The number of the present period.
     number: u64,
     latencies: Latencies,
     busy_level: i32,
@@ -194,16 +202,17 @@ pub(super) struct Cost {
     forgiving: Forgiving,
     donation: Donation,
     surplus: Surplus,
-    /// Room to list groups in.
+    /// Space for a list of groups.
     scratch: Vec<u32>,
-    /// A scheduler tag is one of the drive's.
+    /// True if scheduler tags are the drive's tags.
     tags_are_drives: bool,
-    /// When it wants to be called.
+    /// The time at which the controller must be called.
     due: Instant,
 }
 
 impl Cost {
-    /// `tags_are_drives`: there is no elevator, so that a request waits for a tag of the drive and has none before.
+    /// Creates the controller. `tags_are_drives` means that there is no elevator, so that a request
+    /// waits for a tag of the drive and has no other tag before.
     pub(super) fn new(config: &Config, table: &Table, tags_are_drives: bool) -> Self {
         let (live, groups) = (table.requests.capacity(), table.groups.capacity());
         let auto = Auto::new(config, &table.shape);
@@ -235,7 +244,7 @@ impl Cost {
         }
     }
 
-    /// Each group gives weight away by itself.
+    /// Returns true if each group donates weight alone.
     fn is_flat(&self) -> bool {
         self.config.donation == DonationRule::Flat
     }
@@ -248,7 +257,7 @@ impl Cost {
         &mut self.accounts[group as usize]
     }
 
-    /// Takes what the profile and the configuration say.
+    /// Applies the values of the profile and the configuration.
     fn take_params(&mut self) {
         self.params = self.auto.params(&self.config);
         self.clock.set_period(self.params.period());
@@ -263,14 +272,15 @@ impl Cost {
         self.due = self.timers.next().min(period);
     }
 
-    /// The timer of a group's delay.
+    /// Returns the number of the timer for a group's delay.
     fn delay_timer(&self, group: u32) -> u32 {
         self.accounts.len() as u32 + group
     }
 }
 
 impl Controller for Cost {
-    /// Takes the tree and its weights anew. A group in another place of it begins as if it had been away.
+    /// Applies a changed tree and weights. A group at a new place in the tree begins as if it had
+    /// been idle.
     fn set(&mut self, cx: &mut Cx) {
         self.active.wake_all();
         let groups = &cx.table.groups;
@@ -338,7 +348,8 @@ impl Controller for Cost {
         Some(id)
     }
 
-    /// It goes without a base price. Where its group cannot pay, it owes (Linux: `ioc_rqos_merge`).
+    /// Charges a request that joined a command, without a base price (Linux: `ioc_rqos_merge`). If
+    /// its group cannot pay, it owes the cost.
     fn merged(&mut self, cx: &mut Cx, id: u32, leader: u32) {
         let live = &cx.table.requests[id];
         let Request { op, length, .. } = live.request;
@@ -350,6 +361,8 @@ impl Controller for Cost {
         let now = self.clock.now(cx.now);
         let (start, end) = sectors(&live.request);
         let account = self.account_mut(group);
+        // Only a request behind the last one extends the sequential position. A front merge does
+        // not.
         if let Some(cursor) = &mut account.cursor
             && cursor.sector == start
         {
@@ -393,11 +406,12 @@ impl Controller for Cost {
             account.done = account.done.wrapping_add(slot.charged);
             return passes;
         }
-        // Nothing was served.
+        // No part was served, so the charge is returned.
         self.rests.forget(slot.group);
         let account = self.account_mut(slot.group);
         account.vtime = account.vtime.wrapping_sub(slot.charged);
         account.usage = account.usage.saturating_sub(slot.absolute);
+        // The cost of a request without a charge was added to the debt.
         if slot.charged == 0 && account.debt > 0 {
             let now = self.clock.now(cx.now);
             self.pay(slot.group, slot.absolute, &now);
@@ -419,14 +433,15 @@ impl Controller for Cost {
         }
         self.slots[id as usize] = Slot::OUT;
         if slot.stage == Stage::Waiting {
-            // It may have been the one that was too dear.
+            // This may have been the request that cost too much, so a cheaper one behind it may
+            // pass now.
             let now = self.clock.now(cx.now);
             self.kick(slot.group, false, &now);
         }
         self.set_due();
     }
 
-    /// Timers of groups first, then the period's.
+    /// Runs the timers of groups first, then the end of the period.
     fn run(&mut self, cx: &mut Cx) {
         if self.due > cx.now {
             return;
@@ -438,7 +453,7 @@ impl Controller for Cost {
             }
             let groups = self.accounts.len() as u32;
             if timer < groups {
-                // It sets its timer anew, or takes it away.
+                // The kick sets the group's timer again or clears it.
                 let in_debt = self.account(timer).debt > 0;
                 self.kick(timer, in_debt, &now);
             } else {
@@ -496,9 +511,9 @@ impl Controller for Cost {
     }
 }
 
-/// Which groups are active, with which weight.
+/// Activation of groups and changes of their weights.
 impl Cost {
-    /// Something of a group comes (Linux: `iocg_activate`).
+    /// Activates a group whose request arrives, if it is not active yet (Linux: `iocg_activate`).
     fn activate(&mut self, at: Instant, group: u32) -> Now {
         let now = self.clock.now(at);
         let number = self.number;
@@ -508,6 +523,8 @@ impl Cost {
         if account.is_active {
             return now;
         }
+        // The group begins with the target margin as its budget, neither more nor less, whatever
+        // its clock was.
         let begin = now.v.wrapping_sub(target.cast_unsigned());
         account.move_by(ahead(begin, account.vtime));
         account.is_active = true;
@@ -528,27 +545,27 @@ impl Cost {
         now
     }
 
-    /// A group is not active any more. The weights do not count before they are committed.
+    /// Deactivates a group. The changed weights apply when they are committed.
     fn deactivate(&mut self, group: u32) {
         self.weights.propagate(group, 0, 0);
         self.account_mut(group).is_active = false;
         self.active.remove(group);
     }
 
-    /// The groups above one and itself, as this controller knows them, but the root.
+    /// Returns the group and those above it without the root, as this controller knows them.
     fn path(&self, group: u32) -> impl Iterator<Item = u32> + '_ {
         core::iter::successors(Some(group), |&g| Some(self.weights.node(g).parent))
             .take_while(|&g| g != ROOT.0 && g != NIL)
     }
 
-    /// A group's weights change. They count at once.
+    /// Changes a group's weights at once.
     fn propagate(&mut self, group: u32, active: u32, inuse: u32, saves: bool, now: &Now) {
         self.spread(group, active, inuse, saves, now);
         self.weights.commit();
     }
 
-    /// A group's weights change, and count when they are committed. `saves`: how far the group is behind now is what it is held against
-    /// later.
+    /// Changes a group's weights when they are committed. `saves` means that the present distance
+    /// from the drive's clock is the reference for later comparisons.
     fn spread(&mut self, group: u32, active: u32, inuse: u32, saves: bool, now: &Now) {
         if saves {
             let account = self.account_mut(group);
@@ -567,7 +584,7 @@ mod tests {
 
     const GROUP: u32 = 1;
 
-    /// Groups of equal weight, from 1 on.
+    /// Creates groups of equal weight, numbered from 1.
     pub(super) fn with_groups(config: &Config, groups: u32) -> (Cost, Cx) {
         let edits: Vec<_> = (1..=groups)
             .map(|id| group(id, Contract::DEFAULT))
@@ -578,7 +595,7 @@ mod tests {
         (cost, cx)
     }
 
-    /// A group, and two reads of 4 KiB, the second behind the first.
+    /// Creates a group and two reads of 4 KiB, the second directly behind the first.
     fn with_two_reads() -> (Cost, Cx, [u32; 2]) {
         let (cost, mut cx) = with_groups(&Config::default(), GROUP);
         let reads = [0, 4096].map(|offset| {
@@ -617,9 +634,9 @@ mod tests {
         let account = cost.account(GROUP).clone();
         assert!(joins > 0);
         assert_eq!(account.usage - before.usage, joins);
-        // It is the only group, so a price is what it costs.
+        // The only group has the whole drive, so the relative price equals the absolute cost.
         assert_eq!(account.vtime - before.vtime, joins);
-        // Nothing was served: both come back.
+        // No part was served, so both charges are returned.
         cost.ended(&mut cx, second, None);
         assert_eq!(cost.account(GROUP).usage, before.usage);
         assert_eq!(cost.account(GROUP).vtime, before.vtime);

@@ -1,17 +1,19 @@
-//! What a request costs: its part of a second of the drive's time, by a linear model (Linux: `calc_lcoefs`,
-//! `calc_vtime_cost_builtin`).
+//! The linear cost model: the part of a second of the drive's time that a request costs (Linux:
+//! `calc_lcoefs`, `calc_vtime_cost_builtin`).
 
 use super::vtime::PER_SEC;
 use crate::Op;
 
-/// Bytes of a page, in which the model counts.
+/// The bytes of a page, which is the unit of the model (Linux: `IOC_PAGE_SIZE`).
 const PAGE: u64 = 4096;
-/// Sectors of a page.
+/// The binary logarithm of the sectors of a page (Linux: `IOC_SECT_TO_PAGE_SHIFT`).
 const PAGE_SECTORS_SHIFT: u32 = 3;
-/// A request farther than this number of pages from where its group's last one ended is a random one.
+/// The distance in pages from the end of the group's last request above which a request is random
+/// (Linux: `LCOEF_RANDIO_PAGES`).
 const NEAR_PAGES: u64 = 4096;
 
-/// What the drive can do of one direction: bytes a second, sequential and random requests of 4 KiB a second. Zero: it costs nothing.
+/// The performance of the drive in one direction: bytes, sequential requests and random requests of
+/// 4 KiB per second. Zero means that the operation costs nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Speed {
     pub(super) bps: u64,
@@ -19,7 +21,7 @@ pub(super) struct Speed {
     pub(super) rand_iops: u64,
 }
 
-/// Prices of one direction, in vtime.
+/// The prices of one direction in vtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Prices {
     page: u64,
@@ -33,6 +35,8 @@ impl Prices {
             0 => 0,
             bps => PER_SEC.div_ceil(bps.div_ceil(PAGE)),
         };
+        // The measured time of a request of 4 KiB includes the transfer of a page, which is priced
+        // separately.
         let base = |iops| match iops {
             0 => 0,
             iops => PER_SEC.div_ceil(iops).saturating_sub(page),
@@ -45,19 +49,20 @@ impl Prices {
     }
 }
 
-/// How a request lies to the last one of its group.
+/// The position of a request relative to the last one of its group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// It is near to it, or there was none.
+    /// Near the last request, or the group's first.
     Near,
-    /// It is not.
+    /// Far from the last request, so that it counts as random.
     Far,
-    /// It goes to the drive as part of another's command.
+    /// Part of another request's command, which pays for the seek.
     Merged,
 }
 
 impl Place {
-    /// Where a request that begins at a sector is, the last one having ended at another.
+    /// Returns the position of a request that begins at `sector`, if the last one ended at
+    /// `cursor`.
     pub(super) fn of(sector: u64, cursor: u64) -> Self {
         if sector.abs_diff(cursor) >> PAGE_SECTORS_SHIFT > NEAR_PAGES {
             Self::Far
@@ -67,7 +72,7 @@ impl Place {
     }
 }
 
-/// The model.
+/// The prices of reads and writes on a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Model {
     read: Prices,
@@ -82,7 +87,7 @@ impl Model {
         }
     }
 
-    /// Only reads and writes cost anything.
+    /// Returns the prices of an operation. Only reads and writes have any.
     fn prices(&self, op: Op) -> Option<&Prices> {
         match op {
             Op::Read => Some(&self.read),
@@ -91,7 +96,7 @@ impl Model {
         }
     }
 
-    /// The absolute cost of a request.
+    /// Returns the absolute cost of a request, in vtime.
     #[inline]
     pub(super) fn cost(&self, op: Op, length: u32, place: Place) -> u64 {
         let Some(prices) = self.prices(op) else {
@@ -105,13 +110,14 @@ impl Model {
         base + pages(length) * prices.page
     }
 
-    /// What the transfer alone costs (Linux: `calc_size_vtime_cost`).
+    /// Returns the cost of the transfer alone (Linux: `calc_size_vtime_cost`).
     #[inline]
     pub(super) fn size_cost(&self, op: Op, length: u32) -> u64 {
         self.cost(op, length, Place::Merged)
     }
 }
 
+/// Returns the whole pages of a length, at least one.
 fn pages(length: u32) -> u64 {
     u64::from(length >> 12).max(1)
 }
@@ -136,7 +142,7 @@ mod tests {
         assert!(second(50_000, 4096, Place::Near));
         assert!(second(20_000, 4096, Place::Far));
         assert!(second(100_000, 4096, Place::Merged));
-        // 1 MiB: 256 pages of 10 us and 10 us for going there.
+        // 1 MiB is 256 pages of 10 us each. The base of a sequential request is another 10 us.
         let mib = model.cost(Op::Read, 1 << 20, Place::Near);
         assert_eq!(mib / (PER_SEC / 1_000_000), 2570);
     }

@@ -1,4 +1,4 @@
-//! What happens at the end of each period: which groups are idle, which give away, how the drive does, at which rate its clock is to run
+//! The end of a period: idle and donating groups, the load of the drive, and the rate of its clock
 //! (Linux: `ioc_timer_fn`).
 
 use super::vtime::{MARGIN_TARGET, Now, PER_NSEC, ahead};
@@ -7,20 +7,26 @@ use super::{Account, Cost};
 use crate::request::Op;
 use crate::time::Span;
 
-/// The drive is busy if requests of a period waited for tags for this number of hundredths of it.
+/// The wait of requests for tags above which the drive is busy, in percent of a period (Linux:
+/// `RQ_WAIT_BUSY_PCT`).
 const TAG_WAIT_BUSY: u64 = 5;
-/// It has room if it is below this number of hundredths of what would make it busy.
+/// The part of the busy thresholds below which the drive has room, in percent (Linux:
+/// `UNBUSY_THR_PCT`).
 const UNBUSY: u64 = 75;
-/// The level is within this.
+/// The bound of the busy level in both directions.
 const LEVEL_MAX: i32 = 1_000;
-/// A vrate beyond its bounds, since those were changed, comes back by this number of hundredths in a period.
+/// The step in percent by which vrate returns after its bounds were changed (Linux:
+/// `VRATE_CLAMP_ADJ_PCT`).
 const CLAMP_STEP: u64 = 4;
-/// A group that is behind by more periods than this is not waited for.
+/// The number of periods behind which a group no longer counts as lagging (Linux:
+/// `MAX_LAGGING_PERIODS`).
 const LAGGING_MAX: i64 = 10;
 
-/// By how many hundredths vrate changes at a level: how many levels, and by how much.
+/// The change of vrate in percent by busy level: the number of levels and the step for each of them
+/// (Linux: `vrate_adj_pct`).
 const STEPS: [(u32, u64); 6] = [(4, 0), (16, 1), (16, 2), (8, 4), (8, 8), (u32::MAX, 16)];
 
+/// Returns the change of vrate at a busy level, in percent.
 fn step(level: u32) -> u64 {
     let mut left = level;
     for (levels, percent) in STEPS {
@@ -32,18 +38,19 @@ fn step(level: u32) -> u64 {
     16
 }
 
-/// How the drive did since the period began.
+/// The latencies and waits of requests since the period began.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Latencies {
-    /// Reads and writes.
+    /// Reads and writes that met their targets. `missed` counts the others.
     met: [u64; 2],
     missed: [u64; 2],
-    /// For how long requests waited for a tag.
+    /// The sum of the times for which requests waited for a tag.
     tag_wait: Span,
 }
 
 impl Latencies {
-    /// A request took a time; moving its bytes alone costs the other (Linux: `ioc_rqos_done`).
+    /// Records a request. `size_cost` is the cost of its transfer alone, whose time does not count
+    /// against the target (Linux: `ioc_rqos_done`).
     pub(super) fn record(
         &mut self,
         op: Op,
@@ -62,30 +69,33 @@ impl Latencies {
         self.tag_wait += tag_wait;
     }
 
-    /// How many of a million requests missed their target.
+    /// Returns the number of requests in a million that missed their target.
     fn missed_ppm(&self, way: usize) -> u64 {
         let (met, missed) = (self.met[way], self.missed[way]);
         match met + missed {
             0 => 0,
+            // `all / 2` rounds to the nearest number.
             all => (missed * 1_000_000 + all / 2) / all,
         }
     }
 }
 
-/// What a period showed.
+/// The observations of a period.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
-    /// Groups that could use more, and groups whose requests are in the drive for longer than a period.
+    /// Groups that could use more. `lagging` counts those whose requests are in the drive for
+    /// longer than a period.
     pub(super) shortages: u32,
     pub(super) lagging: u32,
-    /// Groups that give weight away each by itself: that goes to the others before the rate is raised (Linux 5.4 to 5.9).
+    /// Groups that donate alone. Their weight goes to other groups before the rate is raised (Linux
+    /// 5.4 to 5.9).
     pub(super) surpluses: u32,
-    /// Microseconds of the drive's time.
+    /// The used time of the drive in microseconds.
     pub(super) usage: u64,
 }
 
 impl Cost {
-    /// The period is over.
+    /// Ends the period and begins the next one, if a group is active.
     pub(super) fn end_period(&mut self, now: &Now) {
         let latencies = core::mem::take(&mut self.latencies);
         let passed = ahead(now.v, self.clock.period_at_v);
@@ -95,6 +105,7 @@ impl Cost {
         } else {
             self.look_at_usage(resting, now, passed)
         };
+        // Without a group that could use more, donations would only be taken back later.
         if found.shortages > 0 && !self.donation.donors.is_empty() {
             self.transfer(now);
         }
@@ -108,6 +119,7 @@ impl Cost {
         }
         self.forgive(found.usage, debtors, now);
         self.number += 1;
+        // The timer of periods stops with the last group, so an idle drive costs nothing.
         if self.active.len() == 0 {
             self.busy_level = 0;
             self.clock.error = 0;
@@ -118,8 +130,9 @@ impl Cost {
         self.clock.spread_error(now);
     }
 
-    /// Lets those groups go on that can, and forgets those that are idle (Linux: `ioc_check_iocgs`). Lists the active groups but those that
-    /// rest; returns how many these are, and how many owe something.
+    /// Kicks groups with waiters, and deactivates idle ones (Linux: `ioc_check_iocgs`). Lists the
+    /// active groups except those that rest. Returns the number of resting groups and of those in
+    /// debt.
     fn check_groups(&mut self, now: &Now) -> (u32, u32) {
         let retimes = self.wake_resting(now);
         let glance = (!retimes).then(|| self.rests.glance(now));
@@ -157,7 +170,8 @@ impl Cost {
                 debtors += u32::from(account.debt > 0 || account.delay > 0);
                 self.wake_if_reweighted();
             } else if account.is_idle(self.number) {
-                // It has been away for a period, and begins with the target when it comes back.
+                // The group was idle for a period, and begins with the target margin when it
+                // returns. Budget above that is returned to all groups.
                 let excess = ahead(now.v, account.vtime) - self.clock.margins.target;
                 if excess > 0 {
                     let (_, hwi) = self.weights.parts(group);
@@ -172,14 +186,15 @@ impl Cost {
         self.weights.commit();
         self.wake_if_reweighted();
         if self.weights.generation() != begun {
-            // Those that rested have other parts of the drive now.
+            // The groups that rested have other parts of the drive now.
             self.scratch.clear();
             self.scratch.extend(self.active.iter());
         }
         (self.active.len() - self.scratch.len() as u32, debtors)
     }
 
-    /// Wakes the groups that rest and would not be found as they were left. True if those that still rest have to be given other timers.
+    /// Wakes the resting groups that a check would change. Returns true if the others need new
+    /// timers.
     pub(super) fn wake_resting(&mut self, now: &Now) -> bool {
         self.wake_if_reweighted();
         if self.rests.is_new_rate(&self.clock) {
@@ -221,14 +236,14 @@ impl Cost {
         }
     }
 
-    /// Weights have changed: all groups have other parts of the drive, and nobody rests.
+    /// Wakes all groups after weights have changed, because their parts of the drive are different.
     fn wake_if_reweighted(&mut self) {
         if self.rests.is_new_generation(self.weights.generation()) {
             self.active.wake_all();
         }
     }
 
-    /// Which groups have too little, and which have more than they use. Those that rest have too little.
+    /// Determines the groups with a shortage and those that donate. Resting groups have a shortage.
     fn look_at_usage(&mut self, resting: u32, now: &Now, passed: i64) -> Found {
         self.donation.begin();
         let mut found = Found {
@@ -252,6 +267,8 @@ impl Cost {
                 self.rest(group);
                 continue;
             }
+            // Requests that stay in the drive use it, even if they were charged in an earlier
+            // period.
             let used = match ahead(account.vtime, account.done) {
                 in_flight if in_flight > 0 => {
                     let cost = absolute(in_flight.cast_unsigned(), hwi);
@@ -276,16 +293,17 @@ impl Cost {
         found
     }
 
-    /// It matters how long requests take.
+    /// Returns true if latencies matter, because some requests must meet a target.
     pub(super) fn has_targets(&self) -> bool {
         self.params.may_miss.iter().any(|&m| m != 1_000_000)
     }
 
-    /// The part of the drive that a group needs to come out at the target margin at the end of the next period, if it goes on using
-    /// what it used (Linux: `hweight_after_donation`).
+    /// Returns the part of the drive that a group needs to reach the target margin at the end of
+    /// the next period, if its usage stays the same (Linux: `hweight_after_donation`).
     fn keeps(&mut self, group: u32, hwi: u32, most: u32, used: u64, now: &Now, passed: i64) -> u32 {
         let margins = self.clock.margins;
         let account = self.account_mut(group);
+        // A group in debt keeps as little as possible, because it must not send anyway.
         if account.debt > 0 {
             return 1;
         }
@@ -312,7 +330,7 @@ impl Cost {
         }
         for at in 0..self.donation.donors.len() {
             let donor = self.donation.donors[at];
-            // Debts own the weight in use.
+            // The weight in use of a group in debt is fixed until the debt is paid.
             if self.account(donor.group).debt == 0 {
                 let active = self.weights.node(donor.group).active;
                 self.spread(donor.group, active, donor.inuse, true, now);
@@ -320,7 +338,8 @@ impl Cost {
         }
     }
 
-    /// Whether the drive is too busy or could take more, and for how many periods it has been so.
+    /// Updates the busy level: positive if the drive is too busy, negative if it has room, counted
+    /// in periods.
     fn set_level(&mut self, latencies: &Latencies, found: &Found) {
         let period = self.clock.period * 1_000;
         let tag_wait = latencies.tag_wait.as_nanos().saturating_mul(100) / period;
@@ -335,6 +354,8 @@ impl Cost {
         let level = if is_busy {
             self.busy_level.max(0) + 1
         } else if has_room && found.shortages > 0 {
+            // A lagging group hides the latency of its requests, and surpluses must be used up
+            // first. In both cases, the level waits.
             self.busy_level.min(0) - i32::from(found.lagging == 0 && found.surpluses == 0)
         } else {
             0
@@ -342,7 +363,7 @@ impl Cost {
         self.busy_level = level.clamp(-LEVEL_MAX, LEVEL_MAX);
     }
 
-    /// The base rate for the next period.
+    /// Adjusts the base rate for the next period.
     fn adjust_rate(&mut self, lagging: u32) {
         let level = self.busy_level;
         if level == 0 || (level < 0 && lagging > 0) {
@@ -364,7 +385,8 @@ impl Cost {
     }
 }
 
-/// A group has requests in the drive that came before the period, so that the drive's latency is not yet known.
+/// Returns true if requests of a group have been in the drive since before the period, so that
+/// their latency is not known yet.
 pub(super) fn is_lagging(account: &Account, now: &Now, passed: i64) -> bool {
     account.delay == 0
         && ahead(account.vtime, account.done) > 0
@@ -372,7 +394,7 @@ pub(super) fn is_lagging(account: &Account, now: &Now, passed: i64) -> bool {
         && ahead(now.v, account.done) > passed
 }
 
-/// `of` [`ONE`]ths of an amount of vtime.
+/// Returns `of` parts, in units of 1 / [`ONE`], of an amount of vtime.
 fn part(vtime: i64, of: u32) -> i64 {
     (i128::from(vtime) * i128::from(of) / i128::from(ONE)) as i64
 }
@@ -385,7 +407,8 @@ mod tests {
     use crate::cx::Cx;
     use crate::shape::{DriveShape, Sizes};
 
-    /// Two reads in ten and a write in ten may miss their targets; a period is twice the longer, 8 ms.
+    /// Creates a controller in which 20 % of reads and 10 % of writes may miss their targets. Its
+    /// period is twice the longer target, which is 8 ms.
     fn cost() -> Cost {
         let config = Config::default()
             .qos(Control::User)
@@ -399,7 +422,8 @@ mod tests {
         Cost::new(&config, &cx.table, false)
     }
 
-    /// The level after a period; reads and writes that missed, of a hundred each, and the wait for tags in microseconds.
+    /// Returns the level after a period. `missed` counts reads and writes of a hundred each, and
+    /// `wait` is the wait for tags in microseconds.
     fn level(before: i32, missed: [u64; 2], wait: u64, shortages: u32, lagging: u32) -> i32 {
         let mut cost = cost();
         assert_eq!(cost.clock.period, 8_000);
@@ -422,18 +446,20 @@ mod tests {
     #[test]
     fn the_drive_is_busy_beyond_its_targets_and_has_room_from_three_quarters_of_them_down() {
         for (missed, wait, found) in [
-            // Busy.
+            // Busy: more than 20 % of reads, more than 10 % of writes, or at least 6 % of 8 ms,
+            // which is 480 us.
             ([21, 0], 0, 1),
             ([0, 11], 0, 1),
             ([0, 0], 480, 1),
-            // Neither.
+            // Neither busy nor with room.
             ([20, 0], 0, 0),
             ([0, 10], 0, 0),
             ([0, 0], 479, 0),
             ([16, 0], 0, 0),
             ([0, 8], 0, 0),
             ([0, 0], 320, 0),
-            // Room for more.
+            // Room for more: at most 75 % of each threshold, which is 15 % and 7 %. The wait must
+            // be below 4 %, which is 320 us.
             ([15, 7], 319, -1),
             ([15, 0], 0, -1),
             ([0, 7], 0, -1),
@@ -476,7 +502,7 @@ mod tests {
             cost.clock.set_base_rate(PER_USEC * percent / 100);
             cost.busy_level = level;
             cost.adjust_rate(lagging);
-            // In hundredths of a percent.
+            // In units of 0.01 %.
             (cost.clock.base_rate * 10_000).div_ceil(PER_USEC)
         };
         for (level, percent, lagging, rate) in [
@@ -487,12 +513,12 @@ mod tests {
             (-4, 100, 0, 10_100),
             (-4, 100, 1, 10_000),
             (-60, 100, 0, 11_600),
-            // At the bounds.
+            // At the bounds of 50 % and 200 %.
             (60, 50, 0, 5_000),
             (60, 51, 0, 5_000),
             (-60, 200, 0, 20_000),
             (-60, 190, 0, 20_000),
-            // Beyond them.
+            // Beyond the bounds, each step is 4 % of the rate.
             (0, 40, 0, 4_000),
             (1, 40, 0, 4_160),
             (-60, 40, 0, 4_160),

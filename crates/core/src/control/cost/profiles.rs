@@ -1,4 +1,5 @@
-//! What is assumed of a drive of which nothing was said (Linux: `autop`, `ioc_autop_idx`).
+//! Profiles: the assumptions about a drive for which no values are set (Linux: `autop`,
+//! `ioc_autop_idx`).
 
 use super::config::{Config, Control};
 use super::model::{Model, Speed};
@@ -6,26 +7,28 @@ use super::vtime::PER_USEC;
 use crate::shape::DriveShape;
 use crate::time::{Instant, Span};
 
-/// A drive that is too fast or too slow for its profile for this time gets the next one.
+/// The time after which a drive that is too fast or too slow for its profile gets another one
+/// (Linux: `AUTOP_CYCLE_NSEC`).
 const CYCLE: Span = Span::from_secs(10);
-/// The least and the largest vrate, in hundredths of a percent.
+/// The bounds of vrate in units of 0.01 %.
 const VRATE_MIN: u32 = 100;
 const VRATE_MAX: u32 = 1_000_000;
 const MILLION: u64 = 1_000_000;
 
-/// A profile.
+/// The performance and latency targets that are assumed of a kind of drive.
 struct Profile {
     read: Speed,
     write: Speed,
-    /// Microseconds.
+    /// The latency target in microseconds.
     latency: u64,
-    /// The next profile holds from this vrate on, in percent; the one before up to that.
+    /// The vrate in percent from which on the next profile applies. At or below `too_slow`, the
+    /// previous one applies.
     too_fast: Option<u64>,
     too_slow: Option<u64>,
 }
 
 impl Profile {
-    /// The profile as a configuration.
+    /// Returns the profile as a configuration.
     fn config(&self) -> Config {
         let latency = Span::from_micros(self.latency);
         Config::default()
@@ -56,6 +59,7 @@ const HDD: usize = 0;
 const SSD_QD1: usize = 1;
 const SSD_DFL: usize = 2;
 
+// Linux's `AUTOP_HDD`, `AUTOP_SSD_QD1`, `AUTOP_SSD_DFL` and `AUTOP_SSD_FAST`, in this order.
 const PROFILES: [Profile; 4] = [
     Profile {
         read: speed(174_019_176, 41_708, 370),
@@ -87,33 +91,35 @@ const PROFILES: [Profile; 4] = [
     },
 ];
 
-/// What holds now: quality of service and model.
+/// The quality of service and the model that apply at present.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Params {
-    /// How many of a million reads, and of a million writes, may miss their target.
+    /// The number of reads, and of writes, in a million that may miss their target.
     pub(super) may_miss: [u64; 2],
-    /// The targets, in microseconds.
+    /// The latency targets of reads and writes, in microseconds.
     pub(super) latency: [u64; 2],
-    /// Bounds of vrate: vtime in a microsecond.
+    /// The bounds of vrate in vtime per microsecond.
     pub(super) vrate_min: u64,
     pub(super) vrate_max: u64,
     pub(super) model: Model,
 }
 
 impl Params {
-    /// How long a period is, in microseconds (Linux: `ioc_refresh_period_us`).
+    /// Returns the length of a period in microseconds (Linux: `ioc_refresh_period_us`).
     pub(super) fn period(&self) -> u64 {
         let longer = usize::from(self.latency[0] < self.latency[1]);
         let asked = MILLION - self.may_miss[longer];
         let times = match asked {
             0 => 2,
+            // The more requests may miss their target, the longer a period must be to observe
+            // enough of them: one target for each 5 %, and at least two.
             _ => (self.may_miss[longer] / 50_000).max(2),
         };
         (times * self.latency[longer]).clamp(1_000, MILLION)
     }
 }
 
-/// Which profile holds.
+/// The selection of a profile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Auto {
     profile: usize,
@@ -134,13 +140,16 @@ impl Auto {
         let by_user = config.qos == Control::User || config.model == Control::User;
         Self {
             profile,
+            // Linux follows the speed only of the two default profiles of flash with several tags,
+            // and not if the user has set values.
             is_fixed: by_user || profile < SSD_DFL,
             too_fast_at: None,
             too_slow_at: None,
         }
     }
 
-    /// Takes another profile if vrate has said for long enough that this is not the drive's. Returns whether it did.
+    /// Selects another profile if vrate has been out of the range of the present one for long
+    /// enough. Returns true if it did.
     pub(super) fn follow(&mut self, now: Instant, base_rate: u64) -> bool {
         if self.is_fixed {
             return false;
@@ -167,7 +176,7 @@ impl Auto {
         true
     }
 
-    /// What holds under this profile and the configuration.
+    /// Returns the values under this profile and the configuration.
     pub(super) fn params(&self, config: &Config) -> Params {
         let profile = PROFILES[self.profile].config();
         let config = config.filled_from(&profile);
@@ -192,7 +201,8 @@ impl Auto {
 }
 
 impl Config {
-    /// This configuration as a drive of this shape has it at first: tunables that keep the value of the drive's profile have that value.
+    /// Returns this configuration as it applies to a new drive of this shape: tunables that keep
+    /// the value of the drive's profile have that value.
     #[must_use]
     pub fn filled(&self, shape: &DriveShape) -> Self {
         self.filled_from(&PROFILES[Auto::new(self, shape).profile].config())

@@ -1,50 +1,55 @@
-//! Groups that do nothing but wait: the end of a period passes them by.
+//! Groups that only wait for their budget, which the end of a period skips.
 //!
-//! Linux looks after each active group at the end of each period (`ioc_check_iocgs`, and again for donation). Where thousands wait for
-//! their budget, nearly all are found as they were left: what the first waiter lacks, it still lacks, and its timer stands where it
-//! would be set. Such a group *rests*. What can be told without looking at it is when its first waiter has its budget, in the drive's
-//! vtime, and from what distance between the drive's two clocks on its timer would be moved. Whatever happens to the group itself ends its
-//! rest ([`Active::wake`](super::active::Active::wake)).
+//! Linux checks each active group at the end of each period (`ioc_check_iocgs`, and again for
+//! donation). If thousands of groups wait, nearly all checks change nothing: the first waiter still
+//! lacks its budget, and the timer would be set to its present time. Such a group *rests*.
+//!
+//! Two figures are enough to know that a check would change nothing: the vtime at which the first
+//! waiter has its budget, and the distance between the drive's two clocks from which on the timer
+//! would be moved. Any event of the group itself ends its rest
+//! ([`Active::wake`](super::active::Active::wake)).
 
 use super::vtime::{Clock, Now, ahead};
 use crate::time::{Instant, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Microseconds by which roundings can move a timer.
+/// The number of microseconds by which rounding can move a timer.
 const ROUNDINGS: u64 = 4;
 
-/// When a group has to be looked at again.
+/// The condition under which a waiting group must be checked again.
 #[derive(Clone, Copy, Debug)]
 struct Rest {
-    /// The generation of weights for which it is known; zero: it is not.
+    /// The generation of weights for which the figures apply, or zero if none are known.
     generation: u64,
-    /// When its first waiter has its budget, in the drive's vtime.
+    /// The drive's vtime at which the first waiter has its budget.
     until: u64,
-    /// Where its timer stands: the distance between the drive's clocks at which it would be set there again.
+    /// The distance between the drive's clocks at which the timer would be set to its present time.
     offset: u64,
 }
 
-/// What is known of groups that wait for their budget, and of those that rest. Numbers are slots of groups.
+/// The figures of waiting and resting groups. Numbers are slots of groups.
 #[derive(Debug)]
 pub(super) struct Rests {
     groups: Vec<Rest>,
-    /// As of the last period: vtime in a microsecond, and how late timers may be, in microseconds.
+    /// The base rate in the last period. `slack` is the permitted lateness of timers in
+    /// microseconds.
     base_rate: u64,
     slack: u64,
-    /// The generation of weights for which it holds.
+    /// The generation of weights for which groups rest.
     generation: u64,
-    /// No group that rests has a lower offset, or a higher one; `None`: none rests.
+    /// The lowest and the highest offset of resting groups, or bounds of them. `None` means that no
+    /// group rests.
     offsets: Option<(u64, u64)>,
 }
 
-/// The instant at which groups are asked for.
+/// The state of the drive's clocks at the instant of a check.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Glance {
     v: u64,
-    /// How far vtime is from where the base rate alone would have it.
+    /// The distance of vtime from the value at which the base rate alone would have it.
     distance: u64,
-    /// How much of it leaves timers where they are.
+    /// The change of the distance that leaves timers where they are.
     tolerance: u64,
 }
 
@@ -64,7 +69,8 @@ impl Rests {
         }
     }
 
-    /// A period ends. True if timers were set by another rate.
+    /// Adopts the clock's rate at the end of a period. Returns true if timers were set for another
+    /// rate.
     pub(super) fn is_new_rate(&mut self, clock: &Clock) -> bool {
         let before = (self.base_rate, self.slack);
         self.base_rate = clock.base_rate;
@@ -76,7 +82,7 @@ impl Rests {
         is_new
     }
 
-    /// True if this is another generation of weights, for which nobody rests.
+    /// Adopts a generation of weights. Returns true if it is a new one, in which no group rests.
     pub(super) fn is_new_generation(&mut self, generation: u64) -> bool {
         let is_new = core::mem::replace(&mut self.generation, generation) != generation;
         if is_new {
@@ -93,10 +99,11 @@ impl Rests {
         }
     }
 
-    /// The first waiter of a group has its budget when the drive's vtime is `until`, and its timer stands at `timer`, as of a generation of
-    /// weights. Nothing is known of it if timers are too near to be told by.
+    /// Notes that the first waiter of a group has its budget at vtime `until`, and that its timer
+    /// is set to `timer`. If the slack is too small to allow for rounding, nothing is noted.
     #[inline]
     pub(super) fn note(&mut self, group: u32, generation: u64, until: u64, timer: Instant) {
+        // The timer without its intended lateness of twice the slack.
         let timer = (timer.as_nanos() / 1_000).wrapping_sub(2 * self.slack);
         let is_told = self.slack > ROUNDINGS;
         self.groups[group as usize] = Rest {
@@ -106,13 +113,13 @@ impl Rests {
         };
     }
 
-    /// What was noted of a group holds no longer.
+    /// Discards the figures of a group.
     #[inline]
     pub(super) fn forget(&mut self, group: u32) {
         self.groups[group as usize].generation = 0;
     }
 
-    /// A group rests from now on, if what was noted of it holds.
+    /// Lets a group rest if its figures apply to this generation. Returns true if it rests.
     pub(super) fn begin(&mut self, group: u32, generation: u64) -> bool {
         let rest = self.groups[group as usize];
         let begins = rest.generation == generation;
@@ -122,29 +129,29 @@ impl Rests {
         begins
     }
 
-    /// True if what was noted of a group holds, and it would be found as it was left.
+    /// Returns true if the figures of a group apply, and a check would change nothing.
     #[inline]
     pub(super) fn waits(&self, group: u32, generation: u64, at: &Glance) -> bool {
         let rest = &self.groups[group as usize];
         rest.generation == generation && at.leaves(rest)
     }
 
-    /// When the first waiter of a group that rests has its budget, in the drive's vtime.
+    /// Returns the drive's vtime at which the first waiter of a resting group has its budget.
     pub(super) fn until(&self, group: u32) -> u64 {
         self.groups[group as usize].until
     }
 
-    /// True if the timers of all groups that rest would be set where they are.
+    /// Returns true if the timers of all resting groups would stay where they are.
     pub(super) fn all_timers_stay(&self, at: &Glance) -> bool {
         (self.offsets).is_none_or(|(low, high)| at.stays(low) && at.stays(high))
     }
 
-    /// The groups that rest are told anew, by [`Self::still_rests`].
+    /// Forgets the bounds of offsets, which [`Self::still_rests`] then collects again.
     pub(super) fn forget_offsets(&mut self) {
         self.offsets = None;
     }
 
-    /// True if a group that rests would be found as it was left.
+    /// Returns true if a check would not change a resting group.
     pub(super) fn still_rests(&mut self, group: u32, at: &Glance) -> bool {
         let rest = self.groups[group as usize];
         let rests = at.leaves(&rest);
@@ -154,8 +161,10 @@ impl Rests {
         rests
     }
 
-    /// Where no timer is moved, the first waiters of groups with a timer at or behind this do not have their budget yet.
+    /// Returns a time such that groups with a timer at or after it do not have their budget yet, as
+    /// long as no timer is moved.
     pub(super) fn horizon(&self, now: &Now) -> Instant {
+        // A timer is late by twice the slack, and may differ by one more.
         now.at + Span::from_micros(3 * self.slack + 1)
     }
 
@@ -171,20 +180,22 @@ impl Rests {
     }
 
     fn distance(&self, v: u64, us: u64) -> u64 {
+        // Both clocks wrap, so only differences of distances have a meaning.
         v.wrapping_sub(us.wrapping_mul(self.base_rate))
     }
 }
 
 impl Glance {
-    /// A group's first waiter does not have its budget yet, and its timer stays.
+    /// Returns true if the first waiter does not have its budget yet and the timer would stay.
     #[inline]
     fn leaves(&self, rest: &Rest) -> bool {
         ahead(rest.until, self.v) > 0 && self.stays(rest.offset)
     }
 
-    /// A timer that stands there would be set there.
+    /// Returns true if a timer with this offset would be set to the same time.
     #[inline]
     fn stays(&self, offset: u64) -> bool {
+        // The comparison is for |moved| <= tolerance, in numbers that wrap around.
         let moved = offset.wrapping_sub(self.distance);
         moved.wrapping_add(self.tolerance) <= 2 * self.tolerance
     }
@@ -202,7 +213,7 @@ mod tests {
         assert!(rests.is_new_rate(&clock) && !rests.is_new_rate(&clock));
         assert!(rests.is_new_generation(7) && !rests.is_new_generation(7));
         let slack = clock.slack.as_nanos() / 1_000;
-        // It lacks the budget of 20 ms, and its timer is late by twice the slack.
+        // The first waiter lacks the budget of 20 ms, and the timer is late by twice the slack.
         let until = at(25_000).v;
         let timer = Instant::from_nanos((25_000 + 2 * slack) * 1_000);
         rests.note(1, 7, until, timer);
@@ -212,7 +223,7 @@ mod tests {
         assert!(rests.still_rests(1, &glance) && rests.all_timers_stay(&glance));
         let paid = rests.glance(&at(25_000));
         assert!(!rests.still_rests(1, &paid), "it has its budget");
-        // The drive's clock ran ahead of the base rate.
+        // The drive's clock is ahead of the base rate by this time.
         for (us, stays) in [(slack - ROUNDINGS - 1, true), (slack, false)] {
             let now = at(15_000);
             let v = now.v + us * clock.base_rate;
@@ -229,7 +240,7 @@ mod tests {
         assert!(!rests.begin(1, 7));
     }
 
-    /// Whatever the distance between the clocks, as long as it moves no timer.
+    /// The statement holds for every distance between the clocks that moves no timer.
     #[test]
     fn who_has_its_timer_behind_the_horizon_does_not_have_its_budget() {
         let clock = Clock::new(10_000, Span::ZERO);

@@ -1,8 +1,9 @@
-//! Which groups give weight away, and how much, as Linux did before 5.10: each group by itself, by what it used in its last periods
-//! (Linux 5.4 to 5.9: `ioc_timer_fn`, `surplus_adjusted_hweight_inuse`).
+//! Donation as in Linux before 5.10, where each group donates alone, by its usage in the last
+//! periods (Linux 5.4 to 5.9: `ioc_timer_fn`, `surplus_adjusted_hweight_inuse`).
 //!
-//! A group that is behind the drive by more than the target loses that, and gives away what is beyond its usage with some to spare, if others
-//! have too little. It takes some back at the end of a period in which it used more, and all at once when one of its requests comes
+//! A group that is behind the drive by more than the target margin loses the excess. If other
+//! groups have a shortage, it donates the part beyond its usage and a reserve. It takes back a part
+//! at the end of a period in which it used more, and everything when one of its requests arrives
 //! with little budget left.
 
 use super::period::{Found, is_lagging};
@@ -12,27 +13,27 @@ use super::{Account, Cost};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Periods with usage that count, and how many there must have been.
+/// The number of periods with usage that count, and the least number that must be known.
 const PERIODS: usize = 3;
 const PERIODS_MIN: usize = 2;
-/// What a group keeps: this number of hundredths of its usage, and this weight more.
+/// The part that a group keeps: this percentage of its usage, plus `KEEPS_MORE`.
 const KEEPS_PERCENT: u32 = 125;
 const KEEPS_MORE: u32 = ONE / 50;
-/// It gives nothing away if that were less than this.
+/// The least part that is worth donating.
 const GIVES_MIN: u32 = ONE / 33;
 
-/// What is known of a group.
+/// The usage of one group in its last periods.
 #[derive(Clone, Copy, Debug, Default)]
 struct History {
-    /// What it used of the drive in its last periods, in turn.
+    /// The parts of the drive that the group used in its last periods, in a ring.
     usages: [u32; PERIODS],
     at: usize,
-    /// Up to where its usage has been taken, in its vtime.
+    /// The position on the group's clock up to which usage was counted.
     taken: u64,
     has_surplus: bool,
 }
 
-/// What is known of each group.
+/// The histories of all groups.
 #[derive(Debug)]
 pub(super) struct Surplus {
     groups: Vec<History>,
@@ -45,23 +46,24 @@ impl Surplus {
         }
     }
 
-    /// A group has become active.
+    /// Begins the history of a group that became active.
     pub(super) fn begin(&mut self, group: u32, vtime: u64) {
         self.groups[group as usize].taken = vtime;
     }
 }
 
 impl History {
-    /// What it used in this period, as a part of the drive.
+    /// Returns the part of the drive that the group used in this period.
     fn use_of(&mut self, account: &Account, hwi: u32, now: &Now, passed: i64) -> u32 {
         let until = if account.waiters.is_empty() {
             account.vtime
         } else {
+            // A group with waiters used everything up to the drive's clock.
             now.v
         };
         let new = ahead(until, self.taken).max(0);
         self.taken = self.taken.wrapping_add(new.cast_unsigned());
-        // What is in the drive for long has not been idle.
+        // A request that stays in the drive for long uses it, although it was charged earlier.
         let used = new.max(ahead(account.vtime, account.done)).cast_unsigned();
         if used == 0 {
             return 0;
@@ -74,7 +76,7 @@ impl History {
         part
     }
 
-    /// The most it used in its last periods, if enough is known.
+    /// Returns the largest usage of the last periods, if enough of them are known.
     fn most_used(&self) -> Option<u32> {
         let known = self.usages.iter().filter(|&&used| used > 0).count();
         let most = self.usages.iter().copied().max();
@@ -82,7 +84,7 @@ impl History {
     }
 }
 
-/// What a group that used a part keeps of it; none if it is hardly less than what it has.
+/// Returns the part that a group keeps, or `None` if it would donate too little.
 fn keeps(used: u32, hwi: u32) -> Option<u32> {
     let keeps = with_spare(used);
     (keeps + GIVES_MIN <= hwi).then_some(keeps)
@@ -93,7 +95,7 @@ fn with_spare(used: u32) -> u32 {
 }
 
 impl Cost {
-    /// Which groups have too little, and which have more than they use.
+    /// Determines the groups with a shortage and those with a surplus.
     pub(super) fn look_at_surplus(&mut self, now: &Now, passed: i64) -> Found {
         let mut found = Found::default();
         let has_targets = self.has_targets();
@@ -126,7 +128,8 @@ impl Cost {
         found
     }
 
-    /// A group that gave weight away is not behind by much: it takes back what it used, and all of it if its requests wait.
+    /// Takes back donated weight of a group that is not far behind the drive: as much as it used,
+    /// or everything if requests wait.
     fn take_back(&mut self, group: u32, used: u32, now: &Now) {
         let (hwa, hwi) = self.weights.parts(group);
         let wants = if self.account(group).waiters.is_empty() {
@@ -143,7 +146,7 @@ impl Cost {
         }
     }
 
-    /// Those that have more than they use give it away.
+    /// Donates the surplus of all groups that have one.
     fn give_surplus(&mut self, now: &Now) {
         for at in 0..self.scratch.len() {
             let group = self.scratch[at];
@@ -167,8 +170,8 @@ impl Cost {
         }
     }
 
-    /// A request comes with little budget left: what was given away is taken back at once (Linux 5.4 to 5.9: in
-    /// `ioc_rqos_throttle`).
+    /// Takes back all donated weight when a request arrives with little budget left (Linux 5.4 to
+    /// 5.9: in `ioc_rqos_throttle`).
     pub(super) fn take_back_all(&mut self, group: u32, now: &Now) {
         let node = self.weights.node(group);
         let (active, inuse) = (node.active, node.inuse);
@@ -189,7 +192,7 @@ mod tests {
     fn a_group_keeps_a_quarter_and_a_fiftieth_more_than_it_used() {
         assert_eq!(keeps(8_000, ONE / 2), Some(10_000 + ONE / 50));
         assert_eq!(keeps(0, ONE / 2), Some(ONE / 50));
-        // Of 65536 it gives away 1985 or nothing.
+        // Of the 65,536 units of the drive, at least 1,985 are donated, or none.
         assert_eq!(keeps(0, KEEPS_MORE + GIVES_MIN), Some(KEEPS_MORE));
         assert_eq!(keeps(0, KEEPS_MORE + GIVES_MIN - 1), None);
     }
@@ -245,7 +248,8 @@ mod tests {
         let config = Config::default().qos(Control::User).rpct(8_000);
         let (mut cost, _) = with_groups(&config, 3);
         cost.scratch.extend([1, 2, 3]);
-        // A period of 1000: what came before it is in the drive of the first two, of the second not for a whole one.
+        // The period is 1,000 long. The first two groups have requests in the drive, and only those
+        // of the first are older than the period.
         for (group, done) in [(1, 8_000), (2, 9_200), (3, 9_500)] {
             let account = cost.account_mut(group);
             (account.vtime, account.done) = (9_500, done);

@@ -1,25 +1,27 @@
-//! The drive's clock: vtime, which runs at *vrate* and in which every group has its own place (Linux: `ioc_now`,
-//! `ioc_refresh_margins`, `ioc_refresh_vrate`).
+//! The drive's clock, vtime, which runs at *vrate* (Linux: `ioc_now`, `ioc_refresh_margins`,
+//! `ioc_refresh_vrate`).
 //!
-//! A group may send while its vtime is behind the drive's. Places are compared by their distance, so that vtime may wrap.
+//! Each group has a position on this clock, and may send while its position is not ahead of the
+//! drive's. Positions are compared by their distance ([`ahead`]), so vtime may wrap.
 
 use crate::time::{Instant, Span};
 
-/// Vtime in a second at a vrate of 100 %.
+/// The vtime of a second at a vrate of 100 % (Linux: `VTIME_PER_SEC`).
 pub(super) const PER_SEC: u64 = 1 << 37;
-/// In a microsecond.
+/// The vtime of a microsecond at a vrate of 100 %.
 pub(super) const PER_USEC: u64 = PER_SEC / 1_000_000;
-/// In a nanosecond.
+/// The vtime of a nanosecond at a vrate of 100 %.
 pub(super) const PER_NSEC: u64 = PER_SEC / 1_000_000_000;
 
-/// Margins, in hundredths of a period.
+/// The margins in percent of a period (Linux: `MARGIN_MIN_PCT`, `MARGIN_LOW_PCT`,
+/// `MARGIN_TARGET_PCT`).
 const MARGIN_MIN: u64 = 10;
 const MARGIN_LOW: u64 = 20;
 pub(super) const MARGIN_TARGET: u64 = 50;
-/// How late a group's timer may be, in hundredths of a period.
+/// The permitted lateness of a group's timer, in percent of a period (Linux: `TIMER_SLACK_PCT`).
 const SLACK: u64 = 1;
 
-/// By how much `a` is ahead of `b`.
+/// Returns the distance by which `a` is ahead of `b`.
 #[inline]
 pub(super) const fn ahead(a: u64, b: u64) -> i64 {
     a.wrapping_sub(b).cast_signed()
@@ -29,39 +31,41 @@ pub(super) const fn ahead(a: u64, b: u64) -> i64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Now {
     pub(super) at: Instant,
-    /// Microseconds.
+    /// The time in whole microseconds.
     pub(super) us: u64,
     /// The drive's vtime.
     pub(super) v: u64,
 }
 
-/// How far behind the drive a group is to be.
+/// The distances behind the drive's clock that decide about a group's weight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Margins {
-    /// Less than this, and it gives nothing away.
+    /// The distance below which the group does not donate.
     pub(super) min: i64,
-    /// Less than this, and it takes back what it gave away.
+    /// The distance below which the group takes back donated weight.
     pub(super) low: i64,
-    /// What it begins with, and may keep.
+    /// The distance with which the group begins, and the largest that it may keep.
     pub(super) target: i64,
 }
 
-/// The clock.
+/// The drive's clock, its rate, and the present period.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
-    /// The rate that the quality of service asks for, and the one that makes up for errors: vtime in a microsecond.
+    /// The rate that the quality of service requires, in vtime per microsecond. `rate` additionally
+    /// compensates for errors.
     pub(super) base_rate: u64,
     rate: u64,
-    /// When the period began, in microseconds and in vtime.
+    /// The beginning of the period in microseconds. `period_at_v` is the same in vtime.
     pub(super) period_at: u64,
     pub(super) period_at_v: u64,
-    /// Microseconds.
+    /// The nominal length of a period in microseconds.
     pub(super) period: u64,
-    /// What timers of periods count in; zero: they are exact.
+    /// The tick of the timers of periods, or zero if they are exact.
     tick: Span,
     pub(super) margins: Margins,
     pub(super) slack: Span,
-    /// Vtime that groups got (negative: gave up) beside what the rate gave them.
+    /// The vtime that groups got in addition to that of the rate. It is negative if they returned
+    /// some.
     pub(super) error: i64,
 }
 
@@ -92,7 +96,8 @@ impl Clock {
         self.set_base_rate(self.base_rate);
     }
 
-    /// The rate for now; what makes up for errors follows with [`Self::spread_error`].
+    /// Sets the base rate and the margins. The compensation for errors follows in
+    /// [`Self::spread_error`].
     pub(super) fn set_base_rate(&mut self, rate: u64) {
         self.base_rate = rate;
         let margin = |percent: u64| -> i64 { (self.period * percent / 100 * rate).cast_signed() };
@@ -119,8 +124,11 @@ impl Clock {
         self.period_at_v = now.v;
     }
 
-    /// When the period ends: with a tick, and one later, so as not to be early. What it was to last ([`Self::period`]) is what all is measured
-    /// by, as in Linux, so that at 250 ticks a second one of 10 ms lasts 16 ms.
+    /// Returns the end of the period, which is one tick after the first tick at or after the
+    /// nominal end.
+    ///
+    /// The nominal length ([`Self::period`]) is the base of all computations, as in Linux. At 250
+    /// ticks per second, a period of 10 ms therefore lasts 16 ms.
     pub(super) fn period_end(&self) -> Instant {
         let (at, tick) = (self.period_at.saturating_mul(1_000), self.tick.as_nanos());
         let lasts = self.period.saturating_mul(1_000);
@@ -130,27 +138,30 @@ impl Clock {
         })
     }
 
-    /// Lets the clock run faster or slower, so that what groups lost or got beside it comes back in the time that the period was to last.
+    /// Adjusts the rate of the clock so that the error is compensated in the nominal length of the
+    /// period.
     pub(super) fn spread_error(&mut self, now: &Now) {
         let left = (self.period_at + self.period).saturating_sub(now.us);
         let base = self.base_rate.cast_signed();
         if left > 0 {
             let left = left.cast_signed();
+            // The rate is at least half and at most twice the base rate.
             let more = (-self.error / left).clamp(-(base >> 1), base);
             self.error += more * left;
             self.rate = (base + more).cast_unsigned();
         }
+        // A larger error than a period is not carried over.
         let most = self.period.cast_signed().saturating_mul(base);
         self.error = self.error.clamp(-most, most);
     }
 
-    /// The rate is as it was at first.
+    /// Returns to the initial rate of 100 %.
     pub(super) fn reset_rate(&mut self) {
         self.rate = PER_USEC;
         self.set_base_rate(PER_USEC);
     }
 
-    /// How long this much vtime takes at the base rate, in whole microseconds.
+    /// Returns the time that an amount of vtime takes at the base rate, in whole microseconds.
     pub(super) fn takes(&self, vtime: u64) -> Span {
         Span::from_micros(vtime.div_ceil(self.base_rate))
     }

@@ -1,32 +1,33 @@
-//! Which part of the drive each group has: weights in the tree, of groups that are active and of what they use of theirs
-//! (Linux: `__propagate_weights`, `current_hweight`, `current_hweight_max`).
+//! The part of the drive that each group has, from the weights in the tree (Linux:
+//! `__propagate_weights`, `current_hweight`, `current_hweight_max`).
 //!
-//! A leaf's *active* weight is its own while it sends, and zero otherwise; its *inuse* weight is less while it gives some of it away.
-//! An inner group's inuse stands to its active weight as those of its children do. The product of a group's parts of its level, up to
-//! the root, is its *hweight*: its part of the drive, in 65536ths.
+//! The *active* weight of a leaf is its own weight while it sends, and zero otherwise. Its *inuse*
+//! weight is smaller while it donates a part. The ratio of inuse to active weight of an inner group
+//! is that of its children's sums. The product of a group's parts on all levels up to the root is
+//! its *hweight*, which is its part of the drive in units of 1/65536.
 
 use crate::list::NIL;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The whole drive.
+/// The whole drive, or a weight of one (Linux: `WEIGHT_ONE`).
 pub(super) const ONE: u32 = 1 << 16;
-/// Levels, the root's among them.
+/// The largest number of levels, including the root.
 const LEVELS: usize = 16;
 
-/// A group's weights.
+/// The weights of a group and its parts of the drive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub(super) parent: u32,
-    /// Its configured weight, times [`ONE`].
+    /// The configured weight, multiplied by [`ONE`].
     pub(super) weight: u32,
     pub(super) active: u32,
     pub(super) inuse: u32,
-    /// What was in use before.
+    /// The weight in use before the last change.
     pub(super) last_inuse: u32,
     pub(super) child_active: u64,
     pub(super) child_inuse: u64,
-    /// Its part of the drive as of a generation of weights.
+    /// The generation of weights for which `hwa` and `hwi` apply.
     generation: u64,
     hwa: u32,
     hwi: u32,
@@ -47,7 +48,7 @@ impl Node {
     };
 }
 
-/// The tree. Numbers are slots of groups; the root is 0.
+/// The tree of weights. Numbers are slots of groups, and the root is 0.
 #[derive(Debug)]
 pub(super) struct Weights {
     pub(super) nodes: Vec<Node>,
@@ -72,12 +73,14 @@ impl Weights {
         &mut self.nodes[group as usize]
     }
 
-    /// A group's weights change, and with them those of all above it. They count from [`Self::commit`] on.
+    /// Changes a group's weights and those of all groups above it. They apply from [`Self::commit`]
+    /// on.
     pub(super) fn propagate(&mut self, group: u32, active: u32, inuse: u32) {
         let node = self.node_mut(group);
         let inuse = if node.child_active > 0 {
             part_of(active, node.child_inuse, node.child_active)
         } else {
+            // An active group uses at least one unit, so that its part is never zero.
             inuse.max(1).min(active)
         };
         node.last_inuse = node.inuse;
@@ -85,6 +88,7 @@ impl Weights {
         while at != 0 {
             let node = self.node_mut(at);
             let (active_before, inuse_before) = (node.active, node.inuse);
+            // If a level does not change, those above do not change either.
             if (active, inuse) == (active_before, inuse_before) {
                 return;
             }
@@ -95,6 +99,7 @@ impl Weights {
             parent.child_active =
                 parent.child_active + u64::from(active) - u64::from(active_before);
             parent.child_inuse = parent.child_inuse + u64::from(inuse) - u64::from(inuse_before);
+            // An inner group without active children is not active itself.
             (active, inuse) = (0, 0);
             if parent.child_active > 0 {
                 active = parent.weight;
@@ -103,25 +108,27 @@ impl Weights {
         }
     }
 
-    /// Changed weights count from now on.
+    /// Applies the changed weights.
     pub(super) fn commit(&mut self) {
         if core::mem::take(&mut self.changed) {
             self.generation += 1;
         }
     }
 
-    /// It is another whenever weights have changed, and never zero.
+    /// Returns the generation of weights, which is never zero and changes with every commit of
+    /// changed weights.
     #[inline]
     pub(super) fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// A group comes, or a weight of its path has changed beside [`Self::propagate`]: its part is worked out anew.
+    /// Discards the stored parts of a group that is new, or whose path has changed without
+    /// [`Self::propagate`].
     pub(super) fn forget_part(&mut self, group: u32) {
         self.node_mut(group).generation = 0;
     }
 
-    /// A group's part of the drive: of the active weights, and of those in use.
+    /// Returns a group's part of the drive by active weights, and by weights in use.
     #[inline]
     pub(super) fn parts(&mut self, group: u32) -> (u32, u32) {
         let node = &self.nodes[group as usize];
@@ -131,6 +138,7 @@ impl Weights {
         self.find_parts(group)
     }
 
+    /// Computes a group's parts from the root downwards and stores them.
     #[inline(never)]
     fn find_parts(&mut self, group: u32) -> (u32, u32) {
         let mut path = [0; LEVELS];
@@ -145,6 +153,7 @@ impl Weights {
         for &at in path[..levels].iter().rev() {
             let node = self.node(at);
             let parent = self.node(node.parent);
+            // An idle level has no sums to divide by, and counts as if the group had all of it.
             if parent.child_active == 0 || parent.child_inuse == 0 {
                 continue;
             }
@@ -155,11 +164,12 @@ impl Weights {
         let generation = self.generation;
         let node = self.node_mut(group);
         node.generation = generation;
+        // Costs are divided by the part, which must not be zero.
         (node.hwa, node.hwi) = (hwa.max(1) as u32, hwi.max(1) as u32);
         (node.hwa, node.hwi)
     }
 
-    /// The part of the drive that a group would have if it used all of its weight.
+    /// Returns the part of the drive that a group would have if it used all of its weight.
     pub(super) fn most(&self, group: u32) -> u32 {
         let mut hwm = u64::from(ONE);
         let mut inuse = self.node(group).active;
@@ -167,6 +177,7 @@ impl Weights {
         while at != 0 {
             let node = self.node(at);
             let parent = self.node(node.parent);
+            // The sum of the level as if this group used all of its weight.
             let sum = parent.child_inuse + u64::from(inuse) - u64::from(node.inuse);
             hwm = hwm * u64::from(inuse) / sum.max(1);
             inuse = part_of(parent.active, sum, parent.child_active.max(1));
@@ -176,24 +187,25 @@ impl Weights {
     }
 }
 
-/// `whole * part / all`, rounded up; the part is at most all.
+/// Returns `whole * part / all`, rounded up. The part must be at most all.
 fn part_of(whole: u32, part: u64, all: u64) -> u32 {
     (u128::from(whole) * u128::from(part)).div_ceil(u128::from(all)) as u32
 }
 
-/// What an absolute cost is for a group with this part of the drive.
+/// Converts an absolute cost to the vtime of a group with this part of the drive.
 #[inline]
 pub(super) fn relative(absolute: u64, part: u32) -> u64 {
+    // Below this limit, the shifted number has 63 bits at most.
     if absolute < 1 << 47 {
         (absolute << 16).div_ceil(u64::from(part))
     } else {
         let wide = (u128::from(absolute) << 16).div_ceil(u128::from(part));
-        // Half of what vtime can be apart.
+        // Half of the largest distance between positions that can be compared.
         wide.min(1 << 61) as u64
     }
 }
 
-/// A group's time as the drive's, the inverse of [`relative`].
+/// Converts a group's vtime to an absolute cost, the inverse of [`relative`].
 #[inline]
 pub(super) fn absolute(relative: u64, part: u32) -> u64 {
     (u128::from(relative) * u128::from(part)).div_ceil(u128::from(ONE)) as u64
@@ -205,7 +217,8 @@ mod tests {
 
     const W: u32 = 100 * ONE;
 
-    /// 1 and 2 at the root; 3 and 4 below 2; of these with a weight all but 2 are leaves.
+    /// Creates a tree with groups 1 and 2 at the root, and groups 3 and 4 below group 2. All groups
+    /// except 2 are leaves.
     fn tree(weights: [u32; 4]) -> Weights {
         let mut tree = Weights::new(5);
         for (group, weight) in (1..).zip(weights) {
@@ -235,7 +248,7 @@ mod tests {
         tree.propagate(3, W, W / 4);
         tree.commit();
         assert_eq!(tree.parts(3).0, ONE / 4, "what it has a right to stays");
-        // 2 uses 5 of 8: 1 has 8 of 13, 4 has 4 of 13, 3 has 1.
+        // Group 2 uses 5/8 of its weight. Group 1 has 8/13, group 4 has 4/13 and group 3 has 1/13.
         let parts = [1, 4, 3].map(|g| tree.parts(g).1);
         assert_eq!(parts, [ONE * 8 / 13, ONE * 4 / 13, ONE / 13]);
         assert_eq!(tree.most(3), ONE / 4);

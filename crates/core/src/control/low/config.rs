@@ -1,4 +1,4 @@
-//! The tunables of `io.low`.
+//! The tunables of the controller `io.low`.
 
 use crate::ConfigError;
 use crate::Span;
@@ -6,19 +6,21 @@ use crate::control::slices;
 use crate::tunable::{MS, SECOND, Unit, tunables, words};
 
 words! {
-    /// Which requests a low limit counts.
+    /// The directions of requests that a min limits.
     pub enum Directions {
-        /// Reads and writes, each for themselves: `rbps` and `wbps`, or `riops` and `wiops`.
+        /// Reads and writes, each with a limit of its own: `rbps` and `wbps`, or `riops` and
+        /// `wiops`.
         Both = "both",
-        /// Reads: `rbps` or `riops`.
+        /// Only reads: `rbps` or `riops`.
         Reads = "reads",
-        /// Writes: `wbps` or `wiops`.
+        /// Only writes: `wbps` or `wiops`.
         Writes = "writes",
     }
 }
 
 tunables! {
-    /// Tunables of `io.low`. A layer is not made with values outside their bounds: [`Config::validate`] says which they are.
+    /// Tunables of `io.low`. A layer refuses values outside their bounds, which
+    /// [`Self::validate`] checks.
     pub struct Config {
         throttle_sample_time: Span, Unit::Time, [0, SECOND], 0,
             "The length of a time slice, rounded up to whole ticks. Zero: 20 ms on flash, 100 ms on disks.",

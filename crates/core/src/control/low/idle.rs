@@ -1,23 +1,27 @@
-//! Whether a group is idle: it thinks for long, or its requests take no longer than they should (Linux: `throtl_tg_is_idle`,
-//! `blk_throtl_update_idletime`, `blk_throtl_bio_endio`, `throtl_update_latency_buckets`).
+//! Detection of idle groups: they think for long, or their requests are as fast as expected (Linux:
+//! `throtl_tg_is_idle`, `blk_throtl_update_idletime`, `blk_throtl_bio_endio`,
+//! `throtl_update_latency_buckets`).
 //!
-//! Times are in Linux's microseconds: 1024 nanoseconds each.
+//! Times are in Linux's microseconds, which are 1,024 ns each.
 
 use crate::time::{Instant, Span};
 
-/// Longer than this ago, nobody's last request says that it is still there.
+/// The time since the last completion after which a group always counts as idle (Linux:
+/// `MAX_IDLE_TIME`).
 const IDLE_MAX: u64 = 5_000_000;
-/// Latencies are told apart by size: up to 4 KiB, 8 KiB and so on.
+/// The number of request sizes with a latency of their own: up to 4 KiB, 8 KiB and so on (Linux:
+/// `LATENCY_BUCKET_SIZE`).
 const BUCKETS: usize = 9;
-/// Fewer samples say nothing.
+/// The number of samples needed for a mean.
 const SAMPLES_MIN: u64 = 32;
-/// Number of requests after which the count of those that took too long is halved.
+/// The number of requests after which the count of slow ones is halved.
 const COUNT_MAX: u64 = 1024;
-/// On disks: what requests take before anything was measured, and less than which says nothing.
+/// The assumed latency on disks, where none is measured. Shorter latencies than `DISK_LEAST` are
+/// cache hits and do not count (Linux: `DFL_HD_BASELINE_LATENCY`, `LATENCY_FILTERED_HD`).
 const DISK_BASELINE: u64 = 4_000;
 const DISK_LEAST: u64 = 1_000;
 
-/// Linux's microseconds of a time.
+/// Converts nanoseconds to Linux's microseconds.
 pub(super) fn micros(nanos: u64) -> u64 {
     nanos >> 10
 }
@@ -29,32 +33,37 @@ fn bucket_of(bytes: u64) -> usize {
         .min(BUCKETS - 1)
 }
 
-/// What is known of one group.
+/// The think time and latencies of one group.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct IdleDetector {
-    /// When a request of its ended last, and when the last of which the think time was taken did.
+    /// The time of the last completion. `looked_at` is the last completion that counted for the
+    /// think time.
     ended: u64,
     looked_at: u64,
-    /// Mean think time.
+    /// The mean think time of the group.
     think: u64,
-    /// Requests that ended, and those of them that took too long.
+    /// Completed requests. `bad` counts those that were slow.
     count: u64,
     bad: u64,
     halve_at: u64,
 }
 
 impl IdleDetector {
-    /// It sends a request.
+    /// Observes that the group sends a request.
     pub(super) fn observe_submission(&mut self, now: Instant) {
         let now = micros(now.as_nanos());
+        // Only the first request after a completion follows a pause. Others were sent while the
+        // group was busy.
         if self.ended == 0 || now <= self.ended || self.ended == self.looked_at {
             return;
         }
+        // A moving average in which the new pause counts 1/8.
         self.think = (self.think * 7 + now - self.ended) >> 3;
         self.looked_at = self.ended;
     }
 
-    /// A request of its ended; `bad`: whether that took too long, if it counts. `tick` is now, in ticks.
+    /// Observes a completion. `bad` tells whether the request was slow, or `None` if it does not
+    /// count. `tick` is the present tick.
     pub(super) fn observe_completion(
         &mut self,
         now: Instant,
@@ -74,27 +83,29 @@ impl IdleDetector {
         }
     }
 
-    /// Whether nobody need be held back for its sake.
+    /// Returns true if no other group needs to be throttled for this one.
     pub(super) fn is_idle(&self, now: Instant, idle: Span) -> bool {
+        // The threshold is in true microseconds, while times are in units of 1,024 ns, as in Linux.
         let threshold = idle.as_nanos() / 1_000;
         let away = micros(now.as_nanos()).saturating_sub(self.ended);
         away > IDLE_MAX.min(threshold.saturating_mul(4))
             || self.think > threshold
+            // `bad * 5 < count`: fewer than 20 % of the requests were slow.
             || self.count > 0 && self.bad * 5 < self.count
     }
 }
 
-/// What requests of one size take while everybody is held to its low limit.
+/// The latency of requests of one size while low limits apply.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     mean: u64,
     valid: bool,
-    /// Since the last look.
+    /// The sum of latencies since the last update of the mean.
     sum: u64,
     samples: u64,
 }
 
-/// What requests take that nobody disturbs, reads and writes apart.
+/// The latency of undisturbed requests by size and direction.
 #[derive(Clone, Debug)]
 pub(super) struct Baseline {
     buckets: [[Bucket; BUCKETS]; 2],
@@ -115,14 +126,15 @@ impl Baseline {
         }
     }
 
-    /// A request took a time in the drive.
+    /// Adds the time that a request took in the drive.
     pub(super) fn add(&mut self, direction: usize, bytes: u64, took: Span) {
         let bucket = &mut self.buckets[direction][bucket_of(bytes)];
         bucket.sum = bucket.sum.saturating_add(micros(took.as_nanos()));
         bucket.samples += 1;
     }
 
-    /// Once a second on flash: takes the means anew. Larger requests take at least as long as smaller ones.
+    /// Updates the means once per second on flash. Larger requests count as at least as slow as
+    /// smaller ones.
     pub(super) fn look(&mut self, now: Instant) {
         if self.rotational || now < self.looked + Span::from_secs(1) {
             return;
@@ -146,6 +158,8 @@ impl Baseline {
                     };
                     (bucket.mean, bucket.valid) = (mean, true);
                 }
+                // A larger request cannot be faster than a smaller one, so a lower mean is an
+                // effect of few samples.
                 bucket.mean = bucket.mean.max(smaller);
                 if mean > 0 {
                     smaller = bucket.mean;
@@ -154,7 +168,8 @@ impl Baseline {
         }
     }
 
-    /// Whether a request took by more than `latency` longer than it should; `None`: that says nothing.
+    /// Returns true if a request took more than `latency` longer than expected, or `None` if it
+    /// does not count.
     pub(super) fn is_bad(
         &self,
         direction: usize,
@@ -193,7 +208,7 @@ mod tests {
         let idle = |idle_detector: &IdleDetector, ms| idle_detector.is_idle(at(ms), MS);
         idle_detector.observe_completion(at(10_000), 2_500, 5, None);
         assert!(!idle(&idle_detector, 10_004) && idle(&idle_detector, 10_006));
-        // Eight pauses of 10 ms: the mean comes past a millisecond with the first.
+        // A pause of 10 ms contributes 1/8, which is 1.25 ms and more than the threshold of 1 ms.
         idle_detector.observe_submission(at(10_010));
         idle_detector.observe_completion(at(10_010), 2_502, 5, None);
         assert!(idle(&idle_detector, 10_010));
@@ -209,7 +224,7 @@ mod tests {
 
     #[test]
     fn who_is_away_for_longer_than_four_times_the_threshold_is_idle() {
-        // Its microseconds are 1024 ns long.
+        // The detector's microseconds are 1,024 ns long.
         let us = |n: u64| Instant::from_nanos(n * 1_024);
         let mut idle_detector = IdleDetector::default();
         idle_detector.observe_completion(us(1_000), 1, 5, None);
@@ -220,7 +235,8 @@ mod tests {
     #[test]
     fn whose_requests_take_no_longer_than_they_should_is_idle() {
         let mut idle_detector = IdleDetector::default();
-        // The first is halved away: the count was never halved before.
+        // The counts are halved with the first completion, because no time of halving is set yet.
+        // One slow request therefore disappears.
         for n in 0..11 {
             idle_detector.observe_completion(at(10_000), 2_500, 5, Some(n < 3));
         }
@@ -261,7 +277,7 @@ mod tests {
         );
     }
 
-    /// Linux's microseconds.
+    /// Returns an instant in Linux's microseconds.
     fn us(n: u64) -> Instant {
         Instant::from_nanos(n * 1_024)
     }

@@ -1,9 +1,13 @@
-//! `io.low`: every group is held to its low limit until each that has one reaches it or is idle; then nobody is, until one that is not
-//! idle falls below its own (Linux 4.12 to 6.10: `blk-throttle.c`).
+//! `io.low`: limits all groups to their low limits until each group with a low limit reaches it or
+//! is idle (Linux 4.12 to 6.10: `blk-throttle.c`).
 //!
-//! A group's low limit is what is set of it for io.low, or else the min of its contract. While everyone is held to theirs (`LIMIT_LOW`), groups without one get 320 KiB
-//! and 10 requests a second; `pace` says when that ends and begins again, `slices::Levels` which requests wait where and how much may go,
-//! `idle` for whose sake nobody is held. A request passes its group's limit first, then that of each group above.
+//! After that, low limits do not apply until a group that is not idle falls below its own. The low
+//! limit of a group is the one set for io.low, or else the min of its contract. While low limits
+//! apply (`LIMIT_LOW`), a group without one gets 320 KiB and 10 requests per second.
+//!
+//! A request passes the limit of its group first, then that of each group above. `pace` changes
+//! between the two states, `idle` detects idle groups, and `Levels` has the waiting requests. The
+//! code tour is docs/io-low.md.
 
 mod config;
 mod idle;
@@ -29,35 +33,38 @@ use alloc::vec::Vec;
 use idle::{Baseline, IdleDetector};
 use pace::Pace;
 
-/// What a group without a low limit gets while everyone is held to theirs.
+/// The rate of a group without a low limit while low limits apply (Linux: `MIN_THROTL_BPS`,
+/// `MIN_THROTL_IOPS`).
 const LEAST: Rate = Rate {
     bytes: 320 * 1024,
     requests: 10,
 };
-/// Slices after which, while a request waits, the controller looks whether the limits are to end.
+/// The number of slices after which the end of low limits is checked again while a request waits.
 const LOOK_SLICES: u64 = 8;
 
-/// A limit of one group, reads and writes apart.
+/// The low limit and the state of one group.
 #[derive(Clone, Debug)]
 struct Node {
-    /// It is there, and is not the root.
+    /// True if the group exists and is not the root.
     exists: bool,
     is_leaf: bool,
-    /// Its low limit for reads and for writes; zero: none.
+    /// The low limits for reads and for writes. Zero means none.
     low: [Rate; 2],
-    /// A group that thinks longer is idle, and by how much its requests may take longer.
+    /// The think time above which the group is idle. `latency` is the additional latency above
+    /// which a request is slow.
     idle: Span,
     latency: Span,
-    /// When it last had more to do than its low limit lets through; zero: it never came in that direction.
+    /// The ticks at which the group last had more work than its low limit permits, or zero if it
+    /// never sent in that direction.
     overflowed: [u64; 2],
-    /// What it was let through since it was last looked at, and when that was.
+    /// The amounts that passed since the last check. `checked` is its tick.
     passed: [(u64, u64); 2],
     checked: u64,
     idle_detector: IdleDetector,
 }
 
 impl Node {
-    /// A group that is not there.
+    /// Returns the state of a group that does not exist.
     fn none() -> Self {
         Self {
             exists: false,
@@ -77,16 +84,16 @@ impl Node {
     }
 }
 
-/// What every group may have.
+/// The rates of all groups in the present state.
 #[derive(Debug)]
 struct LowRates {
     nodes: Vec<Node>,
     pace: Pace,
-    /// Ticks of a slice.
+    /// The number of ticks in a slice.
     slice: u64,
 }
 
-/// The controller. Numbers are slots of groups and of live requests.
+/// The controller `io.low`. Numbers are slots of groups and of live requests.
 #[derive(Debug)]
 pub(super) struct Low {
     config: Config,
@@ -114,6 +121,8 @@ impl Rates for LowRates {
                 requests: of(low.requests),
             };
         }
+        // A leaf without any low limit gets the least rate. A limit that is set in one unit only
+        // leaves the other unit unlimited.
         let or = |low, other, least| match (low, other, is_leaf) {
             (0, 0, true) => least,
             (0, ..) => u64::MAX,
@@ -148,13 +157,13 @@ impl Low {
         }
     }
 
-    /// When it is to be looked at again whether the limits are to end.
+    /// Returns the time of the next check whether low limits may end.
     fn next_look(&self, now: Instant) -> Instant {
         let slices = LOOK_SLICES * self.limits.slice;
         self.levels.instant(self.levels.tick(now) + slices)
     }
 
-    /// Takes the low limit of a group anew; true if it is another.
+    /// Updates the low limit of a group and returns true if it changed.
     fn set_group(&mut self, cx: &Cx, id: GroupId) -> bool {
         let groups = &cx.table.groups;
         self.levels.place(groups, id);
@@ -165,11 +174,13 @@ impl Low {
             return changed;
         };
         let (contract, max, knobs) = (group.contract, group.contract.max, group.knobs.low);
+        // A low limit above the max could never be reached.
         let least = |low: u64, maxes: [u64; 2]| {
             let maxes = maxes.into_iter().filter(|&max| max > 0);
             maxes.fold(low, u64::min)
         };
-        // What is said of each direction counts as it stands; a min counts for those that the tunable names.
+        // Limits that are set for each direction apply as they are. A min applies to the directions
+        // that the tunable `limits` selects.
         let (bytes, requests, limits) = if knobs.is_limited() {
             let bytes = [knobs.read_bandwidth, knobs.write_bandwidth];
             (bytes, [knobs.read_iops, knobs.write_iops], Directions::Both)
@@ -212,6 +223,7 @@ impl Controller for Low {
         }
         if changed {
             let is_on = self.limits.nodes.iter().any(Node::is_limited);
+            // Changed limits begin with low limits in effect.
             self.limits.pace.set(is_on);
             self.levels.set_timers(&mut self.limits, cx);
         }
@@ -249,6 +261,8 @@ impl Controller for Low {
                 break;
             } else {
                 self.limits.nodes[group as usize].overflowed[direction] = tick;
+                // The wait of this request may be the last sign that was missing: this group
+                // reaches its limit now.
                 if !self.may_upgrade(cx.now, Some(group)) {
                     break;
                 }
@@ -259,6 +273,7 @@ impl Controller for Low {
             return Verdict::Pass;
         }
         let (stream, cookie) = (live.request.stream, live.request.cookie);
+        // The check at every eighth slice begins with the first request that waits.
         if self.levels.is_idle() {
             self.look_at = self.next_look(cx.now);
         }
@@ -283,11 +298,14 @@ impl Controller for Low {
         }
         let (tick, bytes) = (self.levels.tick(cx.now), live.request.charge());
         let direction = usize::from(!live.request.op.is_read());
+        // Only requests under low limits show the latency without competition.
         if self.limits.pace.is_low() && matches!(live.request.op, Op::Read | Op::Write) {
             let served = cx.now.since(live.dispatched);
             self.baseline.add(direction, bytes, served);
         }
         let node = &mut self.limits.nodes[live.group.0 as usize];
+        // This time includes the wait for a tag, which the baseline does not. The difference is the
+        // effect of other groups.
         let took = cx.now.since(live.cleared);
         let bad = self.baseline.is_bad(direction, bytes, took, node.latency);
         node.idle_detector
@@ -299,7 +317,7 @@ impl Controller for Low {
         self.levels.remove(&mut self.limits, cx, id);
     }
 
-    /// Lets go what may, and looks whether the limits are to end.
+    /// Lets requests continue that may by now, and checks whether low limits may end.
     fn run(&mut self, cx: &mut Cx) {
         if self.due() > cx.now {
             return;
@@ -312,6 +330,7 @@ impl Controller for Low {
     }
 
     fn due(&self) -> Instant {
+        // Without waiting requests, no timer is needed: the next request checks the state.
         match self.levels.next() {
             Instant::MAX => Instant::MAX,
             first => first.min(self.look_at),

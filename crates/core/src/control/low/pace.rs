@@ -1,22 +1,23 @@
-//! Whether everyone is held to its low limit, and when that changes (Linux: `throtl_can_upgrade`, `throtl_upgrade_state`,
-//! `throtl_downgrade_check`, `throtl_adjusted_limit`).
+//! The two states of `io.low`, in which low limits apply or not, and the changes between them
+//! (Linux: `throtl_can_upgrade`, `throtl_upgrade_state`, `throtl_downgrade_check`,
+//! `throtl_adjusted_limit`).
 
 use super::Low;
 use crate::control::slices::Rate;
 use crate::cx::Cx;
 use crate::time::Instant;
 
-/// The scale goes no further.
+/// The largest scale (Linux: in `throtl_adjusted_limit`).
 const SCALE_MAX: u64 = 4096;
 
-/// Which limits hold.
+/// The limits that apply at present.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
-    /// Some group has a low limit.
+    /// True if a group has a low limit.
     on: bool,
-    /// Everyone is held to its low limit.
+    /// True while low limits apply to every group.
     low: bool,
-    /// By how many halves of its low limit a group may have more.
+    /// The number of halves of its low limit that a group may have in addition.
     scale: u64,
     upgraded: u64,
     downgraded: u64,
@@ -35,33 +36,37 @@ impl Pace {
         self.scale as u32
     }
 
-    /// Limits were set.
+    /// Begins with low limits if there are any.
     pub(super) fn set(&mut self, on: bool) {
         (self.on, self.low) = (on, on);
     }
 
-    /// The scale rises by one in each slice.
+    /// Raises the scale by one in each slice.
     pub(super) fn grow(&mut self, now: u64, slice: u64) {
         if self.scale < SCALE_MAX && now >= self.upgraded + self.scale * slice {
             self.scale = now.saturating_sub(self.upgraded) / slice;
         }
     }
 
-    /// What a group with this low limit may have when nobody is held to theirs.
+    /// Returns the limit of a group with this low limit while low limits do not apply.
     pub(super) fn scaled(&self, low: u64) -> u64 {
         low.saturating_add((low >> 1).saturating_mul(self.scale))
     }
 
     fn upgrade(&mut self, now: u64) {
+        // The scale begins at zero, so the first limits are the low limits themselves and rise
+        // slowly.
         self.low = false;
         self.upgraded = now;
         self.scale = 0;
     }
 
-    /// The scale is halved; below one, everyone is held to its low limit again.
+    /// Halves the scale. When it reaches zero, low limits apply to every group again.
     fn downgrade(&mut self, now: u64, slice: u64) {
         self.scale /= 2;
         if self.scale > 0 {
+            // The time of the upgrade is moved so that the scale continues to grow from its present
+            // value.
             self.upgraded = now.saturating_sub(self.scale * slice);
         } else {
             self.low = true;
@@ -71,7 +76,7 @@ impl Pace {
 }
 
 impl Low {
-    /// What is due when a request comes to a group: has the group fallen below its low limit, or may the limits end?
+    /// Checks the state when a request arrives at a group: low limits may begin or end.
     pub(super) fn look_at_group(&mut self, cx: &Cx, group: u32, direction: usize) {
         let tick = self.levels.tick(cx.now);
         let overflowed = &mut self.limits.nodes[group as usize].overflowed[direction];
@@ -114,6 +119,7 @@ impl Low {
             return;
         }
         for direction in 0..2 {
+            // The group reached its low limit in this direction since the last check.
             let (low, (bytes, requests)) = (node.low[direction], node.passed[direction]);
             let of = |amount: u64| amount.saturating_mul(self.levels.clock().hz) / elapsed;
             if low.bytes > 0 && of(bytes) >= low.bytes
@@ -128,7 +134,7 @@ impl Low {
         self.limits.nodes[group as usize].passed = [(0, 0); 2];
     }
 
-    /// Whether a group and all above it are below their low limits.
+    /// Returns true if a group and all above it are below their low limits.
     fn is_below(&self, now: Instant, tick: u64, group: u32) -> bool {
         let slice = self.limits.slice;
         self.levels.path(group).all(|at| {
@@ -144,7 +150,8 @@ impl Low {
         !node.is_limited() || node.idle_detector.is_idle(now, node.idle)
     }
 
-    /// When a group last had more to do than its low limit lets through, in both directions if both are limited; now, if it has no limit.
+    /// Returns the tick at which a group last had more work than its low limit permits, in both
+    /// directions if both are limited. It is the present tick if the group has no limit.
     fn overflowed(&self, tick: u64, group: u32) -> u64 {
         let node = &self.limits.nodes[group as usize];
         let limited = node.low.iter().zip(node.overflowed);
@@ -152,7 +159,8 @@ impl Low {
         of.map(|(_, at)| at).min().unwrap_or(tick)
     }
 
-    /// When a group, or one above it, last had more to do than its low limit lets through.
+    /// Returns the tick at which a group, or a limited one above it, last had more work than its
+    /// low limit permits.
     fn overflowed_above(&self, tick: u64, group: u32) -> u64 {
         let counts = |at: &u32| *at == group || self.limits.nodes[*at as usize].is_limited();
         let path = self.levels.path(group).filter(counts);
@@ -160,9 +168,11 @@ impl Low {
         last.expect("a path begins with its group")
     }
 
-    /// Whether every group with a low limit reaches it or is idle; `except` is known to.
+    /// Returns true if every group with a low limit reaches it or is idle. The group `except` is
+    /// known to reach it.
     pub(super) fn may_upgrade(&self, now: Instant, except: Option<u32>) -> bool {
         let tick = self.levels.tick(now);
+        // Low limits last for at least one slice, so that latencies can be measured under them.
         if !self.limits.pace.is_low() || tick < self.limits.pace.downgraded + self.limits.slice {
             return false;
         }
@@ -173,7 +183,7 @@ impl Low {
         })
     }
 
-    /// Whether a group or one above it does.
+    /// Returns true if a group, or one above it, reaches its low limit or is idle.
     fn lets_upgrade(&self, now: Instant, tick: u64, group: u32) -> bool {
         self.levels.path(group).any(|at| {
             let node = &self.limits.nodes[at as usize];
@@ -186,7 +196,7 @@ impl Low {
         })
     }
 
-    /// Nobody is held to its low limit any more.
+    /// Ends low limits for every group.
     pub(super) fn upgrade(&mut self, cx: &Cx) {
         let tick = self.levels.tick(cx.now);
         self.limits.pace.upgrade(tick);

@@ -6,15 +6,16 @@ use alloc::collections::{BTreeMap, VecDeque};
 
 const A: u32 = 1;
 const B: u32 = 2;
-/// The drive: four requests at a time, each in 90 or 110 us, first come, first served.
+/// The drive serves four requests at once, each in 90 or 110 us, in the order of arrival.
 const TAGS: u32 = 4;
 const SERVICE: [u64; 2] = [90_000, 110_000];
-/// Times of requests of `null_blk` as Linux was measured with: a millisecond.
+/// The service time of `null_blk` in the measurements of Linux, which is 1 ms.
 const NULL_BLK: [u64; 2] = [1_000_000; 2];
+// Four requests per 100 us on average.
 const CAPACITY: u64 = 40_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// A request of 4 KiB that comes again `think` nanoseconds after it has ended.
+/// A request of 4 KiB that is sent again `think` nanoseconds after its completion.
 #[derive(Clone, Copy)]
 struct Client {
     group: u32,
@@ -44,7 +45,8 @@ struct Host {
 }
 
 impl Host {
-    /// Groups with these low limits in requests a second, each below the root, or below one that came before.
+    /// Creates groups with these low limits in requests per second, each below the root or below an
+    /// earlier group.
     fn new(config: Config, groups: &[(u32, GroupId, u64)]) -> Self {
         let sizes = shape::Sizes::default().requests(512).groups(8);
         let add = |&(id, parent, iops): &_| child(id, parent, min_iops(iops));
@@ -83,8 +85,8 @@ impl Host {
         }
     }
 
-    /// Adds clients, each of a group, with a depth and a think time, and runs for a second. Returns
-    /// how many requests of each group are served in the second after that.
+    /// Adds clients of a group with a depth and a think time, and runs for one second. Returns the
+    /// number of requests of each group that are served in the second after that.
     fn serve<const N: usize>(&mut self, clients: [(u32, u32, u64); N]) -> [u64; 8] {
         for (group, depth, think) in clients {
             self.add(group, depth, think);
@@ -93,7 +95,8 @@ impl Host {
         self.run(SECOND)
     }
 
-    /// Lets that many nanoseconds pass; gives how many requests of each group were served.
+    /// Lets this number of nanoseconds pass, and returns the number of requests of each group that
+    /// were served.
     fn run(&mut self, nanos: u64) -> [u64; 8] {
         let (end, before) = (self.cx.now.as_nanos() + nanos, self.served);
         loop {
@@ -161,7 +164,7 @@ impl Host {
     }
 }
 
-/// Low limits for reads alone.
+/// Returns tunables under which a min limits only reads.
 fn reads() -> Config {
     Config::default().limits(Directions::Reads)
 }
@@ -198,11 +201,12 @@ fn whose_requests_take_no_longer_than_they_should_lets_others_go_on() {
     host.run(2 * SECOND);
     let served = host.run(SECOND);
     assert!(served[2] > 5_000, "{served:?}");
-    // They are held again when its requests take longer.
+    // They are throttled again when the requests of A take longer.
     assert!(served[1] > 4_000, "{served:?}");
 }
 
-/// What a group with a min of 30,000 and another with one of 1,000 are served in a second, where this is set of the first.
+/// Returns the requests that two groups with a min of 30,000 and 1,000 get in a second, with these
+/// knobs for the first.
 fn under_knobs(low: LowKnobs) -> [u64; 8] {
     let mut host = flat(30_000, 1_000);
     let (id, latency) = (GroupId(A), Span::ZERO);
@@ -220,16 +224,19 @@ fn under_knobs(low: LowKnobs) -> [u64; 8] {
 fn what_is_set_of_a_group_counts_before_its_min_and_the_tunables() {
     let none = LowKnobs::NONE;
     let latency = Span::from_micros(50);
+    // A sends one request at a time and cannot reach 30,000 per second, so B is limited to 1,000.
     assert!(under_knobs(none)[2] <= 1_050);
     assert!(under_knobs(LowKnobs { latency, ..none })[2] > 5_000);
+    // A reaches 5,000 requests per second, so the low limits end.
     let read_iops = 5_000;
     assert!(under_knobs(LowKnobs { read_iops, ..none })[2] > 5_000);
-    // A limit of writes says nothing to a group that reads; the group is not idle, and is never reached.
+    // A limit of writes does not concern a group that reads. The group is not idle and never
+    // reaches the limit.
     let write_iops = 5_000;
     assert!(under_knobs(LowKnobs { write_iops, ..none })[2] <= 1_050);
 }
 
-/// A group with a low limit in bytes alone is below it as one with a limit in requests is.
+/// A group that is below its low limit in bytes counts like one that is below a limit in requests.
 #[test]
 fn one_below_its_low_limit_in_bytes_holds_everyone_to_theirs() {
     let read_bandwidth = 30_000 * 4096;
@@ -240,7 +247,8 @@ fn one_below_its_low_limit_in_bytes_holds_everyone_to_theirs() {
     assert!((950..=1_050).contains(&under_knobs(low)[2]));
 }
 
-/// A group without a limit always reaches it, so nobody is held for the sake of one in it (Linux: `throtl_hierarchy_can_downgrade`).
+/// A group without a limit always reaches it, so no other is throttled for a member of it (Linux:
+/// `throtl_hierarchy_can_downgrade`).
 #[test]
 fn nobody_is_held_for_the_sake_of_one_in_a_group_without_limits() {
     let groups = [(A, ROOT, 0), (3, GroupId(A), 30_000), (B, ROOT, 1_000)];
@@ -279,8 +287,9 @@ fn one_who_only_reads_never_reaches_a_limit_of_both_directions() {
     assert!(both < reads / 5, "{both} of {reads}");
 }
 
-/// Requests a second of Linux 6.1 on `null_blk` with 4 tags and 1 ms, `none`, `riops=` as here, `idle=5000`, `latency=` as here, in 6 s
-/// after the first, means of three samples: 4 KiB random reads, 16 at a time in B.
+/// The rates of Linux 6.1 on `null_blk` with 4 tags and 1 ms, elevator `none`, `idle=5000`, and the
+/// limits of each case. They are means of three samples over 6 s after the first second, with
+/// random reads of 4 KiB, 16 at a time in B.
 #[test]
 fn rates_are_linuxs() {
     let of = |low, micros, depth, think| {
@@ -302,11 +311,13 @@ fn rates_are_linuxs() {
     let reached = of(200, 1, 16, 0);
     within(5.0, reached[0], 2_058.9);
     within(5.0, reached[1], 2_077.8);
-    // Up and down all the time: A misses its target while B is not held, and meets it while B is.
+    // The state changes all the time: A misses its target while B is not throttled, and meets it
+    // while B is.
     let swings = of(3_000, 500, 1, 0);
     within(5.0, swings[0], 698.8);
     within(25.0, swings[1], 1_667.3);
-    // A waits 31 ms for a tag there, which this host does not have: its own rate says nothing.
+    // In Linux, A waits 31 ms for a tag, which this host does not have. The rate of A is therefore
+    // not compared.
     let thinks = of(3_000, 1, 1, 20_000_000);
     within(15.0, thinks[1], 3_454.6);
 }
@@ -317,7 +328,8 @@ fn who_has_no_low_limit_gets_least_then() {
     host.add(A, 1, 0);
     host.add(B, 32, 0);
     host.run(SECOND);
-    // Not ten a second: what is left of a request when a slice is over is lost. In Linux 16 waited for 2.88 s, which is 5.6 a second.
+    // Less than ten per second, because the unused part of a request is lost at the end of each
+    // slice. In Linux, 16 requests waited for 2.88 s, which is 5.6 per second.
     let served = host.run(10 * SECOND);
     assert!((53..=58).contains(&served[2]), "{served:?}");
 }
@@ -410,7 +422,7 @@ fn whose_low_limit_changes_is_held_to_the_new_one_from_then_on() {
     assert!((2_850..=3_150).contains(&served[2]), "{served:?}");
 }
 
-/// A request of 4 MiB waits for seconds where nothing but the least is allowed.
+/// A request of 4 MiB waits for seconds under the least rate.
 #[test]
 fn who_waits_for_long_is_looked_at_every_eight_slices() {
     // Each request counts as the 32 commands that it is split into.
@@ -444,8 +456,8 @@ fn without_low_limits_nothing_is_held_any_more() {
     assert!(served[1] + served[2] > CAPACITY * 98 / 100, "{served:?}");
 }
 
-/// Small trees, limits, depths, think times and slices by a generator of the test's own: nothing is lost, and while everyone is held
-/// to low limits nobody gets more than its limit and a slice.
+/// Small trees with random limits, depths, think times and slices. No request is lost, and while
+/// low limits apply, no group gets more than its limit and one slice.
 #[test]
 fn drawn_groups_are_held_to_their_limits_and_nothing_is_lost() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -461,7 +473,7 @@ fn drawn_groups_are_held_to_their_limits_and_nothing_is_lost() {
             .tick(Span::from_millis([1, 4, 10][draw(3) as usize]))
             .latency(Span::from_micros(1 + draw(2) * 200))
             .limits([Directions::Both, Directions::Reads, Directions::Writes][draw(3) as usize]);
-        // A's depth of one cannot reach what it is promised: held for its sake.
+        // A has a depth of one and cannot reach its low limit, so the others are throttled for it.
         let lows = [
             50_000,
             50 + draw(2_000),

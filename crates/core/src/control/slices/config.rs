@@ -1,11 +1,12 @@
-//! The tunables of `io.max`.
+//! The tunables of the controller `io.max` in slices.
 
 use crate::ConfigError;
 use crate::Span;
 use crate::tunable::{Allowed, MS, SECOND, Unit, tunables};
 
 tunables! {
-    /// Tunables of `io.max` in slices. A layer is not made with values outside their bounds: [`Config::validate`] says which they are.
+    /// Tunables of `io.max` in slices. A layer refuses values outside their bounds, which
+    /// [`Self::validate`] checks.
     pub struct Config {
         throttle_sample_time: Span, Unit::Time, [0, SECOND], 0,
             "The length of a time slice, rounded up to whole ticks. Zero: 20 ms on flash, 100 ms on disks.",
@@ -24,7 +25,7 @@ tunables! {
     }
 }
 
-/// A slice is as long as the drive has it, or at least a tick.
+/// Checks that a slice has the default length of the drive or at least one tick.
 pub(in crate::control) fn check(slice: Span, tick: Span) -> Result<(), ConfigError> {
     if bounded(slice, tick) == slice {
         return Ok(());
@@ -35,7 +36,7 @@ pub(in crate::control) fn check(slice: Span, tick: Span) -> Result<(), ConfigErr
     })
 }
 
-/// The nearest slice that [`check`] permits.
+/// Returns the nearest length of a slice that [`check`] permits.
 pub(in crate::control) fn bounded(slice: Span, tick: Span) -> Span {
     if slice == Span::ZERO {
         slice

@@ -1,8 +1,10 @@
-//! Requests that wait at the limits of a tree of groups, limits that count in slices (Linux: `struct throtl_service_queue`).
+//! Requests that wait at the limits of a tree of groups, where limits count in slices (Linux:
+//! `struct throtl_service_queue`).
 //!
-//! A request passes its group's limit first, then that of each group above, and waits at one of them at a time. Those that come to a group
-//! from different groups below it take turns there, and so do a group's own. What every group may have is for the controller to
-//! say ([`Rates`]); when the first that waits may go on, and how many go in a turn, is told here.
+//! A request passes the limit of its group first, then that of each group above, and waits at one
+//! of them at a time. Requests that reach a group from different groups below it take turns there,
+//! and so do the group's own. The controller determines the rates. [`Levels`] determines when the
+//! first waiting request may continue, and how many continue in one turn.
 
 use super::slice::{Amount, Clock, Rate, Slice};
 use crate::cx::Cx;
@@ -17,57 +19,61 @@ use crate::time::{Instant, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Requests of a group that go in one turn, reads and writes (Linux: `THROTL_GRP_QUANTUM`, three quarters of it for reads).
+/// Reads and writes of a group that continue in one turn (Linux: `THROTL_GRP_QUANTUM`, of which 75
+/// % are for reads).
 const QUANTUM: [u32; 2] = [6, 2];
 
-/// What groups may have.
+/// The rates of all groups, as a controller determines them.
 pub(in crate::control) trait Rates {
-    /// What a group may have in a direction at this tick.
+    /// Returns the rate of a group in a direction at this tick.
     fn rate(&mut self, tick: u64, group: u32, direction: usize) -> Rate;
-    /// A request that counts this much went past a group's limit.
+    /// Records that a request of this amount passed a group's limit.
     fn passed(&mut self, _group: u32, _direction: usize, _amount: Amount) {}
 }
 
-/// What waits at the limit of one group, reads and writes apart.
+/// The slices of one group and the requests that wait at its limit.
 #[derive(Clone, Debug)]
 struct Level {
-    /// Above it, or [`NIL`]: the root, which has no limit.
+    /// The group above, or [`NIL`] directly below the root, which has no limit.
     parent: u32,
-    /// Groups above it.
+    /// The number of groups above.
     depth: u8,
     slices: [Slice; 2],
-    /// Requests that wait here, by their origin: lists that take turns.
+    /// The sources of the requests that wait here, by direction. They take turns.
     queued: [List; 2],
     waiting: [u32; 2],
 }
 
-/// All levels. Numbers are slots of groups and of live requests.
+/// All groups with their waiting requests. Numbers are slots of groups and of live requests.
 #[derive(Debug)]
 pub(in crate::control) struct Levels {
     tick: Span,
     clock: Clock,
     levels: Vec<Level>,
-    /// Requests that wait at a group, by whence they came: two lists (own, and of groups below by which) of each direction.
+    /// Waiting requests by source. Each group has two sources for each direction: its own requests,
+    /// and those that it passes up.
     sources: Vec<List>,
     requests: Links,
     turns: Links,
     /// The source in which a request waits, or [`NIL`].
     waits_in: Vec<u32>,
     passed: List,
-    /// When the first request of each group that waits may go.
+    /// The times at which the first waiting request of each group may continue.
     timers: Heap,
 }
 
-/// The source of a group's requests: its own, or those that go up from it to the group above.
+/// Returns the source of a group's own requests, or of those that it passes up to the group above.
 fn source_of(group: u32, direction: usize, goes_up: bool) -> u32 {
     group * 4 + direction as u32 * 2 + u32::from(goes_up)
 }
 
 impl Levels {
-    /// `slice`: how long one is, rounded up to whole ticks; zero: as long as Linux's on such a drive.
+    /// Creates the levels with slices of the given length, rounded up to whole ticks. Zero means
+    /// the length that Linux uses for such a drive.
     pub(in crate::control) fn new(table: &Table, tick: Span, slice: Span) -> Self {
         let (live, groups) = (table.requests.capacity(), table.groups.capacity());
         let slice = match slice {
+            // Linux: `DFL_THROTL_SLICE_HD` and `DFL_THROTL_SLICE_SSD`.
             Span::ZERO if table.shape.rotational => Span::from_millis(100),
             Span::ZERO => Span::from_millis(20),
             stated => stated,
@@ -95,48 +101,50 @@ impl Levels {
         }
     }
 
-    /// Ticks of a slice, and ticks in a second.
+    /// Returns the ticks in a slice and in a second.
     pub(in crate::control) fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// Now in ticks; never zero.
+    /// Returns the present tick, which is never zero.
     pub(in crate::control) fn tick(&self, now: Instant) -> u64 {
+        // Zero is free to mean that an event has not happened yet.
         now.as_nanos() / self.tick.as_nanos() + 1
     }
 
-    /// When a tick begins.
+    /// Returns the instant at which a tick begins.
     pub(in crate::control) fn instant(&self, tick: u64) -> Instant {
         Instant::from_nanos((tick - 1).saturating_mul(self.tick.as_nanos()))
     }
 
-    /// The group above a group, or [`NIL`].
+    /// Returns the group above a group, or [`NIL`].
     pub(in crate::control) fn parent(&self, group: u32) -> u32 {
         self.levels[group as usize].parent
     }
 
-    /// The group and those above it, up to the root.
+    /// Returns the group and those above it, without the root.
     pub(in crate::control) fn path(&self, group: u32) -> impl Iterator<Item = u32> {
         let level = |at| Some(at).filter(|&at| at != NIL);
         core::iter::successors(level(group), move |&at| level(self.parent(at)))
     }
 
-    /// Reads and writes that wait at a group.
+    /// Returns the number of reads and writes that wait at a group.
     pub(in crate::control) fn waiting(&self, group: u32) -> [u32; 2] {
         self.levels[group as usize].waiting
     }
 
-    /// True if nobody waits.
+    /// Returns true if no request waits.
     pub(in crate::control) fn is_idle(&self) -> bool {
         self.timers.first().is_none()
     }
 
-    /// When the first request that waits may go; [`Instant::MAX`]: none waits.
+    /// Returns the time at which the first waiting request may continue, or [`Instant::MAX`] if
+    /// none waits.
     pub(in crate::control) fn next(&self) -> Instant {
         self.timers.next()
     }
 
-    /// Takes anew where a group is. One that is not there has no past.
+    /// Updates the position of a group in the tree. A group that was removed loses its past.
     pub(in crate::control) fn place(&mut self, groups: &Groups, id: GroupId) {
         let level = &mut self.levels[id.0 as usize];
         let Some(group) = groups.get(id).filter(|_| id != ROOT) else {
@@ -144,6 +152,7 @@ impl Levels {
                 level.waiting == [0, 0],
                 "requests of a group that is not there"
             );
+            // A new group with the same slot must not inherit the account.
             level.slices = [Slice::default(); 2];
             return;
         };
@@ -154,7 +163,7 @@ impl Levels {
         level.depth = group.depth;
     }
 
-    /// Of each group how many requests wait at its limit.
+    /// Samples the number of requests that wait at each group's limit.
     pub(in crate::control) fn sample(&self, by: Kind, take: &mut Take<'_>) {
         for (group, level) in (0..).map(GroupId).zip(&self.levels) {
             let requests = level.waiting[0] + level.waiting[1];
@@ -168,13 +177,13 @@ impl Levels {
         }
     }
 
-    /// True if a request waits.
+    /// Returns true if the request waits at a limit.
     #[cfg(test)]
     pub(in crate::control) fn holds(&self, id: u32) -> bool {
         self.waits_in[id as usize] != NIL
     }
 
-    /// Slices of a group begin now.
+    /// Begins new slices of a group.
     pub(in crate::control) fn begin(&mut self, group: u32, now: Instant) {
         let tick = self.tick(now);
         for slice in &mut self.levels[group as usize].slices {
@@ -182,7 +191,7 @@ impl Levels {
         }
     }
 
-    /// Lets a request past a group's limit, if nobody waits there before it and the limit lets it.
+    /// Lets a request pass a group's limit if no other waits there and the limit permits it.
     pub(in crate::control) fn pass(
         &mut self,
         rates: &mut impl Rates,
@@ -190,6 +199,8 @@ impl Levels {
         (group, direction): (u32, usize),
         amount: Amount,
     ) -> bool {
+        // A request must not overtake those that wait, even if it is small enough for the rest of
+        // the slice.
         let waits = self.levels[group as usize].waiting[direction] > 0;
         if waits || self.wait(rates, tick, group, direction, amount) > 0 {
             return false;
@@ -198,7 +209,8 @@ impl Levels {
         true
     }
 
-    /// How many ticks a request waits at a group; zero: it may go.
+    /// Returns the number of ticks for which a request waits at a group, or zero if it may
+    /// continue.
     fn wait(
         &mut self,
         rates: &mut impl Rates,
@@ -213,7 +225,7 @@ impl Levels {
         level.slices[direction].wait(self.clock, tick, rate, amount, queued)
     }
 
-    /// A request goes past a group's limit.
+    /// Charges a request that passes a group's limit.
     fn charge(
         &mut self,
         rates: &mut impl Rates,
@@ -232,7 +244,8 @@ impl Levels {
         self.levels[group as usize].slices[direction].trim(self.clock, tick, rate);
     }
 
-    /// A request waits at a group from now on: one of its own, or one that comes up from the group `below`.
+    /// Lets a request wait at a group. `below` is the group that passes it up, or `None` for the
+    /// group's own request.
     pub(in crate::control) fn hold(
         &mut self,
         rates: &mut impl Rates,
@@ -242,6 +255,8 @@ impl Levels {
         id: u32,
     ) {
         debug_assert!(self.waits_in[id as usize] == NIL, "it waits already");
+        // A source belongs to the group that it comes from, so that each child of a group has its
+        // own turn there.
         let source = source_of(below.unwrap_or(group), direction, below.is_some());
         let list = &mut self.sources[source as usize];
         let level = &mut self.levels[group as usize];
@@ -251,18 +266,19 @@ impl Levels {
         self.requests.push_back(list, id);
         self.waits_in[id as usize] = source;
         level.waiting[direction] += 1;
+        // Only the first request determines the time of the group's timer.
         if level.waiting[direction] == 1 {
             self.set_timer(rates, cx, group);
         }
     }
 
-    /// The first request that waits at a group in a direction.
+    /// Returns the first request that waits at a group in a direction.
     fn first(&self, group: u32, direction: usize) -> Option<u32> {
         let source = self.levels[group as usize].queued[direction].first()?;
         self.sources[source as usize].first()
     }
 
-    /// Takes the first request out; its source has the last turn then.
+    /// Removes the first request. Its source then has the last turn.
     fn pop(&mut self, group: u32, direction: usize) {
         let level = &mut self.levels[group as usize];
         let queued = &mut level.queued[direction];
@@ -280,7 +296,7 @@ impl Levels {
         }
     }
 
-    /// Takes anew when the first request of a group may go.
+    /// Computes the time at which the first request of a group may continue.
     fn set_timer(&mut self, rates: &mut impl Rates, cx: &Cx, group: u32) {
         let tick = self.tick(cx.now);
         let mut least = None;
@@ -300,15 +316,18 @@ impl Levels {
         } else {
             self.instant(tick.saturating_add(wait))
         };
-        // Of the groups that may go at one instant the deepest go first: what they send up takes turns above.
+        // Of the groups whose requests may continue at the same instant, the deepest are first,
+        // because the requests that they pass up take turns above.
         let rank = u64::from(u8::MAX - self.levels[group as usize].depth);
         let ticket = rank << 56 | self.timers.ticket();
         self.timers.set(group, at, ticket);
     }
 
-    /// Lets requests go that may by now.
+    /// Lets all requests continue that may by now.
     pub(in crate::control) fn run(&mut self, rates: &mut impl Rates, cx: &Cx) {
         while let Some((at, group)) = self.timers.first() {
+            // A turn may leave requests that can pass at the same instant. Its new timer is at
+            // once, behind those of other groups.
             if at > cx.now {
                 break;
             }
@@ -316,7 +335,7 @@ impl Levels {
         }
     }
 
-    /// Lets go what may of a group, as much as makes a turn.
+    /// Lets the requests of a group continue that may, at most one quantum for each direction.
     fn dispatch(&mut self, rates: &mut impl Rates, cx: &Cx, group: u32) {
         let tick = self.tick(cx.now);
         let parent = self.levels[group as usize].parent;
@@ -336,6 +355,9 @@ impl Levels {
                     self.requests.push_back(&mut self.passed, id);
                     continue;
                 }
+                // The slice of the group above is over. Its new slice begins with that of the
+                // child, so that the unused rate since then can be used (Linux:
+                // `throtl_start_new_slice_with_credit`).
                 let slice = &mut self.levels[parent as usize].slices[direction];
                 if slice.is_over(tick) {
                     slice.begin_with_credit(self.clock, tick, begun);
@@ -346,7 +368,7 @@ impl Levels {
         self.set_timer(rates, cx, group);
     }
 
-    /// Limits have changed: every group that waits is looked at again.
+    /// Computes the timers of all groups with waiting requests after limits have changed.
     pub(in crate::control) fn set_timers(&mut self, rates: &mut impl Rates, cx: &Cx) {
         for group in 0..self.levels.len() as u32 {
             if self.waiting(group) != [0, 0] {
@@ -355,18 +377,19 @@ impl Levels {
         }
     }
 
-    /// The next request that has passed every limit and is to go on.
+    /// Returns the next request that has passed every limit.
     pub(in crate::control) fn next_passed(&mut self) -> Option<u32> {
         self.requests.pop_front(&mut self.passed)
     }
 
-    /// A request that waits is given up.
+    /// Removes a waiting request that is given up.
     pub(in crate::control) fn remove(&mut self, rates: &mut impl Rates, cx: &Cx, id: u32) {
         let source = core::mem::replace(&mut self.waits_in[id as usize], NIL);
         if source == NIL {
             self.requests.remove(&mut self.passed, id);
             return;
         }
+        // The inverse of `source_of`.
         let (from, direction) = (source / 4, (source as usize % 4) / 2);
         let group = if source.is_multiple_of(2) {
             from
@@ -383,7 +406,8 @@ impl Levels {
             self.turns.remove(&mut level.queued[direction], source);
         }
         if was_first {
-            // Its slice was as long as it would have waited: what had gathered for it is nobody else's.
+            // The slice was extended for the wait of this request. The rate that accumulated for it
+            // must not be left to the next one.
             let tick = self.tick(cx.now);
             self.trim(rates, tick, group, direction);
         }

@@ -1,9 +1,11 @@
-//! `io.max` as Linux has it: limits that count in slices of a tenth or a fiftieth of a second (Linux 6.1: `blk-throttle.c`).
+//! `io.max` as in Linux: limits that count in slices of 100 ms on disks and 20 ms on flash (Linux
+//! 6.1: `blk-throttle.c`).
 //!
-//! What a limit allows is rounded up to whole slices, so requests leave in bursts; what is left when a slice is over is lost in part.
-//! A request passes its group's limit first, then that of each group above. `slice` says how much may go, `levels` which requests wait
-//! where and when that may go; `io.low` is the same with limits that change. What `max` promises exactly, this promises as Linux
-//! does.
+//! The amount that a limit permits is rounded up to whole slices, so requests leave in bursts. A
+//! part of the unused amount is lost at the end of a slice. A request passes the limit of its group
+//! first, then that of each group above. `slice` computes the permitted amount, and `levels` has
+//! the waiting requests. The controller `io.low` uses both with limits that change. The controller
+//! in `max` enforces the same limits exactly.
 
 mod config;
 mod levels;
@@ -29,7 +31,7 @@ use crate::time::{Instant, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What groups may have at most, reads and writes.
+/// The limits of all groups for reads and writes.
 #[derive(Debug)]
 struct MaxRates {
     rates: Vec<[Rate; 2]>,
@@ -41,12 +43,12 @@ impl Rates for MaxRates {
     }
 }
 
-/// The controller. Numbers are slots of groups and of live requests.
+/// The controller `io.max` in slices. Numbers are slots of groups and of live requests.
 #[derive(Debug)]
 pub(super) struct Slices {
     limits: MaxRates,
     levels: Levels,
-    /// Groups that are limited, or below one that is.
+    /// True for groups that are limited or below a limited group.
     covered: Vec<bool>,
     streams: Streams,
 }
@@ -64,7 +66,8 @@ impl Slices {
         }
     }
 
-    /// Takes the limits of a group anew; true if they are others. Its slices begin with them (Linux: `tg_conf_updated`).
+    /// Updates the limits of a group and returns true if they changed. Its slices begin with the
+    /// new limits (Linux: `tg_conf_updated`).
     fn set_group(&mut self, cx: &Cx, id: GroupId) -> bool {
         let groups = &cx.table.groups;
         self.levels.place(groups, id);
@@ -81,8 +84,10 @@ impl Slices {
     }
 }
 
-/// The limits of Linux that a max comes to: one of reads and writes together is one of each.
+/// Converts a max to Linux's limits, which are for each direction. A common limit of reads and
+/// writes applies to each of them.
 fn rates(max: &Max) -> [Rate; 2] {
+    // Zero means no limit in a max.
     let least = |limits: [u64; 2]| {
         let limits = limits.into_iter().filter(|&limit| limit > 0);
         limits.fold(u64::MAX, u64::min)
@@ -121,6 +126,7 @@ impl Controller for Slices {
         let tick = self.levels.tick(cx.now);
         let (mut group, mut below) = (live.group.0, None);
         if !self.covers(live.group) {
+            // No limit is on the path, so the request passes all levels at once.
             group = NIL;
         }
         while group != NIL {

@@ -1,14 +1,15 @@
-//! A slice: what a group was let through in one direction in a while, held against its rate (Linux: `tg_may_dispatch`,
-//! `throtl_trim_slice`).
+//! The account of a slice: the requests that a group passed in one direction in a period, compared
+//! with its rate (Linux: `tg_may_dispatch`, `throtl_trim_slice`).
 //!
-//! Time is counted in ticks. What the rate allows is rounded up to whole slices, so requests leave in bursts.
+//! Time is counted in ticks. The permitted amount is rounded up to whole slices, so requests leave
+//! in bursts.
 
 use crate::request::Request;
 use crate::shape::DriveShape;
 use crate::table::piece_max;
 use crate::time::mul_div_floor;
 
-/// What may go in a second; [`u64::MAX`]: any number. Of a low limit, zero is none.
+/// A rate per second. [`u64::MAX`] means no limit. In a low limit, zero means none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::control) struct Rate {
     pub(in crate::control) bytes: u64,
@@ -16,7 +17,7 @@ pub(in crate::control) struct Rate {
 }
 
 impl Rate {
-    /// No limit, as a low limit.
+    /// The absence of a low limit.
     pub(in crate::control) const NONE: Self = Self {
         bytes: 0,
         requests: 0,
@@ -27,11 +28,12 @@ impl Rate {
     };
 }
 
-/// What a request counts. Linux counts the parts of a request that is too long for the drive one by one, because it splits the request first.
+/// The amount that a request is counted as. Linux splits a request that is too long for the drive
+/// before the limit, so each part counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::control) struct Amount {
     pub(in crate::control) bytes: u64,
-    /// Commands of the longest kind that the drive takes, at least one.
+    /// The number of commands of the largest size that the drive accepts, at least one.
     pub(in crate::control) requests: u32,
 }
 
@@ -45,7 +47,7 @@ impl Amount {
     }
 }
 
-/// The clock: ticks in a second, ticks in a slice.
+/// The number of ticks in a second and in a slice.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::control) struct Clock {
     pub(in crate::control) hz: u64,
@@ -58,7 +60,7 @@ impl Clock {
     }
 }
 
-/// One slice of one direction.
+/// The account of one slice in one direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::control) struct Slice {
     pub(in crate::control) start: u64,
@@ -68,7 +70,7 @@ pub(in crate::control) struct Slice {
 }
 
 impl Slice {
-    /// A new one begins, at `start` or now.
+    /// Begins a new slice now, with an empty account.
     pub(in crate::control) fn begin(&mut self, clock: Clock, now: u64) {
         *self = Self {
             start: now,
@@ -78,8 +80,11 @@ impl Slice {
         };
     }
 
-    /// A parent's begins when that of the child began whose request comes up, so that what the child was allowed is allowed here.
+    /// Begins the slice of a parent together with that of the child whose request is passed up, so
+    /// that the amount permitted there is permitted here.
     pub(in crate::control) fn begin_with_credit(&mut self, clock: Clock, now: u64, childs: u64) {
+        // The start of the parent's last slice is the limit, because time before it was counted
+        // already.
         let start = self.start.max(childs);
         self.begin(clock, now);
         self.start = start;
@@ -89,7 +94,8 @@ impl Slice {
         !(self.start..=self.end).contains(&now)
     }
 
-    /// How many ticks a request waits for its group's rate; zero: it may go. `queued`: others wait before it.
+    /// Returns the number of ticks for which a request waits, or zero if it may pass. `queued`
+    /// means that others wait in front of it.
     pub(in crate::control) fn wait(
         &mut self,
         clock: Clock,
@@ -101,6 +107,8 @@ impl Slice {
         if rate == Rate::UNLIMITED {
             return 0;
         }
+        // While others wait, the slice belongs to them and must continue, or their waiting time
+        // would be lost.
         if self.is_over(now) && !queued {
             self.begin(clock, now);
         } else {
@@ -117,6 +125,7 @@ impl Slice {
 
     fn extend(&mut self, clock: Clock, to: u64) {
         if self.end < to {
+            // Rounding up a number near the maximum would overflow.
             self.end = clock.round_up(to.min(u64::MAX / 2));
         }
     }
@@ -126,12 +135,14 @@ impl Slice {
             return 0;
         }
         let elapsed = now - self.start;
+        // At the first tick of a slice, the bytes of a whole slice may pass already.
         let rounded = clock.round_up(elapsed.max(1));
         let allowed = mul_div_floor(rate, rounded, clock.hz);
         let wanted = self.bytes.saturating_add(bytes);
         if wanted <= allowed {
             return 0;
         }
+        // The excess bytes take this number of ticks at the rate, after the present slice.
         let extra = mul_div_floor(wanted - allowed, clock.hz, rate).max(1);
         extra.saturating_add(rounded - elapsed)
     }
@@ -141,11 +152,14 @@ impl Slice {
             return 0;
         }
         let elapsed = now - self.start;
+        // At the end of a slice, the requests of the next one may pass already.
         let rounded = clock.round_up(elapsed + 1);
         let allowed = mul_div_floor(rate, rounded, clock.hz);
         if self.requests.saturating_add(requests.into()) <= allowed {
             0
         } else {
+            // Requests are not divided, so the wait ends with the slice, and the limit is checked
+            // again then.
             rounded - elapsed
         }
     }
@@ -161,6 +175,7 @@ impl Slice {
         if self.is_over(now) {
             return;
         }
+        // The slice continues for as long as requests pass.
         self.end = clock.round_up(now + clock.slice);
         let passed = (now - self.start) / clock.slice * clock.slice;
         if passed == 0 {
@@ -168,6 +183,8 @@ impl Slice {
         }
         let bytes = mul_div_floor(rate.bytes, passed, clock.hz);
         let requests = mul_div_floor(rate.requests, passed, clock.hz);
+        // At a very low rate, the elapsed slices allow less than one unit. They stay in the
+        // account, so that their parts accumulate.
         if bytes == 0 && requests == 0 {
             return;
         }
@@ -236,7 +253,7 @@ mod tests {
             requests: u64::MAX,
         };
         let mut slice = Slice::default();
-        // 20 ms of 1 MiB/s are 20971 bytes; the other 44565 take 10.6 ticks more.
+        // 20 ms at 1 MiB/s allow 20,971 bytes. The other 44,565 take 10.6 ticks more.
         assert_eq!(
             slice.wait(CLOCK, 100, rate, amount(1 << 16, 1), false),
             10 + 5

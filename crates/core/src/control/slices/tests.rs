@@ -9,20 +9,20 @@ const A: u32 = 1;
 const B: u32 = 2;
 const C: u32 = 3;
 const MS: u64 = 1_000_000;
-/// Of flash.
+/// A slice of flash, in nanoseconds.
 const SLICE: u64 = 20 * MS;
 
-/// The controller with requests that come when a test says so, and when each went on.
+/// The controller with requests that arrive when the test says, and a log of their passing.
 struct Host {
     slices: Slices,
     cx: Cx,
     free: Vec<u32>,
-    /// When, of which group, of which direction.
+    /// Requests that passed: time in nanoseconds, group, operation.
     gone: Vec<(u64, u32, Op)>,
 }
 
 impl Host {
-    /// Groups with these limits, each below the root or below one that came before.
+    /// Creates groups with these limits, each below the root or below an earlier group.
     fn new(groups: &[(u32, GroupId, Max)]) -> Self {
         let sizes = shape::Sizes::default().requests(512).groups(8);
         let add = |&(id, parent, max): &_| child(id, parent, limit(max));
@@ -40,7 +40,7 @@ impl Host {
         }
     }
 
-    /// A request comes; gives its number if it waits.
+    /// Submits a request, and returns its number if it waits.
     fn comes(&mut self, group: u32, op: Op, length: u32) -> Option<u32> {
         let id = self.free.pop().expect("a request is free");
         let request = request(StreamId::from_bits(0), op, 0, length);
@@ -60,7 +60,7 @@ impl Host {
         self.free.push(id);
     }
 
-    /// Time passes until then.
+    /// Lets time pass until `end`, with all wake-ups of the controller.
     fn run_to(&mut self, end: u64) {
         let end = Instant::from_nanos(end);
         while self.slices.due() <= end {
@@ -73,7 +73,7 @@ impl Host {
         self.cx.now = end;
     }
 
-    /// How many requests of a group went on in each of `slices` slices.
+    /// Returns the number of requests of a group that passed in each of `slices` slices.
     fn of_each_slice(&self, group: u32, slices: u64) -> Vec<usize> {
         let in_slice = |slice| {
             let of_group = self.gone.iter().filter(|gone| gone.1 == group);
@@ -86,6 +86,7 @@ impl Host {
 #[test]
 fn requests_go_in_bursts_of_a_slice() {
     let mut host = Host::new(&[(A, ROOT, iops(250))]);
+    // 250 requests per second are 5 in 20 ms.
     for _ in 0..20 {
         host.comes(A, Op::Read, 4096);
     }
@@ -116,6 +117,7 @@ fn reads_and_writes_are_counted_apart() {
             host.comes(A, op, 4096);
         }
     }
+    // 100 requests per second are 2 in each slice and direction.
     host.run_to(2 * SLICE - 1);
     let reads = host.gone.iter().filter(|gone| gone.2 == Op::Read).count();
     assert_eq!((reads, host.gone.len()), (4, 8));
@@ -149,7 +151,7 @@ fn groups_below_a_limit_take_turns() {
         }
     }
     host.run_to(5 * SLICE);
-    // The first to come have the first slice.
+    // The group whose requests arrived first gets the first slice.
     assert_eq!(host.of_each_slice(B, 5), [10, 5, 5, 5, 5]);
     assert_eq!(host.of_each_slice(C, 5), [0, 5, 5, 5, 5]);
 }
@@ -191,14 +193,15 @@ fn what_waits_can_be_given_up_wherever_it_waits() {
     assert_eq!(host.gone.len(), 2);
 }
 
-/// What gathers for a request that waits for long is not left to the next when it is given up.
+/// The rate that accumulates for a request that waits for long is not left to the next one when the
+/// first is given up.
 #[test]
 fn who_is_given_up_leaves_nothing_that_was_saved_for_it() {
     let mut host = Host::new(&[(A, ROOT, bandwidth(4096 * 10))]);
     let large = host.comes(A, Op::Read, 1 << 20).expect("it waits");
     host.run_to(500 * SLICE);
     host.slices.remove(&mut host.cx, large);
-    // Ten seconds have passed, in which a hundred could have gone.
+    // Ten seconds have passed, in which a hundred requests could have passed.
     for _ in 0..100 {
         host.comes(A, Op::Read, 4096);
     }
@@ -220,8 +223,10 @@ fn slices_begin_with_limits_that_change() {
     host.cx.table.groups.apply(&change, 10_000).unwrap();
     host.slices.set(&mut host.cx);
     host.run_to(2 * SLICE);
+    // 1,000 requests per second are 20 per slice. One slice begins with the change, and another
+    // follows.
     assert_eq!(host.gone.len(), 2 + 40, "a slice from now and another");
-    // Set to what they are, nothing begins.
+    // Setting the same limits again begins no new slice.
     host.slices.set(&mut host.cx);
     host.run_to(2 * SLICE + MS);
     assert_eq!(host.gone.len(), 2 + 40);
@@ -236,7 +241,8 @@ fn a_limit_of_both_is_one_of_each_and_the_least_counts() {
     assert_eq!(rates(&Max::NONE), [Rate::UNLIMITED; 2]);
 }
 
-/// In a turn a group's reads get three of four (Linux: `throtl_dispatch_tg`), and the turn is over before time moves.
+/// In one turn, 75 % of a group's requests are reads (Linux: `throtl_dispatch_tg`). The turn is
+/// over before time advances.
 #[test]
 fn a_turn_ends_and_another_begins_at_once() {
     let mut host = Host::new(&[(A, ROOT, iops(1_000))]);
@@ -247,6 +253,7 @@ fn a_turn_ends_and_another_begins_at_once() {
     }
     assert_eq!(host.gone.len(), 40);
     host.run_to(SLICE);
+    // The first eight requests of the second slice are one turn: six reads and two writes.
     let ops: Vec<Op> = host.gone[40..48].iter().map(|gone| gone.2).collect();
     let reads = ops.iter().filter(|&&op| op == Op::Read).count();
     assert_eq!((reads, host.gone.len()), (6, 80), "{ops:?}");

@@ -1,15 +1,18 @@
-//! Bursts: queues that come into being at the same time. Those of a large one belong to a service that starts or a build, for
-//! which throughput counts: they are not raised (Linux: `bfq_handle_burst`).
+//! Detection of bursts, which are queues that are created at about the same time (Linux:
+//! `bfq_handle_burst`).
+//!
+//! The queues of a large burst belong to the start of a service or to a build, for which throughput
+//! matters more than latency. They are not raised.
 
 use crate::list::{Links, List};
 use crate::{Instant, Span};
 
-/// Number of queues that make a burst a large one (Linux: `bfq_large_burst_thresh`).
+/// The number of queues from which on a burst is large (Linux: `bfq_large_burst_thresh`).
 const LARGE: u32 = 8;
-/// A queue later than this after the last one begins another burst (Linux: `bfq_burst_interval`).
+/// The largest time between two queues of the same burst (Linux: `bfq_burst_interval`).
 const INTERVAL: Span = Span::from_millis(180);
 
-/// The last burst.
+/// The burst in progress, or the last one.
 #[derive(Debug)]
 pub(super) struct Burst {
     members: List,
@@ -32,13 +35,13 @@ impl Burst {
         }
     }
 
-    /// Some queue began it while none had requests.
+    /// Returns true if a queue began a burst while no other queue had requests.
     pub(super) fn is_under_way(&self) -> bool {
         self.size > 0
     }
 
-    /// A new queue of `group` gets its first request; `alone` if no other has any. Calls `mark` for each that is found to be of a
-    /// large burst.
+    /// Adds a queue of `group` with its first request. `alone` means that no other queue has
+    /// requests. Calls `mark` for each queue that is found to be part of a large burst.
     pub(super) fn join(
         &mut self,
         now: Instant,
@@ -49,14 +52,18 @@ impl Burst {
     ) {
         let is_late = self.last + INTERVAL < now;
         self.last = now;
+        // Queues of another group belong to another application.
         if is_late || group != self.group {
             self.is_large = false;
             while self.links.pop_front(&mut self.members).is_some() {}
+            // A burst begins only while no other queue has requests. Otherwise this queue is not
+            // counted.
             self.size = u32::from(alone);
             self.group = group;
             if alone {
                 self.links.push_back(&mut self.members, q);
             }
+        // Once a burst is large, its members need not be listed any more.
         } else if self.is_large {
             mark(q);
         } else {
@@ -71,7 +78,8 @@ impl Burst {
         }
     }
 
-    /// A queue goes, or has been idle too long to count any more. The size stays.
+    /// Removes a queue that is closed or has been idle for too long to count. The size does not
+    /// change.
     pub(super) fn forget(&mut self, q: u32) {
         if self.links.contains(q) {
             self.links.remove(&mut self.members, q);
@@ -93,6 +101,7 @@ mod tests {
         let mut burst = Burst::new(20);
         let mut large = Vec::new();
         for q in 0..7 {
+            // Intervals of exactly 180 ms still belong to the burst.
             burst.join(ms(500 + u64::from(q) * 180), q, 0, q == 0, |m| {
                 large.push(m);
             });

@@ -1,33 +1,37 @@
-//! The tunables: Linux's names, units and defaults.
+//! The tunables of `bfq`, with Linux's names, units and defaults.
 
 use crate::elevator::common::seek::BackSeek;
 use crate::tunable::{Allowed, MS, SECOND, Unit, tunables, words};
 use crate::{ConfigError, Span};
 
 words! {
-    /// How a turn is charged.
+    /// The quantity that a queue is charged for a turn.
     pub enum Charge {
-        /// By what was served, but a slow queue and one that ran out of time by the time it held the drive.
+        /// The sectors served, except that a slow queue and a queue whose time ran out are charged
+        /// the time for which they held the drive.
         Linux = "linux",
-        /// By what was served, always: shares are of bytes. Weir's own.
+        /// Always the sectors served, so that shares are of bytes. Linux has no such rule.
         Service = "service",
     }
 }
 
 words! {
-    /// What makes competitors unlike each other, so that the drive idles for each of them.
+    /// The differences between competitors for which the drive idles.
     pub enum Asymmetry {
-        /// Several groups compete, or several classes, or queues of different weights.
+        /// Several groups, several classes or queues of different weights compete.
         Groups = "groups",
-        /// Groups of different weights compete, or queues of different weights.
+        /// Groups of different weights or queues of different weights compete.
         Weights = "weights",
     }
 }
 
+/// The least `slice_idle` under `strict_guarantees`, which is Linux's default of `slice_idle` (in
+/// `bfq_strict_guarantees_store`).
 const STRICT_IDLE: Span = Span::from_millis(8);
 
 tunables! {
-    /// Tunables of `bfq`. A layer is not made with values outside their bounds: [`Config::validate`] says which they are.
+    /// Tunables of `bfq`. A layer refuses values outside their bounds, which [`Self::validate`]
+    /// checks.
     pub struct Config {
         fifo_expire_sync: Span, Unit::Time, [0, 60 * SECOND], 125 * MS,
             "The age at which a waiting synchronous request is served before requests that are nearer to the head.",
@@ -114,7 +118,7 @@ tunables! {
 }
 
 impl Config {
-    /// What seeks backwards are worth; `back_seek_max` is in KiB.
+    /// Returns the rules for backward seeks in sectors. The tunable `back_seek_max` is in KiB.
     #[inline]
     pub(super) fn back_seek(&self) -> BackSeek {
         BackSeek {

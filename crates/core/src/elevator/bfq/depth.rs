@@ -1,6 +1,7 @@
-//! How many scheduler tags a queue may hold, so that a process that waits for an answer finds one (Linux: `bfq_limit_depth`).
+//! The limit on the scheduler tags of a queue (Linux: `bfq_limit_depth`).
 //!
-//! Where there are tags for all requests there can be nobody waits for one, and nothing is limited.
+//! It leaves tags for processes that wait for their requests. If there are as many tags as there
+//! can be requests, no request waits for a tag and there is no limit.
 
 use super::Bfq;
 use crate::Request;
@@ -8,20 +9,20 @@ use crate::table::Table;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Parts of the tags for what is asynchronous, and for writes whether synchronous or not; the second row while raised queues have
-/// requests (Linux: `bfq_update_depths`).
+/// Parts of the tags for asynchronous requests and for all writes (Linux: `bfq_update_depths`). The
+/// second row applies while raised queues have requests.
 const PARTS: [[(u32, u32); 2]; 2] = [[(1, 2), (3, 4)], [(3, 16), (6, 16)]];
 
-/// What holds tags.
+/// The counts of requests that hold scheduler tags.
 #[derive(Debug)]
 pub(super) struct Depth {
     tags: u32,
-    /// There are fewer tags than requests.
+    /// True if there are fewer tags than requests, so that tags must be limited.
     pub(super) is_limited: bool,
-    /// Requests with a tag: those that are asynchronous, and all writes.
+    /// Asynchronous requests with a tag. `writes` counts all writes with one.
     asynchronous: u32,
     writes: u32,
-    /// Requests with a tag by entity: of each queue and in each group.
+    /// Requests with a tag by entity: those of each queue and those in each group.
     by_entity: Vec<u32>,
 }
 
@@ -37,7 +38,8 @@ impl Depth {
         }
     }
 
-    /// Tags for all requests like this, and whether they are used up (Linux: `word_depths`).
+    /// Returns the number of tags for all requests of this kind, and whether these tags are used up
+    /// (Linux: `word_depths`).
     fn of_kind(&self, request: &Request, raised: bool) -> (u32, bool) {
         let part = |which: usize| {
             let (times, of) = PARTS[usize::from(raised)][which];
@@ -55,7 +57,8 @@ impl Depth {
 }
 
 impl Bfq {
-    /// Linux: `bfq_limit_depth`, `bfqq_request_over_limit`.
+    /// Returns true if a request may take a scheduler tag (Linux: `bfq_limit_depth`,
+    /// `bfqq_request_over_limit`).
     pub(super) fn is_within_depth(&self, request: u32, table: &Table) -> bool {
         let raised = self.symmetry.raised_busy() > 0;
         let (limit, full) = (self.depth).of_kind(&table.requests[request].request, raised);
@@ -63,11 +66,12 @@ impl Bfq {
             return false;
         }
         let e = self.entity_of(self.members.queue_of(request, table));
+        // An entity without a tag always gets its first one, whatever its part is.
         self.depth.by_entity[e as usize] == 0
             || (self.engine).is_within(e, limit.into(), &self.depth.by_entity)
     }
 
-    /// A request has taken a tag, or has it no longer.
+    /// Counts a tag that a request has taken or returned, in its queue and in every group above.
     #[cold]
     pub(super) fn count_tag(&mut self, request: u32, table: &Table, taken: bool) {
         let count = |n: &mut u32| *n = if taken { *n + 1 } else { *n - 1 };
@@ -98,7 +102,9 @@ mod tests {
         let read = request(Op::Read, Flags::NONE);
         let synced = request(Op::Write, Flags::SYNC);
         let later = request(Op::Write, Flags::NONE);
-        // (tags, those for reads, synchronous writes, asynchronous ones), unraised and raised.
+        // Each row has the tags and the limits for reads, synchronous writes and asynchronous
+        // writes, unraised and raised. 64 tags: 3/4 are 48 and 1/2 is 32, raised 6/16 are 24 and
+        // 3/16 are 12.
         for (tags, unraised, raised) in [
             (64, [64, 48, 32], [64, 24, 12]),
             (31, [31, 23, 15], [31, 11, 5]),

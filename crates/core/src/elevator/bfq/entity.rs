@@ -1,18 +1,18 @@
-//! What is scheduled: a queue, or a group of them.
+//! Entities of B-WF2Q+: queues and groups, with their weights, budgets and times.
 
 use crate::PriorityClass;
 
-/// Fraction bits of virtual time (Linux: `WFQ_SERVICE_SHIFT`).
+/// The number of fraction bits of virtual time (Linux: `WFQ_SERVICE_SHIFT`).
 const SERVICE_SHIFT: u32 = 22;
 
-/// Service trees at each node, by class: realtime, best effort, idle.
+/// The number of service trees at each node, one for each class: realtime, best effort, idle.
 pub(super) const CLASSES: usize = 3;
-/// The class of every group.
+/// The class of every group and of most queues.
 pub(super) const BEST_EFFORT: u8 = 1;
-/// The class that is served when no other waits, and once in a while.
+/// The class that is served if no other class waits, and at least every 200 ms otherwise.
 pub(super) const IDLE: u8 = 2;
 
-/// The class's number: smaller ones first.
+/// Returns the number of a class. Classes with smaller numbers are served first.
 pub(super) const fn class_number(class: PriorityClass) -> u8 {
     match class {
         PriorityClass::Realtime => 0,
@@ -21,37 +21,38 @@ pub(super) const fn class_number(class: PriorityClass) -> u8 {
     }
 }
 
-/// Where an entity is.
+/// The position of an entity in the trees of its node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// Nowhere; its weight counts nowhere.
+    /// In no tree, so that its weight does not count.
     Out,
-    /// In its active tree (a group perhaps in service at the same time).
+    /// In the active tree. A group can be in service at the same time.
     Active,
-    /// In its idle tree: without requests, but ahead of virtual time.
+    /// In the idle tree: without requests, but with a finish time ahead of virtual time.
     Idle,
-    /// In service, and out of the active tree.
+    /// In service, and therefore not in the active tree.
     Service,
 }
 
-/// A queue or a group in the eyes of B-WF2Q+ (Linux: `bfq_entity`). Amounts are sectors, times virtual.
+/// A queue or group that B-WF2Q+ schedules (Linux: `bfq_entity`). Amounts are sectors, and times
+/// are virtual.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entity {
-    /// The group it hangs on.
+    /// The group that contains the entity.
     pub(super) parent: u32,
     pub(super) class: u8,
-    /// The service tree it belongs to.
+    /// The number of the service tree that the entity belongs to.
     pub(super) tree: u32,
     pub(super) place: Place,
     pub(super) weight: u32,
-    /// Its weight from its next activation on.
+    /// The weight from the entity's next activation on.
     pub(super) new_weight: u32,
-    /// How many times its weight it was given, from its next activation on; 1: it is not raised.
+    /// The factor of weight raising from the next activation on, or 1 if the queue is not raised.
     pub(super) raised: u32,
     pub(super) start: u64,
     pub(super) finish: u64,
     pub(super) budget: u64,
-    /// What it was charged of its budget.
+    /// Sectors charged to the present budget.
     pub(super) service: u64,
 }
 
@@ -71,11 +72,13 @@ impl Entity {
     };
 
     pub(super) fn budget_left(&self) -> u64 {
+        // Time-based charges and injection can exceed the budget.
         self.budget.saturating_sub(self.service)
     }
 }
 
-/// The virtual time that `service` sectors take at `weight` (Linux: `bfq_delta`). Weights are not zero.
+/// Returns the virtual time that `service` sectors take at `weight` (Linux: `bfq_delta`). The
+/// weight must not be zero.
 #[inline]
 pub(super) fn delta(service: u64, weight: u64) -> u64 {
     (service << SERVICE_SHIFT) / weight

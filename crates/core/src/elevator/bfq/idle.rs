@@ -1,21 +1,27 @@
-//! What idling depends on beside think time (`common::think`): how busy a queue keeps itself, and whether the drive queues.
+//! Observations that idling depends on besides the think time (`common::think`).
+//!
+//! [`Intensity`] measures how much of its time a queue has I/O to do. [`Queueing`] finds out
+//! whether the drive serves several requests at once. The decision itself is made in `turn`.
 
 use crate::{Instant, Span};
 
-/// Short idling, and the gap that still counts as uninterrupted (Linux: `BFQ_MIN_TT`).
+/// The short time of idling, and the longest gap that still counts as uninterrupted service (Linux:
+/// `BFQ_MIN_TT`).
 pub(super) const SHORT: Span = Span::from_millis(2);
 
-/// A drive with more requests than this inside at a time queues (Linux: `BFQ_HW_QUEUE_THRESHOLD`).
+/// The number of requests in the drive above which the drive counts as one that queues requests
+/// (Linux: `BFQ_HW_QUEUE_THRESHOLD`).
 pub(super) const QUEUE_THRESHOLD: u32 = 3;
-/// Samples behind a verdict (Linux: `BFQ_HW_QUEUE_SAMPLES`).
+/// The number of samples before a verdict about the drive (Linux: `BFQ_HW_QUEUE_SAMPLES`).
 const QUEUE_SAMPLES: u32 = 32;
 
-/// How much of the time a queue has something to do (Linux: `bfq_update_io_intensity`).
+/// The part of the time in which a queue has requests waiting or in the drive (Linux:
+/// `bfq_update_io_intensity`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Intensity {
     start: Option<Instant>,
     idle: Span,
-    /// At least four fifths of the time: it is bound by I/O.
+    /// True if the queue had requests for at least 80 % of the time, so that it is bound by I/O.
     pub(super) is_bound: bool,
 }
 
@@ -26,7 +32,8 @@ impl Intensity {
         is_bound: true,
     };
 
-    /// A request came; `idle_since` if the queue had nothing waiting and nothing in the drive.
+    /// Records the arrival of a request. `idle_since` is set if the queue had nothing waiting and
+    /// nothing in the drive, and is the time since when.
     pub(super) fn arrived(&mut self, now: Instant, idle_since: Option<Instant>) {
         let Some(start) = self.start else {
             self.start = Some(now);
@@ -34,10 +41,13 @@ impl Intensity {
         };
         let whole = now.since(start);
         if let Some(since) = idle_since {
+            // Idle time before the start of the observation is not part of `whole`.
             self.idle += now.since(since.max(start));
         }
+        // `idle * 5 <= whole` is `idle <= 20 %` without a division.
         self.is_bound = self.idle.saturating_mul(5) <= whole;
-        // Observations go back at most 200 ms.
+        // Both lengths are halved, so their ratio stays but new behaviour outweighs the old. The
+        // observation therefore goes back at most 200 ms.
         if whole > Span::from_millis(200) {
             self.start = Some(now.saturating_sub(Span::from_nanos(whole.as_nanos() / 2)));
             self.idle = Span::from_nanos(self.idle.as_nanos() / 2);
@@ -45,7 +55,7 @@ impl Intensity {
     }
 }
 
-/// Whether the drive takes several requests at a time (Linux: `hw_tag`, `bfq_update_hw_tag`).
+/// A detector of drives that serve several requests at once (Linux: `hw_tag`, `bfq_update_hw_tag`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Queueing {
     most: u32,
@@ -54,14 +64,19 @@ pub(super) struct Queueing {
 }
 
 impl Queueing {
-    /// A request is about to come back while `in_drive` are inside and `queued` wait. `underused`: the queue in
-    /// service comes back soon and has little outstanding, so that it does not fill the drive, which says nothing.
+    /// Takes a sample when a request is about to complete, while `in_drive` requests are in the
+    /// drive and `queued` wait.
+    ///
+    /// `underused` means that the queue in service has a short think time and few requests
+    /// outstanding, so that it does not fill the drive. Such a sample proves nothing about the
+    /// drive.
     #[inline]
     pub(super) fn observe(&mut self, in_drive: u32, queued: u32, underused: bool) {
         if self.is_certain() {
             return;
         }
         self.most = self.most.max(in_drive);
+        // With so little load, even a drive that queues would have no more in it.
         if in_drive + queued <= QUEUE_THRESHOLD {
             return;
         }
@@ -76,13 +91,14 @@ impl Queueing {
         }
     }
 
-    /// True once the drive was seen to queue: it stays so.
+    /// Returns true once the drive was observed to queue requests, which then holds for good.
     #[inline]
     pub(super) fn is_certain(self) -> bool {
         self.verdict == Some(true)
     }
 
-    /// True once the drive was seen not to queue; it is taken to queue until then.
+    /// Returns true once the drive was observed not to queue requests. Until then it is assumed to
+    /// queue them.
     pub(super) fn is_absent(self) -> bool {
         self.verdict == Some(false)
     }

@@ -1,5 +1,8 @@
-//! Injection: while the drive would idle for the queue in service, requests of others are sent, as many as lengthen the wait of
-//! that queue's next request by less than half. How many that is, is measured (Linux: `bfq_update_inject_limit`).
+//! Injection: while the drive would idle for the queue in service, requests of other queues are
+//! sent (Linux: `bfq_update_inject_limit`).
+//!
+//! The limit on injected requests is measured for each queue: as many as lengthen the wait of the
+//! queue's next request by less than 50 %.
 
 use super::Bfq;
 use super::queue::Queue;
@@ -8,24 +11,26 @@ use crate::list::NIL;
 use crate::table::Table;
 use crate::{Instant, Span};
 
-/// The limit is found anew this long after it was last lowered.
+/// The time after the last decrease at which the limit is determined from scratch.
 const RESET: Span = Span::from_millis(1_000);
-/// It is measured no earlier than this after it was last lowered.
+/// The shortest time between a decrease of the limit and the next measurement.
 const SAMPLING: Span = Span::from_millis(10);
-/// Nor does it follow a change of a queue's think time earlier, unless that became long.
+/// The shortest time between a decrease and a reset because of a changed think time, unless the
+/// think time became long.
 const SETTLING: Span = Span::from_millis(100);
-/// Candidates looked at. Linux looks at all.
+/// The number of candidates that are checked, which bounds the work. Linux checks all.
 const CANDIDATES: usize = 8;
 
-/// What injection knows of a queue.
+/// The measured tolerance of a queue to injection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Injection {
-    /// Requests in the drive up to which others are injected while the drive idles for it (Linux: `inject_limit`).
+    /// The number of requests in the drive up to which others are injected while the drive idles
+    /// for this queue (Linux: `inject_limit`).
     limit: u32,
-    /// From the arrival to the completion of its first request after a pause when nothing else is in the drive; zero: unknown
-    /// (Linux: `last_serv_time_ns`).
+    /// The time from arrival to completion of the queue's first request after a pause, with nothing
+    /// else in the drive. Zero means unknown (Linux: `last_serv_time_ns`).
     base: Span,
-    /// When the limit was last lowered (Linux: `decrease_time_jif`).
+    /// The time of the last decrease of the limit (Linux: `decrease_time_jif`).
     lowered: Instant,
 }
 
@@ -36,46 +41,55 @@ impl Injection {
         lowered: Instant::ZERO,
     };
 
-    /// Linux: `bfq_reset_inject_limit`.
+    /// Starts again without a measurement (Linux: `bfq_reset_inject_limit`).
     fn reset(&mut self, now: Instant, is_quick: bool) {
         self.base = Span::ZERO;
+        // Idling for a queue with a long think time wastes much time, so one request is injected
+        // even before a measurement.
         self.limit = u32::from(!is_quick);
         self.lowered = now;
     }
 
-    /// A first request took `time`; `injected` if others were sent meanwhile, `alone` if nothing else is in the drive.
+    /// Adapts the limit to the `time` of a first request. `injected` means that others were sent in
+    /// the meantime, and `alone` that nothing else is in the drive.
     fn measured(&mut self, now: Instant, time: Span, injected: bool, alone: bool, most: u32) {
         let before = self.limit;
         if self.base > Span::ZERO && injected {
+            // 50 % more than without injection is the tolerance of Linux.
             if time.as_nanos() >= self.base.as_nanos() * 3 / 2 {
                 if before > 0 {
                     self.limit -= 1;
                     self.lowered = now;
                 }
+            // A limit above the largest number that was ever in the drive would change nothing.
             } else if before <= most {
                 self.limit += 1;
             }
         }
+        // The base is the service time without others. A shorter time than the base proves that the
+        // base was too long, even with others in the drive.
         if (self.base == Span::ZERO && alone) || time < self.base {
             if self.base == Span::ZERO {
                 self.limit = before.max(1);
             }
             self.base = time;
+        // The drive's speed may have changed, so a measurement without others always replaces the
+        // base.
         } else if !injected && alone {
             self.base = time;
         }
     }
 }
 
-/// The measurement under way.
+/// The measurement in progress, of which there is one for the whole drive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measurement {
     started: Instant,
-    /// The request, or [`NIL`].
+    /// The measured request, or [`NIL`].
     request: u32,
-    /// Others were sent meanwhile.
+    /// True if requests of other queues were sent during the measurement.
     injected: bool,
-    /// The most that were ever in the drive.
+    /// The largest number of requests that were ever in the drive.
     most_in_drive: u32,
 }
 
@@ -87,21 +101,21 @@ impl Measurement {
         most_in_drive: 0,
     };
 
-    /// A request is taken out undispatched.
+    /// Cancels the measurement of a request that is removed undispatched.
     pub(super) fn forget(&mut self, request: u32) {
         if self.is_of(request) {
             self.request = NIL;
         }
     }
 
-    /// True if this is the request that is measured.
+    /// Returns true if `request` is the one that is measured.
     #[inline]
     pub(super) fn is_of(&self, request: u32) -> bool {
         self.request == request
     }
 }
 
-/// A request that is sent although its queue is not in service.
+/// A request to send although its queue is not in service.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Injected {
     pub(super) queue: u32,
@@ -110,8 +124,10 @@ pub(super) struct Injected {
 }
 
 impl Bfq {
-    /// A queue that had nothing waiting has a request (Linux: in `bfq_add_request`).
+    /// Prepares injection and its measurement when a queue gets its first waiting request (Linux:
+    /// in `bfq_add_request`).
     pub(super) fn first_after_idle(&mut self, now: Instant, q: u32, request: u32) {
+        // A queue with a short think time does not wait for another process.
         if !self.queue(q).think.is_short {
             self.check_waker(now, q);
         }
@@ -131,7 +147,8 @@ impl Bfq {
         }
     }
 
-    /// The queue is now quick, or slow, to come with its next request (Linux: in `bfq_update_has_short_ttime`).
+    /// Resets the limit after the think time of a queue became short or long (Linux: in
+    /// `bfq_update_has_short_ttime`).
     pub(super) fn short_ttime_changed(&mut self, now: Instant, q: u32) {
         let queue = &mut self.queues[q as usize];
         let (injection, is_quick) = (&mut queue.injection, queue.think.is_short);
@@ -142,7 +159,8 @@ impl Bfq {
         }
     }
 
-    /// The first piece of the request that is measured came back; it still counts as in the drive.
+    /// Evaluates the measurement when the first piece of its request completes. The piece still
+    /// counts as in the drive.
     #[cold]
     pub(super) fn measured_injection(&mut self, now: Instant, q: u32) {
         let Measurement {
@@ -155,14 +173,15 @@ impl Bfq {
         self.measurement.injected = false;
     }
 
-    /// What to send while the drive idles for `q`, the queue in service (Linux: in `bfq_select_queue`).
+    /// Returns the request to send while the drive idles for `q`, the queue in service (Linux: in
+    /// `bfq_select_queue`).
     #[inline]
     pub(super) fn inject(&mut self, now: Instant, q: u32, table: &Table) -> Option<Injected> {
         if !self.config.injection {
             return None;
         }
         self.measurement.most_in_drive = self.measurement.most_in_drive.max(self.in_drive);
-        // Most of the time no queue can be injected, whatever queues there are.
+        // In most cases no request can be injected, whatever queues exist. This check is cheap.
         if self.in_drive >= self.queue(q).injection.limit.max(1)
             && self.symmetry.async_busy() == 0
             && self.wakers.are_none()
@@ -180,7 +199,7 @@ impl Bfq {
             .or_else(|| self.others(now, q))
     }
 
-    /// Asynchronous requests of the same stream.
+    /// Returns an asynchronous request of the same stream, if there is one.
     fn own_async(&self, q: u32, table: &Table) -> Option<Injected> {
         let owner = self.queue(q).sharing.owner;
         if owner == NIL {
@@ -190,7 +209,7 @@ impl Bfq {
         (table.requests[found.request].request.stream.index == owner).then_some(found)
     }
 
-    /// The next request of a queue that has one and enough budget for it.
+    /// Returns the next request of a queue that has one and enough budget for it.
     fn affordable(&self, q: u32) -> Option<Injected> {
         if q == NIL || q == self.turn.queue {
             return None;
@@ -208,8 +227,9 @@ impl Bfq {
         })
     }
 
-    /// When one request may be injected although nothing could be measured yet, because the drive has then idled for long; never if
-    /// that is so already.
+    /// Returns the time at which one request may be injected without any measurement, because the
+    /// drive has idled for long by then. [`Instant::MAX`] if that time has passed or does not
+    /// apply.
     pub(super) fn injection_begins(&self, now: Instant, q: u32) -> Instant {
         let Injection { limit, base, .. } = self.queue(q).injection;
         let begins = self.turn.idle_since() + self.config.slice_idle;
@@ -220,9 +240,11 @@ impl Bfq {
         }
     }
 
-    /// Whatever the limit of the queue in service allows (Linux: `bfq_choose_bfqq_for_injection`).
+    /// Returns a request of another queue, as far as the limit of the queue in service allows it
+    /// (Linux: `bfq_choose_bfqq_for_injection`).
     fn others(&mut self, now: Instant, q: u32) -> Option<Injected> {
         let queue = self.queue(q);
+        // A raised queue with a short think time is delayed only for another raised queue.
         let free = !queue.raising.is_raised() || !queue.think.is_short;
         let Injection {
             mut limit, base, ..
@@ -230,7 +252,7 @@ impl Bfq {
         if (!free && self.symmetry.raised_busy() <= 1) || self.idling_boosts_throughput(q) {
             return None;
         }
-        // Nothing could be measured yet and much of the drive's time is lost meanwhile.
+        // No measurement was possible yet, and much of the drive's time is lost in the meantime.
         let wasted =
             self.turn.idle_until.is_some() && self.injection_begins(now, q) == Instant::MAX;
         if limit == 0 && base == Span::ZERO && wasted {
@@ -245,7 +267,8 @@ impl Bfq {
             let candidate = e - self.groups;
             let eligible = free || self.queue(candidate).raising.is_raised();
             if let Some(found) = self.affordable(candidate).filter(|_| eligible) {
-                // On flash no more than one large request: the drive would prefer it to the small ones of the queue in service.
+                // On flash, at most one large request is injected, because the drive would prefer
+                // it to small requests of the queue in service.
                 let large = seek::is_large(found.charge);
                 if self.rotational || !large || self.in_drive == 0 {
                     self.measurement.injected = true;
@@ -276,11 +299,14 @@ mod tests {
         queue.measured(NOW, ms(2), false, true, 4);
         assert_eq!((queue.limit, queue.base), (1, ms(2)));
         for limit in 2..=5 {
+            // 2,999 us are just less than 1.5 times the base of 2 ms, so the limit grows to one
+            // above the most in the drive.
             queue.measured(NOW, Span::from_micros(2_999), true, false, 4);
             assert_eq!(queue.limit, limit);
         }
         queue.measured(NOW, ms(2), true, false, 4);
         assert_eq!(queue.limit, 5, "no more than the drive ever had");
+        // 3 ms are exactly 1.5 times the base, which is too much.
         queue.measured(NOW, ms(3), true, false, 4);
         assert_eq!((queue.limit, queue.lowered), (4, NOW));
         queue.measured(NOW, ms(1), true, false, 4);

@@ -1,8 +1,9 @@
-//! Commands that wait and are merged: what becomes of their queues (Linux: `bfq_request_merged`,
+//! Effects of merged commands on the queues that contain them (Linux: `bfq_request_merged`,
 //! `bfq_requests_merged`).
 //!
-//! Not to be confused with `merge`, which gives streams one queue. Both meet here: before a request joins a command, its stream is
-//! given to the queue of its cooperators, since a request only joins a command of the queue that it would be put in.
+//! This module is about commands, while `merge` lets streams share a queue. The two are connected:
+//! before a request joins a command, its stream moves to the queue of its cooperators, because a
+//! request can only join a command of the queue that the request itself would be put in.
 
 use super::Bfq;
 use crate::cx::Cx;
@@ -10,12 +11,15 @@ use crate::list::NIL;
 use crate::merge::Side;
 
 impl Bfq {
-    /// A command has grown (Linux: `elv_merged_request`, `bfq_request_merged`).
+    /// Updates the order of a queue after one of its commands has grown (Linux:
+    /// `elv_merged_request`, `bfq_request_merged`).
     pub(super) fn command_grown(&mut self, cx: &mut Cx, leader: u32, side: Side) {
         let q = self.order.item(leader).queue;
         let queue = &mut self.queues[q as usize];
         let before = self.order.neighbour(leader, Side::Front);
         self.order.grown(&mut queue.sorted, leader, &cx.table);
+        // A command that grew at its front begins earlier than before. It may now be in front of
+        // its neighbour, and nearer to the head than the request that was next.
         let passed = side == Side::Front && before != self.order.neighbour(leader, Side::Front);
         let was = queue.next;
         if passed {
@@ -30,9 +34,11 @@ impl Bfq {
         }
     }
 
-    /// A command is part of another (Linux: `bfq_requests_merged`).
+    /// Removes a request that became part of the command `by` (Linux: `bfq_requests_merged`).
     pub(super) fn command_absorbed(&mut self, cx: &mut Cx, by: u32, request: u32) {
         let q = self.order.item(request).queue;
+        // The command inherits the age of the older one only within one queue, because each queue
+        // has its own list by age.
         if self.order.item(by).queue == q {
             let queue = &mut self.queues[q as usize];
             self.order.inherit_age(&mut queue.fifo, by, request);

@@ -1,4 +1,4 @@
-//! Streams and groups come, change and go.
+//! Creation, changes and removal of streams, groups and their queues.
 
 use super::Bfq;
 use super::entity::{BEST_EFFORT, class_number};
@@ -24,7 +24,7 @@ impl Bfq {
         self.members.set_async_queue(stream, q);
     }
 
-    /// Gives a stream a synchronous queue of its own.
+    /// Gives a stream a synchronous queue of its own and returns the queue.
     pub(super) fn open_sync_queue(&mut self, stream: u32, table: &Table) -> u32 {
         let queue = self.new_queue(stream, true, table);
         let q = self.members.take_sync();
@@ -57,13 +57,15 @@ impl Bfq {
         self.members.free_async(group, q);
     }
 
-    /// A group came or its share changed.
+    /// Adds a group, or changes its weight or parent.
     pub(super) fn set_group_weight(&mut self, id: GroupId, table: &Table) {
         let Some(group) = table.groups.get(id).filter(|_| id != ROOT) else {
             return;
         };
         let weight = u32::from(group.contract.share);
         self.symmetry.set_group(id.0, group.parent.0, weight);
+        // An entity cannot change its parent. A group that was moved is removed and added again,
+        // and has no queues that compete at this time.
         let known = self.parents[id.0 as usize];
         if known.is_some_and(|parent| parent != group.parent.0) {
             self.forget_group(id);
@@ -76,7 +78,7 @@ impl Bfq {
         }
     }
 
-    /// A group without members goes.
+    /// Removes a group that has no members.
     pub(super) fn forget_group(&mut self, id: GroupId) {
         if self.parents[id.0 as usize].take().is_some() {
             self.engine.forget(id.0);
@@ -102,6 +104,7 @@ impl Bfq {
         Queue {
             group: spec.group.0,
             class: class_number(spec.priority.class),
+            // Larger levels than Linux's lowest count as the lowest.
             level: spec.priority.level.min(LEVELS as u8 - 1),
             sync,
             stream: table.stream_id(stream),
@@ -110,7 +113,7 @@ impl Bfq {
         }
     }
 
-    /// A queue goes that has no requests and is not in the scheduler.
+    /// Removes a queue that has no requests and is not in the scheduler.
     pub(super) fn forget_queue(&mut self, q: u32) {
         self.engine.forget(self.entity_of(q));
         self.burst.forget(q);

@@ -1,12 +1,15 @@
-//! Merging the queues of cooperating streams, and parting them again (Linux: `bfq_setup_cooperator` and what it calls).
+//! Merging the queues of cooperating streams, and splitting them again (Linux:
+//! `bfq_setup_cooperator` and the functions it calls).
 //!
-//! Streams whose requests interleave (several readers of one file, the threads of a dump) look seeky each for itself and the drive
-//! would idle for each in turn, although together they are sequential. A stream whose next request is near to that of another queue is
-//! therefore given to that queue, unless either has been seeky or at it for long. Where the shared queue turns out seeky, its streams
-//! get queues of their own again and go on as they were before.
+//! Streams whose requests interleave, for example the threads of a dump, are together sequential.
+//! Each of them alone looks seeky, and the drive would idle for each in turn. Therefore a stream
+//! whose next request is near to that of another queue moves to that queue, unless one of them is
+//! seeky or has been served for long. If the shared queue turns out to be seeky, its streams get
+//! queues of their own again and continue with their earlier state.
 //!
-//! A stream's number leads to its queue by [`Members`](crate::elevator::common::members::Members). What was in a queue that its streams have left stays
-//! there until it is served; then the queue's number is free.
+//! [`Members`](crate::elevator::common::members::Members) maps a stream to its queue. Requests in a
+//! queue that its streams have left stay there until they are served. Then the number of the queue
+//! is free.
 
 use super::Bfq;
 use super::config::Config;
@@ -25,33 +28,40 @@ use crate::{Instant, Span, StreamId};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Requests at most this number of sectors apart are near (Linux: `BFQQ_CLOSE_THR`).
+/// The largest distance of requests that are near to each other, in sectors (Linux:
+/// `BFQQ_CLOSE_THR`).
 const NEAR: u64 = 8 * 1024;
-/// A queue that has been served for this time since it had nothing to send merges with no other (Linux: `bfq_merge_time_limit`).
+/// The time of service after which a queue merges with no other queue, counted from its first
+/// request after a pause (Linux: `bfq_merge_time_limit`).
 const LATE: Span = Span::from_millis(100);
-/// A queue was parted from others only just now (Linux: `bfq_wr_min_idle_time` after `split_time`).
+/// The time after a split in which measurements of the queue prove little (Linux:
+/// `bfq_wr_min_idle_time` after `split_time`).
 const JUST_SPLIT: Span = Span::from_secs(2);
 
-/// What sharing a queue to streams and other queues.
+/// The relations of a queue to its streams and to other queues.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sharing {
-    /// The stream whose queue it is, or [`NIL`] if it was merged (Linux: `bic`).
+    /// The stream that the queue was created for, or [`NIL`] if the queue was merged (Linux:
+    /// `bic`).
     pub(super) owner: u32,
-    /// Streams that send to it, or that will because their queue is to merge with it (Linux: `bfqq_process_refs`).
+    /// The number of streams that send to the queue, or that will because their queue merges with
+    /// it (Linux: `bfqq_process_refs`).
     pub(super) users: u32,
-    /// The queue that it merges with as its streams come with their next requests, or [`NIL`] (Linux: `new_bfqq`).
+    /// The queue that this one merges with as its streams send their next requests, or [`NIL`]
+    /// (Linux: `new_bfqq`).
     pub(super) into: u32,
-    /// Streams were merged into it (Linux: `coop`).
+    /// True if streams of other queues were merged into this one (Linux: `coop`).
     pub(super) is_shared: bool,
-    /// Its streams part (Linux: `split_coop`).
+    /// True if each stream gets its own queue again with its next request (Linux: `split_coop`).
     split_pending: bool,
-    /// All streams have left; it goes when what it has is served.
+    /// True if all streams have left. The queue is removed when its last request is served.
     lingers: bool,
-    /// When its stream parted from others (Linux: `split_time`).
+    /// The time at which the queue's stream was split from others (Linux: `split_time`).
     pub(super) split_at: Option<Instant>,
-    /// When it was first served since it had nothing to send (Linux: `first_IO_time`).
+    /// The time of the first service since the queue last had no requests (Linux: `first_IO_time`).
     pub(super) first_served: Option<Instant>,
-    /// When it came with its first request, and which it was of all: numbers of queues are used again. Only noted for `stable_merge`.
+    /// The time of the queue's first request, and its serial number, because numbers of queues are
+    /// used again. They are recorded only for `stable_merge`.
     pub(super) created: Option<(Instant, u64)>,
 }
 
@@ -68,7 +78,7 @@ impl Sharing {
         created: None,
     };
 
-    /// Its stream parted from others so short a time ago that what it does says little.
+    /// Returns true if the queue's stream was split so recently that its behaviour proves little.
     pub(super) fn is_just_split(&self, now: Instant) -> bool {
         self.split_at.is_some_and(|at| now <= at + JUST_SPLIT)
     }
@@ -78,7 +88,7 @@ impl Sharing {
     }
 }
 
-/// What a stream gets back when it parts from others (Linux: `bfq_bfqq_save_state`).
+/// The state that a stream gets back when it is split from others (Linux: `bfq_bfqq_save_state`).
 #[derive(Clone, Copy, Debug)]
 struct Saved {
     think: Think,
@@ -87,21 +97,23 @@ struct Saved {
     raising: Raising,
 }
 
-/// Which queues cooperate.
+/// The merged queues, and the index of positions in which cooperators are found.
 #[derive(Debug)]
 pub(super) struct Cooperation {
-    /// Some queue is shared or lingers, or may come to be so: there is something to do for requests.
+    /// True if a queue is shared or lingers, or may become so. Otherwise requests need no work
+    /// here.
     pub(super) is_on: bool,
-    /// Cooperators are looked for. On flash that queues they are not: it makes no difference there.
+    /// True if cooperators are searched for. On flash that queues requests they are not, because
+    /// merging makes no difference there.
     seeks: bool,
     shared: u32,
     lingering: u32,
-    /// Synchronous queues of each group by the place of their next request.
+    /// The synchronous queues of each group by the position of their next request.
     by_group: Vec<Tree>,
     places: Forest,
     saved: Vec<Option<Saved>>,
     pub(super) stable: Stable,
-    /// Where the last piece of a queue in service ended (Linux: `in_serv_last_pos`).
+    /// The end of the last piece of a queue in service (Linux: `in_serv_last_pos`).
     last_end: Place,
 }
 
@@ -121,10 +133,11 @@ impl Cooperation {
     }
 
     fn counted(&mut self) {
+        // Even without a search for cooperators, queues that are shared must be split or removed.
         self.is_on = self.seeks || self.stable.is_on || self.shared + self.lingering > 0;
     }
 
-    /// The drive is flash that queues: cooperators are looked for no longer.
+    /// Ends the search for cooperators, because the drive is flash that queues requests.
     #[cold]
     pub(super) fn stop(&mut self) {
         self.seeks = false;
@@ -139,7 +152,8 @@ impl Cooperation {
 }
 
 impl Bfq {
-    /// A synchronous request comes: the queue it goes to, which may be another than its stream had so far.
+    /// Returns the queue for a synchronous request that arrives, which can differ from the stream's
+    /// queue so far.
     #[cold]
     pub(super) fn cooperate(&mut self, cx: &mut Cx, request: u32) -> u32 {
         let q = self.come_to_queue(cx, request);
@@ -151,8 +165,11 @@ impl Bfq {
         self.redirect(cx, live.request.stream, q, at)
     }
 
-    /// A synchronous request has come and may yet be merged: its stream gets a queue of its own again, if its turn with others is over,
-    /// and one that is new is merged with that of a stream that has just begun (Linux: `bfq_init_rq`).
+    /// Updates the queue of a stream whose synchronous request has arrived and may yet be merged
+    /// (Linux: `bfq_init_rq`).
+    ///
+    /// If the shared queue of the stream is to be split, the stream gets a queue of its own again.
+    /// If the stream is new, its queue may merge with that of a stream that has just begun.
     #[cold]
     pub(super) fn come_to_queue(&mut self, cx: &mut Cx, request: u32) -> u32 {
         let id = cx.table.requests[request].request.stream;
@@ -173,7 +190,7 @@ impl Bfq {
         q
     }
 
-    /// The queue that a stream with a request that begins there goes to from `q`.
+    /// Returns the queue to which a request that begins at `at` goes from `q`.
     fn redirect(&mut self, cx: &mut Cx, id: StreamId, mut q: u32, at: Place) -> u32 {
         if self.cooperation.stable.is_on {
             q = self.merge_stably(cx, id, q);
@@ -187,15 +204,15 @@ impl Bfq {
         q
     }
 
-    /// The queue that a request would be put in, were it not merged with another (Linux: in `bfq_allow_bio_merge`, where streams are
-    /// given to the queue of their cooperators, too).
+    /// Returns the queue that a request would be put in if it is not merged into a command (Linux:
+    /// in `bfq_allow_bio_merge`, which also moves streams to the queue of their cooperators).
     pub(super) fn queue_to_be(&mut self, cx: &mut Cx, request: u32) -> u32 {
         let q = self.members.queue_of(request, &cx.table);
         if !self.cooperation.is_on || !self.queue(q).sync {
             return q;
         }
         if self.cooperation.stable.is_on && self.queue(q).sharing.created.is_none() {
-            // In Linux it has none yet.
+            // In Linux, the stream has no queue yet at this point, so its request cannot be merged.
             return NIL;
         }
         let request = &cx.table.requests[request].request;
@@ -206,13 +223,15 @@ impl Bfq {
         self.redirect(cx, request.stream, q, at)
     }
 
-    /// The next request of a queue is another than it was (Linux: `bfq_pos_tree_add_move`).
+    /// Updates the index of positions after the next request of a queue has changed (Linux:
+    /// `bfq_pos_tree_add_move`).
     pub(super) fn next_moved(&mut self, now: Instant, q: u32) {
         if !self.cooperation.seeks {
             return;
         }
         let queue = &self.queues[q as usize];
         self.cooperation.remove_place(q, queue.group);
+        // Only these queues can merge. A queue that has been served for long is left out too.
         let wanted = queue.sync && queue.class != IDLE && queue.next != NIL;
         if wanted && !queue.sharing.is_too_late(now) {
             let key = self.order.item(queue.next).start().key();
@@ -221,7 +240,7 @@ impl Bfq {
         }
     }
 
-    /// A piece of a queue was sent that ends there.
+    /// Records that a piece of queue `q` was sent that ends at `end`.
     #[cold]
     pub(super) fn sent_among_cooperators(&mut self, now: Instant, q: u32, end: Place) {
         self.queues[q as usize]
@@ -234,8 +253,10 @@ impl Bfq {
         self.next_moved(now, q);
     }
 
-    /// A piece of a queue came back. Shared queues are busy at all times and would seem to wake each queue that comes after them
-    /// (Linux: in `bfq_completed_request`).
+    /// Accounts for a completed piece of queue `q` (Linux: in `bfq_completed_request`).
+    ///
+    /// Shared queues are almost always busy and would therefore seem to wake each queue with a
+    /// request after theirs.
     #[cold]
     pub(super) fn completed_among_cooperators(&mut self, q: u32) {
         if self.queue(q).sharing.is_shared {
@@ -244,7 +265,8 @@ impl Bfq {
         self.end_lingering(q);
     }
 
-    /// The turn of a queue is over. If it is shared and seeky, its streams do not cooperate (Linux: in `__bfq_bfqq_expire`).
+    /// Marks a shared queue for splitting at the end of its turn if it is seeky, because its
+    /// streams do not cooperate then (Linux: in `__bfq_bfqq_expire`).
     pub(super) fn reconsider_sharing(&mut self, q: u32) {
         let queue = &mut self.queues[q as usize];
         let seeky = queue.history.is_seeky(self.config.seeky_threshold);
@@ -253,7 +275,7 @@ impl Bfq {
         }
     }
 
-    /// A stream leaves its queue for good; all its requests are done.
+    /// Removes a stream from its queue for good, after all of its requests have completed.
     pub(super) fn leave_queues(&mut self, cx: &mut Cx, stream: u32) {
         let q = self.members.sync_queue(stream);
         self.leave_chain(cx, q);
@@ -263,7 +285,7 @@ impl Bfq {
         self.cooperation.stable.forget(stream);
     }
 
-    /// A queue that all streams have left goes if it has nothing any more.
+    /// Removes a queue that all streams have left, once it has no requests any more.
     pub(super) fn end_lingering(&mut self, q: u32) {
         let queue = self.queue(q);
         let has_some = queue.outstanding() > 0 || queue.busy || self.turn.queue == q;
@@ -283,15 +305,19 @@ impl Bfq {
         self.members.free_sync(q);
     }
 
-    /// The queue that `q` is to merge with, for a request that begins there (Linux: `bfq_setup_cooperator`).
+    /// Returns the queue that `q` is to merge with, for a request that begins at `at` (Linux:
+    /// `bfq_setup_cooperator`).
     fn cooperator(&mut self, now: Instant, q: u32, at: Place) -> Option<u32> {
         let sharing = self.queue(q).sharing;
         if sharing.into != NIL {
             return Some(sharing.into);
         }
+        // With a single busy queue, there is no other queue to share the drive with.
         if !self.cooperation.seeks || sharing.is_too_late(now) || self.symmetry.busy() == 1 {
             return None;
         }
+        // The queue in service comes first: its position is the end of its last piece, because it
+        // may have no next request at the moment.
         let current = self.turn.queue;
         if current != NIL && at.is_within(NEAR, self.cooperation.last_end) {
             let found = self.may_cooperate(now, q, current);
@@ -305,7 +331,8 @@ impl Bfq {
         found.then(|| self.set_up(q, nearest)).flatten()
     }
 
-    /// The queue of a group whose next request is nearest, if it is near (Linux: `bfqq_find_close`).
+    /// Returns the queue of a group whose next request is nearest to `at`, if it is near (Linux:
+    /// `bfqq_find_close`).
     fn nearest(&self, group: u32, at: Place) -> Option<u32> {
         let tree = &self.cooperation.by_group[group as usize];
         let places = &self.cooperation.places;
@@ -321,7 +348,8 @@ impl Bfq {
         both.filter(near).min_by_key(distance)
     }
 
-    /// Linux: `bfq_may_be_close_cooperator`.
+    /// Returns true if the two queues are alike enough to share one (Linux:
+    /// `bfq_may_be_close_cooperator`).
     fn may_cooperate(&self, now: Instant, q: u32, other: u32) -> bool {
         let (a, b) = (self.queue(q), self.queue(other));
         let threshold = self.config.seeky_threshold;
@@ -334,12 +362,15 @@ impl Bfq {
             && !b.history.is_seeky(threshold)
     }
 
-    /// Streams of `q` will go to `other`, or to what that merges with, as they come (Linux: `bfq_setup_merge`).
+    /// Plans that the streams of `q` move to `other`, or to the end of its chain of merges, with
+    /// their next requests (Linux: `bfq_setup_merge`).
     pub(super) fn set_up(&mut self, q: u32, other: u32) -> Option<u32> {
         let (a, b) = (self.queue(q), self.queue(other));
         if q == other || a.group != b.group || b.sharing.users == 0 {
             return None;
         }
+        // The queue at the end of the chain is chosen. A chain that leads back to `q` would be a
+        // cycle.
         let mut into = other;
         while self.queue(into).sharing.into != NIL {
             into = self.queue(into).sharing.into;
@@ -348,7 +379,8 @@ impl Bfq {
             }
         }
         let users = self.queue(q).sharing.users;
-        // Those that linger take no more numbers than there are streams.
+        // Lingering queues use at most as many numbers as there are streams, which is the space
+        // that `Members` reserves for them.
         if users == 0
             || self.queue(into).sharing.users == 0
             || self.cooperation.lingering >= self.members.streams()
@@ -360,7 +392,8 @@ impl Bfq {
         Some(into)
     }
 
-    /// A stream goes from queue `q` to `into` and on to whatever that merges with. Returns where it ends.
+    /// Moves a stream from queue `q` to `into` and along the chain of merges. Returns the last
+    /// queue.
     pub(super) fn merge_along(&mut self, cx: &mut Cx, stream: StreamId, q: u32, into: u32) -> u32 {
         let (mut from, mut to) = (q, into);
         loop {
@@ -373,8 +406,9 @@ impl Bfq {
         }
     }
 
-    /// A stream goes from queue `q` to `into` (Linux: `bfq_merge_bfqqs`).
+    /// Moves a stream from queue `q` to `into` (Linux: `bfq_merge_bfqqs`).
     fn merge(&mut self, cx: &mut Cx, stream: StreamId, q: u32, into: u32) {
+        // The states of both queues are saved while they still describe one stream each.
         self.save(cx.now, q);
         self.save(cx.now, into);
         let [old, new] = self
@@ -394,9 +428,11 @@ impl Bfq {
         self.leave_queue(cx, q);
     }
 
-    /// Notes how a queue stands for when its stream gets one of its own again.
+    /// Saves the state of a queue for the time when its stream gets a queue of its own again.
     fn save(&mut self, now: Instant, q: u32) {
         let queue = &self.queues[q as usize];
+        // A queue that was merged describes several streams, and its state would be wrong for each
+        // of them.
         if queue.sharing.owner == NIL {
             return;
         }
@@ -408,8 +444,9 @@ impl Bfq {
         });
     }
 
-    /// A stream whose queue was shared has one of its own again: that, if all others have left it, else a new one
-    /// (Linux: `bfq_split_bfqq`).
+    /// Returns the queue of a stream after a split (Linux: `bfq_split_bfqq`).
+    ///
+    /// The last stream keeps the shared queue for itself. Any other stream gets a new queue.
     fn split(&mut self, cx: &mut Cx, stream: u32, shared: u32) -> u32 {
         let now = cx.now;
         let sharing = &mut self.queues[shared as usize].sharing;
@@ -435,7 +472,8 @@ impl Bfq {
         q
     }
 
-    /// A queue goes on as its stream's own did (Linux: `bfq_bfqq_resume_state`).
+    /// Restores the state that the stream's own queue had before the merge (Linux:
+    /// `bfq_bfqq_resume_state`).
     fn resume(&mut self, now: Instant, stream: u32, q: u32) {
         let Some(saved) = self.cooperation.saved[stream as usize].take() else {
             return;
@@ -449,7 +487,8 @@ impl Bfq {
         }
     }
 
-    /// A stream that sends to `q` no longer will not send to those either that `q` is to merge with (Linux: `bfq_put_cooperator`).
+    /// Removes a stream that left `q` from the users of all queues in the chain of merges behind
+    /// `q` (Linux: `bfq_put_cooperator`).
     fn leave_chain(&mut self, cx: &mut Cx, q: u32) {
         let mut at = self.queue(q).sharing.into;
         while at != NIL {
@@ -459,7 +498,8 @@ impl Bfq {
         }
     }
 
-    /// One stream less sends to a queue (Linux: `bfq_release_process_ref`).
+    /// Removes one of the streams of a queue. The last one leaves the queue lingering (Linux:
+    /// `bfq_release_process_ref`).
     fn leave_queue(&mut self, cx: &mut Cx, q: u32) {
         let queue = &mut self.queues[q as usize];
         queue.sharing.users -= 1;

@@ -1,21 +1,32 @@
 //! `bfq`: Linux's Budget Fair Queueing.
 //!
-//! One queue at a time has the drive, until its budget of sectors is used up, its time is over, or it has nothing more to send and
-//! is not worth waiting for. Which queue is next is B-WF2Q+'s choice (`wf2q`); how large the budget is, feedback's (`budget`); when
-//! the drive waits for the next request of the queue in service, `turn` decides, from what `idle`, `symmetry`, `common::seek` and
-//! `common::think` have observed. `peak` measures the drive. `raising` multiplies the weight of queues that start something or are soft real-time,
-//! unless they are of a large `burst`. While the drive idles `inject` sends requests of others, those of `wakers` first. Where
-//! scheduler tags are few, `depth` says which queue may take one. `merge` lets streams whose requests interleave share a queue, `stable`
-//! those that start together.
+//! One queue at a time is in service, for one turn. The turn lasts until its budget of sectors or
+//! its time is used up, or until the queue has no more requests and idling for the next one is not
+//! worthwhile. The main type is `Bfq`. Its modules have these parts:
 //!
-//! - Each stream has a synchronous queue, as long as it shares none. Asynchronous requests go to a queue of their group and priority,
-//!   shared by its streams: Linux has the same 17 per group, of which only those in use exist here.
-//! - Weights: a group's is the share of its contract, 1 to 1000; a queue's, among those of its group, ten times what its level is
-//!   short of 8. Class and level are the stream's `Priority`. Of a contract nothing but the share counts here: to this elevator
-//!   every group is best effort, as in Linux.
-//! - Everything is found in time logarithmic in the number of groups or streams at each level, nothing is scanned.
+//! - `wf2q` chooses the next queue by the algorithm B-WF2Q+, and `budget` determines the size of
+//!   the budget.
+//! - `turn` decides when the drive idles for the queue in service, from the observations of `idle`,
+//!   `symmetry`, `common::seek` and `common::think`.
+//! - `peak` measures the rate of the drive.
+//! - `raising` multiplies the weight of queues that begin interactive work or are soft real-time,
+//!   unless they are part of a large `burst`.
+//! - `inject` sends requests of other queues while the drive idles, those of `wakers` first.
+//! - `depth` limits the scheduler tags of a queue if tags are scarce.
+//! - `merge` lets streams whose requests interleave share a queue, and `stable` streams that start
+//!   together.
 //!
-//! docs/evidence/deviations.md says what differs from Linux's, and what is missing.
+//! Each stream has a synchronous queue unless it shares one. Asynchronous requests go to a queue of
+//! their group and priority, which the group's streams share. Linux has the same 17 asynchronous
+//! queues per group, of which only those in use exist here.
+//!
+//! The weight of a group is the share of its contract, from 1 to 1000. The weight of a queue among
+//! those of its group is `10 * (8 - level)`. Class and level come from the stream's `Priority`. No
+//! other part of a contract counts: to this elevator every group is best effort, as in Linux.
+//!
+//! Every search takes time logarithmic in the number of groups or streams at each level, and no
+//! list is scanned. The code tour is docs/bfq.md, and docs/deviations.md lists the differences from
+//! Linux.
 
 mod budget;
 mod burst;
@@ -69,7 +80,7 @@ use turn::Turn;
 use wakers::Wakers;
 use wf2q::Wf2q;
 
-/// The elevator.
+/// The elevator `bfq` with all its queues, groups and measurements.
 #[derive(Debug)]
 pub(crate) struct Bfq {
     config: Config,
@@ -78,7 +89,7 @@ pub(crate) struct Bfq {
     engine: Wf2q,
     queues: alloc::vec::Vec<Queue>,
     members: Members,
-    /// Groups that the engine knows, with their parents.
+    /// The parent of each group that B-WF2Q+ knows, and `None` for other groups.
     parents: alloc::vec::Vec<Option<u32>>,
     order: Order,
     turn: Turn,
@@ -91,11 +102,11 @@ pub(crate) struct Bfq {
     cooperation: Cooperation,
     measurement: Measurement,
     wakers: Wakers,
-    /// Where the last piece sent ended.
+    /// The end of the last piece that was sent.
     head: Place,
-    /// Pieces in the drive, flushes not counted.
+    /// Pieces in the drive, without flushes.
     in_drive: u32,
-    /// Requests waiting.
+    /// Requests that wait in all queues.
     queued: u32,
 }
 
@@ -104,7 +115,8 @@ impl Bfq {
         let config = *config;
         let rotational = table.shape.rotational;
         let (groups, streams) = (table.groups.capacity(), table.streams.capacity());
-        // Two synchronous ones for each stream, see `Members`, and an asynchronous one.
+        // Two synchronous queues for each stream, because a queue that its streams have left exists
+        // until it is empty (see `Members`), and an asynchronous one.
         let queues = 3 * streams;
         Self {
             rotational,
@@ -139,7 +151,8 @@ impl Bfq {
         self.groups + q
     }
 
-    /// What the next piece of a request of queue `q` is charged, in sectors (Linux: `bfq_serv_to_charge`).
+    /// Returns the charge of the next piece of a request of queue `q`, in sectors (Linux:
+    /// `bfq_serv_to_charge`).
     #[inline]
     fn charge(&self, q: u32, request: u32) -> u64 {
         let sectors = self.order.item(request).charge();
@@ -147,11 +160,13 @@ impl Bfq {
         if queue.sync || queue.raising.is_raised() || self.symmetry.is_broken_for(queue) {
             sectors
         } else {
+            // The larger charge limits the part of asynchronous writes among equals. If the drive
+            // idles for each queue, the charge must be the service, or shares would be wrong.
             sectors * u64::from(self.config.async_charge_factor)
         }
     }
 
-    /// A queue that had no requests has one (Linux: `bfq_bfqq_handle_idle_busy_switch`).
+    /// Lets a queue that had no requests compete (Linux: `bfq_bfqq_handle_idle_busy_switch`).
     fn becomes_busy(&mut self, cx: &mut Cx, q: u32) {
         let now = cx.now;
         if self.config.low_latency && self.queue(q).raising.is_new {
@@ -165,6 +180,10 @@ impl Bfq {
         queue.sharing.first_served = None;
         self.symmetry.enter(queue);
         self.engine.activate(now, e, resumed);
+        // Preemption has one of three reasons. The queue continues an earlier turn or is raised,
+        // and is raised at least as much as the queue in service. It has a higher class or weight.
+        // Or the queue in service is not worth idling for. `may_preempt` then checks that B-WF2Q+
+        // would choose another queue.
         let current = self.turn.queue;
         if current != NIL
             && ((resumed || raised) && self.is_raised_like(q, current)
@@ -176,8 +195,11 @@ impl Bfq {
         }
     }
 
-    /// True if the queue goes on with what was left of its budget because it came back in time: otherwise a queue that thinks
-    /// for a moment would lose its place each time (Linux: `bfq_bfqq_update_budg_for_activation`).
+    /// Assigns the budget of a queue that gets requests again, and returns true if it continues
+    /// with the rest of its old budget (Linux: `bfq_bfqq_update_budg_for_activation`).
+    ///
+    /// The rest is kept if the queue came back in time. Otherwise a queue that thinks for a moment
+    /// would lose its place each time.
     fn assign_activation_budget(&mut self, now: Instant, q: u32) -> bool {
         let queue = self.queue(q);
         let least = self.charge(q, queue.next);
@@ -195,17 +217,20 @@ impl Bfq {
         resumed
     }
 
-    /// True if queue `q` is raised at least as much as `other`.
+    /// Returns true if queue `q` is raised at least as much as `other`.
     fn is_raised_like(&self, q: u32, other: u32) -> bool {
         self.queue(q).raising.coefficient >= self.queue(other).raising.coefficient
     }
 
-    /// True if queue `q` is of a higher class or weight than `other` (Linux: `bfq_bfqq_higher_class_or_weight`).
+    /// Returns true if queue `q` has a higher class or weight than `other` (Linux:
+    /// `bfq_bfqq_higher_class_or_weight`).
     fn outranks(&self, q: u32, other: u32) -> bool {
         let (a, b) = (self.queue(q), self.queue(other));
         if a.class != b.class {
             return a.class < b.class;
         }
+        // Queues of the same group compete directly, and so do queues of the root. Otherwise the
+        // weights of their groups are compared.
         let weight = |q: u32, group: u32| {
             let e = if a.group == b.group || group == 0 {
                 self.entity_of(q)
@@ -217,8 +242,10 @@ impl Bfq {
         weight(q, a.group) > weight(other, b.group)
     }
 
-    /// The next request of a busy queue is another: its budget must suffice for it, unless it is in service and its budget is a
-    /// promise (Linux: `bfq_updated_next_req`).
+    /// Adapts the budget of a busy queue to its new next request (Linux: `bfq_updated_next_req`).
+    ///
+    /// The budget of the queue in service does not change, because B-WF2Q+ has already chosen the
+    /// queue by it.
     fn next_changed(&mut self, q: u32) {
         if self.turn.queue == q {
             return;
@@ -235,7 +262,7 @@ impl Bfq {
         }
     }
 
-    /// Observes how a stream behaves, before its new request is in its queue.
+    /// Observes the behaviour of a stream before its new request is added to its queue.
     #[inline]
     fn observe_arrival(&mut self, now: Instant, q: u32, start: Place, end: Place, left: u32) {
         let queue = &mut self.queues[q as usize];
@@ -254,6 +281,7 @@ impl Bfq {
         {
             let was_short = queue.think.is_short;
             queue.think.arrived(now, slice_idle);
+            // The pause around a split is caused by the merge and says nothing about the stream.
             if queue.sharing.is_just_split(now) {
                 queue.think.is_short = was_short;
             }
@@ -261,7 +289,7 @@ impl Bfq {
                 self.short_ttime_changed(now, q);
             }
         }
-        // Nobody asks on flash that queues.
+        // On flash that queues requests, no decision depends on the intensity.
         if !self.rotational && self.queueing.is_certain() {
             return;
         }
@@ -283,7 +311,8 @@ impl Schedule for Bfq {
                 served: self.turn.served(),
                 left: self.engine.entity(self.entity_of(q)).budget_left() * 512,
             });
-            // Without a request it is waited for, whether its last one is still in the drive or not.
+            // A queue in service without a request is idled for, whether its last request is still
+            // in the drive or not.
             if queue.next == NIL && !cx.table.pieces.is_full() {
                 take(Sample::Idling { stream });
             }
@@ -319,14 +348,14 @@ impl Schedule for Bfq {
         self.forget_group(id);
     }
 
-    /// Linux: `bfq_insert_request`.
+    /// Adds a request to its queue and lets the queue compete (Linux: `bfq_insert_request`).
     fn insert(&mut self, cx: &mut Cx, request: u32) {
         let now = cx.now;
         self.end_idling(cx);
         let mut q = self.members.queue_of(request, &cx.table);
         if cx.table.requests[request].pieces > 0 {
-            // It was taken out half sent, while its client was on hold: what is in the drive is counted in its queue, whatever
-            // queue its stream has been given since.
+            // The request was removed half sent, while its client was on hold. Its pieces in the
+            // drive are counted in its old queue, whatever queue its stream has been given since.
             q = self.order.item(request).queue;
         } else if self.cooperation.is_on && self.queue(q).sync {
             q = self.cooperate(cx, request);
@@ -361,13 +390,15 @@ impl Schedule for Bfq {
         } else {
             self.becomes_busy(cx, q);
         }
+        // The request ends the idling for it. If the time of the turn passed in the meantime, the
+        // turn ends too.
         if self.turn.queue == q && self.turn.idle_until.take().is_some() && self.turn.timed_out(now)
         {
             self.expire(cx, Expiry::BudgetTimeout, now);
         }
     }
 
-    /// Linux: `bfq_remove_request`, outside of dispatch.
+    /// Removes a request that is not dispatched (Linux: `bfq_remove_request`).
     fn remove(&mut self, cx: &mut Cx, request: u32) {
         let now = cx.now;
         let q = self.order.item(request).queue;
@@ -396,9 +427,11 @@ impl Schedule for Bfq {
         }
     }
 
-    /// Linux: `elv_bio_merge_ok`, `bfq_allow_bio_merge`.
+    /// Returns true if a request may be merged into a command (Linux: `elv_bio_merge_ok`,
+    /// `bfq_allow_bio_merge`).
     fn allows(&mut self, cx: &mut Cx, command: u32, request: u32) -> bool {
         let is_sync = |id: u32| cx.table.requests[id].request.is_sync();
+        // A synchronous request must not wait for an asynchronous command.
         if !cx.table.is_compatible(command, request) || is_sync(request) && !is_sync(command) {
             return false;
         }
@@ -446,7 +479,8 @@ impl Schedule for Bfq {
         self.decide(cx)
     }
 
-    /// Linux: `bfq_finish_requeue_request`, `bfq_completed_request`.
+    /// Accounts for a completed piece (Linux: `bfq_finish_requeue_request`,
+    /// `bfq_completed_request`).
     fn complete(&mut self, cx: &mut Cx, tag: Tag) {
         let now = cx.now;
         let &Piece { op, request, .. } = cx.table.pieces.last(tag);
@@ -461,6 +495,7 @@ impl Schedule for Bfq {
                 .is_some_and(|q| q.think.is_short && q.outstanding() < idle::QUEUE_THRESHOLD);
             (self.queueing).observe(self.in_drive, self.queued, underused);
             if !self.rotational && self.queueing.is_certain() {
+                // On flash that queues requests, sharing a queue makes no difference to the drive.
                 self.cooperation.stop();
             }
         }

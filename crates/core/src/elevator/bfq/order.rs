@@ -1,4 +1,4 @@
-//! Which request of a queue comes next: by offset, but by age when one has waited too long.
+//! The choice of a queue's next request: the nearest by offset, or the oldest if it is overdue.
 
 use super::queue::Queue;
 use crate::Instant;
@@ -7,8 +7,8 @@ use crate::elevator::common::seek::Place;
 use crate::list::NIL;
 
 impl Queue {
-    /// Adds a request that was noted and begins at `start`, and lets it be the queue's next if it is better than what was (Linux:
-    /// `bfq_add_request`).
+    /// Adds a request that begins at `start`, and makes it the queue's next if it is nearer than
+    /// the present one (Linux: `bfq_add_request`).
     #[inline]
     pub(super) fn insert(&mut self, order: &mut Order, request: u32, start: Place, head: Place) {
         order.add(&mut self.sorted, &mut self.fifo, request, start);
@@ -19,13 +19,15 @@ impl Queue {
         };
     }
 
-    /// A request has come before others: it is the queue's next if it is better than what was.
+    /// Makes a request that moved forward in the order the queue's next, if it is nearer than the
+    /// present one.
     pub(super) fn reconsider(&mut self, order: &Order, request: u32, head: Place) {
         debug_assert!(self.next != NIL, "a queue with requests has no next one");
         self.next = order.nearer(self.next, request, head);
     }
 
-    /// A piece of the request was sent; if it was the last, the request is forgotten.
+    /// Advances a request by a piece that was sent, or removes the request if that was its last
+    /// piece.
     #[expect(
         clippy::inline_always,
         reason = "once a request, and a call costs a third of it"
@@ -39,7 +41,8 @@ impl Queue {
         }
     }
 
-    /// Takes a request out and finds the queue's next if it was that (Linux: `bfq_remove_request`).
+    /// Removes a request and chooses another next one if it was the queue's next (Linux:
+    /// `bfq_remove_request`).
     pub(super) fn remove(&mut self, order: &mut Order, request: u32, now: Instant) {
         if self.next == request {
             self.next = self.find_next(order, request, now);
@@ -47,15 +50,17 @@ impl Queue {
         order.take_out(&mut self.sorted, &mut self.fifo, request);
     }
 
-    /// Linux: `bfq_find_next_rq`.
+    /// Returns the request to serve after `last` (Linux: `bfq_find_next_rq`).
     fn find_next(&mut self, order: &Order, last: u32, now: Instant) -> u32 {
         let overdue = self.overdue(order, last, now);
         let next = overdue.or_else(|| order.after(&self.sorted, last));
         next.unwrap_or(NIL)
     }
 
-    /// The oldest request if it is overdue; looked at once a turn (Linux: `bfq_check_fifo`).
+    /// Returns the oldest request if it is overdue (Linux: `bfq_check_fifo`).
     fn overdue(&mut self, order: &Order, last: u32, now: Instant) -> Option<u32> {
+        // The age is checked once per turn: with a check for each request, a queue of overdue
+        // requests would be served by age alone and lose its sequential order.
         if self.fifo_checked {
             return None;
         }

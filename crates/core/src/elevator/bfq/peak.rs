@@ -1,27 +1,34 @@
-//! How fast the drive is at its best (Linux: `bfq_update_peak_rate` and what it calls). Rates are sectors a microsecond,
-//! shifted left by 16.
+//! The peak rate of the drive, as measured (Linux: `bfq_update_peak_rate` and the functions it
+//! calls).
+//!
+//! Rates are in sectors per microsecond, shifted left by 16 bits. An observation lasts for about a
+//! second. At its end, its rate is mixed into the estimate, with a weight that depends on how long
+//! and how sequential the observation was.
 
 use super::idle::SHORT;
 use crate::{Instant, Span};
 
+// The values of the next four constants are Linux's `BFQ_RATE_SHIFT`, `BFQ_RATE_MIN_SAMPLES`,
+// `BFQ_RATE_MIN_INTERVAL` and `BFQ_RATE_REF_INTERVAL`.
 const RATE_SHIFT: u32 = 16;
 const MIN_SAMPLES: u32 = 32;
 const MIN_INTERVAL: Span = Span::from_millis(300);
 const REFERENCE_INTERVAL: Span = Span::from_secs(1);
-/// Linux's reference drives: one that seeks, one that does not.
+/// Rates of Linux's reference drives: a rotating one and a flash drive.
 const REFERENCE_RATE: [u64; 2] = [14_000, 33_000];
-/// For how long a start takes on them (Linux: `ref_wr_duration`).
+/// The time that starting an application takes on the reference drives (Linux: `ref_wr_duration`).
 const REFERENCE_RAISING: [Span; 2] = [Span::from_millis(7_000), Span::from_millis(2_500)];
-/// A start takes no less and no more.
+/// The bounds of the time for which a queue is raised.
 const RAISING: [Span; 2] = [Span::from_secs(3), Span::from_secs(25)];
-/// A drive that has been empty for this time has said nothing meanwhile.
+/// The time without requests after which an observation ends, because its rate would be that of the
+/// clients and not that of the drive.
 const LONG_GAP: Span = Span::from_millis(100);
 
-/// The estimate and the observation under way.
+/// The estimate of the peak rate and the observation in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peak {
     rate: u64,
-    /// An index into the references.
+    /// The index of the reference drive in the tables of references.
     reference: usize,
     samples: u32,
     sequential: u32,
@@ -50,28 +57,31 @@ impl Peak {
         }
     }
 
-    /// Sectors that the drive serves at its best in `ms` milliseconds (Linux: `bfq_calc_max_budget`).
+    /// Returns the number of sectors that the drive serves at its peak rate in `ms` milliseconds
+    /// (Linux: `bfq_calc_max_budget`).
     pub(super) fn sectors_in(&self, ms: u64) -> u64 {
         (self.rate * 1_000 * ms) >> RATE_SHIFT
     }
 
-    /// What the drive serves at its best.
+    /// Returns the peak rate in bytes per second.
     pub(super) fn bytes_a_second(&self) -> u64 {
         ((self.rate * 1_000_000) >> RATE_SHIFT) * 512
     }
 
-    /// How long a queue is raised that starts something: the faster the drive, the shorter (Linux: `bfq_wr_duration`).
+    /// Returns the time for which an interactive queue is raised, which is shorter on faster drives
+    /// (Linux: `bfq_wr_duration`).
     pub(super) fn raising_time(&self) -> Span {
         let work = REFERENCE_RAISING[self.reference].saturating_mul(REFERENCE_RATE[self.reference]);
         Span::from_nanos(work.as_nanos() / self.rate).clamp(RAISING[0], RAISING[1])
     }
 
-    /// When a piece last came back.
+    /// Returns the instant of the last completion.
     pub(super) fn last_completion(&self) -> Instant {
         self.last_completion
     }
 
-    /// `sectors` go to the drive, in which `in_drive` pieces are already. True if the estimate changed.
+    /// Observes the dispatch of `sectors` sectors while `in_drive` pieces are in the drive. Returns
+    /// true if the estimate changed.
     pub(super) fn dispatched(
         &mut self,
         now: Instant,
@@ -90,6 +100,8 @@ impl Peak {
             let gapless = in_drive > 0 || now.since(self.last_completion) < SHORT;
             self.sequential += u32::from(gapless && !seeky);
             self.sectors += sectors;
+            // The largest request of the last 32, so that one exceptional request does not count
+            // for long.
             self.largest = if self.samples.is_multiple_of(32) {
                 sectors
             } else {
@@ -105,10 +117,15 @@ impl Peak {
         changed
     }
 
-    /// A piece came back. If that took suspiciously long, the drive was not the limit and the observation ends before it
-    /// (Linux: in `bfq_completed_request`). True if the estimate changed.
+    /// Observes a completion and returns true if the estimate changed (Linux: in
+    /// `bfq_completed_request`).
+    ///
+    /// If the piece took suspiciously long, the drive was not the limit, and the observation ends
+    /// before this piece.
     pub(super) fn completed(&mut self, now: Instant) -> bool {
         let ns = now.since(self.last_completion).as_nanos();
+        // Late means more than 2 ms in whole microseconds, and a rate below 1/1024 sector per
+        // microsecond for the largest request.
         let late = ns >= SHORT.as_nanos() + 1_000
             && (self.largest << RATE_SHIFT) / (ns / 1_000) < 1 << (RATE_SHIFT - 10);
         let changed = late && self.update();
@@ -128,20 +145,28 @@ impl Peak {
         self.interval = Span::ZERO;
     }
 
-    /// Linux: `bfq_update_rate_reset`.
+    /// Mixes the observation into the estimate. Returns false if the observation proves nothing
+    /// (Linux: `bfq_update_rate_reset`).
     fn update(&mut self) -> bool {
         if self.samples < MIN_SAMPLES || self.interval < MIN_INTERVAL {
             return false;
         }
         let interval = self.interval.max(self.last_completion.since(self.first));
+        // The division is safe because the interval is at least 300 ms.
         let rate = (self.sectors << RATE_SHIFT) / (interval.as_nanos() / 1_000);
         let mostly_random = self.sequential < (3 * self.samples) >> 2;
+        // A random load can show that the drive is faster than estimated, but not that it is
+        // slower. More than 20 sectors per microsecond (10 GB/s) is an error of measurement.
         if (mostly_random && rate <= self.rate) || rate > 20 << RATE_SHIFT {
             return false;
         }
+        // The weight of the observation is 0 to 9 by its sequential part, scaled to its length and
+        // at most 8. The divisor is therefore at least 2, so the old estimate keeps a part of at
+        // least one half.
         let weight = u64::from(9 * self.sequential / self.samples);
         let weight = (weight * interval.as_nanos() / REFERENCE_INTERVAL.as_nanos()).min(8);
         let divisor = 10 - weight;
+        // A rate of zero would divide by zero in `raising_time`.
         self.rate = (self.rate * (divisor - 1) / divisor + rate / divisor).max(1);
         true
     }
@@ -151,7 +176,8 @@ impl Peak {
 mod tests {
     use super::*;
 
-    /// A drive of `us` microseconds a request of 256 sectors, one at a time, for `seconds`.
+    /// Runs a drive that takes `us` microseconds for each request of 256 sectors, one at a time,
+    /// for `seconds`. Returns the number of changes of the estimate.
     fn run(peak: &mut Peak, us: u64, seconds: u64, seeky: bool) -> u32 {
         let mut changes = 0;
         let mut now = peak.last_dispatch.as_nanos() / 1_000;
@@ -167,10 +193,12 @@ mod tests {
     #[test]
     fn the_estimate_converges_to_the_drives_sequential_rate() {
         let mut peak = Peak::new(false);
+        // The first estimate is 2/3 of the reference rate of 33,000.
         assert_eq!(peak.rate, 22_000);
         assert_eq!(run(&mut peak, 500, 20, false), 19);
         let drive = (256 << RATE_SHIFT) / 500;
         assert!(peak.rate.abs_diff(drive) * 100 <= drive, "{}", peak.rate);
+        // 256 sectors in 500 us are 0.512 sectors per microsecond, so 64,000 in 125 ms.
         assert!(peak.sectors_in(125).abs_diff(64_000) < 700);
     }
 
@@ -196,6 +224,8 @@ mod tests {
     #[test]
     fn the_faster_the_drive_the_shorter_a_start() {
         let mut peak = Peak::new(true);
+        // The first estimate is 2/3 of the reference rate, so the time is 3/2 of the 7 s of the
+        // reference drive. On flash it is 3/2 of 2.5 s.
         assert_eq!(peak.raising_time().as_nanos() / 1_000_000, 10_500);
         peak.rate = 100;
         assert_eq!(peak.raising_time(), Span::from_secs(25));
@@ -203,7 +233,7 @@ mod tests {
         assert_eq!(peak.raising_time().as_nanos() / 1_000_000, 3_750);
     }
 
-    /// Linux: slower than 2 ms and than a 1024th of a sector a microsecond.
+    /// Linux's condition is a time above 2 ms and a rate below 1/1024 sector per microsecond.
     #[test]
     fn a_piece_that_takes_suspiciously_long_ends_the_observation() {
         let ends = |sectors, us: u64| {

@@ -1,5 +1,7 @@
-//! A queue: the synchronous requests of one stream, or the asynchronous ones of all streams of a group with the same priority
-//! (Linux: `bfq_queue`).
+//! A queue of requests that are scheduled together (Linux: `bfq_queue`).
+//!
+//! It contains the synchronous requests of one stream, or the asynchronous requests of all streams
+//! of a group with the same priority.
 
 use super::idle::Intensity;
 use super::inject::Injection;
@@ -11,43 +13,44 @@ use crate::elevator::common::think::Think;
 use crate::list::{List, NIL};
 use crate::tree::Tree;
 
-/// Levels of priority in a class, as in Linux.
+/// The number of priority levels in a class, as in Linux.
 pub(super) const LEVELS: usize = 8;
 
-/// The weight of a queue of a level among the queues of its group (Linux: `bfq_ioprio_to_weight`).
+/// Returns the weight of a level among the queues of a group (Linux: `bfq_ioprio_to_weight`).
 pub(super) const fn weight(level: u8) -> u32 {
     (LEVELS as u32 - level as u32) * 10
 }
 
-/// A queue.
+/// The requests, measurements and heuristics of one queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) group: u32,
     pub(super) class: u8,
     pub(super) level: u8,
     pub(super) sync: bool,
-    /// In whose name its turns are published: its stream, or the one whose request is next; and the one that is idled for: the stream that
-    /// last sent to it.
+    /// The stream in whose name turns are published, and for which the drive idles. It is the
+    /// queue's only stream, the stream whose request is next, or the stream that sent last.
     pub(super) stream: StreamId,
     pub(super) sorted: Tree,
     pub(super) fifo: List,
-    /// The request to send next.
+    /// The request to send next, or [`NIL`].
     pub(super) next: u32,
-    /// Its oldest request was looked at in this turn.
+    /// True once the age of the oldest request was checked in this turn.
     pub(super) fifo_checked: bool,
-    /// Pieces in the drive.
+    /// Pieces of the queue in the drive.
     pub(super) dispatched: u32,
-    /// In the scheduler: it has requests, or is treated so.
+    /// True while the queue is in the scheduler, because it has requests or is treated as if it
+    /// had.
     pub(super) busy: bool,
-    /// Counted among those with requests waiting or in the drive.
+    /// True while the queue is counted among those with requests waiting or in the drive.
     pub(super) pending: bool,
-    /// Went out of service because it waits for its next request, with budget left over
+    /// True if the last turn ended because the queue had no request, with a part of the budget left
     /// (Linux: `non_blocking_wait_rq`).
     pub(super) waits: bool,
-    /// The budget it gets next, in sectors.
+    /// The budget of the queue's next turn, in sectors.
     pub(super) max_budget: u64,
     pub(super) history: History,
-    /// Where its last request ended.
+    /// The end of the queue's last request, from which seeks are measured.
     pub(super) last_end: Place,
     pub(super) think: Think,
     pub(super) intensity: Intensity,
@@ -81,12 +84,12 @@ impl Queue {
         sharing: Sharing::NONE,
     };
 
-    /// Requests waiting.
+    /// Returns the number of waiting requests.
     pub(super) fn queued(&self) -> u32 {
         self.fifo.len()
     }
 
-    /// Requests waiting and in the drive.
+    /// Returns the number of requests that wait or are in the drive.
     pub(super) fn outstanding(&self) -> u32 {
         self.queued() + self.dispatched
     }

@@ -1,70 +1,86 @@
-//! Weight raising: a queue that begins after a pause gets a multiple of its weight for a few seconds, and one that asks for little
-//! and at regular times gets far more of it for as long as it does so. On by `low_latency`.
+//! Weight raising of interactive and soft real-time queues, which the tunable `low_latency`
+//! switches on.
+//!
+//! A queue that begins to send after a pause is treated as interactive: it gets a multiple of its
+//! weight for a few seconds. A queue that sends little and at regular times is treated as soft
+//! real-time. It gets a far larger multiple for as long as it behaves so.
 
 use super::Bfq;
 use super::peak::Peak;
 use super::queue::Queue;
 use crate::{Instant, Span};
 
-/// What the weight of a queue that starts something is multiplied with (Linux: `bfq_wr_coeff`).
+/// The factor of an interactive queue's weight (Linux: `bfq_wr_coeff`).
 const INTERACTIVE: u32 = 30;
-/// What the weight of a soft real-time queue is multiplied with (Linux: `BFQ_SOFTRT_WEIGHT_FACTOR`).
+/// The factor of a soft real-time queue's weight (Linux: `BFQ_SOFTRT_WEIGHT_FACTOR`).
 const SOFT_REALTIME: u32 = 100 * INTERACTIVE;
-/// How long the latter lasts, unless it is renewed (Linux: `bfq_wr_rt_max_time`).
+/// The duration of a soft real-time period that is not renewed (Linux: `bfq_wr_rt_max_time`).
 const SOFT_REALTIME_LENGTH: Span = Span::from_millis(300);
-/// Idle for this time, a queue is taken to start something (Linux: `bfq_wr_min_idle_time`).
+/// The idle time after which a queue counts as beginning interactive work (Linux:
+/// `bfq_wr_min_idle_time`).
 const LONG_IDLE: Span = Span::from_secs(2);
-/// Without a new request for this time, a busy asynchronous queue is (Linux: `bfq_wr_min_inter_arr_async`).
+/// The time without a new request after which a busy asynchronous queue counts as beginning work
+/// (Linux: `bfq_wr_min_inter_arr_async`).
 const LONG_GAP_ASYNC: Span = Span::from_millis(500);
-/// Idle for this time, a queue has left the burst it began in (Linux: in `bfq_bfqq_handle_idle_busy_switch`).
+/// The idle time after which a queue has left the burst that it began in (Linux: in
+/// `bfq_bfqq_handle_idle_busy_switch`).
 const BURST_OVER: Span = Span::from_secs(10);
-/// Sectors a second that a soft real-time queue asks for at most (Linux: `bfq_wr_max_softrt_rate`).
+/// The largest rate of a soft real-time queue, in sectors per second (Linux:
+/// `bfq_wr_max_softrt_rate`).
 const SOFT_REALTIME_RATE: u64 = 7_000;
-/// Four ticks of a clock of 250 Hz (Linux: in `bfq_bfqq_softrt_next_start`).
+/// Four ticks of a clock of 250 Hz. They cover late timers of an isochronous process (Linux: in
+/// `bfq_bfqq_softrt_next_start`).
 const FOUR_TICKS: Span = Span::from_millis(16);
-/// Sectors after which it is no longer taken to start something (Linux: `max_service_from_wr`).
+/// The number of sectors after which an interactive period ends (Linux: `max_service_from_wr`).
 const MOST_SERVICE: u64 = 120_000;
-/// Only queues of the default priority are raised (Linux: the weight of 40).
+/// The only priority level whose queues are raised, which is the default (Linux: the weight of 40).
 const RAISED_LEVEL: u8 = 4;
 
-/// Why a queue is raised.
+/// The reason for which a queue is raised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Interactive,
     SoftRealtime,
 }
 
-/// What raising knows of a queue.
+/// The state of weight raising of one queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Raising {
-    /// What its weight is multiplied with; 1: it is not raised.
+    /// The factor of the queue's weight, or 1 if the queue is not raised.
     pub(super) coefficient: u32,
     kind: Kind,
     length: Span,
-    /// When the period began; of an asynchronous queue that is not raised, its last request or the end of its last turn
-    /// (Linux: `last_wr_start_finish`).
+    /// The beginning of the period. For an asynchronous queue that is not raised, it is the time of
+    /// its last request or the end of its last turn (Linux: `last_wr_start_finish`).
     since: Instant,
-    /// When the interactive period began that a soft real-time one interrupts (Linux: `wr_start_at_switch_to_srt`).
+    /// The beginning of the interactive period that a soft real-time period interrupts (Linux:
+    /// `wr_start_at_switch_to_srt`).
     interactive_since: Option<Instant>,
-    /// Sectors charged in all, and up to the beginning of the period (Linux: `service_from_wr` is the difference).
+    /// Sectors charged in total, and those before the period. The difference is Linux's
+    /// `service_from_wr`.
     charged: u64,
     charged_before: u64,
-    /// When it last came to have requests, and what was charged before (Linux: `last_idle_bklogged`,
-    /// `service_from_backlogged`).
+    /// The last time at which the queue got requests after having none, and the sectors charged
+    /// before (Linux: `last_idle_bklogged`, `service_from_backlogged`).
     backlogged_since: Instant,
     charged_unbacklogged: u64,
-    /// A request before that is too early for a soft real-time queue (Linux: `soft_rt_next_start`).
+    /// The time before which a request is too early for a soft real-time queue (Linux:
+    /// `soft_rt_next_start`).
     earliest: Instant,
-    /// `earliest` is to be found when its last request comes back (Linux: `softrt_update`).
+    /// True if `earliest` must be determined when the queue's last request completes (Linux:
+    /// `softrt_update`).
     earliest_due: bool,
-    /// When it ran out of requests, all answered; while it has some, when its last turn is over at the latest. `None`: it never
-    /// had any (Linux: `budget_timeout`).
+    /// The time since when the queue has had no requests and all have completed (Linux:
+    /// `budget_timeout`). While it has requests, it is the latest end of its last turn. `None`
+    /// means that it never had any.
     quiet_since: Option<Instant>,
-    /// Has had no request yet (Linux: `just_created`).
+    /// True until the queue's first request (Linux: `just_created`).
     pub(super) is_new: bool,
-    /// One of too many queues that started at the same time: none of them is raised (Linux: `in_large_burst`).
+    /// True if the queue is part of a large burst, whose queues are not raised (Linux:
+    /// `in_large_burst`).
     in_large_burst: bool,
-    /// The weight is yet to follow the coefficient.
+    /// True if the coefficient changed in the middle of a turn, so that the weight does not follow
+    /// it yet.
     in_mid_turn: bool,
 }
 
@@ -92,7 +108,7 @@ impl Raising {
         self.coefficient > 1
     }
 
-    /// What the time of a turn is multiplied with (Linux: `bfq_set_budget_timeout`).
+    /// Returns the factor of the longest turn (Linux: `bfq_set_budget_timeout`).
     pub(super) fn turn_factor(&self) -> u64 {
         match self.kind {
             Kind::Interactive => u64::from(self.coefficient),
@@ -100,7 +116,7 @@ impl Raising {
         }
     }
 
-    /// `sectors` sectors were charged.
+    /// Adds sectors that the queue was charged.
     #[inline]
     pub(super) fn charged(&mut self, sectors: u64) {
         self.charged += sectors;
@@ -110,8 +126,11 @@ impl Raising {
         self.in_large_burst
     }
 
-    /// What is kept of it while its stream sends to a shared queue. One that had no request yet would have been raised
-    /// (Linux: `bfq_bfqq_save_state`).
+    /// Returns the state to keep while the stream sends to a shared queue (Linux:
+    /// `bfq_bfqq_save_state`).
+    ///
+    /// A queue without a request so far would have been raised with its first one, so its saved
+    /// state is raised.
     pub(super) fn saved(&self, now: Instant, low_latency: bool, drive: &Peak) -> Self {
         let mut saved = *self;
         if self.is_new && !self.in_large_burst && low_latency {
@@ -122,19 +141,21 @@ impl Raising {
         saved
     }
 
-    /// It is of a queue whose stream just parted from others.
+    /// Prepares the state of a queue whose stream was just split from others.
     pub(super) fn after_split(&mut self, now: Instant, in_large_burst: bool) {
         self.is_new = false;
         self.earliest = now;
         self.in_large_burst = in_large_burst;
     }
 
-    /// Its period goes on as it was saved, unless it is over by now (Linux: `bfq_bfqq_resume_state`).
+    /// Continues a saved period, unless it has ended by now (Linux: `bfq_bfqq_resume_state`).
     fn resume(&mut self, now: Instant, saved: &Self, drive: &Peak) {
         self.in_large_burst |= saved.in_large_burst;
         self.begin(saved.kind, saved.coefficient, saved.length);
         self.since = saved.since;
         self.interactive_since = saved.interactive_since;
+        // Charges of the shared queue are not those of the period, so only the sectors served
+        // before the merge count. The difference can be negative for a new queue.
         self.charged_before = self.charged.saturating_sub(saved.served());
         if self.is_raised() && (self.in_large_burst || self.since + self.length < now) {
             match self
@@ -147,26 +168,29 @@ impl Raising {
         }
     }
 
-    /// When the interactive period began that goes on after the soft real-time one.
+    /// Returns the beginning of the interactive period that continues after a soft real-time one,
+    /// if any.
     fn interrupted(&self, now: Instant, drive: &Peak) -> Option<Instant> {
         (self.interactive_since)
             .filter(|_| self.kind == Kind::SoftRealtime)
             .filter(|&since| since + drive.raising_time() >= now)
     }
 
-    /// Linux: `switch_back_to_interactive_wr`.
+    /// Returns to the interactive period that a soft real-time one has interrupted (Linux:
+    /// `switch_back_to_interactive_wr`).
     fn fall_back(&mut self, since: Instant, drive: &Peak) {
         self.begin(Kind::Interactive, INTERACTIVE, drive.raising_time());
         self.since = since;
     }
 
-    /// It has no requests any more, and all are answered.
+    /// Records that the queue has no requests and all have completed.
     pub(super) fn quiet(&mut self, now: Instant) {
         self.quiet_since = Some(now);
     }
 
-    /// Its turn begins, to last until then. The time for which a soft real-time queue was not served does not count
-    /// (Linux: `__bfq_set_in_service_queue`).
+    /// Begins a turn that ends at `until` at the latest (Linux: `__bfq_set_in_service_queue`).
+    ///
+    /// The time for which a soft real-time queue waited for its turn does not count in its period.
     pub(super) fn turn_begins(&mut self, now: Instant, until: Instant) {
         let quiet_since = self.quiet_since.replace(until).unwrap_or(Instant::ZERO);
         if self.is_raised() && self.kind == Kind::SoftRealtime && quiet_since < now {
@@ -178,7 +202,8 @@ impl Raising {
         }
     }
 
-    /// Its turn is over; `empty` if it has no requests waiting, with `dispatched` in the drive (Linux: in `bfq_bfqq_expire`).
+    /// Ends a turn. `empty` means that the queue has no requests waiting, with `dispatched` in the
+    /// drive (Linux: in `bfq_bfqq_expire`).
     pub(super) fn turn_ends(
         &mut self,
         now: Instant,
@@ -191,40 +216,47 @@ impl Raising {
         }
         if empty && dispatched == 0 {
             self.find_earliest(now, slice_idle);
+        // The service is known in full only after the last completion.
         } else if empty {
             self.earliest_due = true;
         }
     }
 
-    /// Nothing of it is waiting or in the drive (Linux: in `bfq_completed_request`).
+    /// Records that no request of the queue waits or is in the drive (Linux: in
+    /// `bfq_completed_request`).
     pub(super) fn drained(&mut self, now: Instant, slice_idle: Span) {
         if self.earliest_due && self.coefficient != INTERACTIVE {
             self.find_earliest(now, slice_idle);
         }
     }
 
-    /// Linux: `bfq_bfqq_softrt_next_start`.
+    /// Determines the time before which the next request is too early for a soft real-time queue
+    /// (Linux: `bfq_bfqq_softrt_next_start`).
     fn find_earliest(&mut self, now: Instant, slice_idle: Span) {
         let served = self.charged - self.charged_unbacklogged;
         let ns = served.saturating_mul(1_000_000_000) / SOFT_REALTIME_RATE;
+        // A soft real-time process sends at most 7,000 sectors per second and pauses after each
+        // batch. A greedy process sends its next request at once, which is earlier than both
+        // bounds.
         let by_rate = self.backlogged_since + Span::from_nanos(ns);
         self.earliest = (self.earliest)
             .max(by_rate)
             .max(now + slice_idle + FOUR_TICKS);
     }
 
-    /// Sectors served while raised.
+    /// Returns the sectors served while raised.
     fn served(&self) -> u64 {
         self.charged - self.charged_before
     }
 
-    /// Linux: `bfq_bfqq_idle_for_long_time`.
+    /// Returns true if the queue has had no requests for longer than `length` (Linux:
+    /// `bfq_bfqq_idle_for_long_time`).
     fn was_quiet_for(&self, now: Instant, length: Span) -> bool {
         self.quiet_since.is_none_or(|since| since + length < now)
     }
 
-    /// A period begins or goes on (Linux: `bfq_update_bfqq_wr_on_rq_arrival`). Returns
-    /// true if one began.
+    /// Begins, renews or ends a period when requests arrive, and returns true if one began (Linux:
+    /// `bfq_update_bfqq_wr_on_rq_arrival`).
     fn update(&mut self, now: Instant, reasons: &Reasons, drive: &Peak) -> bool {
         let was_raised = self.is_raised();
         if reasons.interactive && (was_raised || reasons.may_begin) {
@@ -239,6 +271,8 @@ impl Raising {
             self.coefficient = 1;
         } else if was_raised && reasons.soft_realtime {
             if self.kind == Kind::Interactive {
+                // The interactive period continues after the soft real-time one if its time is not
+                // over by then.
                 self.interactive_since = Some(self.since);
                 self.begin(Kind::SoftRealtime, SOFT_REALTIME, SOFT_REALTIME_LENGTH);
             }
@@ -256,7 +290,7 @@ impl Raising {
         self.length = length;
     }
 
-    /// The period may be over, or has begun in mid-turn and counts for nothing yet.
+    /// Returns true if the period may be over, or began in mid-turn and has no effect yet.
     #[inline]
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.since + self.length < now
@@ -265,7 +299,8 @@ impl Raising {
             || self.in_mid_turn
     }
 
-    /// Whether the period goes on, and as what, now that a piece was sent (Linux: `bfq_update_wr_data`).
+    /// Decides whether the period continues, and of which kind, after a piece was sent (Linux:
+    /// `bfq_update_wr_data`).
     fn reconsider(&mut self, now: Instant, drive: &Peak) {
         if self.in_large_burst {
             self.end(now);
@@ -275,6 +310,8 @@ impl Raising {
                 None => self.end(now),
             }
         }
+        // An application that starts reads a limited amount. More service shows that it is a long
+        // transfer.
         if self.is_raised() && self.kind == Kind::Interactive && self.served() > MOST_SERVICE {
             self.end(now);
         }
@@ -286,7 +323,7 @@ impl Raising {
     }
 }
 
-/// Why a queue that gets requests again may be raised.
+/// The reasons for which a queue that gets requests again may be raised.
 #[derive(Debug)]
 struct Reasons {
     interactive: bool,
@@ -295,7 +332,7 @@ struct Reasons {
 }
 
 impl Bfq {
-    /// A queue gets its first request: one of a burst?
+    /// Adds a queue with its first request to the burst, if one is in progress or begins.
     pub(super) fn join_burst(&mut self, now: Instant, q: u32) {
         let alone = self.symmetry.busy() == 0;
         let queue = self.queue(q);
@@ -309,8 +346,8 @@ impl Bfq {
         });
     }
 
-    /// A queue that had no requests has one. True if it is raised and therefore wants the drive at once
-    /// (Linux: in `bfq_bfqq_handle_idle_busy_switch`).
+    /// Updates raising of a queue that gets requests again. Returns true if it is raised and should
+    /// preempt others (Linux: in `bfq_bfqq_handle_idle_busy_switch`).
     pub(super) fn raise_on_activation(&mut self, now: Instant, q: u32) -> bool {
         let is_kept = self.is_kept_from_raising(self.queue(q));
         let queue = &mut self.queues[q as usize];
@@ -324,10 +361,13 @@ impl Bfq {
                 && is_quiet
                 && !queue.history.is_all_seeky()
                 && queue.raising.earliest < now,
+            // Asynchronous queues are raised by `raise_async`, and merged queues are not raised.
             may_begin: queue.sync && !is_kept,
         };
+        // After a split, the pause comes from the merge and not from the process.
         let is_just_split = queue.sharing.is_just_split(now);
         let raising = &mut queue.raising;
+        // After such a pause, the queue does something else than at its creation.
         if !raising.is_new && long_idle && raising.was_quiet_for(now, BURST_OVER) {
             self.burst.forget(q);
             raising.in_large_burst = false;
@@ -338,6 +378,7 @@ impl Bfq {
         raising.backlogged_since = now;
         raising.charged_unbacklogged = raising.charged;
         raising.earliest_due = false;
+        // A small budget makes raised queues wait little for each other.
         if begins {
             let entity = self.engine.entity_mut(self.groups + q);
             entity.budget = entity.budget.min(self.budgets.raised());
@@ -346,7 +387,7 @@ impl Bfq {
         wants
     }
 
-    /// A request came for a busy asynchronous queue (Linux: in `bfq_add_request`).
+    /// Updates raising when a busy asynchronous queue gets a request (Linux: in `bfq_add_request`).
     pub(super) fn raise_async(&mut self, now: Instant, q: u32) {
         let raising = &mut self.queues[q as usize].raising;
         if !raising.is_raised() && raising.since + LONG_GAP_ASYNC < now {
@@ -359,7 +400,8 @@ impl Bfq {
         }
     }
 
-    /// A piece of the queue in service, which is raised, was sent. Its weight changes at once.
+    /// Ends or changes the period of the queue in service after a piece was sent. Its weight
+    /// changes at once.
     #[cold]
     pub(super) fn reconsider_raising(&mut self, now: Instant, q: u32) {
         let raising = &mut self.queues[q as usize].raising;
@@ -370,7 +412,8 @@ impl Bfq {
         self.engine.reweigh(self.entity_of(q));
     }
 
-    /// A queue is raised as another was that merges with it (Linux: in `bfq_merge_bfqqs`).
+    /// Passes the period of queue `from` on to queue `q`, with which it merges (Linux: in
+    /// `bfq_merge_bfqqs`).
     pub(super) fn inherit_raising(&mut self, q: u32, from: u32) {
         let other = self.queue(from).raising;
         let raising = &mut self.queues[q as usize].raising;
@@ -383,20 +426,21 @@ impl Bfq {
         raising.begin(other.kind, other.coefficient, other.length);
         raising.since = other.since;
         raising.interactive_since = other.interactive_since;
+        // The period begins again for the merged queue, as far as its service is concerned.
         raising.charged_before = raising.charged;
         raising.in_mid_turn = true;
         self.raised(q, 1);
         self.lower(from);
     }
 
-    /// A queue is raised no longer, having given that to another.
+    /// Ends the raising of a queue whose period was passed on to another queue.
     fn lower(&mut self, q: u32) {
         let raising = &mut self.queues[q as usize].raising;
         let before = core::mem::replace(&mut raising.coefficient, 1);
         self.raised(q, before);
     }
 
-    /// A queue whose stream parted from others is raised as that was before.
+    /// Restores the raising of a queue whose stream was split from others.
     pub(super) fn resume_raising(&mut self, now: Instant, q: u32, saved: &Raising) {
         let raising = &mut self.queues[q as usize].raising;
         let before = raising.coefficient;
@@ -405,7 +449,7 @@ impl Bfq {
         self.raised(q, before);
     }
 
-    /// The coefficient of a queue may have changed.
+    /// Updates the counts and the weight after the coefficient may have changed.
     fn raised(&mut self, q: u32, before: u32) {
         let e = self.entity_of(q);
         let queue = &mut self.queues[q as usize];
@@ -418,7 +462,7 @@ impl Bfq {
 }
 
 impl Queue {
-    /// Its weight among the queues of its group.
+    /// Returns the queue's weight among those of its group, with raising.
     pub(super) fn weight(&self) -> u32 {
         super::queue::weight(self.level) * self.raising.coefficient
     }
@@ -449,6 +493,8 @@ mod tests {
         let mut raising = Raising::NEW;
         assert!(raising.update(ms(0), &INTERACTIVE_ONE, &drive));
         assert_eq!((raising.coefficient, raising.turn_factor()), (30, 30));
+        // 1.5 times Linux's reference of 2.5 s for flash, because the first estimate of the rate is
+        // 2/3 of the reference rate.
         raising.reconsider(ms(3_750), &drive);
         assert_eq!(raising.coefficient, 30);
         raising.reconsider(ms(3_751), &drive);
@@ -473,6 +519,7 @@ mod tests {
         raising.update(ms(400), &SOFT_ONE, &drive);
         raising.reconsider(ms(700), &drive);
         assert_eq!(raising.coefficient, 3_000);
+        // The soft real-time period was renewed at 400 ms and lasts 300 ms.
         raising.reconsider(ms(701), &drive);
         assert_eq!((raising.coefficient, raising.since), (30, ms(0)));
         raising.reconsider(ms(3_751), &drive);
@@ -484,8 +531,10 @@ mod tests {
         let mut raising = Raising::NEW;
         raising.charged(700);
         raising.turn_ends(ms(1), true, 0, Span::from_millis(8));
+        // 700 sectors at 7,000 sectors per second take 100 ms.
         assert_eq!(raising.earliest, ms(100));
         raising.turn_ends(ms(90), true, 0, Span::from_millis(8));
+        // 90 ms plus the idling of 8 ms plus four ticks of 4 ms.
         assert_eq!(raising.earliest, ms(114));
     }
 
@@ -526,6 +575,8 @@ mod tests {
         raising.turn_begins(ms(1_200), ms(1_325));
         assert_eq!(raising.since, ms(1_200));
         raising.turn_begins(ms(1_400), ms(1_525));
+        // The turn ended at 1,325 ms at the latest, so 75 ms of waiting until 1,400 ms do not
+        // count.
         assert_eq!(raising.since, ms(1_275));
         raising.reconsider(ms(1_575), &drive);
         assert!(raising.is_raised());

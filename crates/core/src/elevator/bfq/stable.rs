@@ -1,6 +1,9 @@
-//! Merging the queues of streams that start shortly after each other, for good: they are likely to be one application's, whatever they
-//! ask for (Linux: `bfq_do_or_sched_stable_merge`). On flash that queues that is done at once, elsewhere once it is known that idling
-//! for the one would not pay.
+//! Permanent merging of streams that start shortly after each other (Linux:
+//! `bfq_do_or_sched_stable_merge`).
+//!
+//! Such streams probably belong to one application, whatever they read. On flash that queues
+//! requests, they are merged at once. On other drives, they are merged later, once it is known that
+//! idling for one of them does not raise throughput.
 
 use super::Bfq;
 use super::config::Config;
@@ -11,22 +14,26 @@ use crate::{Instant, Span, StreamId};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Queues created within this time one after the other are merged for good (Linux: `bfq_burst_interval`).
+/// The largest time between the creation of two queues that are merged (Linux:
+/// `bfq_burst_interval`).
 const TOGETHER: Span = Span::from_millis(180);
-/// Time after the last one when another series begins (Linux: `bfq_activation_stable_merging`).
+/// The time after which a new queue becomes the reference for later ones (Linux:
+/// `bfq_activation_stable_merging`).
 const SERIES: Span = Span::from_millis(600);
-/// Time after creation, and after parting from others, when a merge is done that is not done at once (Linux: `bfq_late_stable_merging`).
+/// The time from creation or splitting to a merge that is not made at once (Linux:
+/// `bfq_late_stable_merging`).
 const LATER: Span = Span::from_millis(600);
 
-/// Which queues were merged for good, or are to be.
+/// The queues that were merged permanently, or will be.
 #[derive(Debug)]
 pub(super) struct Stable {
-    /// The tunable, and that of merging at all.
+    /// True if the tunables `merge` and `stable_merge` are both on.
     pub(super) is_on: bool,
-    /// Of each stream: it was merged for good; and the queue, with its serial number, that its own is to be merged with later.
+    /// The streams that were merged permanently. `scheduled` has the queue, with its serial number,
+    /// that the stream's own queue is to be merged with later.
     merged: Vec<bool>,
     scheduled: Vec<Option<(u32, u64)>>,
-    /// The queue of each group to which those that come are compared (Linux: `last_bfqq_created`).
+    /// The queue of each group with which new queues are compared (Linux: `last_bfqq_created`).
     last_created: Vec<u32>,
     created: u64,
 }
@@ -42,17 +49,17 @@ impl Stable {
         }
     }
 
-    /// A stream was merged for good.
+    /// Returns true if the stream was merged permanently.
     pub(super) fn is_merged(&self, stream: u32) -> bool {
         self.merged[stream as usize]
     }
 
-    /// The queues of a group are compared to this one as they come.
+    /// Returns true if new queues of the group are compared with queue `q`.
     pub(super) fn compares_to(&self, group: u32, q: u32) -> bool {
         self.last_created[group as usize] == q
     }
 
-    /// A stream goes.
+    /// Forgets a stream that closes.
     pub(super) fn forget(&mut self, stream: u32) {
         self.merged[stream as usize] = false;
         self.scheduled[stream as usize] = None;
@@ -60,14 +67,15 @@ impl Stable {
 }
 
 impl Bfq {
-    /// A queue takes no part in weight raising: merged ones are rarely of what somebody waits for, unless they were merged because they
-    /// started together.
+    /// Returns true if a queue takes no part in weight raising. Merged queues rarely belong to
+    /// interactive work, unless they were merged because they started together.
     pub(super) fn is_kept_from_raising(&self, queue: &Queue) -> bool {
         queue.sharing.is_shared && !self.cooperation.stable.is_merged(queue.stream.index)
     }
 
-    /// The queue of a stream came with its first request, or may now be merged with that to which it was compared then. Returns where
-    /// the stream's requests go (Linux: `bfq_do_or_sched_stable_merge`, `bfq_setup_stable_merge`).
+    /// Merges the queue of a stream at its first request, or later with the queue that was
+    /// scheduled then. Returns the queue for the stream's requests (Linux:
+    /// `bfq_do_or_sched_stable_merge`, `bfq_setup_stable_merge`).
     pub(super) fn merge_stably(&mut self, cx: &mut Cx, stream: StreamId, q: u32) -> u32 {
         let now = cx.now;
         let sharing = self.queue(q).sharing;
@@ -80,7 +88,8 @@ impl Bfq {
                 let other =
                     due.then(|| self.cooperation.stable.scheduled[stream.index as usize].take());
                 let other = other.flatten().filter(|_| !self.flash_queues());
-                // It was there all the time, and idling for this one does not pay.
+                // The other queue must have existed all the time, and idling for this one must not
+                // pay.
                 other
                     .filter(|&(other, serial)| self.is_still(other, serial))
                     .filter(|_| !self.idling_boosts_throughput(q))
@@ -99,7 +108,7 @@ impl Bfq {
         self.merge_along(cx, stream, q, into)
     }
 
-    /// A queue came with its first request: the queue to merge it with at once.
+    /// Records a queue's first request and returns the queue to merge with at once, if any.
     fn created(&mut self, now: Instant, stream: u32, q: u32) -> Option<u32> {
         self.note_created(now, q);
         let queue = self.queue(q);
@@ -123,19 +132,21 @@ impl Bfq {
         None
     }
 
+    /// Records the creation time of a queue, with a new serial number.
     pub(super) fn note_created(&mut self, now: Instant, q: u32) {
         let stable = &mut self.cooperation.stable;
         stable.created += 1;
         self.queues[q as usize].sharing.created = Some((now, stable.created));
     }
 
-    /// The queue of this number is still the one that it was.
+    /// Returns true if the number `q` still belongs to the queue with this serial number.
     fn is_still(&self, q: u32, serial: u64) -> bool {
         let created = self.queue(q).sharing.created;
         created.is_some_and(|(_, own)| own == serial)
     }
 
-    /// Others are compared to a queue no longer, but to another, or [`NIL`] (Linux: `bfq_reassign_last_bfqq`).
+    /// Replaces `q` by `instead` or [`NIL`] as the queue with which new ones are compared (Linux:
+    /// `bfq_reassign_last_bfqq`).
     pub(super) fn forget_created(&mut self, q: u32, instead: u32) {
         let group = self.queue(q).group as usize;
         let last = &mut self.cooperation.stable.last_created[group];
@@ -144,7 +155,8 @@ impl Bfq {
         }
     }
 
-    /// The drive is flash that queues, or may: it is taken to until it was seen not to (Linux: `nonrot_with_queueing`).
+    /// Returns true if the drive is flash that queues requests. It is assumed to queue them until
+    /// the opposite was observed (Linux: `nonrot_with_queueing`).
     fn flash_queues(&self) -> bool {
         !self.rotational && !self.queueing.is_absent()
     }

@@ -1,5 +1,7 @@
-//! Whether all that compete are alike. Where they are, the drive's own queue shares fairly enough and nobody is idled for. Counts
-//! are kept as things change; nothing is scanned.
+//! The test whether all competing queues are alike.
+//!
+//! If they are, the drive's own queue shares fairly enough, and fairness does not require idling.
+//! Counts are updated with each change, so that no list is scanned.
 
 use super::config::Asymmetry;
 use super::entity::{CLASSES, IDLE};
@@ -8,23 +10,26 @@ use super::weights::GroupWeights;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Counts of what competes.
+/// Counts of competing queues and groups.
 #[derive(Debug)]
 pub(super) struct Symmetry {
-    /// Queues in the scheduler, by class.
+    /// Queues in the scheduler by class.
     busy: [u32; CLASSES],
-    /// Of these, how many are asynchronous, and how many are raised.
+    /// Asynchronous queues in the scheduler. `raised` counts the raised ones.
     async_busy: u32,
     raised: u32,
-    /// Queues with requests waiting or in the drive that are not raised, by level, and a bit for each level that has some.
+    /// Queues by level that have requests waiting or in the drive and are not raised. `level_mask`
+    /// has a bit for each level that occurs.
     levels: [u32; LEVELS],
     level_mask: u8,
-    /// Queues with requests waiting or in the drive, by group, and how many groups have some.
+    /// Queues by group that have requests waiting or in the drive. `groups_pending` counts the
+    /// groups that occur.
     groups: Vec<u32>,
     groups_pending: u32,
-    /// Several groups or several classes compete.
+    /// True if several groups or several classes compete, or groups of different weights under
+    /// [`Asymmetry::Weights`].
     uneven: bool,
-    /// The weights of these groups, where they alone decide.
+    /// The weights of competing groups under [`Asymmetry::Weights`].
     weights: Option<GroupWeights>,
 }
 
@@ -43,37 +48,37 @@ impl Symmetry {
         }
     }
 
-    /// A group came, or it has another weight.
+    /// Adds a group or changes its weight or parent.
     pub(super) fn set_group(&mut self, group: u32, parent: u32, weight: u32) {
         if let Some(weights) = &mut self.weights {
             weights.set(group, parent, weight);
         }
     }
 
-    /// Queues in the scheduler.
+    /// Returns the number of queues in the scheduler.
     pub(super) fn busy(&self) -> u32 {
         self.busy.iter().sum()
     }
 
-    /// Some queue in the scheduler is raised or of the idle class.
+    /// Returns true if a queue in the scheduler is raised or of the idle class.
     #[inline]
     pub(super) fn is_special(&self) -> bool {
         self.raised | self.busy[usize::from(IDLE)] > 0
     }
 
-    /// Asynchronous queues in the scheduler.
+    /// Returns the number of asynchronous queues in the scheduler.
     #[inline]
     pub(super) fn async_busy(&self) -> u32 {
         self.async_busy
     }
 
-    /// Raised queues in the scheduler (Linux: `wr_busy_queues`).
+    /// Returns the number of raised queues in the scheduler (Linux: `wr_busy_queues`).
     #[inline]
     pub(super) fn raised_busy(&self) -> u32 {
         self.raised
     }
 
-    /// The queue enters the scheduler (Linux: `bfq_add_bfqq_busy`).
+    /// Counts a queue that enters the scheduler (Linux: `bfq_add_bfqq_busy`).
     pub(super) fn enter(&mut self, queue: &mut Queue) {
         debug_assert!(!queue.busy, "the queue is in the scheduler");
         queue.busy = true;
@@ -81,6 +86,7 @@ impl Symmetry {
         let is_raised = queue.raising.is_raised();
         self.raised += u32::from(is_raised);
         self.async_busy += u32::from(!queue.sync);
+        // A queue that left the scheduler with requests in the drive is still counted.
         if !queue.pending {
             queue.pending = true;
             if !is_raised {
@@ -96,19 +102,20 @@ impl Symmetry {
         self.compare();
     }
 
-    /// The queue leaves the scheduler (Linux: `bfq_del_bfqq_busy`).
+    /// Removes a queue that leaves the scheduler from the counts (Linux: `bfq_del_bfqq_busy`).
     pub(super) fn leave(&mut self, queue: &mut Queue) {
         debug_assert!(queue.busy, "the queue is not in the scheduler");
         queue.busy = false;
         self.busy[usize::from(queue.class)] -= 1;
         self.raised -= u32::from(queue.raising.is_raised());
         self.async_busy -= u32::from(!queue.sync);
+        // While the queue has requests in the drive, it still competes for the drive.
         self.settle(queue);
         self.compare();
     }
 
-    /// Stops counting a queue that has nothing waiting and nothing in the drive (Linux: `bfq_weights_tree_remove`,
-    /// `bfq_del_bfqq_in_groups_with_pending_reqs`).
+    /// Stops counting a queue that has nothing waiting and nothing in the drive (Linux:
+    /// `bfq_weights_tree_remove`, `bfq_del_bfqq_in_groups_with_pending_reqs`).
     #[inline]
     pub(super) fn settle(&mut self, queue: &mut Queue) {
         if queue.pending && !queue.busy && queue.dispatched == 0 {
@@ -116,7 +123,8 @@ impl Symmetry {
         }
     }
 
-    /// The queue is raised now, or no longer.
+    /// Updates the counts after raising of a queue began or ended. `before` is true if the queue
+    /// was raised before.
     pub(super) fn raised(&mut self, queue: &Queue, before: bool) {
         let after = queue.raising.is_raised();
         if before == after {
@@ -172,12 +180,17 @@ impl Symmetry {
         self.uneven = self.groups_pending > 1 || classes > 1;
     }
 
-    /// True if `queue` would suffer from being treated like all others: weights differ and it is not of the lowest, or classes
-    /// differ, or several groups compete (Linux: `bfq_asymmetric_scenario`). Before 4.20: weights differ, of queues or of groups
-    /// (`bfq_symmetric_scenario`).
+    /// Returns true if `queue` would suffer from being treated like all others (Linux:
+    /// `bfq_asymmetric_scenario`).
+    ///
+    /// This is the case if classes differ, if several groups compete, or if weights differ and the
+    /// queue is not of the lowest. Under [`Asymmetry::Weights`], it is the case if weights of
+    /// queues or groups differ (Linux before 4.20: `bfq_symmetric_scenario`).
     #[inline]
     pub(super) fn is_broken_for(&self, queue: &Queue) -> bool {
         self.uneven
+            // `mask & (mask - 1)` clears the lowest bit. The result is not zero if two or more
+            // levels occur. An empty mask stays zero, even with the wrapped difference.
             || (self.level_mask & (self.level_mask.wrapping_sub(1)) != 0
                 && !(self.weights.is_none()
                     && queue.pending
@@ -185,7 +198,8 @@ impl Symmetry {
                     && self.is_lowest(queue.level)))
     }
 
-    /// The higher the level, the lower the weight.
+    /// Returns true if no level with a lower weight competes, since higher levels have lower
+    /// weights.
     fn is_lowest(&self, level: u8) -> bool {
         u32::from(level) == self.level_mask.ilog2()
     }

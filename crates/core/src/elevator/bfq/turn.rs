@@ -1,4 +1,8 @@
-//! The turn of the queue in service: how it begins, goes on, idles and ends.
+//! The turn of the queue in service: its beginning, dispatching, idling and expiration.
+//!
+//! [`Bfq::decide`] is the entry. It begins a turn if there is none, sends the next request of the
+//! queue in service, injects a request of another queue, waits, or ends the turn with
+//! [`Bfq::expire`].
 
 use super::Bfq;
 use super::budget::Spent;
@@ -16,20 +20,21 @@ use crate::table::Table;
 use crate::wake::{Reason, Wake};
 use crate::{Instant, Span};
 
-/// The least time for which the drive idles for a raised queue (Linux: in `bfq_arm_slice_timer`).
+/// The shortest time for which the drive idles for a raised queue (Linux: in
+/// `bfq_arm_slice_timer`).
 const RAISED_IDLE: Span = Span::from_millis(20);
 
-/// The queue that has the drive, and since when.
+/// The turn in progress: the queue in service and its limits of time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     /// The queue in service, or [`NIL`].
     pub(super) queue: u32,
     started: Instant,
     timeout_at: Instant,
-    /// The drive idles for the queue's next request until then.
+    /// The end of idling for the queue's next request, or `None` while the drive does not idle.
     pub(super) idle_until: Option<Instant>,
     idle_since: Instant,
-    /// Bytes sent.
+    /// Bytes sent in this turn.
     served: u64,
 }
 
@@ -43,37 +48,40 @@ impl Turn {
         served: 0,
     };
 
-    /// Bytes sent in it.
+    /// Returns the bytes sent in this turn.
     pub(super) fn served(&self) -> u64 {
         self.served
     }
 
-    /// Since when the drive idles.
+    /// Returns the instant at which idling began.
     pub(super) fn idle_since(&self) -> Instant {
         self.idle_since
     }
 
-    /// Its time is over (Linux: `bfq_bfqq_budget_timeout`).
+    /// Returns true if the longest time of the turn has passed (Linux: `bfq_bfqq_budget_timeout`).
     pub(super) fn timed_out(&self, now: Instant) -> bool {
         now >= self.timeout_at
     }
 }
 
-/// What a turn does next.
+/// The next step of a turn.
 enum Step {
-    /// This request, and the sectors it is charged.
+    /// Send this request, which is charged this number of sectors.
     Send(u32, u64),
-    /// One of another queue meanwhile.
+    /// Send a request of another queue while the queue in service has none.
     Inject(Injected),
     Wait(Next),
     Over(Expiry),
 }
 
 impl Bfq {
-    /// Linux: `__bfq_dispatch_request`, `bfq_select_queue`.
+    /// Returns the next request to dispatch, or the reason to wait (Linux:
+    /// `__bfq_dispatch_request`, `bfq_select_queue`).
     pub(super) fn decide(&mut self, cx: &mut Cx) -> Next {
         let now = cx.now;
         self.end_idling(cx);
+        // With one request at a time in the drive, the drive cannot reorder the requests of
+        // different queues.
         if self.config.strict_guarantees && self.in_drive > 0 {
             return Next::Nothing;
         }
@@ -90,7 +98,8 @@ impl Bfq {
         }
     }
 
-    /// Ends the turn if it has idled for long enough in vain (Linux: `bfq_idle_slice_timer_body`).
+    /// Ends the turn if no request has arrived while the drive idled (Linux:
+    /// `bfq_idle_slice_timer_body`).
     #[inline]
     pub(super) fn end_idling(&mut self, cx: &mut Cx) {
         if self.turn.idle_until.is_none_or(|until| cx.now < until) {
@@ -98,19 +107,22 @@ impl Bfq {
         }
         self.turn.idle_until = None;
         if self.turn.timed_out(cx.now) {
+            // The turn is counted up to the beginning of idling, because the time of idling shows
+            // nothing about the queue's speed.
             self.expire(cx, Expiry::BudgetTimeout, self.turn.idle_since);
         } else if self.queue(self.turn.queue).next == NIL {
             self.expire(cx, Expiry::TooIdle, self.turn.idle_since);
         }
     }
 
-    /// A piece of the queue in service came back: it may now be time to idle, or to end (Linux: in `bfq_completed_request`).
+    /// Begins to idle or ends the turn when a piece of the queue in service has completed, if that
+    /// is due (Linux: in `bfq_completed_request`).
     pub(super) fn completed_in_service(&mut self, cx: &mut Cx, q: u32) {
         let now = cx.now;
         let queue = self.queue(q);
         let is_empty = queue.next == NIL;
         if is_empty && queue.dispatched > 0 {
-            // The decision that follows sees to it.
+            // The dispatch decision that follows each completion keeps the turn or ends it.
             return;
         }
         if is_empty && self.better_to_idle(q, &cx.table) {
@@ -122,7 +134,8 @@ impl Bfq {
         }
     }
 
-    /// True if waiting for the next request of `q` is worth more than serving another meanwhile (Linux: `bfq_better_to_idle`).
+    /// Returns true if waiting for the next request of `q` is worth more than serving another queue
+    /// (Linux: `bfq_better_to_idle`).
     #[expect(
         clippy::inline_always,
         reason = "once a request; its other callers are rare"
@@ -130,8 +143,9 @@ impl Bfq {
     #[inline(always)]
     pub(super) fn better_to_idle(&self, q: u32, table: &Table) -> bool {
         let queue = self.queue(q);
-        // A stream that goes or is on hold will not send anything; one whose next request a limit holds back will not for now. Linux does not
-        // see that; where limits let requests through in slices as there, the same is done.
+        // A stream that closes or is on hold will not send anything, and a stream whose next
+        // request is throttled by a limit will not send for now. Linux does not see the latter. If
+        // limits release requests in slices as in Linux (`paces` is false), Weir ignores them too.
         if queue.sync {
             let crate::StreamId { index, generation } = queue.stream;
             let stream = table.streams.get_named(index, generation);
@@ -150,7 +164,8 @@ impl Bfq {
         self.idling_keeps_guarantees(q) || self.idling_boosts_throughput(q)
     }
 
-    /// The queue in service, if any, has its turn ended. What it did up to `until` counts (Linux: `bfq_bfqq_expire`).
+    /// Ends the turn of the queue in service, counting its behaviour up to `until` (Linux:
+    /// `bfq_bfqq_expire`).
     pub(super) fn expire(&mut self, cx: &mut Cx, reason: Expiry, until: Instant) {
         let now = cx.now;
         let q = self.turn.queue;
@@ -168,6 +183,8 @@ impl Bfq {
             served: self.turn.served,
             charged: charged * 512,
         });
+        // A preempted queue without requests stays in the scheduler if idling for it is needed,
+        // because it would otherwise lose its place among the waiting queues.
         let keep = reason == Expiry::Preempted
             && self.queue(q).sharing.users > 0
             && self.idling_keeps_guarantees(q);
@@ -187,7 +204,8 @@ impl Bfq {
             self.symmetry.leave(queue);
             self.engine.retire(e);
         }
-        // One that merely waits for its next request may go on with its budget if that comes in time.
+        // A queue that only waits for its next request keeps the rest of its budget, and may use it
+        // if that request comes in time.
         let used_up = matches!(reason, Expiry::BudgetTimeout | Expiry::BudgetExhausted);
         if queue.busy || used_up {
             self.engine.entity_mut(e).service = 0;
@@ -199,7 +217,8 @@ impl Bfq {
         }
     }
 
-    /// A queue that is busy but not in service lost its last request (Linux: in `bfq_remove_request`).
+    /// Takes a queue out of the scheduler that lost its last request while it was not in service
+    /// (Linux: in `bfq_remove_request`).
     pub(super) fn empty_out_of_service(&mut self, q: u32) {
         let e = self.entity_of(q);
         self.symmetry.leave(&mut self.queues[q as usize]);
@@ -212,13 +231,16 @@ impl Bfq {
         }
     }
 
-    /// The estimate of the drive's rate changed.
+    /// Adopts a new estimate of the drive's rate as the largest budget.
     pub(super) fn measured(&mut self) {
+        // The largest budget is the amount that the drive serves at its peak rate in the longest
+        // turn.
         let ms = self.config.timeout_sync.as_nanos() / 1_000_000;
         self.budgets.estimate(self.peak.sectors_in(ms));
     }
 
-    /// Linux: `bfq_set_in_service_queue`.
+    /// Begins a turn for the queue chosen by B-WF2Q+. Returns false if no queue waits (Linux:
+    /// `bfq_set_in_service_queue`).
     fn begin_turn(&mut self, cx: &mut Cx) -> bool {
         let now = cx.now;
         let Some(e) = self.engine.select(now) else {
@@ -227,6 +249,8 @@ impl Bfq {
         let q = e - self.groups;
         let queue = &mut self.queues[q as usize];
         queue.fifo_checked = false;
+        // Several streams send to an asynchronous or shared queue. The turn is published for the
+        // one whose request is next.
         if (!queue.sync || queue.sharing.is_shared) && queue.next != NIL {
             queue.stream = cx.table.requests[queue.next].request.stream;
         }
@@ -248,7 +272,7 @@ impl Bfq {
         true
     }
 
-    /// Linux: `bfq_select_queue`.
+    /// Returns the next step of the turn in progress (Linux: `bfq_select_queue`).
     fn step(&mut self, now: Instant, table: &Table) -> Step {
         let q = self.turn.queue;
         let request = self.queue(q).next;
@@ -272,10 +296,13 @@ impl Bfq {
             if !self.better_to_idle(q, table) {
                 return Step::Over(Expiry::NoMoreRequests);
             }
+            // The driver must ask again when injection begins to be allowed, which can be before
+            // the end of idling.
             let at = at.min(self.injection_begins(now, q));
             let wait = Step::Wait(Next::Wait(Wake { at, reason }));
             return self.inject(now, q, table).map_or(wait, Step::Inject);
         }
+        // Pieces in the drive lead to another decision when they complete, so no timer is needed.
         if self.queue(q).dispatched > 0 && self.better_to_idle(q, table) {
             let wait = Step::Wait(Next::Nothing);
             return self.inject(now, q, table).map_or(wait, Step::Inject);
@@ -286,7 +313,8 @@ impl Bfq {
         Step::Over(Expiry::NoMoreRequests)
     }
 
-    /// Linux: `bfq_dispatch_rq_from_bfqq`, `bfq_dispatch_remove`.
+    /// Sends the next piece of a request of the queue in service (Linux:
+    /// `bfq_dispatch_rq_from_bfqq`, `bfq_dispatch_remove`).
     fn send(&mut self, cx: &mut Cx, request: u32, charge: u64) -> Next {
         let q = self.turn.queue;
         self.engine.served(self.entity_of(q), charge);
@@ -299,20 +327,22 @@ impl Bfq {
         Next::Take { request, bytes }
     }
 
-    /// A piece of the queue in service was sent while raised queues or the idle class compete.
+    /// Adjusts raising and the turn after a piece was sent, while raised queues or queues of the
+    /// idle class compete.
     fn sent_special(&mut self, cx: &mut Cx, q: u32) {
         let queue = self.queue(q);
         let is_idle_class = queue.class == IDLE;
         if queue.raising.is_raised() && queue.raising.is_due(cx.now) {
             self.reconsider_raising(cx.now, q);
         }
-        // The idle class makes way after each request.
+        // A queue of the idle class gives way to others after each request.
         if is_idle_class && self.symmetry.busy() > 1 {
             self.expire(cx, Expiry::BudgetExhausted, cx.now);
         }
     }
 
-    /// The queue is charged, the turn goes on as if nothing had happened.
+    /// Sends a request of another queue, which is charged for it. The turn in progress continues
+    /// unchanged.
     #[cold]
     fn send_injected(&mut self, now: Instant, injected: &Injected, table: &Table) -> Next {
         let &Injected {
@@ -333,7 +363,7 @@ impl Bfq {
         Next::Take { request, bytes }
     }
 
-    /// The next piece of a request goes to the drive. Returns its length.
+    /// Sends the next piece of a request to the drive and returns its length in bytes.
     #[expect(clippy::inline_always, reason = "once a request; injection is rare")]
     #[inline(always)]
     fn remove_piece(
@@ -368,12 +398,14 @@ impl Bfq {
         bytes
     }
 
-    /// Linux: `bfq_arm_slice_timer`.
+    /// Begins to idle for the next request of `q` (Linux: `bfq_arm_slice_timer`).
     fn begin_idling(&mut self, now: Instant, q: u32) {
         let queue = self.queue(q);
         let seeky = queue.history.is_seeky(self.config.seeky_threshold);
         let length = if queue.raising.is_raised() {
             self.config.slice_idle.max(RAISED_IDLE)
+        // A seek is expected before the next request of a seeky queue in any case, so a long wait
+        // gains nothing unless fairness requires it.
         } else if seeky && !self.symmetry.is_broken_for(queue) {
             self.config.slice_idle.min(SHORT)
         } else {
@@ -383,19 +415,25 @@ impl Bfq {
         self.turn.idle_until = Some(now + length);
     }
 
-    /// Linux: `idling_needed_for_service_guarantees`.
+    /// Returns true if the guarantees of `q` would be broken by serving others while it has no
+    /// request (Linux: `idling_needed_for_service_guarantees`).
     fn idling_keeps_guarantees(&self, q: u32) -> bool {
         let queue = self.queue(q);
         self.symmetry.is_broken_for(queue)
             || self.symmetry.busy() == 1
+            // A raised queue would wait behind four or more requests of others in the drive. A
+            // device that queues serves them in its own order.
             || queue.raising.is_raised()
                 && (self.symmetry.raised_busy() < self.symmetry.busy()
                     || self.in_drive >= queue.dispatched + 4)
     }
 
-    /// Linux: `idling_boosts_thr_without_issues`.
+    /// Returns true if idling for `q` is likely to raise the throughput of the drive (Linux:
+    /// `idling_boosts_thr_without_issues`).
     pub(super) fn idling_boosts_throughput(&self, q: u32) -> bool {
         let no_queueing = self.queueing.is_absent();
+        // Raised queues suffer from idling for others, and flash that queues is kept busy only by
+        // several queues.
         if (!self.rotational && !no_queueing) || self.symmetry.raised_busy() > 0 {
             return false;
         }
@@ -406,8 +444,11 @@ impl Bfq {
                 && queue.think.is_short)
     }
 
-    /// True if the turn is to end because its time is over; not while it idles and has used most of its budget, so that it can
-    /// finish that (Linux: `bfq_may_expire_for_budg_timeout`).
+    /// Returns true if the turn is to end because its time is over (Linux:
+    /// `bfq_may_expire_for_budg_timeout`).
+    ///
+    /// If the drive idles for the queue and less than a third of the budget is left, the queue may
+    /// finish its budget.
     fn may_time_out(&self, now: Instant, q: u32) -> bool {
         if !self.turn.timed_out(now) {
             return false;
@@ -416,7 +457,8 @@ impl Bfq {
         self.turn.idle_until.is_none() || entity.budget_left() >= entity.budget / 3
     }
 
-    /// Charges a slow queue, and one whose time ran out early in its budget, by time (Linux: `bfq_bfqq_charge_time`).
+    /// Charges a queue by time if it is slow, or if its time ran out with a third or more of its
+    /// budget left (Linux: `bfq_bfqq_charge_time`).
     fn charge_time(&mut self, reason: Expiry, until: Instant, q: u32) {
         if self.config.charge == Charge::Service || self.queue(q).raising.is_raised() {
             return;
@@ -429,15 +471,21 @@ impl Bfq {
             return;
         }
         let timeout_ms = self.config.timeout_sync.as_nanos() / 1_000_000;
+        // The largest budget is the service of a whole `timeout_sync`, so this is the service of
+        // the time that the queue held the drive. The queue is never charged for more than one
+        // `timeout_sync`.
         let by_time = self.budgets.max() * ms.min(timeout_ms) / timeout_ms;
         let total = by_time.max(entity.service);
+        // A charge above the budget would make the remainder of the budget meaningless (Linux
+        // raises the budget too).
         self.engine.entity_mut(e).budget = entity.budget.max(total);
         let more = total - entity.service;
         self.engine.served_rarely(e, more);
         self.queues[q as usize].raising.charged(more);
     }
 
-    /// Whether a turn was slow, and its length in milliseconds (Linux: `bfq_bfqq_is_slow`).
+    /// Returns true if a turn was slow, and the length of the turn in milliseconds (Linux:
+    /// `bfq_bfqq_is_slow`).
     fn is_slow(&self, until: Instant, q: u32) -> (bool, u64) {
         let queue = self.queue(q);
         if !queue.sync {
@@ -445,7 +493,8 @@ impl Bfq {
         }
         let length = until.since(self.turn.started);
         let ms = Span::from_millis(1).as_nanos();
-        // Too short to measure: as long as idling for a seeky queue would take.
+        // Too short to measure. A seeky queue is assumed to have held the drive for as long as
+        // idling for it would take.
         if length < Span::from_millis(1) {
             let seeky = queue.history.is_seeky(self.config.seeky_threshold);
             let assumed = if self.rotational {
@@ -456,11 +505,14 @@ impl Bfq {
             return (seeky, assumed.as_nanos() / ms);
         }
         let service = self.engine.entity(self.entity_of(q)).service;
+        // In the first 20 ms, the seek to the first sector may prevail over sequential transfers.
+        // Half of the peak rate is enough because slow zones of a disk are slower than the average
+        // that the estimate is (comments of Linux's `bfq_bfqq_is_slow`).
         let slow = length > Span::from_millis(20) && service < self.budgets.max() / 2;
         (slow, length.as_nanos() / ms)
     }
 
-    /// The budget of the queue's next turn.
+    /// Assigns the budget of the queue's next turn.
     fn assign_budget(&mut self, reason: Expiry, q: u32) {
         let e = self.entity_of(q);
         let queue = self.queue(q);
@@ -475,6 +527,7 @@ impl Bfq {
         });
         let raised = queue.raising.is_raised();
         self.queues[q as usize].max_budget = budget;
+        // A preempted queue continues with its old budget, except if it is raised.
         if next != NIL && (reason != Expiry::Preempted || raised) {
             let least = self.charge(q, next);
             self.engine.entity_mut(e).budget = budget.max(least);

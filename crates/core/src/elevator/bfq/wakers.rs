@@ -1,5 +1,7 @@
-//! Wakers: queues upon whose requests others wait. While the drive idles for a queue its waker's requests are sent, for without
-//! them it would wait for ever (Linux: `bfq_check_waker`).
+//! Wakers: queues whose requests other queues wait for (Linux: `bfq_check_waker`).
+//!
+//! While the drive idles for a queue, the requests of its waker are sent. Without them, the queue
+//! could wait without end.
 
 use super::{Bfq, Config};
 use crate::Instant;
@@ -7,7 +9,8 @@ use crate::list::{Links, List, NIL};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Within this number of idle slices.
+/// The number of idle slices (`slice_idle`) within which all detections of a waker must be (Linux:
+/// in `bfq_check_waker`).
 const WITHIN: u64 = 128;
 
 #[derive(Clone, Copy, Debug)]
@@ -27,14 +30,14 @@ const NONE: Waker = Waker {
     woken: List::EMPTY,
 };
 
-/// Which queue wakes which.
+/// The waker of each queue and the queues that each waker wakes.
 #[derive(Debug)]
 pub(super) struct Wakers {
     queues: Vec<Waker>,
     links: Links,
-    /// Queues that have one.
+    /// The number of queues that have a waker.
     count: u32,
-    /// The queue whose request came back last.
+    /// The queue with the last completion, or [`NIL`].
     pub(super) last: u32,
 }
 
@@ -48,26 +51,28 @@ impl Wakers {
         }
     }
 
-    /// True if nobody has one.
+    /// Returns true if no queue has a waker.
     #[inline]
     pub(super) fn are_none(&self) -> bool {
         self.count == 0
     }
 
-    /// The waker of a queue, or [`NIL`].
+    /// Returns the waker of a queue, or [`NIL`].
     pub(super) fn of(&self, q: u32) -> u32 {
         self.queues[q as usize].queue
     }
 
-    /// One that a queue wakes, or [`NIL`].
+    /// Returns the first queue that a queue wakes, or [`NIL`].
     pub(super) fn woken_by(&self, q: u32) -> u32 {
         self.queues[q as usize].woken.first().unwrap_or(NIL)
     }
 
-    /// A request of `q` came soon after the last completion.
+    /// Records that a request of `q` arrived soon after a completion of the queue `last`. After
+    /// enough detections in a row, `last` becomes the waker.
     fn suspect(&mut self, now: Instant, q: u32, config: &Config) {
         let last = self.last;
         let waker = &mut self.queues[q as usize];
+        // Another queue in between, or too long a time, begins the count again.
         if last != waker.tentative || now > waker.since + config.slice_idle.saturating_mul(WITHIN) {
             waker.tentative = last;
             waker.detections = 1;
@@ -85,9 +90,10 @@ impl Wakers {
         }
     }
 
-    /// A queue gets the waker of `other` unless it has one itself (Linux: in `bfq_merge_bfqqs`).
+    /// Gives a queue the waker of `other`, unless it has one already (Linux: in `bfq_merge_bfqqs`).
     pub(super) fn inherit(&mut self, q: u32, other: u32) {
         let waker = self.of(other);
+        // A queue cannot be its own waker. This would happen if a queue merges with its waker.
         if waker == NIL || waker == q || self.of(q) != NIL {
             return;
         }
@@ -98,7 +104,7 @@ impl Wakers {
             .push_back(&mut self.queues[waker as usize].woken, q);
     }
 
-    /// A queue goes.
+    /// Removes a queue as a waker and as a queue that is woken.
     pub(super) fn forget(&mut self, q: u32) {
         if self.last == q {
             self.last = NIL;
@@ -121,7 +127,8 @@ impl Wakers {
 }
 
 impl Bfq {
-    /// A queue that takes its time had nothing waiting and has a request.
+    /// Looks for a waker when a queue with a long think time gets a request after it had none
+    /// waiting.
     pub(super) fn check_waker(&mut self, now: Instant, q: u32) {
         let last = self.wakers.last;
         let soon = now.since(self.peak.last_completion()) < self.config.waker_window;
@@ -141,6 +148,9 @@ mod tests {
 
     #[test]
     fn three_in_a_row_within_a_second_make_a_waker() {
+        // The default is three detections within 128 idle slices of 8 ms, which are 1,024 ms. Queue
+        // 2 at 20 ms interrupts the first series, and 1,100 ms is too late for the series that
+        // began at 30 ms.
         let (mut wakers, config) = (Wakers::new(4), Config::default());
         for (last, at) in [(1, 0), (1, 10), (2, 20), (1, 30), (1, 40), (1, 1_100)] {
             wakers.last = last;

@@ -1,27 +1,30 @@
-//! Whether the groups that compete have different weights (Linux before 4.20: `group_weights_tree`, `bfq_differentiated_weights`).
+//! Comparison of the weights of competing groups (Linux before 4.20: `group_weights_tree`,
+//! `bfq_differentiated_weights`).
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The largest weight of a group (Linux: `BFQ_MAX_WEIGHT`), and so how many counts there are.
+/// The number of counters: weights are at most 1,000 (Linux: `BFQ_MAX_WEIGHT`), and zero is the
+/// root's.
 const WEIGHTS: usize = 1_001;
 
-/// How many groups of each weight compete. A group competes while a queue in it, or in a group below it, has requests waiting or in the drive.
+/// The number of competing groups by weight. A group competes while a queue in it, or in a group
+/// below it, has requests waiting or in the drive.
 #[derive(Debug)]
 pub(super) struct GroupWeights {
     groups: Vec<Group>,
-    /// Groups that compete, by weight.
+    /// The number of competing groups of each weight.
     competing: Vec<u32>,
-    /// Weights of which there are some.
+    /// The number of weights that at least one competing group has.
     distinct: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Group {
-    /// The group above; the root is its own, and has no weight.
+    /// The group above. The root is its own parent and has no weight.
     parent: u32,
     weight: u32,
-    /// Queues and groups below that compete.
+    /// The number of competing queues and groups directly below.
     members: u32,
 }
 
@@ -39,7 +42,8 @@ impl GroupWeights {
         }
     }
 
-    /// A group came, moved, or has another weight. One that moves has no members that compete.
+    /// Adds a group, or changes its weight or parent. A group that moves has no members that
+    /// compete.
     pub(super) fn set(&mut self, group: u32, parent: u32, weight: u32) {
         let weight = weight.min(WEIGHTS as u32 - 1);
         let Group { members, .. } = self.groups[group as usize];
@@ -53,11 +57,12 @@ impl GroupWeights {
         }
     }
 
-    /// A queue of the group competes.
+    /// Counts a queue of the group that begins to compete.
     pub(super) fn enter(&mut self, mut group: u32) {
         loop {
             let members = &mut self.groups[group as usize].members;
             *members += 1;
+            // The groups above already count this group if it had a member before.
             if *members > 1 || group == 0 {
                 return;
             }
@@ -66,7 +71,7 @@ impl GroupWeights {
         }
     }
 
-    /// A queue of the group no longer competes.
+    /// Removes a queue of the group that no longer competes.
     pub(super) fn leave(&mut self, mut group: u32) {
         loop {
             let members = &mut self.groups[group as usize].members;
@@ -80,7 +85,7 @@ impl GroupWeights {
         }
     }
 
-    /// Groups of different weights compete.
+    /// Returns true if groups of different weights compete.
     pub(super) fn differ(&self) -> bool {
         self.distinct > 1
     }

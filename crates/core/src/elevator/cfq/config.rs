@@ -1,11 +1,12 @@
-//! Tunables of `cfq`: Linux's names, units and defaults.
+//! The tunables of `cfq`, with Linux's names, units and defaults.
 
 use crate::Span;
 use crate::elevator::common::seek::BackSeek;
 use crate::tunable::{MS, SECOND, Unit, tunables};
 
 tunables! {
-    /// Tunables of `cfq`. A layer is not made with values outside their bounds: [`Config::validate`] says which they are.
+    /// Tunables of `cfq`. A layer refuses values outside their bounds, which [`Self::validate`]
+    /// checks.
     pub struct Config {
         quantum: u32, Unit::Count, [1, 1 << 20], 8,
             "The maximum number of requests in the drive of a queue that competes with others. Half of this number applies when the requests \
@@ -67,7 +68,7 @@ tunables! {
 }
 
 impl Config {
-    /// What seeks backwards are worth; `back_seek_max` is in KiB.
+    /// Returns the rules for backward seeks in sectors. The tunable `back_seek_max` is in KiB.
     pub(super) fn back_seek(&self) -> BackSeek {
         BackSeek {
             max: u64::from(self.back_seek_max) * 2,

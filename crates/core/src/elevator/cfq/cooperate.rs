@@ -1,8 +1,10 @@
-//! Streams that cooperate share a queue (Linux: `cfq_close_cooperator`, `cfq_setup_merge`, `split_cfqq`).
+//! Cooperation: streams that read the same region together share a queue (Linux:
+//! `cfq_close_cooperator`, `cfq_setup_merge`, `split_cfqq`).
 //!
-//! Where the queue in service has nothing to send and another wants something near to where the drive is, the two are taken to read one
-//! thing together: that one is served next, and the streams of the one with fewer go to the other as they come with their next requests.
-//! Where the shared queue turns out seeky at the end of a turn, each of its streams gets a queue of its own again.
+//! If the queue in service has no request, and the next request of another queue is near to the
+//! head, the two are assumed to read one region together. The other queue is served next. The
+//! streams of the queue with fewer streams move to the other one with their next requests. If the
+//! shared queue is seeky at the end of a turn, each of its streams gets a queue of its own again.
 
 use super::Cfq;
 use super::queue::LEVELS;
@@ -13,15 +15,17 @@ use crate::event::Expiry;
 use crate::list::NIL;
 use crate::tree::{Sorted, Tree};
 
-/// Requests at most this number of sectors apart are near (Linux: `CFQQ_CLOSE_THR`).
+/// The largest distance of requests that are near to each other, in sectors (Linux:
+/// `CFQQ_CLOSE_THR`).
 const NEAR: u64 = 8 * 1024;
 
-/// Queues by the place of their next request, those of each level apart (Linux: `prio_trees`).
+/// An index of queues by the position of their next request, one for each level (Linux:
+/// `prio_trees`).
 #[derive(Debug)]
 pub(super) struct Places {
     places: Sorted,
     levels: [Tree; LEVELS],
-    /// Queues that all streams have left.
+    /// The number of queues that all streams have left.
     lingering: u32,
 }
 
@@ -43,7 +47,8 @@ impl Places {
 }
 
 impl Cfq {
-    /// The next request of a queue is another, or there is none (Linux: `cfq_prio_tree_add`). Of two at one place the first is noted.
+    /// Updates the index after the next request of a queue has changed (Linux:
+    /// `cfq_prio_tree_add`). Of two queues at one position, the first is kept.
     pub(super) fn next_moved(&mut self, q: u32) {
         let queue = &self.queues[q as usize];
         let level = queue.level;
@@ -60,12 +65,13 @@ impl Cfq {
         }
     }
 
-    /// True if a place is near to where the drive is (Linux: `cfq_rq_close`).
+    /// Returns true if a position is near to the head (Linux: `cfq_rq_close`).
     pub(super) fn is_near(&self, at: Place) -> bool {
         at.is_within(NEAR, self.head)
     }
 
-    /// A queue that cooperates with this one and wants something near to where the drive is (Linux: `cfq_close_cooperator`).
+    /// Returns a queue that cooperates with this one and has a request near to the head (Linux:
+    /// `cfq_close_cooperator`).
     pub(super) fn cooperator(&self, q: u32) -> Option<u32> {
         let queue = self.queue(q);
         let alone = self.groups.get(queue.group).queues == 1;
@@ -79,7 +85,8 @@ impl Cfq {
         fits.then_some(found)
     }
 
-    /// The queue of this one's level whose next request is near to where the drive is (Linux: `cfqq_close`).
+    /// Returns the queue of the same level whose next request is near to the head (Linux:
+    /// `cfqq_close`).
     fn nearest(&self, q: u32) -> Option<u32> {
         let Places { places, levels, .. } = &self.places;
         let tree = &levels[usize::from(self.queue(q).level)];
@@ -93,11 +100,14 @@ impl Cfq {
         both.find(|&other| self.is_near(place(other)))
     }
 
-    /// The streams of one of two queues will go to the other as they come, those of the one that has fewer (Linux: `cfq_setup_merge`).
+    /// Plans that the streams of the queue with fewer streams move to the other one with their next
+    /// requests (Linux: `cfq_setup_merge`).
     pub(super) fn set_up_merge(&mut self, q: u32, other: u32) {
         if self.queue(q).sharing.into != NIL || self.queue(other).sharing.users == 0 {
             return;
         }
+        // The queue at the end of the chain is used. A chain that leads back to `q` would be a
+        // cycle.
         let mut last = other;
         while self.queue(last).sharing.into != NIL {
             last = self.queue(last).sharing.into;
@@ -107,7 +117,8 @@ impl Cfq {
         }
         let users = |q: u32| self.queue(q).sharing.users;
         let (own, others) = (users(q), users(last));
-        // Those that linger take no more numbers than there are streams.
+        // Lingering queues use at most as many numbers as there are streams, which is the space
+        // that `Members` reserves for them.
         let no_room = self.places.lingering >= self.members.streams();
         if q == last || own == 0 || others == 0 || no_room {
             return;
@@ -118,7 +129,7 @@ impl Cfq {
         self.queues[to as usize].sharing.users += moving;
     }
 
-    /// A stream comes with a synchronous request: the queue that it goes to (Linux: in `cfq_set_request`).
+    /// Returns the queue for a synchronous request of a stream (Linux: in `cfq_set_request`).
     pub(super) fn come_to_queue(&mut self, cx: &mut Cx, stream: u32) -> u32 {
         let mut q = self.members.sync_queue(stream);
         let sharing = self.queue(q).sharing;
@@ -135,7 +146,8 @@ impl Cfq {
         into
     }
 
-    /// Linux: `split_cfqq`.
+    /// Returns the queue of a stream after a split, which is the shared one for the last stream
+    /// (Linux: `split_cfqq`).
     fn part(&mut self, cx: &mut Cx, stream: u32, shared: u32) -> u32 {
         let sharing = &mut self.queues[shared as usize].sharing;
         if sharing.users == 1 {
@@ -148,7 +160,8 @@ impl Cfq {
         q
     }
 
-    /// The turn of a queue is over: if it is shared and seeky, its streams part (Linux: in `__cfq_slice_expired`).
+    /// Marks a shared queue for splitting at the end of its turn if it is seeky (Linux: in
+    /// `__cfq_slice_expired`).
     pub(super) fn reconsider_sharing(&mut self, q: u32) {
         let queue = &mut self.queues[q as usize];
         if queue.sharing.is_shared && queue.is_seeky() {
@@ -156,7 +169,8 @@ impl Cfq {
         }
     }
 
-    /// A stream that sends to `q` no longer will not send to those either that `q` is to merge with (Linux: `cfq_put_cooperator`).
+    /// Removes a stream that left `q` from the users of all queues in the chain of merges behind
+    /// `q` (Linux: `cfq_put_cooperator`).
     pub(super) fn leave_chain(&mut self, cx: &mut Cx, q: u32) {
         let mut at = self.queue(q).sharing.into;
         while at != NIL {
@@ -166,7 +180,8 @@ impl Cfq {
         }
     }
 
-    /// One stream less sends to a queue (Linux: `cfq_put_queue`).
+    /// Removes one of the streams of a queue. The last one leaves the queue lingering (Linux:
+    /// `cfq_put_queue`).
     pub(super) fn leave_queue(&mut self, cx: &mut Cx, q: u32) {
         let sharing = &mut self.queues[q as usize].sharing;
         sharing.users -= 1;
@@ -184,7 +199,7 @@ impl Cfq {
         self.end_lingering(q);
     }
 
-    /// A queue that all streams have left goes if it has nothing any more.
+    /// Removes a queue that all streams have left, once it has no requests any more.
     pub(super) fn end_lingering(&mut self, q: u32) {
         let queue = self.queue(q);
         let has_some = queue.dispatched > 0 || !queue.is_empty() || queue.is_busy();

@@ -1,7 +1,7 @@
-//! Groups: each has its turns by the time that it has used, divided by its part of the drive (Linux: `struct cfq_group`).
+//! Groups, and the choice among them by the time that they have used (Linux: `struct cfq_group`).
 //!
-//! The part of a group is that of its weight among its siblings that are busy, times that of its parent's, and so on. The group that
-//! has used least by that measure is next.
+//! The part of a group is its weight divided by that of all busy siblings, multiplied by the part
+//! of its parent. Used time is divided by this part. The group with the smallest sum is next.
 
 use super::service::{Class, Kind, Services};
 use crate::elevator::common::think::Think;
@@ -11,43 +11,46 @@ use crate::tree::{Sorted, Tree, before};
 use crate::{Instant, ROOT, Span};
 use alloc::vec::Vec;
 
-/// Parts of the drive are counted in `1 << PART_BITS`ths, virtual time in as many of a nanosecond (Linux: `CFQ_SERVICE_SHIFT`).
+/// The fraction bits of parts of the drive and of virtual time (Linux: `CFQ_SERVICE_SHIFT`).
 const PART_BITS: u32 = 12;
-/// Weights of groups (Linux: `CFQ_WEIGHT_LEGACY_MIN` to `CFQ_WEIGHT_LEGACY_MAX`).
+/// The bounds of group weights (Linux: `CFQ_WEIGHT_LEGACY_MIN` to `CFQ_WEIGHT_LEGACY_MAX`).
 const WEIGHTS: (u16, u16) = (10, 1000);
-/// A group that comes goes so far behind the last, in virtual time (Linux: `CFQ_SLICE_MODE_GROUP_DELAY`: 200 ms in a unit that is 4096
-/// times as fine, so it is hardly more than a place at the end).
+/// The distance in virtual time of a group that becomes busy from the last one (Linux:
+/// `CFQ_SLICE_MODE_GROUP_DELAY`).
+///
+/// The 200 ms are in a unit that is 4096 times as fine, so this is only a place at the end.
 const BEHIND_LAST: u64 = 200_000_000;
-/// That distance where requests are counted (Linux: `CFQ_IOPS_MODE_GROUP_DELAY`).
+/// The distance from the last group if requests are counted (Linux: `CFQ_IOPS_MODE_GROUP_DELAY`).
 const BEHIND_LAST_REQUESTS: u64 = 1;
 
-/// What a group was doing when its turn ended.
+/// The kind of queues that a group was serving when its turn ended, and the rest of its time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unfinished {
     pub(super) kind: Kind,
     pub(super) left: Span,
 }
 
-/// A group.
+/// The weight, charges and service trees of a group.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     parent: Option<u32>,
     known: bool,
     weight: u32,
-    /// What its weight will be when it is next busy again.
+    /// The weight from the group's next busy period on.
     new_weight: u32,
-    /// Number of its members that are busy, and one if it is busy itself.
+    /// The number of busy members, plus one if the group has busy queues of its own.
     active: u32,
-    /// The sum of the weights of members that are.
+    /// The sum of the weights of busy members.
     members_weight: u32,
-    /// Its part of the drive while it is busy.
+    /// The group's part of the drive while it is busy.
     part: u32,
     pub(super) vdisktime: u64,
-    /// Its busy queues.
+    /// The number of the group's busy queues.
     pub(super) queues: u32,
-    /// Pieces in the drive.
+    /// Pieces of the group in the drive.
     pub(super) dispatched: u32,
-    /// Busy queues of the realtime class and of the best-effort class, averaged (Linux: `busy_queues_avg`).
+    /// The averaged number of busy queues of the realtime class and of the best-effort class
+    /// (Linux: `busy_queues_avg`).
     pub(super) average: [u32; 2],
     pub(super) unfinished: Option<Unfinished>,
     pub(super) think: Think,
@@ -72,40 +75,43 @@ impl Group {
         services: Services::NEW,
     };
 
-    /// Its part of the drive while it is busy, in 4096ths.
+    /// Returns the group's part of the drive while it is busy, in units of 1/4096.
     pub(super) fn part(&self) -> u32 {
         self.part
     }
 
-    /// Its part of a time.
+    /// Returns the group's part of a time.
     pub(super) fn part_of(&self, time: Span) -> Span {
         let part = (u128::from(time.as_nanos()) * u128::from(self.part)) >> PART_BITS;
         Span::from_nanos(part as u64)
     }
 
-    /// The average of its busy queues of a class, which follows them up quickly and down slowly (Linux: `cfq_group_get_avg_queues`).
+    /// Returns the averaged number of busy queues of a class, which rises quickly and falls slowly
+    /// (Linux: `cfq_group_get_avg_queues`).
     pub(super) fn average_queues(&mut self, class: Class) -> u32 {
         let busy = self.services.busy(class);
         let average = &mut self.average[class as usize];
         let (least, most) = (busy.min(*average), busy.max(*average));
+        // The larger number has three times the weight of the smaller one. The added 2 rounds to
+        // the nearest.
         *average = (3 * most + least + 2) / 4;
         *average
     }
 
-    /// True if it is known to come back later than this.
+    /// Returns true if the group is known to think for longer than this.
     pub(super) fn thinks_longer(&self, than: Span) -> bool {
         self.think.known_mean().is_some_and(|mean| mean > than)
     }
 }
 
-/// The groups.
+/// All groups and the order of the busy ones.
 #[derive(Debug)]
 pub(super) struct Groups {
     pub(super) all: Vec<Group>,
     order: Sorted,
-    /// Busy groups by what they have used.
+    /// Busy groups in the order of their charges.
     busy: Tree,
-    /// The least that any busy group has used; it does not go back.
+    /// The smallest charge of any busy group, which never decreases.
     least: u64,
 }
 
@@ -129,7 +135,8 @@ impl Groups {
         &mut self.all[group as usize]
     }
 
-    /// A group came or its share changed: its weight counts when it is next busy again (Linux: `cfq_update_group_weight`).
+    /// Adds a group or changes its share, which applies from its next busy period on (Linux:
+    /// `cfq_update_group_weight`).
     pub(super) fn set(&mut self, id: GroupId, table: &Table) {
         let Some(known) = table.groups.get(id).filter(|_| id != ROOT) else {
             return;
@@ -148,29 +155,33 @@ impl Groups {
         group.new_weight = weight;
     }
 
-    /// A group without members goes.
+    /// Removes a group without members.
     pub(super) fn forget(&mut self, id: GroupId) {
         debug_assert!(self.get(id.0).active == 0, "a busy group goes");
         *self.get_mut(id.0) = Group::NEW;
     }
 
-    /// The group whose turn it is (Linux: `cfq_get_next_cfqg`).
+    /// Returns the group to serve next (Linux: `cfq_get_next_cfqg`).
     pub(super) fn next(&mut self) -> Option<u32> {
         let first = self.order.first(&self.busy)?;
         let used = self.get(first).vdisktime;
+        // The smallest charge never decreases, so a group that enters with it is not ahead of the
+        // others.
         if before(self.least, used) {
             self.least = used;
         }
         Some(first)
     }
 
-    /// A queue of the group has become busy (Linux: `cfq_group_notify_queue_add`).
+    /// Counts a queue of the group that became busy (Linux: `cfq_group_notify_queue_add`).
     pub(super) fn queue_came(&mut self, group: u32, by_requests: bool) {
         let g = self.get_mut(group);
         g.queues += 1;
         if self.order.contains(group) {
             return;
         }
+        // A group that was idle begins behind all others, so it is owed nothing for its pause.
+        // Charges wrap around, so the last is searched within half of the range.
         let vdisktime = match self
             .order
             .last_up_to(&self.busy, self.least.wrapping_add(1 << 62))
@@ -183,7 +194,7 @@ impl Groups {
         self.enter(group);
     }
 
-    /// A queue of the group is busy no longer (Linux: `cfq_group_notify_queue_del`).
+    /// Counts a queue of the group that is no longer busy (Linux: `cfq_group_notify_queue_del`).
     pub(super) fn queue_left(&mut self, group: u32) {
         let g = self.get_mut(group);
         g.queues -= 1;
@@ -193,7 +204,8 @@ impl Groups {
         }
     }
 
-    /// The group has used a number of nanoseconds, or requests. Its part is worked out anew (Linux: `cfq_group_served`).
+    /// Charges the group for nanoseconds or requests, and computes its part again (Linux:
+    /// `cfq_group_served`).
     pub(super) fn charge(&mut self, group: u32, used: u64) {
         let part = self.get(group).part;
         debug_assert!(
@@ -201,6 +213,8 @@ impl Groups {
             "a group is charged that is not busy"
         );
         debug_assert!(part > 0, "a busy group has no part of the drive");
+        // Both the unit of virtual time and the part are fractions of `PART_BITS`, so two shifts
+        // are needed. The limit of `1 << 60` keeps charges comparable after wrapping.
         let scaled = (u128::from(used) << (2 * PART_BITS)) / u128::from(part);
         self.leave(group);
         let g = self.get_mut(group);
@@ -208,7 +222,8 @@ impl Groups {
         self.enter(group);
     }
 
-    /// Linux: `cfq_group_service_tree_add`.
+    /// Adds a group to the busy ones and computes its part from the weights on its path (Linux:
+    /// `cfq_group_service_tree_add`).
     fn enter(&mut self, group: u32) {
         let key = self.get(group).vdisktime;
         debug_assert!(!self.order.contains(group), "a group is busy twice");
@@ -237,10 +252,12 @@ impl Groups {
             part = part * weight / above.members_weight;
             at = parent;
         }
+        // A part of zero would divide by zero in `charge`.
         self.get_mut(group).part = part.max(1);
     }
 
-    /// Linux: `cfq_group_service_tree_del`.
+    /// Removes a group from the busy ones, and its weight from its parents (Linux:
+    /// `cfq_group_service_tree_del`).
     fn leave(&mut self, group: u32) {
         self.order.remove(&mut self.busy, group);
         let mut at = group;
@@ -256,19 +273,19 @@ impl Groups {
         }
     }
 
-    /// Busy groups with what each has used.
+    /// Returns the busy groups in the order of their charges.
     pub(super) fn iter_busy(&self) -> impl Iterator<Item = (u32, &Group)> {
         self.order.iter(&self.busy).map(|g| (g, self.get(g)))
     }
 
-    /// What a busy group has used beyond the least that any has, in time of the whole drive.
+    /// Returns the charge of a busy group beyond the smallest of any, as time of the whole drive.
     pub(super) fn lead(&self, group: &Group) -> Span {
         let ahead = group.vdisktime.wrapping_sub(self.least);
         let ahead = ahead.cast_signed().max(0).cast_unsigned();
         Span::from_nanos(ahead >> PART_BITS)
     }
 
-    /// A stream of the group came: if it is the first, how soon the group comes back is counted from now on.
+    /// Records the arrival of a stream. For the first one, the think time of the group begins now.
     pub(super) fn open(&mut self, group: u32, now: Instant) {
         self.get_mut(group).think.last_end.get_or_insert(now);
     }

@@ -1,4 +1,4 @@
-//! Streams come and go, and with them their queues.
+//! Creation and removal of streams and their queues.
 
 use super::Cfq;
 use super::queue::{LEVELS, Queue};
@@ -32,7 +32,7 @@ impl Cfq {
         self.members.set_async_queue(stream, q);
     }
 
-    /// Gives a stream a synchronous queue of its own.
+    /// Gives a stream a synchronous queue of its own and returns the queue.
     pub(super) fn open_sync_queue(&mut self, stream: u32, table: &Table) -> u32 {
         let q = self.members.take_sync();
         self.queues[q as usize] = new_queue(stream, true, table);
@@ -41,9 +41,10 @@ impl Cfq {
         q
     }
 
-    /// A stream goes for good; all its requests are done (Linux: `cfq_exit_icq`).
+    /// Removes a stream after all of its requests have completed (Linux: `cfq_exit_icq`).
     pub(super) fn close_stream(&mut self, cx: &mut Cx, stream: u32) {
         let q = self.members.sync_queue(stream);
+        // The drive must not idle for a stream that is closed.
         if self.turn.queue == q && self.queue(q).is_empty() {
             self.expire(cx, Expiry::NoMoreRequests);
         }
@@ -68,7 +69,7 @@ impl Cfq {
         self.members.free_async(group, q);
     }
 
-    /// A queue goes that has no requests and is not busy.
+    /// Removes a queue that has no requests and is not busy.
     pub(super) fn forget_queue(&mut self, q: u32) {
         let queue = &mut self.queues[q as usize];
         debug_assert!(!queue.is_busy() && queue.dispatched == 0, "queue {q} goes");
@@ -77,7 +78,7 @@ impl Cfq {
     }
 }
 
-/// A queue as it begins (Linux: `cfq_init_cfqq`).
+/// Returns the initial state of a stream's queue (Linux: `cfq_init_cfqq`).
 fn new_queue(stream: u32, sync: bool, table: &Table) -> Queue {
     let spec = table.streams[stream].spec;
     let class = Class::from(spec.priority.class);

@@ -1,20 +1,28 @@
-//! `cfq`: Linux's Completely Fair Queueing as of 4.20, the last kernel that had it, with the requests of the single-queue layer below
-//! which it lived.
+//! `cfq`: Linux's Completely Fair Queueing as of 4.20, the last kernel that had it, with the
+//! request lists of the single-queue layer in front of it.
 //!
-//! One queue at a time has the drive, for a slice of time that begins when its first request comes back and is the longer the higher its
-//! level. A group's turns are charged by the time used, divided by its part of the drive, and the group that has used least is next
-//! (`groups`). Of a group the most important class is served, of that one kind of queues after the other, each for its part of a
-//! target (`workload`): those that the drive idles for one by one, those that are random and idled for together, and what nobody
-//! waits for. `turn` is the turn of a queue, `idle` says when the drive waits for its next request, `depth` how much of it may be in the
-//! drive, `preempt` which request may take the drive away from it. `cooperate` lets streams that read one thing together share a queue.
-//! `requests` is the legacy layer's: how many requests there are, and which streams wait for one.
+//! One queue at a time holds the drive, for a slice of time that begins when its first request
+//! completes. Higher levels have longer slices. Groups are charged for the time of their turns,
+//! divided by their part of the drive, and the group with the smallest sum is next. The main type
+//! is `Cfq`. Its modules have these parts:
 //!
-//! - Each stream has a synchronous queue, unless it shares one; asynchronous ones are of a group and level.
-//! - A group's weight is the share of its contract, 10 to 1000. Class and level are the stream's `Priority`.
-//! - Where nothing is idled for and the drive takes several requests at a time, groups are charged by requests. That is Linux's default on
-//!   flash.
+//! - `groups` chooses the next group.
+//! - `workload` chooses the class within the group, and the kind of queues for a part of a target
+//!   time: asynchronous, random, which the drive idles for together, or sequential, which it idles
+//!   for one by one.
+//! - `turn` has the turn of a queue, and `idle` decides when the drive waits for its next request.
+//! - `depth` limits the requests of a queue in the drive, and `preempt` decides which requests take
+//!   the drive from a queue.
+//! - `cooperate` lets streams that read one region together share a queue.
+//! - `requests` limits the requests of a group.
 //!
-//! `docs/cfq.md` leads through it and says what is held against what; docs/evidence/deviations.md says what differs from Linux's.
+//! Each stream has a synchronous queue unless it shares one. Asynchronous queues belong to a group
+//! and priority. The weight of a group is the share of its contract, from 10 to 1000. Class and
+//! level come from the stream's `Priority`. If the drive does not idle and serves several requests
+//! at once, groups are charged by requests. This is Linux's default on flash.
+//!
+//! The code tour with sources and tests of the rules is docs/cfq.md, and docs/deviations.md lists
+//! the differences from Linux.
 
 mod config;
 mod cooperate;
@@ -58,11 +66,11 @@ use requests::{Owner, Requests};
 use turn::Turn;
 use workload::Workload;
 
-/// The elevator (Linux: `struct cfq_data`).
+/// The elevator `cfq` with all its queues and groups (Linux: `struct cfq_data`).
 #[derive(Debug)]
 pub(crate) struct Cfq {
     config: Config,
-    /// The tunable, or zero on flash.
+    /// The tunable `slice_idle`, or zero on flash.
     slice_idle: Span,
     queues: Vec<Queue>,
     members: Members,
@@ -76,18 +84,19 @@ pub(crate) struct Cfq {
     queueing: Queueing,
     requests: Requests,
     limits_requests: bool,
-    /// How soon each stream comes back.
+    /// The think time of each stream.
     thinks: Vec<Think>,
-    /// Where the last piece sent ended.
+    /// The end of the last piece that was sent.
     head: Place,
-    /// Pieces in the drive: asynchronous and synchronous ones.
+    /// Pieces in the drive, first the asynchronous and then the synchronous ones.
     in_drive: [u32; 2],
-    /// Requests waiting.
+    /// Requests that wait in all queues.
     queued: u32,
-    /// Busy queues, and those of them that are synchronous.
+    /// The number of busy queues. `busy_sync` counts the synchronous ones.
     busy: u32,
     busy_sync: u32,
-    /// When a synchronous request that had waited for too long came back last (Linux: `last_delayed_sync`).
+    /// The time of the last completion of a synchronous request that had waited for too long
+    /// (Linux: `last_delayed_sync`).
     last_late: Instant,
 }
 
@@ -96,10 +105,13 @@ impl Cfq {
         let config = *config;
         let (groups, streams) = (table.groups.capacity(), table.streams.capacity());
         let requests = table.requests.capacity();
-        // Two synchronous ones for each stream, see `Members`, and an asynchronous one.
+        // Two synchronous queues for each stream, because a queue that its streams have left exists
+        // until it is empty (see `Members`), and an asynchronous one.
         let queues = 3 * streams;
         let idles = table.shape.rotational || config.flash_idles;
         Self {
+            // Linux sets `slice_idle` to zero on flash when the drive is registered
+            // (`cfq_registered_queue`).
             slice_idle: if idles { config.slice_idle } else { Span::ZERO },
             queues: (0..queues).map(|_| Queue::UNUSED).collect(),
             members: Members::new(groups, streams),
@@ -131,7 +143,7 @@ impl Cfq {
         &self.queues[q as usize]
     }
 
-    /// Whose a request is.
+    /// Returns the stream, group and direction that a request is counted for.
     fn owner(request: u32, table: &Table) -> Owner {
         let live = &table.requests[request];
         Owner {
@@ -141,7 +153,8 @@ impl Cfq {
         }
     }
 
-    /// Observes how a stream behaves whose new request is in its queue (Linux: `cfq_rq_enqueued`).
+    /// Observes the behaviour of a stream with a new request in queue `q` (Linux:
+    /// `cfq_rq_enqueued`).
     fn observe_arrival(
         &mut self,
         now: Instant,
@@ -159,6 +172,7 @@ impl Cfq {
             service.think.arrived(now, self.slice_idle);
         }
         group.think.arrived(now, self.config.group_idle);
+        // On a rotating disk, a distant request counts as a seek. On flash, a small request does.
         let far = queue.last_end.is_some_and(|last| item.start().is_far(last));
         let small = !seek::is_large(seek::sectors(item.left().into()));
         queue.history.push(if rotational { far } else { small });
@@ -166,7 +180,7 @@ impl Cfq {
         self.reconsider_idling(q, stream);
     }
 
-    /// A request leaves its queue undispatched (Linux: `cfq_remove_request`).
+    /// Removes a request from its queue without dispatching it (Linux: `cfq_remove_request`).
     fn take_out(&mut self, request: u32) {
         let q = self.order.item(request).queue;
         let queue = &mut self.queues[q as usize];
@@ -229,15 +243,16 @@ impl Schedule for Cfq {
         self.groups.forget(id);
     }
 
-    /// Linux: `cfq_insert_request`.
+    /// Adds a request to its queue and lets the queue compete or preempt (Linux:
+    /// `cfq_insert_request`).
     fn insert(&mut self, cx: &mut Cx, request: u32) {
         let now = cx.now;
         self.end_idling(cx);
         let live = &cx.table.requests[request];
         let (sync, stream) = (live.request.is_sync(), live.request.stream);
         let q = if live.pieces > 0 {
-            // It was taken out half sent, while its client was on hold: what is in the drive is counted in its queue, whatever
-            // queue its stream has been given since.
+            // The request was removed half sent, while its client was on hold. Its pieces in the
+            // drive are counted in its old queue, whatever queue its stream has been given since.
             self.order.item(request).queue
         } else if sync {
             self.come_to_queue(cx, stream.index)
@@ -274,9 +289,10 @@ impl Schedule for Cfq {
         self.take_out(request);
     }
 
-    /// A request only joins a command of the queue that it would be put in, and what is waited for
-    /// none that is not (Linux:
-    /// `cfq_allow_bio_merge`).
+    /// Returns true if a request may be merged into a command (Linux: `cfq_allow_bio_merge`).
+    ///
+    /// A request only joins a command of the queue that it would be put in, and a synchronous
+    /// request no asynchronous command.
     fn allows(&mut self, cx: &mut Cx, command: u32, request: u32) -> bool {
         let is_sync = |id: u32| cx.table.requests[id].request.is_sync();
         cx.table.is_compatible(command, request)
@@ -289,7 +305,8 @@ impl Schedule for Cfq {
         self.order.at(&queue.sorted, place)
     }
 
-    /// Linux: `cfq_allow_rq_merge`.
+    /// Returns true if a request may become part of the command `leader` (Linux:
+    /// `cfq_allow_rq_merge`).
     fn may_join(&self, cx: &Cx, leader: u32, request: u32, inside: bool) -> bool {
         let queue = if inside {
             self.order.item(request).queue
@@ -299,7 +316,7 @@ impl Schedule for Cfq {
         self.order.item(leader).queue == queue
     }
 
-    /// Linux: `cfq_merged_request`.
+    /// Updates the order after a command has grown (Linux: `cfq_merged_request`).
     fn grown(&mut self, cx: &mut Cx, leader: u32, side: Side) {
         let q = self.order.item(leader).queue;
         let queue = &mut self.queues[q as usize];
@@ -314,7 +331,7 @@ impl Schedule for Cfq {
         self.order.neighbour(leader, side)
     }
 
-    /// Linux: `cfq_merged_requests`.
+    /// Removes a request that became part of the command `by` (Linux: `cfq_merged_requests`).
     fn absorbed(&mut self, _cx: &mut Cx, by: u32, request: u32) {
         let q = self.order.item(request).queue;
         if self.order.item(by).queue == q {
@@ -329,6 +346,7 @@ impl Schedule for Cfq {
 
     fn may_tag(&self, cx: &Cx, request: u32) -> bool {
         let of = Self::owner(request, &cx.table);
+        // The drive idles for this request, so it must not wait for a place in the request list.
         let is_idled_for = self.turn.idle_until.is_some()
             && of.sync
             && self.members.sync_queue(of.stream) == self.turn.queue;
@@ -352,7 +370,7 @@ impl Schedule for Cfq {
         next
     }
 
-    /// Linux: `cfq_completed_request`.
+    /// Accounts for a completed piece (Linux: `cfq_completed_request`).
     fn complete(&mut self, cx: &mut Cx, tag: Tag) {
         let now = cx.now;
         let &Piece { op, request, .. } = cx.table.pieces.last(tag);

@@ -1,4 +1,5 @@
-//! Which request of a queue comes next: by position from where the queue was, unless the oldest is overdue.
+//! The choice of a queue's next request: by position from the last one, or the oldest if it is
+//! overdue.
 
 use super::queue::Queue;
 use crate::Instant;
@@ -8,8 +9,8 @@ use crate::list::NIL;
 use crate::table::Table;
 
 impl Queue {
-    /// A request enters the queue; it is the queue's next if it is better than what was (Linux:
-    /// `cfq_add_rq_rb`).
+    /// Adds a request to the queue, and makes it the next if it is nearer than the present one
+    /// (Linux: `cfq_add_rq_rb`).
     pub(super) fn insert(&mut self, order: &mut Order, request: u32, item: Item, head: Place) {
         *order.item_mut(request) = item;
         order.add(&mut self.sorted, &mut self.fifo, request, item.start());
@@ -17,7 +18,7 @@ impl Queue {
         self.prefer(order, request, head);
     }
 
-    /// A request of the queue becomes its next if it is better than what was.
+    /// Makes a request of the queue its next if it is nearer than the present one.
     pub(super) fn prefer(&mut self, order: &Order, request: u32, head: Place) {
         self.next = match self.next {
             NIL => request,
@@ -25,7 +26,8 @@ impl Queue {
         };
     }
 
-    /// A request leaves. The queue goes on behind it if it was the next (Linux: `cfq_remove_request`).
+    /// Removes a request. If it was the next, the queue continues behind it (Linux:
+    /// `cfq_remove_request`).
     pub(super) fn remove(&mut self, order: &mut Order, request: u32) {
         if self.next == request {
             self.next = order.after(&self.sorted, request).unwrap_or(NIL);
@@ -34,11 +36,12 @@ impl Queue {
         order.take_out(&mut self.sorted, &mut self.fifo, request);
     }
 
-    /// The next piece of the request goes to the drive; the queue goes on with what is left of it,
-    /// or behind it (Linux:
-    /// `cfq_dispatch_insert`).
+    /// Advances a request by the piece that was sent. The queue continues with the rest of the
+    /// request, or behind it (Linux: `cfq_dispatch_insert`).
     pub(super) fn sent(&mut self, order: &mut Order, request: u32) {
         if order.item(request).is_last() {
+            // The queue continues behind the sent request even if another one was its next, because
+            // an overdue request can be sent out of order.
             let after = order.after(&self.sorted, request);
             self.remove(order, request);
             self.next = after.unwrap_or(NIL);
@@ -48,20 +51,21 @@ impl Queue {
         }
     }
 
-    /// The oldest request, if it has waited for too long (Linux: `cfq_check_fifo`).
+    /// Returns the oldest request if it has waited for too long (Linux: `cfq_check_fifo`).
     pub(super) fn overdue(&self, order: &Order, now: Instant) -> Option<u32> {
         let oldest = self.fifo.first()?;
         (now >= order.item(oldest).due()).then_some(oldest)
     }
 
-    /// A command has become longer, at its end or at its beginning.
+    /// Updates the order after a command has grown at its end or beginning.
     pub(super) fn grown(&mut self, order: &mut Order, request: u32, table: &Table) {
         let before = order.grown(&mut self.sorted, request, table);
         self.metas += u32::from(order.item(request).meta);
         self.metas -= u32::from(before.meta);
     }
 
-    /// A request becomes part of another of the queue (Linux: in `cfq_merged_requests`).
+    /// Passes age and precedence of a request on to the command `by`, which it becomes a part of
+    /// (Linux: in `cfq_merged_requests`).
     pub(super) fn inherit(&mut self, order: &mut Order, by: u32, request: u32) {
         order.inherit_age(&mut self.fifo, by, request);
         if self.next == request {

@@ -1,5 +1,7 @@
-//! A queue: the synchronous requests of one stream, or of several that cooperate, or the asynchronous ones of all streams of a group with
-//! the same priority (Linux: `struct cfq_queue`).
+//! A queue of requests that are scheduled together (Linux: `struct cfq_queue`).
+//!
+//! It contains the synchronous requests of one stream or of several that cooperate, or the
+//! asynchronous requests of all streams of a group with the same priority.
 
 use super::service::{Class, Kind};
 use super::sharing::Sharing;
@@ -8,40 +10,45 @@ use crate::elevator::common::seek::{History, Place};
 use crate::list::{List, NIL};
 use crate::tree::Tree;
 
-/// Levels of priority in a class.
+/// The number of priority levels in a class.
 pub(super) const LEVELS: usize = 8;
-/// More seeky requests of the last 32 than this make a queue seeky (Linux: `CFQQ_SEEKY`).
+/// The number of seeks among the last 32 requests above which a queue is seeky (Linux:
+/// `CFQQ_SEEKY`).
 const SEEKY: u32 = 4;
-/// A queue in which this number of requests wait is deep (Linux: in `cfq_update_idle_window`).
+/// The number of waiting requests from which on a queue is deep (Linux: in
+/// `cfq_update_idle_window`).
 pub(super) const DEEP: u32 = 4;
 
-/// A queue.
+/// The requests, observations and position of one queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) group: u32,
     pub(super) class: Class,
     pub(super) level: u8,
     pub(super) sync: bool,
-    /// In whose name its turns are published: its stream, or the one that last sent to it.
+    /// The stream in whose name turns are published. It is the queue's only stream, or the one
+    /// whose request began the turn.
     pub(super) stream: StreamId,
     pub(super) sorted: Tree,
     pub(super) fifo: List,
     /// The request to send next, or [`NIL`].
     pub(super) next: u32,
-    /// Requests waiting that are metadata (Linux: `prio_pending`).
+    /// The number of waiting requests for metadata (Linux: `prio_pending`).
     pub(super) metas: u32,
-    /// Pieces in the drive.
+    /// Pieces of the queue in the drive.
     pub(super) dispatched: u32,
-    /// The service tree that it is in, as long as it is busy: it has requests, or its turn is not over (Linux: `on_rr`).
+    /// The service tree of the queue while it is busy, because it has requests or its turn is not
+    /// over (Linux: `on_rr`).
     pub(super) tree: Option<Kind>,
-    /// It is worth waiting for its next request (Linux: `idle_window`).
+    /// True if idling for the queue's next request is worthwhile (Linux: `idle_window`).
     pub(super) idles: bool,
-    /// It had several requests at a time, so that it may be waited for although it is seeky.
+    /// True if the queue had several requests at once, so that the drive may idle for it although
+    /// it is seeky.
     pub(super) deep: bool,
-    /// What was left of its slice, in nanoseconds; negative: by how much it was exceeded.
+    /// The unused rest of the last slice in nanoseconds, or the excess as a negative number.
     pub(super) residue: i64,
     pub(super) history: History,
-    /// Where its last request ended.
+    /// The end of the queue's last request, from which seeks are measured.
     pub(super) last_end: Option<Place>,
     pub(super) sharing: Sharing,
 }
@@ -67,7 +74,8 @@ impl Queue {
         sharing: Sharing::NONE,
     };
 
-    /// Where it belongs as it is now (Linux: `cfqq_class`, `cfqq_type`).
+    /// Returns the service tree that the queue belongs to in its present state (Linux:
+    /// `cfqq_class`, `cfqq_type`).
     pub(super) fn kind(&self) -> Kind {
         Kind::of(self.class, self.sync, self.idles)
     }

@@ -1,34 +1,36 @@
-//! The legacy layer's requests: a number for each direction of a group, and which stream may have one when they run out (Linux:
-//! `request_list`, `__get_request`).
+//! The request lists of Linux's single-queue layer, which limit the requests of each direction of a
+//! group (Linux: `request_list`, `__get_request`).
 //!
-//! A stream that takes the last request of a list may go on for a batch, and so may one that has waited: a process would otherwise wake up
-//! for a single request. All others wait until some are free again.
+//! A stream that takes the last request of a list, or that has waited for one, may exceed the limit
+//! for a batch. Otherwise a process would wake up for a single request. All other streams wait
+//! until requests are free again.
 
 use crate::{Instant, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Requests that a stream may take in a batch (Linux: `BLK_BATCH_REQ`).
+/// The number of requests that a stream may take in a batch (Linux: `BLK_BATCH_REQ`).
 const BATCH: u32 = 32;
-/// For how long it may (Linux: `BLK_BATCH_TIME`).
+/// The duration of a batch (Linux: `BLK_BATCH_TIME`).
 const BATCH_TIME: Span = Span::from_millis(20);
 
-/// The requests of one direction of a group.
+/// The requests of one direction of a group that are in use.
 #[derive(Clone, Copy, Debug, Default)]
 struct List {
     taken: u32,
-    /// Only batches go on (Linux: `blk_rl_full`).
+    /// True if only streams with a batch may take requests (Linux: `blk_rl_full`).
     is_full: bool,
 }
 
-/// A stream that may go on although its list is full (Linux: `nr_batch_requests`, `last_waited`).
+/// The rest of a stream's batch, in which it may exceed a full list (Linux: `nr_batch_requests`,
+/// `last_waited`).
 #[derive(Clone, Copy, Debug)]
 struct Batch {
     left: u32,
     since: Instant,
 }
 
-/// Whose request it is.
+/// The stream, group and direction that a request is counted for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner {
     pub(super) stream: u32,
@@ -36,7 +38,7 @@ pub(super) struct Owner {
     pub(super) sync: bool,
 }
 
-/// The lists of all groups.
+/// The request lists of all groups and the batches of all streams.
 #[derive(Debug)]
 pub(super) struct Requests {
     limit: u32,
@@ -57,28 +59,29 @@ impl Requests {
         }
     }
 
-    /// A stream came.
+    /// Resets the batch of a new stream.
     pub(super) fn open(&mut self, stream: u32) {
         self.batches[stream as usize].left = 0;
     }
 
-    /// Somebody may take a request. `expected`: the drive idles for it.
+    /// Returns true if a stream may take a request. `expected` means that the drive idles for it.
     pub(super) fn allows(&self, now: Instant, of: Owner, expected: bool) -> bool {
         let list = self.lists[of.group as usize][usize::from(of.sync)];
         let runs_out = list.taken + 1 >= self.limit;
         let waits = runs_out && list.is_full && !expected && !self.is_in_batch(now, of.stream);
+        // All batches together exceed the limit by at most 50 %.
         let most = self.limit + self.limit / 2;
         !waits && list.taken < most
     }
 
-    /// Somebody has taken one, and may have waited for it.
+    /// Counts a request that a stream has taken. `waited` means that the stream had to wait for it.
     pub(super) fn took(&mut self, now: Instant, of: Owner, waited: bool) {
         let list = &mut self.lists[of.group as usize][usize::from(of.sync)];
         let fills = list.taken + 1 >= self.limit && !list.is_full;
         list.is_full |= fills;
         list.taken += 1;
-        // No stream begins a batch in a batch: one that waited while it had a batch would go on for ever, past those that wait for the list
-        // to empty.
+        // No batch begins within a batch. Otherwise a stream that waited during its batch would
+        // continue without end, past streams that wait for the list to become free.
         if (fills || waited) && !self.is_in_batch(now, of.stream) {
             self.batches[of.stream as usize] = Batch {
                 left: BATCH,
@@ -90,17 +93,20 @@ impl Requests {
         }
     }
 
-    /// A request is free again.
+    /// Counts a request that is free again.
     pub(super) fn gave(&mut self, of: Owner) {
         let list = &mut self.lists[of.group as usize][usize::from(of.sync)];
         debug_assert!(list.taken > 0, "a request that nobody had");
         list.taken -= 1;
+        // Only below the limit does the list open for streams without a batch (Linux:
+        // `blk_clear_rl_full` in `__freed_request`).
         if list.taken < self.limit {
             list.is_full = false;
         }
     }
 
-    /// Linux: `ioc_batching`.
+    /// Returns true if the stream is in a batch (Linux: `ioc_batching`). A batch of which no
+    /// request was taken yet does not end.
     fn is_in_batch(&self, now: Instant, stream: u32) -> bool {
         let batch = self.batches[stream as usize];
         batch.left == BATCH || batch.left > 0 && now < batch.since + BATCH_TIME
@@ -123,7 +129,7 @@ mod tests {
         }
     }
 
-    /// How many a stream gets at an instant.
+    /// Takes all requests that a stream gets at one instant and returns their number.
     fn take(requests: &mut Requests, now: Instant, owner: Owner, expected: bool) -> u32 {
         let mut taken = 0;
         while requests.allows(now, owner, expected) {
@@ -137,6 +143,7 @@ mod tests {
     fn who_fills_the_list_goes_on_for_a_batch_and_others_wait() {
         let mut requests = Requests::new(128, 2, 3);
         let (first, second) = (of(0, 0, true), of(1, 0, true));
+        // The 128th request fills the list and is the first of the batch of 32.
         assert_eq!(take(&mut requests, ms(1), first, false), 127 + 32);
         assert!(!requests.allows(ms(1), second, false));
         assert!(requests.allows(ms(1), second, true), "it is idled for");
@@ -156,6 +163,7 @@ mod tests {
         let taken: u32 = (0..2)
             .map(|stream| take(&mut requests, ms(1), of(stream, 0, true), true))
             .sum();
+        // Even expected requests end at 1.5 times the limit.
         assert_eq!(taken, 192);
         for _ in 0..64 {
             requests.gave(of(0, 0, true));
@@ -170,7 +178,8 @@ mod tests {
         let mut requests = Requests::new(4, 1, 2);
         let (first, second) = (of(0, 0, true), of(1, 0, true));
         assert_eq!(take(&mut requests, ms(1), first, false), 6);
-        // Of the 32 three are gone: the first three were taken before it was full.
+        // Three requests of the batch of 32 are used, because the first three were taken before the
+        // list was full.
         let mut taken = 3;
         for _ in 0..100 {
             requests.gave(first);

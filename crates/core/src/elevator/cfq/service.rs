@@ -1,10 +1,10 @@
-//! Service trees: the busy queues of a group, by class and by how they are served, each tree in the order of turns.
+//! Service trees: the busy queues of a group by class and kind, each tree in the order of turns.
 
 use crate::elevator::common::think::Think;
 use crate::stream::PriorityClass;
 use crate::tree::Tree;
 
-/// Classes, the most important first.
+/// A priority class, the most important first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Class {
     Realtime,
@@ -22,27 +22,27 @@ impl From<PriorityClass> for Class {
     }
 }
 
-/// How queues are served (Linux: `enum wl_type_t`).
+/// The kind of queues that are served alike (Linux: `enum wl_type_t`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Type {
-    /// What nobody waits for.
+    /// Asynchronous queues, whose requests no process waits for.
     Async,
-    /// The drive idles for all of them together: they are random.
+    /// Random synchronous queues, for which the drive idles together.
     Together,
-    /// The drive idles for each of them.
+    /// Sequential synchronous queues, for each of which the drive idles.
     Alone,
 }
 
-/// Which tree.
+/// The class and kind of queues that identify a service tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Kind {
     pub(super) class: Class,
     pub(super) way: Type,
 }
 
-/// Service trees of a group: three for each class, but one for the idle class.
+/// The number of service trees of a group: three for each class, and one for the idle class.
 const TREES: usize = 7;
-/// In the order in which ties go.
+/// The kinds of queues, in the order that decides ties.
 pub(super) const TYPES: [Type; 3] = [Type::Async, Type::Together, Type::Alone];
 
 impl Kind {
@@ -63,12 +63,12 @@ impl Kind {
     }
 }
 
-/// A service tree.
+/// The busy queues of one class and kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Service {
     pub(super) order: Tree,
     pub(super) count: u32,
-    /// How soon any of its queues comes back.
+    /// The think time of the queues of the tree together.
     pub(super) think: Think,
 }
 
@@ -93,7 +93,7 @@ impl Services {
         &mut self.0[kind.index()]
     }
 
-    /// Busy queues of a class (Linux: `cfq_group_busy_queues_wl`).
+    /// Returns the number of busy queues of a class (Linux: `cfq_group_busy_queues_wl`).
     pub(super) fn busy(&self, class: Class) -> u32 {
         let trees = TYPES.map(|way| Kind { class, way });
         match class {
@@ -102,7 +102,8 @@ impl Services {
         }
     }
 
-    /// Busy asynchronous queues that are not of the idle class (Linux: `cfqg_busy_async_queues`).
+    /// Returns the number of busy asynchronous queues that are not of the idle class (Linux:
+    /// `cfqg_busy_async_queues`).
     pub(super) fn busy_async(&self) -> u32 {
         let way = Type::Async;
         let count = |class| self.get(Kind { class, way }).count;

@@ -1,19 +1,21 @@
-//! What it is to a queue to be shared.
+//! The state of a queue that streams share, or are going to share.
 
 use crate::list::NIL;
 
-/// What sharing a queue is to streams and other queues.
+/// The relations of a queue to its streams and to other queues.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sharing {
-    /// Streams that send to it, or that will because their queue is to merge with it (Linux: `cfqq_process_refs`).
+    /// The number of streams that send to the queue, or that will because their queue merges with
+    /// it (Linux: `cfqq_process_refs`).
     pub(super) users: u32,
-    /// The queue that its streams go to as they come with their next requests, or [`NIL`] (Linux: `new_cfqq`).
+    /// The queue that this one merges with as its streams send their next requests, or [`NIL`]
+    /// (Linux: `new_cfqq`).
     pub(super) into: u32,
-    /// Streams were merged into it (Linux: `coop`).
+    /// True if streams of other queues were merged into this one (Linux: `coop`).
     pub(super) is_shared: bool,
-    /// Its streams part (Linux: `split_coop`).
+    /// True if each stream gets its own queue again with its next request (Linux: `split_coop`).
     pub(super) parts: bool,
-    /// All streams have left; it goes when what it has is served.
+    /// True if all streams have left. The queue is removed when its last request is served.
     pub(super) lingers: bool,
 }
 

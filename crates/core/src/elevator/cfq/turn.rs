@@ -1,4 +1,8 @@
-//! The turn of the queue in service: how it begins, goes on, and ends (Linux: `cfq_select_queue`, `cfq_dispatch_requests`).
+//! The turn of the queue in service: its beginning, continuation and end (Linux:
+//! `cfq_select_queue`, `cfq_dispatch_requests`).
+//!
+//! [`Cfq::decide`] is the entry. The time slice of a turn begins with the first completion, so the
+//! seek to the first request does not use it up.
 
 use super::Cfq;
 use super::groups::Unfinished;
@@ -11,7 +15,7 @@ use crate::list::NIL;
 use crate::wake::{Reason, Wake};
 use crate::{Instant, Span};
 
-/// A time slice. It begins when the first request of the turn comes back.
+/// The time slice of a turn, which begins when the first request of the turn completes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slice {
     pub(super) start: Instant,
@@ -19,25 +23,26 @@ pub(super) struct Slice {
     length: Span,
 }
 
-/// The queue that has the drive, and since when.
+/// The turn in progress: the queue in service and its use of the drive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     /// The queue in service, or [`NIL`].
     pub(super) queue: u32,
     began: Instant,
     pub(super) slice: Option<Slice>,
-    /// Pieces sent (Linux: `slice_dispatch`), and bytes.
+    /// Pieces sent in this turn (Linux: `slice_dispatch`). `served` counts their bytes.
     sent: u32,
     served: u64,
-    /// Its oldest request was looked at.
+    /// True once the age of the oldest request was checked in this turn.
     fifo_checked: bool,
-    /// It may send one more although its slice is over.
+    /// True if the queue may send an overdue request although its slice is over.
     must_send: bool,
-    /// It was waited for so that its group stays busy, and ends when its next request comes.
+    /// True if the drive idles only to keep the group busy. The turn ends with the next request.
     pub(super) waits_busy: bool,
-    /// The drive idles for its next request until then.
+    /// The end of idling for the queue's next request, or `None` while the drive does not idle.
     pub(super) idle_until: Option<Instant>,
-    /// The stream that is waited for: the first that sent something in it, or [`NIL`] (Linux: `active_cic`).
+    /// The stream that is waited for, which is the first that sent a request in this turn, or
+    /// [`NIL`] (Linux: `active_cic`).
     pub(super) stream: u32,
 }
 
@@ -55,61 +60,67 @@ impl Turn {
         stream: NIL,
     };
 
-    /// Linux: `cfq_slice_used`.
+    /// Returns true if the time slice is over (Linux: `cfq_slice_used`).
     pub(super) fn is_used_up(&self, now: Instant) -> bool {
         self.slice.is_some_and(|slice| now >= slice.end)
     }
 
-    /// A request has to be sent before the turn ends.
+    /// Returns true if a request must be sent before the turn ends.
     pub(super) fn must_send(&self) -> bool {
         self.must_send
     }
 
-    /// What is left of its slice.
+    /// Returns the rest of the time slice.
     pub(super) fn left(&self, now: Instant) -> Span {
         self.slice.map_or(Span::ZERO, |slice| slice.end.since(now))
     }
 
-    /// Bytes sent.
+    /// Returns the bytes sent in this turn.
     pub(super) fn served(&self) -> u64 {
         self.served
     }
 
-    /// For how long it has had the drive.
+    /// Returns the time since the beginning of the slice, or of the turn before its first
+    /// completion.
     pub(super) fn used(&self, now: Instant) -> Span {
         let began = self.slice.map_or(self.began, |slice| slice.start);
         now.since(began)
     }
 
-    /// When to ask again, if only the drive or time can change something.
+    /// Returns the time at which to ask again, if only the drive or time can change the decision.
     fn wait(&self) -> Next {
         let reason = Reason::Idling;
         let wake = self.idle_until.map(|at| Wake { at, reason });
         wake.map_or(Next::Nothing, Next::Wait)
     }
 
-    /// The nanoseconds for which it is charged (Linux: `cfq_cfqq_slice_usage`). Before the first request has come back it pays for the time
-    /// since it began, for that is spent on getting there.
+    /// Returns the charge of the turn in nanoseconds (Linux: `cfq_cfqq_slice_usage`). Before the
+    /// first completion, the whole time since the beginning of the turn is charged, because it was
+    /// spent on the seek.
     fn charge(&self, now: Instant) -> u64 {
         match self.slice {
+            // A slice that began at this instant has no length yet, so the time on the way to it is
+            // charged.
             Some(slice) if slice.start != now => {
                 now.since(slice.start).min(slice.length).as_nanos()
             }
+            // At least one tick is charged, because Linux counts in ticks.
             _ => now.since(self.began).max(TICK).as_nanos(),
         }
     }
 }
 
-/// What a turn does next.
+/// The next step of a turn.
 enum Step {
     Send,
     Wait,
-    /// It is over; a cooperator is next if there is one.
+    /// The turn is over. A cooperator is next if one was found.
     Over(Expiry, Option<u32>),
 }
 
 impl Cfq {
-    /// Linux: `cfq_dispatch_requests`, `cfq_select_queue`.
+    /// Returns the next request to dispatch, or the reason to wait (Linux: `cfq_dispatch_requests`,
+    /// `cfq_select_queue`).
     pub(super) fn decide(&mut self, cx: &mut Cx) -> Next {
         self.end_idling(cx);
         if self.queued == 0 {
@@ -130,15 +141,18 @@ impl Cfq {
         }
     }
 
-    /// What the queue in service does (Linux: `cfq_select_queue`).
+    /// Returns the next step of the turn in progress (Linux: `cfq_select_queue`).
     fn step(&mut self, cx: &Cx) -> Step {
         let (now, q) = (cx.now, self.turn.queue);
         let queue = self.queue(q);
         let (is_empty, in_drive) = (queue.is_empty(), queue.dispatched > 0);
+        // The request for which the group was kept busy is the first of the queue's next turn.
         if self.turn.waits_busy && !is_empty {
             return Step::Over(Expiry::BudgetTimeout, None);
         }
         if self.turn.is_used_up(now) && !self.turn.must_send {
+            // A queue with its last request in the drive may go on beyond its slice if it is the
+            // only one of its group.
             let alone = self.groups.get(queue.group).queues == 1;
             let may_end = is_empty && in_drive && alone && self.should_idle(q, &cx.table);
             if may_end || self.waits_for_group(q) {
@@ -149,6 +163,8 @@ impl Cfq {
         if !is_empty {
             return Step::Send;
         }
+        // A queue near to the head continues the sequential region, without a seek and without
+        // idling.
         if let Some(other) = self.cooperator(q) {
             self.set_up_merge(q, other);
             return Step::Over(Expiry::NoMoreRequests, Some(other));
@@ -163,14 +179,16 @@ impl Cfq {
         Step::Over(Expiry::NoMoreRequests, None)
     }
 
-    /// The queue is the last of its group, which has something in the drive and comes back soon.
+    /// Returns true if the queue is the last of its group, the group has requests in the drive, and
+    /// it is expected to send again soon.
     fn waits_for_group(&self, q: u32) -> bool {
         let group = self.groups.get(self.queue(q).group);
         let idle = self.config.group_idle;
         idle > Span::ZERO && group.queues == 1 && group.dispatched > 0 && !group.thinks_longer(idle)
     }
 
-    /// Linux: `cfq_set_active_queue`.
+    /// Begins the turn of a cooperator, or of the queue that is first in order (Linux:
+    /// `cfq_set_active_queue`).
     fn begin_turn(&mut self, cx: &mut Cx, cooperator: Option<u32>) {
         let now = cx.now;
         let q = cooperator.or_else(|| {
@@ -186,6 +204,8 @@ impl Cfq {
             ..Turn::NONE
         };
         let queue = &mut self.queues[q as usize];
+        // A shared or asynchronous queue has several streams. The turn is published for the one
+        // whose request is next.
         if queue.sharing.users != 1 && !queue.is_empty() {
             queue.stream = cx.table.requests[queue.next].request.stream;
         }
@@ -193,10 +213,13 @@ impl Cfq {
         cx.publish(|| Event::Selected { stream, budget });
     }
 
-    /// Linux: `cfq_dispatch_request`.
+    /// Sends the next piece of the queue in service, if its depth allows it (Linux:
+    /// `cfq_dispatch_request`).
     fn send(&mut self, cx: &mut Cx) -> Next {
         let (now, q) = (cx.now, self.turn.queue);
         let mut request = self.queue(q).next;
+        // The age is checked only at the first request of a turn, so that a queue of overdue
+        // requests keeps its sequential order.
         if !self.turn.fifo_checked {
             self.turn.fifo_checked = true;
             if let Some(overdue) = self.queue(q).overdue(&self.order, now) {
@@ -225,20 +248,25 @@ impl Cfq {
         if self.turn.stream == NIL {
             self.turn.stream = cx.table.requests[request].request.stream.index;
         }
+        // The idle class gives way after each request. Requests of asynchronous queues take their
+        // time after the turn, so their number is limited instead of the time.
         let is_over = class == Class::Idle || !sync && self.turn.sent >= self.most_async(level);
+        // Without another busy queue, the end of the turn would only interrupt the queue.
         if self.busy > 1 && is_over {
             self.expire(cx, Expiry::BudgetExhausted);
         }
         Next::Take { request, bytes }
     }
 
-    /// How many requests an asynchronous queue sends in a turn (Linux: `cfq_prio_to_maxrq`).
+    /// Returns the largest number of requests that an asynchronous queue sends in a turn (Linux:
+    /// `cfq_prio_to_maxrq`).
     fn most_async(&self, level: u8) -> u32 {
         let each = self.config.slice_async_rq.saturating_mul(2);
         each.saturating_mul(8 - u32::from(level))
     }
 
-    /// A piece of the queue in service came back (Linux: in `cfq_completed_request`).
+    /// Begins the slice, idles or ends the turn when a piece of the queue in service has completed
+    /// (Linux: in `cfq_completed_request`).
     pub(super) fn completed_in_turn(&mut self, cx: &mut Cx) {
         let (now, q) = (cx.now, self.turn.queue);
         let start = now;
@@ -252,6 +280,8 @@ impl Cfq {
                 Span::ZERO => self.config.group_idle,
                 idle => idle,
             };
+            // The slice is extended so that the queue, and with it the group, is still busy when
+            // the expected request arrives.
             if let Some(slice) = &mut self.turn.slice {
                 slice.end = now + longer;
             }
@@ -266,10 +296,12 @@ impl Cfq {
         }
     }
 
-    /// The queue in service gets back later what is left of its slice, or by how much that was exceeded.
+    /// Saves the unused rest of the slice for the queue's next turn, or the excess as a negative
+    /// number.
     pub(super) fn keep_residue(&mut self, now: Instant) {
         let q = self.turn.queue;
         let residue = match self.turn.slice {
+            // No request has completed yet, so the whole slice is left.
             None => self.slice_for(q).as_nanos().cast_signed(),
             Some(slice) => {
                 slice.end.since(now).as_nanos().cast_signed()
@@ -279,7 +311,8 @@ impl Cfq {
         self.queues[q as usize].residue = residue;
     }
 
-    /// The turn is over: the group is charged, the queue lines up again if it has requests (Linux: `__cfq_slice_expired`).
+    /// Ends the turn, charges the group, and puts the queue in order again if it has requests
+    /// (Linux: `__cfq_slice_expired`).
     pub(super) fn expire(&mut self, cx: &mut Cx, reason: Expiry) {
         let now = cx.now;
         let Turn {
@@ -304,7 +337,7 @@ impl Cfq {
         self.end_lingering(q);
     }
 
-    /// Linux: `cfq_group_served`.
+    /// Charges the group of a queue for its turn (Linux: `cfq_group_served`).
     fn charge_group(&mut self, now: Instant, q: u32) {
         let queue = self.queue(q);
         let group = self.groups.get(queue.group);
@@ -313,7 +346,8 @@ impl Cfq {
         let used = if self.counts_requests() {
             self.turn.sent.into()
         } else if !queue.sync && group.queues == others {
-            // What is asynchronous takes its time when its turn is long over.
+            // Asynchronous requests take their time long after the turn, so the whole slice is
+            // charged.
             let slice = self.turn.slice;
             slice.map_or(0, |slice| slice.length.as_nanos())
         } else {
@@ -321,6 +355,8 @@ impl Cfq {
         };
         let group = queue.group;
         self.groups.charge(group, used);
+        // The kind of queues continues to be served for the rest of its time when the group's next
+        // turn begins.
         let left = self.workload.until.since(now);
         self.groups.get_mut(group).unfinished = (left > Span::ZERO).then_some(Unfinished {
             kind: self.workload.kind,

@@ -1,26 +1,29 @@
-//! What is served of a group: which class, and of it which kind of queues for how long (Linux: `choose_wl_class_and_type`); and the order
-//! of turns within a service tree.
+//! The workload: the class and kind of queues that is served in a group, and for how long (Linux:
+//! `choose_wl_class_and_type`).
+//!
+//! This file also determines the order of turns within a service tree and the length of slices.
 
 use super::Cfq;
 use super::service::{Class, Kind, TYPES, Type};
 use crate::tree::before;
 use crate::{Instant, Span};
 
-/// A tick of the clock of most kernels of the time: `HZ` = 1000.
+/// A tick of the kernel's clock with `HZ` = 1000, which most kernels of the time had.
 pub(super) const TICK: Span = Span::from_millis(1);
-/// A kind of queues is served for this time at least (Linux: `CFQ_MIN_TT`).
+/// The shortest time for which a kind of queues is served (Linux: `CFQ_MIN_TT`).
 const LEAST: Span = Span::from_millis(2);
-/// A queue of the idle class goes so far behind the one before it (Linux: `CFQ_IDLE_DELAY`).
+/// The distance of a queue of the idle class from the one in front of it (Linux: `CFQ_IDLE_DELAY`).
 const IDLE_DELAY: u64 = 200_000_000;
-/// A queue that preempts another goes so far before the first (Linux: in `cfq_service_tree_add`).
+/// The distance by which a preempting queue precedes the first of its tree (Linux: in
+/// `cfq_service_tree_add`).
 const FRONT: u64 = 1_000_000_000;
 
-/// What is served.
+/// The group and kind of queues that are served.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Workload {
     pub(super) group: u32,
     pub(super) kind: Kind,
-    /// Until then, if there are such queues.
+    /// The end of the time for this kind, if it has queues for that long.
     pub(super) until: Instant,
 }
 
@@ -36,12 +39,14 @@ impl Workload {
 }
 
 impl Cfq {
-    /// The next group has its turn; it goes on with what it was served last (Linux: `cfq_choose_cfqg`).
+    /// Selects the next group, which continues with its last kind of queues (Linux:
+    /// `cfq_choose_cfqg`).
     pub(super) fn choose_group(&mut self, now: Instant) {
         let Some(group) = self.groups.next() else {
             return;
         };
         self.workload.group = group;
+        // Without unfinished work, the time of the last kind must be over already.
         self.workload.until = now.saturating_sub(Span::from_nanos(1));
         if let Some(unfinished) = self.groups.get(group).unfinished {
             self.workload.kind = unfinished.kind;
@@ -56,6 +61,8 @@ impl Cfq {
         let class = classes.find(|&class| group.services.busy(class) > 0);
         let Some(class) = class else {
             self.workload.kind = Kind::of(Class::Idle, false, false);
+            // The idle class is checked again after each tick, so that other classes do not wait
+            // for it.
             self.workload.until = now + TICK;
             return;
         };
@@ -69,7 +76,8 @@ impl Cfq {
         self.workload.until = now + self.time_for(kind);
     }
 
-    /// The kind of queues of a class of which the next has waited for its turn longest (Linux: `cfq_choose_wl_type`).
+    /// Returns the kind of queues of a class whose next queue has waited longest for its turn
+    /// (Linux: `cfq_choose_wl_type`).
     fn first_kind(&self, class: Class) -> Kind {
         let services = &self.groups.get(self.workload.group).services;
         let mut first: Option<(Kind, u64)> = None;
@@ -86,13 +94,16 @@ impl Cfq {
         first.map_or(self.workload.kind, |(kind, _)| kind)
     }
 
-    /// How long queues of a kind are served: their part, by number, of the group's part of the target.
+    /// Returns the time for which queues of a kind are served: their part, by number, of the
+    /// group's part of the target.
     fn time_for(&self, kind: Kind) -> Span {
         let group = self.groups.get(self.workload.group);
         let target = self.config.target_latency;
         let count = group.services.get(kind).count;
         let all = group.average[kind.class as usize].max(group.services.busy(kind.class));
         let time = portion(group.part_of(target), count, all.max(1));
+        // Asynchronous queues share time with those of all groups, and get less of it in proportion
+        // to their slices.
         let time = if kind.way == Type::Async {
             let asynchronous = group.services.busy_async();
             let most = portion(target, asynchronous, self.busy.max(1));
@@ -102,19 +113,25 @@ impl Cfq {
                 self.config.slice_sync,
             )
         } else {
+            // Idling for random queues takes up to `slice_idle`, after which there must be time for
+            // service.
             time.max(self.slice_idle.saturating_mul(2))
         };
         time.max(LEAST)
     }
 
-    /// Puts a queue where its next turn is due: in front of all others of its kind, or behind those that came before it, the farther the
-    /// lower its level. One that was in the trees already has a new place (Linux: `cfq_service_tree_add`).
+    /// Puts a queue in the order of turns of its kind (Linux: `cfq_service_tree_add`).
+    ///
+    /// The position is in front of all others, or behind those that arrived before it, the farther
+    /// the lower its level. A queue that is in a tree already is moved.
     pub(super) fn line_up(&mut self, now: Instant, q: u32, in_front: bool) {
         let kind = self.queue(q).kind();
         let group = self.queue(q).group;
         let now = now.as_nanos();
         let order = self.groups.get(group).services.get(kind).order;
         let key = if kind.class == Class::Idle {
+            // Keys wrap around, so the last key is searched within half of the range of numbers
+            // from now on.
             let last = self.turns.last_up_to(&order, now.wrapping_add(1 << 62));
             let last = last.filter(|&last| last != q);
             last.map_or(now, |last| self.turns.key(last))
@@ -125,6 +142,7 @@ impl Cfq {
                 .map_or(now, |first| self.turns.key(first))
                 .wrapping_sub(FRONT)
         } else {
+            // The rest of a slice is used only once. It puts the queue forward by its length.
             let residue = core::mem::take(&mut self.queues[q as usize].residue);
             let offset = self.offset(q).wrapping_sub(residue);
             now.wrapping_add(offset.cast_unsigned())
@@ -144,7 +162,7 @@ impl Cfq {
         }
     }
 
-    /// A queue that has requests and is not busy yet becomes so (Linux: `cfq_add_cfqq_rr`).
+    /// Adds a queue that has its first request to the busy queues (Linux: `cfq_add_cfqq_rr`).
     pub(super) fn begin(&mut self, now: Instant, q: u32) {
         debug_assert!(self.queue(q).tree.is_none(), "the queue is busy");
         self.busy += 1;
@@ -152,7 +170,7 @@ impl Cfq {
         self.line_up(now, q, false);
     }
 
-    /// A queue that has no requests is busy no longer (Linux: `cfq_del_cfqq_rr`).
+    /// Removes a queue without requests from the busy queues (Linux: `cfq_del_cfqq_rr`).
     pub(super) fn rest(&mut self, q: u32) {
         let queue = &mut self.queues[q as usize];
         let (group, level, sync) = (queue.group, queue.level, queue.sync);
@@ -167,29 +185,34 @@ impl Cfq {
         self.busy_sync -= u32::from(sync);
     }
 
-    /// How much later a queue's turn comes than one of the highest level that comes now (Linux: `cfq_slice_offset`).
+    /// Returns the delay of a queue's turn compared with that of a queue of the highest level
+    /// (Linux: `cfq_slice_offset`).
     fn offset(&self, q: u32) -> i64 {
         let queue = self.queue(q);
+        // A queue waits one difference of slices for each other queue of its group. Without others,
+        // it is next at once.
         let others = i64::from(self.groups.get(queue.group).queues) - 1;
         let most = self.slice_of(true, 0).as_nanos().cast_signed();
         let own = self.slice_of(queue.sync, queue.level).as_nanos();
         others * (most - own.cast_signed())
     }
 
-    /// The time slice of queues of a level (Linux: `cfq_prio_slice`).
+    /// Returns the time slice of queues of a level (Linux: `cfq_prio_slice`).
     pub(super) fn slice_of(&self, sync: bool, level: u8) -> Span {
         let base = if sync {
             self.config.slice_sync
         } else {
             self.config.slice_async
         };
-        // A fifth for each level.
+        // Each level differs by 20 % of the base. Level 4 has the base.
         let fifth = base.as_nanos() / 5;
         Span::from_nanos(base.as_nanos() + 4 * fifth - u64::from(level) * fifth)
     }
 
-    /// The time slice of a queue whose turn it is: shorter where the queues of its group and class would not all have theirs within the
-    /// target (Linux: `cfq_scaled_cfqq_slice`).
+    /// Returns the time slice of the queue in service (Linux: `cfq_scaled_cfqq_slice`).
+    ///
+    /// The slice is shorter than that of the level if the queues of its group and class would
+    /// otherwise not all be served within the target.
     pub(super) fn slice_for(&mut self, q: u32) -> Span {
         let queue = self.queue(q);
         let slice = self.slice_of(queue.sync, queue.level);
@@ -200,29 +223,32 @@ impl Cfq {
         let target = self.config.target_latency;
         let (group, class) = (queue.group, queue.class);
         let group = self.groups.get_mut(group);
-        // Linux has no average of the idle class and takes that of the best-effort class.
+        // Linux has no average for the idle class and uses that of the best-effort class.
         let queues = group.average_queues(class.min(Class::BestEffort));
         let expected = sync_slice.saturating_mul(queues.into());
         let target = group.part_of(target);
+        // All queues have their turns within the target with full slices.
         if expected <= target {
             return slice;
         }
+        // A slice must be long enough to idle twice, but never longer than the slice of the level.
         let least = scaled(least, slice, sync_slice).min(slice);
         scaled(slice, target, expected).max(least)
     }
 
-    /// Groups pay by requests instead of time: the drive works on several at a time and nothing is idled for (Linux: `iops_mode`).
+    /// Returns true if groups are charged by requests instead of time (Linux: `iops_mode`). This is
+    /// the case if the drive serves several requests at once and does not idle.
     pub(super) fn counts_requests(&self) -> bool {
         self.slice_idle == Span::ZERO && self.queueing.is_likely()
     }
 }
 
-/// `parts` of `all` parts of a time.
+/// Returns `parts` of `all` parts of a time.
 fn portion(time: Span, parts: u32, all: u32) -> Span {
     Span::from_nanos(time.as_nanos().saturating_mul(parts.into()) / u64::from(all))
 }
 
-/// A time in the proportion of one to another, which is not zero.
+/// Returns `time` multiplied by `to / of`. A zero `of` counts as 1 ns.
 fn scaled(time: Span, to: Span, of: Span) -> Span {
     let product = u128::from(time.as_nanos()) * u128::from(to.as_nanos());
     let of = u128::from(of.as_nanos().max(1));

@@ -1,4 +1,4 @@
-//! Drawn mixes of clients and tunables: nobody starves.
+//! Random clients and tunables, under which no client may starve.
 
 use crate::elevator::bfq::{Charge, Config};
 use crate::elevator::closed_loop::{self, Client, RANDOM, SECOND, STREAMER, ms, nth};
@@ -32,10 +32,11 @@ impl Random {
     }
 }
 
-/// Seconds that a mix of clients runs.
+/// The duration of a run in seconds.
 const RUN: u64 = 4;
 
-/// The longest that each of a drawn mix of clients went without an answer, in milliseconds, and what it may be.
+/// Returns for each client of a random mix the longest time without a completion and its bound, in
+/// milliseconds.
 fn gaps(seed: u64) -> Vec<(u64, u64)> {
     let mut random = Random(Rng::new(seed));
     let config = Config {
@@ -47,10 +48,12 @@ fn gaps(seed: u64) -> Vec<(u64, u64)> {
         injection: false,
         ..random.config()
     };
+    // The longest turn, the idling after it, and 5 ms for requests that are still in the drive.
     let turn = (config.timeout_sync + config.slice_idle).as_nanos() / 1_000_000 + 5;
     let charged = u64::from(config.async_charge_factor);
-    // A turn may go beyond its budget by a request: a stream that sends 128 KiB pays for as many turns as fit in there of one that sends
-    // 4 KiB. A budget that is not stated is far larger than either.
+    // A turn may exceed its budget by one request. A client with requests of 128 KiB (256 sectors)
+    // therefore costs one with requests of 4 KiB (8 sectors) as many turns as fit into such an
+    // excess. A measured budget is far larger than both.
     let budget = u64::from(config.max_budget);
     let turns = if budget == 0 {
         1
@@ -60,8 +63,9 @@ fn gaps(seed: u64) -> Vec<(u64, u64)> {
     let shares = [1, 2, 4].map(|share| (share * 50, None));
     let mut host = closed_loop::host(config, &shares);
     let clients = 2 + random.draw(6);
-    // One of k in the group of least share waits for one turn of each of the others there, and for seven of the other groups'
-    // turns with each; a writer is charged several times for what it writes.
+    // A client in the group of the smallest share waits for one turn of each other client there,
+    // and for turns of the other groups: the shares are 1 : 2 : 4, which is 7 in total. A writer is
+    // charged several times for its writes.
     let mut bounds = Vec::new();
     for _ in 0..clients {
         let client = random.pick(&[STREAMER, RANDOM]);
@@ -90,5 +94,6 @@ fn nobody_starves() {
             all += 1;
         }
     }
+    // A bound that is longer than the run proves nothing.
     assert!(telling > all / 4, "few could starve: {telling} of {all}");
 }

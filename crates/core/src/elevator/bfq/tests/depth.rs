@@ -1,4 +1,4 @@
-//! How many scheduler tags each queue gets.
+//! The scheduler tags that each queue gets if tags are scarce.
 
 use super::plain;
 use crate::elevator::closed_loop::{self, RANDOM, SECOND};
@@ -8,11 +8,12 @@ use crate::testing::{group, request, share, space};
 use crate::{Flags, GroupId, Instant, Op, Priority, PriorityClass, Span, StreamSpec};
 use std::vec::Vec;
 
-/// What a stream submits: (group, class, level, requests, operation, flags).
+/// The requests of a stream: group, class, level, number, operation, flags.
 type Asks = (u32, PriorityClass, u8, u32, Op, Flags);
 
-/// How many requests of each stream get one of 16 tags, when each submits its own after those before it. The drive takes whatever has
-/// a tag at once; groups 1 and 2 have shares of 100 and 300.
+/// Returns the number of requests of each stream that get one of 16 tags, if the streams submit one
+/// after the other. The drive accepts every request with a tag at once. Groups 1 and 2 have shares
+/// of 100 and 300.
 fn tags(asks: &[Asks]) -> Vec<u32> {
     let config = LayerConfig::of(plain().slice_idle(Span::ZERO))
         .sizes(Sizes::default().scheduler_tags(16))
@@ -53,20 +54,23 @@ fn tags_go_by_kind_and_weight() {
     let read = |group, level, n| (group, BestEffort, level, n, Op::Read, Flags::NONE);
     let write = |flags, n| (1, BestEffort, 4, n, Op::Write, flags);
     for (asks, expected) in [
+        // Reads may use all 16 tags, asynchronous writes 1/2 and synchronous writes 3/4 of them.
         (std::vec![read(1, 4, 64)], std::vec![16]),
         (std::vec![write(Flags::NONE, 64)], std::vec![8]),
         (std::vec![write(Flags::SYNC, 64)], std::vec![12]),
-        // Those that are asynchronous count among the writes.
+        // Asynchronous writes count among all writes, so 12 - 8 tags are left for synchronous ones.
         (
             std::vec![write(Flags::NONE, 64), write(Flags::SYNC, 64)],
             std::vec![8, 4],
         ),
-        // Weights 40 and 80 in one group.
+        // The weights are 40 and 80 in one group: 16 * 80 / 120 is 11 after rounding.
         (std::vec![read(1, 4, 1), read(1, 0, 64)], std::vec![1, 11]),
-        // Groups of 100 and 300, in each of which one is alone.
+        // The groups have shares of 100 and 300, and one queue each: 16 * 100 / 400 and 16 * 300 /
+        // 400.
         (std::vec![read(2, 4, 1), read(1, 4, 64)], std::vec![1, 4]),
         (std::vec![read(1, 4, 1), read(2, 4, 64)], std::vec![1, 12]),
-        // A higher class counts eight times: 40 of 8 * 40 + 40, but one at the least.
+        // A higher class has eight times the weight: 16 * 40 / (8 * 40 + 40) is 2 after rounding,
+        // and every queue gets at least one tag.
         (
             std::vec![(1, Realtime, 4, 1, Op::Read, Flags::NONE), read(1, 4, 64)],
             std::vec![1, 2],
@@ -84,7 +88,8 @@ fn tags_go_by_kind_and_weight() {
     }
 }
 
-/// A random reader beside one that writes a lot, asynchronously, on a drive with few tags: kilobytes a second.
+/// Returns the rate in kB/s of a random reader next to an asynchronous writer of many requests, on
+/// a drive with few tags.
 fn reader_beside_writer(tags: u32) -> u64 {
     let config = plain().slice_idle(Span::ZERO);
     let mut config = LayerConfig::of(config);
@@ -96,7 +101,8 @@ fn reader_beside_writer(tags: u32) -> u64 {
     host.rate(reader)
 }
 
-/// A reader is not kept waiting by others that could use all of the tags; if they did it would have 55 MB/s.
+/// The reader does not wait for tags, although the writer could use all of them. Without the limit,
+/// the reader would get 55 MB/s.
 #[test]
 fn who_waits_for_an_answer_finds_a_tag() {
     let rate = reader_beside_writer(16);

@@ -1,4 +1,4 @@
-//! B-WF2Q+ by itself: how far it strays from perfect sharing, and its rules one by one.
+//! B-WF2Q+ alone: its distance from ideal sharing, and each of its rules.
 
 use super::super::entity::{BEST_EFFORT, Place, delta};
 use super::super::wf2q::Wf2q;
@@ -12,7 +12,7 @@ fn ms(n: u64) -> Instant {
     Instant::from_nanos(n * 1_000_000)
 }
 
-/// An engine without groups but with queues of these weights, numbered from 1.
+/// Creates an engine without groups, with queues of these weights that are numbered from 1.
 fn flat(weights: &[u32]) -> Wf2q {
     let mut engine = Wf2q::new(1, weights.len() as u32);
     for (i, &weight) in weights.iter().enumerate() {
@@ -26,8 +26,8 @@ fn activate(engine: &mut Wf2q, e: u32, budget: u64, waited: bool) {
     engine.activate(NOW, e, waited);
 }
 
-/// Two queues of the same weight: the first of budget 100 has been served this much, the other has
-/// this budget.
+/// Creates two queues of weight 1. The first has a budget of 100, of which `served` sectors are
+/// used. The second has the given budget.
 fn one_of_two_served(served: u64, budget: u64) -> Wf2q {
     let mut engine = flat(&[1, 1]);
     activate(&mut engine, 1, 100, false);
@@ -37,16 +37,19 @@ fn one_of_two_served(served: u64, budget: u64) -> Wf2q {
     engine
 }
 
-/// Start and finish in sectors per unit of weight.
+/// Returns start and finish time in sectors per unit of weight.
 fn times(engine: &Wf2q, e: u32) -> (u64, u64) {
     let unit = delta(1, 1);
     let e = engine.entity(e);
     (e.start / unit, e.finish / unit)
 }
 
-/// Backlogged queues against a fluid that serves all of them at once by weight. A queue is never ahead by more than its budget
-/// less its own part of it, and never behind by more than its budget and its part of the largest one. Exact, in sectors times
-/// the sum of weights; virtual time is rounded down by less than a sector over a run.
+/// Compares backlogged queues with a fluid that serves all of them at once by weight.
+///
+/// A queue may be ahead by at most its budget minus its own part of the budget. It may be behind by
+/// at most its budget plus its part of the largest budget. The comparison is in units of a sector
+/// divided by the sum of weights, so it needs no rounding. Rounding of virtual time adds less than
+/// one sector over a run.
 fn within_the_lag_bound(seed: u64) -> bool {
     let mut random = Rng::new(seed);
     let mut draw = |n: u64| random.range(0, n - 1);
@@ -64,7 +67,7 @@ fn within_the_lag_bound(seed: u64) -> bool {
     for _ in 0..3_000 {
         let e = engine.select(NOW).unwrap();
         let i = e as usize - 1;
-        // Some turns end early.
+        // One in four turns ends before the budget is used up.
         let mut left = if draw(4) == 0 {
             1 + draw(budgets[i])
         } else {
@@ -79,6 +82,7 @@ fn within_the_lag_bound(seed: u64) -> bool {
             for (i, &got) in served.iter().enumerate() {
                 let (w, b) = (i128::from(weights[i]), i128::from(budgets[i]));
                 let lead = i128::from(got) * sum - i128::from(work) * w;
+                // `+ sum` is the one sector for the rounding of virtual time.
                 let ahead = b * (sum - w) + sum;
                 let behind = b * sum + w * i128::from(largest) + sum;
                 if lead > ahead || -lead > behind {
@@ -106,6 +110,8 @@ fn a_queue_activated_late_starts_at_virtual_time() {
     assert_eq!(engine.select(NOW), Some(1));
     engine.served(1, 100);
     activate(&mut engine, 3, 100, false);
+    // After 100 sectors for weights 1 + 1, virtual time is 50. With weight 2, a budget of 100 takes
+    // 50.
     assert_eq!(times(&engine, 3), (50, 100));
     engine.requeue(1);
     assert_eq!(times(&engine, 1), (100, 200));
@@ -115,6 +121,8 @@ fn a_queue_activated_late_starts_at_virtual_time() {
 
 #[test]
 fn a_queue_that_went_idle_ahead_of_virtual_time_starts_where_it_ended() {
+    // Virtual time is 30, because 60 sectors were served for weights of 1 + 1. The queue's finish
+    // time is 60.
     let mut engine = one_of_two_served(60, 100);
     engine.retire(1);
     assert_eq!(engine.entity(1).place, Place::Idle);
@@ -133,6 +141,8 @@ fn an_idle_queue_is_forgotten_when_virtual_time_catches_up() {
     let mut engine = one_of_two_served(60, 1_000);
     engine.retire(1);
     assert_eq!(engine.select(NOW), Some(2));
+    // Virtual time is 30 and the finish time of the first queue 60, so another 60 sectors for
+    // weights of 1 + 1 reach it.
     engine.served(2, 59);
     assert_eq!(engine.entity(1).place, Place::Idle);
     engine.served(2, 1);
@@ -149,10 +159,13 @@ fn a_queue_that_was_waited_for_is_shifted_back_to_where_it_ended() {
         engine.served(2, 60);
         engine.served(2, 40);
         engine.entity_mut(1).service = 0;
+        // Virtual time is 100: 60 and 60 sectors for two weights, and 40 for one weight after the
+        // first queue was forgotten.
         activate(&mut engine, 1, 80, waited);
         assert_eq!(times(&engine, 1), expected, "waited: {waited}");
     }
-    // Shifted back so far that even its finish time is over, it is pushed forward to finish now.
+    // Shifted back this far, even its finish time would lie behind virtual time. The entity is
+    // moved so that it finishes at virtual time.
     let mut engine = one_of_two_served(60, 1_000);
     engine.retire(1);
     engine.select(NOW);
@@ -169,6 +182,7 @@ fn a_new_weight_counts_from_the_next_requeueing_on() {
     engine.set_weight(1, 4);
     assert_eq!(engine.tree_state(0, BEST_EFFORT).1, 2);
     engine.requeue(1);
+    // The finish time is the start of 100 plus the budget of 100 divided by the new weight of 4.
     assert_eq!(times(&engine, 1), (100, 125));
     assert_eq!(engine.tree_state(0, BEST_EFFORT).1, 5);
 }
@@ -184,6 +198,7 @@ fn a_groups_budget_is_that_of_its_next_member() {
     }
     activate(&mut engine, 3, 300, false);
     assert_eq!((engine.entity(1).budget, times(&engine, 1)), (300, (0, 30)));
+    // The group's budget is now that of the member with the earlier finish time.
     activate(&mut engine, 4, 100, false);
     assert_eq!((engine.entity(1).budget, times(&engine, 1)), (100, (0, 10)));
     activate(&mut engine, 5, 200, false);
@@ -207,7 +222,7 @@ fn a_groups_budget_is_that_of_its_next_member() {
     );
 }
 
-/// The classes of sixty turns of 10 ms each, of a backlogged queue of each class.
+/// Each letter is the class of one of sixty turns of 10 ms, with a backlogged queue of each class.
 #[test]
 fn classes_are_strict_but_for_one_idle_turn_in_two_hundred_milliseconds() {
     let mut engine = Wf2q::new(1, 3);
@@ -223,7 +238,7 @@ fn classes_are_strict_but_for_one_idle_turn_in_two_hundred_milliseconds() {
         let e = engine.select(ms(turn * 10)).unwrap();
         log.push(['R', 'B', 'I'][e as usize - 1]);
         engine.served(e, 100);
-        // The realtime queue has nothing to send for a while.
+        // The realtime queue has no requests for a while.
         if e == 1 && (turn == 24 || turn == 52) {
             engine.retire(e);
         } else {

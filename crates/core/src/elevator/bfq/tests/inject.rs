@@ -1,4 +1,5 @@
-//! What others get while the drive idles, and what the stream it idles for notices of that.
+//! Injection: the gain of other clients while the drive idles, and the loss of the client that it
+//! idles for.
 
 use super::plain;
 use super::turns::check;
@@ -13,8 +14,8 @@ fn host(injection: bool, groups: usize) -> Host {
     closed_loop::host(config, &groups)
 }
 
-/// A client in a group of its own that thinks for a while after each random read of 4 KiB, beside another client in another: what each of
-/// them gets, in kB/s.
+/// Returns the rates in kB/s of a client that thinks after each random read of 4 KiB, and of
+/// another client in another group.
 fn thinker_beside(injection: bool, think: u64, other: Client) -> (u64, u64) {
     let mut host = host(injection, 2);
     let thinker = host.add(RANDOM.of(nth(0)).think(think));
@@ -40,8 +41,9 @@ fn a_large_request_is_injected_into_an_empty_drive_alone() {
     assert!(kept * 10 > thinker * 7, "{kept} after {thinker} kB/s");
 }
 
-/// The requests of a client that thinks for a millisecond after each, beside another client: when each was sent (in microseconds), and how
-/// many of the other's were sent since the one before.
+/// Logs the requests of a client that thinks for 1 ms after each, next to another client. A line
+/// has the time of the request in microseconds, and the number of the other client's requests since
+/// the line before.
 fn pauses(other: Client, count: usize) -> String {
     let mut host = host(true, 2);
     let thinker = host.add(RANDOM.of(nth(0)).think(ms(1)));
@@ -66,8 +68,9 @@ fn pauses(other: Client, count: usize) -> String {
 
 #[test]
 fn the_limit_is_found_pause_by_pause() {
-    // Nothing is measured in the first ten milliseconds. A request that is not made to wait raises the limit by one, until the drive
-    // has as much as it ever had: what a reader with four outstanding can send in a millisecond.
+    // No measurement is made in the first 10 ms. Each request that is not delayed raises the limit
+    // by one, up to the largest number that was ever in the drive. This is the number of requests
+    // that a reader with four outstanding can send in 1 ms.
     let reader = RANDOM.depth(4);
     check(
         &pauses(reader, 15),
@@ -93,7 +96,8 @@ fn the_limit_is_found_pause_by_pause() {
 
 #[test]
 fn a_limit_that_costs_too_much_is_lowered() {
-    // Two requests of 128 KiB make the next one wait for 80 us more than the 46 it takes alone.
+    // Two requests of 128 KiB delay the next request by 80 us, which is more than 50 % of the 46 us
+    // that it takes alone. The limit is therefore lowered.
     check(
         &pauses(STREAMER, 15),
         "

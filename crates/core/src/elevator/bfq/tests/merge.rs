@@ -1,4 +1,4 @@
-//! Streams whose requests interleave share a queue, and part again.
+//! Merging: streams whose requests interleave share a queue, and are split again.
 
 use super::plain;
 use super::turns::{check, log};
@@ -6,7 +6,8 @@ use crate::Config as LayerConfig;
 use crate::elevator::bfq::Charge;
 use crate::elevator::closed_loop::{self, Host, KIB, Place, RANDOM, SECOND, STREAMER, ms};
 
-/// A drive that seeks, and three clients that each read one of three chunks, one at a time.
+/// Creates a seek-bound drive and three clients, each of which reads every third chunk with one
+/// request at a time.
 fn three(merge: bool, random_from: u64) -> Host {
     let config = plain().merge(merge);
     let mut config = LayerConfig::of(config);
@@ -30,7 +31,8 @@ fn three(merge: bool, random_from: u64) -> Host {
 
 #[test]
 fn those_who_interleave_share_their_turns() {
-    // Three requests are outstanding in each turn but the first, not one.
+    // In each turn except the first, three requests are outstanding instead of one. A turn
+    // therefore takes less time for the same service.
     let mut host = three(true, u64::MAX);
     host.run(ms(200));
     check(
@@ -57,7 +59,7 @@ fn those_who_interleave_share_their_turns() {
     );
 }
 
-/// The first turns after three clients that interleave began to read at random, at one second.
+/// The first turns after three interleaved clients begin to read at random, after one second.
 #[test]
 fn those_who_turn_out_seeky_part() {
     let mut host = three(true, SECOND);
@@ -65,9 +67,10 @@ fn those_who_turn_out_seeky_part() {
     host.events();
     host.run(ms(1_070));
     let log = log(&mut host, 3, 7);
-    // The beginning of the first was before that.
+    // The first turn began before the observation.
     let (_, rest) = log.split_once('\n').unwrap();
-    // At the end of the shared turn that is seen, and each gets turns of its own with its next request.
+    // The shared queue is found to be seeky at the end of the shared turn. Each client then gets a
+    // queue of its own with its next request.
     check(
         rest,
         "
@@ -81,8 +84,8 @@ fn those_who_turn_out_seeky_part() {
     );
 }
 
-/// A client that reads at random, and four more of twice its weight that start together a second later, on flash: the percentage that the
-/// first gets of all from the third second on.
+/// Returns the part, in percent, that a random reader gets from the third second on. Four readers
+/// of twice its weight start together one second after it, on flash.
 fn first_of_five(stable_merge: bool, strict_guarantees: bool) -> u64 {
     let config = plain()
         .merge(true)
@@ -104,11 +107,14 @@ fn first_of_five(stable_merge: bool, strict_guarantees: bool) -> u64 {
 
 #[test]
 fn those_who_start_together_have_one_share_if_they_are_merged_for_good() {
-    // Under strict guarantees the drive is not seen to queue, and they are merged later.
+    // Under strict guarantees, the drive is not observed to queue requests, so the queues are
+    // merged later. Apart, the first has a weight of 40 of 360, which is 11 %. Merged, the four
+    // have one queue with a weight of 80, so the first has 33 %.
     let (apart, merged) = (first_of_five(false, true), first_of_five(true, true));
     assert!((10..=12).contains(&apart), "{apart} %");
     assert!((32..=34).contains(&merged), "{merged} %");
-    // Otherwise at once. Nobody is idled for on behalf of the first, whose weight is the lowest.
+    // Otherwise the queues are merged at once. The drive does not idle for the first client,
+    // because its weight is the lowest.
     let (apart, merged) = (first_of_five(false, false), first_of_five(true, false));
     assert!(merged >= 4 * apart, "{apart} and {merged} %");
 }

@@ -1,4 +1,4 @@
-//! Behaviour of the whole elevator, and of its engine against what it approximates.
+//! Behaviour of the whole elevator, and of its engine compared with simpler models.
 
 use super::Config;
 
@@ -12,7 +12,7 @@ mod raising;
 mod shares;
 mod turns;
 
-/// Linux's defaults without the heuristics.
+/// Returns Linux's defaults without the heuristics.
 fn plain() -> Config {
     Config::default()
         .low_latency(false)

@@ -1,4 +1,4 @@
-//! The engine against the same rules on plain arrays, where everything is found by scanning everything.
+//! The engine compared with the same rules on plain arrays, in which every search is a scan.
 
 use super::super::entity::{BEST_EFFORT, IDLE, Place, delta};
 use super::super::wf2q::Wf2q;
@@ -11,7 +11,8 @@ const QUEUES: u32 = 24;
 const NONE: u32 = u32::MAX;
 const MS: u64 = 1_000_000;
 
-/// Two groups below the root, four below those; queues hang on the root and on the four.
+/// Two groups are below the root, and four below those. Queues belong to the root or to one of the
+/// four.
 const GROUP_PARENTS: [u32; GROUPS as usize] = [NONE, 0, 0, 1, 1, 2, 2];
 const HOMES: [u32; 5] = [0, 3, 4, 5, 6];
 
@@ -26,7 +27,7 @@ struct Entity {
     finish: u64,
     budget: u64,
     service: u64,
-    /// Of equal finish times the earlier in the tree comes first.
+    /// The time of insertion. Of equal finish times, the entity that was inserted earlier is first.
     since: u64,
 }
 
@@ -196,6 +197,7 @@ impl Oracle {
     }
 
     fn select(&mut self, now: u64, node: u32) -> Option<u32> {
+        // The idle class is promoted after 200 ms, as in `IDLE_CLASS_TIMEOUT`.
         let overdue = now > self.idle_class_at[node as usize] + 200 * MS;
         let promoted = overdue.then(|| self.lookup_class(node, IDLE)).flatten();
         let found = promoted.or_else(|| self.lookup(node))?;
@@ -207,6 +209,7 @@ impl Oracle {
             let all = (0..3).flat_map(|class| o.members(g, class));
             all.filter(|m| m.1.place == Place::Active).count()
         };
+        // A group with several active members stays in the tree.
         if found >= GROUPS || active(self, found) == 1 {
             self.at(found).place = Place::Service;
         }
@@ -240,7 +243,7 @@ impl Oracle {
     }
 }
 
-/// The engine and the oracle, side by side.
+/// The engine and the oracle, which execute the same operations.
 struct Pair {
     engine: Wf2q,
     oracle: Oracle,
@@ -308,7 +311,7 @@ impl Pair {
         self.oracle.at(e).service = 0;
     }
 
-    /// One random operation. False if the two differ.
+    /// Executes one random operation on both. Returns false if they differ.
     fn step(&mut self) -> bool {
         let now = Instant::from_nanos(self.now);
         let e = GROUPS + self.draw(u64::from(QUEUES)) as u32;
@@ -369,6 +372,7 @@ impl Pair {
     fn agree(&self) -> bool {
         let entities = (1..).zip(&self.oracle.e[1..]).all(|(i, o)| {
             let e = self.engine.entity(i);
+            // Times of an entity in no tree have no effect, so they may differ.
             let forgotten = o.place == Place::Out;
             e.place == o.place && (forgotten || (e.start, e.finish) == (o.start, o.finish))
         });

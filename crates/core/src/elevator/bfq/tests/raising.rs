@@ -1,4 +1,4 @@
-//! Which queues are raised, for how long, and what raising is good for.
+//! Weight raising: the queues that are raised, the duration, and the effect.
 
 use super::plain;
 use super::turns::{check, log};
@@ -6,7 +6,7 @@ use crate::elevator::closed_loop::{self, Client, Host, RANDOM, SECOND, STREAMER,
 use std::string::String;
 use std::vec::Vec;
 
-/// It reads 16 KiB each 40 ms.
+/// A player that reads 16 KiB every 40 ms.
 const PLAYER: Client = STREAMER.length(16 * 1024).depth(1).think(ms(40));
 
 fn host(low_latency: bool) -> Host {
@@ -14,8 +14,8 @@ fn host(low_latency: bool) -> Host {
     closed_loop::host(config, &[])
 }
 
-/// Eight clients that stream for ten seconds, then one more client: kilobytes a second that it gets in its first second, in its fourth
-/// to sixth, and everybody in the first.
+/// Runs eight streamers for ten seconds and adds one more client. Returns its rate in the first
+/// second and in the fifth and sixth, and the rate of all clients in the first, in kB/s.
 fn newcomer(low_latency: bool, client: Client) -> (u64, u64, u64) {
     let mut host = host(low_latency);
     for _ in 0..8 {
@@ -37,7 +37,7 @@ fn newcomer(low_latency: bool, client: Client) -> (u64, u64, u64) {
 fn a_newcomer_is_served_at_once_for_a_few_seconds() {
     let (plain_first, plain_later, _) = newcomer(false, RANDOM);
     let (first, later, all) = newcomer(true, RANDOM);
-    // Alone on this drive a random reader of 4 KiB has 88 MB/s.
+    // Without contention, a random reader of 4 KiB gets 88 MB/s on this drive.
     assert!(plain_first < 5_000, "{plain_first} kB/s");
     assert!(first > 50_000 && all > first, "{first} of {all} kB/s");
     assert!(
@@ -48,13 +48,13 @@ fn a_newcomer_is_served_at_once_for_a_few_seconds() {
 
 #[test]
 fn a_newcomer_that_moves_too_much_is_not_raised_for_long() {
-    // 120000 sectors are 61 MB.
+    // An interactive period ends after 120,000 sectors, which are 61 MB.
     let (first, ..) = newcomer(true, STREAMER);
     assert!((61_000..=100_000).contains(&first), "{first} kB/s");
 }
 
-/// A number of random readers start one after the other, then two streamers of higher priority, which is never raised: what the readers
-/// get together in a second, in kilobytes.
+/// Starts random readers one after the other, then two streamers of higher priority, which are
+/// never raised. Returns the kilobytes that the readers read together in one second.
 fn burst(readers: usize, apart: u64) -> u64 {
     let mut host = host(true);
     let mut got = Vec::new();
@@ -73,13 +73,14 @@ fn burst(readers: usize, apart: u64) -> u64 {
 
 #[test]
 fn those_of_a_large_burst_are_not_raised() {
+    // Eight readers are a large burst, but not if they start more than 180 ms apart.
     let (few, many, slowly) = (burst(7, ms(10)), burst(8, ms(10)), burst(8, ms(200)));
     assert!(many * 3 < few * 2, "{many} and {few} kB/s");
     assert!(many * 3 < slowly * 2, "{many} and {slowly} kB/s");
 }
 
-/// The mean wait, in microseconds, of a client that reads 16 KiB each 40 ms beside four streamers of higher priority, after the time for
-/// which it counts as one that starts something.
+/// Returns the mean wait in microseconds of a player next to four streamers of higher priority,
+/// after its interactive period.
 fn player(low_latency: bool) -> u64 {
     let mut host = host(low_latency);
     for _ in 0..4 {
@@ -90,7 +91,7 @@ fn player(low_latency: bool) -> u64 {
     host.run(20 * SECOND);
     let before = host.bytes(player);
     host.run(30 * SECOND);
-    // Each read takes the pause and its wait.
+    // Each read takes the pause of 40 ms plus its wait.
     let reads = (host.bytes(player) - before) / (16 * 1024);
     (10_000_000 - reads * 40_000) / reads
 }
@@ -102,7 +103,8 @@ fn a_soft_real_time_client_waits_little_for_as_long_as_it_plays() {
     assert!(plain > 5 * raised, "{plain} and {raised} us");
 }
 
-/// The turns of a client that comes to two streamers after eight seconds: the first six that begin a number of milliseconds after that.
+/// Logs the turns of a client that joins two streamers after eight seconds: the first six that
+/// begin `after` milliseconds or later.
 fn turns_of(client: Client, level: u8, after: u64) -> String {
     let mut host = host(true);
     for _ in 0..2 {
@@ -127,7 +129,7 @@ fn turns_of(client: Client, level: u8, after: u64) -> String {
 
 #[test]
 fn the_turns_of_a_newcomer_are_short_and_its_own_until_it_has_moved_enough() {
-    // Budgets are two of the smallest. The streamers are not served meanwhile.
+    // The budgets are twice the smallest one. The streamers are not served in the meantime.
     check(
         &turns_of(RANDOM, 4, 0),
         "
@@ -139,7 +141,7 @@ fn the_turns_of_a_newcomer_are_short_and_its_own_until_it_has_moved_enough() {
         2 8113942-8137023 3806 BudgetExhausted 3800 3800
         ",
     );
-    // After 120000 sectors it is one among equals.
+    // After 120,000 sectors, the client is one among equals.
     check(
         &turns_of(RANDOM, 4, 650),
         "
@@ -155,7 +157,7 @@ fn the_turns_of_a_newcomer_are_short_and_its_own_until_it_has_moved_enough() {
 
 #[test]
 fn the_turns_of_a_player_begin_when_it_asks() {
-    // It asks 40 ms after an answer, and is idled for 20 ms.
+    // The client sends 40 ms after a completion, and the drive idles for it for 20 ms.
     check(
         &turns_of(PLAYER, 3, 0),
         "
@@ -167,7 +169,7 @@ fn the_turns_of_a_player_begin_when_it_asks() {
         2 8210241-8232357 3770 TooIdle 32 32
         ",
     );
-    // The time for which it counts as one that starts something is over.
+    // The interactive period has ended, and the client is raised as soft real-time.
     check(
         &turns_of(PLAYER, 3, 4_000),
         "

@@ -1,4 +1,4 @@
-//! How much each client gets.
+//! The part of the drive that each client gets, by share and by second.
 
 use super::plain;
 use crate::elevator;
@@ -11,15 +11,16 @@ fn bfq(config: Config) -> elevator::Config {
     elevator::Config::Bfq(config)
 }
 
-/// Shares of bytes, with budgets small enough for a window of a second: tolerance (10 %) times 250 MB/s times a second times the
-/// smallest share (1 of 16), halved.
+/// Shares of bytes, with budgets that are small enough to hold shares in every second: the
+/// tolerance of 10 % of 250 MB, times the smallest share of 1/16, divided by two.
 fn windowed() -> Config {
     plain()
         .charge(Charge::Service)
         .max_budget((25_000_000 / 16 / 2 / 512) as u32)
 }
 
-/// One random reader and fifteen streamers, each in a group of its own with the same share, for two seconds.
+/// Runs one random reader and fifteen streamers for two seconds, each in a group of its own with
+/// the same share. Returns the reader's rate and the total.
 fn one_reader_among_streamers(elevator: elevator::Config) -> (u64, u64) {
     let mut host = closed_loop::host(elevator, &[(100, None); 16]);
     let reader = host.add(RANDOM.of(nth(0)));
@@ -41,11 +42,12 @@ fn a_random_reader_gets_its_share_among_fifteen_streamers() {
     }
     let (reader, total) = one_reader_among_streamers(bfq(windowed()));
     println!("bfq, windowed: reader {reader} kB/s, total {total} kB/s");
+    // 1/16 of 250 MB/s is 15.6 MB/s.
     assert!(reader >= 10_000, "{reader} kB/s");
     assert!(total >= 175_000, "{total} kB/s");
 }
 
-/// Shares of 1, 2, 4 and 8 with requests of different sizes over ten seconds.
+/// Shares of 1, 2, 4 and 8 with requests of different sizes, over ten seconds.
 #[test]
 fn shares_divide_the_drive() {
     let shares = [1, 2, 4, 8].map(|share| (share, None));
@@ -67,7 +69,8 @@ fn shares_divide_every_second() {
     let shares = [1, 2, 4, 8].map(|share| (share, None));
     let mut host = closed_loop::host(bfq(windowed()), &shares);
     let clients = [0, 1, 2, 3].map(|g| host.add(STREAMER.of(nth(g))));
-    // The first eleven budgets are Linux's default, whatever the largest may be.
+    // The first eleven budgets are Linux's default, whatever the largest budget may be. The first
+    // second is therefore not checked.
     host.run(SECOND);
     for second in 2..=10 {
         let before = clients.map(|c| host.bytes(c));
@@ -105,7 +108,7 @@ fn the_drive_does_not_wait_for_who_is_held_back_by_a_limit() {
             }
         }
     }
-    // One without a limit gets the rest.
+    // A client without a limit gets the rest of the drive.
     let (mut host, clients) = limited(windowed(), STREAMER);
     host.add(STREAMER.of(nth(4)));
     host.run(2 * SECOND);

@@ -1,5 +1,5 @@
-//! Golden logs of turns: which client had the drive, when (in microseconds), with which budget, why the turn ended, what was served and
-//! what was charged (in sectors).
+//! Golden logs of turns. Each line has the client, the time in microseconds, the budget, the reason
+//! of expiration, the served and the charged sectors.
 
 use super::plain;
 use crate::elevator::bfq::{Charge, Config};
@@ -15,7 +15,7 @@ fn host(config: Config, groups: &[(u16, Option<usize>)]) -> Host {
     closed_loop::host(config, groups)
 }
 
-/// The first turns of these clients, one a line.
+/// Runs these clients and returns their first turns, one per line.
 fn turns(
     config: Config,
     groups: &[(u16, Option<usize>)],
@@ -31,7 +31,7 @@ fn turns(
     log(&mut host, clients.len(), turns)
 }
 
-/// The first turns, one a line.
+/// Returns the first turns of a host, one per line.
 pub(super) fn log(host: &mut Host, clients: usize, turns: usize) -> String {
     let mut log = String::new();
     let mut begun = (0, 0);
@@ -96,6 +96,8 @@ fn an_exhausted_budget_is_followed_by_one_four_times_as_large() {
 fn a_slow_reader_is_charged_by_time() {
     let clients = [RANDOM.of(nth(0)).think(300_000), STREAMER.of(nth(1))];
     check(
+        // A request every 300 us or so uses little of a budget in 125 ms. Each turn is charged the
+        // whole largest budget of 16,384 sectors instead.
         &turns(plain(), &GROUPS, &clients, ms(600), 6),
         "
         0 0-125044 10922 BudgetTimeout 2888 16384
@@ -108,7 +110,8 @@ fn a_slow_reader_is_charged_by_time() {
     );
 }
 
-/// Slow is less than half of the largest budget: a reader that got exactly half when it has nothing more is charged what it got.
+/// A queue is slow if it gets less than half of the largest budget. A reader that gets exactly half
+/// of it is charged its service.
 #[test]
 fn a_reader_of_half_a_budget_is_not_slow() {
     let config = plain().max_budget(2 * 1_848);
@@ -147,6 +150,8 @@ fn a_client_that_thinks_is_idled_for_and_given_up_after_eight_milliseconds() {
     ];
     check(
         &turns(small_budgets(), &GROUPS, &clients, ms(60), 6),
+        // Four reads of 4 KiB in the first milliseconds are 32 sectors. Then the drive idles for 8
+        // ms.
         "
         0 0-11185 10922 TooIdle 32 32
         1 11185-32711 10922 BudgetExhausted 10752 10752
@@ -163,6 +168,8 @@ fn one_that_comes_back_in_time_goes_on_with_what_was_left() {
     let clients = [RANDOM.of(nth(0)).think(ms(12)), STREAMER.of(nth(1))];
     check(
         &turns(small_budgets(), &GROUPS, &clients, ms(60), 8),
+        // The reader returns 4 ms after it was given up. Its budget was reduced by 4 * 512 sectors
+        // because it was too idle. The rest of the old budget is larger than that.
         "
         0 0-8046 10922 TooIdle 8 8
         1 8046-12046 10922 Preempted 2304 2304
@@ -223,6 +230,7 @@ fn asynchronous_writes_count_three_times_among_equals() {
     host.run(ms(300));
     check(
         &log(&mut host, 2, 14),
+        // 256 sectors of asynchronous writes are charged as 768.
         "
         0 0-0 10922 NoMoreRequests 2048 6144
         1 0-554 10922 Preempted 2048 2048
@@ -332,6 +340,7 @@ fn who_is_served_and_for_whom_the_drive_is_kept_is_sampled() {
     }
     assert!(served > 100, "{served}");
     assert!(idled > 0, "one request at a time is waited for");
-    // What is assumed of flash, until more is known: two thirds of 33,000 sectors in 65,536 us.
+    // The assumption for flash until a measurement is 2/3 of 33,000 / 65,536 sectors per
+    // microsecond, which is 171 MB/s.
     assert_eq!(peak / 1_000_000, 171);
 }

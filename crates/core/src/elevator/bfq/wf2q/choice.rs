@@ -1,4 +1,7 @@
-//! Which entity a node serves next: of the highest class that waits, the one of smallest finish time among those that may start.
+//! The choice of the entity that a node serves next.
+//!
+//! Of the highest class that waits, it is the entity with the smallest finish time among those
+//! whose start time virtual time has reached.
 
 use super::super::entity::{CLASSES, IDLE};
 use super::{ROOT, ServiceTree, Wf2q, tree_of};
@@ -6,12 +9,13 @@ use crate::list::NIL;
 use crate::tree::before;
 use crate::{Instant, Span};
 
-/// How long the idle class may wait behind the others (Linux: `BFQ_CL_IDLE_TIMEOUT`).
+/// The time for which the idle class may wait for the other classes (Linux: `BFQ_CL_IDLE_TIMEOUT`).
 const IDLE_CLASS_TIMEOUT: Span = Span::from_millis(200);
 
 impl Wf2q {
-    /// Looks up which entity the node serves next and passes its budget on to the node's own entity. True if that concerns the level
-    /// above (Linux: `bfq_update_next_in_service`, `bfq_update_parent_budget`).
+    /// Finds the next entity of a node and passes its budget on to the node's own entity (Linux:
+    /// `bfq_update_next_in_service`, `bfq_update_parent_budget`). Returns true if the level above
+    /// must be updated.
     pub(super) fn refresh_next(&mut self, node: u32) -> bool {
         let found = self.lookup(node).unwrap_or(NIL);
         let old = core::mem::replace(&mut self.nodes[node as usize].next, found);
@@ -26,7 +30,7 @@ impl Wf2q {
         old == NIL || own != budget
     }
 
-    /// Linux: `bfq_lookup_next_entity`.
+    /// Returns the entity that a node serves next, by class (Linux: `bfq_lookup_next_entity`).
     pub(super) fn lookup(&mut self, node: u32) -> Option<u32> {
         let first = tree_of(node, 0) as usize;
         let waiting = |tree: &ServiceTree| !tree.active.is_empty();
@@ -36,7 +40,8 @@ impl Wf2q {
         self.lookup_class(node, class as u8)
     }
 
-    /// Which entity to serve now: the idle class first if it has waited too long. The promotion is decided here, when it matters.
+    /// Returns the entity to serve now, which is one of the idle class if that class has waited for
+    /// too long. The promotion is decided only here, where it takes effect.
     pub(super) fn choose(&mut self, now: Instant, node: u32) -> Option<u32> {
         let at = self.nodes[node as usize].idle_class_at;
         let promoted = if now.since(at) > IDLE_CLASS_TIMEOUT {
@@ -44,7 +49,8 @@ impl Wf2q {
         } else {
             None
         };
-        // Whatever changed while nothing here was in service was followed by a look-up.
+        // Every change while no entity of the node was in service was followed by a look-up, so the
+        // stored result is still right.
         let next = self.nodes[node as usize].next;
         debug_assert_eq!(self.lookup(node).unwrap_or(NIL), next);
         let found = promoted.or_else(|| (next != NIL).then_some(next))?;
@@ -54,10 +60,14 @@ impl Wf2q {
         Some(found)
     }
 
-    /// Linux: `__bfq_lookup_next_entity`, `bfq_calc_vtime_jump`, `bfq_first_active_entity`.
+    /// Returns the next entity of a class (Linux: `__bfq_lookup_next_entity`,
+    /// `bfq_calc_vtime_jump`, `bfq_first_active_entity`).
     pub(super) fn lookup_class(&mut self, node: u32, class: u8) -> Option<u32> {
         let tree = &mut self.trees[tree_of(node, class) as usize];
         let min_start = self.forest.min_start(&tree.active)?;
+        // If no entity may start yet, virtual time jumps to the smallest start time, so that the
+        // drive does not idle. The jump is kept only if no entity is in service, because the
+        // look-up is otherwise only a preview.
         let v = if before(tree.v, min_start) {
             min_start
         } else {

@@ -1,10 +1,16 @@
-//! B-WF2Q+ over the tree of groups: at each node, one service tree a class, and in each tree the entity of smallest finish time
-//! among those whose start time virtual time has reached.
+//! B-WF2Q+ on the tree of groups and queues.
 //!
-//! An entity's number is a group's slot below `groups` and a queue's from there on. A group's budget is that of the child it
-//! would serve next. Here is what happens to entities turn by turn, level by level; `timestamps` says how one moves within its node,
-//! `choice` which entity a node serves next, and `waiting` looks at the tree for others. The rules are Linux's (bfq-wf2q.c, named function
-//! by function below); what differs stands in docs/evidence/deviations.md.
+//! Each node has one service tree for each class. In each tree, the next entity is the one with the
+//! smallest finish time among those whose start time virtual time has reached. The number of a
+//! group's entity is its slot below `groups`, and queues follow from there. The budget of a group
+//! is that of the child that it would serve next.
+//!
+//! This file has the changes turn by turn and level by level: [`Wf2q::activate`] when a queue gets
+//! requests, [`Wf2q::select`] at the beginning of a turn, [`Wf2q::served`] for each request, and
+//! [`Wf2q::requeue`] or [`Wf2q::retire`] at the end. `timestamps` moves an entity within its node,
+//! `choice` finds the next entity of a node, and `waiting` has queries for other modules. The rules
+//! are those of Linux's bfq-wf2q.c, whose functions are named below. docs/deviations.md lists the
+//! differences.
 
 mod choice;
 mod timestamps;
@@ -17,10 +23,10 @@ use crate::tree::{Forest, Tree};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The root's number, as a node; it is no entity.
+/// The number of the root as a node. The root is not an entity.
 const ROOT: u32 = 0;
 
-/// Linux: `bfq_service_tree`.
+/// The competing and idle entities of one class at a node (Linux: `bfq_service_tree`).
 #[derive(Clone, Copy, Debug)]
 struct ServiceTree {
     /// Backlogged entities by finish time.
@@ -28,19 +34,19 @@ struct ServiceTree {
     /// Entities without requests whose finish time is ahead of virtual time.
     idle: Tree,
     v: u64,
-    /// Weights of all entities in both trees and in service.
+    /// The sum of the weights of all entities in both trees and in service.
     wsum: u64,
 }
 
-/// A group, the root among them, as the place where its members compete (Linux: `bfq_sched_data`).
+/// A group or the root as the place where its members compete (Linux: `bfq_sched_data`).
 #[derive(Clone, Copy, Debug)]
 struct Node {
     in_service: u32,
-    /// The entity that the look-up found when something last changed here.
+    /// The entity that the last look-up found, after the last change at this node.
     next: u32,
-    /// Members in the active trees.
+    /// The number of members in the active trees.
     active: u32,
-    /// When the idle class was last served, or came to wait.
+    /// The time at which the idle class was last served or began to wait.
     idle_class_at: Instant,
 }
 
@@ -62,7 +68,7 @@ const NODE: Node = Node {
 #[derive(Debug)]
 pub(super) struct Wf2q {
     nodes: Vec<Node>,
-    /// Those of each node by class, one node after the other.
+    /// The service trees of each node by class, one node after the other.
     trees: Vec<ServiceTree>,
     entities: Vec<Entity>,
     forest: Forest,
@@ -86,7 +92,7 @@ impl Wf2q {
         &mut self.entities[e as usize]
     }
 
-    /// A new entity, inactive.
+    /// Adds an entity that does not compete yet.
     pub(super) fn add(&mut self, e: u32, parent: u32, class: u8, weight: u32) {
         debug_assert!(self.entity(e).place == Place::Out, "entity {e} is in use");
         *self.entity_mut(e) = Entity {
@@ -104,7 +110,7 @@ impl Wf2q {
         }
     }
 
-    /// An entity goes that is neither active nor in service.
+    /// Removes an entity that is neither active nor in service.
     pub(super) fn forget(&mut self, e: u32) {
         let Entity {
             tree,
@@ -121,19 +127,21 @@ impl Wf2q {
         self.entity_mut(e).place = Place::Out;
     }
 
-    /// Another weight, from the entity's next activation or requeueing on (Linux: `__bfq_entity_update_weight_prio`).
+    /// Sets a weight that applies from the entity's next activation or requeueing on (Linux:
+    /// `__bfq_entity_update_weight_prio`).
     pub(super) fn set_weight(&mut self, e: u32, weight: u32) {
         self.entity_mut(e).new_weight = weight;
     }
 
-    /// Another weight from then on, `times` as large as the queue's own.
+    /// Sets a raised weight that is `times` as large as the queue's own, from the next activation
+    /// or requeueing on.
     pub(super) fn raise(&mut self, e: u32, weight: u32, times: u32) {
         let entity = self.entity_mut(e);
         entity.new_weight = weight;
         entity.raised = times;
     }
 
-    /// The new weight of the queue in service counts now.
+    /// Applies the new weight of the queue in service at once.
     pub(super) fn reweigh(&mut self, e: u32) {
         let entity = &mut self.entities[e as usize];
         debug_assert!(entity.place == Place::Service);
@@ -142,8 +150,8 @@ impl Wf2q {
         entity.weight = entity.new_weight;
     }
 
-    /// A queue with requests competes from now on; `waited` if it was expected to go on and came in time
-    /// (Linux: `bfq_activate_requeue_entity`).
+    /// Lets a queue with requests compete (Linux: `bfq_activate_requeue_entity`). `waited` means
+    /// that its request was expected and came in time.
     pub(super) fn activate(&mut self, now: Instant, e: u32, waited: bool) {
         let mut at = e;
         loop {
@@ -152,6 +160,7 @@ impl Wf2q {
                 Place::Active | Place::Service => self.reposition(at),
                 Place::Out | Place::Idle => self.enter(now, at, waited),
             }
+            // If the choice of the parent stays the same, nothing changes on the levels above.
             if !self.refresh_next(parent) || parent == ROOT {
                 return;
             }
@@ -159,12 +168,13 @@ impl Wf2q {
         }
     }
 
-    /// The budget of an active queue that is not in service has changed.
+    /// Moves an active queue that is not in service after its budget has changed.
     pub(super) fn rebudgeted(&mut self, e: u32) {
         self.reposition_path(e);
     }
 
-    /// A queue that is not in service has no requests any more (Linux: `bfq_deactivate_entity`).
+    /// Takes a queue without requests that is not in service out of competition (Linux:
+    /// `bfq_deactivate_entity`).
     pub(super) fn deactivate(&mut self, e: u32) {
         let mut at = e;
         loop {
@@ -183,7 +193,8 @@ impl Wf2q {
         }
     }
 
-    /// Chooses a queue and puts it and the groups above it in service (Linux: `bfq_get_next_queue`).
+    /// Chooses a queue and puts it and the groups above it in service (Linux:
+    /// `bfq_get_next_queue`).
     pub(super) fn select(&mut self, now: Instant) -> Option<u32> {
         let mut node = ROOT;
         let queue = loop {
@@ -191,7 +202,8 @@ impl Wf2q {
             let e = self.choose(now, node)?;
             self.nodes[node as usize].in_service = e;
             let inside = self.nodes.get(e as usize).map(|n| n.active);
-            // A group of several members stays in the tree: it may well be next again (Linux: `bfq_no_longer_next_in_service`).
+            // A group of several members stays in the tree, because it may be the next one again
+            // (Linux: `bfq_no_longer_next_in_service`).
             if inside.is_none_or(|active| active == 1) {
                 self.extract(e);
                 self.entity_mut(e).place = Place::Service;
@@ -211,7 +223,8 @@ impl Wf2q {
         }
     }
 
-    /// The queue in service, or one whose request is injected, was charged with `sectors` (Linux: `bfq_bfqq_served`).
+    /// Charges a queue in service, or one whose request is injected, and advances virtual time
+    /// (Linux: `bfq_bfqq_served`).
     #[expect(
         clippy::inline_always,
         reason = "once a request; its other callers are rare"
@@ -224,6 +237,7 @@ impl Wf2q {
             entity.service += sectors;
             let (parent, place) = (entity.parent, entity.tree);
             let tree = &mut self.trees[place as usize];
+            // Virtual time wraps around. Times are compared by their difference (`tree::before`).
             tree.v = tree.v.wrapping_add(delta(sectors, tree.wsum));
             if !tree.idle.is_empty() {
                 self.forget_idle(place);
@@ -235,13 +249,14 @@ impl Wf2q {
         }
     }
 
-    /// The same for what is seldom.
+    /// Does the same as [`Self::served`] for rare cases, without inlining.
     #[inline(never)]
     pub(super) fn served_rarely(&mut self, queue: u32, sectors: u64) {
         self.served(queue, sectors);
     }
 
-    /// A queue that is not in service was charged: virtual time has moved on wherever it and its groups compete.
+    /// Updates the tree after a queue that is not in service was charged, because virtual time has
+    /// advanced on its path.
     pub(super) fn injected(&mut self, queue: u32) {
         let mut at = queue;
         loop {
@@ -258,7 +273,8 @@ impl Wf2q {
         }
     }
 
-    /// The turn of the queue in service is over and it has requests, or is treated so (Linux: `bfq_requeue_bfqq`).
+    /// Ends the turn of a queue that has requests, or is treated as if it had (Linux:
+    /// `bfq_requeue_bfqq`).
     pub(super) fn requeue(&mut self, queue: u32) {
         let mut at = queue;
         loop {
@@ -273,7 +289,8 @@ impl Wf2q {
         }
     }
 
-    /// The turn of the queue in service is over and it has no requests. It keeps its `service` (Linux: `bfq_del_bfqq_busy`).
+    /// Ends the turn of a queue without requests. Its `service` is kept (Linux:
+    /// `bfq_del_bfqq_busy`).
     pub(super) fn retire(&mut self, queue: u32) {
         let mut at = queue;
         let mut gone = true;
@@ -295,13 +312,14 @@ impl Wf2q {
         }
     }
 
-    /// True if the next turn would not be another of the group (or queue) in service (Linux: `next_queue_may_preempt`).
+    /// Returns true if the next turn would belong to another child of the root than the present one
+    /// (Linux: `next_queue_may_preempt`).
     pub(super) fn may_preempt(&self) -> bool {
         let root = &self.nodes[ROOT as usize];
         root.next != root.in_service
     }
 
-    /// Virtual time and weight sum of a class at a node.
+    /// Returns virtual time and the sum of weights of a class at a node.
     #[cfg(test)]
     pub(super) fn tree_state(&self, node: u32, class: u8) -> (u64, u64) {
         let tree = &self.trees[tree_of(node, class) as usize];
@@ -309,7 +327,7 @@ impl Wf2q {
     }
 }
 
-/// The place of a node's tree of a class.
+/// Returns the number of the service tree of a class at a node.
 const fn tree_of(node: u32, class: u8) -> u32 {
     node * CLASSES as u32 + class as u32
 }

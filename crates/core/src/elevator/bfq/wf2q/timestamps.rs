@@ -1,4 +1,4 @@
-//! How entities enter, move within and leave the service trees, and the start and finish times they get.
+//! Start and finish times of entities, and their moves into, within and out of the service trees.
 
 use super::super::entity::{Entity, IDLE, Place, delta};
 use super::{ROOT, Wf2q};
@@ -7,17 +7,21 @@ use crate::list::NIL;
 use crate::tree::before;
 
 impl Wf2q {
-    /// Linux: `__bfq_activate_entity`.
+    /// Adds an entity to the active tree (Linux: `__bfq_activate_entity`).
     pub(super) fn enter(&mut self, now: Instant, e: u32, waited: bool) {
         let entity = &mut self.entities[e as usize];
         let tree = &mut self.trees[entity.tree as usize];
         if entity.class == IDLE && tree.active.is_empty() {
             self.nodes[entity.parent as usize].idle_class_at = now;
         }
+        // An entity that was waited for continues from its old finish time, even if virtual time
+        // has passed it. Otherwise its short pause would cost it a part of its share.
         let back_shifted = waited && before(entity.finish, tree.v);
         let least = if back_shifted { entity.finish } else { tree.v };
         if entity.place == Place::Idle {
             self.forest.remove(&mut tree.idle, e);
+            // An entity cannot gain by a pause: it does not start before the finish time of its
+            // last service.
             let ahead = before(least, entity.finish);
             entity.start = if ahead { entity.finish } else { least };
         } else {
@@ -27,8 +31,9 @@ impl Wf2q {
         self.enqueue(e, back_shifted);
     }
 
-    /// Moves an entity that is active or in service to where it now belongs (Linux: `__bfq_requeue_entity`). What it was served
-    /// in service moves its start time on and is then settled.
+    /// Moves an entity that is active or in service to its new position (Linux:
+    /// `__bfq_requeue_entity`). The service received in a turn advances the start time and is then
+    /// settled.
     pub(super) fn reposition(&mut self, e: u32) {
         let entity = &mut self.entities[e as usize];
         let parent = entity.parent;
@@ -40,6 +45,8 @@ impl Wf2q {
         if entity.place == Place::Active {
             self.extract(e);
         }
+        // A group with no other member to serve stays out of the tree while its only member is in
+        // service.
         if self.nodes.get(e as usize).is_some_and(|n| n.next == NIL) {
             debug_assert!(self.nodes[parent as usize].in_service == e);
             self.entity_mut(e).place = Place::Service;
@@ -60,7 +67,8 @@ impl Wf2q {
         }
     }
 
-    /// Linux: `bfq_update_fin_time_enqueue`.
+    /// Computes the finish time and adds the entity to the active tree (Linux:
+    /// `bfq_update_fin_time_enqueue`).
     pub(super) fn enqueue(&mut self, e: u32, back_shifted: bool) {
         let entity = &mut self.entities[e as usize];
         let tree = &mut self.trees[entity.tree as usize];
@@ -68,6 +76,9 @@ impl Wf2q {
         entity.weight = entity.new_weight;
         let length = delta(entity.budget, u64::from(entity.weight));
         entity.finish = entity.start.wrapping_add(length);
+        // An entity that was shifted back must not stay behind virtual time for long, because it
+        // would then hold the drive at the cost of others. It is moved to virtual time, less far if
+        // it is raised.
         if back_shifted && before(entity.finish, tree.v) {
             let late = tree.v.wrapping_sub(entity.finish) / u64::from(entity.raised);
             entity.finish = entity.finish.wrapping_add(late);
@@ -79,14 +90,14 @@ impl Wf2q {
         self.nodes[entity.parent as usize].active += 1;
     }
 
-    /// Out of the active tree.
+    /// Removes an entity from the active tree.
     pub(super) fn extract(&mut self, e: u32) {
         let Entity { parent, tree, .. } = *self.entity(e);
         self.forest.remove(&mut self.trees[tree as usize].active, e);
         self.nodes[parent as usize].active -= 1;
     }
 
-    /// Linux: `__bfq_deactivate_entity`.
+    /// Takes an entity out of competition (Linux: `__bfq_deactivate_entity`).
     pub(super) fn leave(&mut self, e: u32) {
         if self.entity(e).place == Place::Active {
             self.extract(e);
@@ -99,6 +110,8 @@ impl Wf2q {
         if is_group {
             entity.service = 0;
         }
+        // Until virtual time reaches the finish time, the weight still counts, so that the entity
+        // cannot gain by leaving and returning.
         if before(tree.v, entity.finish) {
             entity.place = Place::Idle;
             self.forest
@@ -109,7 +122,8 @@ impl Wf2q {
         }
     }
 
-    /// Forgets an idle entity that virtual time has caught up with; one a call bounds the work (Linux: `bfq_forget_idle`).
+    /// Removes an idle entity whose finish time virtual time has reached. Only one per call, which
+    /// bounds the work (Linux: `bfq_forget_idle`).
     pub(super) fn forget_idle(&mut self, tree: u32) {
         let tree = &mut self.trees[tree as usize];
         let Some(first) = self.forest.first(&tree.idle) else {

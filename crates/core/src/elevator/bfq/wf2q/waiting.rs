@@ -1,18 +1,21 @@
-//! Looking at the tree without changing it: which entities wait, in the order of turns, and which compete for tags.
+//! Queries of the tree that do not change it: the waiting entities in the order of their turns, and
+//! their parts of the tags.
 
 use super::super::entity::{CLASSES, Entity, Place};
 use super::{ROOT, Wf2q, tree_of};
 
-/// A weight counts this many times against those of the next lower class where tags are divided (Linux: `IOPRIO_BE_NR`).
+/// The factor between the weights of a class and the next lower class when tags are divided (Linux:
+/// `IOPRIO_BE_NR`).
 const HIGHER: u64 = 8;
 
 impl Wf2q {
-    /// The first queue that waits for its turn: by class and finish time, those of a group in its place.
+    /// Returns the first queue that waits for its turn, by class and finish time. The queues of a
+    /// group take the group's place.
     pub(in super::super) fn first_waiting(&self) -> Option<u32> {
         self.first_below(ROOT, 0)
     }
 
-    /// The queue that waits for its turn after `e`, which does.
+    /// Returns the queue that waits for its turn after the waiting queue `e`.
     pub(in super::super) fn next_waiting(&self, e: u32) -> Option<u32> {
         let mut at = e;
         loop {
@@ -30,7 +33,7 @@ impl Wf2q {
         }
     }
 
-    /// The first queue below a node, of this class or one that comes after it.
+    /// Returns the first queue below a node in this class or a lower one.
     fn first_below(&self, node: u32, class: u8) -> Option<u32> {
         let first = tree_of(node, 0) as usize;
         self.trees[first + usize::from(class)..first + CLASSES]
@@ -39,7 +42,7 @@ impl Wf2q {
             .and_then(|e| self.queue_in(e))
     }
 
-    /// An entity if it is a queue, or the first queue of the group that it is.
+    /// Returns an entity if it is a queue, or the first queue of the group.
     fn queue_in(&self, e: u32) -> Option<u32> {
         if (e as usize) < self.nodes.len() {
             self.first_below(e, 0)
@@ -48,7 +51,7 @@ impl Wf2q {
         }
     }
 
-    /// An entity and the groups above it, without the root.
+    /// Returns an entity and the groups above it, without the root.
     pub(in super::super) fn path(&self, e: u32) -> impl Iterator<Item = u32> + '_ {
         core::iter::successors(Some(e), |&at| {
             let parent = self.entity(at).parent;
@@ -56,8 +59,11 @@ impl Wf2q {
         })
     }
 
-    /// True if an entity and every group above it hold less than their parts of `limit`, by weight among those that compete or did
-    /// just now. An entity that does not is not limited (Linux: `bfqq_request_over_limit`).
+    /// Returns true if an entity and every group above it hold less than their parts of `limit`
+    /// (Linux: `bfqq_request_over_limit`).
+    ///
+    /// The parts are by weight among entities that compete or recently did. An entity that does not
+    /// compete is not limited.
     pub(in super::super) fn is_within(&self, e: u32, limit: u64, held: &[u32]) -> bool {
         if (self.path(e)).any(|at| self.entity(at).place == Place::Out) {
             return true;
@@ -65,7 +71,8 @@ impl Wf2q {
         self.part(e, limit, held).is_some()
     }
 
-    /// An entity's part of `limit`, unless it holds that much or a group above it does.
+    /// Returns an entity's part of `limit`, or `None` if the entity or a group above it holds its
+    /// whole part.
     fn part(&self, e: u32, limit: u64, held: &[u32]) -> Option<u64> {
         let Entity {
             parent,
@@ -81,6 +88,7 @@ impl Wf2q {
         let first = tree_of(parent, 0) as usize;
         let trees = &self.trees[first..=first + usize::from(class)];
         let sum = trees.iter().fold(0, |sum, tree| HIGHER * sum + tree.wsum);
+        // `sum / 2` rounds the quotient to the nearest number.
         let part = (limit * u64::from(weight) + sum / 2) / sum.max(1);
         (u64::from(held[e as usize]) < part).then_some(part)
     }

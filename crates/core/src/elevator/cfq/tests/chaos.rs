@@ -1,4 +1,5 @@
-//! Random loads under random tunables: nothing is lost, nobody waits for ever, and what is counted is what is there.
+//! Random loads under random tunables: no request is lost, no client starves, and the counters are
+//! right.
 
 use super::super::{Cfq, Config, Queue};
 use crate::elevator::closed_loop::{self, Client, KIB, Place, SECOND, STREAMER, ms, nth};
@@ -8,7 +9,8 @@ use crate::tunable::Tuned;
 use crate::{Config as LayerConfig, DriveShape, Flags, Op, Priority, PriorityClass, Sizes};
 use std::vec::Vec;
 
-/// Every tunable at its default or anywhere in its bounds, seldom at their ends.
+/// Returns tunables that are at their defaults or within their bounds, and only rarely at their
+/// ends.
 fn drawn(rng: &mut Rng) -> Config {
     let mut config = Config::default();
     for (place, tunable) in Config::TUNABLES.iter().enumerate() {
@@ -60,11 +62,12 @@ fn client(rng: &mut Rng, groups: u64, plain: bool) -> Client {
     }
 }
 
-/// Queues of a layer whose every decision is checked.
+/// The largest number of queues of a layer in which every decision is checked.
 const CHECKED: usize = 48;
 
 impl Cfq {
-    /// What is counted is what is there; looked at where there are few queues.
+    /// Compares the elevator's counters with the queues. Layers with many queues are not checked,
+    /// because each check scans all of them.
     pub(in super::super) fn check(&self) {
         if self.queues.len() > CHECKED {
             return;
@@ -93,7 +96,8 @@ impl Cfq {
         }
     }
 
-    /// A stream sends to its queue now, and to those that this is to merge with later: it counts in each.
+    /// Counts for each stream its queue and those that this is to merge with later, and compares
+    /// the counts with the users.
     fn check_users(&self) {
         let mut users = [0; CHECKED];
         for stream in 0..self.members.streams() {
@@ -129,7 +133,7 @@ fn run(seed: u64) {
     let mut clients = Vec::new();
     for _ in 0..rng.range(1, 12) {
         let mut client = client(&mut rng, leaves, plain);
-        // The first has members where there are any.
+        // A group with members gets clients through its members.
         if leaves > 4 && client.group == nth(0) {
             client.group = nth(4);
         }
@@ -142,9 +146,10 @@ fn run(seed: u64) {
     }
 }
 
-/// A stream that goes before others (the realtime class, metadata, everybody while the idle class is served) may starve them, as in Linux:
-/// whether all are served is only asked where there is none of those. A queue that takes the drive from an asynchronous one goes in front
-/// of its tree, past those that wait there for their turn, and may starve them as well: with these seeds it does not.
+/// Streams that are preferred may starve others, as in Linux. This concerns the realtime class,
+/// metadata, and all streams next to the idle class. The test therefore requires service of every
+/// client only where there are none of those. A queue that preempts an asynchronous one is put in
+/// front of its tree, so it may also starve others. With these seeds, it does not.
 #[test]
 fn nobody_is_forgotten_whatever_the_tunables() {
     for seed in 0..80 {
@@ -152,8 +157,8 @@ fn nobody_is_forgotten_whatever_the_tunables() {
     }
 }
 
-/// Readers of one file whose requests leave in pieces, each for a while not reading its answers: their queues merge and part meanwhile. Each
-/// leaves in the end.
+/// Readers of one file whose requests are sent in pieces, each of which is on hold now and then.
+/// Their queues merge and are split in the meantime, and all streams close at the end.
 #[test]
 fn queues_merge_while_streams_are_on_hold_and_leave() {
     for seed in 0..20 {

@@ -1,4 +1,5 @@
-//! Streams that read one thing together share a queue, and part when they do not any more.
+//! Cooperation: streams that read one region together share a queue, and are split when they no
+//! longer do.
 
 use super::super::Config;
 use super::{READER, disk};
@@ -6,7 +7,7 @@ use crate::elevator::closed_loop::{Host, Place, SECOND};
 
 const SIZE: u32 = 64 * 1024;
 
-/// Readers that take turns at the pieces of one file, until each goes where it likes.
+/// Creates readers that take turns at the parts of one file, until each reads at random.
 fn together(readers: u64, random_from: u64) -> Host {
     let mut host = disk(Config::default(), &[]);
     for n in 0..readers {
@@ -34,7 +35,7 @@ fn interleaved_readers_read_as_one() {
     }
 }
 
-/// Two that read together and then at random, beside a third that goes on.
+/// Two clients that read together and then at random, next to a third one that reads sequentially.
 #[test]
 fn they_part_when_they_read_apart() {
     let mut host = together(2, 5 * SECOND);
@@ -42,8 +43,9 @@ fn they_part_when_they_read_apart() {
     host.run(10 * SECOND);
     let before = host.bytes(third);
     host.run(30 * SECOND);
-    // Two queues that are random take the drive from each other, and the queue that takes it is put a second before its time: the third waits
-    // that long for each slice of 100 ms. One queue, were they still merged, would have half of the time.
+    // Two random queues preempt each other, and the preempting queue is put one second in front of
+    // its tree. The third queue waits that long for each slice of 100 ms, which is about 10 %. If
+    // the two still shared one queue, the third would get 50 % of the time.
     let percent = (host.bytes(third) - before) / 20 / 2_500_000;
     assert!((5..15).contains(&percent), "{percent} %");
 }

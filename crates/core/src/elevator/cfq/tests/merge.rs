@@ -1,4 +1,4 @@
-//! Which commands that wait a request joins.
+//! Merging of requests into queued commands.
 
 use super::super::Config;
 use crate::Flags;
@@ -7,7 +7,7 @@ use crate::elevator::scripted::Merging;
 #[test]
 fn requests_join_commands_at_the_back_and_in_front() {
     let mut host = Merging::new(Config::default());
-    // 61, 31 and 6 make others the one that was merged last.
+    // The requests 61, 31 and 6 change the command that was merged last.
     for block in [10, 60, 61, 11, 30, 31, 9, 5, 6, 8] {
         host.ask(1, block);
     }
@@ -16,7 +16,8 @@ fn requests_join_commands_at_the_back_and_in_front() {
     assert_eq!(sent, [(5, 2), (8, 4), (30, 2), (60, 2)]);
 }
 
-/// Neither when it comes nor when it has its tag and is inserted.
+/// A request joins no command of another stream, neither when it arrives nor when it has its tag
+/// and is inserted.
 #[test]
 fn a_request_joins_no_command_of_another_stream_than_its_own() {
     let mut host = Merging::new(Config::default());
@@ -31,7 +32,7 @@ fn a_request_joins_no_command_of_another_stream_than_its_own() {
     assert_eq!(sent, [(9, 1), (10, 1), (11, 2), (29, 3)]);
 }
 
-/// What others grow to takes nothing from a request that is preferred.
+/// A growing command does not take precedence from a preferred request.
 #[test]
 fn metadata_goes_first_whatever_else_has_grown() {
     let mut host = Merging::new(Config::default());

@@ -11,10 +11,10 @@ use super::Config;
 use crate::Config as LayerConfig;
 use crate::elevator::closed_loop::{self, Client, Host, STREAMER, ms};
 
-/// One request at a time, as a process that reads a file.
+/// A client with one request at a time, such as a process that reads a file.
 const READER: Client = STREAMER.depth(1);
 
-/// A disk that takes 8 ms to go elsewhere and nothing in parallel, with groups of these shares.
+/// Creates a disk that seeks in 8 ms and serves one request at a time, with groups of these shares.
 fn disk(config: Config, shares: &[(u16, Option<usize>)]) -> Host {
     let mut config = LayerConfig::of(config);
     config.drive.rotational = true;
@@ -23,7 +23,7 @@ fn disk(config: Config, shares: &[(u16, Option<usize>)]) -> Host {
     host
 }
 
-/// The same on flash, with clients of these weights.
+/// Creates a flash drive with groups of these shares.
 fn flash(config: Config, shares: &[(u16, Option<usize>)]) -> Host {
     closed_loop::host(config, shares)
 }

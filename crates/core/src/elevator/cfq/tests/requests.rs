@@ -1,4 +1,4 @@
-//! The requests of the legacy layer, seen from outside.
+//! The request lists of the single-queue layer, as they affect clients.
 
 use super::super::Config;
 use super::{disk, flash};
@@ -15,8 +15,8 @@ fn writes_take_no_requests_of_reads() {
     assert!(host.bytes(reader) / 4096 > 1_000);
 }
 
-/// The longest that a request of four random readers with a hundred each takes on a disk, in milliseconds, with a number of requests to be
-/// had.
+/// Returns the longest time of a request in milliseconds, of four random readers with a hundred
+/// requests each on a disk. `nr_requests` is the length of the request list.
 fn longest(nr_requests: u32) -> u64 {
     let config = Config::default().nr_requests(nr_requests);
     let mut host = disk(config, &[]);
@@ -29,7 +29,9 @@ fn longest(nr_requests: u32) -> u64 {
 
 #[test]
 fn what_has_no_request_is_not_sorted() {
-    // Of a few they go one after the other, 400 seeks long; of many in order of position.
+    // With few requests in the list, they are served in the order of arrival, so the longest takes
+    // about 400 seeks of 8 ms. With many, they are sorted by position, which makes some wait for
+    // longer.
     let (few, many) = (longest(4), longest(4096));
     assert!(few < 4_000, "{few} ms");
     assert!(many > few, "{many} ms against {few}");

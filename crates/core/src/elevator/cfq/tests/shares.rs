@@ -1,4 +1,4 @@
-//! How much each client gets: by weight, level and class, on disks and on flash.
+//! The part of the drive that each client gets by weight, level and class, on disks and on flash.
 
 use super::super::Config;
 use super::{READER, disk, flash};
@@ -6,7 +6,7 @@ use crate::elevator::closed_loop::{Host, RANDOM, SECOND, STREAMER, ms, nth};
 use crate::{Op, PriorityClass};
 use std::vec::Vec;
 
-/// By how many thousandths of its part any client is off, given the parts.
+/// Returns the largest deviation of any client from its part, in thousandths of this part.
 fn off_by(host: &Host, parts: &[u64]) -> u64 {
     let whole: u64 = (0..parts.len()).map(|c| host.bytes(c)).sum();
     let all: u64 = parts.iter().sum();
@@ -17,8 +17,8 @@ fn off_by(host: &Host, parts: &[u64]) -> u64 {
     off.max().unwrap_or(0)
 }
 
-/// Sequential readers of groups with weights of 100, 200, 400 and 200, the last of them with members of 100 and 300, on a disk for two
-/// minutes.
+/// Sequential readers of groups with weights of 100, 200, 400 and 200, the last of which has
+/// members of 100 and 300. They read from a disk for two minutes.
 #[test]
 fn groups_share_a_disk_by_weight_at_every_level() {
     let top = [100, 200, 400, 200].map(|weight| (weight, None));
@@ -28,11 +28,13 @@ fn groups_share_a_disk_by_weight_at_every_level() {
         host.add(READER.of(nth(group)));
     }
     host.run(120 * SECOND);
+    // The members of the last group have 1/4 and 3/4 of its 200.
     let off = off_by(&host, &[100, 200, 400, 50, 150]);
     assert!(off < 30, "{off} thousandths");
 }
 
-/// A group was away while another was served for ten seconds: it takes no more than its part when it comes back.
+/// A group that was idle for ten seconds while another was served. It takes no more than its part
+/// when it returns.
 #[test]
 fn a_group_that_was_away_is_owed_nothing() {
     let mut host = disk(Config::default(), &[(100, None); 3]);
@@ -53,7 +55,7 @@ fn a_slice_is_the_longer_the_higher_the_level() {
     host.add(READER.level(0));
     host.add(READER.level(7));
     host.run(60 * SECOND);
-    // 180 ms against 40; going there comes before a slice begins.
+    // 180 ms compared with 40 ms. The seek comes before a slice begins.
     let tenths = host.bytes(0) * 10 / host.bytes(1);
     assert!((43..=47).contains(&tenths), "{tenths} tenths");
 }
@@ -65,11 +67,12 @@ fn levels_keep_their_proportion_where_slices_are_shortened() {
         host.add(READER.level(level));
     }
     host.run(60 * SECOND);
+    // The slices of the levels 0, 2, 4 and 6 without shortening, in milliseconds.
     let off = off_by(&host, &[180, 140, 100, 60]);
     assert!(off < 60, "{off} thousandths");
 }
 
-/// A realtime reader that thinks beside three others.
+/// A realtime reader with think time, next to three others.
 #[test]
 fn the_realtime_class_takes_the_drive_at_once() {
     let mut host = disk(Config::default(), &[]);
@@ -79,7 +82,7 @@ fn the_realtime_class_takes_the_drive_at_once() {
     host.run(20 * SECOND);
     let others = others.iter().map(|&c| host.rate(c)).min().unwrap();
     let wait = host.gap_ms(reader);
-    // Its own seek, and the request of another that is in the drive with one of its own.
+    // Its own seek of 8 ms, and the request of another client in the drive with a seek of its own.
     assert!(wait < 40, "{wait} ms");
     assert!(others > 1_000, "{others} kB/s");
 }
@@ -98,8 +101,8 @@ fn the_idle_class_has_the_drive_when_nobody_else_wants_it() {
 
 type Make = fn(Config, &[(u16, Option<usize>)]) -> Host;
 
-/// A random reader among a number of sequential ones, each in a group of its own: what it gets of what it would get alone, in percent, and
-/// the total, in kB/s.
+/// Returns the rate of a random reader among sequential ones, in percent of its rate without
+/// contention, and the total rate in kB/s. Each client has a group of its own.
 fn random_among(sequential: usize, make: Make) -> (u64, u64) {
     let groups: Vec<_> = (0..=sequential).map(|_| (100, None)).collect();
     let run = |others: usize| {
@@ -115,14 +118,16 @@ fn random_among(sequential: usize, make: Make) -> (u64, u64) {
     (beside * 100 / alone, total)
 }
 
-/// Seed 002, "Proportional-share policy on CFQ": a random reader with fifteen sequential ones.
+/// The published experiment "Proportional-share policy on CFQ": a random reader with fifteen
+/// sequential ones.
 #[test]
 fn control_is_kept_on_a_disk_and_lost_on_flash() {
-    // A sixteenth of the time; the others' turns are long enough for most of the disk's speed.
+    // The reader gets 1/16 of the time. The turns of the others are long enough for most of the
+    // disk's speed.
     let (part, total) = random_among(15, disk);
     assert!((5..=9).contains(&part), "{part} %");
     assert!(total > 150_000, "{total} kB/s");
-    // Requests are counted, and those of the others are 32 times as large.
+    // Requests are counted on flash, and those of the others are 32 times as large.
     let (part, total) = random_among(15, flash);
     assert!(part < 3, "{part} %");
     assert!(total > 230_000, "{total} kB/s");
@@ -171,6 +176,6 @@ fn every_queue_has_its_turn_within_about_the_target() {
     let readers: Vec<usize> = (0..8).map(|_| host.add(READER)).collect();
     host.run(20 * SECOND);
     let gap = readers.iter().map(|&r| host.gap_ms(r)).max();
-    // Eight slices of 37.5 ms, and as many seeks.
+    // Eight slices of 300 / 8 = 37.5 ms, and eight seeks of 8 ms.
     assert!(gap.unwrap() < 450, "{gap:?} ms");
 }

@@ -1,4 +1,4 @@
-//! Turns: when they end, how much of a queue is in the drive, what goes first, what is sampled.
+//! Turns: their ends, the depth of a queue in the drive, the first request, and samples.
 
 use super::super::Config;
 use super::{READER, disk, flash};
@@ -7,7 +7,7 @@ use crate::event::{Event, Expiry};
 use crate::sample::{Sample, Wanted};
 use crate::{GroupId, Op, Span};
 
-/// A reader beside one that always has something in its queue.
+/// A reader next to a client that always has queued requests.
 #[test]
 fn a_turn_ends_with_its_slice() {
     let mut host = disk(Config::default(), &[]);
@@ -31,7 +31,8 @@ fn a_queue_that_is_not_alone_has_a_quantum_in_the_drive() {
     host.run(2 * SECOND);
     let sent = host.layer.counters().dispatched;
     assert!(sent > 100, "{sent}");
-    // Those of the one whose turn is over are there, too, when the next begins.
+    // Requests of a queue whose turn is over may still be in the drive when the next turn begins,
+    // so twice the quantum of 8 is possible.
     let most = host.most_in_drive;
     assert!(most <= 16, "{most}");
     let mut host = flash(Config::default(), &[]);
@@ -40,7 +41,7 @@ fn a_queue_that_is_not_alone_has_a_quantum_in_the_drive() {
     assert_eq!(host.most_in_drive, 32, "alone it may fill it");
 }
 
-/// A random writer whose queue has a sequential one's requests, too.
+/// A random writer that shares an asynchronous queue with a sequential one.
 #[test]
 fn what_is_overdue_begins_a_turn() {
     let mut host = disk(Config::default(), &[]);
@@ -59,7 +60,8 @@ fn a_sequential_reader_that_comes_back_soon_keeps_the_drive_for_its_slice() {
         host.add(READER.think(ms(1)));
     }
     host.run(5 * SECOND);
-    // A slice of 100 ms, and a seek before it; a turn ends when less is left of its slice than its stream thinks.
+    // A turn is a slice of 100 ms and the seek before it. It ends early if the rest of its slice is
+    // shorter than the think time.
     let turns = host.events();
     let ended = turns.iter().filter_map(|(_, event)| match event {
         Event::Expired { reason, .. } => Some(*reason),
@@ -76,7 +78,7 @@ fn a_reader_that_thinks_for_long_is_not_idled_for() {
     let thinker = host.add(READER.think(ms(50)));
     let other = host.add(READER);
     host.run(20 * SECOND);
-    // The other has nearly all of the disk: 250 MB/s less two seeks in 60 ms.
+    // The other client gets nearly all of the disk, which is 250 MB/s minus two seeks in 60 ms.
     assert!(host.rate(other) > 120_000, "{}", host.rate(other));
     assert!(host.rate(thinker) > 1_000);
 }
@@ -103,7 +105,8 @@ fn samples_say_who_is_served_and_what_groups_have_used() {
                 queues,
             } => {
                 let share = if group == GroupId(1) { 1 } else { 3 };
-                // Worked out when a group's turn ends.
+                // The part of a group is computed when its turn ends, so it is not known at the
+                // beginning.
                 let part = if n < 100 { 65536 / 4 * share } else { part };
                 assert_eq!((part, queues), (65536 / 4 * share, 1));
                 leads += u32::from(lead > Span::ZERO);
