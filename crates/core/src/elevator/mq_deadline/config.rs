@@ -3,7 +3,7 @@
 use crate::Span;
 use crate::tunable::{MS, SECOND, Unit, tunables};
 
-/// The largest number of an `int`, as Linux bounds these.
+/// The largest value of an `int`, by which Linux limits these tunables.
 const INT_MAX: u64 = 0x7fff_ffff;
 
 tunables! {

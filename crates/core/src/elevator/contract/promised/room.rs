@@ -357,8 +357,7 @@ impl Reservations {
             if old == key {
                 return;
             }
-            // Keys mostly grow, as clocks advance. Moving a node back is cheaper than removing and
-            // inserting it.
+            // The usual case, because clocks advance: the node moves to a later place.
             if key > old {
                 self.forest.postpone(tree, at, key);
                 return;
