@@ -1,7 +1,7 @@
 //! Elevators: the schedulers proper, which choose the request that is dispatched next.
 //!
 //! [`Config`] selects one of them, with its tunables. [`KINDS`] lists them by name. The layer calls
-//! an elevator through [`AnyElevator`] and the trait [`Schedule`].
+//! an elevator through `AnyElevator` and the trait `Schedule`.
 
 pub mod bfq;
 pub mod cfq;

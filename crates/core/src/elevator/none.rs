@@ -15,8 +15,8 @@ pub(crate) struct Fifo {
     /// The ring. Its length is a power of two, so that a mask converts a count into an index.
     places: Box<[u32]>,
     /// Number of requests that have left so far, modulo 2^32.
-    /// Number of requests that have entered so far, modulo 2^32.
     left: u32,
+    /// Number of requests that have entered so far, modulo 2^32.
     entered: u32,
 }
 

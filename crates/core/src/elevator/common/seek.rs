@@ -84,8 +84,8 @@ pub(crate) fn is_nearer(a: Place, b: Place, head: Place, back: BackSeek) -> bool
         // Both are far behind the head. The frontmost one costs one long seek, and all others
         // follow in forward direction.
         (a.space, a.sector) <= (b.space, b.sector)
-    // At equal cost, Linux prefers the request in front of the head.
     } else {
+        // At equal cost, Linux prefers the request in front of the head.
         a.sector >= b.sector
     }
 }

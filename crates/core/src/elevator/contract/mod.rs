@@ -15,9 +15,10 @@
 //! 3. *How large is a piece?* Small enough that several pieces fit under the second limit, so that
 //!    the drive does not run empty, and not so small that the drive loses throughput (`offer`).
 //!
-//! Nothing about the drive is assumed. The elevator learns the cost of a piece by kind, size and
-//! place (`learned::cost`), the delay of a single piece (`learned::window`), and the work that the
-//! drive hides (`learned::afterwork`).
+//! The elevator learns from the drive everything that it assumes about it: the cost of a piece by
+//! kind, size and place (`learned::cost`), the delay of a single piece (`learned::window`), and the
+//! work that the drive hides (`learned::afterwork`). Only the first costs follow from the stated
+//! capacity.
 //!
 //! The drive is left idle on purpose in three cases only:
 //!
@@ -105,27 +106,31 @@ pub(super) struct Contracts {
     restraint: Restraint,
     reservations: Reservations,
     pace: Pace,
+    /// The queued requests of each stream, in the order of arrival.
     queues: Vec<List>,
     links: Links,
+    /// The state of each request with pieces in the drive, by slot.
     sent: Vec<Sent>,
     /// Number of requests in all queues.
     queued: u32,
-    /// Modelled cost of everything in flight, and of those writes in flight that may complete
-    /// before the drive has done their work.
+    /// Modelled cost of everything in flight.
     flight: Cost,
+    /// Modelled cost of those writes in flight that may complete before the drive has done their
+    /// work.
     writes: Cost,
-    /// The group whose piece was dispatched last, and the number of times that this group has
-    /// changed. The number wraps. A request was alone in the drive if it is the same at its first
-    /// dispatch and at its completion.
+    /// The group whose piece was dispatched last.
     sender: GroupId,
+    /// Number of times that `sender` has changed. The number wraps. A request was alone in the
+    /// drive if the number is the same at its first dispatch and at its completion.
     changes: u32,
     /// Streams whose writes wait for the next flush to begin ([`Dirty`]). They take no part in the
     /// shares until then.
     parked: Vec<u32>,
+    /// True for each stream in `parked`, by slot.
     is_parked: Vec<bool>,
-    /// The reservation that holds the drive, or [`NIL`], and the value of its clock at which it
-    /// gives the drive to others.
+    /// The reservation that holds the drive, or [`NIL`].
     served: u32,
+    /// The value of this reservation's clock at which it gives the drive to others.
     goal: Instant,
     /// The time at which a reservation was first considered for a piece.
     began: Option<Instant>,
@@ -142,10 +147,10 @@ pub(super) struct Contracts {
 }
 
 impl Contracts {
-    // A server across a network gets faster with more in flight, so restraint would only cost
-    // throughput there.
     pub(super) fn new(config: &Config, table: &Table) -> Self {
         let (groups, streams) = (table.groups.capacity(), table.streams.capacity());
+        // A server across a network gets faster with more in flight, so restraint would only cost
+        // throughput there.
         let sacrifice = if config.is_remote() {
             0
         } else {
@@ -201,10 +206,9 @@ impl Contracts {
         self.turn
             .observe_dispatch(now, offer.stream, request.space, end, offer.place);
         let work = self.work_of(offer, request);
+        // A write with FUA is on stable storage when it completes, so it leaves nothing. Only on a
+        // drive that may seek, every write is assumed to leave work (`DriveKind::may_seek`).
         let lingers =
-            // A write with FUA is on stable storage when it completes, so it leaves nothing. Only
-            // on a drive that may seek, every write is assumed to leave work
-            // ([`DriveKind::may_seek`](kind::DriveKind::may_seek)).
             !request.op.is_read() && (request.may_be_cached() || self.model.kind().may_seek);
         let sent = &mut self.sent[offer.request as usize];
         if self.sender != group {
@@ -270,13 +274,13 @@ impl Contracts {
     /// zero if it does not matter: for all pieces except the last one, and for groups without a
     /// promise in requests.
     fn requests_of(&self, offer: Offer, request: &Request, group: GroupId) -> u64 {
+        // Where far pieces may cost a seek, an expensive request counts once
+        // (`DriveKind::may_seek`).
         if !offer.last
             || u64::from(request.length) <= GRAIN
             || self.model.kind().may_seek
             || !self.reservations.promises_requests(group)
         {
-            // Where far pieces may cost a seek, an expensive request counts once
-            // ([`DriveKind::may_seek`](kind::DriveKind::may_seek)).
             return 0;
         }
         let cost = |place, bytes| self.model.cost(request.op, place, bytes).as_nanos();

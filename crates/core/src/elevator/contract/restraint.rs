@@ -30,8 +30,8 @@ pub(super) struct Restraint {
     /// The part of the window that clients may use, in 1/[`WHOLE`]. It is never the whole window.
     part: u64,
     /// True while the rounds are without restraint.
-    /// Number of rounds until this changes.
     is_free: bool,
+    /// Number of rounds until this changes.
     left: u32,
     /// Speed of the drive without restraint: cost completed per 1,024 ns. Zero if it is not known.
     free_speed: u64,
@@ -39,14 +39,14 @@ pub(super) struct Restraint {
     /// negative if the drive did less than it had to.
     credit: i64,
     /// Beginning of the current round.
-    /// Minimum length of the current round.
     since: Instant,
-    /// Cost completed in the current round.
+    /// Minimum length of the current round.
     round: Span,
+    /// Cost completed in the current round.
     work: Cost,
     /// True while a round is measured.
-    /// True if in this round a client was ahead of one that would get more without contention.
     counts: bool,
+    /// True if in this round a client was ahead of one that would get more without contention.
     suffers: bool,
     /// The part of the drive's speed that can be given up, in percent.
     sacrifice: u32,

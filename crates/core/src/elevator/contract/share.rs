@@ -590,8 +590,6 @@ mod tests {
     }
 
     #[test]
-    // A quarter of the next 400 pieces belongs to the first tenant, without anything for the 300
-    // pieces of its pause.
     fn a_pause_earns_nothing_and_costs_nothing() {
         let mut shares = tree();
         let entity = shares.of_stream(0);
@@ -599,6 +597,8 @@ mod tests {
         assert!(!shares.is_active(Entity(1)));
         served(&mut shares, 300, 1_000);
         shares.activate(NOW, entity, false);
+        // A quarter of the next 400 pieces belongs to the first tenant, without anything for the
+        // 300 pieces of its pause.
         let count = served(&mut shares, 400, 1_000);
         assert!((100..=102).contains(&count[0]), "{count:?}");
     }

@@ -102,9 +102,9 @@ fn a_client_that_takes_its_time_between_requests_still_gets_its_min() {
     for think in [20_000, 80_000, 150_000] {
         let kept = contract(&demo(think), 5);
         kept.holds(0, 0..50, 10_000_000);
+        // The drive is kept idle for the client when it is behind, so the others lose some
+        // throughput.
         assert!(
-            // The drive is kept idle for the client when it is behind, so the others lose some
-            // throughput.
             kept.all() >= 5 * LINK * 85 / 100,
             "think {think}: {}",
             kept.all() / 5

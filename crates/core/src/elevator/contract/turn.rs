@@ -22,25 +22,26 @@ use alloc::vec::Vec;
 
 /// The position of the drive's head, and the stream that has the turn.
 #[derive(Debug)]
-/// The space of the last piece, and the offset at which the piece ended.
 pub(super) struct Turn {
+    /// The space of the piece that was dispatched last.
     space: SpaceId,
+    /// The offset at which this piece ended.
     end: u64,
     /// The stream whose piece was dispatched last.
     pub(super) stream: Option<u32>,
     /// True if that piece was near.
-    /// The time at which this stream got the drive.
     near: bool,
-    /// The request pattern of each stream, by slot.
+    /// The time at which this stream got the drive.
     since: Instant,
+    /// The request pattern of each stream, by slot.
     streams: Vec<Arrivals>,
 }
 
 impl Turn {
     pub(super) fn new(streams: u32) -> Self {
         Self {
-            // No offset is near this one, so the first piece is far.
             space: SpaceId(0),
+            // No offset is near this one, so the first piece is far.
             end: u64::MAX,
             stream: None,
             near: false,

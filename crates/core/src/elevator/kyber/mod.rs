@@ -6,8 +6,8 @@
 //! their targets: if the drive is too slow for one domain, the domains that are fast enough give up
 //! some of theirs.
 //!
-//! The lists and the turns are in [`queue`], latencies and depths in [`latency`], the domains in
-//! [`domain`]. `docs/kyber.md` explains them.
+//! The lists and the turns are in `queue`, latencies and depths in `latency`, the domains in
+//! `domain`. `docs/kyber.md` explains them.
 
 mod config;
 mod domain;

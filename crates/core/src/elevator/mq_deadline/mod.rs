@@ -8,7 +8,7 @@
 //! priority is served only while no request of a higher one is queued or in flight, except for
 //! requests that have waited for `prio_aging_expire`.
 //!
-//! The rules are in [`choice`], and the queues in [`queue`]. `docs/mq-deadline.md` explains them.
+//! The rules are in `choice`, and the queues in `queue`. `docs/mq-deadline.md` explains them.
 
 mod choice;
 mod config;

@@ -23,12 +23,12 @@ const FACTOR_ONE: u64 = 16;
 
 /// The estimate of the hidden work of a drive.
 #[derive(Clone, Copy, Debug, Default)]
-/// The time at which the drive has done its hidden work.
 pub(crate) struct Afterwork {
-    /// Hidden work of a write as a multiple of its cost, in 16ths. Zero if the drive hides nothing.
+    /// The time at which the drive has done its hidden work.
     until: Instant,
-    /// The time of the last change of the factor.
+    /// Hidden work of a write as a multiple of its cost, in 16ths. Zero if the drive hides nothing.
     factor: u64,
+    /// The time of the last change of the factor.
     changed: Instant,
     /// The cost of the writes since the last flush began.
     unsynced: Cost,
@@ -54,8 +54,8 @@ impl Afterwork {
     }
 
     /// Accounts for a promised request that had the drive to itself but took far longer than usual.
-    // Without a write since the last flush, the drive has nothing to hide.
     pub(crate) fn observe_hidden_work(&mut self, now: Instant) {
+        // Without a write since the last flush, the drive has nothing to hide.
         if self.unsynced > Cost::ZERO && now.since(self.changed) >= GROW {
             self.factor = (2 * self.factor).clamp(FACTOR_ONE, FACTOR_ONE * FACTOR_MAX);
             self.changed = now;
@@ -102,10 +102,10 @@ mod tests {
         Cost::from_nanos(ns)
     }
 
-    // 500 ms of work are written at 0 ms, and 400 ms of it are left at 100 ms. The flush from 100
-    // ms to 110 ms leaves the 20 ms that were written after its beginning.
     #[test]
     fn after_a_flush_only_what_was_written_since_it_began_is_left() {
+        // 500 ms of work are written at 0 ms, and 400 ms of it are left at 100 ms. The flush from
+        // 100 ms to 110 ms leaves the 20 ms that were written after its beginning.
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
         let mut work = Afterwork::default();
         work.settle(at(0), &SEEKING);

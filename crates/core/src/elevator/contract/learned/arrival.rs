@@ -13,9 +13,9 @@ pub(crate) struct Arrivals {
     /// Number of requests that are queued in the scheduler or in flight.
     outstanding: u32,
     /// The time at which the last request ended.
+    quiet: Instant,
     /// The average think time: from a completion that left no request outstanding to the next
     /// request.
-    quiet: Instant,
     think: Span,
 }
 
@@ -100,8 +100,8 @@ pub(crate) struct Presence {
     is_solo: bool,
 }
 
-/// Returns the cost of the group's pieces in flight.
 impl Presence {
+    /// Returns the cost of the group's pieces in flight.
     #[cfg(debug_assertions)]
     pub(crate) fn flight(&self) -> Cost {
         self.flight

@@ -62,12 +62,12 @@ pub(crate) struct Model {
     /// Nanoseconds per request, by kind.
     requests: [u64; 4],
     /// Nanoseconds per byte with [`SHIFT`] fraction bits, by operation.
-    /// Initial values of `bytes`, which limit them.
     bytes: [u64; 2],
-    /// Pieces that completed in the round, by kind.
+    /// Initial values of `bytes`, which limit them.
     stated: [u64; 2],
-    /// Number of pieces that completed in the round.
+    /// Pieces that completed in the round, by kind.
     ended: [Ended; 4],
+    /// Number of pieces that completed in the round.
     ends: u32,
     /// The time for which the drive has been busy in this round, up to `until`, in nanoseconds.
     busy: u64,
@@ -88,13 +88,13 @@ pub(crate) struct Model {
     /// Number of rounds that contained pieces of a kind.
     rounds: [u32; 4],
     /// Pieces that completed in the round, by operation and size class.
+    sizes: [[Ended; SIZES]; 2],
     /// The observed cost per byte with [`SHIFT`] fraction bits, by operation and size class. Zero
     /// if it is not known.
-    sizes: [[Ended; SIZES]; 2],
     each: [[u64; SIZES]; 2],
 }
-/// Returns the index of a kind: near reads, far reads, near writes, far writes.
 
+/// Returns the index of a kind: near reads, far reads, near writes, far writes.
 const fn kind(op: Op, place: Place) -> usize {
     let write = !op.is_read();
     (write as usize) << 1 | matches!(place, Place::Far) as usize
@@ -212,8 +212,8 @@ impl Model {
     }
 
     /// Derives the seek cost and the kind of the drive from the parameters.
-    // The kind of a remote drive is stated and not learned.
     fn settle_kind(&mut self) {
+        // The kind of a remote drive is stated and not learned.
         if self.kind.varies {
             return;
         }
@@ -356,11 +356,11 @@ impl Model {
     fn parts(&self) -> [u64; 6] {
         let mut parts = [0; 6];
         for (kind, ended) in self.ended.iter().enumerate() {
+            // 2^40 ns are 18 minutes. The limit keeps the squares and products of parts within 128
+            // bits.
             parts[kind] = ended
                 .requests
                 .saturating_mul(self.requests[kind])
-                // 2^40 ns are 18 minutes. The limit keeps the squares and products of parts within
-                // 128 bits.
                 .min(1 << 40);
             parts[4 + kind / 2] += moved(ended.bytes, self.bytes[kind / 2]).min(1 << 40);
         }
@@ -478,8 +478,8 @@ fn size(bytes: u64) -> usize {
 #[inline]
 fn moved(bytes: u64, byte: u64) -> u64 {
     match bytes.checked_mul(byte) {
-        // The quotient fits into 64 bits even if the product does not.
         Some(product) => product >> SHIFT,
+        // The quotient fits into 64 bits even if the product does not.
         None => mul_div_floor(bytes, byte, 1 << SHIFT),
     }
 }

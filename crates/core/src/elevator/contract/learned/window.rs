@@ -342,8 +342,6 @@ impl Window {
 mod tests {
     use super::*;
 
-    // With four pieces of 4 ms in flight, one completes each ms. Two thirds of the shortest time
-    // are 2 ms.
     #[test]
     fn a_drive_whose_pieces_wait_for_the_link_alone_does_many_things_at_once() {
         let mut window = Window::new(Span::ZERO);
@@ -356,12 +354,14 @@ mod tests {
             reads: true,
             far: true,
         };
+        // With four pieces of 4 ms in flight, one completes each ms. Two thirds of the shortest
+        // time are 2 ms.
         assert_eq!(window.is_parallel(round(4_000_000, 4)), Some(true));
         // With 40 pieces of 48 ms in flight, the link completes one each 1.2 ms.
         assert_eq!(window.is_parallel(round(48_000_000, 40)), Some(true));
         // With 8 pieces of 80 ms in flight, a disk completes one each 10 ms.
-        // A round with one piece in flight shows nothing.
         assert_eq!(window.is_parallel(round(80_000_000, 8)), Some(false));
+        // A round with one piece in flight shows nothing.
         assert_eq!(window.is_parallel(round(3_000_000, 1)), None);
     }
 

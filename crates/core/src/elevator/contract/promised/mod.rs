@@ -68,17 +68,17 @@ struct Clock {
 #[derive(Clone, Copy, Debug, Default)]
 struct Demand {
     /// Arrivals and completions of requests.
-    /// Bytes of outstanding requests that are not completed.
     arrivals: Arrivals,
+    /// Bytes of outstanding requests that are not completed.
     outstanding: Bytes,
     /// Average of `outstanding` just before a request ends.
-    /// Average number of outstanding requests just before a request ends, in 256ths.
     mean_outstanding: Bytes,
+    /// Average number of outstanding requests just before a request ends, in 256ths.
     mean_requests: u64,
     /// The time at which the last request ended.
+    ended: Instant,
     /// Outstanding bytes and requests before the first request ended at that time. Requests that
     /// end at the same time were all outstanding until then.
-    ended: Instant,
     before_end: (Bytes, u64),
     /// The time that the usual outstanding requests take at the promised rate.
     period: Span,
@@ -126,10 +126,10 @@ struct Syncs {
 #[derive(Clone, Copy, Debug)]
 struct Reservation {
     /// Promised bytes per second, or zero.
-    /// Promised requests per second, or zero. If both rates are zero, nothing is reserved.
     bandwidth: u64,
-    /// True if the promise is the max of a realtime client.
+    /// Promised requests per second, or zero. If both rates are zero, nothing is reserved.
     iops: u64,
+    /// True if the promise is the max of a realtime client.
     realtime: bool,
     /// The nearest group with a reservation above this one, or [`NIL`].
     above: u32,

@@ -77,8 +77,8 @@ enum Standing {
 
 /// The work that others may have in flight for the sake of a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-/// The largest sum of their costs.
 struct Room {
+    /// The largest sum of their costs.
     most: Cost,
     /// True if one piece may be dispatched at any cost while the others have nothing in flight.
     one: bool,
@@ -297,8 +297,8 @@ impl Reservations {
             .forest
             .iter(&self.realtime)
             .chain(self.forest.iter(&self.starts));
-        let found = first.take(LOOKED_AT).find(|&g| !self.is_within(group, g))?;
         // The group's own reservation does not limit its pieces.
+        let found = first.take(LOOKED_AT).find(|&g| !self.is_within(group, g))?;
         let r = &self.table[found as usize];
         let delay = Cost::of(delay);
         let room = if r.realtime {

@@ -114,8 +114,8 @@ fn depths_fall_to_one_and_rise_again() {
         bench.end(500, READ, 100, 100);
         bench.end(500, WRITE, 90_000, 100);
         seen.push(bench.period()[WRITE]);
-    // Writes are in the last bucket, so the depth is multiplied by 8/4.
     }
+    // Writes are in the last bucket, so the depth is multiplied by 8/4.
     assert_eq!(seen, [2, 4, 8, 16, 32, 64, 128, 128, 128]);
 }
 

@@ -40,8 +40,8 @@ fn reads_go_first_twice_then_writes() {
     }
     for n in 0..8 {
         host.submit(s, Op::Read, n, 1, n);
-    // Two batches of two reads come first, and then one batch of two writes.
     }
+    // Two batches of two reads come first, and then one batch of two writes.
     let expected = [0, 1, 2, 3, 100, 101, 4, 5, 6, 7, 102, 103, 104, 105];
     assert_eq!(host.drain(), expected);
 }
@@ -91,8 +91,8 @@ fn who_has_aged_goes_before_higher_priorities() {
     host.submit(idle, Op::Read, 0, 1, 100);
     for n in 0..6 {
         host.submit(realtime, Op::Read, 10 * n, 1, n);
-    // The idle request arrives first, but it is served only when it has waited for 3 ms.
     }
+    // The idle request arrives first, but it is served only when it has waited for 3 ms.
     assert_eq!(host.drain(), [0, 1, 2, 100, 3, 4, 5]);
 }
 
