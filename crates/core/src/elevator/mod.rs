@@ -149,6 +149,8 @@ pub(crate) enum AnyElevator {
 impl AnyElevator {
     pub(crate) fn new(config: &Config, table: &Table) -> Self {
         match config {
+            // Several hardware queues need a list each, so that a full one does not block the
+            // others.
             Config::None if table.shape.queues > 1 => Self::Other(Box::new(Queues::new(table))),
             Config::None => Self::None(Fifo::new(table)),
             Config::Bfq(config) => Self::Other(Box::new(bfq::Bfq::new(config, table))),

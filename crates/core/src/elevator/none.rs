@@ -64,6 +64,7 @@ impl Fifo {
     /// only if the drive has no room (Linux: `blk_bio_list_merge` tries the software queue, where a
     /// request waits only while it cannot be issued directly).
     pub(crate) fn find_join(&self, table: &Table, request: u32) -> Option<Join> {
+        // Both counts wrap, and so does their difference.
         let waits = self.entered.wrapping_sub(self.left);
         if !table.pieces.is_full() {
             return None;

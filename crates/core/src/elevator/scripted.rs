@@ -159,6 +159,7 @@ impl Host {
             return ended;
         };
         self.now = at;
+        // All commands take the same time, so the first ones in the queue end first.
         while let Some(&(_, tag, cookie)) = self.in_drive.front().filter(|(end, ..)| *end == at) {
             self.in_drive.pop_front();
             self.layer.complete(self.at(), &[Completion::ok(tag)]);
@@ -210,6 +211,7 @@ impl Host {
     }
 
     fn at(&self) -> Instant {
+        // The layer sees whole ticks only, as Linux does with jiffies.
         Instant::from_nanos(self.now - self.now % self.tick)
     }
 }

@@ -20,6 +20,7 @@ impl Depth {
     /// Creates a limit of `most` tags, but of at least one, so that limited requests can proceed.
     pub(crate) fn new(table: &Table, most: u32) -> Self {
         Self {
+            // With a tag for every request, none ever waits for one.
             is_limited: table.tags.min(most) < table.requests.capacity(),
             most: most.max(1),
             held: 0,

@@ -32,6 +32,7 @@ impl Members {
         Self {
             sync_of: vec![NIL; streams as usize],
             async_of: vec![NIL; streams as usize],
+            // Numbers are taken from the end, so the smallest ones come first.
             sync_free: (0..2 * streams).rev().collect(),
             free: (0..streams).rev().collect(),
             by_group: vec![List::EMPTY; groups as usize],

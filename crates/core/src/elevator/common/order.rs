@@ -100,6 +100,7 @@ impl Item {
     /// extents is charged one sector in all, with its first piece.
     pub(crate) fn charge(&self) -> u64 {
         match self.op {
+            // Only the first piece is charged.
             Op::Discard | Op::Extents => u64::from(self.whole),
             _ => sectors(u64::from(self.bytes)),
         }
@@ -165,6 +166,7 @@ impl Order {
         let item = Item::new(table, request, before.queue, before.due);
         self.items[request as usize] = item;
         let (was, is) = (before.start().key(), item.start().key());
+        // Growth at the end does not change the position.
         if was != is {
             self.sorted.remove(sorted, request);
             self.sorted.insert(sorted, request, is, 0);

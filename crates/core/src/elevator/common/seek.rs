@@ -122,6 +122,7 @@ impl History {
     pub(crate) const CALM: Self = Self(0);
 
     pub(crate) fn push(&mut self, seeky: bool) {
+        // The bit of the oldest request is shifted out.
         self.0 = self.0 << 1 | u32::from(seeky);
     }
 

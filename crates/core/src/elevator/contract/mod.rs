@@ -322,6 +322,7 @@ impl Schedule for Contracts {
     fn open(&mut self, cx: &mut Cx, stream: u32) {
         let group = cx.table.streams[stream].spec.group;
         let entity = self.shares.of_stream(stream);
+        // A stream is never of the idle class itself, so no timeout begins at this time.
         self.shares
             .set(Instant::ZERO, entity, group.0, STREAM_WEIGHT, false);
         self.turn.open(stream);
@@ -417,6 +418,7 @@ impl Schedule for Contracts {
                     reason: Reason::Idling,
                 })
             }
+            // The next completion or request leads to another choice.
             Err(None) => Next::Nothing,
         }
     }
@@ -575,6 +577,7 @@ impl Schedule for Contracts {
         let pieces = table.pieces.iter().filter(|(_, p)| p.op != Op::Flush);
         let pieces = pieces.map(|(_, p)| {
             let live = &table.requests[p.request];
+            // An equal part for each piece, as in `leave_drive`.
             let cost = sent[p.request as usize].cost / u64::from(live.pieces.max(1));
             (live.group, cost, p.op, p.length.into())
         });

@@ -149,6 +149,7 @@ impl Shares {
             if entity.0 < self.groups {
                 self.sets.join(self.absent_below(parent));
             }
+            // A new member starts at the present, like one that returns from a pause.
             self.entities[entity.0 as usize].start = self.times[set as usize];
         }
         let e = &mut self.entities[entity.0 as usize];
@@ -181,6 +182,7 @@ impl Shares {
         let mut at = entity.0;
         while at != NIL {
             let e = &mut self.entities[at as usize];
+            // The groups above an active entity are active already.
             if e.parent == NIL || e.active {
                 return;
             }
@@ -360,6 +362,7 @@ impl Shares {
 
     /// Restarts the timeout of a group of the idle class that is served or begins to wait.
     fn served_idle(&mut self, now: Instant, group: u32) {
+        // Without a timeout, the idle class is never served while others wait.
         if self.idle_timeout > Span::ZERO {
             let ticket = self.overdue.ticket();
             self.overdue.set(group, now + self.idle_timeout, ticket);

@@ -34,6 +34,7 @@ impl Histogram {
     /// Adds a latency (Linux: `add_latency_sample`).
     fn add(&mut self, target: Span, latency: Span) {
         let quarter = (target.as_nanos() / u64::from(QUARTERS)).max(1);
+        // The upper limit of a bucket belongs to it.
         let bucket = latency.as_nanos().saturating_sub(1) / quarter;
         let bucket = bucket.min(BUCKETS as u64 - 1) as usize;
         self.0[bucket] = self.0[bucket].saturating_add(1);
@@ -47,6 +48,7 @@ impl Histogram {
     fn take_percentile(&mut self, percent: u32) -> u32 {
         let samples = u64::from(self.samples());
         let mut left = (samples * u64::from(percent)).div_ceil(100);
+        // The last bucket contains all remaining samples, so it needs no check.
         let buckets = self.0.iter().take(BUCKETS - 1);
         let bucket = buckets
             .take_while(|&&n| {

@@ -60,10 +60,13 @@ impl MqDeadline {
             (Some(_), Some(_)) if self.reads_go_first() => Direction::Read,
             (_, Some(_)) => Direction::Write,
         };
+        // Reads come first `writes_starved` times again after each batch of writes.
         if direction == Direction::Write {
             self.starved = 0;
         }
         let oldest = queue.oldest(direction)?;
+        // The batch begins where the last one of this direction ended, unless its oldest request is
+        // overdue.
         let request = match queue.next(direction) {
             Some(next) if !self.is_overdue(oldest, direction, now) => next,
             _ => oldest,

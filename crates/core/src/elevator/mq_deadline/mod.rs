@@ -78,6 +78,7 @@ fn is_free(request: &Request) -> bool {
 /// Returns the number of tags that all other requests may hold (Linux: `dd_depth_updated`).
 fn async_depth(config: &Config, table: &Table) -> u32 {
     match config.async_depth {
+        // The default of Linux is three quarters of all tags.
         0 => (u64::from(table.tags) * 3 / 4) as u32,
         stated => stated,
     }

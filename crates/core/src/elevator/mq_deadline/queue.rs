@@ -157,6 +157,7 @@ impl Waiting {
         let direction = self.items[request as usize].direction;
         let after = self.take_out(queue, request);
         let lane = queue.lane_mut(direction);
+        // The batch continues behind the removed request.
         if lane.next == request {
             lane.next = after;
         }
@@ -222,6 +223,7 @@ impl Waiting {
             direction == self.items[by as usize].direction,
             "a read joins a write"
         );
+        // The absorbing request takes over the place of the older one in the order of arrival.
         if entered < self.entered(by) {
             self.items[by as usize].entered = entered;
             let lane = queue.lane_mut(direction);

@@ -69,6 +69,7 @@ impl Schedule for Queues {
                 break;
             };
             let list = &mut self.lists[turn as usize];
+            // A queue without room gives its turn to the next one, and keeps its requests.
             let room = cx.table.pieces.has_room(QueueId(turn as u16));
             let first = list.first().filter(|_| room);
             let piece = first.map(|request| (request, cx.table.piece(request)));

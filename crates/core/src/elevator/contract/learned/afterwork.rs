@@ -79,6 +79,7 @@ impl Afterwork {
             self.factor = FACTOR_ONE;
             self.changed = now;
         }
+        // The flush has written all earlier data, so at most the later writes are left.
         self.until = self.until.min(now + self.work(self.unsynced));
     }
 

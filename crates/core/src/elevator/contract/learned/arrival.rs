@@ -156,6 +156,7 @@ impl Presence {
         } else if alone {
             self.solo_ns = average(self.solo_ns, sample);
         } else if !self.is_solo {
+            // Only shorter samples count, so the estimate approaches the shortest one.
             self.solo_ns -= self.solo_ns.saturating_sub(sample) / 2;
         }
     }

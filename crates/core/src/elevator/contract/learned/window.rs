@@ -234,6 +234,7 @@ impl Window {
     /// Accounts for a piece that is dispatched while `flight` is in the drive.
     #[inline]
     pub(crate) fn observe_dispatch(&mut self, flight: Cost) {
+        // Any further piece ends the time in which the previous one was alone.
         self.alone = flight == Cost::ZERO;
         self.full = false;
     }
@@ -330,6 +331,7 @@ impl Window {
         }
         self.delay = self.each[0].max(self.each[1]);
         let least = BOUND_MIN.max(Cost::of(self.remote));
+        // A drive with expensive seeks orders requests better if it can choose among many.
         self.bound = if model.seek_cost() >= SEEK_CHOOSES && model.is_settled() {
             Cost::MAX
         } else {

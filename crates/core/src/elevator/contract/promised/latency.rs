@@ -110,8 +110,11 @@ impl Reservation {
     fn judge_reach(&mut self, serial: bool) {
         let within = |allowed: Span| self.latency.solo <= allowed + allowed / REACHABLE_PART;
         let in_time = within(self.demand.period - self.demand.arrivals.think());
+        // Without its think time, the client would reach its promise.
         self.latency.pauses = !in_time && within(self.demand.period / PAUSES_PART);
         self.latency.reachable = in_time || self.latency.pauses;
+        // The client keeps the drive busy if its work in flight accounts for at least half of its
+        // latency.
         let busy = serial || self.in_drive.cost.time().saturating_mul(2) >= self.latency.solo;
         self.latency.drive_limited = busy && self.latency.solo > self.demand.period;
     }

@@ -94,6 +94,8 @@ impl Room {
 impl Reservation {
     /// Returns the time that the promise allows for one request.
     fn allowed(&self) -> Span {
+        // A client that pauses for too long is judged only while it has requests, so its think time
+        // does not count.
         let think = if self.latency.pauses {
             Span::ZERO
         } else {
