@@ -1,7 +1,7 @@
 //! Elevators: the schedulers proper, which choose the request that is dispatched next.
 //!
-//! [`Config`] selects one of them, with its tunables. [`KINDS`] lists them by name. The layer calls
-//! an elevator through `AnyElevator` and the trait `Schedule`.
+//! A configuration selects one of them, with its tunables, and [`KINDS`] lists them by name. The
+//! layer calls an elevator through `AnyElevator` and the trait `Schedule`.
 
 pub mod bfq;
 pub mod cfq;
@@ -243,7 +243,7 @@ impl AnyElevator {
     }
 }
 
-/// Lists the variants of [`Config`] that have tunables.
+/// Lists the elevators that have tunables.
 macro_rules! tuned {
     ($($variant:ident $module:ident)*) => {
         $(impl From<$module::Config> for Config {

@@ -38,8 +38,8 @@ macro_rules! number {
     };
 }
 
-/// Defines the constants of each area, and the table of them. The documentation of a constant is its
-/// reason.
+/// Defines the constants of each area, and the table of them. The documentation comment of a
+/// constant is its reason.
 macro_rules! constants {
     ($($area:literal { $(
         $(#[doc = $reason:literal])+

@@ -123,8 +123,8 @@ pub(super) struct Contracts {
     /// Number of times that `sender` has changed. The number wraps. A request was alone in the
     /// drive if the number is the same at its first dispatch and at its completion.
     changes: u32,
-    /// Streams whose writes wait for the next flush to begin ([`Dirty`]). They take no part in the
-    /// shares until then.
+    /// Streams with writes that wait for the next flush to begin (`promised::dirty`). They take no
+    /// part in the shares until then.
     parked: Vec<u32>,
     /// True for each stream in `parked`, by slot.
     is_parked: Vec<bool>,

@@ -19,8 +19,8 @@ pub(super) struct Offer {
     pub(super) last: bool,
     pub(super) place: Place,
     pub(super) cost: Cost,
-    /// The topmost entity that is charged for the piece. [`Entity::NONE`] charges the whole path up
-    /// to the root.
+    /// The topmost entity that is charged for the piece. Without one, the whole path up to the root
+    /// is charged.
     pub(super) top: Entity,
 }
 

@@ -51,7 +51,7 @@ struct Node {
     absent: bool,
 }
 
-/// The tree of all groups and streams. See [`Entity`] for the numbers.
+/// The tree of all groups and streams. `unit` explains the numbers of its members.
 #[derive(Debug)]
 pub(super) struct Shares {
     groups: u32,

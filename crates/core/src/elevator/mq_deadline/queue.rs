@@ -33,7 +33,7 @@ impl Direction {
 /// dd_per_prio`).
 #[derive(Clone, Copy, Debug)]
 struct Lane {
-    /// Number of the lane's tree in [`Waiting::sorted`].
+    /// Number of the tree with the requests in the order of position.
     sorted: usize,
     /// The requests in the order of arrival.
     fifo: List,

@@ -48,8 +48,7 @@ impl Arrivals {
         self.quiet = now;
     }
 
-    /// Sets the number of outstanding requests to zero, before they are counted again with
-    /// [`Self::count`].
+    /// Sets the number of outstanding requests to zero, before they are counted again.
     pub(crate) fn forget_outstanding(&mut self) {
         self.outstanding = 0;
     }

@@ -16,8 +16,8 @@
 //! the lower cost. Cost is the time between two completions, and so the modelled cost of everything
 //! in flight is the time until it is completed (Little's law).
 //!
-//! [`Model::observe_completion`] returns a [`Round`] at the end of a round, and the caller passes
-//! its judgement of the round to [`Model::learn`].
+//! `observe_completion` returns a [`Round`] at the end of a round, and the caller passes its
+//! judgement of the round to `learn`.
 
 use crate::elevator::contract::constants::{
     BYTE, BYTE_PART, CHEAPER, CHEAPER_WRITE, DEAR, DEARER, DEARER_UNTOLD, EFFICIENT, ENDS,

@@ -80,8 +80,7 @@ impl Least {
     }
 }
 
-/// A piece that had the drive to itself.
-/// Its time is in nanoseconds.
+/// A piece that had the drive to itself, with its time in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     time: u64,
