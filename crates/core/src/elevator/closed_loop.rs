@@ -1,4 +1,4 @@
-//! Closed-loop clients under an elevator, on a drive that serves commands in parallel before their
+//! Closed-loop clients with an elevator, on a drive that serves commands in parallel before their
 //! bytes cross a link.
 
 pub(super) use crate::testing::{Client, KIB, Place, RANDOM, SECOND, STREAMER, ms};
@@ -8,13 +8,13 @@ use std::vec::Vec;
 
 pub(super) type Host = crate::testing::Host<Piped>;
 
-/// A drive of 32 tags, and groups of these shares, each below the root or below the group of that
-/// index.
+/// Creates a host with a drive of 32 tags and groups with these shares. Each group is below the
+/// root, or below the group with that index.
 pub(super) fn host(elevator: impl Into<elevator::Config>, shares: &[(u16, Option<usize>)]) -> Host {
     host_of(Config::of(elevator), shares)
 }
 
-/// As [`host`], with tables and a drive of other sizes.
+/// Creates the same host with another layer configuration.
 pub(super) fn host_of(config: Config, shares: &[(u16, Option<usize>)]) -> Host {
     let groups = (1..).zip(shares);
     let edits: Vec<_> = groups
@@ -25,7 +25,7 @@ pub(super) fn host_of(config: Config, shares: &[(u16, Option<usize>)]) -> Host {
     host
 }
 
-/// The group of an index.
+/// Returns the id of the group with an index.
 pub(super) const fn nth(group: usize) -> GroupId {
     GroupId(group as u32 + 1)
 }

@@ -1,4 +1,7 @@
-//! Elevators: which request goes to the drive next.
+//! Elevators: the schedulers proper, which choose the request that is dispatched next.
+//!
+//! A configuration selects one of them, with its tunables, and [`KINDS`] lists them by name. The
+//! layer calls an elevator through `AnyElevator` and the trait `Schedule`.
 
 pub mod bfq;
 pub mod cfq;
@@ -24,7 +27,7 @@ use core::ops::Range;
 use none::{Fifo, Queues};
 pub(crate) use schedule::{Next, Schedule};
 
-/// Which elevator, with its tunables.
+/// An elevator with its tunables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Config {
     /// First come, first served.
@@ -41,33 +44,36 @@ pub enum Config {
     Kyber(kyber::Config),
 }
 
-/// An elevator as people choose it: by name.
+/// The description of an elevator, for users who select one by name.
 #[derive(Debug)]
 pub struct Kind {
-    /// Its name; Linux's, where Linux has it. The table of its tunables in files is called the same.
+    /// Name of the elevator. It is Linux's name if Linux has the elevator. The table of its
+    /// tunables in configuration files has the same name.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A short description of the elevator.
     pub about: &'static str,
-    /// What stands for it in records. Never given to another.
+    /// Code of the elevator in records. A code is never given to another elevator.
     pub code: u8,
-    /// It keeps the min of contracts.
+    /// True if the elevator keeps the min of contracts.
     pub keeps_min: bool,
-    /// It divides by the share of contracts; the largest that there may be.
+    /// The largest share of a contract that the elevator supports, or `None` if it does not divide
+    /// by share.
     pub share_max: Option<u16>,
-    /// It goes by the class of contracts.
+    /// True if the elevator observes the class of contracts.
     pub keeps_class: bool,
-    /// With something in the drive it decides by the time that has passed without asking to be called then: it is asked again at the next
-    /// completion.
+    /// True if decisions depend on the time that has passed while something is in the drive,
+    /// although the elevator does not request a call at that time. The next completion calls it.
     pub by_time: bool,
-    /// It with the defaults of its tunables.
+    /// Returns the configuration of the elevator with the defaults of its tunables.
     pub default: fn() -> Config,
 }
 
-/// Every elevator.
+/// All elevators, with their names, codes and properties.
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "none",
         about: "first come, first served",
+        // A code is never reused, because old recordings contain it.
         code: 0,
         keeps_min: false,
         share_max: None,
@@ -127,12 +133,13 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
-/// The elevator of that name.
+/// Returns the elevator with that name.
 pub fn find(name: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 
-/// The closed set of elevators. First come, first served is so little that a call through a table would double it.
+/// The closed set of elevators. `none` has a variant of its own because it does so little per
+/// request that a call through a table would double the cost.
 #[derive(Debug)]
 pub(crate) enum AnyElevator {
     None(Fifo),
@@ -142,6 +149,8 @@ pub(crate) enum AnyElevator {
 impl AnyElevator {
     pub(crate) fn new(config: &Config, table: &Table) -> Self {
         match config {
+            // Several hardware queues need a list each, so that a full one does not block the
+            // others.
             Config::None if table.shape.queues > 1 => Self::Other(Box::new(Queues::new(table))),
             Config::None => Self::None(Fifo::new(table)),
             Config::Bfq(config) => Self::Other(Box::new(bfq::Bfq::new(config, table))),
@@ -156,7 +165,7 @@ impl AnyElevator {
         }
     }
 
-    /// Edits have been made to the tables, all of them; only the promises of groups in these slots
+    /// Applies edits that have all been made to the tables. Only the promises of groups in `slots`
     /// may have changed.
     pub(crate) fn change(&mut self, cx: &mut Cx, edits: &[Edit], slots: Range<u32>) {
         let Some(elevator) = self.other_mut() else {
@@ -167,6 +176,7 @@ impl AnyElevator {
                 Edit::AddGroup { id, .. }
                 | Edit::SetContract { id, .. }
                 | Edit::SetKnobs { id, .. } => {
+                    // A later edit of the same change may have removed the group.
                     if cx.table.groups.get(id).is_some() {
                         elevator.set_group(cx, id);
                     }
@@ -188,7 +198,7 @@ impl AnyElevator {
         }
     }
 
-    /// The elevator if it is more than a queue.
+    /// Returns the elevator if it is more than a queue.
     pub(crate) fn other(&self) -> Option<&dyn Schedule> {
         match self {
             Self::None(_) => None,
@@ -196,7 +206,7 @@ impl AnyElevator {
         }
     }
 
-    /// As [`Self::other`], to be told something.
+    /// Returns the elevator for calls that change it, if it is more than a queue.
     pub(crate) fn other_mut(&mut self) -> Option<&mut dyn Schedule> {
         match self {
             Self::None(_) => None,
@@ -233,7 +243,7 @@ impl AnyElevator {
     }
 }
 
-/// The variants of [`Config`] that have tunables.
+/// Lists the elevators that have tunables.
 macro_rules! tuned {
     ($($variant:ident $module:ident)*) => {
         $(impl From<$module::Config> for Config {
@@ -243,7 +253,7 @@ macro_rules! tuned {
         })*
 
         impl Config {
-            /// Its tunables, if it has any.
+            /// Returns the tunables of the elevator, if it has any.
             pub fn tuned(&self) -> Option<&dyn Tuned> {
                 match self {
                     Self::None => None,
@@ -251,7 +261,7 @@ macro_rules! tuned {
                 }
             }
 
-            /// The tunables of the elevator, if it has any, to be set.
+            /// Returns the tunables of the elevator for changes, if it has any.
             pub fn tuned_mut(&mut self) -> Option<&mut dyn Tuned> {
                 match self {
                     Self::None => None,
@@ -265,7 +275,7 @@ macro_rules! tuned {
 tuned! { Bfq bfq Contract contract MqDeadline mq_deadline Cfq cfq Kyber kyber }
 
 impl Config {
-    /// Which elevator it is of.
+    /// Returns the description of the selected elevator.
     pub fn kind(&self) -> &'static Kind {
         let code = match self {
             Self::None => 0,
@@ -279,20 +289,21 @@ impl Config {
         kind.expect("every elevator is in the list, as a test shows")
     }
 
-    /// True if requests may be merged under this elevator. `contract` cuts and orders requests by what is promised for each.
+    /// Returns true if requests may be merged under this elevator. `contract` does not merge,
+    /// because it cuts and orders requests by the promises of their clients.
     pub const fn merges(&self) -> bool {
         !matches!(self, Self::Contract(_))
     }
 
-    /// Checks the tunables.
+    /// Checks the values of the tunables.
     ///
     /// # Errors
-    /// The first field outside the bounds that its documentation states, and the bounds.
+    /// Returns the first tunable outside its documented bounds, together with the bounds.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.tuned().map_or(Ok(()), <dyn Tuned>::validate)
     }
 
-    /// The largest share a contract may have under this elevator.
+    /// Returns the largest share that a contract may have under this elevator.
     pub fn share_max(&self) -> u16 {
         self.kind().share_max.unwrap_or(10_000)
     }
@@ -315,7 +326,8 @@ mod tests {
         }
     }
 
-    /// Every number of a configuration is set by one tunable, and by one only; its default is the table's.
+    /// Each number of a configuration is set by exactly one tunable, and its default is that of the
+    /// table.
     #[test]
     fn each_tunable_sets_what_it_gets_and_nothing_else() {
         for kind in KINDS {
@@ -330,6 +342,7 @@ mod tests {
                 assert_eq!(tuned.find(tunable.name), Some(place));
                 assert_eq!(tuned.get(place), tunable.default, "{}", tunable.name);
                 assert!(!tunable.about.is_empty() && !tunable.source.is_empty());
+                // Any value that differs from the default.
                 let value = u64::from(tunable.default == 0);
                 tuned.set(place, value);
                 for (other, tunable) in table.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! `none`: first come, first served.
+//! The elevator `none`: requests are dispatched in the order of arrival.
 
 mod queues;
 
@@ -9,13 +9,14 @@ use alloc::vec;
 pub(crate) use queues::Queues;
 use queues::TRIED;
 
-/// One queue for all: a ring with room for every live request.
+/// The queue of `none`: a ring with space for every live request.
 #[derive(Debug)]
 pub(crate) struct Fifo {
-    /// A power of two of places, so that a mask finds the place of a count.
+    /// The ring. Its length is a power of two, so that a mask converts a count into an index.
     places: Box<[u32]>,
-    /// Requests that have left and entered so far, modulo 2^32.
+    /// Number of requests that have left so far, modulo 2^32.
     left: u32,
+    /// Number of requests that have entered so far, modulo 2^32.
     entered: u32,
 }
 
@@ -29,7 +30,7 @@ impl Fifo {
         }
     }
 
-    /// A request enters.
+    /// Adds a request at the end.
     #[inline]
     pub(super) fn insert(&mut self, request: u32) {
         let place = self.place(self.entered);
@@ -37,7 +38,7 @@ impl Fifo {
         self.entered = self.entered.wrapping_add(1);
     }
 
-    /// The request that entered first of those that are here leaves.
+    /// Removes and returns the oldest request.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<u32> {
         if self.left == self.entered {
@@ -48,20 +49,22 @@ impl Fifo {
         Some(self.places[place])
     }
 
-    /// Requests that are here.
+    /// Returns the number of requests in the queue.
     #[cfg(debug_assertions)]
     pub(super) fn len(&self) -> u32 {
         self.entered.wrapping_sub(self.left)
     }
 
-    /// The request that left last is the first again.
+    /// Puts the request that was removed last back to the front.
     pub(crate) fn unpop(&mut self) {
         self.left = self.left.wrapping_sub(1);
     }
 
-    /// The command that a request may join: of the last few, and only of those for which the drive has no room (Linux tries the
-    /// software queue, where a request is only while it cannot be issued directly: `blk_bio_list_merge`).
+    /// Returns a command that a request can join. Only the last few requests are candidates, and
+    /// only if the drive has no room (Linux: `blk_bio_list_merge` tries the software queue, where a
+    /// request waits only while it cannot be issued directly).
     pub(crate) fn find_join(&self, table: &Table, request: u32) -> Option<Join> {
+        // Both counts wrap, and so does their difference.
         let waits = self.entered.wrapping_sub(self.left);
         if !table.pieces.is_full() {
             return None;
@@ -71,7 +74,8 @@ impl Fifo {
         table.first_join(last, request)
     }
 
-    /// A request leaves undispatched; those behind it move up. Nothing is kept to find it sooner, because this is rare.
+    /// Removes a request without dispatching it, and moves the later ones up. The search is linear
+    /// because this is rare.
     pub(super) fn remove(&mut self, request: u32) {
         let mut at = self.left;
         while self.places[self.place(at)] != request {
@@ -86,6 +90,7 @@ impl Fifo {
         }
     }
 
+    /// Returns the index of the request with this count.
     #[inline]
     fn place(&self, count: u32) -> usize {
         count as usize & (self.places.len() - 1)

@@ -1,4 +1,4 @@
-//! What the layer asks of an elevator.
+//! The interface between the layer and an elevator.
 
 use super::common::seek::{Place, sectors};
 use crate::cx::Cx;
@@ -10,76 +10,89 @@ use crate::table::Table;
 use crate::wake::Wake;
 use core::ops::Range;
 
-/// What an elevator wants done next.
+/// The decision of an elevator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Send the next `bytes` of this request (all that is left of it if `bytes` says so). The elevator has accounted for them
-    /// and, if that was all, has forgotten the request.
+    /// Dispatch the next `bytes` of this request, which may be all that is left of it. The elevator
+    /// has accounted for the piece. If it is the last piece, the elevator has forgotten the
+    /// request.
     Take { request: u32, bytes: u32 },
-    /// Nothing now on purpose; ask again then, or after the next call.
+    /// Dispatch nothing now, although requests wait. The layer must call again at this time, or
+    /// after the next call.
     Wait(Wake),
-    /// Nothing to send.
+    /// There is no request that could be dispatched.
     Nothing,
 }
 
-/// An elevator as the layer sees it. Numbers are slots: of live requests and of streams in the [`Table`]. A call that may change the
-/// elevator is given a context; a question is given the table where it needs it.
+/// An elevator, as the layer calls it.
+///
+/// Numbers are slots: of live requests, and of streams in the [`Table`]. Calls that can change the
+/// elevator receive a context. Queries receive the table if they need it.
+///
+/// A request passes these calls in order: `arrive`, `insert`, `next` once for each piece, and
+/// `complete` for each piece. `remove` ends it before it is dispatched completely.
 pub(crate) trait Schedule: Send + Sync + core::fmt::Debug {
-    /// A stream came.
+    /// Adds a stream that was opened.
     fn open(&mut self, _cx: &mut Cx, _stream: u32) {}
-    /// A stream without requests goes.
+    /// Removes a stream that is closed. It has no requests.
     fn close(&mut self, _cx: &mut Cx, _stream: u32) {}
-    /// A group came, or its contract or its knobs changed.
+    /// Adds a group, or applies a change of its contract or its knobs.
     fn set_group(&mut self, _cx: &mut Cx, _id: GroupId) {}
-    /// A group without members goes.
+    /// Removes a group. It has no members.
     fn remove_group(&mut self, _cx: &mut Cx, _id: GroupId) {}
-    /// The drive's capacity changed.
+    /// Applies a change of the drive's capacity.
     fn set_capacity(&mut self, _cx: &mut Cx) {}
-    /// All edits of a change have been made; only the promises of groups in these slots may have
-    /// changed.
+    /// Ends a change whose edits have all been made. Only the promises of groups in these slots may
+    /// have changed.
     fn settle(&mut self, _cx: &mut Cx, _slots: Range<u32>) {}
-    /// A request (or what is left of one that was taken out) enters.
+    /// Adds a request, or the remainder of a request that was removed earlier.
     fn insert(&mut self, cx: &mut Cx, request: u32);
-    /// A request that is inside leaves undispatched: given up, or its stream is on hold.
+    /// Removes a request that is not completely dispatched, because it is given up or its stream is
+    /// on hold.
     fn remove(&mut self, cx: &mut Cx, request: u32);
-    /// Chooses. There is a free tag.
+    /// Chooses the next piece. The drive has a free tag.
     fn next(&mut self, cx: &mut Cx) -> Next;
-    /// A flush could begin, the first of those that are ready; there is a free tag. `None` begins it, else it is asked again then,
-    /// or after the next call. As in Linux, where flushes bypass the elevator, none is held back unless an elevator says so.
+    /// Returns a time if the next flush must wait until then, or until the next call. `None` begins
+    /// the flush. The drive has a free tag. By default no flush waits, because flushes bypass the
+    /// elevator in Linux.
     fn hold_flush(&mut self, _cx: &mut Cx, _flushes: &Flushes) -> Option<Wake> {
         None
     }
-    /// True if requests leave in another order than they came in. It stays so, and only then may a command that is about to enter join
-    /// one inside.
+    /// Returns true if requests may leave in another order than they arrived in. Only then can a
+    /// command that is about to enter join one in the elevator. The result never changes.
     fn sorts(&self) -> bool {
         true
     }
-    /// True if not everyone may take any scheduler tag. It stays so.
+    /// Returns true if some requests may not take every scheduler tag. The result never changes.
     fn limits_tags(&self) -> bool {
         false
     }
-    /// A request that is outside may take a scheduler tag and enter.
+    /// Returns true if a request outside the elevator may take a scheduler tag and enter.
     fn may_tag(&self, _cx: &Cx, _request: u32) -> bool {
         true
     }
-    /// A request that has entered took a scheduler tag for it. This and the next are only told where tags are limited.
+    /// Records that a request takes a scheduler tag. This call and `untagged` occur only if tags
+    /// are limited.
     fn tagged(&mut self, _cx: &mut Cx, _request: u32) {}
-    /// A request that has entered has its scheduler tag no longer.
+    /// Records that a request no longer has its scheduler tag.
     fn untagged(&mut self, _cx: &mut Cx, _request: u32) {}
-    /// The piece that had this tag came back from the drive (flushes among them, which no elevator chose); the tag is free, and
-    /// [`Pieces::last`](crate::table::Pieces::last) still has the piece.
+    /// Records that the piece with this tag has completed. Flushes are included, although no
+    /// elevator chose them. The tag is free, and [`Pieces::last`](crate::table::Pieces::last) still
+    /// has the piece.
     fn complete(&mut self, _cx: &mut Cx, _tag: Tag) {}
-    /// The piece that has this tag counts as back from the drive from now on, though the drive has
-    /// it still: its space stalls, and how long it took says nothing of the drive. That it is
-    /// really back is not told.
+    /// Records that the piece with this tag counts as completed although the drive still has it,
+    /// because its space stalls. Its latency shows nothing about the drive. The actual completion
+    /// is not reported.
     fn stall(&mut self, cx: &mut Cx, tag: Tag) {
         self.complete(cx, tag);
     }
-    /// A request has its scheduler tag and is about to be inserted, or merged.
+    /// Prepares for a request that has its scheduler tag and will be inserted or merged.
     fn arrive(&mut self, _cx: &mut Cx, _request: u32) {}
-    /// A command inside that a request that has come may join (Linux: `elv_merge`); only asked where requests are merged, as are the
-    /// next six.
+    /// Returns a command in the elevator that a new request can join (Linux: `elv_merge`). This
+    /// call and the next six occur only if requests are merged.
     fn find_join(&mut self, cx: &mut Cx, request: u32) -> Option<Join> {
+        // The order is that of `elv_merge`: the last merged request, then a back merge, then a
+        // front merge.
         let last = cx.table.last_merged();
         let last = last.filter(|&leader| self.allows(cx, leader, request));
         let found = last.and_then(|leader| {
@@ -105,32 +118,36 @@ pub(crate) trait Schedule: Send + Sync + core::fmt::Debug {
         let meets = cx.table.side(leader, request) == Some(side);
         (meets && self.allows(cx, leader, request)).then_some(Join { leader, side })
     }
-    /// Whether a request may join a command inside, wherever they lie.
+    /// Returns true if a request may join a command in the elevator, regardless of their positions.
     fn allows(&mut self, cx: &mut Cx, command: u32, request: u32) -> bool {
         cx.table.is_compatible(command, request)
     }
-    /// A command inside that begins at a place and might be joined in front by a request.
+    /// Returns a command in the elevator that begins at `place`, so that a request could join it in
+    /// front.
     fn beginning_at(&mut self, _table: &Table, _request: u32, _place: Place) -> Option<u32> {
         None
     }
-    /// Whether a command that is about to come in, or is inside as well, may join one inside that ends where it begins (Linux:
+    /// Returns true if a command may join one in the elevator that ends where it begins. The
+    /// joining command is in the elevator (`inside`) or about to enter (Linux:
     /// `elv_attempt_insert_merge`).
     fn may_join(&self, _cx: &Cx, _leader: u32, _request: u32, _inside: bool) -> bool {
         true
     }
-    /// A command inside has grown.
+    /// Records that a command in the elevator has grown.
     fn grown(&mut self, _cx: &mut Cx, _leader: u32, _side: Side) {}
-    /// The command inside that lies next to one that has grown on this side, in the order in which they would be sent.
+    /// Returns the command that follows or precedes one that has grown on this side, in the order
+    /// of dispatch.
     fn neighbour(&mut self, _leader: u32, _side: Side) -> Option<u32> {
         None
     }
-    /// A command inside is part of another now, and leaves.
+    /// Removes a command that has become part of another one.
     fn absorbed(&mut self, cx: &mut Cx, _by: u32, request: u32) {
         self.remove(cx, request);
     }
-    /// Asserts what holds between calls, `queued` requests being inside. `sums` is room for sums by stream or group.
+    /// Checks the elevator's state between calls. `queued` is the number of requests in the
+    /// elevator. `sums` is scratch space with an element for each stream or group.
     #[cfg(debug_assertions)]
     fn invariants(&self, _cx: &Cx, _queued: u32, _sums: &mut [u64]) {}
-    /// How things stand: as much of it as is wanted.
+    /// Reports the elevator's present state, as far as it is wanted.
     fn sample(&self, _cx: &Cx, _wanted: Wanted, _take: &mut Take<'_>) {}
 }

@@ -1,7 +1,9 @@
-//! For tests that say when each request comes: a drive with some places, each of which takes the same time for any command.
+//! A host for tests that determine the arrival of each request. Its drive has a number of places,
+//! and each command takes the same time.
 //!
-//! As Linux does with a drive that has no budgets, the layer may be given a tag more than there are places: Linux pulls a request
-//! out of the elevator before it finds out that there is no tag for it, and keeps it aside until there is one.
+//! As in Linux for a drive without budgets, the layer can have one tag more than the drive has
+//! places: Linux pulls a request out of the elevator before it finds out that there is no tag for
+//! it, and keeps the request aside until there is one.
 
 use crate::layer::{Config as LayerConfig, Layer, Output};
 use crate::random::Rng;
@@ -17,41 +19,44 @@ use std::vec::Vec;
 
 pub(crate) const BLOCK: u32 = 4096;
 
-/// What goes to the drive: cookie, offset in blocks, blocks.
+/// A dispatched command: cookie, offset in blocks, and number of blocks.
 pub(crate) type Sent = (u64, u64, u32);
 
-/// The first that happens when a command has ended.
+/// The first event after the completion of a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// The client asks again.
+    /// The client sends its next request.
     AsksFirst,
-    /// Linux looks for something to send.
+    /// Linux searches for a request to dispatch.
     LooksFirst,
 }
 
-/// Blocks of 4 GiB.
+/// Number of blocks in 4 GiB.
 const FILE: NonZeroU64 = NonZeroU64::new(1 << 20).unwrap();
 
+/// A layer with an elevator, and a drive with a number of places.
 pub(crate) struct Host {
     pub(crate) layer: Layer,
-    /// Nanoseconds that a command takes.
+    /// Duration of a command in nanoseconds.
     service: u64,
-    /// Commands that are served at a time.
+    /// Number of commands that are served at a time.
     places: usize,
-    /// The layer's clock goes in ticks of this number of nanoseconds.
+    /// Length of a tick of the layer's clock in nanoseconds.
     tick: u64,
     pub(crate) now: u64,
     in_drive: VecDeque<(u64, Tag, u64)>,
-    /// Pulled, and waiting for a place.
+    /// Requests that were pulled and wait for a place.
     ahead: VecDeque<(Tag, u64)>,
-    /// Everything sent so far.
+    /// All commands that were dispatched.
     pub(crate) sent: Vec<Sent>,
-    /// Cookies and waits in nanoseconds of what has been answered since the last look.
+    /// Cookies and latencies in nanoseconds of all requests that completed since the test last
+    /// emptied it.
     pub(crate) done: Vec<(u64, u64)>,
 }
 
 impl Host {
-    /// A drive with `places` places, commands of at most 16 blocks; `nr_requests` scheduler tags.
+    /// Creates a drive with `places` places and commands of at most 16 blocks, and a layer with
+    /// `nr_requests` scheduler tags.
     pub(crate) fn new(
         config: impl Into<elevator::Config>,
         places: u16,
@@ -61,7 +66,8 @@ impl Host {
         Self::pulling_ahead(config, (places, 0), nr_requests, (service, 1))
     }
 
-    /// As [`Self::new`], with a drive that pulls `ahead` requests ahead; service and tick of the layer's clock in nanoseconds.
+    /// Creates the same host with a drive for which `ahead` requests are pulled ahead. The duration
+    /// of a command and the tick of the layer's clock are in nanoseconds.
     pub(crate) fn pulling_ahead(
         config: impl Into<elevator::Config>,
         (places, ahead): (u16, u16),
@@ -86,7 +92,7 @@ impl Host {
         open(&mut self.layer, class)
     }
 
-    /// Blocks from `block` on.
+    /// Submits a request for the blocks from `block` on.
     pub(crate) fn submit(
         &mut self,
         stream: StreamId,
@@ -105,7 +111,7 @@ impl Host {
         self.layer.submit(self.at(), &[request]).unwrap();
     }
 
-    /// Sends what may be sent.
+    /// Dispatches all requests that may be dispatched.
     pub(crate) fn poll(&mut self) {
         let mut out = Vec::new();
         self.layer.poll(self.at(), &mut out);
@@ -127,7 +133,7 @@ impl Host {
         self.begin();
     }
 
-    /// What was pulled takes the free places.
+    /// Moves requests that were pulled into the free places.
     fn begin(&mut self) {
         while self.in_drive.len() < self.places
             && let Some((tag, cookie)) = self.ahead.pop_front()
@@ -137,20 +143,23 @@ impl Host {
         }
     }
 
-    /// Lets the drive end its next command, and others that end with it. False if it has none.
+    /// Completes the next command of the drive, and others that complete at the same time. Returns
+    /// false if there is none.
     pub(crate) fn step(&mut self) -> bool {
         let ended = self.end();
         self.poll();
         !ended.is_empty()
     }
 
-    /// As [`Self::step`], without sending anything yet; the cookies of the commands that ended.
+    /// Completes the same commands without dispatching others. Returns the cookies of the commands
+    /// that completed.
     pub(crate) fn end(&mut self) -> Vec<u64> {
         let mut ended = Vec::new();
         let Some(&(at, ..)) = self.in_drive.front() else {
             return ended;
         };
         self.now = at;
+        // All commands take the same time, so the first ones in the queue end first.
         while let Some(&(_, tag, cookie)) = self.in_drive.front().filter(|(end, ..)| *end == at) {
             self.in_drive.pop_front();
             self.layer.complete(self.at(), &[Completion::ok(tag)]);
@@ -159,9 +168,9 @@ impl Host {
         ended
     }
 
-    /// Clients that each keep a number of requests of a block outstanding, at random in 4 GiB of
-    /// their own, until `end`. `look` is called after each command that ended, with the client
-    /// whose it was.
+    /// Runs clients that each keep a number of one-block requests outstanding, at random offsets in
+    /// 4 GiB of their own, until `end`. Calls `look` after each completed command with the client
+    /// of the command.
     pub(crate) fn compete(
         &mut self,
         clients: &[(StreamId, Op, u32)],
@@ -194,7 +203,7 @@ impl Host {
         }
     }
 
-    /// Runs until nothing is left; the cookies in the order in which they were sent.
+    /// Runs until no request is left. Returns the cookies in the order of dispatch.
     pub(crate) fn drain(&mut self) -> Vec<u64> {
         self.poll();
         while self.step() {}
@@ -202,16 +211,17 @@ impl Host {
     }
 
     fn at(&self) -> Instant {
+        // The layer sees whole ticks only, as Linux does with jiffies.
         Instant::from_nanos(self.now - self.now % self.tick)
     }
 }
 
-/// A layer with this elevator in front of a drive with `tags` tags; `nr_requests` scheduler tags.
+/// Creates a layer with this elevator, `nr_requests` scheduler tags, and a drive with `tags` tags.
 pub(crate) fn layer(config: impl Into<elevator::Config>, tags: u16, nr_requests: u32) -> Layer {
     layer_that(config, tags, nr_requests, merge::Config::OFF)
 }
 
-/// As [`layer`], with requests merged or not.
+/// Creates the same layer with a configuration for merging.
 pub(crate) fn layer_that(
     config: impl Into<elevator::Config>,
     tags: u16,
@@ -225,7 +235,7 @@ pub(crate) fn layer_that(
     testing::layer(config, &[]).unwrap()
 }
 
-/// A stream of this priority.
+/// Opens a stream of this priority.
 pub(crate) fn open(layer: &mut Layer, class: PriorityClass) -> StreamId {
     let priority = Priority {
         class,
@@ -238,7 +248,8 @@ pub(crate) fn open(layer: &mut Layer, class: PriorityClass) -> StreamId {
     layer.open(Instant::ZERO, spec).unwrap()
 }
 
-/// One stream in front of a drive that takes one command at a time and has one, at block 1000; what waits is merged.
+/// One stream on a drive that serves one command at a time, with a layer that merges. The drive has
+/// a command at block 1000.
 pub(crate) struct Merging {
     layer: Layer,
     stream: StreamId,
@@ -257,12 +268,12 @@ impl Merging {
         host
     }
 
-    /// A read of a block, at `ms` milliseconds.
+    /// Submits a read of a block at `ms` milliseconds.
     pub(crate) fn ask(&mut self, ms: u64, block: u64) {
         self.ask_with(Flags::NONE, ms, block);
     }
 
-    /// A read of a block with flags, at `ms` milliseconds.
+    /// Submits a read of a block with flags at `ms` milliseconds.
     pub(crate) fn ask_with(&mut self, flags: Flags, ms: u64, block: u64) {
         let request = read(self.stream, block, BLOCK)
             .flags(flags)
@@ -270,7 +281,7 @@ impl Merging {
         self.layer.submit(at(ms * 1_000), &[request]).unwrap();
     }
 
-    /// What is asked from now on is asked by another.
+    /// Opens another stream for all following requests.
     pub(crate) fn open(&mut self) {
         self.stream = open(&mut self.layer, PriorityClass::BestEffort);
     }
@@ -284,7 +295,8 @@ impl Merging {
         })
     }
 
-    /// Commands in the order in which they go, by first block and blocks, one at a time from then on.
+    /// Dispatches all commands one after the other at `ms` milliseconds. Returns the first block
+    /// and the number of blocks of each.
     pub(crate) fn drain(mut self, ms: u64) -> Vec<(u64, u32)> {
         let mut sent = Vec::new();
         loop {

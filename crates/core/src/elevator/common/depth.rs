@@ -1,24 +1,26 @@
-//! How many scheduler tags a part of the requests may hold, so that the others find one.
+//! Limits the number of scheduler tags that one kind of requests may hold, so that tags remain for
+//! the others.
 //!
-//! Where there are enough for all requests, nobody waits for one and nothing is limited.
+//! If there are enough tags for all requests, no request waits for a tag and nothing is limited.
 
 use crate::table::Table;
 
-/// Scheduler tags of those that are limited.
+/// The scheduler tags that limited requests hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Depth {
-    /// There are more requests than tags, or than tags for what is limited.
+    /// True if there are more requests than tags, or than tags for limited requests.
     is_limited: bool,
-    /// As many tags as may be held by what is limited.
+    /// Largest number of tags that limited requests may hold.
     most: u32,
-    /// As many are.
+    /// Number of tags that limited requests hold.
     held: u32,
 }
 
 impl Depth {
-    /// `most` at most, but one at least.
+    /// Creates a limit of `most` tags, but of at least one, so that limited requests can proceed.
     pub(crate) fn new(table: &Table, most: u32) -> Self {
         Self {
+            // With a tag for every request, none ever waits for one.
             is_limited: table.tags.min(most) < table.requests.capacity(),
             most: most.max(1),
             held: 0,
@@ -29,17 +31,17 @@ impl Depth {
         self.is_limited
     }
 
-    /// A request that is limited may take a tag.
+    /// Returns true if a limited request may take a tag.
     pub(crate) fn allows(&self) -> bool {
         self.held < self.most
     }
 
-    /// A request that is limited has a tag.
+    /// Records that a limited request takes a tag.
     pub(crate) fn tagged(&mut self) {
         self.held += 1;
     }
 
-    /// It has it no longer.
+    /// Records that a limited request returns its tag.
     pub(crate) fn untagged(&mut self) {
         debug_assert!(self.held > 0, "a tag that nobody held");
         self.held -= 1;

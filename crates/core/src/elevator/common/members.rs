@@ -1,19 +1,27 @@
-//! Which queue a stream's requests go to.
+//! The assignment of streams to queues in BFQ and CFQ.
 
 use crate::list::{Links, List, NIL};
 use crate::table::Table;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Which queues serve which stream. Of asynchronous ones there are never more than streams; of synchronous ones, with those that
-/// their streams have left, never more than twice as many. The asynchronous ones' numbers come after these.
+/// The queues of each stream, and the free numbers of queues.
+///
+/// There are never more asynchronous queues than streams. There are at most twice as many
+/// synchronous queues, including those that their streams have left. The numbers of asynchronous
+/// queues follow those of synchronous ones.
 #[derive(Debug)]
 pub(crate) struct Members {
+    /// The synchronous queue of each stream, or [`NIL`].
     sync_of: Vec<u32>,
+    /// The asynchronous queue of each stream, or [`NIL`].
     async_of: Vec<u32>,
+    /// Free numbers of synchronous queues.
     sync_free: Vec<u32>,
+    /// Free slots of asynchronous queues.
     free: Vec<u32>,
-    /// The asynchronous queues of each group, in the order in which they came; linked by their number less the first of them.
+    /// The asynchronous queues of each group, in the order of their creation. They are linked by
+    /// their slots.
     by_group: Vec<List>,
     links: Links,
     streams: u32,
@@ -24,6 +32,7 @@ impl Members {
         Self {
             sync_of: vec![NIL; streams as usize],
             async_of: vec![NIL; streams as usize],
+            // Numbers are taken from the end, so the smallest ones come first.
             sync_free: (0..2 * streams).rev().collect(),
             free: (0..streams).rev().collect(),
             by_group: vec![List::EMPTY; groups as usize],
@@ -32,18 +41,18 @@ impl Members {
         }
     }
 
-    /// The queue of a stream's asynchronous requests.
+    /// Returns the queue of a stream's asynchronous requests.
     pub(crate) fn async_queue(&self, stream: u32) -> u32 {
         self.async_of[stream as usize]
     }
 
-    /// The queue of a stream's synchronous requests.
+    /// Returns the queue of a stream's synchronous requests.
     #[inline]
     pub(crate) fn sync_queue(&self, stream: u32) -> u32 {
         self.sync_of[stream as usize]
     }
 
-    /// The queue that a request belongs to.
+    /// Returns the queue that a request belongs to.
     #[inline]
     pub(crate) fn queue_of(&self, request: u32, table: &Table) -> u32 {
         let request = &table.requests[request].request;
@@ -55,28 +64,29 @@ impl Members {
         }
     }
 
-    /// A stream's synchronous requests go there from now on.
+    /// Assigns a synchronous queue to a stream.
     pub(crate) fn set_sync_queue(&mut self, stream: u32, q: u32) {
         self.sync_of[stream as usize] = q;
     }
 
-    /// A synchronous queue is gone.
+    /// Frees the number of a synchronous queue.
     pub(crate) fn free_sync(&mut self, q: u32) {
         self.sync_free.push(q);
     }
 
-    /// Streams there may be.
+    /// Returns the largest number of streams.
     pub(crate) fn streams(&self) -> u32 {
         self.streams
     }
 
-    /// A number for a synchronous queue, of which there is one: streams have one each, and no more than `streams` linger.
+    /// Takes a free number for a synchronous queue. There always is one, because each stream has
+    /// one queue and at most `streams` queues linger.
     pub(crate) fn take_sync(&mut self) -> u32 {
         let q = self.sync_free.pop();
         q.expect("streams have one each, and no more than that number linger")
     }
 
-    /// A number for an asynchronous queue of a group.
+    /// Takes a free number for an asynchronous queue of a group.
     pub(crate) fn take_async(&mut self, group: u32) -> u32 {
         let slot = self.free.pop().expect("one for each stream");
         let list = &mut self.by_group[group as usize];
@@ -84,7 +94,7 @@ impl Members {
         self.number(slot)
     }
 
-    /// An asynchronous queue of a group is gone.
+    /// Frees the number of an asynchronous queue of a group.
     pub(crate) fn free_async(&mut self, group: u32, q: u32) {
         let slot = q - self.number(0);
         let list = &mut self.by_group[group as usize];
@@ -92,18 +102,18 @@ impl Members {
         self.free.push(slot);
     }
 
-    /// The asynchronous queues of a group.
+    /// Iterates over the asynchronous queues of a group.
     pub(crate) fn async_queues(&self, group: u32) -> impl Iterator<Item = u32> + '_ {
         let list = &self.by_group[group as usize];
         self.links.iter(list).map(|slot| self.number(slot))
     }
 
-    /// A stream's asynchronous requests go there from now on; [`NIL`]: it is gone.
+    /// Assigns an asynchronous queue to a stream, or [`NIL`] if the stream has none.
     pub(crate) fn set_async_queue(&mut self, stream: u32, q: u32) {
         self.async_of[stream as usize] = q;
     }
 
-    /// The number of an asynchronous queue.
+    /// Returns the number of the asynchronous queue in a slot.
     fn number(&self, slot: u32) -> u32 {
         2 * self.streams + slot
     }

@@ -1,4 +1,4 @@
-//! What several elevators need.
+//! Code that several elevators share.
 
 pub(crate) mod depth;
 pub(crate) mod members;

@@ -1,4 +1,4 @@
-//! Requests that wait, sorted by place and first come, first served. BFQ and CFQ share it.
+//! Queued requests in two orders: by position, and by arrival. BFQ and CFQ share this module.
 
 use super::seek::{BackSeek, Place, is_nearer, sectors};
 use crate::list::{Links, List, NIL};
@@ -9,23 +9,24 @@ use crate::{Flags, Instant, Op, SpaceId};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A request: whose it is, and while it waits, what the next piece of it is.
+/// A request with its queue and its next piece.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item {
-    /// Its queue; known until its last piece has come back.
+    /// The queue of the request. It is valid until the last piece has completed.
     pub(crate) queue: u32,
     space: SpaceId,
-    /// Where the next piece begins, in bytes.
+    /// The offset of the next piece in bytes.
     offset: u64,
-    /// Bytes not sent.
+    /// Number of bytes that are not dispatched.
     left: u32,
-    /// Bytes of the next piece.
+    /// Length of the next piece in bytes.
     pub(crate) bytes: u32,
     op: Op,
-    /// It is preferred within its queue (Linux: `REQ_PRIO`).
+    /// True if the request is preferred within its queue (Linux: `REQ_PRIO`).
     pub(crate) meta: bool,
-    /// Nothing of it was sent.
+    /// True if no piece has been dispatched.
     whole: bool,
+    /// The time at which the request becomes overdue.
     due: Instant,
 }
 
@@ -59,7 +60,7 @@ impl Item {
         }
     }
 
-    /// Where it begins.
+    /// Returns the position of the next piece.
     pub(crate) fn start(&self) -> Place {
         Place {
             space: self.space,
@@ -67,7 +68,7 @@ impl Item {
         }
     }
 
-    /// Where the request ends, or with only `bytes` sent would end.
+    /// Returns the position after `bytes` from the beginning of the next piece.
     pub(crate) fn end(&self, bytes: u32) -> Place {
         Place {
             space: self.space,
@@ -75,36 +76,37 @@ impl Item {
         }
     }
 
-    /// When it becomes overdue.
+    /// Returns the time at which the request becomes overdue.
     pub(crate) fn due(&self) -> Instant {
         self.due
     }
 
-    /// Bytes not sent.
+    /// Returns the number of bytes that are not dispatched.
     pub(crate) fn left(&self) -> u32 {
         self.left
     }
 
-    /// True if the next piece is the last.
+    /// Returns true if the next piece is the last one.
     pub(crate) fn is_last(&self) -> bool {
         self.bytes == self.left
     }
 
-    /// True if it moves data.
+    /// Returns true if the operation moves data.
     pub(crate) fn moves_data(&self) -> bool {
         self.op.moves_data()
     }
 
-    /// Sectors that the next piece is charged: what it covers, one sector for a whole discard or
-    /// look-up of extents.
+    /// Returns the number of sectors that the next piece is charged. A discard or a look-up of
+    /// extents is charged one sector in all, with its first piece.
     pub(crate) fn charge(&self) -> u64 {
         match self.op {
+            // Only the first piece is charged.
             Op::Discard | Op::Extents => u64::from(self.whole),
             _ => sectors(u64::from(self.bytes)),
         }
     }
 
-    /// The next piece was sent and is not the last.
+    /// Moves on to the next piece after one that was dispatched and is not the last.
     pub(crate) fn advance(&mut self) {
         self.offset += u64::from(self.bytes);
         self.left -= self.bytes;
@@ -113,14 +115,13 @@ impl Item {
     }
 }
 
-/// The requests of all queues: sorted by place, and first come, first served. The ends of both
-/// orders are in the queues.
+/// The requests of all queues in both orders. The queues store the ends of their own orders.
 #[derive(Debug)]
 pub(crate) struct Order {
     sorted: Sorted,
     fifo: Links,
     items: Vec<Item>,
-    /// What seeks backwards are worth.
+    /// The cost of backward seeks.
     back: BackSeek,
 }
 
@@ -144,27 +145,28 @@ impl Order {
         &mut self.items[request as usize]
     }
 
-    /// Adds a request that was noted and begins at `start`.
+    /// Adds a request, whose item is set, to the orders of a queue. It begins at `start`.
     #[inline]
     pub(crate) fn add(&mut self, sorted: &mut Tree, fifo: &mut List, request: u32, start: Place) {
         self.sorted.insert(sorted, request, start.key(), 0);
         self.fifo.push_back(fifo, request);
     }
 
-    /// Takes a request out.
+    /// Removes a request from the orders of a queue.
     #[inline]
     pub(crate) fn take_out(&mut self, sorted: &mut Tree, fifo: &mut List, request: u32) {
         self.sorted.remove(sorted, request);
         self.fifo.remove(fifo, request);
     }
 
-    /// The request has become longer, at its end or at its beginning. Returns the request before
-    /// that.
+    /// Updates a request that has grown at its end or at its beginning. Returns the item before the
+    /// change.
     pub(crate) fn grown(&mut self, sorted: &mut Tree, request: u32, table: &Table) -> Item {
         let before = *self.item(request);
         let item = Item::new(table, request, before.queue, before.due);
         self.items[request as usize] = item;
         let (was, is) = (before.start().key(), item.start().key());
+        // Growth at the end does not change the position.
         if was != is {
             self.sorted.remove(sorted, request);
             self.sorted.insert(sorted, request, is, 0);
@@ -172,7 +174,7 @@ impl Order {
         before
     }
 
-    /// The one behind a request, or before it, in the order of their places.
+    /// Returns the request after or before a request in the order of positions.
     pub(crate) fn neighbour(&self, request: u32, side: Side) -> Option<u32> {
         match side {
             Side::Back => self.sorted.next(request),
@@ -180,14 +182,14 @@ impl Order {
         }
     }
 
-    /// A request of the queue that begins there.
+    /// Returns a request of the queue that begins at `start`.
     pub(crate) fn at(&self, sorted: &Tree, start: Place) -> Option<u32> {
         let found = self.sorted.last_up_to(sorted, start.key())?;
         (self.item(found).start() == start).then_some(found)
     }
 
-    /// A request becomes part of another of its queue, which is as urgent then as the more urgent
-    /// of the two, and takes its turn where the other would have had it (Linux: in
+    /// Passes the age of a request to the request `by` that absorbs it. If the absorbed request is
+    /// more urgent, `by` takes over its deadline and its place in the order of arrival (Linux: in
     /// `bfq_requests_merged`, `cfq_merged_requests`).
     pub(crate) fn inherit_age(&mut self, fifo: &mut List, by: u32, request: u32) {
         let (due, own) = (self.item(request).due, self.item(by).due);
@@ -198,14 +200,15 @@ impl Order {
         }
     }
 
-    /// The request with which a queue goes on behind another (Linux: `bfq_find_next_rq`,
-    /// `cfq_find_next_rq`).
+    /// Returns the request with which a queue continues after the request `last` (Linux:
+    /// `bfq_find_next_rq`, `cfq_find_next_rq`).
     #[expect(
         clippy::inline_always,
         reason = "once a request, and a call costs 1 % of it"
     )]
     #[inline(always)]
     pub(crate) fn after(&self, sorted: &Tree, last: u32) -> Option<u32> {
+        // Without a request behind `last`, the order wraps to the first one.
         let next = self.sorted.next(last);
         let first = || self.sorted.first(sorted).filter(|&r| r != last);
         match (next.or_else(first), self.sorted.prev(last)) {
@@ -214,7 +217,7 @@ impl Order {
         }
     }
 
-    /// The one of two requests that is better to serve when the head is at `head` (Linux:
+    /// Returns the request that is better to serve when the head is at `head` (Linux:
     /// `bfq_choose_req`, `cfq_choose_req`).
     #[expect(
         clippy::inline_always,
@@ -223,6 +226,7 @@ impl Order {
     #[inline(always)]
     pub(crate) fn nearer(&self, a: u32, b: u32, head: Place) -> u32 {
         let (item_a, item_b) = (self.item(a), self.item(b));
+        // A preferred request is served first, regardless of its position.
         let first = if item_a.meta == item_b.meta {
             is_nearer(item_a.start(), item_b.start(), head, self.back)
         } else {
@@ -236,7 +240,7 @@ impl Order {
 mod tests {
     use super::*;
 
-    /// One that is as old keeps its place before others that are.
+    /// With equal deadlines, the absorbing request keeps its place in front of the others.
     #[test]
     fn who_absorbs_an_older_request_takes_its_turn() {
         for (due, expected) in [([5, 5, 5], [0, 1, 2]), ([6, 5, 4], [1, 0, 2])] {

@@ -1,28 +1,31 @@
-//! Where requests are, which of two is nearer to the head, and whether a queue is seeky. BFQ and CFQ share all of it.
+//! Positions of requests: sort keys, the distance from the head, and the seekiness of queues. BFQ
+//! and CFQ share this module.
 
 use crate::id::SpaceId;
 
-/// Farther than this many sectors is far (Linux: `BFQQ_SEEK_THR`).
+/// Number of sectors from which a distance counts as far (Linux: `BFQQ_SEEK_THR`).
 const FAR: u64 = 800;
-/// On flash only requests of fewer sectors count as seeky (Linux: `BFQQ_SECT_THR_NONROT`).
+/// Number of sectors below which a far request counts as seeky on flash (Linux:
+/// `BFQQ_SECT_THR_NONROT`).
 const SMALL: u64 = 64;
 
-/// Sectors of a space that a sort key tells apart: 4 PiB; what lies beyond keeps the order of arrival.
+/// Bits of a sort key for the sector. They distinguish the sectors of 4 PiB. Requests beyond that
+/// keep the order of arrival.
 const KEY_BITS: u32 = 43;
 
-/// Sectors of 512 bytes that `bytes` take.
+/// Returns the number of sectors of 512 bytes that `bytes` occupy.
 #[inline]
 pub(crate) const fn sectors(bytes: u64) -> u64 {
     bytes.div_ceil(512)
 }
 
-/// True if `sectors` sectors are not a small request on flash.
+/// Returns true if a request of this many sectors is not small on flash.
 #[inline]
 pub(crate) const fn is_large(sectors: u64) -> bool {
     sectors >= SMALL
 }
 
-/// A sector of a space.
+/// The position of a sector in a space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     pub(crate) space: SpaceId,
@@ -35,56 +38,62 @@ impl Place {
         sector: 0,
     };
 
-    /// True if it is at most `sectors` sectors from `other`. Other spaces are not.
+    /// Returns true if the distance from `other` is at most `sectors`. Positions in different
+    /// spaces have no distance.
     pub(crate) fn is_within(self, sectors: u64, other: Self) -> bool {
         self.space == other.space && self.sector.abs_diff(other.sector) <= sectors
     }
 
-    /// Orders places: by space, then by sector; what lies beyond 4 PiB counts as there.
+    /// Returns the sort key: positions are ordered by space, then by sector. Sectors beyond 4 PiB
+    /// have the key of the last sector below.
     #[inline]
     pub(crate) fn key(self) -> u64 {
         u64::from(self.space.0) << KEY_BITS | self.sector.min((1 << KEY_BITS) - 1)
     }
 
-    /// True if `self` is far from `other`. Other spaces are.
+    /// Returns true if the position is far from `other`. Positions in different spaces are far.
     pub(crate) fn is_far(self, other: Self) -> bool {
         !self.is_within(FAR, other)
     }
 }
 
-/// True if going from `last` to a request of `sectors` sectors at `start` costs a seek (Linux: `BFQ_RQ_SEEKY`).
+/// Returns true if a request of `sectors` sectors at `start` costs a seek after a request that
+/// ended at `last` (Linux: `BFQ_RQ_SEEKY`).
 #[inline]
 pub(crate) fn is_seeky(start: Place, sectors: u64, last: Place, rotational: bool) -> bool {
     start.is_far(last) && (rotational || sectors < SMALL)
 }
 
-/// What seeks backwards are worth.
+/// The cost of backward seeks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackSeek {
-    /// The longest that is not far, in sectors.
+    /// Largest backward distance that does not count as far, in sectors.
     pub(crate) max: u64,
-    /// By how much each sector backwards counts more than one forwards.
+    /// Factor by which a sector backward counts more than a sector forward.
     pub(crate) penalty: u64,
 }
 
-/// True if `a` is better to serve than `b` when the head is at `head` (Linux: `bfq_choose_req`, `cfq_choose_req`).
+/// Returns true if `a` is better to serve than `b` when the head is at `head` (Linux:
+/// `bfq_choose_req`, `cfq_choose_req`).
 #[inline]
 pub(crate) fn is_nearer(a: Place, b: Place, head: Place, back: BackSeek) -> bool {
     let (x, y) = (distance(a, head, back), distance(b, head, back));
     if x != y {
         x < y
     } else if x == FAR_BEHIND {
-        // The one at the very front costs one long seek, then all go forward.
+        // Both are far behind the head. The frontmost one costs one long seek, and all others
+        // follow in forward direction.
         (a.space, a.sector) <= (b.space, b.sector)
     } else {
+        // At equal cost, Linux prefers the request in front of the head.
         a.sector >= b.sector
     }
 }
 
-/// Beyond the longest near seek backwards, or in another space.
+/// The distance of positions that are too far behind the head, or in another space.
 const FAR_BEHIND: u64 = u64::MAX;
 
-/// Sectors ahead of the head, or behind it times the penalty.
+/// Returns the distance in sectors. Behind the head, it is multiplied by the penalty.
 #[inline]
 fn distance(at: Place, head: Place, back: BackSeek) -> u64 {
     if at.space != head.space {
@@ -101,28 +110,29 @@ fn distance(at: Place, head: Place, back: BackSeek) -> u64 {
     }
 }
 
-/// Which of the last 32 requests of a queue were seeky (Linux: `seek_history`).
+/// The seekiness of a queue's last 32 requests, one bit each (Linux: `seek_history`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct History(u32);
 
 impl History {
-    /// The first request almost certainly is.
+    /// The history of a new queue, whose first request is almost certainly seeky.
     pub(crate) const NEW: Self = Self(1);
 
-    /// None of them was.
+    /// A history without any seeky request.
     pub(crate) const CALM: Self = Self(0);
 
     pub(crate) fn push(&mut self, seeky: bool) {
+        // The bit of the oldest request is shifted out.
         self.0 = self.0 << 1 | u32::from(seeky);
     }
 
-    /// True if more than `threshold` of them were (Linux: `BFQQ_SEEKY`).
+    /// Returns true if more than `threshold` of the requests were seeky (Linux: `BFQQ_SEEKY`).
     #[inline]
     pub(crate) fn is_seeky(self, threshold: u32) -> bool {
         self.0.count_ones() > threshold
     }
 
-    /// True if all of them were (Linux: `BFQQ_TOTALLY_SEEKY`).
+    /// Returns true if all requests were seeky (Linux: `BFQQ_TOTALLY_SEEKY`).
     pub(crate) fn is_all_seeky(self) -> bool {
         self.0 == u32::MAX
     }

@@ -1,25 +1,27 @@
-//! Think time: how soon a stream comes back with its next request.
+//! Think time: the time after which a stream sends its next request.
 
 use crate::time::{Instant, Span};
 
-/// Samples, scaled by 256 as they are, that are not enough yet (Linux: `bfq_sample_valid`, `sample_valid`).
+/// Number of samples, scaled by 256, up to which there are too few of them (Linux:
+/// `bfq_sample_valid`, `sample_valid`).
 const ENOUGH: u32 = 80;
 
-/// The time between a queue's last completion and its next request (Linux: `bfq_ttime`, `bfq_update_io_thinktime`). The averages
-/// are scaled by 256 and forget an eighth with each sample.
+/// The average time between a queue's last completion and its next request (Linux: `bfq_ttime`,
+/// `bfq_update_io_thinktime`). The averages are scaled by 256, and each sample replaces an eighth
+/// of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Think {
     samples: u32,
     total: u64,
     mean: Span,
-    /// When its last request was completed.
+    /// The time at which the queue's last request completed.
     pub(crate) last_end: Option<Instant>,
-    /// It comes back soon enough to be waited for.
+    /// True if the think time is short enough for idling.
     pub(crate) is_short: bool,
 }
 
 impl Think {
-    /// Taken for quick until it is known.
+    /// The think time of a new queue, which counts as short until it is known.
     pub(crate) const NEW: Self = Self {
         samples: 0,
         total: 0,
@@ -28,7 +30,7 @@ impl Think {
         is_short: true,
     };
 
-    /// The same of a stream that comes now.
+    /// Returns the think time of a stream that is opened now.
     pub(crate) const fn since(now: Instant) -> Self {
         Self {
             last_end: Some(now),
@@ -36,11 +38,13 @@ impl Think {
         }
     }
 
-    /// The queue, which had nothing waiting and nothing in the drive, has a request again.
+    /// Adds a sample: the queue has a request again, after it had none queued and none in flight.
     pub(crate) fn arrived(&mut self, now: Instant, slice_idle: Span) {
         let Some(last_end) = self.last_end else {
             return;
         };
+        // A long pause must not dominate the average, so Linux limits a sample to twice the idle
+        // slice.
         let elapsed = now
             .since(last_end)
             .min(slice_idle.saturating_mul(2))
@@ -48,17 +52,18 @@ impl Think {
         self.samples = (7 * self.samples + 256) / 8;
         self.total = (7 * self.total + 256 * elapsed) / 8;
         self.mean = Span::from_nanos((self.total + 128) / u64::from(self.samples));
-        // Linux: `bfq_update_has_short_ttime`.
+        // The rule of `bfq_update_has_short_ttime` in Linux.
         let slow = |mean: Span| mean.as_nanos() > slice_idle.as_nanos() / 2;
         self.is_short = !self.known_mean().is_some_and(slow);
     }
 
-    /// The mean, once there are enough samples to go by (Linux: `sample_valid`).
+    /// Returns the average, once there are enough samples (Linux: `sample_valid`).
     pub(crate) fn known_mean(&self) -> Option<Span> {
         (self.samples > ENOUGH).then_some(self.mean)
     }
 
-    /// True if a request at `now` comes soon enough after the last completion to be taken for the same burst.
+    /// Returns true if a request at `now` arrives so soon after the last completion that it belongs
+    /// to the same burst.
     pub(crate) fn in_time(&self, now: Instant, slice_idle: Span) -> bool {
         self.last_end
             .is_some_and(|end| now <= end + slice_idle.saturating_mul(3))
@@ -86,6 +91,8 @@ mod tests {
             think.arrived(ms(n * 100 + 10), IDLE);
             verdicts.push(think.is_short);
         }
+        // The scaled number of samples is 32, 60, 84. Only the third exceeds 80, so only then the
+        // average counts.
         assert_eq!(verdicts, [true, true, false, false, false]);
         for n in 0..20 {
             think.last_end = Some(ms(n * 100));
@@ -96,6 +103,8 @@ mod tests {
 
     #[test]
     fn half_an_idle_slice_is_not_slow() {
+        // Three samples of 3,976,330 ns have a rounded average of 4 ms, which is half of the idle
+        // slice of 8 ms.
         for (elapsed, mean, is_short) in
             [(3_976_330, 4_000_000, true), (3_976_331, 4_000_001, false)]
         {
@@ -113,6 +122,7 @@ mod tests {
         let mut think = Think::NEW;
         assert!(!think.in_time(ms(0), IDLE));
         think.last_end = Some(ms(100));
+        // Three idle slices of 8 ms are 24 ms.
         assert!(think.in_time(ms(124), IDLE) && !think.in_time(ms(125), IDLE));
     }
 }

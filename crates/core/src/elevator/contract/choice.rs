@@ -1,4 +1,5 @@
-//! Which stream is next: realtime clients, promises that are behind, the stream that has the turn, shares.
+//! The choice of the next stream: overdue idle class, realtime, promises that are behind, turns,
+//! and shares.
 
 use super::Contracts;
 use super::constants::{HELD_LONGEST, HELD_MAX, RESTRAINED_PIECES, SLICE, YIELD};
@@ -11,12 +12,14 @@ use crate::list::NIL;
 use crate::table::Table;
 use crate::{GroupId, Instant, Span};
 
-/// When to decide again although nothing happens before, if nothing goes now.
+/// The time at which to choose again if no piece is dispatched now. `None` if the next completion
+/// or request is early enough.
 pub(super) type Held = Option<Instant>;
 
 impl Contracts {
-    /// Chooses the piece that goes now: whose deadline in the idle class is past; a realtime client's; a promise's that is behind;
-    /// whose turn it is by share.
+    /// Chooses the piece that is dispatched now. The candidates are, in this order: a group of the
+    /// idle class whose deadline is over, a realtime client, the reservation that is being served,
+    /// a reservation that is behind its promise, and the stream whose turn it is by share.
     pub(super) fn choose(
         &mut self,
         now: Instant,
@@ -49,8 +52,9 @@ impl Contracts {
         self.choose_by_share(now, table, events)
     }
 
-    /// The next piece of a realtime client, or of one that is behind its promise by far, and by more than the realtime client is behind
-    /// its max: the drive is too slow for both, and gives each its part.
+    /// Returns the next piece of a realtime client. A reservation that is behind its promise by
+    /// far, and by more than the realtime client is behind its max, is served instead: the drive is
+    /// too slow for both, and each gets a part.
     fn choose_urgent(&mut self, now: Instant, realtime: u32, table: &Table) -> Result<Offer, Held> {
         let behind = self.reservations.behind(now);
         let most = self.reservations.lag(now, realtime).max(YIELD);
@@ -62,7 +66,7 @@ impl Contracts {
         }
         let offer = self.offer_reserved(now, realtime, table);
         let blocking = self.blocking_reservation(now, &offer, realtime, table);
-        // The drive is not kept for a client that thinks.
+        // The drive is not kept idle for a client that thinks.
         let waits = blocking.is_some_and(|g| {
             let first = self.reservations.is_realtime(g) || self.reservations.lag(now, g) > most;
             first && self.reservations.expected_arrival(g).is_none()
@@ -73,7 +77,8 @@ impl Contracts {
         Ok(offer)
     }
 
-    /// The next piece of the reservation `late`, which is behind by more than `most`, or of the one for whose sake that has to wait.
+    /// Returns the next piece of the reservation `late`, which is behind by more than `most`, or of
+    /// the reservation that has to be served before it.
     fn offer_late(&mut self, now: Instant, late: u32, most: Span, table: &Table) -> Option<Offer> {
         let offer = self.offer_reserved(now, late, table);
         let Some(other) = self.blocking_reservation(now, &offer, late, table) else {
@@ -87,14 +92,15 @@ impl Contracts {
         Some(self.offer_reserved(now, other, table))
     }
 
-    /// A reservation is served, from now on until it has had as much at one go as it may.
+    /// Makes a reservation the one that is served, until its clock has reached the goal.
     fn serve(&mut self, now: Instant, group: u32) {
         if self.served != group {
             (self.served, self.goal) = (group, self.reservations.service_goal(now, group));
         }
     }
 
-    /// The next piece of a reservation that has something to send.
+    /// Returns the next piece of a reservation that has a queued request. Its stream at the head of
+    /// a seek-bound drive comes first.
     fn offer_reserved(&mut self, now: Instant, group: u32, table: &Table) -> Offer {
         let by_share = self.shares.pick(group).expect("it has something to send");
         let near = self.sequential_holder(now, table);
@@ -108,8 +114,9 @@ impl Contracts {
         }
     }
 
-    /// The reservation that was served last is served on, on a drive where turns pay, until it is as far ahead as it may be: its first
-    /// piece is a far one wherever it is, and what follows tells whether it goes on there.
+    /// Continues to serve the reservation that was served last, on a drive with turns, until it is
+    /// as far ahead as it may be. The first piece of a service is far in any case, and the next
+    /// ones show whether the stream is sequential.
     fn continue_serving(&mut self, now: Instant, table: &Table) -> Option<Offer> {
         let group = self.served;
         if group == NIL {
@@ -130,7 +137,10 @@ impl Contracts {
         None
     }
 
-    /// Holds the drive for a stream that has nothing queued, if that is worth it.
+    /// Waits for a stream without queued requests, if that is worth the time.
+    ///
+    /// # Errors
+    /// Returns the time at which to choose again if the drive must wait.
     fn wait_for(&mut self, now: Instant, stream: u32) -> Result<(), Held> {
         if self.turn.outstanding(stream) > 0 {
             return Err(None);
@@ -143,6 +153,7 @@ impl Contracts {
         Ok(())
     }
 
+    /// Chooses the next piece by share, for the time that the promises leave.
     fn choose_by_share(
         &mut self,
         now: Instant,
@@ -154,6 +165,7 @@ impl Contracts {
             self.park(offer.stream);
             offer = self.offer_by_share(now, table)?;
         }
+        // `NIL`: the piece is not dispatched for the sake of a promise.
         if let Some(group) = self.blocking_reservation(now, &offer, NIL, table) {
             self.held.get_or_insert(now);
             return self.serve_instead(now, offer, group, table, events);
@@ -161,6 +173,8 @@ impl Contracts {
         if !self.window.has_room(now, self.flight, offer.cost) {
             return Err(None);
         }
+        // A piece passes, so the wait is over. It goes on only during the slice that others get
+        // after `HELD_MAX`, so that the slice has room for several pieces.
         if self
             .held
             .is_some_and(|held| now.since(held) < HELD_MAX || now.since(held) >= HELD_MAX + SLICE)
@@ -170,9 +184,11 @@ impl Contracts {
         Ok(offer)
     }
 
-    /// The next piece of the stream whose turn it is by share, or that keeps the drive.
+    /// Returns the next piece of the stream whose turn it is by share, or of the stream that keeps
+    /// the drive.
     fn offer_by_share(&mut self, now: Instant, table: &Table) -> Result<Offer, Held> {
         let Some(mut stream) = self.shares.pick(0) else {
+            // All streams with queued requests may be parked.
             let until = (!self.parked.is_empty()).then(|| self.dirty.until());
             return Err(until);
         };
@@ -186,7 +202,8 @@ impl Contracts {
         }
     }
 
-    /// The next piece of a stream that is ahead of a group that is absent: if it does not delay that too long.
+    /// Returns the next piece of a stream that is ahead of an absent group, if the piece does not
+    /// delay that group for too long.
     fn offer_ahead(
         &mut self,
         now: Instant,
@@ -201,13 +218,15 @@ impl Contracts {
         };
         let offer = self.offer(now, stream, bound / RESTRAINED_PIECES, table);
         let fits = self.flight.saturating_add(offer.cost) <= bound;
+        // Without work in flight, no completion would end the wait.
         if fits || self.flight == Cost::ZERO && until.is_none() {
             return Ok(offer);
         }
         Err(until)
     }
 
-    /// True for a write of a client without a promise while enough has been written before the next flush of one that has.
+    /// Returns true if a write must wait for the next flush: its client has no promise, and enough
+    /// has been written before the flush of a client that has one.
     #[inline]
     fn waits_for_flush(&self, now: Instant, offer: &Offer, table: &Table) -> bool {
         if !self.dirty.is_full(now) || !self.config.bound_in_flight {
@@ -221,7 +240,7 @@ impl Contracts {
                 .is_idle_class(self.shares.of_stream(offer.stream))
     }
 
-    /// A stream waits until a flush begins; meanwhile others are picked.
+    /// Parks a stream until a flush begins, so that other streams are picked in the meantime.
     fn park(&mut self, stream: u32) {
         self.shares.deactivate(self.shares.of_stream(stream), false);
         if !core::mem::replace(&mut self.is_parked[stream as usize], true) {
@@ -229,7 +248,7 @@ impl Contracts {
         }
     }
 
-    /// Those that waited for a flush to begin wait for their turn again.
+    /// Returns all parked streams to the shares.
     pub(super) fn unpark(&mut self, now: Instant) {
         while let Some(stream) = self.parked.pop() {
             self.is_parked[stream as usize] = false;
@@ -240,7 +259,7 @@ impl Contracts {
         }
     }
 
-    /// The stream whose turn it is, if it has something to send that goes on where the drive is.
+    /// Returns the stream that has the turn, if its next piece is near.
     fn sequential_holder(&self, now: Instant, table: &Table) -> Option<u32> {
         let holder = self.turn.last(now, &self.model)?;
         if self.is_parked[holder as usize] {
@@ -252,12 +271,13 @@ impl Contracts {
         (place == Place::Near).then_some(holder)
     }
 
-    /// The stream that keeps the drive, or else the one whose turn it is by share.
+    /// Returns the stream that keeps the drive, or otherwise the one whose turn it is by share.
     fn keep_turn(&mut self, now: Instant, by_share: u32, table: &Table) -> Result<u32, Held> {
         let Some(last) = self.turn.stream else {
             return Ok(by_share);
         };
-        // What it had for the sake of its promise may be more than its part of its tenant's share and a turn.
+        // A stream that was served for the sake of its promise may have received more than a turn
+        // beyond its part of the tenant's share.
         let turn = self.in_charge(Cost::from_nanos(Turn::length_ns(&self.model)));
         if self.shares.is_past(self.shares.of_stream(last), turn) {
             return Ok(by_share);
@@ -275,8 +295,8 @@ impl Contracts {
         Ok(by_share)
     }
 
-    /// A piece must wait for the sake of `group`, which goes first if it has something to send. The drive is left empty only while
-    /// somebody is about to ask.
+    /// Serves the reservation `group`, for whose sake a piece must wait, if it has a queued
+    /// request. The drive is left empty only while that client is about to send one.
     fn serve_instead(
         &mut self,
         now: Instant,
@@ -294,10 +314,12 @@ impl Contracts {
             .reservations
             .expected_arrival(group)
             .filter(|&at| at > now);
-        // A flush keeps the drive busy without anything in flight.
+        // A flush keeps the drive busy although no piece is in flight.
         if self.flight == Cost::ZERO && expected.is_none() && self.pace.running() == 0 {
             return Ok(offer);
         }
+        // The held piece passes at the latest after `HELD_MAX` or `HELD_LONGEST`, even if no call
+        // comes in between.
         let mut until = expected;
         if let Some(held) = self.held {
             let over = held + HELD_MAX;
@@ -311,7 +333,7 @@ impl Contracts {
         Err(until)
     }
 
-    /// Says for whose sake others are held, when that or the bound has changed.
+    /// Publishes the reservation for whose sake others wait, if it or the limit has changed.
     fn publish(&mut self, now: Instant, group: u32, events: &mut Events) {
         let span = self.reservations.time_for_others(group);
         if self.published != (group, span) {

@@ -4,17 +4,18 @@ use crate::Span;
 use crate::tunable::{MS, SECOND, Unit, tunables, words};
 
 words! {
-    /// What shares are measured in.
+    /// The unit in which the excess is divided by share.
     pub enum Excess {
-        /// Drive time: a random reader does not drag the drive down.
+        /// Divides drive time, so that a client with random reads does not reduce the throughput of
+        /// others.
         Time = "time",
-        /// Bytes, as BFQ has it.
+        /// Divides bytes, as BFQ does.
         Bytes = "bytes",
     }
 }
 
 tunables! {
-    /// Tunables of `contract`. The defaults suit every drive; they are here to be experimented with.
+    /// Tunables of `contract`. The defaults suit every drive. The tunables exist for experiments.
     pub struct Config {
         excess: Excess, Unit::Word(Excess::WORDS), [0, 1], 0,
             "The unit of shares. With `\"time\"`, the drive's time is divided, so a client with random reads does not reduce the throughput of \

@@ -1,20 +1,21 @@
 //! Constants of `contract`: the one table of the numbers that its decisions depend on.
 //!
-//! Each has its unit, the reason for it, and the effect of another value or of leaving its rule
-//! out, as measured in 500 runs with admitted promises (`docs/ablation.md` explains the letters).
-//! Fraction bits and sizes of tables are not tuning. They are next to the code that uses them.
+//! Each constant has its unit, its reason, and the effect of another value or of leaving out its
+//! rule, as measured in 500 runs with admitted promises (`docs/ablation.md` explains the letters).
+//! Numbers of fraction bits and sizes of tables are not tuning, so they are next to the code that
+//! uses them.
 
 use super::unit::Cost;
 use crate::Span;
 
-/// One constant.
+/// One row of the table of constants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Constant {
-    /// Part of the elevator that uses it.
+    /// Part of the elevator that uses the constant.
     pub area: &'static str,
-    /// Name in the source.
+    /// Name of the constant in the source.
     pub name: &'static str,
-    /// Value in [`unit`](Self::unit).
+    /// Value of the constant in [`unit`](Self::unit).
     pub value: u64,
     /// Unit of the value: a noun, a fraction such as `1/64`, or `1/n` if the value is a divisor.
     pub unit: &'static str,
@@ -24,6 +25,7 @@ pub struct Constant {
     pub loss: &'static str,
 }
 
+/// Converts a constant of any type into a `u64`.
 macro_rules! number {
     (Span, $name:ident) => {
         $name.as_nanos()
@@ -36,8 +38,8 @@ macro_rules! number {
     };
 }
 
-/// Defines the constants of each area, and the table of them. The documentation of a constant is its
-/// reason.
+/// Defines the constants of each area, and the table of them. The documentation comment of a
+/// constant is its reason.
 macro_rules! constants {
     ($($area:literal { $(
         $(#[doc = $reason:literal])+

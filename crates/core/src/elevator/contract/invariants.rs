@@ -1,4 +1,5 @@
-//! What holds between calls into the elevator, checked by the layer's own invariants.
+//! Checks of the elevator's state between calls, for debug builds. The checks of the layer call
+//! them.
 
 use super::Contracts;
 use super::promised::is_outstanding;
@@ -8,7 +9,8 @@ use crate::cx::Cx;
 use crate::table::Stage;
 
 impl Contracts {
-    /// Asserts it. `queued` requests are in the elevator; `sums` is room for sums by stream or group.
+    /// Checks the state of the elevator. `queued` is the number of requests in the elevator. `sums`
+    /// is scratch space with an element for each stream or group.
     pub(super) fn check(&self, cx: &Cx, queued: u32, sums: &mut [u64]) {
         self.check_queues(cx, queued);
         self.check_flight(cx);
@@ -21,6 +23,8 @@ impl Contracts {
         self.reservations.check_flight(cx, sums, most);
     }
 
+    /// Checks that the queues contain exactly the requests in the elevator, and that exactly the
+    /// streams with requests are active or parked.
     fn check_queues(&self, cx: &Cx, queued: u32) {
         assert_eq!(self.queued, queued, "requests in the elevator");
         let mut inside = 0;
@@ -47,7 +51,7 @@ impl Contracts {
         assert_eq!(parked.count(), self.parked.len(), "parked streams");
     }
 
-    /// What is in the drive was counted, and what has come back is not any more.
+    /// Checks that the cost in flight is the sum over all requests with pieces in the drive.
     fn check_flight(&self, cx: &Cx) {
         let (mut flight, mut writes) = (Cost::ZERO, Cost::ZERO);
         let live = cx.table.all_live();
@@ -69,7 +73,7 @@ impl Contracts {
         );
     }
 
-    /// What each group has outstanding and in the drive is what its requests are.
+    /// Checks the outstanding requests and the cost in flight of each group against its requests.
     fn check_groups(&self, cx: &Cx, sums: &mut [u64]) {
         sums.fill(0);
         for (_, live) in cx.table.all_live() {
@@ -96,7 +100,7 @@ impl Contracts {
         }
     }
 
-    /// What each stream has outstanding is what its requests are.
+    /// Checks the outstanding requests of each stream against its requests.
     fn check_streams(&self, cx: &Cx, sums: &mut [u64]) {
         sums.fill(0);
         for (_, live) in cx.table.all_live() {

@@ -1,7 +1,8 @@
 //! Kinds of drive, and the rules in which they differ.
 //!
-//! The model of costs learns whether a drive seeks (`learned::cost`). That a drive is a server
-//! across a network is stated, and such a drive stays of this kind.
+//! The cost model learns whether a drive seeks ([`learned::cost`](super::learned::cost)). In
+//! contrast, the tunable `remote` states that the drive is a server across a network, and a remote
+//! drive never changes its kind.
 
 use super::constants::{FALL, FALL_SEEKING, FULL_INTERFERENCE};
 use crate::Span;

@@ -1,19 +1,35 @@
-//! Keeps contracts: min, share, class, tenants.
+//! The elevator `contract`: keeps min, share and class of contracts, at each level of the tree of
+//! tenants.
 //!
-//! Three questions for each piece that goes to the drive. *Which stream?* A realtime client with something to send; else of the
-//! reservations that are behind their promise the most pressing (`promised`); else the stream whose turn it is by share (`share`), and on a
-//! drive where it costs time to go elsewhere, the stream that goes on where the drive is, for a while (`turn`). *How much may be in the
-//! drive?* What keeps it busy and no more (`window`), and of others only what is done before a promised client's next request has to be
-//! begun with (`promised::room`). *In what portions?* Pieces small enough that several fit under that bound, so that the drive does not
-//! run dry, and not so small that the drive does less (`cost`).
+//! The main type is `Contracts`. It answers three questions for each piece that the drive could
+//! accept:
 //!
-//! All that is assumed of the drive is learned from it: what a piece costs by kind, size and place, how long it takes for one, what it
-//! hides (`afterwork`). The drive is left idle in three cases only: for a promised client that is behind and about to ask; on a drive
-//! with turns for a stream that goes on there or has had less than its share; on others for a client that has had less than its share,
-//! as far as that costs no more than may be given up (`restraint`).
+//! 1. *Which stream is next?* A realtime client that has a queued request is served first. The next
+//!    candidate is the most urgent reservation among those that are behind their promise
+//!    (`promised`). If there is none, the stream whose turn it is by share is served (`share`). On
+//!    a drive with expensive seeks, a sequential stream keeps the drive for a while (`turn`). The
+//!    order is in `choice`.
+//! 2. *How much may be in flight?* At most the work that keeps the drive busy (`learned::window`).
+//!    In addition, other clients may have only as much in flight as the drive completes before it
+//!    must begin with a promised client's next request (`promised::room`).
+//! 3. *How large is a piece?* Small enough that several pieces fit under the second limit, so that
+//!    the drive does not run empty, and not so small that the drive loses throughput (`offer`).
 //!
-//! The rules that differ between kinds of drive are in `kind`, and all numbers that decisions depend
-//! on are in `constants`.
+//! The elevator learns from the drive everything that it assumes about it: the cost of a piece by
+//! kind, size and place (`learned::cost`), the delay of a single piece (`learned::window`), and the
+//! work that the drive hides (`learned::afterwork`). Only the first costs follow from the stated
+//! capacity.
+//!
+//! The drive is left idle on purpose in three cases only:
+//!
+//! - for a promised client that is behind and about to send a request,
+//! - on a seek-bound drive, for a stream that continues sequentially or has received less than its
+//!   share,
+//! - on another drive, for a client that has received less than its share, as far as `sacrifice`
+//!   permits (`restraint`).
+//!
+//! The rules that differ between kinds of drives are in `kind`, and all numbers that decisions
+//! depend on are in `constants`. `docs/contract.md` explains all rules to users.
 
 mod choice;
 mod config;
@@ -58,22 +74,26 @@ use share::Shares;
 use turn::Turn;
 use unit::{Bytes, Charge, Cost, Entity};
 
-/// What a request has in the drive.
+/// The pieces of one request that are in the drive.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
-    /// Modelled cost of its pieces there.
+    /// Modelled cost of these pieces.
     cost: Cost,
-    /// Modelled cost of others' pieces there when the last one went.
+    /// Modelled cost of other clients' pieces that were in the drive when the last piece was
+    /// dispatched.
     cost_ahead: Cost,
     place: Place,
-    /// It writes what the drive may still have to work on when it has answered.
+    /// True if the request writes data on which the drive may still work after the completion.
     lingers: bool,
-    /// What of it has gone there would have cost uncut; and since when the drive has had nothing of other groups, if it had none.
+    /// The cost that the dispatched part of the request would have if the request had been sent
+    /// whole.
     work: Cost,
+    /// The value of [`Contracts::changes`] when the first piece was dispatched. `None` if other
+    /// groups had work in the drive then.
     alone: Option<u32>,
 }
 
-/// The elevator.
+/// The state of the elevator for one drive.
 #[derive(Debug)]
 pub(super) struct Contracts {
     config: Config,
@@ -86,38 +106,51 @@ pub(super) struct Contracts {
     restraint: Restraint,
     reservations: Reservations,
     pace: Pace,
+    /// The queued requests of each stream, in the order of arrival.
     queues: Vec<List>,
     links: Links,
+    /// The state of each request with pieces in the drive, by slot.
     sent: Vec<Sent>,
-    /// Requests in the queues.
+    /// Number of requests in all queues.
     queued: u32,
-    /// Modelled cost of what is in the drive, and of the writes in it that may be answered before they are done.
+    /// Modelled cost of everything in flight.
     flight: Cost,
+    /// Modelled cost of those writes in flight that may complete before the drive has done their
+    /// work.
     writes: Cost,
-    /// The group whose piece was sent last, and how often that has been another.
+    /// The group whose piece was dispatched last.
     sender: GroupId,
+    /// Number of times that `sender` has changed. The number wraps. A request was alone in the
+    /// drive if the number is the same at its first dispatch and at its completion.
     changes: u32,
-    /// Streams whose writes wait for a flush to begin ([`Dirty`]): they are out of the shares meanwhile.
+    /// Streams with writes that wait for the next flush to begin (`promised::dirty`). They take no
+    /// part in the shares until then.
     parked: Vec<u32>,
+    /// True for each stream in `parked`, by slot.
     is_parked: Vec<bool>,
-    /// The reservation that is being served, or [`NIL`]; and up to where its clock goes before another's turn comes.
+    /// The reservation that holds the drive, or [`NIL`].
     served: u32,
+    /// The value of this reservation's clock at which it gives the drive to others.
     goal: Instant,
-    /// When somebody with a promise was looked at for the first time.
+    /// The time at which a reservation was first considered for a piece.
     began: Option<Instant>,
-    /// Since when somebody has been held back for the sake of a promise, with nobody getting past.
+    /// The time since which a promise has held back the pieces that are chosen by share. `None` if
+    /// none is held back.
     held: Option<Instant>,
-    /// The stream for whose next request the drive is kept.
+    /// The stream for whose next request the drive is kept idle.
     awaited: Option<u32>,
-    /// That stream as a driver knows it, as of the last choice.
+    /// The same stream under the id that the driver knows, as of the last choice.
     idles: Option<StreamId>,
-    /// The bound that was published last: whose, and its length.
+    /// The limit that was published last: the reservation that causes it, and the time that it
+    /// leaves to others.
     published: (u32, Span),
 }
 
 impl Contracts {
     pub(super) fn new(config: &Config, table: &Table) -> Self {
         let (groups, streams) = (table.groups.capacity(), table.streams.capacity());
+        // A server across a network gets faster with more in flight, so restraint would only cost
+        // throughput there.
         let sacrifice = if config.is_remote() {
             0
         } else {
@@ -154,7 +187,7 @@ impl Contracts {
         }
     }
 
-    /// Accounts for a piece that goes.
+    /// Accounts for a piece that is dispatched.
     fn take(&mut self, now: Instant, offer: Offer, table: &Table) {
         let live = &table.requests[offer.request];
         let (request, group) = (&live.request, live.group);
@@ -164,6 +197,7 @@ impl Contracts {
             self.writes <= self.flight,
             "more is written than is in flight"
         );
+        // The drive was idle until now. The model must not count that time as time for pieces.
         if self.flight == Cost::ZERO {
             self.model.begin_busy(now);
         }
@@ -172,6 +206,8 @@ impl Contracts {
         self.turn
             .observe_dispatch(now, offer.stream, request.space, end, offer.place);
         let work = self.work_of(offer, request);
+        // A write with FUA is on stable storage when it completes, so it leaves nothing. Only on a
+        // drive that may seek, every write is assumed to leave work (`DriveKind::may_seek`).
         let lingers =
             !request.op.is_read() && (request.may_be_cached() || self.model.kind().may_seek);
         let sent = &mut self.sent[offer.request as usize];
@@ -181,10 +217,14 @@ impl Contracts {
         if live.issued == 0 {
             (sent.work, sent.alone) = (Cost::ZERO, Some(self.changes));
         }
+        // The request has no other piece in the drive, so its slot may still have the values of an
+        // earlier request.
         if live.pieces == 0 {
             sent.cost = Cost::ZERO;
             sent.lingers = lingers;
         }
+        // The group's own work must not include this piece yet: both sums are of the time before
+        // the dispatch.
         let others = (self.shares.presence(group)).observe_dispatch(offer.cost, self.flight);
         sent.alone = sent.alone.filter(|_| others == Cost::ZERO);
         sent.work += work;
@@ -219,8 +259,9 @@ impl Contracts {
             .update_waiting(group, |g| shares.is_active(Entity(g)));
     }
 
-    /// What a written piece may leave the drive to do. A drive that takes its time to go elsewhere has to go there with what is in its
-    /// cache too, if in a better order.
+    /// Returns the cost of the work that a written piece may leave to the drive after its
+    /// completion. A far write on a seek-bound drive leaves at least a part of a seek, because the
+    /// drive must move its head to write out its cache, although in a better order.
     fn afterwork_cost(&self, offer: Offer) -> Cost {
         if offer.place == Place::Near || !self.model.kind().seeks {
             return offer.cost;
@@ -229,8 +270,12 @@ impl Contracts {
         offer.cost.max(read / HIDDEN_FAR_PART)
     }
 
-    /// How many requests of 4 KiB a request costs as much as, in 256ths, where that matters: with its last piece.
+    /// Returns how many requests of 4 KiB cost as much as this request, in 256ths. The number is
+    /// zero if it does not matter: for all pieces except the last one, and for groups without a
+    /// promise in requests.
     fn requests_of(&self, offer: Offer, request: &Request, group: GroupId) -> u64 {
+        // Where far pieces may cost a seek, an expensive request counts once
+        // (`DriveKind::may_seek`).
         if !offer.last
             || u64::from(request.length) <= GRAIN
             || self.model.kind().may_seek
@@ -243,7 +288,7 @@ impl Contracts {
         mul_div_ceil(whole, REQUEST, cost(Place::Far, GRAIN))
     }
 
-    /// What a cost comes to in what shares are measured in.
+    /// Converts a cost into the unit of shares.
     fn in_charge(&self, cost: Cost) -> Charge {
         Charge(match self.config.excess {
             Excess::Time => cost.as_nanos(),
@@ -251,7 +296,8 @@ impl Contracts {
         })
     }
 
-    /// What a piece is charged in its share: splitting costs the client nothing.
+    /// Returns the charge for a piece in the unit of shares. It does not depend on the number of
+    /// pieces into which the request is cut.
     fn charge_of(&self, work: Cost, offer: Offer, request: &Request) -> Charge {
         Charge(match self.config.excess {
             Excess::Time => work.as_nanos(),
@@ -259,7 +305,7 @@ impl Contracts {
         })
     }
 
-    /// What a piece costs as a part of its request, if that went whole.
+    /// Returns the part of the uncut request's cost that a piece accounts for.
     fn work_of(&self, offer: Offer, request: &Request) -> Cost {
         if offer.bytes == request.length {
             return offer.cost;
@@ -276,6 +322,7 @@ impl Schedule for Contracts {
     fn open(&mut self, cx: &mut Cx, stream: u32) {
         let group = cx.table.streams[stream].spec.group;
         let entity = self.shares.of_stream(stream);
+        // A stream is never of the idle class itself, so no timeout begins at this time.
         self.shares
             .set(Instant::ZERO, entity, group.0, STREAM_WEIGHT, false);
         self.turn.open(stream);
@@ -371,6 +418,7 @@ impl Schedule for Contracts {
                     reason: Reason::Idling,
                 })
             }
+            // The next completion or request leads to another choice.
             Err(None) => Next::Nothing,
         }
     }
@@ -381,7 +429,8 @@ impl Schedule for Contracts {
             let mut groups = flushes.iter().map(|f| table.requests[f].group);
             groups.any(|g| self.reservations.is_within(g, group))
         };
-        // Of two groups that are behind, one that syncs goes before one that is less behind, but not flush after flush.
+        // A client that syncs goes before other clients that are less far behind. The rest between
+        // two flushes keeps it from sending flush after flush.
         let behind = if self.pace.has_rested(now) {
             let lags = flushes
                 .iter()
@@ -390,6 +439,8 @@ impl Schedule for Contracts {
         } else {
             Span::ZERO
         };
+        // Most drives do little else while a flush runs, so a flush can break a promise. On a
+        // server across a network a flush delays only its own volume.
         let free = !self.config.bound_in_flight || self.model.kind().varies;
         let late = self.pace.time().filter(|_| !free).and_then(|time| {
             self.reservations
@@ -397,6 +448,7 @@ impl Schedule for Contracts {
         });
         let at = late.and_then(|late| self.pace.hold_until(now, late));
         if at.is_none() {
+            // The sums of written data begin with the first of several overlapping flushes.
             if self.pace.running() == 0 {
                 self.afterwork.flush_begins();
                 self.dirty.flush_begins();
@@ -423,6 +475,8 @@ impl Schedule for Contracts {
             self.complete_flush(now, live, piece.dispatched);
             return;
         }
+        // The round and the window need the work in flight including this piece, so this is read
+        // before the piece leaves.
         let flight = self.flight;
         let (sent, cost, last) = self.leave_drive(piece, live);
         let bytes = Bytes::from(piece.length);
@@ -431,12 +485,16 @@ impl Schedule for Contracts {
         let alone =
             (self.window).observe_completion(now, piece, sent.place, cost, flight, &self.model);
         if self.restraint.is_measuring() {
+            // Every completed piece counts in proportion to its bytes, because only the sum over
+            // the request is stored.
             let (part, gone) = (piece.length.into(), live.issued.into());
             let work = mul_div_ceil(sent.work.as_nanos(), part, gone);
             (self.restraint).observe_completion(now, Cost::from_nanos(work));
         }
         let (kind, window) = (self.model.kind(), &self.window);
         let usual = || {
+            // Where far pieces may cost a seek, the shortest time of any piece is no measure for
+            // this one.
             if kind.may_seek {
                 Span::ZERO
             } else {
@@ -453,6 +511,7 @@ impl Schedule for Contracts {
         };
         let hides =
             (self.reservations).observe_completion(now, live.group, bytes, cost, last, drive);
+        // A flush explains the delay, so the request does not reveal hidden work.
         if hides && !kind.varies && !self.pace.has_run_since(piece.dispatched) {
             self.afterwork.observe_hidden_work(now);
         }
@@ -466,7 +525,8 @@ impl Schedule for Contracts {
         }
     }
 
-    /// Nothing is learned of a piece that stalls, nor of the time in which it was in the drive.
+    /// Removes a piece that stalls. Nothing is learned from its latency, nor from the time for
+    /// which it was in the drive.
     fn stall(&mut self, cx: &mut Cx, tag: Tag) {
         let (now, table) = (cx.now, &cx.table);
         let piece = table.pieces.last(tag);
@@ -492,10 +552,11 @@ impl Schedule for Contracts {
             .observe_stall(now, live.group, (piece.op, bytes), cost, last);
     }
 
-    /// Takes the promises and what is in flight anew.
+    /// Applies a change of contracts or of the tree: recounts the outstanding requests and the work
+    /// in flight of these groups.
     fn settle(&mut self, cx: &mut Cx, slots: Range<u32>) {
         let (now, table) = (cx.now, &cx.table);
-        // A stream that waited for a flush to begin may have a promise now.
+        // A stream that is parked until a flush begins may belong to a promised group now.
         self.unpark(now);
         let reservations = &mut self.reservations;
         reservations.set_contracts(now, &table.groups, slots.clone());
@@ -509,11 +570,14 @@ impl Schedule for Contracts {
             .requests
             .iter()
             .filter(|(_, live)| slots.contains(&live.group.0) && is_outstanding(live))
+            // The number is known, so that the search through the table ends as soon as all of them
+            // are found.
             .take(outstanding);
         let requests = requests.map(|(slot, live)| (live.group, table.left(slot).into()));
         let pieces = table.pieces.iter().filter(|(_, p)| p.op != Op::Flush);
         let pieces = pieces.map(|(_, p)| {
             let live = &table.requests[p.request];
+            // An equal part for each piece, as in `leave_drive`.
             let cost = sent[p.request as usize].cost / u64::from(live.pieces.max(1));
             (live.group, cost, p.op, p.length.into())
         });
@@ -548,9 +612,12 @@ impl Schedule for Contracts {
 }
 
 impl Contracts {
-    /// Removes a piece from what is in the drive. Returns what its request has had there, its cost, and whether it was the last.
+    /// Removes a piece from the work in flight. Returns the state of its request before the
+    /// removal, the piece's cost, and true if the piece was the last one of its request.
     fn leave_drive(&mut self, piece: &Piece, live: &Live) -> (Sent, Cost, bool) {
         let sent = &mut self.sent[piece.request as usize];
+        // The cost of each single piece is not stored. An equal part for each remaining piece makes
+        // the sum zero with the last one.
         let cost = sent.cost / u64::from(live.pieces.max(1));
         sent.cost -= cost;
         let sent = *sent;
@@ -563,19 +630,23 @@ impl Contracts {
         (sent, cost, last)
     }
 
-    /// A flush runs: as long as a drive does nothing else meanwhile, that time says nothing about what pieces cost.
+    /// Discards the current round of learning while a flush runs, because a local drive does little
+    /// else during that time.
     fn flush_is_at_work(&mut self) {
         if !self.model.kind().varies {
             self.model.spoil_round();
         }
     }
 
-    /// A flush is over that began at `dispatched`.
+    /// Accounts for a flush that was dispatched at `dispatched` and has completed.
     fn complete_flush(&mut self, now: Instant, live: &Live, dispatched: Instant) {
         let stream = live.request.stream.slot();
-        // What a flush costs is known only now: the time it took.
+        // The cost of a flush is known only after its completion: it is the time that the flush
+        // took.
         let entity = self.shares.of_stream(stream);
         let time = self.pace.observe_end(now, dispatched, stream);
+        // Across a network, a flush delays no other volume, so its duration is not taken from
+        // others. It is charged like a small write.
         let cost = if self.model.kind().varies {
             self.model.cost(Op::Write, Place::Far, GRAIN)
         } else {
@@ -599,7 +670,8 @@ impl Contracts {
         }
     }
 
-    /// A round of learning is over, on a drive with `tags` tags.
+    /// Ends a round of learning on a drive with `tags` tags, and applies the results to all parts
+    /// of the elevator.
     fn learn(&mut self, now: Instant, round: cost::Round, tags: u32) {
         let telling = self.window.is_telling(round) || round.fills_tags(tags);
         if let Some(parallel) = self.window.is_parallel(round) {

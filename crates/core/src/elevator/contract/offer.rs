@@ -1,4 +1,5 @@
-//! A piece that might go: how long it is, what it costs, and for whose sake it has to wait.
+//! Offers: the pieces that could be dispatched next, with their size, their cost, and the promise
+//! that they must wait for.
 
 use super::Contracts;
 use super::constants::{BEGINNING, GRAIN, HELD_LONGEST, HELD_MAX, PIECE_MAX, REALTIME_LAG, YIELD};
@@ -9,7 +10,7 @@ use crate::list::NIL;
 use crate::table::Table;
 use crate::{Instant, Op, Span};
 
-/// A piece that might go.
+/// A piece that could be dispatched now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
     pub(super) stream: u32,
@@ -18,12 +19,14 @@ pub(super) struct Offer {
     pub(super) last: bool,
     pub(super) place: Place,
     pub(super) cost: Cost,
-    /// The entity up to which it is charged; [`Entity::NONE`]: all the way.
+    /// The topmost entity that is charged for the piece. Without one, the whole path up to the root
+    /// is charged.
     pub(super) top: Entity,
 }
 
 impl Contracts {
-    /// The next piece of a request: no larger than the tightest bound on it has it, nor than `limit`.
+    /// Returns the size of the next piece of a request, and true if it is the last piece. The size
+    /// is limited by the most urgent promise of another client, by [`PIECE_MAX`], and by `limit`.
     fn cut_piece(&mut self, now: Instant, request: u32, limit: Cost, table: &Table) -> (u32, bool) {
         let (most, last) = table.piece(request);
         let live = &table.requests[request];
@@ -35,6 +38,7 @@ impl Contracts {
         if whole {
             return (most, last);
         }
+        // Pieces of a realtime client are limited by `PIECE_MAX` only.
         let portion = if self.config.bound_in_flight && !self.reservations.is_urgent(live.group) {
             self.reservations
                 .piece_limit(now, live.group, self.window.delay())
@@ -43,7 +47,8 @@ impl Contracts {
         };
         let portion = portion.unwrap_or(PIECE_MAX).min(PIECE_MAX).min(limit);
         if self.model.cost(op, Place::Far, u64::from(most)) < portion {
-            // Most are small enough, and this is sooner seen than how large they may be.
+            // Most requests are small enough. This check costs one multiplication, and `bytes_in` a
+            // division.
             return (most, last);
         }
         let room = self
@@ -55,11 +60,14 @@ impl Contracts {
         if within >= u64::from(most) {
             return (most, last);
         }
+        // Pieces end at multiples of the grain of the drive, so the first piece of a request that
+        // does not begin at one is shorter.
         let past = (live.request.offset + u64::from(live.issued)) % GRAIN;
         ((within - past) as u32, false)
     }
 
-    /// The next piece of a stream, at a cost of `limit` if it can be cut so.
+    /// Returns the next piece of a stream, cut so that it costs at most `limit` if that is
+    /// possible.
     pub(super) fn offer(&mut self, now: Instant, stream: u32, limit: Cost, table: &Table) -> Offer {
         let request = self.queues[stream as usize]
             .first()
@@ -67,7 +75,7 @@ impl Contracts {
         let (bytes, last) = self.cut_piece(now, request, limit, table);
         let live = &table.requests[request].request;
         let offset = live.offset + u64::from(table.requests[request].issued);
-        // Where it costs little to go elsewhere, that is all the same.
+        // On a drive without seeks, near and far pieces have the same cost.
         let place = if self.model.kind().seeks {
             self.turn.place(live.space, offset)
         } else {
@@ -84,7 +92,8 @@ impl Contracts {
         }
     }
 
-    /// The reservation for whose sake a piece must wait; `behind` is whose it is if it goes because that is behind.
+    /// Returns the reservation for whose sake a piece must wait. `behind` is the reservation that
+    /// the piece is dispatched for because it is behind its promise, or [`NIL`].
     pub(super) fn blocking_reservation(
         &mut self,
         now: Instant,
@@ -98,6 +107,7 @@ impl Contracts {
         self.find_blocking_reservation(now, offer, behind, table)
     }
 
+    // Not inlined, because a drive without promises never gets here.
     #[inline(never)]
     fn find_blocking_reservation(
         &mut self,
@@ -106,7 +116,8 @@ impl Contracts {
         behind: u32,
         table: &Table,
     ) -> Option<u32> {
-        // One that had its part already waits like one without a promise, as long as another falls short.
+        // A reservation that has had its part waits like a client without a promise, as long as
+        // another promise is short.
         let reservations = &self.reservations;
         let yields = behind != NIL
             && reservations.has_its_part(now, behind)
@@ -114,6 +125,7 @@ impl Contracts {
         let behind = if yields { NIL } else { behind };
         let lag = match behind {
             NIL => Span::ZERO,
+            // The lag up to `YIELD` is the one that a realtime client may cause.
             group => self.reservations.lag(now, group).saturating_sub(YIELD),
         };
         let began = *self.began.get_or_insert(now);
@@ -131,6 +143,7 @@ impl Contracts {
             overdue: waited >= HELD_MAX,
         };
         let found = self.reservations.blocking_reservation(now, &query)?;
+        // After this time one piece passes every promise, so that no client waits for ever.
         if waited >= HELD_LONGEST {
             self.held = None;
             return None;

@@ -1,10 +1,18 @@
-//! How much clients that are ahead of their share may have in flight while one that is behind has nothing to send for a moment.
+//! Limits clients that are ahead of their share while a client that is behind is briefly absent.
 //!
-//! Such a client has its requests in the drive, or is about to ask: what others add now delays it, and takes from its share. Those
-//! that are ahead may fill up a *part* of the window only, and that part is found by what it costs: as long as the drive does no less,
-//! in what its requests cost whole, than without restraint by more than `sacrifice`, the part shrinks; else it grows. How much the drive
-//! does without is seen in two rounds of each thirty-two, in which the whole window is open. (Shen and
-//! Park's scheduler for flash, ATC 2013, throttles dispatch to a fixed depth: that is right for one drive and one load.)
+//! An absent client has all its requests in the drive, or is about to send the next one. Anything
+//! that others dispatch now delays it, at the expense of its share. Clients that are ahead may
+//! therefore use only a *part* of the window.
+//!
+//! The size of the part is found by trial, in rounds. It shrinks as long as the drive completes at
+//! least the work that it completes without restraint, minus `sacrifice`, and grows otherwise. Work
+//! is measured as the cost of whole requests, so that cutting them does not count as work. To find
+//! the speed without restraint, the whole window is open in two of every 32 rounds. (Shen and
+//! Park's scheduler for flash, ATC 2013, throttles dispatch to a fixed depth, which is right for
+//! one drive and one load.)
+//!
+//! The callers use [`Restraint::bound`] before they dispatch a piece, and
+//! [`Restraint::observe_completion`] for each piece that completes.
 
 use super::constants::{
     BUSY, CREDIT_MAX, FIRST, FREE, PART_GROWTH, RESTRAINED, RESTRAINED_LONGER, ROUND,
@@ -13,33 +21,39 @@ use super::constants::{
 use super::unit::Cost;
 use crate::{Instant, Span};
 
-/// The whole window.
+/// The whole window, in the units of [`Restraint::part`].
 const WHOLE: u64 = 32;
 
-/// What is learned of it.
+/// The size of the part, and the measurements from which it follows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Restraint {
-    /// In parts of [`WHOLE`], and never all of it.
+    /// The part of the window that clients may use, in 1/[`WHOLE`]. It is never the whole window.
     part: u64,
-    /// The rounds to come are without restraint, and this is their number; else those with restraint.
+    /// True while the rounds are without restraint.
     is_free: bool,
+    /// Number of rounds until this changes.
     left: u32,
-    /// What the drive does without restraint: what its requests cost, in 1,024 ns. Zero: not known.
+    /// Speed of the drive without restraint: cost completed per 1,024 ns. Zero if it is not known.
     free_speed: u64,
-    /// By how much more than it has to do the drive has done of late.
+    /// Work above the required minimum in recent rounds, in the unit of `free_speed`. It is
+    /// negative if the drive did less than it had to.
     credit: i64,
-    /// The round that runs.
+    /// Beginning of the current round.
     since: Instant,
+    /// Minimum length of the current round.
     round: Span,
+    /// Cost completed in the current round.
     work: Cost,
-    /// There is one; and a client was ahead in it of one that would get more alone.
+    /// True while a round is measured.
     counts: bool,
+    /// True if in this round a client was ahead of one that would get more without contention.
     suffers: bool,
+    /// The part of the drive's speed that can be given up, in percent.
     sacrifice: u32,
 }
 
 impl Restraint {
-    /// Gives up at most `sacrifice` hundredths of what the drive does.
+    /// Creates a restraint that gives up at most `sacrifice` percent of the drive's speed.
     pub(super) fn new(sacrifice: u32) -> Self {
         Self {
             part: WHOLE - 1,
@@ -51,11 +65,15 @@ impl Restraint {
         }
     }
 
-    /// A client that is ahead would send a piece: what may be in flight with it; `None`: whatever may be else.
+    /// Returns the work that may be in flight together with a piece of a client that is ahead.
+    /// `None` if only the window limits it. `suffers` is true if the absent client would get more
+    /// without contention.
     #[inline]
     pub(super) fn bound(&mut self, now: Instant, window: Cost, suffers: bool) -> Option<Cost> {
         if !self.counts {
             (self.counts, self.since) = (true, now);
+            // A round of a few windows contains enough pieces to measure a drive with long
+            // latencies.
             self.round = ROUND.max(Span::from_nanos(window.as_nanos()).saturating_mul(WINDOWS));
             self.work = Cost::ZERO;
         }
@@ -64,18 +82,19 @@ impl Restraint {
         holds.then(|| window * self.part / WHOLE)
     }
 
-    /// True while what the drive does is measured.
+    /// Returns true while a round is measured.
     #[inline]
     pub(super) fn is_measuring(&self) -> bool {
         self.counts
     }
 
-    /// The drive did nothing for some time: the round that runs says nothing.
+    /// Discards the current round, because the drive was idle for some time and the round shows
+    /// nothing about its speed.
     pub(super) fn spoil_round(&mut self) {
         (self.counts, self.suffers) = (false, false);
     }
 
-    /// A piece came back, which was `work` for the drive, however its request was cut.
+    /// Accounts for a piece that completed. `work` is the cost of its part of the uncut request.
     pub(super) fn observe_completion(&mut self, now: Instant, work: Cost) {
         self.work += work;
         let lasted = now.since(self.since);
@@ -86,6 +105,8 @@ impl Restraint {
         (self.counts, self.suffers) = (false, false);
     }
 
+    /// Ends a round in which the drive completed `speed`: adjusts the part after a round with
+    /// restraint, and the speed of reference after rounds without.
     fn judge(&mut self, speed: u64) {
         self.left -= 1;
         if !self.is_free {
@@ -95,15 +116,20 @@ impl Restraint {
                 self.sacrifice / SACRIFICE_PART
             };
             let least = self.free_speed * u64::from(100 - sacrifice) / 100;
-            // On average over rounds, so that two parts of which one costs too much and the other nothing take turns.
+            // The credit averages over rounds. Of two neighbouring parts, one may cost too much and
+            // the other nothing, and then the two alternate.
             let most = self.free_speed.cast_signed();
             self.credit = (self.credit + speed.cast_signed() - least.cast_signed())
                 .clamp(-most, most / CREDIT_MAX);
+            // The part grows faster than it shrinks, so that restraint that costs too much ends
+            // soon.
             self.part = if self.credit < 0 {
                 (self.part + 1 + self.part / PART_GROWTH).min(WHOLE - 1)
             } else {
                 self.part.saturating_sub(1)
             };
+        // Only the last of the rounds without restraint counts, because in the first one the drive
+        // fills up.
         } else if self.left == 0 {
             let before = if self.free_speed == 0 {
                 speed
@@ -113,12 +139,13 @@ impl Restraint {
             self.free_speed = before.midpoint(speed);
         }
         if self.left == 0 {
-            // Where the drive is not busy as far as can be told, what is in flight keeps it from nobody.
+            // If the drive is not busy as far as the costs show, no work in flight delays anybody.
             let is_busy = self.free_speed >= BUSY;
             self.is_free = !self.is_free || !is_busy;
             self.left = match (self.is_free, self.part) {
                 (true, _) => FREE,
-                // The least that may be in flight costs no more than it may: that will be so for a while.
+                // Even the smallest part costs no more than it may. That is likely to stay so for a
+                // while, so the next measurement comes later.
                 (false, 0) => RESTRAINED_LONGER * RESTRAINED,
                 (false, _) => RESTRAINED,
             };
@@ -130,13 +157,15 @@ impl Restraint {
 mod tests {
     use super::*;
 
-    /// Plays rounds on a drive that does `speed` hundredths of what it might where the part of the window is as large as that.
+    /// Plays rounds on a drive that reaches `speed` percent of its speed, as a function of the part
+    /// of the window.
     fn play(
         restraint: &mut Restraint,
         rounds: u64,
         suffers: bool,
         speed: impl Fn(u64) -> u64,
     ) -> u64 {
+        // A round lasts 10 ms, in which ten pieces complete.
         let (mut now, mut done) = (restraint.since, 0);
         for _ in 0..rounds {
             let bound = restraint.bound(now, Cost::from_nanos(WHOLE), suffers);
@@ -153,15 +182,17 @@ mod tests {
     #[test]
     fn the_part_is_the_smallest_that_costs_no_more_than_it_may() {
         let mut restraint = Restraint::new(15);
-        // It costs nothing.
+        // Restraint costs nothing, so the part shrinks until it is zero.
         play(&mut restraint, 100, true, |_| 100);
         assert_eq!(restraint.part, 0);
-        // It costs three hundredths for each part below ten, and then half.
+        // Each step of the part below ten costs 3 % of the speed, and parts below four cost half of
+        // it. The sacrifice of 15 % permits a part of five, which reaches 85 %.
         let speed = |part: u64| if part < 4 { 50 } else { 70 + 3 * part.min(10) };
         play(&mut restraint, 400, true, speed);
         let average = play(&mut restraint, 400, true, speed);
         assert!((85..=88).contains(&average), "{average}");
-        // For those that would have no more alone next to nothing is given up.
+        // A client that would get hardly more without contention permits only 1/8 of 15 %, which is
+        // 1 % in integers.
         play(&mut restraint, 400, false, speed);
         let average = play(&mut restraint, 400, false, speed);
         assert!((98..=100).contains(&average), "{average}");

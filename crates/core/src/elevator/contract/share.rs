@@ -1,13 +1,22 @@
-//! What promises leave, divided by weight: start-time fair queueing at every node of the tree.
+//! Divides the drive's time that promises leave by weight: start-time fair queueing at each node of
+//! the tree.
 //!
-//! Each entity (a group, or a stream in its group) has a start tag in its parent's virtual time; the smallest is served and
-//! moves on by cost / weight; virtual time is the start tag of what was served last. An entity that comes back from a pause starts at
-//! the present, owed nothing for it. Two entities that wait all the time differ in service / weight by at most one piece of each
-//! (Goyal, Vin, Cheng: "Start-time fair queueing", 1996), whatever the drive's speed does.
+//! Each entity (a group, or a stream in its group) has a start tag in the virtual time of its
+//! parent. The entity with the smallest start tag is served, and its tag advances by cost / weight.
+//! Virtual time is the start tag of the entity that was served last. An entity that returns from a
+//! pause starts at the present virtual time, so it gets no credit for the pause. The services of
+//! two entities that always have queued requests, divided by their weights, differ by at most one
+//! piece of each, even if the speed of the drive changes (Goyal, Vin, Cheng: "Start-time fair
+//! queueing", 1996).
 //!
-//! A group that has few requests at a time has nothing to send while they are in the drive, and is no less in need of its share. It is
-//! *absent* and keeps its place: one whose turn it is is *ahead* of it if its start tag is larger by more than a slack. What becomes of
-//! one that is ahead is another file's business (`restraint`).
+//! A group with few requests at a time has no queued request while its requests are in the drive,
+//! although it still needs its share. Such a group is *absent* and keeps its place in the order.
+//! Another entity is *ahead* of it if its start tag is larger by more than a slack.
+//! [`restraint`](super::restraint) limits the entities that are ahead.
+//!
+//! The calls are [`Shares::activate`] when an entity has queued requests again, [`Shares::pick`] to
+//! choose a stream, [`Shares::charge`] for each piece, and [`Shares::deactivate`] when the queue is
+//! empty.
 
 use super::constants::{CHARGE_MAX, START_AHEAD_MAX};
 use super::learned::arrival::Presence;
@@ -23,39 +32,48 @@ use alloc::vec::Vec;
 /// Fraction bits of virtual time.
 const SHIFT: u32 = 16;
 
+/// An entity: its place in the tree, its start tag, and its state.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     parent: u32,
-    /// It and those beside it that are of its class, by their start tags.
+    /// The set that contains this entity and its siblings of the same class, ordered by start tags.
     set: u32,
+    /// The start tag, in the virtual time of the set.
     start: u64,
-    /// How far ahead [`START_AHEAD_MAX`] takes it.
+    /// The largest lead over virtual time: [`START_AHEAD_MAX`] divided by the weight.
     ahead: u64,
     weight: u32,
     idle_class: bool,
+    /// True if the entity, or a stream below it, has a queued request.
     active: bool,
-    /// It has nothing to send and keeps its place: it, or a group below it, will have something in a moment.
+    /// True if the group has no queued request but keeps its place, because it, or a group below
+    /// it, will have one soon.
     absent: bool,
 }
 
-/// The trees of all groups. An entity's number is a group's slot, or the number of groups plus a stream's slot.
+/// The tree of all groups and streams. `unit` explains the numbers of its members.
 #[derive(Debug)]
 pub(super) struct Shares {
     groups: u32,
     entities: Vec<Node>,
-    /// Three for each group: of its children, of those of the idle class, and of those that are absent. The second has a virtual time of
-    /// its own: what is left to it now and then moves nobody else's.
+    /// Three sets for each group: its children of the normal class, those of the idle class, and
+    /// those that are absent. The idle class has a virtual time of its own, so that the little
+    /// service that it gets does not advance the time of others.
     sets: Tournaments,
+    /// Virtual time of the first two sets of each group.
     times: Vec<u64>,
-    /// For each group, how far behind its virtual time a child may be that comes back at once: as much as the one may be ahead that
-    /// moved it.
+    /// For each group, the lag behind virtual time that a child keeps if it returns at once. It is
+    /// as large as the lead that the child may have had that was served last.
     owed: Vec<u64>,
-    /// The service by which one may be ahead: what keeps the drive busy, in the units of virtual time.
+    /// The permitted lead of an entity over an absent one: the service that keeps the drive busy,
+    /// in the unit of virtual time.
     slack: u64,
-    /// What is known of each group with streams, and the number of groups that are absent.
+    /// The request pattern of each group with streams.
     presence: Vec<Presence>,
+    /// Number of groups that are absent.
     absent: u32,
-    /// Groups of the idle class, at whatever level, that have something to send: by when they must be served.
+    /// The groups of the idle class, at any level, that have a queued request, by the time at which
+    /// they must be served.
     overdue: Heap,
     idle_timeout: Span,
 }
@@ -75,7 +93,8 @@ impl Shares {
         Self {
             groups,
             entities: vec![entity; (groups + streams) as usize],
-            // A group is a member of two.
+            // A group is a member of two sets: one of its parent's classes, and its parent's absent
+            // children.
             sets: Tournaments::new(3 * groups, groups + streams, 2 * groups + streams),
             times: vec![0; 2 * groups as usize],
             owed: vec![0; groups as usize],
@@ -87,11 +106,12 @@ impl Shares {
         }
     }
 
+    /// Returns the entity of a stream.
     pub(super) fn of_stream(&self, stream: u32) -> Entity {
         Entity(self.groups + stream)
     }
 
-    /// Those below a group that are of a class.
+    /// Returns the set of the children of a group that are of a class.
     #[inline]
     fn set_of(&self, group: u32, idle_class: bool) -> u32 {
         if idle_class {
@@ -101,13 +121,13 @@ impl Shares {
         }
     }
 
-    /// The absent ones below a group.
+    /// Returns the set of the absent children of a group.
     #[inline]
     fn absent_below(&self, group: u32) -> u32 {
         2 * self.groups + group
     }
 
-    /// Places an entity in the tree, or gives it another weight or class.
+    /// Places an entity in the tree, or changes its weight or class.
     pub(super) fn set(
         &mut self,
         now: Instant,
@@ -116,6 +136,8 @@ impl Shares {
         weight: u32,
         idle_class: bool,
     ) {
+        // An active entity leaves its set during the change, because the set may be another one
+        // afterwards.
         let active = self.entities[entity.0 as usize].active;
         if active {
             self.deactivate(entity, false);
@@ -127,6 +149,7 @@ impl Shares {
             if entity.0 < self.groups {
                 self.sets.join(self.absent_below(parent));
             }
+            // A new member starts at the present, like one that returns from a pause.
             self.entities[entity.0 as usize].start = self.times[set as usize];
         }
         let e = &mut self.entities[entity.0 as usize];
@@ -137,7 +160,7 @@ impl Shares {
         }
     }
 
-    /// Takes an inactive entity out of the tree, if it is in it.
+    /// Removes an inactive entity from the tree, if it is in the tree.
     pub(super) fn forget(&mut self, entity: Entity) {
         self.stop_keeping(entity.0);
         let (is_group, e) = (entity.0 < self.groups, self.entities[entity.0 as usize]);
@@ -152,12 +175,14 @@ impl Shares {
         (e.parent, e.set) = (NIL, NIL);
     }
 
-    /// The entity has something to send: it and every group above it.
-    /// Such as had requests a moment ago (`resumes`) are still owed what they were then, unless others had what was left.
+    /// Marks the entity and every group above it as active, because it has a queued request. With
+    /// `resumes`, the entity had requests a moment ago, and it is still owed the service that it
+    /// was owed then, unless others have received it.
     pub(super) fn activate(&mut self, now: Instant, entity: Entity, resumes: bool) {
         let mut at = entity.0;
         while at != NIL {
             let e = &mut self.entities[at as usize];
+            // The groups above an active entity are active already.
             if e.parent == NIL || e.active {
                 return;
             }
@@ -170,7 +195,8 @@ impl Shares {
                 0
             };
             let least = present.wrapping_sub(owed);
-            // It is further behind than that, or so far, after days, that it seems ahead.
+            // The entity is further behind than it is owed. Or it paused for days, and its tag
+            // seems to be ahead, since tags are compared as serial numbers.
             if e.start.wrapping_sub(least) > e.ahead.saturating_add(owed) {
                 e.start = least;
             }
@@ -184,8 +210,8 @@ impl Shares {
         }
     }
 
-    /// The entity has nothing more to send, and perhaps the groups above it have not either; such as need it keep their places, if
-    /// places are kept (`keeps`).
+    /// Marks the entity as inactive, because it has no queued request, and also the groups above it
+    /// that have no other active child. With `keeps`, those that are absent keep their places.
     pub(super) fn deactivate(&mut self, entity: Entity, keeps: bool) {
         let mut at = entity.0;
         loop {
@@ -202,6 +228,7 @@ impl Shares {
                 self.keep(at);
             }
             at = parent;
+            // A group stays active as long as a child of either class is active.
             let of_either = [false, true].map(|class| self.set_of(at, class));
             if !of_either.iter().all(|&set| self.sets.is_empty(set)) {
                 return;
@@ -209,7 +236,7 @@ impl Shares {
         }
     }
 
-    /// A group that has become inactive keeps its place if it needs that, or a group below it does.
+    /// Lets a group that has become inactive keep its place, if it or a group below it is absent.
     fn keep(&mut self, group: u32) {
         let below = !self.sets.is_empty(self.absent_below(group));
         if below || self.presence[group as usize].keeps_place() {
@@ -221,7 +248,7 @@ impl Shares {
         }
     }
 
-    /// It keeps its place no longer.
+    /// Ends the absence of one group.
     #[inline]
     fn stop_keeping_one(&mut self, at: u32) {
         let e = &mut self.entities[at as usize];
@@ -232,7 +259,7 @@ impl Shares {
         }
     }
 
-    /// It keeps its place no longer, and neither do those above that did so for its sake.
+    /// Ends the absence of a group, and of the groups above it that were absent only because of it.
     fn stop_keeping(&mut self, mut at: u32) {
         while self.entities[at as usize].absent {
             self.stop_keeping_one(at);
@@ -243,20 +270,22 @@ impl Shares {
         }
     }
 
-    /// One may be ahead by `slack` of service.
+    /// Sets the permitted lead over an absent entity.
     pub(super) fn set_slack(&mut self, slack: Charge) {
         self.slack = slack.0.min(CHARGE_MAX) << SHIFT;
     }
 
-    /// What is known of a group.
+    /// Returns the request pattern of a group.
     #[inline]
     pub(super) fn presence(&mut self, group: GroupId) -> &mut Presence {
         &mut self.presence[group.0 as usize]
     }
 
-    /// The absent group of which the stream, whose turn it is, is ahead by more than the slack, if there is one.
+    /// Returns the absent group that the stream is ahead of by more than the slack, if there is
+    /// one.
     #[inline]
     pub(super) fn absent_behind(&mut self, now: Instant, entity: Entity) -> Option<u32> {
+        // The common case: without absent groups, there is no need to walk up the path.
         if self.absent == 0 {
             return None;
         }
@@ -269,6 +298,8 @@ impl Shares {
             if let Some(absent) = self.first_absent(now, e.parent) {
                 let start = self.entities[absent as usize].start;
                 let slack = self.slack / u64::from(e.weight);
+                // Members of the idle class have a virtual time of their own, which cannot be
+                // compared with that of the absent group. They always count as ahead.
                 if e.idle_class || before(start.wrapping_add(slack), e.start) {
                     return Some(absent);
                 }
@@ -277,7 +308,8 @@ impl Shares {
         }
     }
 
-    /// The absent child of a group that is behind most. Such as did not come back in time are so no longer.
+    /// Returns the absent child of a group that is furthest behind, after it has ended the absence
+    /// of those that did not return in time.
     fn first_absent(&mut self, now: Instant, group: u32) -> Option<u32> {
         while let Some(first) = self.sets.first(self.absent_below(group)) {
             let leaf = self.absent_leaf(first);
@@ -292,7 +324,7 @@ impl Shares {
         None
     }
 
-    /// The group with streams for whose sake a group is absent.
+    /// Returns the group with streams that causes the absence of a group.
     fn absent_leaf(&self, mut group: u32) -> u32 {
         while let Some(first) = self.sets.first(self.absent_below(group)) {
             group = first;
@@ -300,47 +332,50 @@ impl Shares {
         group
     }
 
-    /// What is known of the group for whose sake a group is absent.
+    /// Returns the request pattern of the group that causes the absence of a group.
     pub(super) fn absence(&self, group: u32) -> &Presence {
         &self.presence[self.absent_leaf(group) as usize]
     }
 
-    /// The entity and the groups above it, up to the root.
+    /// Iterates over the entity and the groups above it, up to the root.
     fn path(&self, entity: Entity) -> impl Iterator<Item = &Node> {
         let node = |at: u32| self.entities.get(at as usize);
         core::iter::successors(node(entity.0), move |e| node(e.parent))
     }
 
-    /// True if the entity, or a group above it, is of the idle class.
+    /// Returns true if the entity, or a group above it, is of the idle class.
     pub(super) fn is_idle_class(&self, entity: Entity) -> bool {
         self.path(entity).any(|e| e.idle_class)
     }
 
-    /// True if the entity or a stream below it has something to send.
+    /// Returns true if the entity, or a stream below it, has a queued request.
     pub(super) fn is_active(&self, entity: Entity) -> bool {
         self.entities[entity.0 as usize].active
     }
 
-    /// The group of the idle class that has waited too long, if one has.
+    /// Returns the group of the idle class that has waited for too long, if there is one.
     #[inline]
     pub(super) fn overdue(&self, now: Instant) -> Option<u32> {
         let (at, group) = self.overdue.first()?;
         (at <= now).then_some(group)
     }
 
-    /// A group of the idle class is served, or begins to wait.
+    /// Restarts the timeout of a group of the idle class that is served or begins to wait.
     fn served_idle(&mut self, now: Instant, group: u32) {
+        // Without a timeout, the idle class is never served while others wait.
         if self.idle_timeout > Span::ZERO {
             let ticket = self.overdue.ticket();
             self.overdue.set(group, now + self.idle_timeout, ticket);
         }
     }
 
-    /// The stream whose turn it is below `group`; `None` if nobody there has anything to send.
+    /// Returns the stream whose turn it is below `group`. `None` if no stream there has a queued
+    /// request.
     #[inline]
     pub(super) fn pick(&self, group: u32) -> Option<u32> {
         let mut at = group;
         loop {
+            // The idle class is served when no other child has queued requests.
             let first = match self.sets.first(self.set_of(at, false)) {
                 Some(normal) => normal,
                 None => self.sets.first(self.set_of(at, true))?,
@@ -352,8 +387,8 @@ impl Shares {
         }
     }
 
-    /// `charge` was spent on the stream: it and the groups above it move on, up to and including `top`; all of them if that is not
-    /// among them.
+    /// Charges a piece of the stream to it and to the groups above it, up to and including `top`.
+    /// If `top` is not above the stream, all groups up to the root are charged.
     #[inline]
     pub(super) fn charge(&mut self, now: Instant, entity: Entity, charge: Charge, top: Entity) {
         let (mut at, work) = (entity.0, charge.0.min(CHARGE_MAX) << SHIFT);
@@ -369,7 +404,8 @@ impl Shares {
         }
     }
 
-    /// A flush of the stream cost `charge`; that is no service for which an entity of the idle class would have waited.
+    /// Charges a flush of the stream. A flush does not count as service of the idle class, so its
+    /// timeout continues.
     pub(super) fn charge_flush(&mut self, entity: Entity, charge: Charge) {
         let (mut at, work) = (entity.0, charge.0.min(CHARGE_MAX) << SHIFT);
         while let Some(parent) = self.charge_one(at, work) {
@@ -377,7 +413,8 @@ impl Shares {
         }
     }
 
-    /// It moves on by `work`: what it is charged, in the units of virtual time. Returns the group above; `None` if the entity has no place in the tree, as the root has none.
+    /// Advances the start tag of one entity by `work`, the charge in the unit of virtual time.
+    /// Returns the group above. `None` if the entity has no place in the tree, as the root.
     #[expect(clippy::inline_always, reason = "once for each level of each piece")]
     #[inline(always)]
     fn charge_one(&mut self, at: u32, work: u64) -> Option<u32> {
@@ -387,13 +424,16 @@ impl Shares {
         }
         debug_assert!(e.weight > 0, "it has no share");
         let present = &mut self.times[e.set as usize];
-        // Virtual time follows those whose turn it was, not those served ahead of it for the sake of a promise.
+        // Virtual time follows the entities whose turn it was, and not those that a promise served
+        // earlier.
         if e.active && before(*present, e.start) && self.sets.first(e.set) == Some(at) {
             *present = e.start;
             if at < self.groups && !e.idle_class {
                 self.owed[e.parent as usize] = self.slack / u64::from(e.weight);
             }
         }
+        // Service from a reservation is charged in advance up to a limit. An entity that is beyond
+        // the limit already keeps its tag.
         let furthest = present.wrapping_add(e.ahead);
         let next = (e.start).wrapping_add(work / u64::from(e.weight));
         if !before(furthest, next) {
@@ -402,6 +442,7 @@ impl Shares {
             e.start = furthest;
         }
         let (parent, start) = (e.parent, e.start);
+        // `postpone` is sufficient, because a start tag never falls here.
         if e.active {
             self.sets.postpone(e.set, at, start);
         } else if e.absent {
@@ -410,7 +451,8 @@ impl Shares {
         Some(parent)
     }
 
-    /// Those with something to send, and every group above them, wait for their turn, and nobody else. `sums` is room for sums by group.
+    /// Checks that exactly the entities with queued requests, and the groups above them, are
+    /// active. `sums` is scratch space with an element for each group.
     #[cfg(debug_assertions)]
     pub(super) fn invariants(&self, sums: &mut [u64]) {
         sums.fill(0);
@@ -440,13 +482,14 @@ impl Shares {
         }
     }
 
-    /// What is known of each group, by its number.
+    /// Iterates over the request patterns of all groups, by slot.
     #[cfg(debug_assertions)]
     pub(super) fn all_presence(&self) -> impl Iterator<Item = &Presence> {
         self.presence.iter()
     }
 
-    /// Those that keep their places are groups with nothing to send, and each is in its set.
+    /// Checks that only groups without queued requests are absent, and that each of them is in its
+    /// set.
     #[cfg(debug_assertions)]
     fn check_absent(&self) {
         let absent = |e: &&Node| e.absent;
@@ -464,7 +507,8 @@ impl Shares {
         }
     }
 
-    /// True if the stream `one` has had less than its share beside the stream `other`, at the level at which their ways part.
+    /// Returns true if the stream `one` has had less than its share compared with the stream
+    /// `other`. The start tags are compared at the level at which the paths separate.
     pub(super) fn owes(&self, one: Entity, other: Entity) -> bool {
         for a in self.path(one) {
             if let Some(b) = self.path(other).find(|b| b.parent == a.parent) {
@@ -474,8 +518,9 @@ impl Shares {
         false
     }
 
-    /// True if the entity, or a group above it, is ahead of the one whose turn it is beside it in the same tenant by more than `charge` of
-    /// service: what it has now, it has of their tenant's share.
+    /// Returns true if the entity, or a group above it, is ahead of its sibling whose turn it is by
+    /// more than `charge`. Only levels within a tenant count, because any further service comes
+    /// from the tenant's share.
     pub(super) fn is_past(&self, entity: Entity, charge: Charge) -> bool {
         let mut path = self
             .path(entity)
@@ -504,6 +549,7 @@ mod tests {
             shares.set(NOW, entity, 0, 1, false);
             shares.activate(NOW, entity, false);
         }
+        // The largest costs exceed `CHARGE_MAX`, where two tags could not be compared any more.
         for cost in [1 << 47, 1 << 48, (1 << 48) - 1, u64::MAX >> 1] {
             let stream = shares.pick(0).unwrap();
             let entity = shares.of_stream(stream);
@@ -514,6 +560,7 @@ mod tests {
         }
     }
 
+    /// Serves `turns` pieces of `cost` by share, and counts those of each stream.
     fn served(shares: &mut Shares, turns: u32, cost: u64) -> [u32; 4] {
         let mut count = [0; 4];
         for _ in 0..turns {
@@ -524,7 +571,8 @@ mod tests {
         count
     }
 
-    /// Two tenants 1 : 3, the second with two volumes 1 : 2; a stream on each leaf.
+    /// Creates two tenants with the shares 1 : 3. The second has two volumes with the shares 1 : 2.
+    /// Each leaf has a stream.
     fn tree() -> Shares {
         let mut shares = Shares::new(5, 4, Span::from_millis(200));
         for (group, parent, weight) in [(1, 0, 100), (2, 0, 300), (3, 2, 10), (4, 2, 20)] {
@@ -540,6 +588,7 @@ mod tests {
 
     #[test]
     fn weights_divide_at_every_level() {
+        // 1 : 3 of 400 pieces are 100 and 300, and 1 : 2 of 300 are 100 and 200.
         assert_eq!(served(&mut tree(), 400, 1_000), [100, 100, 200, 0]);
     }
 
@@ -551,11 +600,13 @@ mod tests {
         assert!(!shares.is_active(Entity(1)));
         served(&mut shares, 300, 1_000);
         shares.activate(NOW, entity, false);
+        // A quarter of the next 400 pieces belongs to the first tenant, without anything for the
+        // 300 pieces of its pause.
         let count = served(&mut shares, 400, 1_000);
         assert!((100..=102).contains(&count[0]), "{count:?}");
     }
 
-    /// Requests of a group that are in the drive.
+    /// Adds requests of a group that are in the drive.
     fn outstanding(shares: &mut Shares, group: u32, requests: u32) {
         for _ in 0..requests {
             shares.presence(GroupId(group)).observe_request(NOW);
@@ -571,13 +622,16 @@ mod tests {
         outstanding(&mut shares, 3, 1);
         shares.charge(NOW, other, Charge(1_000), Entity::NONE);
         shares.deactivate(other, true);
-        // It has had its thousand, and so may the other, whose share is a third, and a third of the slack.
+        // The absent tenant has received 1,000 at weight 300. The other tenant, at weight 100, may
+        // be ahead by the slack of 1,000. So it may receive 333 + 1,000, which is less than two
+        // pieces of 700.
         for _ in 0..2 {
             assert_eq!(shares.absent_behind(NOW, one), None);
             shares.charge(NOW, one, Charge(700), Entity::NONE);
         }
         assert_eq!(shares.absent_behind(NOW, one), Some(2));
-        // What it had not meanwhile it has when it comes back, but for more than the slack.
+        // After its return, the group receives the service that it missed while it was absent, up
+        // to the slack.
         shares.activate(NOW, other, true);
         let count = served(&mut shares, 100, 100);
         assert!((77..=90).contains(&count[1]), "{count:?}");
@@ -594,7 +648,8 @@ mod tests {
             shares.set(NOW, entity, 0, 1, false);
         }
         shares.activate(NOW, one, false);
-        // Two days of service of weight one, an hour and a half of them beyond what can be told from the past.
+        // At weight one, 170 charges of 2^40 ns are 52 hours of service. Tags are compared as
+        // serial numbers, which works up to a distance of 2^63 / 2^16 ns, or 39 hours.
         for _ in 0..170 {
             shares.charge(NOW, one, Charge(CHARGE_MAX), Entity::NONE);
             shares.sets.remove(0, one.0);
@@ -611,7 +666,8 @@ mod tests {
     fn what_was_reserved_counts_against_the_share() {
         let mut shares = tree();
         let entity = shares.of_stream(0);
-        // Twenty pieces out of turn: of the next eighty turns the other tenant gets all that its share makes up.
+        // The first tenant receives 20 pieces out of turn. At 1 : 3 this is its part of 80 pieces,
+        // so the next 60 belong to the other tenant.
         for _ in 0..20 {
             shares.charge(NOW, entity, Charge(1_000), Entity::NONE);
         }
@@ -624,9 +680,12 @@ mod tests {
     fn the_idle_class_waits_for_nobody_or_for_its_time() {
         let mut shares = tree();
         shares.set(NOW, Entity(1), 0, 100, true);
+        // The first tenant is in the idle class, so it gets nothing while the other one has queued
+        // requests.
         assert_eq!(served(&mut shares, 30, 1_000)[0], 0);
         let late = Instant::ZERO + Span::from_millis(200);
         assert_eq!(shares.overdue(late), Some(1));
+        // Its service restarts the timeout.
         let entity = shares.of_stream(0);
         shares.charge(late, entity, Charge(1_000), Entity::NONE);
         assert_eq!(shares.overdue(late), None);

@@ -1,5 +1,5 @@
-//! Contracts kept on a modelled drive: every request takes 30 us in parallel with the others, then its bytes cross a link of
-//! 250 MB/s one after the other.
+//! Contracts on a modelled drive. Each request takes 30 us in parallel with the others, and then
+//! its bytes cross a link of 250 MB/s one after the other.
 
 mod flush;
 mod learn;
@@ -20,14 +20,14 @@ const LINK: u64 = DRIVE.link;
 const CAPACITY: Capacity = crate::testing::capacity(LINK);
 const PIPE: Pipe = DRIVE.stated(Some(CAPACITY)).tags(64);
 
-/// Reads what it read before, 128 KiB at a time.
+/// Reads a small file again and again, 128 KiB at a time.
 const READER: Client = STREAMER.with(Contract::DEFAULT).flags(Flags::SYNC).file(0);
 
-/// Reads 4 KiB at a time.
+/// Reads 4 KiB at a time with a queue depth of 1.
 const SMALL: Client = READER.length(4 * KIB).depth(1);
 
-/// Every so many requests of a client is a write, perhaps one that is on stable storage when it is
-/// answered.
+/// Makes every `every`th request of a client a write. A `stable` write is on stable storage when it
+/// completes.
 fn writes(every: u64, stable: bool) -> Option<(u64, Op, Flags)> {
     let stable = if stable { Flags::FUA } else { Flags::NONE };
     (every > 0).then_some((every, Op::Write, Flags::SYNC.with(stable)))
@@ -63,7 +63,8 @@ fn contract_on(pipe: Pipe, clients: &[Client], seconds: u64) -> Host {
     run_on(pipe, elevator, clients, seconds)
 }
 
-/// A client that reads 4 KiB at a time at random and fifteen that stream; each was promised 10 MB/s.
+/// A client with random reads of 4 KiB and a queue depth of 1, and fifteen streams. Each has a min
+/// of 10 MB/s.
 fn demo(think: u64) -> Vec<Client> {
     let target = SMALL.think(think).with(min(10_000_000));
     let reader = READER.with(min(10_000_000));
@@ -74,12 +75,15 @@ fn demo(think: u64) -> Vec<Client> {
 
 #[test]
 fn the_random_reader_gets_its_min_in_every_second_and_the_drive_stays_busy() {
+    // Without control, each read waits for at least 15 requests of 128 KiB. These take 7.9 ms at
+    // 250 MB/s, so the reader gets about 0.5 MB/s.
     let none = run(elevator::Config::None, &demo(0), 4);
     assert!(
         none.tally(0).worst(0, 40) < 1_000_000,
         "without control it starves: {}",
         none.tally(0).worst(0, 40)
     );
+    // Both throughputs are per second: 4 s without control, 10 s with it.
     let kept = contract(&demo(0), 10);
     kept.holds(0, 0..100, 10_000_000);
     for reader in 1..16 {
@@ -98,6 +102,8 @@ fn a_client_that_takes_its_time_between_requests_still_gets_its_min() {
     for think in [20_000, 80_000, 150_000] {
         let kept = contract(&demo(think), 5);
         kept.holds(0, 0..50, 10_000_000);
+        // The drive is kept idle for the client when it is behind, so the others lose some
+        // throughput.
         assert!(
             kept.all() >= 5 * LINK * 85 / 100,
             "think {think}: {}",
@@ -123,6 +129,8 @@ fn equals_are_not_idled_for() {
 #[test]
 fn shares_are_kept_over_ten_seconds_and_in_every_one() {
     let clients = [1, 2, 4, 8].map(|s| READER.with(share(s * 100)));
+    // The parts of 1, 2, 4 and 8 are fifteenths of the link. Over 10 s each client is within 2 %,
+    // and in each second within 10 % of its fair part.
     let kept = contract(&clients, 10);
     for (client, part) in [1u64, 2, 4, 8].into_iter().enumerate() {
         let fair = 10 * LINK * part / 15;
@@ -150,7 +158,7 @@ fn shares_are_kept_over_ten_seconds_and_in_every_one() {
 fn a_realtime_client_is_answered_at_once() {
     let max = Max::NONE.bandwidth(10_000_000).burst(Span::from_millis(10));
     let realtime = Contract::DEFAULT.class(Class::Realtime).max(max);
-    // Fifty small reads a second among fifteen streams.
+    // 50 small reads per second, next to fifteen streams.
     let target = SMALL.think(20_000_000).with(realtime);
     let clients: Vec<_> = core::iter::once(target)
         .chain(core::iter::repeat_n(READER, 15))
@@ -171,7 +179,8 @@ fn a_realtime_client_that_asks_for_less_than_its_max_waits_for_no_promise() {
             .class(Class::Realtime)
             .max(Max::NONE.bandwidth(bandwidth).burst(burst))
     };
-    // Thirty small reads a second, beside a realtime client that has all of its max and mins that a drive at half of its speed cannot keep.
+    // 30 small reads per second. The other realtime client uses all of its max, and the drive is
+    // half as fast as stated, so it cannot keep the two promises of 80 MB/s.
     let paced = SMALL
         .think(30_000_000)
         .with(realtime(10_000_000, Span::from_millis(10)));
@@ -184,7 +193,8 @@ fn a_realtime_client_that_asks_for_less_than_its_max_waits_for_no_promise() {
         "{}",
         kept.tally(0).longest
     );
-    // The drive keeps its half of each promise.
+    // The promises are 200 MB/s in all on a drive of 125 MB/s, so each client gets at least half of
+    // its promise.
     for (client, promise) in [(1, 40_000_000), (2, 80_000_000), (3, 80_000_000)] {
         let got = kept.tally(client).worst(10, 50);
         assert!(got >= promise / 2, "client {client}: {got}");
@@ -206,6 +216,8 @@ fn a_min_holds_while_others_come_and_go_and_what_is_unused_is_shared() {
 fn the_idle_class_gets_what_is_left_and_never_nothing() {
     let idle = READER.with(Contract::DEFAULT.class(Class::Idle));
     let kept = contract(&[READER, READER, idle], 4);
+    // The idle class is served once in 200 ms: at least four requests per second, and less than 5 %
+    // of the throughput.
     assert!(
         kept.bytes(2) >= 4 * 4 * u64::from(READER.length),
         "{}",
@@ -217,7 +229,8 @@ fn the_idle_class_gets_what_is_left_and_never_nothing() {
 
 #[test]
 fn what_costs_a_request_however_small_is_not_cut_smaller() {
-    // 125 us a request, 140 MB/s: all of 16 KiB costs no more than 4 KiB of it.
+    // 125 us per request and 140 MB/s: 16 KiB cost less than four pieces of 4 KiB, since each piece
+    // costs 125 us.
     let capacity = Capacity::NONE
         .read(140_000_000)
         .write(140_000_000)
@@ -245,6 +258,7 @@ fn tenants_divide_before_their_volumes_do() {
     }
     host.run(2 * SECOND);
     let kept = host;
+    // The root divides 100 : 300, and the tenant divides its three quarters 100 : 200.
     let parts = [0, 1, 2].map(|c| kept.bytes(c) * 100 / kept.all());
     assert!(
         parts[0].abs_diff(25) <= 1 && parts[1].abs_diff(25) <= 1 && parts[2].abs_diff(50) <= 1,

@@ -1,12 +1,17 @@
-//! Turns: on a drive on which it costs time to go elsewhere, a stream that goes on where the drive is goes on for a while.
+//! Turns: on a drive with expensive seeks, a sequential stream keeps the drive for a while.
 //!
-//! What going elsewhere costs is learned (`cost`): on a disk some milliseconds, on flash next to nothing, and then there are no turns.
-//! Where it costs something, a stream that reads or writes on where it ended keeps the drive until nine tenths of the time are spent
-//! on what it asks for (Argon: Wachs et al., "Argon: performance insulation for shared storage servers", FAST 2007), and between two of
-//! its requests the drive waits for the next, for at most the cost of one seek.
+//! The seek cost is learned (`learned::cost`). It is some milliseconds on a disk. On flash it is
+//! close to zero, and there are no turns.
 //!
-//! A client that reads at random and one at a time has nothing in the queue when its request ends. If it has had less than its share
-//! of such a drive, its next request is waited for as well: nobody else could use the drive in between without making it late.
+//! A stream that continues where its last request ended keeps the drive long enough that 90 % of
+//! the time is spent on transfers and 10 % on the seek (Argon: Wachs et al., "Argon: performance
+//! insulation for shared storage servers", FAST 2007). If its next request has not arrived yet, the
+//! drive waits for it, but only if the wait is not longer than a seek.
+//!
+//! A client with random reads and a queue depth of 1 has no queued request when its request
+//! completes. If it has had less than its share of such a drive, the drive waits for its next
+//! request as well, because no other client could use the drive in between without making that
+//! request late.
 
 use super::constants::{NEAR_BYTES, TURN_FACTOR, TURN_MAX};
 use super::learned::arrival::Arrivals;
@@ -15,16 +20,20 @@ use crate::{Instant, SpaceId, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Where the drive is, and whose turn it is.
+/// The position of the drive's head, and the stream that has the turn.
 #[derive(Debug)]
 pub(super) struct Turn {
+    /// The space of the piece that was dispatched last.
     space: SpaceId,
+    /// The offset at which this piece ended.
     end: u64,
-    /// The stream whose piece was sent last.
+    /// The stream whose piece was dispatched last.
     pub(super) stream: Option<u32>,
-    /// It was a near one.
+    /// True if that piece was near.
     near: bool,
+    /// The time at which this stream got the drive.
     since: Instant,
+    /// The request pattern of each stream, by slot.
     streams: Vec<Arrivals>,
 }
 
@@ -32,6 +41,7 @@ impl Turn {
     pub(super) fn new(streams: u32) -> Self {
         Self {
             space: SpaceId(0),
+            // No offset is near this one, so the first piece is far.
             end: u64::MAX,
             stream: None,
             near: false,
@@ -40,14 +50,16 @@ impl Turn {
         }
     }
 
-    /// Where a piece is as seen from the one before.
+    /// Returns the place of a piece that begins at `offset`, relative to the piece that was
+    /// dispatched last.
     #[inline]
+    // An offset in front of the end wraps to a large distance, so it is far.
     pub(super) fn place(&self, space: SpaceId, offset: u64) -> Place {
         let on = offset.wrapping_sub(self.end) < NEAR_BYTES && space == self.space;
         if on { Place::Near } else { Place::Far }
     }
 
-    /// A piece goes to the drive.
+    /// Accounts for a piece that is dispatched.
     #[inline]
     pub(super) fn observe_dispatch(
         &mut self,
@@ -65,49 +77,52 @@ impl Turn {
         (self.space, self.end) = (space, end);
     }
 
-    /// A stream has something outstanding.
+    /// Accounts for a request of a stream that arrives.
     #[inline]
     pub(super) fn observe_request(&mut self, now: Instant, stream: u32) {
         self.streams[stream as usize].observe_request(now, Span::MAX);
     }
 
-    /// A request of a stream is over.
+    /// Accounts for a request of a stream that ended.
     #[inline]
     pub(super) fn observe_answer(&mut self, now: Instant, stream: u32) {
         self.streams[stream as usize].observe_answer(now);
     }
 
-    /// A stream came.
+    /// Resets the state of a stream that is opened in this slot.
     pub(super) fn open(&mut self, stream: u32) {
         self.streams[stream as usize] = Arrivals::default();
     }
 
-    /// A stream goes.
+    /// Ends the turn of a stream that is closed.
     pub(super) fn close(&mut self, stream: u32) {
         if self.stream == Some(stream) {
             self.stream = None;
         }
     }
 
-    /// The stream that keeps the drive, if one does: it goes on where the drive is, and its turn is not over.
+    /// Returns the stream that keeps the drive: it continues where the head is, and its turn is not
+    /// over.
     #[inline]
     pub(super) fn holder(&self, now: Instant, model: &Model) -> Option<u32> {
         self.last(now, model).filter(|_| self.near)
     }
 
-    /// The stream that keeps the drive if its next piece goes on where the last one ended, which may have been its first.
+    /// Returns the stream that keeps the drive if its next piece is near. Its last piece may have
+    /// been far, because the first piece of a turn always is.
     #[inline]
     pub(super) fn last(&self, now: Instant, model: &Model) -> Option<u32> {
         let lasts = now.since(self.since).as_nanos() < Self::length_ns(model);
         self.stream.filter(|_| model.kind().seeks && lasts)
     }
 
-    /// How long a turn is, in nanoseconds.
+    /// Returns the length of a turn in nanoseconds.
     pub(super) fn length_ns(model: &Model) -> u64 {
         (model.seek_cost() * TURN_FACTOR).min(TURN_MAX).as_nanos()
     }
 
-    /// Until when to wait for the next request of a stream that has nothing to be done; `None` if it is not worth it.
+    /// Returns the time until which the drive should wait for the next request of a stream without
+    /// outstanding requests. `None` if waiting takes longer than a seek.
     pub(super) fn wait_until(&self, now: Instant, stream: u32, model: &Model) -> Option<Instant> {
         let arrivals = &self.streams[stream as usize];
         let worth_it = arrivals.pause() <= model.seek_cost().time();
@@ -118,7 +133,8 @@ impl Turn {
         (now < until).then_some(until)
     }
 
-    /// Requests that a stream has outstanding, as far as its answers are waited for.
+    /// Returns the number of outstanding requests of a stream, without those that stalled or were
+    /// given up.
     pub(super) fn outstanding(&self, stream: u32) -> u32 {
         self.streams[stream as usize].outstanding()
     }
@@ -139,6 +155,8 @@ mod tests {
     #[test]
     fn a_stream_that_is_soon_back_is_waited_for() {
         let model = Model::with_seek_cost(Cost::from_nanos(AWAY));
+        // The stream is expected after twice its think time plus 100 us, which is exactly as long
+        // as a seek here.
         let mut turn = Turn::new(1);
         turn.streams[0] = Arrivals::thinking((AWAY - SOON_NS) / 2, 0);
         assert_eq!(turn.wait_until(at(1), 0, &model), Some(at(AWAY)));

@@ -1,11 +1,14 @@
-//! Quantities and numbers that are kept apart, although all of them are integers; and what the layers above share.
+//! Types for quantities that must not be mixed: costs, bytes, charges and entities.
 
 use crate::Span;
 use crate::list::NIL;
 use core::ops::{Add, AddAssign, Div, Mul, SubAssign};
 
-/// Drive time that pieces cost by the model, in nanoseconds. It is a price, not time that passes: only where the drive is busy is what is
-/// in flight the time until it is done (Little's law), and there the code says so ([`Cost::time`]).
+/// Drive time that pieces cost according to the model, in nanoseconds.
+///
+/// A cost is a price, not an interval. Only if the drive is busy, the cost of everything in flight
+/// equals the time until it is completed (Little's law). Code that relies on this calls
+/// [`Cost::time`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct Cost(u64);
@@ -22,12 +25,12 @@ impl Cost {
         self.0
     }
 
-    /// What keeps a busy drive busy for `time`.
+    /// The cost of work that keeps a busy drive busy for `time`.
     pub(crate) const fn of(time: Span) -> Self {
         Self(time.as_nanos())
     }
 
-    /// How long it keeps a busy drive busy.
+    /// Returns the time for which this work keeps a busy drive busy.
     pub(crate) const fn time(self) -> Span {
         Span::from_nanos(self.0)
     }
@@ -62,7 +65,7 @@ impl SubAssign for Cost {
 
 impl Mul<u64> for Cost {
     type Output = Self;
-    /// Saturates, because [`MAX`](Self::MAX) stands for a window without a bound.
+    /// Multiplies and saturates, because [`MAX`](Self::MAX) stands for a window without a limit.
     fn mul(self, n: u64) -> Self {
         Self(self.0.saturating_mul(n))
     }
@@ -75,7 +78,7 @@ impl Div<u64> for Cost {
     }
 }
 
-/// Bytes that clients asked for or were served.
+/// Bytes that clients requested or received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct Bytes(pub(crate) u64);
@@ -100,17 +103,19 @@ impl AddAssign for Bytes {
     }
 }
 
-/// What an entity is charged in its share: nanoseconds of drive time, or bytes, as [`Excess`](super::Excess) says.
+/// The amount that an entity is charged in its share: nanoseconds of drive time or bytes, depending
+/// on [`Excess`](super::Excess).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub(crate) struct Charge(pub(crate) u64);
 
-/// What has a share: a group, by its slot, or a stream, by the number of groups and its slot.
+/// A member of the tree of shares: a group or a stream. A group has the number of its slot, and a
+/// stream has the number of groups plus its slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub(crate) struct Entity(pub(crate) u32);
 
 impl Entity {
-    /// No entity.
+    /// Stands for no entity.
     pub(crate) const NONE: Self = Self(NIL);
 }

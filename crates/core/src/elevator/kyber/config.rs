@@ -4,7 +4,7 @@ use crate::Span;
 use crate::tunable::{MS, Unit, tunables};
 
 tunables! {
-    /// Tunables of `kyber`.
+    /// Tunables of the elevator `kyber`.
     pub struct Config {
         read_lat_nsec: Span, Unit::Time, [0, u64::MAX], 2 * MS,
             "The latency target of reads. While the drive takes longer for reads, other requests get fewer places in the drive.",

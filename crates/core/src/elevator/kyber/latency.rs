@@ -1,34 +1,40 @@
-//! How long requests take, and how many places in the drive each domain gets from that (Linux: `kyber_timer_fn`).
+//! Latencies of requests, and the number of tokens that follows from them for each domain (Linux:
+//! `kyber_timer_fn`).
 //!
-//! Latencies are counted twice: from when a request came to the elevator (*total*), and from when the drive got it (*in the drive*). When
-//! nine of ten requests of some domain are not out of the drive within its target, the drive is congested, and each domain gets places in
-//! proportion to how near its total latency is to its target: fewer if it is below. A domain beyond its target gets more in any case.
+//! Two latencies are counted: from the arrival of a request at the elevator (*total*), and from its
+//! dispatch (*in the drive*). If the 90th percentile of a domain's latency in the drive exceeds its
+//! target, the drive is congested. Then the tokens of each domain are scaled by the ratio of its
+//! total latency to its target, so a domain below its target gets fewer. A domain above its target
+//! gets more in any case.
 
 use super::config::Config;
 use super::domain::{DEPTHS, DOMAINS, TIMED};
 use crate::time::{Instant, Span};
 
-/// A latency is counted in quarters of the target (Linux: `KYBER_LATENCY_SHIFT`).
+/// Number of latency buckets up to the target (Linux: `KYBER_LATENCY_SHIFT`).
 const QUARTERS: u32 = 4;
-/// What is counted as seven quarters and more is told apart no further (Linux: `KYBER_LATENCY_BUCKETS`).
+/// Number of buckets. The last one contains all latencies above seven quarters of the target
+/// (Linux: `KYBER_LATENCY_BUCKETS`).
 const BUCKETS: usize = 8;
-/// What discards are to be done within (Linux: `kyber_latency_targets`).
+/// Latency target of discards (Linux: `kyber_latency_targets`).
 const DISCARD_TARGET: Span = Span::from_secs(5);
-/// The depths are looked at this long after the first request that ended since the last time.
+/// Time from the first completion after an adaptation of the depths to the next adaptation.
 const PERIOD: Span = Span::from_millis(100);
-/// A percentile says something of this number of requests,
+/// Number of samples from which a percentile is used at once.
 const ENOUGH: u32 = 500;
-/// or after this time.
+/// Time after which a percentile is used even with fewer samples.
 const PATIENCE: Span = Span::from_secs(1);
 
-/// Latencies of one kind, in quarters of the target; the first bucket is up to a quarter.
+/// The latencies of one kind, in quarters of the target. The first bucket contains latencies of up
+/// to one quarter.
 #[derive(Clone, Copy, Debug, Default)]
 struct Histogram([u32; BUCKETS]);
 
 impl Histogram {
-    /// Linux: `add_latency_sample`.
+    /// Adds a latency (Linux: `add_latency_sample`).
     fn add(&mut self, target: Span, latency: Span) {
         let quarter = (target.as_nanos() / u64::from(QUARTERS)).max(1);
+        // The upper limit of a bucket belongs to it.
         let bucket = latency.as_nanos().saturating_sub(1) / quarter;
         let bucket = bucket.min(BUCKETS as u64 - 1) as usize;
         self.0[bucket] = self.0[bucket].saturating_add(1);
@@ -38,10 +44,11 @@ impl Histogram {
         self.0.iter().fold(0, |all, &n| all.saturating_add(n))
     }
 
-    /// The bucket that `percent` of what was counted reach at most; it is empty then.
+    /// Returns the bucket of a percentile, and empties the histogram.
     fn take_percentile(&mut self, percent: u32) -> u32 {
         let samples = u64::from(self.samples());
         let mut left = (samples * u64::from(percent)).div_ceil(100);
+        // The last bucket contains all remaining samples, so it needs no check.
         let buckets = self.0.iter().take(BUCKETS - 1);
         let bucket = buckets
             .take_while(|&&n| {
@@ -55,19 +62,20 @@ impl Histogram {
     }
 }
 
-/// What is known of a domain with a target.
+/// The measurements of a domain with a target.
 #[derive(Clone, Copy, Debug, Default)]
 struct Timed {
     total: Histogram,
     in_drive: Histogram,
-    /// When a percentile is taken even of few requests.
+    /// The time at which a percentile is used even with few samples.
     patience_ends: Option<Instant>,
-    /// The bucket of the total latency when it was last known, while no congestion has used it.
+    /// The bucket of the total latency when it was last known. A congestion uses it only once.
     p99: Option<u32>,
 }
 
 impl Timed {
-    /// A percentile of one of the two, if enough is known of it (Linux: `calculate_percentile`; the two share one time-out there, too).
+    /// Returns a percentile of one of the two histograms, if it has enough samples (Linux:
+    /// `calculate_percentile`, where both share one time-out, too).
     fn percentile(
         &mut self,
         which: impl Fn(&mut Self) -> &mut Histogram,
@@ -86,8 +94,9 @@ impl Timed {
         Some(which(self).take_percentile(percent))
     }
 
-    /// The bucket of the total latency by which the depth is set. A domain may not have had enough requests for one in the same period as
-    /// others, so what was known before counts, once.
+    /// Returns the bucket of the total latency that sets the depth. A domain may have too few
+    /// samples in a period in which the others have enough. Therefore the previous bucket is used,
+    /// but only once.
     fn known(&mut self, now: Instant, congested: bool) -> Option<u32> {
         let p99 = self.percentile(|t| &mut t.total, 99, now);
         if congested {
@@ -100,12 +109,13 @@ impl Timed {
     }
 }
 
-/// The depths of the domains, and what they follow from (Linux: `struct kyber_queue_data`).
+/// The depths of the domains, and the measurements that they follow from (Linux: `struct
+/// kyber_queue_data`).
 #[derive(Debug)]
 pub(super) struct Latency {
     targets: [Span; TIMED],
     timed: [Timed; TIMED],
-    /// When the depths are looked at next.
+    /// The time of the next adaptation of the depths.
     due: Option<Instant>,
     pub(super) depths: [u32; DOMAINS],
 }
@@ -120,8 +130,9 @@ impl Latency {
         }
     }
 
-    /// A piece is back (Linux: `kyber_completed_request`).
+    /// Adds a completed piece (Linux: `kyber_completed_request`).
     pub(super) fn ended(&mut self, domain: usize, now: Instant, total: Span, in_drive: Span) {
+        // The last domain has no target, so its depth never changes.
         let Some(timed) = self.timed.get_mut(domain) else {
             return;
         };
@@ -131,7 +142,8 @@ impl Latency {
         self.due.get_or_insert(now + PERIOD);
     }
 
-    /// When it is time, looks at the depths. Nothing depends on them between two calls, so nobody has to be woken for this.
+    /// Adapts the depths if it is time. Nothing depends on the depths between two calls, so no
+    /// timer is necessary.
     pub(super) fn run(&mut self, now: Instant) {
         if let Some(due) = self.due.filter(|&due| due <= now) {
             self.due = None;
@@ -139,13 +151,15 @@ impl Latency {
         }
     }
 
-    /// As [`Self::run`] before anything else that happens now: what is due now is not due yet.
+    /// Adapts the depths if the time for that was before `now`. An adaptation that is due at
+    /// exactly `now` comes after the completions of this instant.
     pub(super) fn run_before(&mut self, now: Instant) {
         if self.due.is_some_and(|due| due < now) {
             self.run(now);
         }
     }
 
+    /// Adapts the depths of all domains to their latencies.
     fn resize(&mut self, now: Instant) {
         let mut congested = false;
         for timed in &mut self.timed {
@@ -156,6 +170,7 @@ impl Latency {
             let Some(p99) = timed.known(now, congested) else {
                 continue;
             };
+            // Without congestion, a domain keeps its tokens unless it misses its target itself.
             if congested || p99 >= QUARTERS {
                 let depth = self.depths[domain] * (p99 + 1) / QUARTERS;
                 self.depths[domain] = depth.clamp(1, DEPTHS[domain]);

@@ -1,10 +1,13 @@
-//! `kyber`: reads, writes, discards and everything else have places in the drive of their own, and a domain that is fast enough gives some of
-//! them up when the drive is too slow for another (Linux: `block/kyber-iosched.c` of 6.1).
+//! The elevator `kyber`: separate places in the drive for reads, writes, discards and all other
+//! requests (Linux: `block/kyber-iosched.c` of 6.1).
 //!
-//! Each *domain* has *tokens*, one for each of its requests that may be in the drive. The domains take turns by batches. Every tenth of a
-//! second the tokens follow from latencies and targets.
+//! Each *domain* has *tokens*, one for each of its requests that may be in the drive. The domains
+//! take turns in batches. Every 100 ms, the numbers of tokens are adapted to the latencies and
+//! their targets: if the drive is too slow for one domain, the domains that are fast enough give up
+//! some of theirs.
 //!
-//! The lists and the turns are in `queue`, latencies and depths in `latency`, the domains in `domain`. `docs/kyber.md` leads through them.
+//! The lists and the turns are in `queue`, latencies and depths in `latency`, the domains in
+//! `domain`. `docs/kyber.md` explains them.
 
 mod config;
 mod domain;
@@ -30,20 +33,20 @@ use domain::DOMAINS;
 use latency::Latency;
 use queue::{Queue, Waiting};
 
-/// The elevator (Linux: `struct kyber_queue_data`).
+/// The state of the elevator for one drive (Linux: `struct kyber_queue_data`).
 #[derive(Debug)]
 pub(crate) struct Kyber {
     waiting: Waiting,
-    /// What waits for each hardware queue.
+    /// The queued requests of each hardware queue.
     queues: Vec<Queue>,
-    /// The hardware queue that is asked first.
+    /// The hardware queue that is tried first.
     turn: usize,
-    /// When each request came.
+    /// The arrival time of each request.
     came: Vec<Instant>,
-    /// Pieces in the drive of each domain.
+    /// Number of pieces in flight of each domain.
     in_drive: [u32; DOMAINS],
     latency: Latency,
-    /// Scheduler tags of what is asynchronous, for each hardware queue.
+    /// Scheduler tags of asynchronous requests, for each hardware queue.
     depths: Vec<Depth>,
 }
 
@@ -63,15 +66,16 @@ impl Kyber {
         }
     }
 
-    /// The queue of a request, and its domain.
+    /// Returns the hardware queue and the domain of a request.
     fn place_of(table: &Table, request: u32) -> (usize, usize) {
         let queue = usize::from(table.queue_of(request).0);
         (queue, domain::of(table.requests[request].request.op))
     }
 }
 
-/// Tags of a hardware queue with `tags` that asynchronous requests may hold: three quarters of each word of the map in which Linux keeps
-/// them, and all where words have one bit (Linux: `kyber_depth_updated`, `sbitmap_calculate_shift`).
+/// Returns the number of tags that asynchronous requests may hold of a hardware queue with `tags`
+/// tags. It is three quarters of each word of the bitmap in which Linux keeps tags, and all tags if
+/// words have one bit (Linux: `kyber_depth_updated`, `sbitmap_calculate_shift`).
 fn async_depth(tags: u32) -> u32 {
     let word = if tags < 4 {
         64
@@ -79,13 +83,14 @@ fn async_depth(tags: u32) -> u32 {
         1 << (tags / 4).ilog2().min(6)
     };
     match word * 3 / 4 {
+        // Three quarters of a word of one bit are zero. Linux does not limit in this case.
         0 => tags,
         most => tags / word * most + (tags % word).min(most),
     }
 }
 
 impl Schedule for Kyber {
-    /// Linux: `kyber_insert_requests`.
+    /// Adds a request (Linux: `kyber_insert_requests`).
     fn insert(&mut self, cx: &mut Cx, request: u32) {
         let (queue, domain) = Self::place_of(&cx.table, request);
         self.came[request as usize] = cx.now;
@@ -97,7 +102,7 @@ impl Schedule for Kyber {
         (self.queues[queue]).remove(&mut self.waiting, domain, request);
     }
 
-    /// Linux: `kyber_dispatch_request`, for one hardware queue after the other.
+    /// Tries one hardware queue after the other (Linux: `kyber_dispatch_request`).
     fn next(&mut self, cx: &mut Cx) -> Next {
         self.latency.run(cx.now);
         let (in_drive, depths) = (&self.in_drive, &self.latency.depths);
@@ -106,7 +111,8 @@ impl Schedule for Kyber {
         for _ in 0..self.queues.len() {
             let turn = self.turn;
             self.turn = (turn + 1) % self.queues.len();
-            // Where the whole drive is full, somebody is asked for what goes ahead.
+            // If the whole drive is full, the layer asks for the request that is pulled ahead, from
+            // any queue.
             let has_room = pieces.has_room(QueueId(turn as u16)) || pieces.is_full();
             let queue = &mut self.queues[turn];
             if queue.is_empty() || !has_room {
@@ -122,7 +128,8 @@ impl Schedule for Kyber {
         Next::Nothing
     }
 
-    /// Requests of one domain leave as they came, and Linux looks for neighbours in the software queues only.
+    /// Returns false, because the requests of one domain leave in the order of arrival, and Linux
+    /// searches only the software queues for neighbours.
     fn sorts(&self) -> bool {
         false
     }
@@ -131,7 +138,7 @@ impl Schedule for Kyber {
         self.depths[0].is_limited()
     }
 
-    /// Linux: `kyber_limit_depth`.
+    /// Limits asynchronous requests (Linux: `kyber_limit_depth`).
     fn may_tag(&self, cx: &Cx, request: u32) -> bool {
         let queue = usize::from(cx.table.queue_of(request).0);
         cx.table.requests[request].request.is_sync() || self.depths[queue].allows()
@@ -149,10 +156,11 @@ impl Schedule for Kyber {
         }
     }
 
-    /// Linux: `kyber_finish_request` and `kyber_completed_request`, for each piece as if it were a request of its own.
+    /// Accounts for each piece as if it were a request of its own (Linux: `kyber_finish_request`
+    /// and `kyber_completed_request`).
     fn complete(&mut self, cx: &mut Cx, tag: Tag) {
         let piece = cx.table.pieces.last(tag);
-        // Flushes never came through here.
+        // Flushes do not pass the elevator, so they hold no token.
         if piece.op == Op::Flush {
             return;
         }
@@ -164,7 +172,7 @@ impl Schedule for Kyber {
         self.latency.ended(domain, cx.now, total, in_drive);
     }
 
-    /// How long it took is no latency of the drive's.
+    /// Returns the token of a stalled piece. Its latency shows nothing about the drive.
     fn stall(&mut self, cx: &mut Cx, tag: Tag) {
         let piece = cx.table.pieces.last(tag);
         if piece.op != Op::Flush {
@@ -172,7 +180,7 @@ impl Schedule for Kyber {
         }
     }
 
-    /// Linux: `kyber_bio_merge`.
+    /// Searches the software queue of the request's domain (Linux: `kyber_bio_merge`).
     fn find_join(&mut self, cx: &mut Cx, request: u32) -> Option<Join> {
         if cx.table.merges.is_one_hit() {
             return None;

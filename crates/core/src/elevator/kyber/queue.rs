@@ -1,18 +1,19 @@
-//! What waits for one hardware queue (Linux: `struct kyber_hctx_data`, `struct kyber_ctx_queue`).
+//! Queued requests of one hardware queue (Linux: `struct kyber_hctx_data`, `struct
+//! kyber_ctx_queue`).
 
 use super::domain::{BATCHES, DOMAINS};
 use crate::list::{Links, List};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// How many of the last to enter are tried for a merge (Linux: `blk_bio_list_merge`).
+/// Number of recent requests that are tried for a merge (Linux: `blk_bio_list_merge`).
 const TRIED: usize = 8;
 
-/// Where each request that waits stands.
+/// The places of all queued requests in their lines.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) links: Links,
-    /// Which of its line a request is.
+    /// The number of each request in its line, in the order of arrival.
     numbers: Vec<u64>,
 }
 
@@ -25,25 +26,27 @@ impl Waiting {
     }
 }
 
-/// The requests of one domain in the order in which they came. Linux takes them from the software queues together, when nothing is left of
-/// those that it took before; what has been taken merges with nothing any more.
+/// The requests of one domain in the order of arrival. Linux takes all of them from the software
+/// queues at once, when none of those is left that it took earlier. Requests that have been taken
+/// no longer merge.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     list: List,
-    /// Requests that have entered.
+    /// Number of requests that have entered.
     entered: u64,
-    /// Requests of these that have been taken from the software queues.
+    /// Number of the first request that is still in a software queue.
     taken: u64,
 }
 
-/// The lines of a hardware queue, and whose turn it is.
+/// The lines of a hardware queue, and the domain that has the turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
     lines: [Line; DOMAINS],
+    /// The domain that has the turn.
     domain: usize,
-    /// Requests of this domain that went in its turn.
+    /// Number of requests of this domain that were dispatched in its turn.
     sent: u32,
-    /// All that waits.
+    /// Number of requests in all lines.
     waiting: u32,
 }
 
@@ -76,8 +79,9 @@ impl Queue {
         self.waiting -= 1;
     }
 
-    /// The request of which a piece goes next: of the domain whose turn it is, or else of the next that has one and a place for it
-    /// (Linux: `kyber_dispatch_request`).
+    /// Returns the domain and the request of the next piece. The domain that has the turn continues
+    /// until its batch ends. After that, the next domain with a request and a token for it has the
+    /// turn (Linux: `kyber_dispatch_request`).
     pub(super) fn choose(&mut self, has_place: impl Fn(usize) -> bool) -> Option<(usize, u32)> {
         let goes_on = self.sent < BATCHES[self.domain];
         if goes_on && let Some(request) = self.first(&has_place) {
@@ -93,15 +97,18 @@ impl Queue {
         None
     }
 
-    /// The first request of the domain whose turn it is, if there is a place for it (Linux: `kyber_dispatch_cur_domain`).
+    /// Returns the first request of the domain that has the turn, if there is a token for it
+    /// (Linux: `kyber_dispatch_cur_domain`).
     fn first(&self, has_place: impl Fn(usize) -> bool) -> Option<u32> {
         let first = self.lines[self.domain].list.first();
         first.filter(|_| has_place(self.domain))
     }
 
-    /// A piece of the request that was chosen goes, its `last` or not.
+    /// Dispatches a piece of the chosen request. With the `last` piece, the request leaves.
     pub(super) fn send(&mut self, waiting: &mut Waiting, request: u32, last: bool) {
         let line = &mut self.lines[self.domain];
+        // A request of the software queues is chosen only if none is left that was taken, so all of
+        // them are taken now.
         if waiting.numbers[request as usize] >= line.taken {
             line.taken = line.entered;
         }
@@ -111,7 +118,8 @@ impl Queue {
         }
     }
 
-    /// The last few of a domain that are in the software queue still, the last first.
+    /// Iterates over the last few requests of a domain that are still in a software queue, from the
+    /// last one back.
     pub(super) fn fresh<'a>(
         &self,
         waiting: &'a Waiting,

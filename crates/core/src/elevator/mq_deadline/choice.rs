@@ -1,4 +1,4 @@
-//! Which request goes next.
+//! The choice of the next request: priorities, batches and deadlines.
 
 use super::queue::{Direction, Queue};
 use super::{MqDeadline, PRIORITIES};
@@ -6,13 +6,15 @@ use crate::table::Table;
 use crate::time::Instant;
 
 impl MqDeadline {
-    /// The request of which a piece is sent now (Linux: `dd_dispatch_request`).
+    /// Returns the request whose next piece is dispatched now (Linux: `dd_dispatch_request`).
     pub(super) fn choose(&mut self, now: Instant) -> Option<u32> {
         if let Some(request) = self.choose_aged(now) {
             return Some(request);
         }
         for priority in 0..PRIORITIES {
             let request = self.choose_at(priority, now);
+            // A busy priority without a dispatchable request still blocks the lower ones, as in
+            // Linux.
             if request.is_some() || self.is_busy(priority) {
                 return request;
             }
@@ -20,21 +22,24 @@ impl MqDeadline {
         None
     }
 
-    /// A request that higher priorities have kept waiting for too long (Linux: `dd_dispatch_prio_aged_requests`).
+    /// Returns a request that higher priorities have delayed for too long (Linux:
+    /// `dd_dispatch_prio_aged_requests`).
     fn choose_aged(&mut self, now: Instant) -> Option<u32> {
+        // With one busy priority there is no other that could delay it.
         let busy = (0..PRIORITIES).filter(|&p| self.is_busy(p)).count();
         if busy < 2 {
             return None;
         }
         let age = self.config.prio_aging_expire;
-        // A batch may have begun or ended even where its request has not waited for that long, as in Linux.
+        // As in Linux, `choose_at` may have begun or ended a batch even if its request has not
+        // waited for that long.
         (1..PRIORITIES).find_map(|priority| {
             let chosen = self.choose_at(priority, now);
             chosen.filter(|&request| self.waiting.entered(request) + age <= now)
         })
     }
 
-    /// A request of this priority (Linux: `__dd_dispatch_request`).
+    /// Returns a request of this priority (Linux: `__dd_dispatch_request`).
     fn choose_at(&mut self, priority: usize, now: Instant) -> Option<u32> {
         let queue = self.queues[priority];
         match queue.next(self.direction) {
@@ -43,7 +48,7 @@ impl MqDeadline {
         }
     }
 
-    /// Chooses the direction of a new batch, and where it begins.
+    /// Chooses the direction of a new batch, and its first request.
     fn begin_batch(&mut self, queue: &Queue, now: Instant) -> Option<u32> {
         let (reads, writes) = (
             queue.oldest(Direction::Read),
@@ -55,10 +60,13 @@ impl MqDeadline {
             (Some(_), Some(_)) if self.reads_go_first() => Direction::Read,
             (_, Some(_)) => Direction::Write,
         };
+        // Reads come first `writes_starved` times again after each batch of writes.
         if direction == Direction::Write {
             self.starved = 0;
         }
         let oldest = queue.oldest(direction)?;
+        // The batch begins where the last one of this direction ended, unless its oldest request is
+        // overdue.
         let request = match queue.next(direction) {
             Some(next) if !self.is_overdue(oldest, direction, now) => next,
             _ => oldest,
@@ -68,14 +76,15 @@ impl MqDeadline {
         Some(request)
     }
 
-    /// Both directions wait: reads go first, `writes_starved` times.
+    /// Returns true if reads come first although both directions have requests. That is so
+    /// `writes_starved` times.
     fn reads_go_first(&mut self) -> bool {
         let first = self.starved < self.config.writes_starved;
         self.starved += 1;
         first
     }
 
-    /// Linux: `deadline_check_fifo`.
+    /// Returns true if the oldest request of a direction is overdue (Linux: `deadline_check_fifo`).
     fn is_overdue(&self, oldest: u32, direction: Direction, now: Instant) -> bool {
         let expire = match direction {
             Direction::Read => self.config.read_expire,
@@ -84,14 +93,15 @@ impl MqDeadline {
         self.waiting.entered(oldest) + expire <= now
     }
 
-    /// A batch begins with a request, and most likely goes on with those behind it.
+    /// Prefetches the requests behind the first one of a batch, because the batch most likely
+    /// continues with them.
     pub(super) fn look_ahead(&mut self, table: &Table, request: u32) {
         let queue = &self.queues[self.waiting.priority(request)];
         let batch = self.config.fifo_batch as usize;
         self.waiting.look_behind(queue, request, batch, table);
     }
 
-    /// A piece of a request goes to the drive.
+    /// Accounts for a piece that is dispatched.
     pub(super) fn send(&mut self, request: u32, last: bool) {
         let priority = self.waiting.priority(request);
         (self.waiting).sent(&mut self.queues[priority], request, last);

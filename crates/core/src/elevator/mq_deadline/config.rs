@@ -3,11 +3,11 @@
 use crate::Span;
 use crate::tunable::{MS, SECOND, Unit, tunables};
 
-/// The largest number of an `int`, as Linux bounds these.
+/// The largest value of an `int`, by which Linux limits these tunables.
 const INT_MAX: u64 = 0x7fff_ffff;
 
 tunables! {
-    /// Tunables of `mq-deadline`.
+    /// Tunables of the elevator `mq-deadline`.
     pub struct Config {
         read_expire: Span, Unit::Time, [0, INT_MAX * MS], 500 * MS,
             "The time after which a waiting read starts the next batch of reads, regardless of its position.",

@@ -1,12 +1,14 @@
-//! `mq-deadline`: requests by position, one direction at a time, with a deadline for each (Linux: `block/mq-deadline.c` of 6.1).
+//! The elevator `mq-deadline`: requests in the order of position, one direction at a time, with a
+//! deadline for each (Linux: `block/mq-deadline.c` of 6.1).
 //!
-//! Reads and writes wait apart, at each of three priorities. The elevator sends a *batch* of one direction in order of position, then
-//! decides anew: reads first, but writes once reads have gone first `writes_starved` times. A batch begins where the one before it
-//! ended, or with the oldest request if that has waited longer than its deadline. A lower priority is served only while nothing of a
-//! higher one waits or is in the drive, except requests that have waited for `prio_aging_expire`.
+//! Reads and writes are queued separately, at each of three priorities. The elevator dispatches a
+//! *batch* of one direction in the order of position. Then it chooses the direction again: reads
+//! come first, but writes follow after reads have come first `writes_starved` times. A batch begins
+//! where the previous one ended, or with the oldest request if that request is overdue. A lower
+//! priority is served only while no request of a higher one is queued or in flight, except for
+//! requests that have waited for `prio_aging_expire`.
 //!
-//! The rules are in `choice`, what waits in `queue`.
-//! `docs/mq-deadline.md` leads through them.
+//! The rules are in `choice`, and the queues in `queue`. `docs/mq-deadline.md` explains them.
 
 mod choice;
 mod config;
@@ -27,22 +29,23 @@ use crate::stream::PriorityClass;
 use crate::table::Table;
 use queue::{Direction, Queue, Waiting};
 
-/// Priorities, the highest first (Linux: `enum dd_prio`).
+/// Number of priorities, of which the first is the highest (Linux: `enum dd_prio`).
 const PRIORITIES: usize = 3;
 
-/// The elevator (Linux: `struct deadline_data`).
+/// The state of the elevator for one drive (Linux: `struct deadline_data`).
 #[derive(Debug)]
 pub(crate) struct MqDeadline {
     config: Config,
     waiting: Waiting,
-    /// What waits at each priority.
+    /// The queued requests of each priority.
     queues: [Queue; PRIORITIES],
-    /// Pieces in the drive of each priority.
+    /// Number of pieces in flight of each priority.
     in_drive: [u32; PRIORITIES],
-    /// The direction of the batch that goes on, and how much of it has been sent.
+    /// The direction of the current batch.
     direction: Direction,
+    /// Number of requests of this batch that have been dispatched.
     sent: u32,
-    /// How often reads went first while writes waited.
+    /// Number of times that reads came first while writes were queued.
     starved: u32,
     depth: Depth,
 }
@@ -61,26 +64,27 @@ impl MqDeadline {
         }
     }
 
-    /// Something of this priority waits or is in the drive (Linux: `dd_queued`).
+    /// Returns true if a request of this priority is queued or in flight (Linux: `dd_queued`).
     fn is_busy(&self, priority: usize) -> bool {
         self.in_drive[priority] > 0 || !self.queues[priority].is_empty()
     }
 }
 
-/// Reads take any tag: somebody waits for them.
+/// Returns true for requests that may take any tag: reads, because their issuers wait for them.
 fn is_free(request: &Request) -> bool {
     request.op.is_read()
 }
 
-/// As many tags as everything else may hold (Linux: `dd_depth_updated`).
+/// Returns the number of tags that all other requests may hold (Linux: `dd_depth_updated`).
 fn async_depth(config: &Config, table: &Table) -> u32 {
     match config.async_depth {
+        // The default of Linux is three quarters of all tags.
         0 => (u64::from(table.tags) * 3 / 4) as u32,
         stated => stated,
     }
 }
 
-/// Which priority a request has (Linux: `ioprio_class_to_prio`).
+/// Returns the priority of a request (Linux: `ioprio_class_to_prio`).
 fn priority_of(request: u32, table: &Table) -> usize {
     let stream = table.requests[request].request.stream.index;
     match table.streams[stream].spec.priority.class {
@@ -91,7 +95,7 @@ fn priority_of(request: u32, table: &Table) -> usize {
 }
 
 impl Schedule for MqDeadline {
-    /// Linux: `dd_insert_request`.
+    /// Adds a request to the queue of its priority (Linux: `dd_insert_request`).
     fn insert(&mut self, cx: &mut Cx, request: u32) {
         let live = &cx.table.requests[request];
         let priority = priority_of(request, &cx.table);
@@ -104,11 +108,12 @@ impl Schedule for MqDeadline {
         (self.waiting).remove(&mut self.queues[priority], request);
     }
 
-    /// Linux: `dd_dispatch_request`.
+    /// Chooses a request and dispatches its next piece (Linux: `dd_dispatch_request`).
     fn next(&mut self, cx: &mut Cx) -> Next {
         let Some(request) = self.choose(cx.now) else {
             return Next::Nothing;
         };
+        // A new batch begins.
         if self.sent == 0 {
             self.look_ahead(&cx.table, request);
         }
@@ -121,7 +126,7 @@ impl Schedule for MqDeadline {
         self.depth.is_limited()
     }
 
-    /// Linux: `dd_limit_depth`.
+    /// Limits all requests except reads (Linux: `dd_limit_depth`).
     fn may_tag(&self, cx: &Cx, request: u32) -> bool {
         is_free(&cx.table.requests[request].request) || self.depth.allows()
     }
@@ -138,16 +143,16 @@ impl Schedule for MqDeadline {
         }
     }
 
-    /// Linux: `dd_finish_request`, for each piece as if it were a request of its own.
+    /// Accounts for each piece as if it were a request of its own (Linux: `dd_finish_request`).
     fn complete(&mut self, cx: &mut Cx, tag: Tag) {
         let piece = cx.table.pieces.last(tag);
-        // Flushes never came through here.
+        // Flushes do not pass the elevator, so they were not counted.
         if piece.op != Op::Flush {
             self.in_drive[self.waiting.priority(piece.request)] -= 1;
         }
     }
 
-    /// Linux: `dd_request_merge`.
+    /// Searches for a front merge, if those are enabled (Linux: `dd_request_merge`).
     fn beginning_at(&mut self, table: &Table, request: u32, place: Place) -> Option<u32> {
         if !self.config.front_merges {
             return None;
@@ -157,7 +162,7 @@ impl Schedule for MqDeadline {
         self.waiting.at(queue, direction, place)
     }
 
-    /// Linux: `dd_request_merged`.
+    /// Moves a command whose beginning has changed (Linux: `dd_request_merged`).
     fn grown(&mut self, cx: &mut Cx, leader: u32, side: Side) {
         if side == Side::Front {
             let queue = &self.queues[self.waiting.priority(leader)];
@@ -170,7 +175,7 @@ impl Schedule for MqDeadline {
         self.waiting.neighbour(queue, leader, side)
     }
 
-    /// Linux: `dd_merged_requests`.
+    /// Removes an absorbed request after it has passed on its age (Linux: `dd_merged_requests`).
     fn absorbed(&mut self, _cx: &mut Cx, by: u32, request: u32) {
         let queue = &mut self.queues[self.waiting.priority(request)];
         self.waiting.inherit_age(queue, by, request);

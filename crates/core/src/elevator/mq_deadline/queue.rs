@@ -1,4 +1,4 @@
-//! What waits: by position and by age, reads and writes apart.
+//! Queued requests of `mq-deadline`: by position and by age, for reads and writes separately.
 
 use crate::elevator::common::seek::Place;
 use crate::leaves::Leaves;
@@ -10,11 +10,12 @@ use crate::time::Instant;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Which way data goes (Linux: `enum dd_data_dir`).
+/// The direction of data (Linux: `enum dd_data_dir`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Direction {
+    /// Operations that only read.
     Read,
-    /// Everything that changes the drive.
+    /// Operations that change the drive.
     Write,
 }
 
@@ -28,13 +29,16 @@ impl Direction {
     }
 }
 
-/// The requests of one direction (Linux: `fifo_list`, `sort_list` and `next_rq` of `struct dd_per_prio`).
+/// The requests of one direction (Linux: `fifo_list`, `sort_list` and `next_rq` of `struct
+/// dd_per_prio`).
 #[derive(Clone, Copy, Debug)]
 struct Lane {
-    /// The number of its tree.
+    /// Number of the tree with the requests in the order of position.
     sorted: usize,
+    /// The requests in the order of arrival.
     fifo: List,
-    /// The one behind that was sent last, by position, or [`NIL`]: the batch goes on with it.
+    /// The request behind the one that was dispatched last, in the order of position, or [`NIL`].
+    /// The batch continues with it.
     next: u32,
 }
 
@@ -45,7 +49,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// The empty queue of a priority.
+    /// Creates the empty queue of a priority.
     pub(super) fn new(priority: usize) -> Self {
         Self {
             lanes: [0, 1].map(|lane| Lane {
@@ -60,13 +64,14 @@ impl Queue {
         self.lanes.iter().all(|lane| lane.fifo.is_empty())
     }
 
-    /// The request with which a batch of this direction goes on (Linux: `deadline_next_request`).
+    /// Returns the request with which a batch of this direction continues (Linux:
+    /// `deadline_next_request`).
     pub(super) fn next(&self, direction: Direction) -> Option<u32> {
         let next = self.lane(direction).next;
         (next != NIL).then_some(next)
     }
 
-    /// The oldest request of this direction (Linux: `deadline_fifo_request`).
+    /// Returns the oldest request of this direction (Linux: `deadline_fifo_request`).
     pub(super) fn oldest(&self, direction: Direction) -> Option<u32> {
         self.lane(direction).fifo.first()
     }
@@ -80,18 +85,18 @@ impl Queue {
     }
 }
 
-/// A request that waits, or of which something is in the drive. It lies in one cache line.
+/// A request that is queued or has a piece in flight. It does not cross a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 struct Item {
     entered: Instant,
-    /// What it is sorted by.
+    /// The sort key: the position.
     key: u64,
     direction: Direction,
     priority: u8,
 }
 
-/// The links of all queues.
+/// The requests of all queues, and the links between them.
 #[derive(Debug)]
 pub(super) struct Waiting {
     sorted: Leaves,
@@ -100,7 +105,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Room for this number of requests and of queues.
+    /// Creates space for this number of requests and of queues.
     pub(super) fn new(requests: u32, queues: usize) -> Self {
         let unused = Item {
             entered: Instant::ZERO,
@@ -115,17 +120,17 @@ impl Waiting {
         }
     }
 
-    /// When the request entered. What was split at a stage before counts from then for each of its parts.
+    /// Returns the time at which the request entered the elevator.
     pub(super) fn entered(&self, request: u32) -> Instant {
         self.items[request as usize].entered
     }
 
-    /// The queue that it belongs to, as long as it waits or a piece of it is in the drive.
+    /// Returns the priority of a request that is queued or has a piece in flight.
     pub(super) fn priority(&self, request: u32) -> usize {
         self.items[request as usize].priority.into()
     }
 
-    /// A request enters (Linux: `deadline_add_rq_rb`, `dd_insert_request`).
+    /// Adds a request (Linux: `deadline_add_rq_rb`, `dd_insert_request`).
     pub(super) fn insert(
         &mut self,
         queue: &mut Queue,
@@ -146,17 +151,20 @@ impl Waiting {
         self.fifo.push_back(&mut lane.fifo, request);
     }
 
-    /// A request leaves undispatched; a batch that was to go on with it goes on behind it (Linux: `deadline_remove_request`).
+    /// Removes a request that is not dispatched. A batch that was to continue with it continues
+    /// with the one behind it (Linux: `deadline_remove_request`).
     pub(super) fn remove(&mut self, queue: &mut Queue, request: u32) {
         let direction = self.items[request as usize].direction;
         let after = self.take_out(queue, request);
         let lane = queue.lane_mut(direction);
+        // The batch continues behind the removed request.
         if lane.next == request {
             lane.next = after;
         }
     }
 
-    /// Takes a request out; returns the one behind it by position, or [`NIL`].
+    /// Removes a request from both orders. Returns the request behind it in the order of position,
+    /// or [`NIL`].
     fn take_out(&mut self, queue: &mut Queue, request: u32) -> u32 {
         let Item { direction, key, .. } = self.items[request as usize];
         let lane = queue.lane_mut(direction);
@@ -165,25 +173,27 @@ impl Waiting {
         after.unwrap_or(NIL)
     }
 
-    /// A request of this direction that begins there.
+    /// Returns a request of this direction that begins at `start`.
     pub(super) fn at(&mut self, queue: &Queue, direction: Direction, start: Place) -> Option<u32> {
         let tree = queue.lane(direction).sorted;
         let (found, key) = self.sorted.last_up_to(tree, start.key())?;
         (key == start.key()).then_some(found)
     }
 
-    /// Looks at the requests behind one, by position, up to this number of them.
+    /// Loads up to `most` requests behind `request` into the processor's cache, in the order of
+    /// position.
     pub(super) fn look_behind(&mut self, queue: &Queue, request: u32, most: usize, table: &Table) {
         let Item { direction, key, .. } = self.items[request as usize];
         let tree = queue.lane(direction).sorted;
         let look = |request: u32| {
+            // `black_box` keeps the compiler from removing a load whose value is not used.
             table.look_at(request);
             core::hint::black_box(self.items[request as usize].key);
         };
         self.sorted.show_next(tree, (request, key), most, look);
     }
 
-    /// The request behind one or before it, in order of position.
+    /// Returns the request after or before `request` in the order of position.
     pub(super) fn neighbour(&mut self, queue: &Queue, request: u32, side: Side) -> Option<u32> {
         let Item { direction, key, .. } = self.items[request as usize];
         let tree = queue.lane(direction).sorted;
@@ -193,7 +203,8 @@ impl Waiting {
         }
     }
 
-    /// A request begins elsewhere now. If a batch was to go on with it, it still is.
+    /// Updates the position of a request whose beginning has changed. A batch that was to continue
+    /// with it still does.
     pub(super) fn moved(&mut self, queue: &Queue, request: u32, live: &Live) {
         let item = &mut self.items[request as usize];
         let before = core::mem::replace(&mut item.key, position(live));
@@ -202,7 +213,8 @@ impl Waiting {
         self.sorted.insert(tree, request, item.key);
     }
 
-    /// A request becomes part of another of its queue, which is as old from now on as the older of the two.
+    /// Passes the age of a request to the request `by` that absorbs it, if the absorbed one is
+    /// older.
     pub(super) fn inherit_age(&mut self, queue: &mut Queue, by: u32, request: u32) {
         let Item {
             entered, direction, ..
@@ -211,6 +223,7 @@ impl Waiting {
             direction == self.items[by as usize].direction,
             "a read joins a write"
         );
+        // The absorbing request takes over the place of the older one in the order of arrival.
         if entered < self.entered(by) {
             self.items[by as usize].entered = entered;
             let lane = queue.lane_mut(direction);
@@ -219,8 +232,10 @@ impl Waiting {
         }
     }
 
-    /// A piece of a request was sent. What is left of it lies right behind, so a batch goes on with that; behind the last piece it
-    /// goes on with the next by position (Linux: `deadline_move_request`). The other direction goes on later where it was.
+    /// Accounts for a piece that was dispatched. The batch continues with the rest of the request,
+    /// which begins right behind the piece. After the last piece, it continues with the next
+    /// request by position (Linux: `deadline_move_request`). The other direction continues later
+    /// where it stopped.
     pub(super) fn sent(&mut self, queue: &mut Queue, request: u32, last: bool) {
         let direction = self.items[request as usize].direction;
         debug_assert!(!queue.is_empty(), "what is sent did not wait");
@@ -233,7 +248,7 @@ impl Waiting {
     }
 }
 
-/// Orders requests by position: by space, then by sector.
+/// Returns the sort key of a request: its space, then its sector.
 fn position(live: &Live) -> u64 {
     let offset = live.request.offset + u64::from(live.issued);
     let place = Place {

@@ -1,7 +1,8 @@
-//! `none` on a drive with several hardware queues: each has a list of its own, first come, first served.
+//! The elevator `none` on a drive with several hardware queues: each queue has a list of its own,
+//! in the order of arrival.
 //!
-//! A queue without a free tag, or one that is busy, holds back its own streams and nobody else's (Linux: the software queues of each
-//! `blk_mq_hw_ctx`).
+//! A queue without a free tag, or one that is busy, delays only its own streams (Linux: the
+//! software queues of each `blk_mq_hw_ctx`).
 
 use crate::QueueId;
 use crate::cx::Cx;
@@ -12,15 +13,15 @@ use crate::table::Table;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// How many of the last to enter are tried for a merge.
+/// Number of recent requests that are tried for a merge (Linux: the limit of `blk_bio_list_merge`).
 pub(super) const TRIED: u32 = 8;
 
-/// The lists. The queues take turns, a piece at a time.
+/// The lists of all hardware queues. The queues take turns, one piece each.
 #[derive(Debug)]
 pub(crate) struct Queues {
     lists: Vec<List>,
     links: Links,
-    /// Queues in whose list something waits, the next first.
+    /// The queues with a request in their list. The next one is first.
     turns: List,
     turn_links: Links,
 }
@@ -68,9 +69,11 @@ impl Schedule for Queues {
                 break;
             };
             let list = &mut self.lists[turn as usize];
+            // A queue without room gives its turn to the next one, and keeps its requests.
             let room = cx.table.pieces.has_room(QueueId(turn as u16));
             let first = list.first().filter(|_| room);
             let piece = first.map(|request| (request, cx.table.piece(request)));
+            // Only the last piece of a request removes it from the list.
             if let Some((_, (_, true))) = piece {
                 self.links.pop_front(list);
             }
@@ -84,7 +87,8 @@ impl Schedule for Queues {
         Next::Nothing
     }
 
-    /// Of the last few of the request's queue, while that has no room.
+    /// Returns a command that a request can join: one of the last few in the request's queue, while
+    /// that queue has no room.
     fn find_join(&mut self, cx: &mut Cx, request: u32) -> Option<Join> {
         let table = &cx.table;
         let queue = table.queue_of(request);

@@ -1,75 +1,89 @@
-//! Work that the drive has yet to do for writes that it has answered.
+//! Hidden work: what the drive still has to do for writes that have already completed.
 //!
-//! A write is answered when it is in a cache, and what it costs comes later: reads that find nothing in flight wait all the same. If a
-//! promised request that had the drive to itself takes far longer than it usually does, the drive hides work: from then on a written
-//! piece is taken to keep the drive busy for what it costs from when it went there, answered or not; and if that is not enough for
-//! twice that, again and again, until it happens no longer; and a little less every second, to see whether it still is so (Gimbal's
-//! write cost: Min et al., "Gimbal", SIGCOMM 2021). A flush that had to wait shows it, too, and leaves nothing of what was written
-//! before it; a drive with turns is always taken to hide what it was given to write.
+//! A write completes as soon as it is in the drive's cache. The drive writes it to the medium
+//! later, and reads that arrive in the meantime wait even though nothing is in flight.
+//!
+//! The sign of hidden work is a promised request that had the drive to itself but took far longer
+//! than usual. From then on, every write counts as keeping the drive busy for its cost, from the
+//! time at which it was dispatched, whether it has completed or not. If promised requests are still
+//! late, the assumed cost is doubled, as often as necessary. It decreases again over time, to find
+//! out whether the drive still hides work (Gimbal's write cost: Min et al., "Gimbal", SIGCOMM
+//! 2021).
+//!
+//! A flush that had to wait for earlier writes is a sign, too. After a flush, no hidden work is
+//! left of the writes before it. A seek-bound drive is always assumed to hide its writes.
 
 use crate::elevator::contract::constants::{FACTOR_MAX, FALL_PART, GROW, SECOND};
 use crate::elevator::contract::kind::DriveKind;
 use crate::elevator::contract::unit::Cost;
 use crate::{Instant, Span};
 
-/// Factor of a write that hides as much as it costs: factors are counted in 16ths.
+/// Factor for a write that hides as much as it costs. Factors are in 16ths.
 const FACTOR_ONE: u64 = 16;
 
-/// What is known of it.
+/// The estimate of the hidden work of a drive.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Afterwork {
+    /// The time at which the drive has done its hidden work.
     until: Instant,
+    /// Hidden work of a write as a multiple of its cost, in 16ths. Zero if the drive hides nothing.
     factor: u64,
+    /// The time of the last change of the factor.
     changed: Instant,
-    /// The cost of what was written since a flush began.
+    /// The cost of the writes since the last flush began.
     unsynced: Cost,
 }
 
 impl Afterwork {
-    /// A write that is thought to cost `cost` goes to the drive.
+    /// Accounts for a write of `cost` that is dispatched.
     #[inline]
     pub(crate) fn observe_write(&mut self, now: Instant, cost: Cost) {
         self.unsynced = self.unsynced.saturating_add(cost);
         if self.factor > 0 {
+            // No more than a second of hidden work is assumed: promises are kept by the second.
             let work = self.work(cost);
             self.until = (self.until.max(now) + work).min(now + SECOND);
         }
     }
 
-    /// What the drive still has to do beside what is in flight, of which `in_flight` is writes.
+    /// Returns the work that the drive has to do in addition to the pieces in flight. `in_flight`
+    /// is the cost of the writes in flight, which `until` includes.
     #[inline]
     pub(crate) fn remaining(&self, now: Instant, in_flight: Cost) -> Cost {
         Cost::from_nanos(self.until.since(now).as_nanos()).saturating_sub(in_flight)
     }
 
-    /// A promised request that had the drive to itself took far longer than it usually does.
+    /// Accounts for a promised request that had the drive to itself but took far longer than usual.
     pub(crate) fn observe_hidden_work(&mut self, now: Instant) {
+        // Without a write since the last flush, the drive has nothing to hide.
         if self.unsynced > Cost::ZERO && now.since(self.changed) >= GROW {
             self.factor = (2 * self.factor).clamp(FACTOR_ONE, FACTOR_ONE * FACTOR_MAX);
             self.changed = now;
         }
     }
 
+    /// Returns the time for which a write of `cost` keeps the drive busy.
     fn work(&self, cost: Cost) -> Span {
         Span::from_nanos(cost.as_nanos().saturating_mul(self.factor) / FACTOR_ONE)
     }
 
-    /// A flush begins, and no other runs.
+    /// Accounts for a flush that begins while no other flush runs.
     pub(crate) fn flush_begins(&mut self) {
         self.unsynced = Cost::ZERO;
     }
 
-    /// The last flush that ran has ended: of what was written before it nothing is left. If it had to wait for that (`waited`), the
-    /// drive hides work.
+    /// Accounts for the end of the last running flush. No hidden work is left of the writes before
+    /// it. If the flush had to wait for those writes (`waited`), the drive hides work.
     pub(crate) fn flush_ends(&mut self, now: Instant, waited: bool) {
         if waited && self.factor < FACTOR_ONE {
             self.factor = FACTOR_ONE;
             self.changed = now;
         }
+        // The flush has written all earlier data, so at most the later writes are left.
         self.until = self.until.min(now + self.work(self.unsynced));
     }
 
-    /// Time has passed. A seek-bound drive is always assumed to hide some work.
+    /// Decreases the factor as time passes. A seek-bound drive is always assumed to hide some work.
     pub(crate) fn settle(&mut self, now: Instant, kind: &DriveKind) {
         if kind.seeks && self.factor <= FACTOR_ONE {
             self.factor = FACTOR_ONE;
@@ -91,6 +105,8 @@ mod tests {
 
     #[test]
     fn after_a_flush_only_what_was_written_since_it_began_is_left() {
+        // 500 ms of work are written at 0 ms, and 400 ms of it are left at 100 ms. The flush from
+        // 100 ms to 110 ms leaves the 20 ms that were written after its beginning.
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
         let mut work = Afterwork::default();
         work.settle(at(0), &SEEKING);
@@ -114,7 +130,7 @@ mod tests {
         assert_eq!(work.remaining(at(10), ns(0)), ns(5_000_000));
     }
 
-    /// How many 16ths of what it costs a write is taken to leave.
+    /// Returns the factor in 16ths: the hidden work of a write of 1.6 ms, in units of 0.1 ms.
     fn factor(work: &Afterwork) -> u64 {
         let mut work = *work;
         work.until = Instant::ZERO;
@@ -129,24 +145,26 @@ mod tests {
         work.observe_hidden_work(at(100));
         assert_eq!(factor(&work), 0, "nothing was written");
         work.observe_write(at(100), ns(1));
-        // Once in 50 ms.
+        // The factor is doubled at most once in 50 ms.
         let grown = [2_100, 2_149, 2_150, 2_200].map(|ms| {
             work.observe_hidden_work(at(ms));
             factor(&work)
         });
         assert_eq!(grown, [16, 16, 32, 64]);
-        // By an eighth a second.
+        // It falls by 1/8, rounded up, once a second while the kind of drive is unknown: 64, 56,
+        // 49, 42.
         let fallen = [3_199, 3_200, 4_199, 4_200, 5_200].map(|ms| {
             work.settle(at(ms), &UNSETTLED);
             factor(&work)
         });
         assert_eq!(fallen, [64, 56, 56, 49, 42]);
-        // Five times as fast where it has no turns.
+        // On a drive without turns, it falls once in 200 ms.
         let fallen = [5_399, 5_400, 5_599, 5_600].map(|ms| {
             work.settle(at(ms), &PLAIN);
             factor(&work)
         });
         assert_eq!(fallen, [42, 36, 36, 31]);
+        // Without a sign for 74 s, nothing is left of the factor.
         for s in 6..80 {
             work.settle(at(1_000 * s), &UNSETTLED);
         }
@@ -164,9 +182,10 @@ mod tests {
         let mut work = Afterwork::default();
         work.settle(at(0), &SEEKING);
         assert_eq!(factor(&work), FACTOR_ONE);
-        // It stays so, however long nothing shows it.
+        // It stays at this factor without any further sign.
         work.settle(at(5_000), &SEEKING);
         assert_eq!(factor(&work), FACTOR_ONE);
+        // 1.4 s of writes are limited to 1 s of hidden work.
         work.observe_write(at(5_000), ns(700_000_000));
         work.observe_write(at(5_000), ns(700_000_000));
         assert_eq!(work.remaining(at(5_000), ns(0)), ns(1_000_000_000));

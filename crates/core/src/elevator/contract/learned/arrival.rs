@@ -1,4 +1,5 @@
-//! When a client asks again, and whether it would get more if it had the drive to itself.
+//! Request patterns of clients: think time, outstanding requests, and the latency with and without
+//! contention.
 
 use super::average;
 use crate::elevator::contract::constants::{PAUSE_MAX, SOON, SOON_THINKS, SUFFERS};
@@ -6,13 +7,15 @@ use crate::elevator::contract::unit::Cost;
 use crate::table::Live;
 use crate::{Instant, Span};
 
-/// The requests of a stream, or of a group, as they come.
+/// The request pattern of a stream or a group.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrivals {
-    /// Requests that wait here or are in the drive.
+    /// Number of requests that are queued in the scheduler or in flight.
     outstanding: u32,
-    /// When the last one ended; and the average time from an answer that left nothing outstanding to the next request.
+    /// The time at which the last request ended.
     quiet: Instant,
+    /// The average think time: from a completion that left no request outstanding to the next
+    /// request.
     think: Span,
 }
 
@@ -21,7 +24,8 @@ impl Arrivals {
         self.outstanding
     }
 
-    /// It asks. If it had nothing outstanding: for how long. A pause that is longer than `longest` is no time to think.
+    /// Accounts for a request that arrives. Returns the length of the pause if no request was
+    /// outstanding. A pause longer than `longest` does not count as think time.
     #[inline]
     pub(crate) fn observe_request(&mut self, now: Instant, longest: Span) -> Option<Span> {
         let pause = (self.outstanding == 0).then(|| now.since(self.quiet));
@@ -32,44 +36,44 @@ impl Arrivals {
         pause
     }
 
-    /// A request of it is over.
+    /// Accounts for a request that ended.
     #[inline]
     pub(crate) fn observe_answer(&mut self, now: Instant) {
         self.outstanding = self.outstanding.saturating_sub(1);
         self.quiet = now;
     }
 
-    /// It has nothing outstanding up to now, and did not think.
+    /// Ends the current pause at `now`, so that the time until now does not count as think time.
     pub(crate) fn observe_quiet(&mut self, now: Instant) {
         self.quiet = now;
     }
 
-    /// What is outstanding is counted anew ...
+    /// Sets the number of outstanding requests to zero, before they are counted again.
     pub(crate) fn forget_outstanding(&mut self) {
         self.outstanding = 0;
     }
 
-    /// ... a request at a time.
+    /// Adds one outstanding request.
     pub(crate) fn count(&mut self) {
         self.outstanding += 1;
     }
 
-    /// How long it takes to ask again on average.
+    /// Returns the average think time.
     pub(crate) fn think(&self) -> Span {
         self.think
     }
 
-    /// How long it takes to ask again, at the most.
+    /// Returns the longest time within which the next request is expected after a completion.
     pub(crate) fn pause(&self) -> Span {
         self.think.saturating_mul(SOON_THINKS) + SOON
     }
 
-    /// By when it will have asked again, if it asks at all.
+    /// Returns the time by which the next request is expected, if the client sends one.
     pub(crate) fn expected(&self) -> Instant {
         self.quiet + self.pause()
     }
 
-    /// A pattern that was observed.
+    /// Creates a pattern with a known think time.
     #[cfg(test)]
     pub(crate) fn thinking(think_ns: u64, outstanding: u32) -> Self {
         Self {
@@ -80,26 +84,30 @@ impl Arrivals {
     }
 }
 
-/// How long a group's requests take, and how long they take if others have nothing in the drive.
+/// The latency of a group's requests, with and without work of other groups in the drive.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Presence {
     pub(crate) arrivals: Arrivals,
-    /// Modelled cost of its pieces in the drive.
+    /// Modelled cost of the group's pieces in flight.
     flight: Cost,
-    /// The average time from when a request came.
+    /// The average latency, from the arrival of a request, in nanoseconds.
     usual_ns: u64,
-    /// The average time in the drive of those that had it to themselves. Before there were any (`is_solo`) it is about the least of all.
+    /// The average service time of requests that had the drive to themselves, in nanoseconds.
+    /// Before the first such request (`is_solo`), it approaches the shortest service time of all
+    /// requests. Zero: unknown.
     solo_ns: u64,
     is_solo: bool,
 }
 
 impl Presence {
+    /// Returns the cost of the group's pieces in flight.
     #[cfg(debug_assertions)]
     pub(crate) fn flight(&self) -> Cost {
         self.flight
     }
 
-    /// It asks. True if it had something outstanding until a moment ago.
+    /// Accounts for a request that arrives. Returns true if the group had requests outstanding
+    /// until a moment ago.
     #[inline]
     pub(crate) fn observe_request(&mut self, now: Instant) -> bool {
         let resumes = self.kept_until().is_none_or(|until| now <= until);
@@ -107,7 +115,8 @@ impl Presence {
         resumes
     }
 
-    /// A piece of it goes to the drive at `cost`, which has `flight`. Returns what of that is others'.
+    /// Accounts for a piece of `cost` that is dispatched while the drive has `flight` in flight.
+    /// Returns the part of `flight` that belongs to other groups.
     #[inline]
     pub(crate) fn observe_dispatch(&mut self, cost: Cost, flight: Cost) -> Cost {
         let others = flight.saturating_sub(self.flight);
@@ -115,13 +124,14 @@ impl Presence {
         others
     }
 
-    /// A piece came back.
+    /// Accounts for a piece that completed.
     #[inline]
     pub(crate) fn observe_completion(&mut self, cost: Cost) {
         self.flight = self.flight.saturating_sub(cost);
     }
 
-    /// A request is over, with nothing of others in the drive as long as it was there (`alone`).
+    /// Accounts for a request that completed. `alone` is true if no other group had work in the
+    /// drive at any time since its dispatch.
     #[inline]
     pub(crate) fn observe_answer(&mut self, now: Instant, live: &Live, alone: bool) {
         self.note_answer(
@@ -132,21 +142,26 @@ impl Presence {
         );
     }
 
+    /// Accounts for a request with the latency `waited` and the service time `served`.
     #[inline]
     fn note_answer(&mut self, now: Instant, waited: Span, served: Span, alone: bool) {
         self.arrivals.observe_answer(now);
         self.usual_ns = average(self.usual_ns, waited.as_nanos());
         let sample = served.as_nanos();
+        // The first sample without other work replaces the estimate, because that was only a
+        // minimum.
         if self.solo_ns == 0 || alone && !self.is_solo {
             (self.solo_ns, self.is_solo) = (sample, alone);
         } else if alone {
             self.solo_ns = average(self.solo_ns, sample);
         } else if !self.is_solo {
+            // Only shorter samples count, so the estimate approaches the shortest one.
             self.solo_ns -= self.solo_ns.saturating_sub(sample) / 2;
         }
     }
 
-    /// True if it would get a 32nd more with the drive to itself, or if that is not known.
+    /// Returns true if the client would get at least 1/32 more without contention, or if that is
+    /// not known.
     pub(crate) fn suffers(&self) -> bool {
         let is_known = self.solo_ns > 0;
         let think = self.arrivals.think.as_nanos();
@@ -154,16 +169,18 @@ impl Presence {
         !is_known || think + self.usual_ns > alone + alone / SUFFERS
     }
 
-    /// True if its place is kept for it now that it has nothing to send.
+    /// Returns true if the group keeps its place although it has no queued request.
     pub(crate) fn keeps_place(&self) -> bool {
         self.arrivals.outstanding > 0
     }
 
-    /// Until when its place is kept, unless something of it is still in the drive: no longer than what is waited for takes.
+    /// Returns the time until which the group keeps its place. `None` if it still has a request in
+    /// the drive, because then there is no limit.
     pub(crate) fn kept_until(&self) -> Option<Instant> {
         if self.arrivals.outstanding > 0 {
             return None;
         }
+        // A wait for the client must not take longer than the request that is waited for.
         let soon = self.arrivals.think.as_nanos() <= self.solo_ns;
         Some(if soon {
             self.arrivals.expected()
@@ -177,7 +194,7 @@ impl Presence {
 mod tests {
     use super::*;
 
-    /// A client with one request at a time, each of which comes back `time` after it came.
+    /// Creates a client with a queue depth of 1 whose requests each take `time`.
     fn asking(time: Span, alone: bool) -> Presence {
         let (mut presence, mut now) = (Presence::default(), Instant::ZERO);
         for _ in 0..100 {
@@ -201,6 +218,7 @@ mod tests {
         assert!(Presence::default().suffers(), "nothing is known");
         let mut client = asking(Span::from_millis(1), true);
         assert!(!client.suffers());
+        // The limit is 1/32 of 1 ms, which is 31 us.
         later(&mut client, 1_025);
         assert!(!client.suffers());
         later(&mut client, 1_040);
@@ -214,6 +232,7 @@ mod tests {
     #[test]
     fn a_place_is_kept_as_long_as_something_is_in_the_drive_and_while_the_client_thinks() {
         let mut client = asking(Span::from_millis(1), true);
+        // Without think time, the place is kept for 100 us.
         let quiet = client.arrivals.quiet;
         assert_eq!(client.kept_until(), Some(quiet + Span::from_micros(100)));
         assert!(!client.observe_request(quiet + Span::from_micros(101)));

@@ -1,15 +1,23 @@
-//! What a request costs the drive, learned from the drive.
+//! The cost model: the drive time that each piece takes, learned from the drive.
 //!
-//! Four kinds of pieces: reads and writes, each *near* (it goes on where the piece before it ended) or *far*. A kind has a cost for each
-//! request, and reads and writes one for each byte, in nanoseconds of a busy drive. At the beginning all follows from the stated
-//! capacity; from then on every round of 10 ms or more in which the drive was never idle says that what ended in it took as long as the round. The error is
-//! shared out in proportion to what each part explains (normalised least mean squares; Widrow, Hoff, 1960), so requests that never
-//! occur alone are told apart as soon as their mixture changes.
+//! Pieces are of four kinds: reads and writes, each *near* (it continues where the previous piece
+//! ended) or *far*. Each kind has a cost per request, and reads and writes have a cost per byte, in
+//! nanoseconds of a busy drive. The initial values follow from the stated capacity. After that, the
+//! model learns in rounds of at least 10 ms in which the drive was never idle: all pieces that
+//! completed in a round must together have cost as much as the round lasted. The error is divided
+//! among the parameters according to their parts in the prediction (normalised least mean squares:
+//! Widrow, Hoff, 1960). Therefore requests that never occur alone are told apart as soon as their
+//! mixture changes.
 //!
-//! A drive that does many things at once shows what it can do only when it has enough to do. So "cheaper than thought" is believed at
-//! once, and "dearer" at once only if there was enough in flight that pieces waited for one another. What is believed too dear lets
-//! less into the drive, never nothing, and what there is shows it to be cheaper: cost is the time from one end to the next, and so the
-//! modelled cost of all that is in flight is the time until it is done (Little's law).
+//! A drive that works on many pieces in parallel shows its speed only if it has enough work. So if
+//! pieces were cheaper than predicted, the error is corrected at once. If they were more expensive,
+//! it is corrected at once only if enough was in flight that pieces waited for one another. A cost
+//! that is too high admits less work to the drive, but never none, and the admitted work then shows
+//! the lower cost. Cost is the time between two completions, and so the modelled cost of everything
+//! in flight is the time until it is completed (Little's law).
+//!
+//! `observe_completion` returns a [`Round`] at the end of a round, and the caller passes its
+//! judgement of the round to `learn`.
 
 use crate::elevator::contract::constants::{
     BYTE, BYTE_PART, CHEAPER, CHEAPER_WRITE, DEAR, DEARER, DEARER_UNTOLD, EFFICIENT, ENDS,
@@ -21,94 +29,108 @@ use crate::elevator::contract::unit::{Bytes, Cost};
 use crate::time::mul_div_floor;
 use crate::{Capacity, Instant, Op, Span};
 
-/// Fraction bits of nanoseconds a byte.
+/// Fraction bits of nanoseconds per byte.
 const SHIFT: u32 = 20;
-/// Pieces of one to two times 4 KiB, two to four times, and so on.
+/// Number of size classes: pieces of 4 KiB up to 8 KiB, of 8 KiB up to 16 KiB, and so on. The last
+/// class has no upper limit.
 const SIZES: usize = 9;
 /// Fraction bits of ratios.
 const RATIO: u32 = 16;
 const ONE: i64 = 1 << RATIO;
 
-/// Where a piece is, as seen from the piece that went to the drive before it.
+/// The place of a piece relative to the piece that was dispatched before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Place {
-    /// It goes on where that one ended.
+    /// The piece continues where the previous one ended, or shortly after.
     Near,
-    /// Somewhere else.
+    /// The piece begins anywhere else.
     #[default]
     Far,
 }
 
-/// What ended in the round, by kind.
+/// Pieces of one kind that completed in the current round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ended {
     requests: u64,
     bytes: u64,
 }
 
-/// The model.
+/// The learned costs, and the measurements of the current round. Arrays of four are indexed by
+/// [`kind`], and arrays of two by operation: reads, then writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Model {
-    /// Nanoseconds a request, by kind.
+    /// Nanoseconds per request, by kind.
     requests: [u64; 4],
-    /// Nanoseconds a byte with [`SHIFT`] fraction bits, of reads and of writes; and the same at the beginning.
+    /// Nanoseconds per byte with [`SHIFT`] fraction bits, by operation.
     bytes: [u64; 2],
+    /// Initial values of `bytes`, which limit them.
     stated: [u64; 2],
+    /// Pieces that completed in the round, by kind.
     ended: [Ended; 4],
+    /// Number of pieces that completed in the round.
     ends: u32,
-    /// How long the drive has been busy in this round, up to `until`.
+    /// The time for which the drive has been busy in this round, up to `until`, in nanoseconds.
     busy: u64,
     until: Instant,
-    /// What was in flight times how long it was.
+    /// Cost in flight, integrated over the time of the round.
     area: u64,
-    /// How long the pieces that ended were in the drive, in all.
+    /// Sum of the latencies of the pieces that completed in the round.
     times: u64,
-    /// The drive does many things at once as fast as one, going elsewhere included: reads, and writes.
+    /// True if the drive works on several far pieces in parallel, by operation. Then a seek delays
+    /// only its own piece.
     parallel: [bool; 2],
     kind: &'static DriveKind,
-    /// What follows for what it costs to go elsewhere: asked several times for each piece.
+    /// The seek cost that follows from the parameters. It is stored because each piece needs it
+    /// several times.
     away: Cost,
-    /// Something ended whose cost is not learned here.
+    /// True if something completed in the round whose cost is not learned here.
     spoilt: bool,
-    /// Rounds in which there was something of a kind.
+    /// Number of rounds that contained pieces of a kind.
     rounds: [u32; 4],
-    /// What ended by operation and size, and what a byte of a piece of that size costs, as seen; zero: not seen.
+    /// Pieces that completed in the round, by operation and size class.
     sizes: [[Ended; SIZES]; 2],
+    /// The observed cost per byte with [`SHIFT`] fraction bits, by operation and size class. Zero
+    /// if it is not known.
     each: [[u64; SIZES]; 2],
 }
 
+/// Returns the index of a kind: near reads, far reads, near writes, far writes.
 const fn kind(op: Op, place: Place) -> usize {
     let write = !op.is_read();
     (write as usize) << 1 | matches!(place, Place::Far) as usize
 }
 
-/// What a finished round was like.
+/// The measurements of a round that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Round {
-    /// Modelled cost in flight, on average.
+    /// Average cost in flight, as modelled.
     pub(crate) flight: Cost,
-    /// Modelled cost of the average piece.
+    /// Average cost of a piece, as modelled.
     pub(crate) piece: Cost,
-    /// How long the average piece was in the drive.
+    /// Average latency of a piece, in nanoseconds.
     pub(crate) time: u64,
-    /// Pieces that were there on average, in 16ths.
+    /// Average number of pieces in flight, in 16ths.
     pub(crate) depth: u64,
-    /// Most of them were reads.
+    /// True if at least half of the pieces were reads.
     pub(crate) reads: bool,
-    /// Most of them were somewhere else than the one before.
+    /// True if more than half of the pieces were far.
     pub(crate) far: bool,
 }
 
 impl Round {
-    /// Hardly a tag was free: the drive cannot have been given more to do.
+    /// Returns true if hardly any of the `tags` tags was free, so that the drive cannot have been
+    /// given more work.
     pub(crate) fn fills_tags(&self, tags: u32) -> bool {
         self.depth >= FULL * u64::from(tags)
     }
 }
 
 impl Model {
-    /// The model of a drive of which no more is known than what is stated. A `remote` one never has turns.
+    /// Creates the model of a drive of which only the stated capacity is known. A `remote` drive
+    /// never has turns.
     pub(crate) fn new(capacity: Option<Capacity>, remote: bool) -> Self {
+        // A stated bandwidth is the worst case, so the drive is assumed to reach at least
+        // `SLOWEST`.
         let c = capacity.unwrap_or(Capacity::NONE.read(UNKNOWN).write(UNKNOWN));
         let byte = |rate: u64| ((1_000_000_000u64 << SHIFT) / rate.max(SLOWEST)).max(1);
         let stated = [byte(c.read), byte(c.write)];
@@ -119,6 +141,7 @@ impl Model {
             } else {
                 FAR_BYTES / NEAR_PART
             };
+            // A rate may be stated for both operations or for one of them. The larger one is used.
             let iops = c.iops.max([c.read_iops, c.write_iops][kind / 2]);
             let request = match 1_000_000_000u64.checked_div(iops) {
                 Some(request) if far => request,
@@ -146,9 +169,11 @@ impl Model {
         }
     }
 
-    /// The cost of moving `bytes` in one piece, at least one nanosecond.
+    /// Returns the cost of a piece of `bytes`, at least one nanosecond.
     #[inline]
     pub(crate) fn cost(&self, op: Op, place: Place, bytes: u64) -> Cost {
+        // A discard and a look-up of extents move no data, so they count as one sector. A flush is
+        // charged by its duration instead.
         let bytes = match op {
             Op::Read | Op::Write | Op::WriteZeroes => bytes,
             Op::Discard | Op::Extents => 512,
@@ -159,21 +184,24 @@ impl Model {
         Cost::from_nanos(self.requests[kind].saturating_add(moved))
     }
 
-    /// What it costs to go elsewhere: how much more a far piece costs than a near one, once that is known. Reads tell, if there have
-    /// been some: what writes cost is the cache's doing, and where they are may not matter even if they are slow. A drive that goes
-    /// to two places in the time in which it goes to one is only slow to answer.
+    /// Returns the seek cost: the additional cost of a far piece compared with a near one, once it
+    /// is known.
+    ///
+    /// Reads determine it, if there have been any. The cost of writes depends on the cache, and
+    /// their place may not matter even if they are slow. If the drive works on far pieces in
+    /// parallel, the seek cost is zero, because such a drive only has a long latency.
     #[inline]
     pub(crate) fn seek_cost(&self) -> Cost {
         self.away
     }
 
-    /// The kind of the drive, as far as it is known.
+    /// Returns the kind of the drive, as far as it is known.
     #[inline]
     pub(crate) fn kind(&self) -> &'static DriveKind {
         self.kind
     }
 
-    /// A drive on which going elsewhere costs `away`.
+    /// Creates the model of a drive with a known seek cost.
     #[cfg(test)]
     pub(crate) fn with_seek_cost(away: Cost) -> Self {
         Self {
@@ -183,8 +211,9 @@ impl Model {
         }
     }
 
-    /// What was learned may have shown another seek cost, and with it another kind.
+    /// Derives the seek cost and the kind of the drive from the parameters.
     fn settle_kind(&mut self) {
+        // The kind of a remote drive is stated and not learned.
         if self.kind.varies {
             return;
         }
@@ -198,6 +227,8 @@ impl Model {
         };
     }
 
+    /// Returns the seek cost that follows from the parameters, or zero if too few rounds had far
+    /// pieces.
     fn find_seek_cost(&self) -> Cost {
         let kind = if self.rounds[1] > TELLS { 0 } else { 2 };
         if self.rounds[kind + 1] <= TELLS || self.parallel[kind / 2] {
@@ -206,32 +237,33 @@ impl Model {
         Cost::from_nanos(self.requests[kind + 1].saturating_sub(self.requests[kind]))
     }
 
-    /// True once enough has been seen of far pieces.
+    /// Returns true once enough rounds with far pieces have been learned.
     pub(crate) fn is_settled(&self) -> bool {
         self.rounds[1].max(self.rounds[3]) > NEW
     }
 
-    /// True while next to nothing is known.
+    /// Returns true while too little is known about the drive.
     #[inline]
     pub(crate) fn is_new(&self) -> bool {
         self.rounds[1].max(self.rounds[3]) <= TELLS
     }
 
-    /// It was seen whether the drive goes to many places at once, to read or to write.
+    /// Records whether the drive works on several far reads, or far writes, in parallel.
     pub(crate) fn set_parallel(&mut self, reads: bool, parallel: bool) {
         self.parallel[usize::from(!reads)] = parallel;
         self.settle_kind();
     }
 
-    /// The bytes of a piece that costs no more than `cost`.
+    /// Returns the size of a far piece that costs `cost`, in bytes. Zero if even an empty piece
+    /// costs more.
     pub(crate) fn bytes_in(&self, op: Op, cost: Cost) -> u64 {
         let kind = kind(op, Place::Far);
         let left = cost.as_nanos().saturating_sub(self.requests[kind]);
         mul_div_floor(left, 1 << SHIFT, self.bytes[kind / 2])
     }
 
-    /// The bytes below which a piece costs the drive mostly what every request costs: cut smaller it is not done much sooner, and the
-    /// drive does less.
+    /// Returns the size in bytes below which the fixed cost of a piece dominates. A smaller piece
+    /// would not complete much sooner, and the drive would lose throughput.
     pub(crate) fn efficient(&self, op: Op) -> u64 {
         let kind = kind(op, Place::Far);
         mul_div_floor(
@@ -242,7 +274,8 @@ impl Model {
         .clamp(PIECE, FAR_BYTES)
     }
 
-    /// The least bytes of a piece, `bytes` or more, that is not known to be too small: the drive would do less if it were cut so.
+    /// Returns the smallest size of at least `bytes` that is not known to be inefficient. Smaller
+    /// pieces would reduce the throughput of the drive.
     pub(crate) fn worthwhile(&self, op: Op, bytes: u64) -> u64 {
         let each = &self.each[usize::from(!op.is_read())];
         let first = size(bytes);
@@ -256,18 +289,20 @@ impl Model {
         }
     }
 
-    /// A piece goes to the drive, which has nothing else.
+    /// Begins a busy period: a piece is dispatched to an idle drive.
     #[inline]
     pub(crate) fn begin_busy(&mut self, now: Instant) {
         self.until = now;
     }
 
-    /// The drive works on something that is not to be learned from.
+    /// Excludes the current round from learning, because the drive works on something that has no
+    /// cost in this model.
     pub(crate) fn spoil_round(&mut self) {
         self.spoilt = true;
     }
 
-    /// A piece came back of `flight` in the drive, its own cost included. Gives what the round was like if that was its last.
+    /// Accounts for a completed piece. `flight` is the cost in flight, including this piece.
+    /// Returns the measurements of the round if this piece ends it.
     #[inline]
     pub(crate) fn observe_completion(
         &mut self,
@@ -294,6 +329,7 @@ impl Model {
         ended.requests += 1;
         ended.bytes += bytes;
         self.ends += 1;
+        // A slow drive ends a round with fewer pieces, so that learning does not stop.
         let enough = self.ends >= ENDS || self.busy >= LONGEST.as_nanos();
         if self.busy < ROUND.as_nanos() || !enough {
             return None;
@@ -301,6 +337,7 @@ impl Model {
         Some(self.close())
     }
 
+    /// Returns the measurements of the round that ends now.
     fn close(&self) -> Round {
         let parts = self.parts();
         let all: u64 = parts.iter().sum();
@@ -314,10 +351,13 @@ impl Model {
         }
     }
 
-    /// What the model says that each part of what ended took: requests by kind, then the bytes read and written.
+    /// Returns the prediction for the round in six parts: the cost of requests by kind, and the
+    /// cost of bytes by operation.
     fn parts(&self) -> [u64; 6] {
         let mut parts = [0; 6];
         for (kind, ended) in self.ended.iter().enumerate() {
+            // 2^40 ns are 18 minutes. The limit keeps the squares and products of parts within 128
+            // bits.
             parts[kind] = ended
                 .requests
                 .saturating_mul(self.requests[kind])
@@ -327,7 +367,8 @@ impl Model {
         parts
     }
 
-    /// The round is over: what is learned from it, if pieces waited for one another in it (`telling`). The next one begins.
+    /// Learns from the round that has ended, and begins the next one. `telling` is true if pieces
+    /// waited for one another in the round.
     pub(crate) fn learn(&mut self, telling: bool) {
         if !core::mem::take(&mut self.spoilt) {
             self.adjust(telling);
@@ -340,7 +381,8 @@ impl Model {
         (self.ends, self.busy, self.area, self.times) = (0, 0, 0, 0);
     }
 
-    /// The size of which most was done in the round took its part of it.
+    /// Updates the cost per byte of the size class that had at least half of the work in the round,
+    /// if there is one.
     fn weigh_sizes(&mut self) {
         let modelled = |op: usize, ended: &Ended| {
             let requests = ended.requests.saturating_mul(self.requests[2 * op + 1]);
@@ -352,6 +394,7 @@ impl Model {
         for op in 0..2 {
             for class in 0..SIZES {
                 let ended = self.sizes[op][class];
+                // The round shows the cost of the class that most of its time was for.
                 let part = modelled(op, &ended);
                 if ended.bytes == 0 || 2 * part < all {
                     continue;
@@ -368,13 +411,19 @@ impl Model {
         }
     }
 
+    /// Corrects the parameters by the error of the round.
     fn adjust(&mut self, telling: bool) {
         let parts = self.parts();
         let all: u64 = parts.iter().sum::<u64>().max(1);
         let squares: u128 = parts.iter().map(|&p| u128::from(p) * u128::from(p)).sum();
         let ratio = |a: u64, b: u64| mul_div_floor(a, ONE as u64, b).min(1 << 40).cast_signed();
+        // The error is relative to the prediction: positive if the pieces were more expensive than
+        // predicted.
         let error = ratio(self.busy, all) - ONE;
         for (i, part) in parts.into_iter().enumerate().filter(|p| p.1 > 0) {
+            // Least mean squares: the error is divided in proportion to each part's own size. The
+            // factor all / squares makes the corrected prediction match if all of the error is
+            // corrected.
             let explains = ((u128::from(part) * u128::from(all)) << RATIO) / squares.max(1);
             let explains = i64::try_from(explains)
                 .unwrap_or(ONE)
@@ -382,6 +431,8 @@ impl Model {
             let belief = self.belief(i, error, telling);
             let step = i128::from(error) * i128::from(explains) * i128::from(belief);
             let step = step >> (2 * RATIO);
+            // A single round, such as one with a hiccup of the drive, must not change a cost by
+            // orders of magnitude.
             let (least, most) = (ONE / SHRINK_MAX, GROWTH_MAX * ONE);
             let factor = (i128::from(ONE) + step).clamp(least.into(), most.into());
             let scaled = |value: u64| mul_div_floor(value, factor as u64, ONE as u64);
@@ -397,8 +448,9 @@ impl Model {
         self.settle_kind();
     }
 
-    /// How much of the error is corrected in a part.
+    /// Returns the part of the error that is corrected in one of the six parameters.
     fn belief(&self, part: usize, error: i64, telling: bool) -> i64 {
+        // The bytes of an operation go by the number of rounds of its far kind.
         let (kind, byte) = match part.checked_sub(4) {
             Some(byte) => (2 * byte + 1, true),
             None => (part, false),
@@ -416,17 +468,18 @@ impl Model {
     }
 }
 
-/// The class of a piece's size.
+/// Returns the size class of a piece.
 #[inline]
 fn size(bytes: u64) -> usize {
     ((bytes / GRAIN).max(1).ilog2() as usize).min(SIZES - 1)
 }
 
-/// What moving `bytes` bytes costs at `byte` for each.
+/// Returns the cost of moving `bytes`, at `byte` nanoseconds for each with [`SHIFT`] fraction bits.
 #[inline]
 fn moved(bytes: u64, byte: u64) -> u64 {
     match bytes.checked_mul(byte) {
         Some(product) => product >> SHIFT,
+        // The quotient fits into 64 bits even if the product does not.
         None => mul_div_floor(bytes, byte, 1 << SHIFT),
     }
 }
@@ -438,7 +491,7 @@ mod tests {
     const TIME: Span = Span::from_millis(1);
     const FLIGHT: Cost = Cost::from_nanos(1_000_000);
 
-    /// Rounds of a drive that takes a millisecond for each write, whatever its size.
+    /// Plays pieces on a drive that takes 1 ms for each write, regardless of its size.
     fn rounds(model: &mut Model, bytes: &[u64], count: u64) {
         let mut now = Instant::ZERO;
         model.begin_busy(now);
@@ -482,6 +535,8 @@ mod tests {
 
     #[test]
     fn sizes_have_classes() {
+        // The classes begin at 4, 8, 16 KiB and so on. Smaller pieces belong to the first class,
+        // and all large ones to the last.
         let classes = [1, GRAIN, 2 * GRAIN - 1, 2 * GRAIN, 1 << 40].map(size);
         assert_eq!(classes, [0, 0, 0, 1, SIZES - 1]);
     }

@@ -1,16 +1,22 @@
-//! How much must be in flight to keep the drive busy, and no more: then it is the elevator that decides, not the drive's queue.
+//! The window: how much work must be in flight to keep the drive busy.
 //!
-//! As a sender finds a network's capacity (BBR: Cardwell et al., "BBR: congestion-based congestion control", 2016): the drive is a
-//! pipe with a *delay*, and less than that much work in flight leaves it idle, more only waits in it. The bound is twice the
-//! delay and the largest piece. Costs are learned (`cost`) and follow the speed, so that while more in flight means more done, costs
-//! fall and the bound lets in more.
+//! Keeping no more than that in flight leaves the order of requests to the elevator instead of the
+//! drive's own queue. The window is found in the way in which BBR (Cardwell et al., "BBR:
+//! congestion-based congestion control", 2016) finds the capacity of a network path: the drive is a
+//! pipe with a *delay*. With less work in flight than the delay, the drive is sometimes idle. Any
+//! more only waits inside the drive. The window is twice the sum of the delay and the largest
+//! piece. Costs are learned ([`cost`](super::cost)) and follow the speed of the drive. So if more
+//! work in flight leads to more throughput, costs fall and the window admits more.
 //!
-//! Only a piece that has the drive to itself shows the delay, so at the beginning a few are sent one by one, and where none has been
-//! alone for long the drive is let run dry for one; neither for longer than 50 ms, and a client with a promise passes meanwhile.
-//! Until then it is taken to be no more than the least time that any piece took.
+//! Only a piece that has the drive to itself shows the delay. Therefore the first pieces are sent
+//! one at a time. If no piece has been alone for a long time, the drive runs empty for one more
+//! measurement. Both attempts are given up after 50 ms, and promised clients do not wait for them.
+//! Until there is a measurement, the delay is assumed to be the shortest time of any piece.
 //!
-//! A drive on which places matter chooses better among more: there is no bound, once that is known. A driver that is late (its thread waits for a processor)
-//! finds the drive dry: then more is sent ahead, until that happens no longer.
+//! A drive with expensive seeks orders requests better if it can choose among many, so it has no
+//! window once that is known. If the thread of the driver is late, because it waits for a
+//! processor, it finds the drive empty. Then more work is dispatched in advance, until this no
+//! longer happens.
 
 use super::cost::{Model, Place, Round};
 use crate::elevator::contract::constants::{
@@ -21,7 +27,7 @@ use crate::elevator::contract::unit::Cost;
 use crate::table::Piece;
 use crate::{Instant, Op, Span};
 
-/// The most of the last one to two spans of memory.
+/// The maximum of the samples in the last one to two times [`MEMORY`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Most {
     now: Cost,
@@ -44,7 +50,7 @@ impl Most {
     }
 }
 
-/// The least of the last one to two spans in which the delay is measured.
+/// The minimum of the samples in the last one to two times [`MEASURE`].
 #[derive(Clone, Copy, Debug)]
 struct Least {
     now: u64,
@@ -74,7 +80,7 @@ impl Least {
     }
 }
 
-/// A piece that had the drive to itself.
+/// A piece that had the drive to itself, with its time in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     time: u64,
@@ -83,7 +89,7 @@ struct Sample {
     bytes: u64,
 }
 
-/// The last of them.
+/// The last pieces that had the drive to themselves, in a ring.
 #[derive(Clone, Copy, Debug, Default)]
 struct Alone {
     samples: [Option<Sample>; MEASURED_PIECES as usize],
@@ -96,8 +102,9 @@ impl Alone {
         self.next = (self.next + 1) % self.samples.len();
     }
 
-    /// The least time beyond what the piece costs: a late driver or a hiccup of the drive only adds to it (as BBR takes the least
-    /// round trip).
+    /// Returns the shortest time beyond the cost of a piece. The minimum is used because a late
+    /// driver or a hiccup of the drive can only add to the time (BBR uses the shortest round trip
+    /// for this reason).
     fn delay(&self, model: &Model) -> Option<u64> {
         let delay = |s: &Sample| {
             s.time
@@ -107,33 +114,40 @@ impl Alone {
     }
 }
 
-/// The estimate and the bound that follows from it.
+/// The learned delay, and the window that follows from it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
-    /// What is kept in flight of a server across a network, about which it says nothing what one piece takes alone; else zero.
+    /// The work to keep in flight for a server across a network, as a time. Zero for a local drive.
+    /// The time of a single piece shows nothing about such a server.
     remote: Span,
-    /// For reads and for the rest.
+    /// The last pieces that were alone: reads, then all others.
     delays: [Alone; 2],
-    /// The least time that any piece took, for reads and for the rest: the delay is no more.
+    /// The shortest time of any piece: reads, then all others. It limits the delay.
     least: [Least; 2],
-    /// Costs of pieces.
+    /// The largest recent cost of a piece.
     largest: Most,
-    /// A piece is in the drive and nothing else has been since it was sent.
+    /// True while a piece is in the drive that was alone when it was dispatched, and no other has
+    /// been dispatched since.
     alone: bool,
-    /// Number of pieces that are still to be sent alone; when the last one was, and since when one is to be.
+    /// Number of pieces that are still to be sent alone.
     unmeasured: u32,
+    /// The time at which the last piece was alone, or at which a measurement was given up.
     measured: Instant,
-    /// Somebody was held back for want of room in the window since the last piece was sent.
+    /// True if a piece was stopped by the window since the last dispatch.
     full: bool,
+    /// Additional work in the window for a late driver.
     late: Cost,
-    /// What follows: the delay of reads, of the rest, and the larger one; the bound.
+    /// Result: the delay of reads and of all others, in nanoseconds.
     each: [u64; 2],
+    /// Result: the larger one of these delays, in nanoseconds.
     delay: u64,
+    /// Result: the window.
     bound: Cost,
 }
 
 impl Window {
-    /// `remote` is what is kept in flight if the drive is a server across a network, else zero.
+    /// Creates a window. `remote` is the work to keep in flight for a server across a network, and
+    /// zero for a local drive.
     pub(crate) fn new(remote: Span) -> Self {
         Self {
             remote,
@@ -151,13 +165,14 @@ impl Window {
         }
     }
 
-    /// True if a piece of `cost` may join `flight`.
+    /// Returns true if a piece of `cost` may be dispatched in addition to `flight`.
     #[inline]
     pub(crate) fn has_room(&mut self, now: Instant, flight: Cost, cost: Cost) -> bool {
         let bound = if self.is_measuring(now) {
+            // While a delay is measured, a piece may be dispatched to an empty drive only.
             Cost::ZERO
         } else {
-            // The piece may be the first that is so large.
+            // The piece may be the first one of its size, which `largest` does not include yet.
             self.bound.max((Cost::from_nanos(self.delay) + cost) * GAIN)
         };
         let room = flight == Cost::ZERO || flight.saturating_add(cost) <= bound;
@@ -165,7 +180,7 @@ impl Window {
         room
     }
 
-    /// True while pieces are sent one by one.
+    /// Returns true while pieces are sent one at a time to measure the delay.
     #[inline]
     fn is_measuring(&mut self, now: Instant) -> bool {
         let since = now.since(self.measured);
@@ -178,47 +193,53 @@ impl Window {
             MEASURE
         };
         if since > begun + PATIENCE {
-            // It does not run dry: there are others that must not wait.
+            // The drive does not run empty in this time, and the waiting pieces must not wait any
+            // longer.
             (self.unmeasured, self.measured) = (0, now);
             return false;
         }
         true
     }
 
-    /// What may be in flight.
+    /// Returns the window: the work that may be in flight.
     pub(crate) fn bound(&self) -> Cost {
         self.bound
     }
 
-    /// What is in flight where the drive is just busy: the delay and the largest piece.
+    /// Returns the work that is just enough to keep the drive busy: the delay and the largest
+    /// piece.
     pub(crate) fn needed(&self) -> Cost {
         Cost::from_nanos(self.delay).saturating_add(self.largest.get())
     }
 
-    /// How long the drive takes for a piece beyond what it costs: it does that for many at a time.
+    /// Returns the time that a piece takes beyond its cost. The drive can spend this time on many
+    /// pieces in parallel.
     pub(crate) fn delay(&self) -> Span {
         Span::from_nanos(self.delay)
     }
 
-    /// The least time of any piece of late that reads, or that does not, as `op` does; zero if there was none.
+    /// Returns the shortest recent time of a read, or of any other piece, depending on `op`. Zero
+    /// if there was none.
     pub(crate) fn least(&self, op: Op) -> Span {
         let least = &self.least[usize::from(!op.is_read())];
         Span::from_nanos(least.get().unwrap_or(0))
     }
 
-    /// The cost of the largest piece of late.
+    /// Returns the largest recent cost of a piece.
     pub(crate) fn largest(&self) -> Cost {
         self.largest.get()
     }
 
-    /// A piece goes to the drive, which has `flight`.
+    /// Accounts for a piece that is dispatched while `flight` is in the drive.
     #[inline]
     pub(crate) fn observe_dispatch(&mut self, flight: Cost) {
+        // Any further piece ends the time in which the previous one was alone.
         self.alone = flight == Cost::ZERO;
         self.full = false;
     }
 
-    /// A piece of `cost` came back of `flight`, its own included. True if it had the drive to itself all the time.
+    /// Accounts for a completed piece of `cost`. `flight` includes the piece. Returns true if the
+    /// piece had the drive to itself for all of its time.
     #[inline]
     pub(crate) fn observe_completion(
         &mut self,
@@ -230,15 +251,17 @@ impl Window {
         model: &Model,
     ) -> bool {
         let mut alone = false;
-        // A look-up of extents says nothing about how long a read takes.
+        // The duration of a look-up of extents shows nothing about the latency of reads.
         let tells = piece.op != Op::Extents;
         if tells {
             self.least[usize::from(!piece.op.is_read())]
                 .add(now, now.since(piece.dispatched).as_nanos());
         }
+        // The drive is empty after this piece.
         if flight == cost {
             if core::mem::take(&mut self.full) {
-                // Somebody was told that there is enough in the drive, and now it has nothing.
+                // The window stopped a piece, and now the drive has nothing to do: the driver was
+                // late.
                 self.late = (self.late * 2).clamp(LATE_FIRST, LATE_MAX);
                 self.settle(model);
             }
@@ -255,6 +278,7 @@ impl Window {
         alone
     }
 
+    /// Records a piece that was alone.
     fn add(&mut self, now: Instant, piece: &Piece, place: Place) {
         let sample = Sample {
             time: now.since(piece.dispatched).as_nanos(),
@@ -267,31 +291,37 @@ impl Window {
         self.measured = now;
     }
 
-    /// True if pieces waited for one another in a round, instead of for somebody to ask.
+    /// Returns true if pieces waited for one another in a round, and not for clients to send
+    /// requests.
     pub(crate) fn is_telling(&self, round: Round) -> bool {
         let delay = Cost::from_nanos(self.each[usize::from(!round.reads)]);
         round.flight >= delay * GAIN + round.piece
     }
 
-    /// Whether the drive does several things at once, if a round in which it had several tells: one of them ended in less than two thirds
-    /// of the shortest time of all.
+    /// Returns true if the drive works on several pieces in parallel: pieces completed at intervals
+    /// of less than two thirds of the shortest time of any piece. `None` if a round does not show
+    /// this, because it had too few pieces in flight or hardly any far ones.
     pub(crate) fn is_parallel(&self, round: Round) -> Option<bool> {
         let least = self.least[usize::from(!round.reads)].get()?;
+        // By Little's law the interval between completions is time / depth. Both sides are
+        // multiplied by the depth, and both factors are in 16ths.
         let parallel = round.time.saturating_mul(PARALLEL) <= least.saturating_mul(round.depth);
         (round.far && round.depth >= SEVERAL).then_some(parallel)
     }
 
-    /// A round has ended: costs are others now.
+    /// Adapts the window after a round of learning, because costs have changed.
     pub(crate) fn settle_round(&mut self, now: Instant, model: &Model) {
         self.late -= self.late / LATE_PART;
         if !model.is_settled() {
-            // What it was taken to cost before says nothing.
+            // Costs that were assumed earlier are obsolete as long as the model changes quickly.
             self.largest = Most::default();
         }
+        // A sample of zero only ages the maximum.
         self.largest.add(now, Cost::ZERO);
         self.settle(model);
     }
 
+    /// Derives the delay and the window from the measurements.
     fn settle(&mut self, model: &Model) {
         for op in 0..2 {
             let least = self.least[op].get();
@@ -300,6 +330,7 @@ impl Window {
         }
         self.delay = self.each[0].max(self.each[1]);
         let least = BOUND_MIN.max(Cost::of(self.remote));
+        // A drive with expensive seeks orders requests better if it can choose among many.
         self.bound = if model.seek_cost() >= SEEK_CHOOSES && model.is_settled() {
             Cost::MAX
         } else {
@@ -324,11 +355,14 @@ mod tests {
             reads: true,
             far: true,
         };
+        // With four pieces of 4 ms in flight, one completes each ms. Two thirds of the shortest
+        // time are 2 ms.
         assert_eq!(window.is_parallel(round(4_000_000, 4)), Some(true));
-        // 1.2 ms of the link each, 40 in the drive.
+        // With 40 pieces of 48 ms in flight, the link completes one each 1.2 ms.
         assert_eq!(window.is_parallel(round(48_000_000, 40)), Some(true));
-        // A disk that takes 8 at a time ends one in 10 ms.
+        // With 8 pieces of 80 ms in flight, a disk completes one each 10 ms.
         assert_eq!(window.is_parallel(round(80_000_000, 8)), Some(false));
+        // A round with one piece in flight shows nothing.
         assert_eq!(window.is_parallel(round(3_000_000, 1)), None);
     }
 

@@ -1,4 +1,5 @@
-//! Requests come, go to the drive, and end: clocks move, and show which reservations are behind.
+//! Advances the clocks as requests arrive, are dispatched and complete, and finds the reservations
+//! that are behind.
 
 use super::{CompletedPiece, InDrive, REQUEST, Reservation, Reservations};
 use crate::elevator::contract::constants::{DEADLINE_MAX, STANDSTILL};
@@ -10,7 +11,7 @@ use crate::{GroupId, Instant, Op, Span};
 use core::ops::Range;
 
 impl Reservations {
-    /// A request of `bytes` was submitted.
+    /// Accounts for a request of `bytes` that arrives.
     pub(crate) fn observe_arrival(&mut self, now: Instant, group: GroupId, bytes: Bytes) {
         self.notice_standstill(now);
         self.for_each(group, |all, at| {
@@ -18,12 +19,14 @@ impl Reservations {
             let r = &mut all.table[at as usize];
             let pause = r.demand.arrivals.observe_request(now, forget);
             let kept_until = &mut r.clock.kept_until;
-            // What a realtime client did not ask for of late is still its own: it is served up to its max.
+            // A realtime client keeps the service that it did not request recently, because it is
+            // served up to its max.
             if pause.is_some_and(|pause| pause > forget || r.latency.pauses) && !r.realtime {
                 *kept_until = (*kept_until).max(due);
             }
             if r.realtime || !all.waiting.contains(at) {
-                // It had nothing to send: what it lost meanwhile was lost through itself.
+                // The client had no queued request, so it lost this time through itself. It keeps a
+                // deficit of at most `catch_up`.
                 *kept_until = (*kept_until).max(due.saturating_sub(catch_up));
             }
             r.demand.outstanding += bytes;
@@ -33,8 +36,9 @@ impl Reservations {
         });
     }
 
-    /// A piece of `bytes` went to the drive at `cost`; `last` if it was the last of its request, which costs as much as `counts` of 4 KiB,
-    /// in 256ths.
+    /// Accounts for a piece of `bytes` that is dispatched at `cost`. `last` is true for the last
+    /// piece of a request. Then `counts` is the number of requests of 4 KiB that cost as much as
+    /// the request, in 256ths.
     pub(crate) fn observe_dispatch(
         &mut self,
         now: Instant,
@@ -47,17 +51,20 @@ impl Reservations {
         let (due, ahead) = (now.saturating_sub(self.late), self.ahead);
         self.for_each(group, |all, at| {
             let r = &mut all.table[at as usize];
+            // The first request of a client: there is no average yet, so its outstanding requests
+            // count as usual.
             if r.demand.mean_outstanding == Bytes::ZERO {
                 r.demand.mean_outstanding = r.demand.outstanding;
                 r.demand.mean_requests = r.requests() * REQUEST;
                 r.demand.period = r.time_for_usual();
             }
-            // What it gets beyond its promise and what it may be ahead is not held against it later (mClock: so does its weight-based
-            // phase).
+            // Service beyond the promise, and beyond the maximum lead, does not count against the
+            // client later (mClock treats its weight-based phase in the same way).
             let from = r.clock.kept_until.min(due + ahead);
             let time = r.time_for(bytes, u64::from(last));
             r.in_drive.promised += (from + time).since(r.clock.kept_until);
             r.clock.kept_until = from + time;
+            // On the second clock, an expensive request advances by the time of several requests.
             if r.iops > 0 && counts > REQUEST {
                 let one = r.time_for(Bytes::ZERO, 1).as_nanos();
                 let time = mul_div_floor(one, counts, REQUEST);
@@ -67,13 +74,15 @@ impl Reservations {
             r.syncs.cycle += time;
             r.in_drive.cost += cost;
             r.in_drive.bytes += bytes;
-            // A realtime one waits for its turn by its clock.
+            // A realtime client waits in the order of its clock, which has just changed. It is
+            // inserted again if it has more requests.
             all.urgent.clear(at);
             all.update_bound(at);
         });
     }
 
-    /// The reservations above `group` that still have something to send wait on.
+    /// Updates the order of the reservations above `group`: those that still have a queued request
+    /// wait, and the others do not.
     pub(crate) fn update_waiting(&mut self, group: GroupId, active: impl Fn(u32) -> bool) {
         self.for_each(group, |all, at| {
             if active(at) {
@@ -84,8 +93,8 @@ impl Reservations {
         });
     }
 
-    /// A piece came back; `last` if that was all of its request. True if the drive had something to do beside that nobody had asked
-    /// for.
+    /// Accounts for a piece that completed. `last` is true if it was the last piece of its request.
+    /// Returns true if the drive must have had work in addition to the pieces in flight.
     pub(crate) fn observe_completion(
         &mut self,
         now: Instant,
@@ -99,6 +108,8 @@ impl Reservations {
         self.for_each(group, |all, at| {
             let r = &mut all.table[at as usize];
             if last {
+                // Requests that end at the same time were all outstanding just before, so the
+                // average uses the state before the first of them.
                 if r.demand.ended != now {
                     r.demand.ended = now;
                     r.demand.before_end = (r.demand.outstanding, r.requests());
@@ -115,7 +126,7 @@ impl Reservations {
         hidden
     }
 
-    /// A piece stalled; `last` if nothing of its request is anywhere else.
+    /// Accounts for a piece that stalled. `last` is true if its request has no bytes anywhere else.
     pub(crate) fn observe_stall(
         &mut self,
         now: Instant,
@@ -127,15 +138,16 @@ impl Reservations {
         self.for_each(group, |all, at| all.leave_drive(now, at, piece, cost, last));
     }
 
-    /// A request left the elevator with `bytes` of it unsent. It counts no longer, whatever of it is in the drive: it is given
-    /// up, or it will arrive again.
+    /// Accounts for a request that leaves the elevator with `bytes` not dispatched. It no longer
+    /// counts, even if a part of it is in the drive: it is given up, or it will arrive again.
     pub(crate) fn observe_removal(&mut self, now: Instant, group: GroupId, bytes: Bytes) {
         self.for_each(group, |all, at| {
             all.forget_outstanding(now, at, bytes, true);
         });
     }
 
-    /// Of what is in the drive, that of others than the nearest reservation's.
+    /// Returns the part of the cost in flight that does not belong to the group's nearest
+    /// reservation.
     #[inline]
     pub(crate) fn cost_of_others(&self, group: GroupId, flight: Cost) -> Cost {
         match self.nearest[group.0 as usize] {
@@ -144,9 +156,10 @@ impl Reservations {
         }
     }
 
-    /// Counts again everything that reservations in these slots have, because contracts or the tree
-    /// changed: from each request its group and the bytes of it that have not been sent, from each
-    /// piece in the drive its group, modelled cost, operation and bytes.
+    /// Recounts the outstanding requests and the work in flight of the reservations in these slots,
+    /// because contracts or the tree changed. `requests` are the group of each request and its
+    /// bytes that are not dispatched. `pieces` are the group, modelled cost, operation and bytes of
+    /// each piece in the drive.
     pub(crate) fn recount(
         &mut self,
         slots: &Range<u32>,
@@ -179,7 +192,8 @@ impl Reservations {
         }
     }
 
-    /// A reservation with something to send waits, whatever it was promised before.
+    /// Lets all reservations in these slots that have a queued request wait again, whatever was
+    /// promised earlier.
     pub(crate) fn restart_waiting(&mut self, slots: Range<u32>, active: impl Fn(u32) -> bool) {
         for at in slots {
             if self.table[at as usize].exists() {
@@ -191,14 +205,15 @@ impl Reservations {
         }
     }
 
-    /// The realtime reservation that is furthest behind its max.
+    /// Returns the realtime reservation that is furthest behind its max.
     #[inline]
     pub(crate) fn first_urgent(&self) -> Option<u32> {
         self.urgent.first().map(|(_, g)| g)
     }
 
-    /// While the drive stands still nobody is chosen, and all that wait fall behind: the promises' time is as late as they are, or one that
-    /// comes now would be served after all of them.
+    /// Slows down the time base of the promises at once if the drive has stalled. During a stall no
+    /// reservation is chosen, and all waiting ones fall behind. Without this step, a reservation
+    /// that arrives now would be served after all of them.
     pub(super) fn notice_standstill(&mut self, now: Instant) {
         let due = now.saturating_sub(self.late);
         let longest = self.waiting.min_start(&self.behind);
@@ -210,15 +225,17 @@ impl Reservations {
         }
     }
 
-    /// The promises' time is late by as much as this one is behind beyond what it is made whole for, if it was not so before.
+    /// Lets the time base of the promises lag by as much as this reservation is behind in excess of
+    /// its permitted deficit, unless it lags by more already.
     fn grow_late(&mut self, now: Instant, group: u32) {
         let clock = self.table[group as usize].clock();
         self.late = self.late.max(now.since(clock + self.catch_up));
     }
 
-    /// Of the reservations that are behind, the one with the earliest deadline.
+    /// Returns the reservation that is behind and has the earliest deadline.
     pub(crate) fn behind(&mut self, now: Instant) -> Option<u32> {
-        // While a realtime client waits, what others fell behind by longer ago is not made good at its cost.
+        // While a realtime client waits, other clients are not compensated for earlier deficits at
+        // its expense.
         let may_reset = self.urgent.first().is_none();
         if self.behind.is_empty() {
             if may_reset {
@@ -232,7 +249,7 @@ impl Reservations {
             if self.late == Span::ZERO || !may_reset {
                 return None;
             }
-            // All promises are kept again, or no one asks.
+            // All promises are met again, or no promised client has a queued request.
             self.late = Span::ZERO;
             return self.waiting.first_eligible(&self.behind, at(self.late));
         };
@@ -240,25 +257,25 @@ impl Reservations {
         Some(group)
     }
 
-    /// True if the drive has something to do for a reservation: a request, or a flush.
+    /// Returns true if the client waits for the drive, for a request or for a flush.
     #[inline]
     pub(super) fn is_waited_for(&self, r: &Reservation) -> bool {
         r.requests() > 0 || r.syncs.flushes == self.flushes
     }
 
-    /// By how much the reservations of a group are behind, the one that is so most.
+    /// Returns the largest lag of the reservations on the path of a group.
     pub(crate) fn most_lag(&self, now: Instant, group: GroupId) -> Span {
         let lags = self.path(group).map(|g| self.lag(now, g));
         lags.max().unwrap_or(Span::ZERO)
     }
 
-    /// By how much a reservation is behind its promise.
+    /// Returns the time by which a reservation is behind its promise.
     pub(crate) fn lag(&self, now: Instant, group: u32) -> Span {
         now.saturating_sub(self.late)
             .since(self.table[group as usize].clock())
     }
 
-    /// Where a reservation's clock is to be when it has been served as far ahead as may be at one go.
+    /// Returns the value of a reservation's clock up to which it is served in one go.
     pub(crate) fn service_goal(&self, now: Instant, group: u32) -> Instant {
         self.table[group as usize]
             .clock
@@ -267,21 +284,23 @@ impl Reservations {
             + self.ahead
     }
 
-    /// True if a reservation has been served as far as that.
+    /// Returns true if a reservation has been served up to `goal`.
     pub(crate) fn has_reached(&self, group: u32, goal: Instant) -> bool {
         self.table[group as usize].clock.kept_until >= goal
     }
 
-    /// True if a promise in requests has had its part although it is behind: its requests are longer than what was promised.
+    /// Returns true if a promise in requests has had its part of the drive although it is behind,
+    /// because its requests cost more than the promised ones.
     pub(crate) fn has_its_part(&self, now: Instant, group: u32) -> bool {
         self.table[group as usize].clock.covered_until > now.saturating_sub(self.late)
     }
 
-    /// True if a reservation has been served as far ahead of its promise as it may be.
+    /// Returns true if a reservation is as far ahead of its promise as it may be.
     pub(crate) fn is_ahead(&self, now: Instant, group: u32) -> bool {
         self.table[group as usize].clock.kept_until >= now.saturating_sub(self.late) + self.ahead
     }
 
+    /// Inserts a reservation into the order of those that wait, or moves it to its present place.
     pub(super) fn start_waiting(&mut self, at: u32) {
         let r = &self.table[at as usize];
         if r.realtime {
@@ -303,6 +322,7 @@ impl Reservations {
         }
     }
 
+    /// Removes a reservation from the order of those that wait.
     pub(super) fn stop_waiting(&mut self, at: u32) {
         if self.waiting.contains(at) {
             self.waiting.remove(&mut self.behind, at);
@@ -310,7 +330,7 @@ impl Reservations {
         self.urgent.clear(at);
     }
 
-    /// A piece of a reservation is not in the drive any more.
+    /// Accounts for a piece of a reservation that leaves the drive, completed or stalled.
     fn leave_drive(
         &mut self,
         now: Instant,
@@ -324,6 +344,7 @@ impl Reservations {
         self.update_bound(at);
     }
 
+    /// Subtracts `bytes` from the outstanding bytes of a reservation. `last` ends their request.
     fn forget_outstanding(&mut self, now: Instant, at: u32, bytes: Bytes, last: bool) {
         let r = &mut self.table[at as usize];
         r.demand.outstanding = r.demand.outstanding.saturating_sub(bytes);

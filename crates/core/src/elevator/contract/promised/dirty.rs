@@ -1,11 +1,17 @@
-//! What clients without a promise may write between two flushes, for the sake of promises.
+//! Limits how much clients without a promise may write between two flushes.
 //!
-//! A flush waits for what everybody has written, and a client that syncs after each of its requests is kept from its min by that, however
-//! early its requests are served. How long the flush takes is seen: if the client is behind and its flush took more than half of the time
-//! that the promise gives it from one flush to the next, then more had been written when the flush began than it can bear. From then
-//! on others' writes wait as soon as that much less has been written since a flush began; their reads go on. The same goes for the flush of
-//! a client without a promise during which another fell behind: it may take 50 ms. The bound grows again with every flush that is short
-//! enough, and if it is not the others' writes that make the flushes long, it is given up.
+//! A flush has to write out the dirty data of all clients. A client that syncs after every request
+//! can miss its minimum because of that, even if all its requests are served first.
+//!
+//! The limit is set when a client is behind and its flush took more than half of the time that its
+//! promise allows from one flush to the next. In that case, too much had been written when the
+//! flush began. From then on, the writes of clients without a promise wait once the allowed amount
+//! has been written since the last flush began. Their reads are not affected. The same applies to
+//! the flush of a client without a promise during which a promised client fell behind: such a flush
+//! may take 50 ms.
+//!
+//! The limit grows again with each flush that is short enough. It is given up if the flushes are
+//! long for another reason than the writes of others.
 
 use crate::elevator::contract::constants::{
     FLUSH_PART, GROW_DIVISOR, SECOND, SHRINK_DIVISOR, STRICT, WRITTEN_MIN,
@@ -14,24 +20,25 @@ use crate::elevator::contract::unit::Cost;
 use crate::time::mul_div_floor;
 use crate::{Instant, Span};
 
-/// A flush that has ended, as it was for a promise.
+/// A flush that ended, as it affects a promise.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Synced {
-    /// By how much that is behind.
+    /// The time by which the promised client is behind.
     pub(crate) lag: Span,
-    /// The time that it gives its client from the flush before to this one.
+    /// The time that the promise allows from the previous flush to this one.
     pub(crate) cycle: Span,
 }
 
-/// What has been written, by what it costs, and its bound.
+/// The amount that has been written, as a cost, and its limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dirty {
-    /// Since the last flush began.
+    /// Cost of the writes since the last flush began.
     since: Cost,
-    /// When it began.
+    /// The value of `since` when the last flush began.
     before: Cost,
+    /// The limit of `since`.
     bound: Cost,
-    /// When the last such flush ended.
+    /// The time at which the last flush that mattered to a promise ended.
     synced: Instant,
 }
 
@@ -45,39 +52,41 @@ impl Dirty {
         }
     }
 
-    /// A write that costs `cost` goes to the drive.
+    /// Accounts for a write of `cost` that is dispatched.
     #[inline]
     pub(crate) fn observe_write(&mut self, cost: Cost) {
         self.since = self.since.saturating_add(cost);
     }
 
-    /// A flush begins, and no other runs.
+    /// Accounts for a flush that begins while no other flush runs.
     pub(crate) fn flush_begins(&mut self) {
         self.before = core::mem::replace(&mut self.since, Cost::ZERO);
     }
 
-    /// A flush that mattered to a promise has ended after `time`.
+    /// Accounts for a flush that mattered to a promise and took `time`.
     pub(crate) fn flush_ends(&mut self, now: Instant, time: Span, synced: Synced) {
         self.synced = now;
         let allowed = synced.cycle / FLUSH_PART;
         if time <= allowed || synced.lag <= STRICT {
             self.bound = self.bound.saturating_add(self.bound / GROW_DIVISOR);
+        // So few writes cannot make a flush long, so it is long for another reason.
         } else if self.bound <= WRITTEN_MIN || self.before == Cost::ZERO {
             self.bound = Cost::MAX;
         } else {
             let bears = mul_div_floor(self.before.as_nanos(), allowed.as_nanos(), time.as_nanos());
-            // Where its own writes alone are too much, that is soon given up.
+            // If the client's own writes are too much, no limit of others helps. Halving the limit
+            // at least leads soon to the smallest one, and then it is given up.
             self.bound = Cost::from_nanos(bears).min(self.bound / SHRINK_DIVISOR);
         }
     }
 
-    /// True if others' writes wait.
+    /// Returns true if the writes of clients without a promise must wait.
     #[inline]
     pub(crate) fn is_full(&self, now: Instant) -> bool {
         self.since >= self.bound && now < self.until()
     }
 
-    /// When they wait no longer, if no other flush ends before.
+    /// Returns the time at which the limit ends if no other flush that matters ends before.
     pub(crate) fn until(&self) -> Instant {
         self.synced + SECOND
     }
@@ -111,7 +120,10 @@ mod tests {
         };
         assert!(!flush(50_000_000, 20_000_000, on_time), "it is not behind");
         assert!(!flush(50_000_000, 5_000_000, behind), "the flush is short");
+        // The flush took 20 ms and 5 ms are allowed, so a quarter of 50 ms of writes are permitted:
+        // 12.5 ms. At 25 ms of writes, others wait.
         assert!(flush(50_000_000, 20_000_000, behind));
+        // The limit grows by 1/8 each time, by a factor of 361 after 50 flushes.
         for _ in 0..50 {
             flush(1_000_000, 5_000_000, behind);
         }
@@ -132,6 +144,8 @@ mod tests {
             dirty.flush_ends(Instant::ZERO, Span::from_millis(20), behind);
             bounded += u32::from(dirty.bound < Cost::MAX);
         }
+        // Of four flushes, three set the limit: to 0.25 ms (a quarter of 1 ms), 0.125 ms and 0.0625
+        // ms. The fourth gives it up.
         assert!(bounded <= 75, "{bounded}");
     }
 }

@@ -1,16 +1,21 @@
-//! When a flush may begin: most drives do little else meanwhile, and no elevator can get a read past one there.
+//! Decides when a flush may begin. Most drives do little else while a flush runs, and no elevator
+//! can move a read past it.
 //!
-//! A flush waits until every promised client that has something to be done, or is about to ask, is as far as it was promised, or
-//! until what it may fall behind while the flush runs is within its deadline (`promised`). It makes up for that while the next
-//! flush waits. One flush after the other: several at once would stand in the way of promises for as long as all of them take.
+//! A flush waits until every promised client that has requests, or is about to send one, has
+//! received its promise, or until the lag that the flush adds stays within the client's deadline
+//! ([`Reservations`](super::Reservations)). The client makes up for that lag while the next flush
+//! waits. Flushes run one after the other, because several at once would break promises for the sum
+//! of their durations.
 //!
-//! A flush waits no longer than [`HOLD_FACTOR`] times as long as flushes take, nor than a second, after the one before it ended: so
-//! that they get a part of the drive whatever was promised, and clients that sync are never stopped. For the sake of promises that
-//! not even an idle drive would keep it waits only as long as flushes take: such a promise gets half of the time that syncing
-//! leaves, rather than none.
+//! A flush waits for at most [`HOLD_FACTOR`] times the average duration of a flush, and at most 1
+//! s, after the previous flush ended. So flushes get a part of the drive's time no matter how much
+//! is promised, and clients that sync are never stopped. For the sake of a promise that not even an
+//! idle drive would keep, a flush waits only for the duration of one flush. Such a promise gets
+//! half of the time that syncing leaves, rather than none.
 //!
-//! A client that syncs waits for what others have written as well, and does not pay for it: of the time that a flush takes beyond the least
-//! that one takes, it is charged its part of what was written since the last one.
+//! A client that syncs also waits for the writes of other clients, but it does not pay for them. It
+//! is charged the shortest duration of a flush, and a part of the remaining duration. The part
+//! corresponds to its own writes since the previous flush.
 
 use crate::elevator::contract::constants::{HOLD_FACTOR, LEAST_GROWTH, SECOND, WROTE_NS};
 use crate::elevator::contract::learned::average;
@@ -23,26 +28,32 @@ use alloc::vec::Vec;
 /// A reservation that a flush would make late.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Late {
-    /// An idle drive would keep the promise.
+    /// True if an idle drive would keep the promise.
     pub(crate) reachable: bool,
-    /// Whether it asks will be known then.
+    /// The time at which it will be known whether the client sends a request.
     pub(crate) until: Instant,
 }
 
-/// The flushes in the drive, and the next one.
+/// The flushes that run, and the delay of the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// The average time that a flush takes the drive; zero before the first.
+    /// Average duration of a flush in nanoseconds. Zero before the first flush.
     time: u64,
-    /// The least that one takes; more than the last one by and by, if they take more from then on.
+    /// Shortest duration of a flush in nanoseconds. It grows slowly, so that it follows a drive
+    /// whose flushes become longer.
     least: u64,
+    /// Number of flushes in the drive.
     running: u64,
+    /// The time at which the last flush ended.
     ended: Instant,
-    /// Since when the next one has been held; it waits anew when one ends.
+    /// The time since which the next flush has been held. The wait begins again when another flush
+    /// ends.
     held: Option<Instant>,
-    /// Modelled cost of what was written since the last flush: of all, and of each stream, with the flush that it was since.
+    /// Modelled cost of all writes since the last flush.
     written: Cost,
+    /// Number of flushes that have ended. The number wraps.
     flushes: u32,
+    /// For each stream, the cost of its writes since a flush, and the number of that flush.
     streams: Vec<(u32, Cost)>,
 }
 
@@ -55,12 +66,13 @@ impl Pace {
         }
     }
 
-    /// A stream came: what another wrote in its place is not its own.
+    /// Resets the state of a stream that is opened, because the writes of the previous stream in
+    /// its slot are not its own.
     pub(crate) fn open(&mut self, stream: u32) {
         self.streams[stream as usize] = (self.flushes, Cost::ZERO);
     }
 
-    /// A stream writes what costs `cost`.
+    /// Accounts for a write of a stream that costs `cost`.
     #[inline]
     pub(crate) fn observe_write(&mut self, stream: u32, cost: Cost) {
         let (since, written) = &mut self.streams[stream as usize];
@@ -71,32 +83,33 @@ impl Pace {
         self.written = self.written.saturating_add(cost);
     }
 
-    /// The time that a flush takes, once there has been one.
+    /// Returns the average duration of a flush, once there has been one.
     pub(crate) fn time(&self) -> Option<Span> {
         Some(Span::from_nanos(self.time)).filter(|&time| time > Span::ZERO)
     }
 
-    /// True if a flush that has ended after `time` had to wait for what had been written.
+    /// Returns true if a flush that took `time` had to write out earlier writes.
     pub(crate) fn had_to_write(&self, time: Span) -> bool {
         time.as_nanos() > self.least.saturating_add(WROTE_NS)
     }
 
-    /// True if none has run for as long as they take.
+    /// Returns true if no flush has run for the duration of a flush.
     pub(crate) fn has_rested(&self, now: Instant) -> bool {
         self.running == 0 && now.since(self.ended).as_nanos() >= self.time
     }
 
-    /// True if one has run at some time since then.
+    /// Returns true if a flush has run at any time since `then`.
     pub(crate) fn has_run_since(&self, then: Instant) -> bool {
         self.running > 0 || self.ended > then
     }
 
-    /// Number of flushes in the drive.
+    /// Returns the number of flushes in the drive.
     pub(crate) fn running(&self) -> u64 {
         self.running
     }
 
-    /// The next flush should wait, since it would make a promise late: until when it does; `None` if it has waited long enough.
+    /// Returns the time until which the next flush should wait, because it would make a promise
+    /// late. `None` if it has waited long enough.
     pub(crate) fn hold_until(&mut self, now: Instant, late: Late) -> Option<Instant> {
         let since = *self.held.get_or_insert(now);
         let most = if late.reachable || self.running > 0 {
@@ -109,22 +122,25 @@ impl Pace {
         (now < end).then(|| late.until.min(end))
     }
 
-    /// A flush begins.
+    /// Accounts for a flush that begins.
     pub(crate) fn observe_begin(&mut self) {
         self.running += 1;
         self.held = None;
     }
 
-    /// A flush stalled: it runs no longer, and says nothing of how long flushes take.
+    /// Accounts for a flush that stalled. It no longer runs, and it shows nothing about the
+    /// duration of flushes.
     pub(crate) fn observe_stall(&mut self, now: Instant) {
         self.running = self.running.saturating_sub(1);
         self.ended = now;
         self.held = None;
     }
 
-    /// A flush of a stream ended that began then. Gives what the stream is charged of the time for which the drive was busy with it,
-    /// in nanoseconds.
+    /// Accounts for the end of a flush that a stream began at `begun`. Returns the part of the
+    /// flush's duration that the stream is charged, in nanoseconds.
     pub(crate) fn observe_end(&mut self, now: Instant, begun: Instant, stream: u32) -> u64 {
+        // Flushes that overlap share the drive, so each one counts from the end of the previous
+        // one.
         let time = now.since(begun.max(self.ended)).as_nanos();
         self.time = average(self.time, time);
         self.least = time.min(self.least.saturating_add(self.least / LEAST_GROWTH));
@@ -138,6 +154,7 @@ impl Pace {
             Cost::ZERO
         };
         let beyond = time - self.least;
+        // If no client has written, the client that syncs is the only cause of the duration.
         let part = if self.written == Cost::ZERO {
             beyond
         } else {
@@ -160,14 +177,18 @@ mod tests {
         assert_eq!(pace.observe_end(at(100), at(0), 0), 100_000, "nobody wrote");
         pace.observe_write(0, Cost::from_nanos(10));
         pace.observe_write(1, Cost::from_nanos(30));
-        // The least is thought to be a 64th more by now.
+        // 500 us: the shortest flush of 100 us counts as 1/64 longer now, which is 101.562 us. The
+        // stream wrote 10 of 40, so it pays a quarter of the rest.
         assert_eq!(
             pace.observe_end(at(1_000), at(500), 0),
             101_562 + 398_438 / 4
         );
+        // 101.562 us again count as 1/64 longer, 103.148 us. The stream has written nothing, so it
+        // pays no more than that.
         pace.observe_write(1, Cost::from_nanos(30));
         assert_eq!(pace.observe_end(at(2_000), at(1_500), 0), 103_148);
         pace.observe_write(1, Cost::from_nanos(30));
+        // The writes before `open` belong to another stream.
         pace.open(1);
         assert_eq!(pace.observe_end(at(2_600), at(2_500), 1), 100_000);
     }

@@ -1,4 +1,4 @@
-//! What holds of promises between calls.
+//! Checks of the reservations between calls, for debug builds.
 
 use super::{Reservation, Reservations, is_outstanding};
 use crate::admission::PROMISABLE;
@@ -11,11 +11,12 @@ use crate::table::Stage;
 use crate::time::mul_div_floor;
 use crate::{Capacity, Class, GroupId, Op, ROOT, Span};
 
-/// The longest piece there is.
+/// Longest piece that any drive accepts.
 const PIECE_MAX: Bytes = Bytes(64 << 20);
 
 impl Reservations {
-    /// Asserts it. `active`: somebody in a group has something to send; `sums` is room for sums by group.
+    /// Checks all reservations. `active` returns true if a group has a queued request. `sums` is
+    /// scratch space with an element for each group.
     pub(crate) fn invariants(&self, cx: &Cx, sums: &mut [u64], active: impl Fn(u32) -> bool) {
         self.check_promises(&cx.table.groups, cx.table.capacity());
         for (group, r) in self.all() {
@@ -27,7 +28,8 @@ impl Reservations {
             );
             let urgent = self.urgent.get(group).is_some();
             assert_eq!(urgent, waits && r.realtime, "group {group}");
-            // A promise is served ahead up to a bound, and by the piece that reaches it.
+            // A reservation is served ahead up to the maximum lead, and by the piece that exceeds
+            // it.
             let ahead = LEAD_MAX + r.time_for(PIECE_MAX, 1);
             assert!(
                 r.clock.kept_until <= cx.now + ahead,
@@ -53,7 +55,8 @@ impl Reservations {
         (0..).zip(&self.table)
     }
 
-    /// Each is what its group's contract says, and together they are no more than was admitted.
+    /// Checks that each reservation has the rates of its group's contract, and that their sum is
+    /// not more than admission permits.
     fn check_promises(&self, groups: &Groups, capacity: Option<Capacity>) {
         let mut bytes = 0;
         for (slot, r) in self.all() {
@@ -83,7 +86,7 @@ impl Reservations {
         assert!(bytes <= most, "more is promised than was admitted");
     }
 
-    /// Sums up by reservation what there is of each group.
+    /// Adds the `parts` of each group to the sums of all reservations on its path.
     fn sum_up(&self, sums: &mut [u64], parts: impl Iterator<Item = (GroupId, u64)>) {
         sums.fill(0);
         for (group, part) in parts {
@@ -91,7 +94,8 @@ impl Reservations {
         }
     }
 
-    /// What each has outstanding and in the drive is what its requests are.
+    /// Checks the outstanding requests and the work in flight of each reservation against the
+    /// requests and pieces of its group.
     fn check_outstanding(&self, cx: &Cx, sums: &mut [u64]) {
         let table = &cx.table;
         let requests = || table.all_live().map(|(_, live)| live);
@@ -136,7 +140,9 @@ impl Reservations {
         }
     }
 
-    /// None has more cost in the drive than its requests have there: a little less if it was counted anew, a piece at a time.
+    /// Checks that no reservation has more cost in flight than its requests. It can have slightly
+    /// less after a recount, which divides the cost of a request equally among its pieces and
+    /// rounds down.
     pub(crate) fn check_flight(&self, cx: &Cx, sums: &mut [u64], cost: impl Fn(u32) -> u64) {
         let in_drive = cx
             .table

@@ -1,7 +1,9 @@
-//! How long the drive takes for a promised client's requests: alone, and behind what others have there.
+//! Learns the latency of a promised client's requests: without contention, and with work of other
+//! clients in the drive.
 //!
-//! Modelled cost is the time in which the drive is done with it, but a drive that does many things at once delays a request by less,
-//! and one that hides work by more: how much, is learned for each reservation from its own requests.
+//! The modelled cost of the work in flight is the time until the drive has completed it. However, a
+//! drive that works on many pieces in parallel delays a request by less than that, and a drive that
+//! hides work delays it by more. The ratio is learned for each reservation from its own requests.
 
 use super::Reservation;
 use super::slope::Slope;
@@ -14,20 +16,24 @@ use crate::elevator::contract::kind::DriveKind;
 use crate::elevator::contract::unit::Cost;
 use crate::{Op, Span};
 
-/// What is learned of how long the drive takes for a client's requests.
+/// The learned latency of a client's requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Latency {
-    /// How long the drive takes for its next request when others have nothing in it; zero: not known yet.
+    /// The latency of the client's next request without work of others in the drive. Zero if it is
+    /// not known yet.
     pub(super) solo: Span,
-    /// How much later its requests come back for what others have in front of them, in 256ths of that.
+    /// The delay of the client's requests for each unit of other clients' work in flight, in
+    /// 256ths.
     pub(super) interference: u64,
-    /// The same where the drive's times vary by themselves.
+    /// The same ratio for a drive whose latency varies on its own.
     pub(super) slope: Slope,
-    /// It pauses too long between its requests to get what was promised: that counts while it asks.
+    /// True if the client pauses for too long between its requests to reach its promise. Then the
+    /// promise is judged only while it has requests.
     pub(super) pauses: bool,
-    /// False if not even an idle drive would keep the promise while it asks.
+    /// False if not even an idle drive would keep the promise while the client has requests.
     pub(super) reachable: bool,
-    /// It is the drive that is too slow, and what it has outstanding keeps that busy.
+    /// True if the drive is too slow for the promise, and the client's outstanding requests keep
+    /// the drive busy.
     pub(super) drive_limited: bool,
 }
 
@@ -42,25 +48,26 @@ impl Latency {
     };
 }
 
-/// What is known of a piece that came back.
+/// The measurements of a piece that completed.
 #[derive(Clone, Copy)]
 pub(crate) struct CompletedPiece<'a> {
-    /// What it did.
+    /// The operation of the piece's request.
     pub(crate) op: Op,
-    /// How long it was in the drive.
+    /// The time from dispatch to completion.
     pub(crate) time: Span,
-    /// How long such a piece takes at the least, or what it costs, if that is more: asked for by those that seem late.
+    /// Returns the shortest time of such a piece, or its cost if that is more. It is a function
+    /// because only pieces that seem late need it.
     pub(crate) usual: &'a dyn Fn() -> Span,
-    /// The modelled cost that others had in the drive when it went there.
+    /// The modelled cost of other clients' work in the drive at the time of the dispatch.
     pub(crate) cost_ahead: Cost,
-    /// It had the drive to itself all the time.
+    /// True if the piece had the drive to itself for all of its time.
     pub(crate) alone: bool,
     pub(crate) kind: &'static DriveKind,
 }
 
 impl Reservation {
-    /// A piece of it came back. True if it took that much longer than it does alone, with nothing in front of it, that the drive must
-    /// have had something else to do.
+    /// Accounts for a piece of the client that completed. Returns true if the piece had nothing in
+    /// front of it, but took so much longer than usual that the drive must have had other work.
     pub(super) fn observe_completion(&mut self, drive: CompletedPiece<'_>) -> bool {
         let (time, ahead) = (drive.time, drive.cost_ahead.as_nanos());
         let far = if drive.alone {
@@ -72,6 +79,9 @@ impl Reservation {
         let l = &mut self.latency;
         let hidden = ahead == 0 && l.solo > Span::ZERO && late(l.solo) && late((drive.usual)());
         let beyond = time - l.solo;
+        // The estimate falls quickly, because nothing can make a request faster than it is without
+        // contention. It rises slowly, and only by samples without work in front, because many
+        // things can make a request slower.
         if l.solo == Span::ZERO {
             l.solo = time;
         } else if time < l.solo {
@@ -80,6 +90,7 @@ impl Reservation {
             let part = if hidden { OWN_RISE_HIDDEN } else { OWN_RISE };
             l.solo += beyond.min(l.solo) / part;
         }
+        // With less work of others, the variation of the drive would be larger than their effect.
         if ahead > l.solo.as_nanos() / INTERFERENCE_TELLS {
             let beyond = (time - l.solo).as_nanos();
             let sample = (beyond.saturating_mul(FULL_INTERFERENCE) / ahead).min(INTERFERENCE_MAX);
@@ -94,24 +105,30 @@ impl Reservation {
         hidden
     }
 
-    /// Whether an idle drive would keep the promise; if not, whether the client or the drive is the reason.
+    /// Decides whether an idle drive would keep the promise. If it would not, either the client's
+    /// pauses or the drive are the reason.
     fn judge_reach(&mut self, serial: bool) {
         let within = |allowed: Span| self.latency.solo <= allowed + allowed / REACHABLE_PART;
         let in_time = within(self.demand.period - self.demand.arrivals.think());
+        // Without its think time, the client would reach its promise.
         self.latency.pauses = !in_time && within(self.demand.period / PAUSES_PART);
         self.latency.reachable = in_time || self.latency.pauses;
+        // The client keeps the drive busy if its work in flight accounts for at least half of its
+        // latency.
         let busy = serial || self.in_drive.cost.time().saturating_mul(2) >= self.latency.solo;
         self.latency.drive_limited = busy && self.latency.solo > self.demand.period;
     }
 
-    /// The most work of others that delays a request of it by no more than `time`, if each unit of work delays it by at least `least`
-    /// 256ths.
+    /// Returns the largest amount of other clients' work that delays one of the client's requests
+    /// by no more than `time`. Each unit of work is assumed to delay it by at least `least` 256ths.
     pub(super) fn bearable(&self, time: Span, least: u64) -> Cost {
         let learned = match self.latency.slope.get() {
             Some(slope) => slope.clamp(INTERFERENCE_MIN, INTERFERENCE_MAX),
             None => self.latency.interference,
         };
         let interference = learned.max(least);
+        // The largest `most` with floor(most × interference / 256) ≤ time, so one less than time +
+        // 1 before the division.
         let most = time
             .as_nanos()
             .saturating_add(1)

@@ -1,16 +1,26 @@
-//! What was promised: a clock for each reservation, which are behind, and what others may have in flight for its sake.
+//! Reservations: a clock for each promise, the order of those that are behind, and the limits that
+//! promises set to others.
 //!
-//! A reservation's clock stands at the instant up to which the promise has been kept: service of `s` bytes moves it `s / min`
-//! on. One that has something to send and whose clock is not ahead of now is *behind* and is served first. Of several the earliest
-//! deadline comes first, which is the clock and the time that what the client keeps outstanding may take (mClock's reservation
-//! tags: Gulati, Merchant, Varman, "mClock", 2010; in the order of EEVDF: Stoica, Abdel-Wahab, "Earliest eligible virtual
-//! deadline first", 1995).
+//! The main type is [`Reservations`]. The clock of a reservation shows the time up to which its
+//! promise has been kept. Service of `s` bytes advances the clock by `s / min`. A reservation that
+//! has a queued request and whose clock is not later than the present is *behind*, and is served
+//! first. Of several, the one with the earliest deadline is served. The deadline is the clock plus
+//! the time that the client's usual outstanding requests may take (mClock's reservation tags:
+//! Gulati, Merchant, Varman, "mClock", 2010, in the order of EEVDF: Stoica, Abdel-Wahab, "Earliest
+//! eligible virtual deadline first", 1995).
 //!
-//! A client is made whole for what it fell behind while it waited here, up to a limit. When all are behind by more, the drive is
-//! too slow for what was promised: then it is the promises' time that goes slower, so that each is kept in the same proportion.
+//! A client that falls behind while its requests wait is compensated up to a limit. If all clients
+//! are further behind, the drive is too slow for the sum of the promises. Then the time base of the
+//! promises slows down, so that each promise is kept in the same proportion.
 //!
-//! `behind` has the clocks, `latency` how long the drive takes for a client, `room` what others may have in the drive for its sake,
-//! `syncing` what flushes are to it; `flush` and `dirty` when one may begin and what may be written before.
+//! The modules have these tasks:
+//!
+//! - [`behind`] advances the clocks and finds the reservations that are behind.
+//! - [`latency`] learns the latency of each client's requests, and [`slope`] does so for drives
+//!   across a network.
+//! - [`room`] limits the work that others may have in flight.
+//! - [`syncing`] relates flushes to promises.
+//! - [`flush`] decides when a flush may begin, and [`dirty`] how much may be written before.
 
 mod behind;
 pub(crate) mod dirty;
@@ -43,48 +53,56 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Clock of a promise.
+/// The clock of a promise.
 #[derive(Clone, Copy, Debug, Default)]
 struct Clock {
-    /// Up to here the promise has been kept.
+    /// The time up to which the promise has been kept.
     kept_until: Instant,
-    /// Up to here, if requests that cost the drive several times as much as one of 4 KiB count as several: a promise in requests goes no
-    /// further before others.
+    /// A second clock, on which a request counts several times if it costs the drive as much as
+    /// several requests of 4 KiB. A promise in requests is served before others only up to this
+    /// time.
     covered_until: Instant,
 }
 
-/// Requests that a client has outstanding, as a rule and now.
+/// The requests that a client has outstanding, now and on average.
 #[derive(Clone, Copy, Debug, Default)]
 struct Demand {
-    /// Its requests, as they come and end; and their bytes that are not done.
+    /// Arrivals and completions of requests.
     arrivals: Arrivals,
+    /// Bytes of outstanding requests that are not completed.
     outstanding: Bytes,
-    /// Averages of the two just before a request ends; of requests in 256ths.
+    /// Average of `outstanding` just before a request ends.
     mean_outstanding: Bytes,
+    /// Average number of outstanding requests just before a request ends, in 256ths.
     mean_requests: u64,
-    /// When one ended last, and the two before any did then: those that end together were all outstanding.
+    /// The time at which the last request ended.
     ended: Instant,
+    /// Outstanding bytes and requests before the first request ended at that time. Requests that
+    /// end at the same time were all outstanding until then.
     before_end: (Bytes, u64),
-    /// The time at the promised rate that these take.
+    /// The time that the usual outstanding requests take at the promised rate.
     period: Span,
-    /// Its last sign of life.
+    /// The time of the client's last request, completion or flush.
     last_seen: Instant,
 }
 
-/// Pieces of a client that are in the drive.
+/// The pieces of a client that are in flight.
 #[derive(Clone, Copy, Debug, Default)]
 struct InDrive {
-    /// Modelled cost.
+    /// Modelled cost of these pieces.
     cost: Cost,
     bytes: Bytes,
-    /// By how much these bytes moved `kept_until`: by less than they take at the promised rate where the client gets more than that.
+    /// The time by which these pieces advanced `kept_until`. It is less than the time that they
+    /// take at the promised rate if the client receives more than that rate.
     promised: Span,
 }
 
 impl InDrive {
-    /// Removes a piece.
+    /// Removes a piece that left the drive.
     #[inline]
     fn remove(&mut self, op: Op, bytes: Bytes, cost: Cost) {
+        // These sums may have been recounted since the dispatch, so they can be smaller than the
+        // piece.
         self.cost = self.cost.saturating_sub(cost);
         let (all, gone) = (self.bytes, Bytes(op.charge(bytes.0)));
         self.bytes = all.saturating_sub(gone);
@@ -93,41 +111,46 @@ impl InDrive {
     }
 }
 
-/// Flushes of a client.
+/// The flushes of a client.
 #[derive(Clone, Copy, Debug, Default)]
 struct Syncs {
-    /// The time at the promised rate of what went to the drive since its last flush ended.
+    /// The time at the promised rate of the work that was dispatched since the client's last flush
+    /// ended.
     cycle: Span,
-    /// It waits for these flushes, if they still run.
+    /// The number of the period of flushes ([`Reservations::flushes`]) in which the client waits
+    /// for a flush.
     flushes: u32,
 }
 
-/// One group's promise.
+/// The promise of one group.
 #[derive(Clone, Copy, Debug)]
 struct Reservation {
-    /// Bytes and requests a second, zero for none; both zero: nothing reserved.
+    /// Promised bytes per second, or zero.
     bandwidth: u64,
+    /// Promised requests per second, or zero. If both rates are zero, nothing is reserved.
     iops: u64,
+    /// True if the promise is the max of a realtime client.
     realtime: bool,
-    /// Nearest group with a reservation above this one, or [`NIL`].
+    /// The nearest group with a reservation above this one, or [`NIL`].
     above: u32,
     clock: Clock,
     demand: Demand,
     in_drive: InDrive,
     latency: Latency,
     syncs: Syncs,
-    /// It is in the tree of the realtime ones.
+    /// True if the reservation is in the tree of the realtime ones.
     bound_realtime: bool,
 }
 
-/// A request has something to be sent, or is wholly in the drive: what was given up in between counts no longer.
+/// Returns true if a request is outstanding: it has bytes in the elevator, or is completely in the
+/// drive. A request that was given up in between does not count.
 pub(crate) fn is_outstanding(live: &Live) -> bool {
     let whole = live.stage == Stage::Drive && live.issued == live.request.length;
     let inside = whole && live.stalled == 0 || live.stage == Stage::Elevator;
     live.request.op != Op::Flush && inside
 }
 
-/// One request, where they are averaged.
+/// The weight of one request in averages.
 pub(crate) const REQUEST: u64 = 256;
 
 impl Default for Reservation {
@@ -148,23 +171,25 @@ impl Default for Reservation {
 }
 
 impl Reservation {
+    /// Returns true if anything is promised.
     fn exists(&self) -> bool {
         self.bandwidth > 0 || self.iops > 0
     }
 
-    /// Requests submitted and not done.
+    /// Returns the number of outstanding requests.
     fn requests(&self) -> u64 {
         self.demand.arrivals.outstanding().into()
     }
 
-    /// Up to where it has been served as far as its promise goes before others.
+    /// Returns the time up to which the reservation has been served before others.
     fn clock(&self) -> Instant {
         self.clock.kept_until.max(self.clock.covered_until)
     }
 
-    /// The time at the promised rate, with the headroom, that this service takes.
+    /// Returns the time that this service takes at the promised rate plus the headroom.
     #[inline]
     fn time_for(&self, bytes: Bytes, requests: u64) -> Span {
+        // The headroom makes the rate (64 + HEADROOM) / 64 of the promised one.
         let at = |amount: u64, rate: u64| {
             if rate == 0 {
                 0
@@ -176,39 +201,52 @@ impl Reservation {
                 )
             }
         };
+        // A contract can promise bytes and requests at once. The stricter promise counts.
         Span::from_nanos(at(bytes.0, self.bandwidth).max(at(requests, self.iops)))
     }
 
-    /// The time that what it has outstanding as a rule takes at the promised rate.
+    /// Returns the time that the usual outstanding requests take at the promised rate.
     fn time_for_usual(&self) -> Span {
         let requests = self.time_for(Bytes::ZERO, self.demand.mean_requests) / REQUEST;
         self.time_for(self.demand.mean_outstanding, 0).max(requests)
     }
 }
 
-/// All reservations.
+/// The reservations of all groups.
 #[derive(Debug)]
 pub(crate) struct Reservations {
+    /// The reservations by the slots of their groups.
     table: Vec<Reservation>,
-    /// The group itself if it has a reservation, else the nearest above it that has, else [`NIL`].
+    /// For each group, the nearest group with a reservation on its path to the root, beginning with
+    /// itself. [`NIL`] if there is none.
     nearest: Vec<u32>,
-    /// Those with something to send, by their deadline, from when their promise has been kept on; realtime ones apart, by their clock.
+    /// The reservations with a queued request, by deadline. Each is eligible from the time of its
+    /// clock on.
     behind: Tree,
+    /// Nodes of the tree `behind`.
     waiting: Forest,
+    /// The realtime reservations with a queued request, by clock.
     urgent: Heap,
-    /// Those that bound others, by the latest instant at which the drive must begin with their next request; realtime ones apart.
+    /// The reservations that limit others, by the latest time at which the drive must begin with
+    /// their next request.
     starts: Tree,
+    /// The realtime reservations that limit others, by their latency without contention.
     realtime: Tree,
+    /// Nodes of the two trees above.
     forest: Sorted,
-    /// By this the promises' time is behind: a drive too slow for all of them keeps each in proportion.
+    /// The time by which the time base of the promises lags behind the present. A drive that is too
+    /// slow for all promises keeps each in proportion.
     late: Span,
-    /// How far a reservation may be served ahead of its promise.
+    /// The maximum lead: the time by which a clock may be later than the present.
     ahead: Span,
-    /// Next to nothing is known of the drive.
+    /// True while too little is known about the drive.
     learning: bool,
-    /// How often flushes have run, and none any longer; counted from one.
+    /// Number of the current period of flushes, counted from one. A period ends when no flush runs
+    /// any more.
     flushes: u32,
+    /// The deficit up to which a client is compensated.
     catch_up: Span,
+    /// The pause after which a client starts from scratch.
     forget: Span,
 }
 
@@ -232,10 +270,11 @@ impl Reservations {
         }
     }
 
-    /// The tree or its contracts changed: those of groups in these slots, and no other group's
-    /// nearest reservation.
+    /// Applies a change of the tree or its contracts. Only groups in these slots may have changed,
+    /// and no other group's nearest reservation.
     pub(crate) fn set_contracts(&mut self, now: Instant, groups: &Groups, slots: Range<u32>) {
         self.notice_standstill(now);
+        // The root has no reservation.
         for slot in slots.clone() {
             let group = groups.get(GroupId(slot)).filter(|_| GroupId(slot) != ROOT);
             let contract = group.map(|g| g.contract);
@@ -256,6 +295,7 @@ impl Reservations {
         }
     }
 
+    /// Applies the contract of one group.
     fn set_one(&mut self, now: Instant, slot: u32, contract: Option<&Contract>) {
         let existed = self.table[slot as usize].exists();
         let reserved = contract.map(Contract::reserved).unwrap_or_default();
@@ -271,11 +311,13 @@ impl Reservations {
             self.remove_bound(slot);
             self.stop_waiting(slot);
             self.table[slot as usize] = Reservation::default();
+        // A new promise begins now, and the time before it does not count as think time.
         } else if !existed && exists {
             r.clock.kept_until = due;
             r.demand.arrivals.observe_quiet(now);
         } else if changed && exists {
-            // What it was ahead or behind by was of another promise; and it may be in a tree of another class.
+            // The lead or deficit belonged to the previous promise. In addition, the reservation
+            // may have to move to the tree of another class.
             r.clock = Clock {
                 kept_until: due,
                 covered_until: Instant::ZERO,
@@ -290,7 +332,7 @@ impl Reservations {
         }
     }
 
-    /// The reservations on the path of a group, itself first.
+    /// Iterates over the reservations on the path of a group, beginning with its own.
     fn path(&self, group: GroupId) -> impl Iterator<Item = u32> + '_ {
         let first = Some(self.nearest[group.0 as usize]).filter(|&g| g != NIL);
         core::iter::successors(first, |&g| {
@@ -298,7 +340,7 @@ impl Reservations {
         })
     }
 
-    /// Calls `visit` with each reservation on the path of a group, the nearest first.
+    /// Calls `visit` with each reservation on the path of a group, beginning with the nearest one.
     #[inline]
     fn for_each(&mut self, group: GroupId, mut visit: impl FnMut(&mut Self, u32)) {
         let mut at = self.nearest[group.0 as usize];
@@ -308,22 +350,22 @@ impl Reservations {
         }
     }
 
-    /// True if the group is `reserved` or below it.
+    /// Returns true if the group is `reserved`, or below it.
     pub(crate) fn is_within(&self, group: GroupId, reserved: u32) -> bool {
         self.path(group).any(|g| g == reserved)
     }
 
-    /// True if the group or one above it has a promise.
+    /// Returns true if the group, or one above it, has a promise.
     pub(crate) fn is_promised(&self, group: GroupId) -> bool {
         self.nearest[group.0 as usize] != NIL
     }
 
-    /// True if the group or one above it has a promise in requests.
+    /// Returns true if the group, or one above it, has a promise in requests.
     pub(crate) fn promises_requests(&self, group: GroupId) -> bool {
         self.path(group).any(|g| self.table[g as usize].iops > 0)
     }
 
-    /// True if the group's own promise is a realtime one.
+    /// Returns true if the group's nearest promise is that of a realtime client.
     pub(crate) fn is_urgent(&self, group: GroupId) -> bool {
         let nearest = self.nearest[group.0 as usize];
         nearest != NIL && self.is_realtime(nearest)
@@ -333,7 +375,7 @@ impl Reservations {
         self.table[group as usize].realtime
     }
 
-    /// True if nobody has a reservation that bounds others.
+    /// Returns true if no reservation limits others.
     #[inline]
     pub(crate) fn bounds_nobody(&self) -> bool {
         self.starts.is_empty() && self.realtime.is_empty()

@@ -1,13 +1,19 @@
-//! What others may have in the drive for the sake of promises.
+//! Limits how much other clients may have in flight, so that promises can be kept.
 //!
-//! A client that asks for one thing at a time is kept from its min by what stands before it in the drive, however early it is
-//! served. Its next request has to come back within the time that the promise gives it, less the time its client thinks; what the
-//! drive takes for it alone is known; so there is a latest instant at which the drive must begin with it. Others may have in flight
-//! what is done by then: a reservation that is ahead of its promise leaves them room, one that is behind leaves none, and then the
-//! drive is kept for it even while it thinks. (Slack stealing: Lehoczky, Ramos-Thuel, 1992.)
+//! A client with a queue depth of 1 can miss its minimum even if it is always served first, because
+//! its requests wait in the drive behind the requests of others. This module prevents that by
+//! computing a *latest start* for each reservation: the time by which the drive must begin with the
+//! client's next request. It follows from the time that the promise allows for a request, the
+//! client's think time, and the time that the drive needs for the request alone.
 //!
-//! A client that not even an idle drive would serve in time does not make others suffer for it, unless it is the drive that is too slow for
-//! the promise and has no time to spare beside it: such a client gets all but a slice now and then (`super::super`).
+//! Other clients may have as much work in flight as the drive completes before the latest start
+//! (slack stealing: Lehoczky, Ramos-Thuel, 1992). If a client is ahead of its promise, that leaves
+//! slack for others. If it is behind, it leaves none, and the drive stays reserved for it even
+//! while it thinks.
+//!
+//! If even an idle drive could not serve a client in time, others are not limited for its sake.
+//! There is one exception: if the reason is that the drive is too slow for the promise, the client
+//! gets the whole drive except for occasional slices (see [`SLICE`]).
 
 use super::{Reservation, Reservations};
 use crate::elevator::contract::constants::{
@@ -20,66 +26,76 @@ use crate::elevator::contract::unit::Cost;
 use crate::list::NIL;
 use crate::{GroupId, Instant, Span};
 
-/// A piece that would like to go.
+/// A piece that could be dispatched now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DispatchQuery {
-    /// Whose it is.
+    /// The group that the piece belongs to.
     pub(crate) group: GroupId,
+    /// The cost of the piece.
     pub(crate) cost: Cost,
-    /// All that is in the drive.
+    /// The cost of everything in flight.
     pub(crate) flight: Cost,
-    /// What the drive has to do for requests that it has answered.
+    /// The cost of hidden work: writes that completed but are not on the medium yet.
     pub(crate) hidden: Cost,
-    /// How long the drive takes for a piece beyond what it costs.
+    /// The time that the drive takes for a piece beyond its cost.
     pub(crate) delay: Span,
+    /// The kind of the drive.
     pub(crate) kind: &'static DriveKind,
-    /// It goes for the sake of this reservation, which is behind; or [`NIL`].
+    /// The reservation for whose sake the piece would be dispatched, because it is behind, or
+    /// [`NIL`].
     pub(crate) behind: u32,
-    /// By how much that is behind beyond what realtime clients may make it.
+    /// The additional work that realtime clients must accept, as a time: it grows with the lag of
+    /// that reservation.
     pub(crate) lag: Span,
-    /// Next to nothing is known of the drive.
+    /// True while too little is known about the drive.
     pub(crate) new: bool,
-    /// It has waited too long: clients that cannot be served in time must let it pass.
+    /// True if the piece has waited for so long that clients which cannot be served in time must
+    /// let it pass.
     pub(crate) overdue: bool,
 }
 
-/// How a reservation stands to its promise and to the drive: by which rule others have room there.
+/// The state of a reservation, which selects the rule for the work that others may have in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Standing {
-    /// A realtime client's, which is served up to its max.
+    /// The client is of class realtime, and is served up to its max.
     Realtime,
-    /// Its client asks for nothing, and is not about to.
+    /// The client has no outstanding request, and does not send one soon.
     Away,
-    /// Next to nothing is known of the drive.
+    /// Too little is known about the drive.
     Unknown,
-    /// Not even an idle drive would serve it in time: the drive is too slow for what the client keeps outstanding.
+    /// Not even an idle drive would serve the client in time, because the drive is too slow for the
+    /// client's outstanding requests.
     DriveLimited,
-    /// Not even an idle drive would serve it in time: the client keeps too little outstanding.
+    /// Not even an idle drive would serve the client in time, because the client has too few
+    /// outstanding requests.
     LatencyLimited,
-    /// It is behind by much, and may catch up.
+    /// The client is far behind, and can catch up.
     Late,
-    /// It is on time, or behind by little.
+    /// The client is on time, or only a little behind.
     OnTime,
 }
 
-/// What others may have in the drive for the sake of a reservation.
+/// The work that others may have in flight for the sake of a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Room {
+    /// The largest sum of their costs.
     most: Cost,
-    /// A piece may go, whatever it costs, if others have nothing there.
+    /// True if one piece may be dispatched at any cost while the others have nothing in flight.
     one: bool,
 }
 
 impl Room {
-    /// The inequality that others' pieces keep.
+    /// Returns true if a piece of `cost` may join the work of `others`.
     fn holds(self, others: Cost, cost: Cost) -> bool {
         others.saturating_add(cost) <= self.most || self.one && others == Cost::ZERO
     }
 }
 
 impl Reservation {
-    /// The time that a request may take, as the client is.
+    /// Returns the time that the promise allows for one request.
     fn allowed(&self) -> Span {
+        // A client that pauses for too long is judged only while it has requests, so its think time
+        // does not count.
         let think = if self.latency.pauses {
             Span::ZERO
         } else {
@@ -88,11 +104,13 @@ impl Reservation {
         self.demand.period.min(DEADLINE_MAX + think) - think
     }
 
-    /// Of that, what its request does not take alone.
+    /// Returns the part of the allowed time that the client's request does not need without
+    /// contention.
     fn spare(&self) -> Span {
         self.allowed() - self.latency.solo
     }
 
+    /// Returns the time after its last request for which a client limits others.
     fn linger_time(&self) -> Span {
         if self.realtime {
             return SECOND;
@@ -103,7 +121,8 @@ impl Reservation {
             .clamp(LINGER_MIN, LINGER_MAX)
     }
 
-    /// Its standing, with the promises' time late by `late`. It waits for the drive (`waits`) or will ask it.
+    /// Returns the state of the reservation. `late` is the lag of the promises' time base, and
+    /// `waits` is true if the client waits for the drive.
     fn standing(&self, now: Instant, late: Span, new: bool, waits: bool) -> Standing {
         if self.realtime {
             Standing::Realtime
@@ -116,14 +135,15 @@ impl Reservation {
         } else if !self.latency.reachable {
             Standing::LatencyLimited
         } else if late == Span::ZERO && now.since(self.served_until()) > STRICT {
-            // On a drive too slow for all promises nobody would catch up.
+            // On a drive that is too slow for all promises, no client would catch up.
             Standing::Late
         } else {
             Standing::OnTime
         }
     }
 
-    /// What others may have in the drive with a piece of `query`, while this one waits for the drive (`waits`) or will ask it.
+    /// Returns the work that others may have in flight together with the piece of `query`. `waits`
+    /// is true if the client waits for the drive.
     fn room(&self, now: Instant, late: Span, query: &DispatchQuery, waits: bool) -> Room {
         let due = now.saturating_sub(late);
         let bearable = |time| self.bearable(time, query.kind.least_interference);
@@ -137,11 +157,14 @@ impl Reservation {
                 most: bearable(self.spare()),
                 one: true,
             },
-            // What others' pieces do to the drive is seen from one at a time.
+            // While the costs are unknown, the effect of other work on the client is visible only
+            // if the pieces come one at a time.
             Standing::Unknown => Room {
                 most: Cost::ZERO,
                 one: due.since(self.clock.kept_until) < STRICT,
             },
+            // The drive has no time to spare next to this promise. Others pass only if they have
+            // waited for `HELD_MAX`.
             Standing::DriveLimited => {
                 let slice = if query.overdue { SLICE } else { Span::ZERO };
                 Room {
@@ -149,13 +172,15 @@ impl Reservation {
                     one: query.overdue,
                 }
             }
+            // An idle drive would not help this client, so others may keep the drive busy.
             Standing::LatencyLimited => {
                 let delay = Cost::of(query.delay);
                 let busy = delay + (delay / 2).max(query.cost * BUSY_PIECES);
                 only(busy.max(self.room_beside_latency()))
             }
             Standing::Late => only(bearable(self.latest_start().since(due))),
-            // Behind by little it makes up for that as long as each request comes back sooner than it has to.
+            // A client that is only a little behind catches up as long as each request completes
+            // sooner than it must.
             Standing::OnTime => {
                 let left = self.latest_start().since(due);
                 only(bearable(left.max(self.spare() / LEFT_ON_TIME)))
@@ -163,12 +188,15 @@ impl Reservation {
         }
     }
 
-    /// Others have as much again as a realtime client has itself, and what keeps the drive busy, unless the client could not have its max
-    /// beside that.
+    /// Returns the work that others may have in flight next to a realtime client: as much as the
+    /// client's own, and at least the work that keeps the drive busy. It is less if the client
+    /// could not reach its max otherwise.
     fn room_beside_realtime(&self, query: &DispatchQuery) -> Cost {
         let (delay, own) = (Cost::of(query.delay), Cost::of(self.latency.solo));
         let most = (own * REALTIME_OWN).max(delay + query.cost * BUSY_PIECES);
         let allowed = Cost::of(self.allowed());
+        // Less room helps only if the client can reach its max with it, so the allowed time must
+        // not be shorter than the client's own.
         let fits = if (own..own + most).contains(&allowed) {
             allowed.saturating_sub(own).clamp(delay + query.cost, most)
         } else {
@@ -177,34 +205,37 @@ impl Reservation {
         fits + Cost::of(query.lag)
     }
 
-    /// What keeps the drive busy beside a client whose own latency keeps it from its promise.
+    /// Returns the work that others may have in flight next to a client that misses its promise
+    /// because of its own latency.
     fn room_beside_latency(&self) -> Cost {
         Cost::of(self.demand.period) / 8 * LEFT_LIMITED
     }
 
-    /// The latest instant at which the drive must begin with its next request.
+    /// Returns the latest time at which the drive must begin with the client's next request.
     pub(super) fn latest_start(&self) -> Instant {
         self.served_until() + self.spare()
     }
 
-    /// Up to here it has been served: what has been in the drive for longer than it may is not yet served, whatever the clock says, since a
-    /// drive that puts it off has too much else to do. For how long it has been there is told by how far it moved the clock.
+    /// Returns the time up to which the client has been served. A piece that has been in the drive
+    /// for longer than the promise permits does not count as served, because a drive that delays it
+    /// has too much other work. The time for which the pieces have been there is derived from their
+    /// advance of the clock.
     fn served_until(&self) -> Instant {
         let overdue = self.in_drive.promised - self.allowed().max(self.latency.solo);
         self.clock.kept_until.saturating_sub(overdue)
     }
 }
 
-/// Room for others.
+/// Limits that reservations set to the work of others.
 impl Reservations {
-    /// On a drive where going elsewhere costs `away` and pieces cost up to `largest`, reservations are served ahead so far that others are
-    /// not stopped for each request.
+    /// Sets the maximum lead, so that others are not stopped for each request. `away` is the seek
+    /// cost, and `largest` the cost of the largest recent piece.
     pub(crate) fn set_ahead(&mut self, away: Cost, largest: Cost) {
         let ahead = (away * LEAD_SEEKS).max(largest * LEAD_PIECES);
         self.ahead = ahead.time().min(LEAD_MAX);
     }
 
-    /// The reservation for whose sake a piece must wait.
+    /// Returns the first reservation for whose sake the piece of `query` must wait.
     pub(crate) fn blocking_reservation(
         &mut self,
         now: Instant,
@@ -213,31 +244,35 @@ impl Reservations {
         self.expire_bounds(now);
         self.learning = query.new;
         let due = now.saturating_sub(self.late).as_nanos();
-        // Beyond this nothing that begins is delayed too long.
+        // An interference of at most `INTERFERENCE_MAX` bounds the delay. So a reservation with a
+        // later start than this cannot be made late by the work.
         let all = (query.flight + query.hidden + query.cost).as_nanos();
         let far = due.saturating_add(all.saturating_mul(SEARCH_LIMIT));
+        // A piece that serves a promise waits only for promises with an earlier latest start.
         let limit = match query.behind {
             NIL => far,
             behind => far.min(self.table[behind as usize].latest_start().as_nanos()),
         };
+        // Few reservations are checked, so that the work of a decision is bounded. The trees have
+        // the most urgent ones first.
         let realtime = self.forest.iter(&self.realtime).take(LOOKED_AT);
         let starts = self.forest.iter(&self.starts).take(LOOKED_AT);
         let starts = starts.take_while(|&g| self.forest.key(g) < limit);
         realtime.chain(starts).find(|&g| {
-            // Another promise does not wait for one that has had its part already.
+            // A promise does not wait for another one that has had its part already.
             if query.behind != NIL && self.has_its_part(now, g) {
                 return false;
             }
             let r = &self.table[g as usize];
             let room = r.room(now, self.late, query, self.is_waited_for(r));
-            // A realtime client's room is for pieces: what the drive hides counts for a min only.
+            // A realtime client limits pieces only. Hidden work counts only for a min.
             let hidden = if r.realtime { Cost::ZERO } else { query.hidden };
             let others = query.flight.saturating_sub(r.in_drive.cost) + hidden;
             !room.holds(others, query.cost) && !self.is_within(query.group, g)
         })
     }
 
-    /// True if a promise that has not had its part is behind by more than a little.
+    /// Returns true if any promise that has not had its part is behind by more than [`STRICT`].
     pub(crate) fn is_one_short(&self, now: Instant) -> bool {
         let due = now.saturating_sub(self.late);
         let mut starts = self.forest.iter(&self.starts).take(LOOKED_AT);
@@ -247,7 +282,8 @@ impl Reservations {
         })
     }
 
-    /// What the largest piece costs that a member of `group` may send; `None` if there is no need to cut.
+    /// Returns the largest cost of a piece that a member of `group` may send. `None` if there is no
+    /// need to cut pieces.
     #[inline]
     pub(crate) fn piece_limit(
         &mut self,
@@ -263,6 +299,7 @@ impl Reservations {
             .forest
             .iter(&self.realtime)
             .chain(self.forest.iter(&self.starts));
+        // The group's own reservation does not limit its pieces.
         let found = first.take(LOOKED_AT).find(|&g| !self.is_within(group, g))?;
         let r = &self.table[found as usize];
         let delay = Cost::of(delay);
@@ -276,23 +313,26 @@ impl Reservations {
         Some(room.max(delay / 2) / PIECE_PARTS)
     }
 
-    /// When to look again whether a reservation that has nothing to be done still has to be waited for. While next to nothing is known
-    /// of the drive, it is not known either which clients cannot be served in time.
+    /// Returns the time at which to check again whether the drive must be kept for a reservation
+    /// that has no work in it. `None` if the drive is not kept. While too little is known about the
+    /// drive, it is also unknown which clients cannot be served in time, so the drive is kept for
+    /// all of them.
     pub(crate) fn expected_arrival(&self, group: u32) -> Option<Instant> {
         let r = &self.table[group as usize];
         let learning = self.learning && self.late == Span::ZERO;
         (!self.is_waited_for(r)
             && !r.realtime
             && (r.latency.reachable || r.latency.drive_limited || learning))
+            // One nanosecond later, the client counts as away.
             .then(|| r.demand.arrivals.expected() + Span::from_nanos(1))
     }
 
-    /// For how long others may keep the drive busy for its sake when it is on time.
+    /// Returns the time for which others may keep the drive busy if the reservation is on time.
     pub(crate) fn time_for_others(&self, group: u32) -> Span {
         self.table[group as usize].spare()
     }
 
-    /// Lets go of those that have shown no sign of life for a while.
+    /// Ends the limits of clients that have sent nothing for some time.
     fn expire_bounds(&mut self, now: Instant) {
         for realtime in [true, false] {
             let tree = |s: &Self| if realtime { s.realtime } else { s.starts };
@@ -306,7 +346,7 @@ impl Reservations {
         }
     }
 
-    /// Its clock or what is known of it has changed.
+    /// Updates the place of a reservation in its tree after a change of its clock or latency.
     pub(super) fn update_bound(&mut self, at: u32) {
         let r = &self.table[at as usize];
         let (key, tree) = if r.realtime {
@@ -319,6 +359,7 @@ impl Reservations {
             if old == key {
                 return;
             }
+            // The usual case, because clocks advance: the node moves to a later place.
             if key > old {
                 self.forest.postpone(tree, at, key);
                 return;
@@ -329,6 +370,7 @@ impl Reservations {
         self.table[at as usize].bound_realtime = self.table[at as usize].realtime;
     }
 
+    /// Ends the limit that a reservation sets to others.
     pub(super) fn remove_bound(&mut self, at: u32) {
         if self.forest.contains(at) {
             let tree = if self.table[at as usize].bound_realtime {

@@ -1,17 +1,23 @@
-//! By how much a request takes longer for each part of others' work in front of it: the slope of a line through what was seen.
+//! The slope of a line through the latencies of requests: the additional time for each unit of
+//! other clients' work in flight.
 //!
-//! A server across a network takes three milliseconds for one request and forty for the next, whatever else it has to do. Beyond the least
-//! time of any is then not what others cost: held back for that, they would leave the drive idle and the request as slow as before.
-//! By the line of least squares they are held back for what they add.
+//! A server across a network may take 3 ms for one request and 40 ms for the next, regardless of
+//! its other work. On such a drive, the time beyond the shortest latency is not the effect of other
+//! clients. To limit them for it would leave the drive idle, and the request would not become
+//! faster. Therefore a line is fitted by least squares, and other clients are limited by the time
+//! that their work adds.
 
 use crate::Span;
 use crate::elevator::contract::constants::{FULL_INTERFERENCE, SLOPE_VARIES, SLOPE_WEIGHT};
 
-/// Times are counted in units of 64 ns, 2 s at the most: so that squares, and sums of those, fit.
+/// The unit of times, in nanoseconds. Together with [`MOST`] it keeps squares, and sums of squares,
+/// within 64 bits.
 const UNIT_NS: u64 = 64;
+/// The largest time, 2 s, in this unit.
 const MOST: u64 = 2_000_000_000 / UNIT_NS;
 
-/// Averages of what others had in front of requests (`ahead`) and of how long these took (`time`), how both vary, and the slope in 256ths.
+/// Moving averages of other clients' work in front of requests (`ahead`) and of the latency
+/// (`time`), their variance and covariance, and the slope in 256ths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slope {
     samples: u32,
@@ -32,7 +38,8 @@ impl Slope {
         slope: FULL_INTERFERENCE,
     };
 
-    /// A request took `time` with `ahead` nanoseconds of others' work in the drive.
+    /// Adds a request that took `time`, with `ahead` nanoseconds of other clients' work in the
+    /// drive at its dispatch.
     pub(super) fn add(&mut self, ahead: u64, time: Span) {
         let units = |ns: u64| (ns / UNIT_NS).min(MOST).cast_signed();
         let (ahead, time) = (units(ahead), units(time.as_nanos()));
@@ -40,22 +47,26 @@ impl Slope {
             (self.ahead, self.time) = (ahead, time);
         }
         self.samples = self.samples.saturating_add(1);
+        // The first samples have equal weights, so that the average does not start from a single
+        // one.
         let weight = SLOPE_WEIGHT.min(self.samples.into());
         let (beyond, late) = (ahead - self.ahead, time - self.time);
         self.ahead += beyond / weight;
         self.time += late / weight;
         self.variance += (beyond * beyond - self.variance) / weight;
         self.covariance += (beyond * late - self.covariance) / weight;
-        // Others' work that is never more and never less tells nothing.
+        // If the work of others is always the same, the samples do not determine a slope.
         let tells = i64::from(self.samples) >= SLOPE_WEIGHT
             && self.variance > self.ahead * self.ahead / SLOPE_VARIES;
         if tells {
+            // More work of others cannot make a request faster, so a negative covariance is chance.
             let unit = self.variance / FULL_INTERFERENCE.cast_signed();
             self.slope = (self.covariance.max(0) / unit.max(1)).cast_unsigned();
         }
     }
 
-    /// The slope in 256ths, as of when it could be told last; `None` on a drive on which it is not looked at.
+    /// Returns the slope in 256ths, as of the last time at which it could be determined. `None` on
+    /// a drive for which no samples are added.
     pub(super) fn get(&self) -> Option<u64> {
         (self.samples > 0).then_some(self.slope)
     }
@@ -66,7 +77,8 @@ mod tests {
     use super::*;
     use crate::time::mul_div_floor;
 
-    /// After requests that took `alone` and, in 256ths, `slope` of what others had there; and every other one `jitter` more.
+    /// Returns the slope after requests that took `alone` plus `slope` 256ths of the work of
+    /// others. Every other group of three takes `jitter` more.
     fn seen(alone: Span, slope: u64, jitter: Span) -> u64 {
         let mut line = Slope::NONE;
         for at in 0..1_000 {

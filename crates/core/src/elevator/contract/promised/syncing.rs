@@ -1,4 +1,5 @@
-//! Flushes, as they are for promises: which one would make a promise late, and what a flush was like for one that waited for it.
+//! Relates flushes to promises: finds the promise that a flush would make late, and the effect of a
+//! flush on the client that waited for it.
 
 use super::dirty::Synced;
 use super::flush::Late;
@@ -8,9 +9,12 @@ use crate::list::NIL;
 use crate::{GroupId, Instant, Span};
 
 impl Reservations {
-    /// A reservation that is behind, or would be beyond its deadline, while a flush that takes `time` runs after `running` others.
-    /// Of those with nothing to be done, only one that is about to ask counts, and not one that waits for a flush itself (`syncs`); nor
-    /// any that is less behind than one of those.
+    /// Finds a reservation that is behind, or would miss its deadline, while a flush of duration
+    /// `time` runs after `running` others.
+    ///
+    /// A reservation without requests counts only if its client is about to send one, and does not
+    /// wait for a flush itself (`syncs`). A reservation that is behind by no more than `behind`,
+    /// the largest lag of the clients that sync, does not count.
     pub(crate) fn late_by_flush(
         &self,
         now: Instant,
@@ -29,7 +33,8 @@ impl Reservations {
         let mut found = None;
         for group in waits.into_iter().chain(others.take(SYNC_LOOKED_AT)) {
             let r = &self.table[group as usize];
-            // A realtime client's clock shows what it did not ask for, not what it lacks.
+            // The clock of a realtime client shows the service that it did not request, and not a
+            // deficit.
             let lag = if r.realtime {
                 Span::ZERO
             } else {
@@ -49,6 +54,7 @@ impl Reservations {
             }
             let reachable = r.latency.reachable;
             found = Some(Late { reachable, until });
+            // One that an idle drive would serve delays the flush for longer, so it decides.
             if reachable {
                 break;
             }
@@ -56,8 +62,8 @@ impl Reservations {
         found
     }
 
-    /// A flush of a group begins, or one that it may have to wait for: until no flush runs any longer the drive has something to do
-    /// for it.
+    /// Records that a group waits for a flush that begins now. Until no flush runs any more, the
+    /// drive has work for the group.
     pub(crate) fn observe_flush_begin(&mut self, now: Instant, group: GroupId) {
         self.for_each(group, |all, at| {
             let r = &mut all.table[at as usize];
@@ -66,12 +72,14 @@ impl Reservations {
         });
     }
 
-    /// No flush runs any longer.
+    /// Ends the current period of flushes, because no flush runs any more.
     pub(crate) fn forget_flushes(&mut self) {
+        // Zero is the initial value of a reservation that waits for no flush.
         self.flushes = self.flushes.wrapping_add(1).max(1);
     }
 
-    /// A flush of a group has ended: its client waited for it, and did not think.
+    /// Accounts for the end of a flush of a group. Its client waited for the flush, so that time
+    /// does not count as think time.
     pub(crate) fn observe_flush_end(&mut self, now: Instant, group: GroupId) {
         self.for_each(group, |all, at| {
             let r = &mut all.table[at as usize];
@@ -81,8 +89,9 @@ impl Reservations {
         });
     }
 
-    /// A flush of a group has ended: what it was like for the promise that is nearest to it; if there is none, for the one that is behind
-    /// and has the earliest deadline, if there is one and it had to wait for that flush (unless `apart`).
+    /// Returns the effect of a flush of a group on the group's nearest promise. If the group has no
+    /// promise, the effect on the promise that is behind and has the earliest deadline is returned,
+    /// because its client had to wait for the flush (unless flushes run `apart`).
     pub(crate) fn judge_flush(
         &mut self,
         now: Instant,

@@ -1,10 +1,12 @@
-//! Flushes beside promises, on a drive that does one thing after the other: a read or a write is soon done, a flush takes long.
+//! Flushes and promises on a drive that serves one command after the other: reads and writes are
+//! short, and flushes are long.
 
 use super::*;
 use crate::testing::{Drive, SPACE, space};
 use crate::{Completion, Dispatch, Output, SpaceId, Tag};
 use std::collections::BTreeMap;
 
+// Times of commands in nanoseconds.
 const READ: u64 = 60_000;
 const WRITE: u64 = 20_000;
 const FLUSH: u64 = 1_000_000;
@@ -13,11 +15,11 @@ const WRITERS: usize = 8;
 /// Writes 4 KiB and flushes, again and again.
 const SYNCS: Client = SMALL.op(Op::Write).other((2, Op::Flush, Flags::SYNC));
 
-/// A drive that does one command after the other.
+/// A drive that serves one command after the other.
 struct Serial {
     free: u64,
     flush: u64,
-    /// Flushes that run now, and when each ends, on a drive that does everything else first.
+    /// The flushes that run, and the end of each, on a drive that serves all other commands first.
     last: Option<BTreeMap<Tag, u64>>,
 }
 
@@ -54,8 +56,8 @@ impl Drive for Serial {
     }
 }
 
-/// A run, its flush commands, and the longest time that one could have begun before it did, counted
-/// from the end of the one before.
+/// A run with the number of flush commands, and the longest delay of a flush: from the time at
+/// which it could have begun, or the end of the previous flush, to its dispatch.
 struct Run {
     host: crate::testing::Host<Serial>,
     begun: u64,
@@ -63,13 +65,14 @@ struct Run {
 }
 
 impl Run {
-    /// Requests of 4 KiB of a client, each of which a flush follows if it writes.
+    /// Returns the number of requests of 4 KiB of a client. A flush follows each of them if the
+    /// client writes.
     fn done(&self, client: usize) -> u64 {
         self.host.bytes(client) / 4096
     }
 }
 
-/// Runs clients, each in a group of its own.
+/// Runs each client in a group of its own.
 fn play(config: elevator::Config, flush: u64, clients: &[Client], seconds: u64) -> Run {
     let last = None;
     play_on(
@@ -96,7 +99,7 @@ fn play_on(drive: Serial, config: elevator::Config, clients: &[Client], seconds:
         });
     }
     let (mut begun, mut longest) = (0, 0);
-    // Flushes that wait, and since when.
+    // Number of flushes that wait, and the time since which the first one waits.
     let (mut waiting, mut since) = (0, 0);
     while host.step(seconds * SECOND) {
         for output in &host.out {
@@ -126,7 +129,7 @@ fn keeping() -> elevator::Config {
     elevator::Config::Contract(Config::default())
 }
 
-/// A client that reads and was promised `mb` MB/s, and eight that sync.
+/// A client that reads and has a min of `mb` MB/s, and eight clients that sync.
 fn beside(mb: u64) -> Vec<Client> {
     let mut clients = std::vec![SMALL.with(min(mb * 1_000_000))];
     clients.resize(WRITERS + 1, SYNCS);
@@ -141,7 +144,7 @@ fn who_reads_one_at_a_time_keeps_its_min_beside_those_who_sync() {
         let kept = play(keeping(), FLUSH, &beside(mb), 4);
         let rate = kept.host.rate(0);
         assert!(rate >= mb * 1_000, "{rate} of {mb} MB/s");
-        // The drive does flushes in the time that the reads leave: none of it is wasted.
+        // Flushes use all of the time that the reads leave.
         let busy = kept.begun * (FLUSH + WRITE) + kept.done(0) * READ;
         assert!(busy >= 4 * SECOND * 95 / 100, "{busy} beside {mb} MB/s");
     }
@@ -158,8 +161,11 @@ fn flushes_are_as_many_as_before_where_nothing_was_promised() {
 
 #[test]
 fn no_flush_waits_longer_than_its_bound_for_promises_that_the_drive_cannot_keep() {
-    // The drive does 68 MB/s of reads one by one. For a client promised that or more alone a flush would be held for as long as it takes;
-    // but clients that write could have their own, as each of two could that together ask for more than the drive can do.
+    // A read takes 60 us, so the drive reads 68 MB/s with one request at a time. A single client
+    // with a larger min would delay a flush only for the duration of one flush, because not even an
+    // idle drive would keep its promise. But the writers have promises that can be kept, and so
+    // does each of two readers that together need more than the drive can do. So the factor is 16
+    // in all cases.
     let cases: [(u64, &[u64]); 3] = [(16, &[100]), (16, &[40, 40]), (16, &[60, 60])];
     for flush in [100_000, FLUSH, 100 * FLUSH] {
         for (times, promised) in cases {
@@ -171,7 +177,8 @@ fn no_flush_waits_longer_than_its_bound_for_promises_that_the_drive_cannot_keep(
             let slow = play(keeping(), flush, &clients, 20);
             let what = std::format!("{promised:?} MB/s beside flushes of {flush} ns");
             let reads: u64 = (0..promised.len()).map(|c| slow.done(c)).sum();
-            // What was in the drive when one began counts as its time, too.
+            // The work that is in the drive when a flush begins counts as a part of the flush's
+            // duration.
             let taken = flush + 4 * READ + 4 * WRITE;
             let bound = (times * taken).min(SECOND) + READ;
             let longest = slow.longest;
@@ -191,7 +198,7 @@ fn who_syncs_does_not_wait_for_its_own_promise() {
 
 #[test]
 fn a_flush_of_who_is_behind_is_not_put_off_by_those_who_read() {
-    // Ten syncs a second of the fifty that the drive does while it is given nothing else.
+    // 10 syncs per second are promised. The drive completes 50 if it has no other work.
     let mut clients = std::vec![SYNCS.with(min(40_960))];
     clients.resize(4, SMALL.depth(16));
     let last_flushes = Serial {
@@ -202,7 +209,7 @@ fn a_flush_of_who_is_behind_is_not_put_off_by_those_who_read() {
     let kept = play_on(last_flushes, keeping(), &clients, 4);
     let syncs = kept.done(0);
     assert!(syncs >= 4 * 10, "{syncs} syncs");
-    // What that leaves is the readers'.
+    // The readers get the time that the flushes leave.
     let reads: u64 = (1..4).map(|c| kept.done(c)).sum();
     let busy = syncs * (20 * FLUSH + WRITE) + reads * READ;
     assert!(busy >= 4 * SECOND * 95 / 100, "{busy}");

@@ -1,4 +1,4 @@
-//! What is learned of the drive.
+//! The learned model of the drive, as samples show it.
 
 use super::*;
 use crate::sample::{Sample, Wanted};
@@ -7,7 +7,7 @@ use crate::testing::bandwidth;
 #[test]
 fn what_a_piece_costs_and_how_long_it_takes_are_sampled() {
     let elevator = elevator::Config::Contract(Config::default());
-    // Stated is a quarter of what it can do.
+    // The stated link is a quarter of the actual one.
     let pipe = PIPE.link(4 * LINK);
     let clients = [READER; 4];
     let host = run_on(pipe, elevator, &clients, 1);
@@ -20,14 +20,15 @@ fn what_a_piece_costs_and_how_long_it_takes_are_sampled() {
     else {
         panic!("nothing was learned");
     };
-    // 64 KiB at 1 GB/s, and the 30 us that many take at a time.
+    // 64 KiB at 1 GB/s take 66 us. The 30 us of a request are shared by many requests.
     let took = read.as_nanos();
     assert!((45_000..90_000).contains(&took), "{took}");
     assert!(delay.as_nanos() <= PIPE.service + 10_000, "{delay:?}");
     assert_eq!(away.as_nanos() / 200_000, 0, "it does not seek");
 }
 
-/// A drive that takes one command at a time never has pieces that wait for one another in it, and shows what it can do all the same.
+/// A drive that takes one command at a time never has pieces that wait for one another. It still
+/// shows its speed, because all of its tags are in use.
 #[test]
 fn a_drive_with_one_tag_is_given_pieces_as_large_as_it_needs() {
     let pipe = PIPE
@@ -47,7 +48,8 @@ fn a_drive_with_one_tag_is_given_pieces_as_large_as_it_needs() {
     }
 }
 
-/// Flash that programs for longer than it reads, and three clients that read and write one at a time; the first was promised something.
+/// Flash that programs for longer than it reads, and three clients that read and write with a queue
+/// depth of 1. The first client has a min.
 fn programming(stable: bool) -> (Pipe, [Client; 3]) {
     let pipe = PIPE
         .stated(Some(CAPACITY.read(80_000_000).write(80_000_000)))
@@ -64,7 +66,8 @@ fn programming(stable: bool) -> (Pipe, [Client; 3]) {
     (pipe, [target, other, other])
 }
 
-/// That a client's writes take longer than its reads does not mean that the drive had something else to do.
+/// The writes of a client take longer than its reads. That does not show that the drive had other
+/// work.
 #[test]
 fn a_write_that_takes_its_time_does_not_show_hidden_work() {
     for stable in [false, true] {
@@ -78,10 +81,11 @@ fn a_write_that_takes_its_time_does_not_show_hidden_work() {
     }
 }
 
-/// What has to be on stable storage is there when it is answered, whatever the drive hides otherwise.
+/// A stable write is on stable storage when it completes, whatever other work the drive hides.
 #[test]
 fn of_a_stable_write_nothing_is_left_when_it_is_answered() {
     let hidden = |stable| {
+        // The drive stalls from 0.5 s to 1 s, so that some request is late.
         let (pipe, clients) = programming(stable);
         let pipe = pipe.frozen([SECOND / 2, SECOND]);
         let elevator = elevator::Config::Contract(Config::default());

@@ -1,9 +1,10 @@
-//! Drives that are faster or slower than stated, of every delay.
+//! Drives that are faster or slower than stated, with short and long delays.
 
 use super::*;
 use crate::testing::min_iops;
 
-/// A reader of 4 KiB at a time that was promised `want`, and fifteen clients that stream and were promised 10 MB/s each.
+/// A client with random reads of 4 KiB, a queue depth of 1 and a min of `want`, and fifteen streams
+/// with a min of 10 MB/s each.
 fn clients(want: u64) -> Vec<Client> {
     let target = SMALL.with(min(want));
     let reader = READER.depth(4).with(min(10_000_000));
@@ -12,7 +13,7 @@ fn clients(want: u64) -> Vec<Client> {
         .collect()
 }
 
-/// What one read of 4 KiB at a time makes in a second if nothing is in its way.
+/// Returns the throughput of reads of 4 KiB with a queue depth of 1 and without contention.
 fn alone(pipe: Pipe) -> u64 {
     let time = pipe.service + pipe.jitter / 2 + 4096 * SECOND / pipe.link;
     4096 * SECOND / time
@@ -31,7 +32,7 @@ fn drives() -> impl Iterator<Item = Pipe> {
     })
 }
 
-/// Nothing is given up for shares, so that it is promises that cost something.
+/// Without `sacrifice`, only promises reduce the throughput.
 fn without_sacrifice() -> elevator::Config {
     elevator::Config::Contract(Config::default().sacrifice(0))
 }
@@ -73,7 +74,7 @@ fn a_promise_that_its_client_cannot_reach_costs_others_little() {
             let all = [none.all(), unshared.all(), kept.all()];
             assert!(all[1] * 100 >= all[0] * 65, "{pipe:?}: {all:?}");
             assert!(all[2] * 100 >= all[1] * 83, "{pipe:?}: {all:?}");
-            // And it has a good part of what it would have if it were alone.
+            // The client gets at least 40 % of the throughput that it has without contention.
             let worst = kept.tally(0).worst(1, 20);
             assert!(
                 worst * 100 >= reach.min(60_000_000) * 40,
@@ -94,6 +95,8 @@ fn a_drive_too_slow_for_its_promises_keeps_each_in_proportion() {
     let mut unlike: Vec<_> = [100, 50, 25, 10].map(|mb| client(128, 4, mb)).into();
     unlike.extend([10, 5].map(|mb| client(4, 1, mb)));
     for clients in [clients(10_000_000), unlike] {
+        // Parts are in proportion to the promises, so that a promise is met to the same degree for
+        // each client.
         let promised: u64 = clients.iter().map(Client::promised).sum();
         for slower in [2, 4, 8] {
             let pipe = PIPE.link(LINK / slower).service(100_000);
@@ -111,7 +114,8 @@ fn a_drive_too_slow_for_its_promises_keeps_each_in_proportion() {
     }
 }
 
-/// All of them are behind then, and the client that asked first is so by most.
+/// All clients are behind after the stall, and the client that sent the first request is furthest
+/// behind.
 #[test]
 fn who_comes_while_a_drive_stands_still_is_served_like_the_others_when_it_goes_on() {
     let client = |second: u64| {
@@ -127,7 +131,8 @@ fn who_comes_while_a_drive_stands_still_is_served_like_the_others_when_it_goes_o
     }
 }
 
-/// Two at a time, which end together: the promise gives two the time that it gives one and then another.
+/// A client with two requests that end together: the promise gives both the time that it gives one
+/// request after another.
 #[test]
 fn requests_that_end_together_were_outstanding_together() {
     let pipe = PIPE.stated(Some(CAPACITY.iops(100_000))).service(1_000_000);
@@ -146,15 +151,17 @@ fn a_drive_slower_than_stated_keeps_what_it_can() {
     }
     for slower in [2, 4, 8] {
         let pipe = PIPE.link(LINK / slower).service(100_000);
-        // In the first second it has yet to work off what it took before its speed was known.
+        // In the first second, the drive still has the work that it accepted before its speed was
+        // known.
         let kept = contract_on(pipe, &clients, 3);
         assert!(kept.all() >= 3 * pipe.link * 75 / 100, "{}", kept.all());
         for (i, client) in clients.iter().enumerate() {
             let worst = kept.tally(i).worst(10, 30);
-            // At eight times slower a read of 4 KiB that is alone takes three fifths of the time that its promise gives it.
+            // On the drive that is eight times slower, a read of 4 KiB without contention takes 60
+            // % of the time that its promise allows.
             let least = if slower == 8 { 96 } else { 100 };
             assert!(
-                // The request under way at the end counts.
+                // The request that is in flight at the end counts.
                 (worst + u64::from(client.length)) * 100 >= client.promised() * least,
                 "client {i} of {slower} times slower: {worst}"
             );

@@ -1,9 +1,10 @@
-//! A server across a network: its times vary by themselves, and many requests at once are what it is fast with.
+//! A server across a network: its latency varies on its own, and its throughput rises with queue
+//! depth.
 
 use super::*;
 use crate::testing::capacity;
 
-/// A request takes 1 to 11 ms, whatever else is there, and 200 MB/s cross the network.
+/// A request takes 1 ms to 11 ms, whatever other work there is, and 200 MB/s cross the network.
 const POOL: Pipe = PIPE
     .stated(Some(capacity(80_000_000)))
     .link(200_000_000)
@@ -11,7 +12,8 @@ const POOL: Pipe = PIPE
     .jitter(10_000_000)
     .tags(160);
 
-/// A client that writes 64 KiB and has 16 outstanding, beside fifteen that write 128 KiB.
+/// A client with writes of 64 KiB and a queue depth of 16, and fifteen clients with writes of 128
+/// KiB.
 fn clients() -> Vec<Client> {
     let writer = Client {
         depth: 8,
@@ -40,8 +42,10 @@ fn a_pool_keeps_its_rate_and_a_promise() {
         none.tally(0).worst(10, 120) < 16_000_000,
         "there is nothing to keep"
     );
+    // A second counts as kept with 99 % of 16 MB/s.
     pool.holds(0, 10..120, 15_840_000);
     assert!(pool.all() >= most * 90 / 100, "{} of {most}", pool.all());
+    // With the rules for local drives, more than a quarter of the throughput would be lost.
     assert!(
         local.all() < most * 75 / 100,
         "a pool needs no words of its own: {}",
@@ -58,7 +62,7 @@ fn a_client_with_far_more_than_its_min_in_the_drive_is_not_behind() {
     assert!(all >= most * 95 / 100, "{all} of {most}");
 }
 
-/// A pool and its clients, of which about half were promised what they can have.
+/// Draws a server and its clients. About half of the clients have a promise that they can reach.
 fn draw(mut next: impl FnMut(u64) -> u64) -> (Pipe, Vec<Client>) {
     let link = [50, 100, 200, 400, 1000][next(5) as usize] * 1_000_000;
     let stated = link * (30 + next(50)) / 100;
@@ -79,6 +83,8 @@ fn draw(mut next: impl FnMut(u64) -> u64) -> (Pipe, Vec<Client>) {
         };
         let outstanding = u64::from(client.length * client.depth);
         let can = outstanding * SECOND / (pool.service + pool.jitter) / 2;
+        // The rate that the queue depth permits at the longest latency (Little's law), of which a
+        // promise takes at most half.
         let most = can.min(left / 2).min(stated / 3);
         if next(2) == 0 && most > 200_000 {
             client.contract = Some(min(most));
@@ -108,7 +114,7 @@ fn of_any_pool_promises_are_kept_and_most_of_its_rate() {
         let [none, run] =
             [elevator::Config::None, remote].map(|config| run_on(pool, config, &clients, 8));
         for (at, client) in clients.iter().enumerate() {
-            // A second has a request more or less.
+            // A request that completes just after the end of a second counts in the next one.
             let least = run.tally(at).worst(20, 80) + u64::from(client.length);
             assert!(least >= client.promised(), "{least} {pool:?} {seed} {at}");
         }

@@ -1,4 +1,4 @@
-//! What promises leave, and what if they leave hardly anything.
+//! The capacity that promises leave, and its division if it is small.
 
 use super::*;
 use crate::testing::min_iops;
@@ -12,7 +12,7 @@ fn who_is_promised_more_than_its_share_gets_that_and_no_more() {
     let other = READER.with(share(100)).depth(8);
     let kept = contract(&[promised, other, other, other], 4);
     kept.holds(0, 0..40, 107_000_000);
-    // A little is kept ahead.
+    // The client gets at most its promise, the headroom of 7.8 %, and a small lead.
     let most = 4 * 107_000_000 * 109 / 100;
     assert!(kept.bytes(0) <= most, "{} of {most}", kept.bytes(0));
     assert!(kept.all() >= 4 * LINK * 95 / 100, "{}", kept.all());
@@ -20,13 +20,13 @@ fn who_is_promised_more_than_its_share_gets_that_and_no_more() {
 
 #[test]
 fn a_promise_of_requests_that_is_asked_for_in_long_ones_breaks_no_other() {
-    // A gigabyte a second.
+    // 1,000 requests of 1 MiB are 1 GB/s, four times the speed of the drive.
     let long = READER.length(1024 * KIB).depth(8).with(min_iops(1_000));
     let target = SMALL.with(min(10_000_000));
     let pipe = PIPE.stated(Some(CAPACITY.iops(LINK / 4096)));
     let kept = contract_on(pipe, &[target, long, READER], 4);
     kept.holds(0, 5..40, 10_000_000);
-    // What is left goes to it before clients without a promise.
+    // The client with long requests gets the remaining time before clients without a promise.
     let [long, other] = [kept.bytes(1), kept.bytes(2)];
     assert!(long > other, "{long} and {other}");
 }
@@ -35,6 +35,7 @@ fn a_promise_of_requests_that_is_asked_for_in_long_ones_breaks_no_other() {
 fn with_nine_tenths_promised_those_who_could_have_more_take_nothing_from_those_behind() {
     let target = |mb: u64| SMALL.with(min(mb * 1_000_000));
     let stream = |mb: u64| READER.depth(4).with(min(mb * 1_000_000));
+    // The promises are 225 MB/s in all, which is 90 % of the link.
     for (few, many) in [(6, 63), (12, 59), (18, 55)] {
         let clients = [
             target(few),

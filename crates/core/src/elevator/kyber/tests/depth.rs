@@ -1,4 +1,4 @@
-//! How depths follow from latencies.
+//! Depths as they follow from latencies.
 
 use super::super::domain::DEPTHS;
 use super::super::latency::Latency;
@@ -8,7 +8,7 @@ use crate::{Instant, Span};
 const READ: usize = 0;
 const WRITE: usize = 1;
 
-/// With targets of 4 ms for reads and 40 ms for writes.
+/// Latencies with targets of 4 ms for reads and 40 ms for writes.
 pub(super) struct Bench {
     latency: Latency,
     now: Instant,
@@ -26,7 +26,7 @@ impl Bench {
         }
     }
 
-    /// A number of requests end, all with these latencies in microseconds.
+    /// Completes a number of requests, all with these latencies in microseconds.
     fn end(&mut self, requests: u32, domain: usize, total: u64, in_drive: u64) {
         for _ in 0..requests {
             let (total, in_drive) = (Span::from_micros(total), Span::from_micros(in_drive));
@@ -34,7 +34,7 @@ impl Bench {
         }
     }
 
-    /// A tenth of a second passes.
+    /// Lets 100 ms pass. Returns the depths of reads and writes.
     fn period(&mut self) -> [u32; 2] {
         self.now += Span::from_millis(100);
         self.latency.run(self.now);
@@ -48,14 +48,16 @@ fn nothing_changes_while_all_are_within_their_targets() {
     bench.end(1_000, READ, 3_900, 100);
     bench.end(1_000, WRITE, 39_000, 100);
     assert_eq!(bench.period(), [256, 128]);
-    // Nor when they wait for long outside the drive: depths are as large as they get.
+    // A long wait outside the drive does not change them either, because the depths are at their
+    // maximum.
     bench.end(1_000, READ, 9_000, 100);
     assert_eq!(bench.period(), [256, 128]);
 }
 
-/// In the second quarter of its target a domain keeps two quarters of its depth, and so on.
+/// A domain in the second quarter of its target keeps two quarters of its depth, and so on.
 #[test]
 fn who_is_within_its_target_gives_way_when_the_drive_is_congested() {
+    // The quarters of 40 ms are 10 ms each, and the first one includes 10 ms.
     for (total, depth) in [(10_000, 32), (10_001, 64), (25_000, 96), (40_000, 128)] {
         let mut bench = Bench::new();
         bench.end(500, READ, 8_000, 8_000);
@@ -64,7 +66,7 @@ fn who_is_within_its_target_gives_way_when_the_drive_is_congested() {
     }
 }
 
-/// What waits for the drive for long counts as slow although the drive is fast.
+/// A long wait for the drive counts as slow, although the drive itself is fast.
 #[test]
 fn the_wait_for_the_drive_counts() {
     let mut bench = Bench::new();
@@ -73,9 +75,10 @@ fn the_wait_for_the_drive_counts() {
     assert_eq!(bench.period(), [256, 96]);
 }
 
-/// One in ten may take longer in the drive, one in a hundred in all.
+/// One request in ten may take longer in the drive, and one in a hundred in total.
 #[test]
 fn percentiles_leave_out_the_slowest() {
+    // 10 % of 500 requests are 50.
     for (slow, depth) in [(50, 128), (51, 32)] {
         let mut bench = Bench::new();
         bench.end(500 - slow, READ, 100, 100);
@@ -83,6 +86,7 @@ fn percentiles_leave_out_the_slowest() {
         bench.end(500, WRITE, 100, 100);
         assert_eq!(bench.period()[WRITE], depth, "{slow} slow");
     }
+    // 1 % of 500 requests are 5.
     for (slow, depth) in [(5, 32), (6, 64)] {
         let mut bench = Bench::new();
         bench.end(500, READ, 8_000, 8_000);
@@ -92,7 +96,7 @@ fn percentiles_leave_out_the_slowest() {
     }
 }
 
-/// A depth comes back by up to twice in a period when its domain is beyond its target, and never goes below one.
+/// The depth of a domain above its target at most doubles in each period. It never falls below one.
 #[test]
 fn depths_fall_to_one_and_rise_again() {
     let mut bench = Bench::new();
@@ -102,6 +106,8 @@ fn depths_fall_to_one_and_rise_again() {
         bench.end(500, WRITE, 100, 100);
         seen.push(bench.period()[WRITE]);
     }
+    // Writes are in the first quarter, so a quarter of their depth is left each time: 128, 32, 8,
+    // 2, and then at least 1.
     assert_eq!(seen, [32, 8, 2, 1, 1]);
     seen.clear();
     for _ in 0..9 {
@@ -109,10 +115,12 @@ fn depths_fall_to_one_and_rise_again() {
         bench.end(500, WRITE, 90_000, 100);
         seen.push(bench.period()[WRITE]);
     }
+    // Writes are in the last bucket, so the depth is multiplied by 8/4.
     assert_eq!(seen, [2, 4, 8, 16, 32, 64, 128, 128, 128]);
 }
 
-/// Fewer than 500 requests say something after a second. What is said in the drive begins the wait for the total anew, as in Linux.
+/// Fewer than 500 requests count after one second. A percentile of the latency in the drive begins
+/// the wait for the total again, as in Linux.
 #[test]
 fn few_requests_are_believed_after_a_second() {
     let mut bench = Bench::new();
@@ -125,11 +133,12 @@ fn few_requests_are_believed_after_a_second() {
             changed.push(period);
         }
     }
-    // Ten in a period: the total has its 500 after 50, and the next congestion is seen a second later.
+    // With 10 requests in a period, the total has 500 after 50 periods. The next congestion is
+    // noticed one second later.
     assert_eq!(changed, [60]);
 }
 
-/// The total latency is remembered until congestion makes use of it, and then once.
+/// The total latency is remembered until a congestion uses it, and it is used only once.
 #[test]
 fn what_was_known_of_a_domain_counts_once() {
     let mut bench = Bench::new();
@@ -141,7 +150,7 @@ fn what_was_known_of_a_domain_counts_once() {
     assert_eq!(bench.period(), [256, 32]);
 }
 
-/// What has been judged is not judged again.
+/// A histogram is empty after a percentile was taken.
 #[test]
 fn a_histogram_begins_anew() {
     let mut bench = Bench::new();
@@ -153,7 +162,7 @@ fn a_histogram_begins_anew() {
     assert_eq!(bench.period(), [256, 32]);
 }
 
-/// Everything goes through the extremes: targets of nothing and of centuries.
+/// The targets are the extreme values: zero and centuries.
 #[test]
 fn any_target_will_do() {
     for (target, depth) in [(Span::ZERO, DEPTHS[WRITE]), (Span::MAX, 32)] {
@@ -171,7 +180,7 @@ fn any_target_will_do() {
     }
 }
 
-/// What ends at the very instant at which the depths are looked at counts with what ended before.
+/// A request that completes exactly when the depths are adapted counts for this adaptation.
 #[test]
 fn what_is_due_now_waits_for_what_ends_now() {
     let mut bench = Bench::new();
@@ -181,7 +190,7 @@ fn what_is_due_now_waits_for_what_ends_now() {
     bench.end(500, WRITE, 10_000, 5_000);
     bench.latency.run(bench.now);
     assert_eq!(bench.latency.depths[WRITE], 32);
-    // A nanosecond later it would have been too late.
+    // One nanosecond later, the write is too late for the adaptation.
     let mut bench = Bench::new();
     bench.end(500, READ, 8_000, 8_000);
     bench.now += Span::from_nanos(100_000_001);

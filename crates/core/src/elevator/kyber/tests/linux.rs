@@ -1,11 +1,14 @@
-//! Rates and depths beside those of Linux.
+//! Rates and depths compared with those of Linux.
 //!
-//! What Linux 6.1 did with the same clients, measured on `null_blk` (`irqmode=2 completion_nsec=3000000 hw_queue_depth=16`, one queue,
-//! `nr_requests` 64) by fio 3.33 (`--direct=1 --ioengine=libaio --bs=4k --ramp_time=1 --runtime=6`, random offsets in 16 GiB), in virtual
-//! time with processors that take no time. Depths are those of `read_tokens` and `write_tokens` in debugfs, looked at every 50 ms.
+//! The values of Linux 6.1 for the same clients were measured on `null_blk` (`irqmode=2
+//! completion_nsec=3000000 hw_queue_depth=16`, one queue, `nr_requests` 64) with fio 3.33
+//! (`--direct=1 --ioengine=libaio --bs=4k --ramp_time=1 --runtime=6`, random offsets in 16 GiB), in
+//! virtual time with processors that take no time. The depths are those of `read_tokens` and
+//! `write_tokens` in debugfs, sampled every 50 ms.
 //!
-//! When a command has ended, at times its client asks again first, at times Linux first looks for something to send. Both orders are run,
-//! and Linux's rates are to be between theirs.
+//! After a command has completed, sometimes its client sends the next request first, and sometimes
+//! Linux first searches for a request to dispatch. Both orders are run, and the rates of Linux must
+//! be between theirs.
 
 use super::{Config, tokens};
 use crate::elevator::scripted::{Host, Order};
@@ -15,17 +18,17 @@ use std::vec::Vec;
 const SERVICE: u64 = 3_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// What came of a run.
+/// The results of a run.
 struct Run {
-    /// Requests a second of the reader and the writer, from the second second to the seventh.
+    /// Requests per second of the reader and of the writer, from the second second to the seventh.
     rates: [u64; 2],
-    /// The depths of reads and writes, each time that one of them changed.
+    /// The depths of reads and writes after each change.
     depths: Vec<[u32; 2]>,
-    /// When they changed last, in milliseconds.
+    /// The time of the last change, in milliseconds.
     changed: u64,
 }
 
-/// A reader and a writer with `outstanding` requests each.
+/// Runs a reader and a writer with `outstanding` requests each.
 fn run(config: &Config, outstanding: [u32; 2], order: Order) -> Run {
     let mut host = Host::pulling_ahead(*config, (16, 1), 64, (SERVICE, 1));
     let clients = [(Op::Read, outstanding[0]), (Op::Write, outstanding[1])];
@@ -48,14 +51,15 @@ fn run(config: &Config, outstanding: [u32; 2], order: Order) -> Run {
     }
 }
 
-/// Linux's rates are between those of the two orders, and its depths those of the second, of which it is returned when they changed last.
+/// Checks that Linux's rates are between those of the two orders, and that its depths are those of
+/// the second order. Returns the time of the last change of the depths.
 fn check(config: &Config, outstanding: [u32; 2], linux: [u64; 2], depths: &[[u32; 2]]) -> u64 {
     let asks = run(config, outstanding, Order::AsksFirst);
     let looks = run(config, outstanding, Order::LooksFirst);
     for (n, linux) in linux.into_iter().enumerate() {
         let (a, b) = (asks.rates[n], looks.rates[n]);
         std::println!("{outstanding:?}: {a} or {b}, Linux {linux}");
-        // A twentieth for what a command takes on its way.
+        // 5 % for the time that a command takes on its way.
         let between = 95 * a.min(b)..=105 * a.max(b);
         assert!(
             between.contains(&(100 * linux)),
@@ -66,14 +70,15 @@ fn check(config: &Config, outstanding: [u32; 2], linux: [u64; 2], depths: &[[u32
     looks.changed
 }
 
-/// The writes' p99 is in the last quarter of their target, so that they keep their places though reads are too slow.
+/// The p99 of writes is in the last quarter of their target, so writes keep their tokens although
+/// reads are too slow.
 #[test]
 fn a_congested_drive_and_writes_that_are_just_in_time() {
     let default = Config::default();
     check(&default, [32, 8], [3_976, 1_322], &[[256, 128]]);
 }
 
-/// Both wait long enough that neither gives a place up.
+/// Both domains miss their targets by so much that neither gives up tokens.
 #[test]
 fn a_congested_drive_and_all_too_late() {
     let config = Config {
@@ -83,7 +88,7 @@ fn a_congested_drive_and_all_too_late() {
     check(&config, [8, 32], [1_766, 3_554], &[[256, 128]]);
 }
 
-/// Writes never meet their target and reads always do.
+/// Writes never meet their target, and reads always do.
 #[test]
 fn reads_give_their_places_to_writes() {
     let config = Config {
@@ -92,6 +97,6 @@ fn reads_give_their_places_to_writes() {
     };
     let depths = [[256, 128], [64, 128], [16, 128], [4, 128], [1, 128]];
     let changed = check(&config, [32, 8], [546, 2_610], &depths);
-    // In Linux 1.7 s after the clients started, looked at every 50 ms.
+    // In Linux, the last change was 1.7 s after the clients started, with samples every 50 ms.
     assert!((1_500..=1_900).contains(&changed), "{changed}");
 }

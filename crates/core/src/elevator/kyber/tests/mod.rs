@@ -1,4 +1,5 @@
-//! Decisions in small, the depths that follow from latencies, and what Linux's own kyber does with the same clients.
+//! Tests of single decisions, of the depths that follow from latencies, and of the rates and depths
+//! of Linux's own kyber.
 
 mod depth;
 mod linux;
@@ -7,7 +8,7 @@ mod order;
 use super::Config;
 use crate::{Layer, Sample, Wanted};
 
-/// Depth and pieces in the drive of each domain.
+/// Returns the depth and the number of pieces in flight of each domain.
 fn tokens(layer: &Layer) -> [(u32, u32); 4] {
     let mut all = [(0, 0); 4];
     layer.sample(Wanted::DRIVE, &mut |sample| {

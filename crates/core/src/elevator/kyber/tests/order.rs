@@ -1,4 +1,4 @@
-//! Which request goes next: turns by batches, places in the drive, hardware queues.
+//! The order in which requests are dispatched: batches, tokens, and hardware queues.
 
 use super::{Config, tokens};
 use crate::elevator::scripted::{self, BLOCK, Host};
@@ -6,7 +6,8 @@ use crate::testing::{read, request};
 use crate::{Completion, Flags, Instant, Layer, Op, Output, PriorityClass, StreamId, merge};
 use std::vec::Vec;
 
-/// Which client's requests went, in runs: (first cookie / 1000, how many).
+/// Returns the dispatched requests as runs of the same client: the first cookie / 1000, and the
+/// number of requests.
 fn runs(order: &[u64]) -> Vec<(u64, usize)> {
     let mut runs: Vec<(u64, usize)> = Vec::new();
     for client in order.iter().map(|cookie| cookie / 1_000) {
@@ -43,7 +44,7 @@ fn domains_take_turns_by_batches() {
             (3, 1)
         ]
     );
-    // Each domain's own in the order in which they came.
+    // Within each domain, requests leave in the order of arrival.
     for kind in 0..4 {
         let own: Vec<u64> = order
             .iter()
@@ -54,7 +55,7 @@ fn domains_take_turns_by_batches() {
     }
 }
 
-/// Nobody is held back by a domain that has no place left: the turn passes on, and comes back with the place.
+/// A domain without a free token does not delay the others: it loses its turn until it has a token.
 #[test]
 fn a_domain_has_as_many_in_the_drive_as_it_may() {
     let mut host = Host::new(Config::default(), 512, 1_024, 100_000);
@@ -67,6 +68,7 @@ fn a_domain_has_as_many_in_the_drive_as_it_may() {
     }
     host.poll();
     assert_eq!(tokens(&host.layer)[1..], [(128, 128), (64, 0), (16, 16)]);
+    // The tokens of writes and of `WriteZeroes`: 128 + 16.
     assert_eq!(host.sent.len(), 144);
     host.step();
     assert_eq!(tokens(&host.layer)[3], (16, 16));
@@ -74,7 +76,7 @@ fn a_domain_has_as_many_in_the_drive_as_it_may() {
     assert_eq!(tokens(&host.layer).map(|t| t.1), [0; 4]);
 }
 
-/// Asks for pieces with this number of tags, all from streams of one layer.
+/// Returns the number of pieces that are dispatched if 100 requests compete for 64 scheduler tags.
 fn flags_and_tags(flags: Flags, op: Op) -> usize {
     let mut layer = scripted::layer(Config::default(), 256, 64);
     let stream = scripted::open(&mut layer, PriorityClass::BestEffort);
@@ -91,7 +93,7 @@ fn flags_and_tags(flags: Flags, op: Op) -> usize {
     out.len()
 }
 
-/// Three quarters of 64 tags.
+/// Asynchronous requests get three quarters of 64 tags.
 #[test]
 fn what_nobody_waits_for_leaves_tags_to_others() {
     assert_eq!(flags_and_tags(Flags::NONE, Op::Write), 48);
@@ -102,10 +104,10 @@ fn what_nobody_waits_for_leaves_tags_to_others() {
 #[test]
 fn asynchronous_tags_go_by_words_of_a_map() {
     use super::super::async_depth;
-    // Words of 2, 8, 64 and 64 bits; the last one may be shorter.
+    // Words of 2, 8, 64 and 64 bits. The last word may be shorter.
     assert_eq!([8, 32, 256, 1_024].map(async_depth), [4, 24, 192, 768]);
     assert_eq!(async_depth(300), 4 * 48 + 44);
-    // Of words of one bit three quarters are none, which in Linux says that nothing is limited.
+    // Three quarters of a word of one bit are zero, which Linux treats as no limit.
     assert_eq!([1, 3, 4, 7].map(async_depth), [1, 3, 4, 7]);
 }
 
@@ -119,7 +121,8 @@ fn sent(layer: &mut Layer, at: u64) -> Vec<(u64, u32)> {
     dispatched.collect()
 }
 
-/// What is in a software queue merges; what was taken from there together with others does so no more.
+/// Requests in a software queue can merge. Requests that were taken from it together with others no
+/// longer can.
 #[test]
 fn requests_merge_until_they_are_taken_from_the_software_queue() {
     let merge = merge::Config::LINUX;
@@ -136,7 +139,7 @@ fn requests_merge_until_they_are_taken_from_the_software_queue() {
     submit(&mut layer, 0, 0, 1);
     submit(&mut layer, 1, 100, 2);
     assert_eq!(sent(&mut layer, 3), [(1, 1)]);
-    // The second was taken with the first.
+    // The second request was taken together with the first.
     submit(&mut layer, 2, 101, 4);
     submit(&mut layer, 3, 102, 5);
     layer.complete(Instant::from_nanos(6), &[Completion::ok(crate::Tag(0))]);

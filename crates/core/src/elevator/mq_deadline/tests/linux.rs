@@ -1,13 +1,16 @@
-//! Rates beside those of Linux.
+//! Rates compared with those of Linux.
 //!
-//! What Linux 6.1 did with the same clients, measured on `null_blk` (`irqmode=2 completion_nsec=100000 hw_queue_depth=1`, one queue,
-//! `nr_requests` 64, `async_depth` 64: left alone it is three quarters of the `nr_requests` that there were before that was set) by
-//! fio 3.33 (`--direct=1 --ioengine=libaio --bs=4k --runtime=4`, random offsets in 4 GiB for each client), in virtual time with
-//! processors that take no time.
+//! The rates of Linux 6.1 for the same clients were measured on `null_blk` (`irqmode=2
+//! completion_nsec=100000 hw_queue_depth=1`, one queue, `nr_requests` 64, `async_depth` 64, because
+//! it otherwise stays at three quarters of the earlier `nr_requests`) with fio 3.33 (`--direct=1
+//! --ioengine=libaio --bs=4k --runtime=4`, random offsets in 4 GiB for each client), in virtual
+//! time with processors that take no time.
 //!
-//! Linux pulls a request out of the elevator before there is a place for it, which the host does, too. When a command has ended, at
-//! times its client asks again first, at times Linux first looks for something to send: two threads of its kernel race for the
-//! processor. Both orders are run, and Linux's rates are to be between theirs; [`replay`](super::replay) compares decision by decision.
+//! Linux pulls a request out of the elevator before the drive has a place for it, and the host does
+//! the same. After a command has completed, sometimes its client sends the next request first, and
+//! sometimes Linux first searches for a request to dispatch, because two threads of its kernel
+//! compete for the processor. Both orders are run, and the rates of Linux must be between theirs.
+//! [`replay`](super::replay) compares each decision.
 
 use super::super::Config;
 use crate::PriorityClass::{self, BestEffort, Idle, Realtime};
@@ -17,12 +20,13 @@ use std::format;
 use std::vec::Vec;
 
 const SECONDS: u64 = 4;
-/// A command takes 100 us in the drive and about one more on its way.
+/// A command takes 100 us in the drive, and about 1 us on its way.
 const SERVICE: u64 = 101_000;
 /// The kernel counts time in ticks of 4 ms.
 const TICK: u64 = 4_000_000;
 
-/// A client that keeps `depth` requests of a block outstanding, and what it got a second from Linux.
+/// A client that keeps `depth` requests of one block outstanding, and its rate under Linux in
+/// requests per second.
 struct Client {
     op: Op,
     depth: u32,
@@ -39,7 +43,7 @@ const fn client(op: Op, depth: u32, class: PriorityClass, linux: u64) -> Client 
     }
 }
 
-/// How many requests of each client are done.
+/// Returns the number of completed requests of each client.
 fn requests(config: &Config, clients: &[Client], order: Order) -> Vec<u64> {
     let mut host = Host::pulling_ahead(*config, (1, 1), 64, (SERVICE, TICK));
     let clients = clients.iter().map(|c| (host.open(c.class), c.op, c.depth));
@@ -50,12 +54,13 @@ fn requests(config: &Config, clients: &[Client], order: Order) -> Vec<u64> {
     counts
 }
 
-/// Every client gets what Linux gives it, but for a twentieth.
+/// Checks that each client gets the rate of Linux within 5 %.
 fn check(config: &Config, clients: &[Client]) {
     check_within(config, clients, 5);
 }
 
-/// Every client gets what Linux gives it, but for a number of percent: what it gets in the one order, or in the other, or between the two.
+/// Checks that each client gets the rate of Linux within a number of percent. The rate of Linux may
+/// also be between those of the two orders.
 fn check_within(config: &Config, clients: &[Client], percent: u64) {
     let orders = [Order::AsksFirst, Order::LooksFirst];
     let [asks, looks] = orders.map(|order| requests(config, clients, order));
@@ -110,8 +115,9 @@ fn deadlines_that_are_always_missed() {
     check(&config, &reader_and_writer((24, 32), (6_407, 3_484)));
 }
 
-/// The idle class gets its requests in bursts of those that have aged, until one that has not is next by position: few, and how few is
-/// chance. Under Linux they are 90 to 95 a second, here 67 to 84.
+/// The idle class is served in bursts of aged requests. A burst ends when the next request by
+/// position has not aged. The bursts are short, and their length depends on chance: there are 90 to
+/// 95 requests per second under Linux, and 67 to 84 here.
 #[test]
 fn the_idle_class_beside_another() {
     let clients = [
@@ -131,8 +137,9 @@ fn three_priorities() {
     check(&aging(20), &clients);
 }
 
-/// A client of another priority, however little it asks, costs the writes nearly all: when Linux looks for aged requests it chooses
-/// a direction already, so that reads have gone first once more although nothing went.
+/// A client of another priority costs the writes nearly all of their rate, even if it sends few
+/// requests. When Linux searches for aged requests, it already chooses a direction. So reads have
+/// come first once more, although nothing was dispatched.
 #[test]
 fn writes_beside_reads_and_another_priority() {
     let clients = [

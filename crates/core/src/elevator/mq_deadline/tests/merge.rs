@@ -1,4 +1,4 @@
-//! Merging: at which end, and how old a command is.
+//! Merges: at the back or the front of a command, and the age of the result.
 
 use super::super::Config;
 use crate::Span;
@@ -13,11 +13,12 @@ fn in_front_only_if_it_is_wanted_or_with_the_one_merged_last() {
     ] {
         let config = Config::default().front_merges(front_merges);
         let mut host = Merging::new(config);
-        // 50 is what was merged last, as long as nothing has been.
+        // 50 counts as merged last until another request merges.
         for block in [50, 10, 11] {
             host.ask(1, block);
         }
-        // 60 joins nothing; what 11 joined is what was merged last, so that another has to be before 9 comes.
+        // 60 merges with nothing. The command that 11 joined would be the last merged one, so 61
+        // joins 60 before 9 arrives.
         for block in [60, 61] {
             host.ask(1, block);
         }
@@ -34,13 +35,14 @@ fn a_command_is_as_old_as_the_oldest_of_its_parts() {
         .fifo_batch(1)
         .read_expire(Span::from_millis(10));
     let mut host = Merging::new(config);
-    // 20 waits from the beginning; 19 joins it later, at its front, and 17 and 18 together become one command with both.
+    // 20 waits from the beginning, and 17 and 18 become one command. 19 joins 20 in front, and then
+    // all four blocks are one command.
     host.ask(0, 20);
     host.ask(5, 1200);
     host.ask(6, 17);
     host.ask(7, 18);
     host.ask(8, 19);
-    // At 12 ms only what 20 belongs to is overdue; by position 1200 would be next.
+    // At 12 ms, only the command of 20 is overdue. By position, 1200 would be next.
     let sent = host.drain(12);
     assert_eq!(sent, [(17, 4), (1200, 1)]);
 }
@@ -48,7 +50,7 @@ fn a_command_is_as_old_as_the_oldest_of_its_parts() {
 #[test]
 fn a_command_that_grew_in_front_is_found_where_it_begins_now() {
     let mut host = Merging::new(Config::default());
-    // 61 makes another the one that was merged last.
+    // 61 makes another command the one that was merged last.
     for block in [10, 9, 60, 61, 8] {
         host.ask(1, block);
     }

@@ -1,4 +1,4 @@
-//! Decisions in small, the rates that Linux's own mq-deadline gives, and what must hold whatever comes.
+//! Tests of single decisions, of merges, and of the rates and the order of Linux's own mq-deadline.
 
 mod linux;
 mod merge;

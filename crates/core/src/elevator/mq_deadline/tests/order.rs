@@ -1,4 +1,4 @@
-//! In which order requests go.
+//! The order in which requests are dispatched.
 
 use super::super::Config;
 use crate::elevator::scripted::Host;
@@ -9,7 +9,7 @@ use std::vec::Vec;
 
 const MS: u64 = 1_000_000;
 
-/// A drive that takes one command at a time, a millisecond for each, and one client.
+/// A drive that serves one command at a time, in 1 ms each, and one client.
 fn one_at_a_time(config: Config) -> (Host, StreamId) {
     let mut host = Host::new(config, 1, 64, MS);
     let stream = host.open(BestEffort);
@@ -27,7 +27,8 @@ fn a_batch_goes_by_position_from_the_oldest_on_and_then_begins_with_the_oldest_a
     for (cookie, block) in [(0, 50), (1, 20), (2, 80), (3, 60), (4, 10)] {
         host.submit(s, Op::Read, block, 1, cookie);
     }
-    // 50, 60, 80; then the oldest is at 20, although 10 would be nearer to the beginning.
+    // The batch goes up from the oldest request: 50, 60, 80. Then the oldest is 20, although 10
+    // comes before it by position.
     assert_eq!(host.drain(), [0, 3, 2, 1, 4]);
 }
 
@@ -40,6 +41,7 @@ fn reads_go_first_twice_then_writes() {
     for n in 0..8 {
         host.submit(s, Op::Read, n, 1, n);
     }
+    // Two batches of two reads come first, and then one batch of two writes.
     let expected = [0, 1, 2, 3, 100, 101, 4, 5, 6, 7, 102, 103, 104, 105];
     assert_eq!(host.drain(), expected);
 }
@@ -48,13 +50,14 @@ fn reads_go_first_twice_then_writes() {
 fn an_overdue_request_begins_the_next_batch() {
     let config = batches(2).read_expire(Span::from_millis(3));
     let (mut host, s) = one_at_a_time(config);
-    // The one at 900 goes at once, so the batch stands behind it and ends: the oldest begins the next.
+    // The request at 900 is dispatched at once. No request is behind it, so the oldest one begins
+    // the next batch.
     host.submit(s, Op::Read, 900, 1, 0);
     host.poll();
     for (cookie, block) in [(1, 500), (2, 100), (3, 600), (4, 700), (5, 800)] {
         host.submit(s, Op::Read, block, 1, cookie);
     }
-    // 500 and 600 at 1 and 2 ms; at 3 ms the batch is over and 100 is overdue.
+    // 500 and 600 are dispatched at 1 ms and 2 ms. At 3 ms the batch has ended and 100 is overdue.
     assert_eq!(host.drain(), [0, 1, 3, 2, 4, 5]);
 }
 
@@ -89,6 +92,7 @@ fn who_has_aged_goes_before_higher_priorities() {
     for n in 0..6 {
         host.submit(realtime, Op::Read, 10 * n, 1, n);
     }
+    // The idle request arrives first, but it is served only when it has waited for 3 ms.
     assert_eq!(host.drain(), [0, 1, 2, 100, 3, 4, 5]);
 }
 
@@ -98,6 +102,7 @@ fn the_parts_of_a_long_request_go_one_behind_the_other_and_count_for_the_batch()
     host.submit(s, Op::Read, 0, 40, 0);
     host.submit(s, Op::Read, 64, 1, 1);
     host.submit(s, Op::Write, 0, 1, 2);
+    // The request of 40 blocks takes commands of 16, 16 and 8, which are a batch of three.
     host.drain();
     let expected = [(0, 0, 16), (0, 16, 16), (0, 32, 8), (1, 64, 1), (2, 0, 1)];
     assert_eq!(host.sent, expected);
@@ -119,7 +124,8 @@ fn async_depth_limits_writes_where_there_are_tags_for_all() {
     let config = Config::default().async_depth(2);
     let mut host = Host::new(config, 1, 4096, MS);
     let (writer, reader) = (host.open(BestEffort), host.open(BestEffort));
-    // Without the bound all four go in order of position.
+    // The drive is idle until the first poll, so without the limit all four would be dispatched in
+    // the order of position.
     for (n, block) in [10, 30, 20, 40].into_iter().enumerate() {
         host.submit(writer, Op::Write, block, 1, 100 + n as u64);
     }
@@ -137,7 +143,7 @@ fn three_quarters_of_the_tags_are_for_writes() {
         host.submit(writer, Op::Write, n, 1, 100 + n);
     }
     host.submit(reader, Op::Read, 50, 1, 0);
-    // The first write is in the drive before the read comes; the read has the tag that writes may not take.
+    // Four tags: three for writes, and one that only the read can take.
     host.drain();
     let read = host.sent.iter().position(|sent| sent.0 == 0);
     assert_eq!(read, Some(0));

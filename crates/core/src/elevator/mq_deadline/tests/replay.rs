@@ -1,15 +1,23 @@
-//! In which order Linux sends: traces of its own mq-deadline, decided again.
+//! The order in which Linux dispatches: traces of its own mq-deadline, decided again.
 //!
-//! The traces are in `linux/`, packed: `zcat FILE.txt.gz` shows one.
+//! The traces are in `linux/`, packed: `zcat FILE.txt.gz` shows one. They are of Linux 6.1 with
+//! `null_blk` (`irqmode=2 completion_nsec=100000 hw_queue_depth=1`, one queue, `nr_requests` and
+//! `async_depth` 128) and fio with libaio. They contain the events `block_rq_insert`,
+//! `block_rq_issue` and `block_rq_complete`, with times in ticks of 4 ms, which is the unit of the
+//! kernel's jiffies.
 //!
-//! Linux 6.1 with `null_blk` (`irqmode=2 completion_nsec=100000 hw_queue_depth=1`, one queue, `nr_requests` and `async_depth` 128), asked by
-//! fio through libaio; the events `block_rq_insert`, `block_rq_issue` and `block_rq_complete`, with times in
-//! ticks of 4 ms, which is what its jiffies count. A line has events of one kind: `t` the tick, `i` requests that enter (priority, direction, block of 4 KiB), `d` those that
-//! go to the drive and `c` those that come back, by number in order of entry; `r`: the queue is run and nothing goes (a worker runs it,
-//! or a write has entered).
+//! Each line has events of one kind:
 //!
-//! When Linux chose follows from that. It pulls requests out of the elevator when the queue is run, until it has pulled one for which
-//! the drive has no place. That one waits aside and goes first once there is a place, and until then nothing is pulled.
+//! - `t`: the tick,
+//! - `i`: requests that enter (priority, direction, block of 4 KiB),
+//! - `d`: requests that are dispatched, by number in the order of entry,
+//! - `c`: requests that complete, by the same number,
+//! - `r`: the queue is run and nothing is dispatched (a worker runs it, or a write has entered).
+//!
+//! The times of Linux's choices follow from these events. When the queue is run, Linux pulls
+//! requests out of the elevator until it has pulled one for which the drive has no place. That
+//! request waits aside. It is dispatched first when there is a place, and nothing else is pulled
+//! until then.
 
 use super::super::Config;
 use crate::elevator::scripted::{self, BLOCK, layer};
@@ -23,20 +31,20 @@ use std::vec::Vec;
 const PLACES: usize = 1;
 const TICK: Span = Span::from_millis(4);
 
-/// Where something else was chosen: the number of the dispatch, what Linux sent, and what was chosen.
+/// A different choice: the number of the dispatch, the request of Linux, and our request.
 type Wrong = (usize, u64, Option<u64>);
 
 struct Replay {
     layer: Layer,
-    /// A stream of each priority.
+    /// One stream of each priority.
     streams: [StreamId; 3],
     now: Instant,
     entered: u64,
     /// The tag of each request that was pulled.
     tags: Vec<Option<Tag>>,
-    /// Pulled with a place in the drive, and not sent yet.
+    /// Requests that were pulled and have a place in the drive, but are not dispatched yet.
     chosen: VecDeque<u64>,
-    /// Pulled ahead.
+    /// The request that was pulled without a place in the drive.
     aside: Option<u64>,
     in_drive: usize,
     wrong: Vec<Wrong>,
@@ -84,7 +92,7 @@ impl Replay {
         self.layer.submit(self.now, &[request]).unwrap();
     }
 
-    /// Linux looks for something to send.
+    /// Runs the queue.
     fn look(&mut self) {
         if self.aside.is_none() && self.chosen.is_empty() {
             self.pull();
@@ -107,7 +115,7 @@ impl Replay {
         }
     }
 
-    /// Linux sent this one.
+    /// Dispatches the request that Linux dispatched, and records a difference.
     fn send(&mut self, request: u64) {
         self.look();
         let from_aside = self.chosen.is_empty();
@@ -128,7 +136,7 @@ impl Replay {
         self.layer.complete(self.now, &[Completion::ok(tag)]);
     }
 
-    /// Decides the trace again until something else would go.
+    /// Replays a trace up to the first difference.
     fn run(&mut self, trace: &str) {
         for line in trace.lines() {
             let mut words = line.split(' ');
@@ -153,14 +161,15 @@ impl Replay {
     }
 }
 
-/// How the trace went on: what Linux sent where something else was chosen, and how many were sent before.
+/// Replays a trace. Returns the number of dispatches, and the first difference.
 fn replay(config: &Config, trace: &str) -> (usize, Vec<Wrong>) {
     let mut replay = Replay::new(config);
     replay.run(trace);
     (replay.sent, replay.wrong)
 }
 
-/// Everything goes in Linux's order; with the default tunables it does not.
+/// Checks that all requests are dispatched in Linux's order. With the default tunables the order
+/// must differ, or the trace would not test the tunables.
 fn check(config: &Config, packed: &[u8]) {
     let trace = &std::io::read_to_string(GzDecoder::new(packed)).unwrap();
     let (sent, wrong) = replay(config, trace);
