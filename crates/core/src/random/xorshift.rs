@@ -1,4 +1,4 @@
-//! Marsaglia's xorshift.
+//! The xorshift generator of Marsaglia.
 
 /// The 64-bit xorshift generator with the shifts 13, 7, 17 (Marsaglia 2003): one word of state and a few instructions per number.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -7,10 +7,10 @@ pub struct Xorshift {
 }
 
 impl Xorshift {
-    /// The sequence of `seed`, which must not be zero: the state would stay zero.
+    /// Creates the sequence of `seed`, which must not be zero because the state would stay zero.
     ///
     /// # Panics
-    /// If `seed` is zero.
+    /// Panics if `seed` is zero.
     pub const fn new(seed: u64) -> Self {
         assert!(
             seed != 0,
@@ -19,7 +19,7 @@ impl Xorshift {
         Self { state: seed }
     }
 
-    /// 64 random bits, never all zero.
+    /// Returns 64 random bits, of which at least one is set.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.state ^= self.state << 13;
