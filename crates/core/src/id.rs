@@ -9,7 +9,7 @@ pub struct GroupId(pub u32);
 pub const ROOT: GroupId = GroupId(0);
 
 /// The identifier of a stream, valid from [`open`](crate::Layer::open) on. It is not reused until
-/// its slot was reused four billion times.
+/// its slot was reused two billion times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub struct StreamId {
     pub(crate) index: u32,
