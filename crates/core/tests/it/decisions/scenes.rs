@@ -1,4 +1,4 @@
-//! The scenes: each shows one or two rules of its policy at work.
+//! The scenes, each of which shows one or two rules of its policy.
 
 use weir_core::control::cost;
 use weir_core::elevator::{self, bfq, cfq, contract, kyber, mq_deadline};
@@ -172,7 +172,7 @@ pub(crate) fn latency_delays() -> Scene {
             RANDOM.of(G1).think(us(200)),
             RANDOM.of(G3).depth(4).until(ms(4_000)),
             WRITER.of(G4).depth(12).until(ms(2_500)),
-            // What a file system must do is never held: its group is made to pause for it later.
+            // Metadata is never throttled, and its group is delayed for it later.
             WRITER
                 .of(G4)
                 .depth(2)
@@ -216,7 +216,7 @@ pub(crate) fn mq_deadline_disk() -> Scene {
         .millis(1_200)
 }
 
-/// `io.cost` for a drive that can do little, and is to answer soon.
+/// A configuration of `io.cost` for a slow drive with strict targets.
 pub(crate) const SCARCE: cost::Config = cost::Config {
     tick: Span::from_millis(4),
     qos: cost::Control::User,
@@ -305,13 +305,13 @@ pub(crate) fn cost_shares() -> Scene {
             RANDOM.of(G1),
             RANDOM.of(G3).depth(8),
             WRITER.of(G4).depth(16).from(ms(300)).until(ms(1_200)),
-            // What a file system must do goes on, and is owed.
+            // Metadata is never throttled. Its cost becomes a debt of its group.
             metadata.of(G1).from(ms(600)).until(ms(1_500)),
         ])
         .millis(2_000)
 }
 
-/// Groups at several levels, of which some use less than their part, and one pauses.
+/// Groups at several levels, some of which use less than their part. One of them pauses.
 pub(crate) fn cost_donation() -> Scene {
     let weights = SCARCE.rpct(0).wpct(0).min(10_000).max(10_000);
     none()
@@ -334,13 +334,13 @@ pub(crate) fn cost_donation() -> Scene {
                 .depth(4)
                 .length(32 << 10)
                 .from(ms(300)),
-            // It needs more than before.
+            // The group needs more than before.
             RANDOM.of(G2).depth(2).from(ms(600)).until(ms(1_100)),
         ])
         .millis(1_500)
 }
 
-/// A drive that begins outside the bounds of vrate.
+/// Returns a scene in which `vrate` begins outside of its bounds.
 fn cost_bounds(min: u32, max: u32) -> Scene {
     none()
         .cost(SCARCE.min(min).max(max))
@@ -434,7 +434,7 @@ pub(crate) fn bfq_disk_interleaved() -> Scene {
             third(1),
             third(2).until(ms(700)),
             READER.nth(8).from(ms(100)),
-            // Goes its own way after a while: the shared queue is parted again.
+            // Reads at random from the time at which the third reader stops.
             RANDOM.nth(14).from(ms(700)),
         ])
         .millis(1500)
@@ -470,7 +470,7 @@ pub(crate) fn bfq_disk_alternate() -> Scene {
             half(1, 300),
             RANDOM.nth(8).from(ms(300)).until(ms(1_800)),
             WRITER.nth(12).from(ms(700)).until(ms(1_500)),
-            // A start of many at once, while the two above are apart.
+            // Several clients start together while the two above are separate.
             READER.nth(4).from(ms(1_000)),
             READER.nth(5).from(ms(1_001)).think(us(2_000)),
             RANDOM.nth(6).from(ms(1_002)),
@@ -478,7 +478,8 @@ pub(crate) fn bfq_disk_alternate() -> Scene {
         .millis(3_000)
 }
 
-/// One, and several that start soon after each other, in two series.
+/// Returns one client from the beginning, and several that start soon after each other, in two
+/// series.
 fn together() -> Vec<Client> {
     let reader = RANDOM.depth(4);
     let mut clients = vec![reader.nth(0)];
@@ -708,7 +709,8 @@ pub(crate) fn contract_disk_promises() -> Scene {
         .millis(2000)
 }
 
-/// The client that is served goes on although another promise would have to wait: each change of hands costs the disk a seek.
+/// The client in service continues although the promise of the other would have to wait, because
+/// each change costs the disk a seek.
 pub(crate) fn contract_disk_changes() -> Scene {
     contract()
         .disk(Some(60_000_000))
