@@ -22,6 +22,7 @@ pub(crate) fn admit(groups: &mut Groups, capacity: Option<Capacity>) -> Result<P
     for (id, group) in groups.iter() {
         check_alone(id, &group.contract)?;
     }
+    // The sums are taken out because `groups` is borrowed in the loops. Their memory is reused.
     let mut sums = core::mem::take(&mut groups.sums);
     sums.fill(Rates::default());
     // Children before parents. The number of a group does not indicate its depth, so the loop goes
@@ -71,6 +72,7 @@ pub(crate) fn admit_min(
 ) -> Option<Promised> {
     let group = groups.get(id).filter(|g| id != ROOT && g.children == 0)?;
     let before = group.contract;
+    // Any other difference needs a general change.
     let only_min = before.min(contract.min).min_iops(contract.min_iops);
     check_alone(id, &contract).ok()?;
     if contract != only_min || capacity.is_none() {
@@ -146,6 +148,8 @@ fn check_alone(id: GroupId, contract: &Contract) -> Result<(), Refusal> {
         return Err(Refusal::MinAboveMax(id));
     }
     match contract.class {
+        // A realtime client is served before all promises, so only its max limits the damage to
+        // others.
         Class::Realtime if most == Rates::default() => Err(Refusal::RealtimeWithoutMax(id)),
         Class::Idle if contract.min > 0 || contract.min_iops > 0 => Err(Refusal::IdleWithMin(id)),
         _ => Ok(()),

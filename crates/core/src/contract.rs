@@ -74,6 +74,7 @@ impl Max {
 
     /// Returns true if any limit is set.
     pub const fn is_limited(&self) -> bool {
+        // One comparison for six limits: the union is zero only if all are.
         self.bandwidth
             | self.read_bandwidth
             | self.write_bandwidth
@@ -90,6 +91,7 @@ impl Max {
             // If one direction has no limit, a client that uses only that direction is not limited
             // at all.
             (0, 0, _) | (0, _, 0) => 0,
+            // Without a common limit, a mix of reads and writes can reach the sum of both.
             (0, r, w) => r.saturating_add(w),
             (b, 0, _) | (b, _, 0) => b,
             (b, r, w) => b.min(r.saturating_add(w)),
@@ -99,6 +101,7 @@ impl Max {
     /// Returns the tightest limit on requests per second that applies to all requests of the client
     /// together, or zero if there is none.
     pub fn iops_ceiling(&self) -> u64 {
+        // The rule is the same for requests, so it is applied to them as if they were bytes.
         let requests = Self {
             bandwidth: self.iops,
             read_bandwidth: self.read_iops,
@@ -268,6 +271,7 @@ impl Rates {
     /// Returns the bytes per second to which `iops` requests per second amount at least. Every
     /// request is charged at least one sector, except a flush.
     pub(crate) const fn least_bytes(&self) -> u64 {
+        // One sector for each request, see [`Op::charge`](crate::Op::charge).
         self.iops.saturating_mul(512)
     }
 
@@ -275,6 +279,7 @@ impl Rates {
     /// bytes count as one request. With a `size` of zero, every request counts as one. The longest
     /// request has `u32::MAX` bytes, because its length is a 32-bit number.
     pub(crate) const fn least_iops(&self, size: u64) -> u64 {
+        // [`Request::length`](crate::Request::length) is a 32-bit number.
         let longest = u32::MAX as u64;
         let counted = if size == 0 || size > longest {
             longest

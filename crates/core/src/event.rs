@@ -194,6 +194,7 @@ impl Events {
             next: self.end(),
             lost: 0,
         });
+        // The mask of all listeners is kept, so that publishing without any costs one comparison.
         self.set_mask();
         // The queue is allocated with the first listener and never grows afterwards, because
         // publishing must not allocate.
@@ -204,6 +205,8 @@ impl Events {
     /// Stops a listener from receiving events.
     pub(crate) fn dismiss(&mut self, listener: Listener) {
         if let Some(reader) = self.readers.get_mut(listener.0) {
+            // The entry remains, because the identifiers of later listeners are indices into the
+            // same list.
             reader.mask = Mask::NONE;
             self.set_mask();
             self.trim();
@@ -279,6 +282,7 @@ impl Events {
         let Some((_, dropped)) = self.kept.pop_front() else {
             return;
         };
+        // Only listeners that have not received the oldest event lose it.
         for reader in self.readers.iter_mut().filter(|r| r.next == self.first) {
             reader.next += 1;
             reader.lost += u64::from(reader.mask.has(dropped.kind()));

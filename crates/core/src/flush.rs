@@ -38,6 +38,8 @@ pub(crate) struct Flushes {
 
 impl Flushes {
     pub(crate) fn new(spaces: u32, queues: u16, requests: u32) -> Self {
+        // At least one lane for each space, because a flush must never wait for one of another
+        // space.
         let queues = u32::from(queues).min((LANES_MAX / spaces).max(1));
         let lanes = spaces * queues;
         Self {
@@ -98,6 +100,8 @@ impl Flushes {
     pub(crate) fn begin(&mut self) -> Option<u32> {
         let at = self.ready_links.pop_front(&mut self.ready)?;
         let lane = &mut self.lanes[at as usize];
+        // Flushes that arrive from now on wait for the next command, because this one does not
+        // cover the writes that complete after it has begun.
         lane.running = core::mem::replace(&mut lane.waiting, List::EMPTY);
         lane.running.first()
     }
@@ -116,6 +120,7 @@ impl Flushes {
         let request = self.requests.pop_front(&mut lane.running);
         match request {
             Some(request) => self.all_links.remove(&mut self.all, request),
+            // All members have ended. Flushes that arrived in the meantime can begin.
             None => self.make_ready(at),
         }
         request

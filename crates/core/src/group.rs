@@ -122,6 +122,7 @@ impl Groups {
 
     /// Returns the group and its ancestors, up to but not including the root.
     pub(crate) fn path(&self, id: GroupId) -> impl Iterator<Item = GroupId> + '_ {
+        // The root is its own parent, so the walk must stop at it.
         core::iter::successors(Some(id), |&g| self.get(g).map(|n| n.parent))
             .take_while(|&g| g != ROOT)
     }
@@ -174,6 +175,7 @@ impl Groups {
             Some(None) => {}
         }
         let above = self.get_mut(parent).ok_or(Refusal::NoSuchGroup(parent))?;
+        // Streams exist only in leaves, see [`OpenError::NotALeaf`](crate::OpenError::NotALeaf).
         if above.streams > 0 || above.depth >= DEPTH_MAX {
             return Err(Refusal::BadParent(parent));
         }

@@ -85,6 +85,7 @@ impl Heap {
         if place == OUT {
             self.entries.push(entry);
             self.sift(self.entries.len() - 1, entry);
+        // Only the entry changes. Its place in the order is found when the heap is tightened.
         } else if self.is_loose {
             self.entries[place as usize] = entry;
             return;
@@ -102,6 +103,7 @@ impl Heap {
         }
         self.places[slot as usize] = OUT;
         let last = self.entries.pop().expect("a place is within the heap");
+        // The last entry fills the gap, unless it was the removed one.
         if last.slot != slot {
             self.sift(place as usize, last);
         }

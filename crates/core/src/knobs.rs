@@ -49,6 +49,7 @@ impl LowKnobs {
     /// Returns true if a low limit is set. `io.low` then uses these limits instead of the min of
     /// the group's contract.
     pub const fn is_limited(&self) -> bool {
+        // A latency or an idle time alone is not a limit.
         self.read_bandwidth > 0
             || self.write_bandwidth > 0
             || self.read_iops > 0

@@ -132,6 +132,7 @@ impl Leaves {
         let next = entries.get(at + 1).map(|entry| entry.slot);
         entries.copy_within(at + 1.., at);
         fill.len -= 1;
+        // The leaf was sorted to find the slot, so the sorted part is the whole leaf.
         fill.sorted -= 1;
         let is_small = usize::from(fill.len) < PAIR;
         let next = next.or_else(|| self.first_behind(tree, spot));
@@ -255,6 +256,7 @@ impl Leaves {
     /// Sorts the leaf of a slot and returns its position and the slot's index in it.
     fn find(&mut self, tree: usize, slot: u32, key: u64) -> (Spot, usize) {
         let recent = self.trees[tree].recent;
+        // Requests are often removed in order, so the leaf of the last removal comes first.
         if let Some(at) = self.position(recent.leaf, slot, key) {
             // The leaf contains the slot, but other leaves may have been inserted or removed in
             // front of it since, so its position has to be checked.
@@ -301,6 +303,7 @@ impl Leaves {
     /// Creates the first leaf of an empty tree.
     #[cold]
     fn plant(&mut self, tree: usize) -> u32 {
+        // The bounds of the first leaf and branch are not used, so zero will do.
         let (leaf, branch) = (self.free_leaf(), self.free_branch());
         let slot = branch;
         self.trees[tree].branches.push(Entry { slot, ..NONE });
@@ -321,6 +324,7 @@ impl Leaves {
     /// Splits a full leaf. Returns the one of its two parts to which `key` belongs.
     #[inline(never)]
     fn split(&mut self, tree: usize, spot: Spot, key: u64) -> u32 {
+        // The upper half moves to a new leaf, whose bound is its first key.
         let first = self.sorted(spot.leaf)[PAIR].key;
         let right = self.free_leaf();
         self.append(right, spot.leaf, PAIR);
@@ -367,6 +371,7 @@ impl Leaves {
         if len == 0 {
             return self.give_back(tree, spot);
         }
+        // A joined leaf is at most half full, so that it is not split again soon.
         let fits = |other: &Spot| self.len(other.leaf) + len <= PAIR;
         // Only leaves of the same branch are joined, so that the bounds of branches do not change.
         let before = spot.place.checked_sub(1);
@@ -406,6 +411,7 @@ impl Leaves {
             self.trees[tree].branches.remove(spot.branch);
             self.free_branches.push(number);
         } else if len < BRANCH_PAIR {
+            // The branch to the left is tried first, and the one to the right if that is too large.
             let left = spot.branch.saturating_sub(1);
             if !self.join_branches(tree, left) && left != spot.branch {
                 self.join_branches(tree, spot.branch);

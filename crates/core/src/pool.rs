@@ -42,7 +42,9 @@ impl<T: Clone, A> Pool<T, A> {
         let slot = |next| Slot {
             align: [],
             value: empty.clone(),
+            // Zero is even, so the slot is free.
             generation: 0,
+            // The slots are linked in ascending order at first.
             next_free: if next < capacity { next } else { NIL },
         };
         Self {

@@ -102,6 +102,7 @@ impl Refusal {
     pub fn named(&self, name: impl FnOnce(GroupId) -> String) -> String {
         let text = self.to_string();
         match self.group() {
+            // The messages begin with the group, so only its first occurrence is replaced.
             Some(group) => text.replacen(&format!("group {}", group.0), &name(group), 1),
             None => text,
         }
@@ -207,6 +208,7 @@ impl fmt::Display for Rate {
             (1_000_000, "MB/s"),
             (1_000, "kB/s"),
         ];
+        // Decimal units, as for all bandwidths.
         let unit = UNITS.iter().find(|unit| self.0 >= unit.0);
         let Some(&(size, name)) = unit else {
             return write!(f, "{}B/s", self.0);

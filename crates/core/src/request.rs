@@ -65,7 +65,10 @@ impl Op {
     pub const fn charge(self, length: u64) -> u64 {
         match self {
             Self::Read | Self::Write | Self::WriteZeroes => length,
+            // A discard and a look-up transfer no data, so the length of their range does not
+            // indicate their work. One sector is charged.
             Self::Discard | Self::Extents => 512,
+            // A flush has no length. It counts as one request only.
             Self::Flush => 0,
         }
     }
@@ -165,6 +168,8 @@ impl Request {
     /// Returns true if the request may be joined with its neighbours into one command (Linux:
     /// `bio_mergeable`, `rq_mergeable`).
     pub(crate) const fn is_mergeable(&self) -> bool {
+        // Linux does not merge requests with `REQ_FUA` or `REQ_PREFLUSH` either
+        // (`REQ_NOMERGE_FLAGS`).
         matches!(self.op, Op::Read | Op::Write | Op::Discard) && !self.flags.has(Flags::FUA)
     }
 

@@ -179,6 +179,7 @@ impl fmt::Display for Allowed {
 fn number(f: &mut fmt::Formatter<'_>, unit: Unit, value: u64) -> fmt::Result {
     match unit {
         Unit::Time => match value {
+            // The largest unit that leaves a whole number.
             v if v.is_multiple_of(1_000_000_000) => write!(f, "{} s", v / 1_000_000_000),
             v if v.is_multiple_of(1_000_000) => write!(f, "{} ms", v / 1_000_000),
             v => write!(f, "{v} ns"),

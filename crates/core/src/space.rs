@@ -67,6 +67,8 @@ impl Spaces {
 
     fn update(&mut self, id: SpaceId) {
         let at = id.0 as usize;
+        // A size of zero sends requests of a stalled space the longer way, without another test on
+        // the path of every request.
         let open = self.sizes[at].filter(|_| !self.stalled[at]);
         self.open[at] = open.unwrap_or(0);
     }

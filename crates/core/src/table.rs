@@ -136,6 +136,7 @@ impl Live {
     /// Returns true if a piece of it was dispatched to the drive.
     #[inline]
     pub(crate) fn is_dispatched(&self) -> bool {
+        // `Instant::MAX` stands for "never" in this field.
         self.dispatched < Instant::MAX
     }
 
@@ -236,6 +237,8 @@ impl Table {
             "it is not over"
         );
         let index = live.request.stream.index;
+        // The slot is freed only after the request was reported, so its content is valid until
+        // then.
         self.requests.remove(request);
         let stream = &mut self.streams[index];
         stream.live -= 1;
@@ -248,6 +251,7 @@ impl Table {
     pub(crate) fn piece(&self, request: u32) -> (u32, bool) {
         let live = &self.requests[request];
         let left = live.request.length - live.issued;
+        // The common case needs no comparison of operations.
         if left <= self.whole {
             return (left, true);
         }
@@ -286,6 +290,7 @@ impl Table {
     pub(crate) fn of_stream(&self, stream: u32) -> impl Iterator<Item = (u32, &Live)> {
         let all = self.requests.iter();
         all.filter(move |(_, live)| live.request.stream.index == stream)
+            // The scan ends at the last live request of the stream.
             .take(self.streams[stream].live as usize)
     }
 
@@ -397,6 +402,7 @@ impl Pieces {
     #[inline]
     pub(crate) fn queue_of(&self, stream: u32) -> QueueId {
         match self.free.len() {
+            // With one queue, the division is saved.
             1 => QueueId(0),
             queues => QueueId((stream as usize % queues) as u16),
         }
@@ -444,6 +450,7 @@ impl Pieces {
     /// least one open queue must have a free tag.
     #[inline]
     pub(crate) fn insert(&mut self, mut piece: Piece, stream: u32) -> (QueueId, Tag) {
+        // With one queue, the search is saved.
         let (queue, free) = if let [only] = &mut self.free[..] {
             (0, only)
         } else {
@@ -454,6 +461,7 @@ impl Pieces {
         debug_assert!(tag != NIL && self.left > 0, "no tag is free");
         let slot = &mut self.slots[tag as usize];
         *free = slot.next_free;
+        // The link is unused while the tag is in use, so it marks that state.
         slot.next_free = TAKEN;
         piece.queue = QueueId(queue as u16);
         slot.piece = piece;

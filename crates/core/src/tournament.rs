@@ -186,6 +186,8 @@ impl Tournaments {
     pub(crate) fn insert(&mut self, set: u32, slot: u32, key: u64) {
         let s = &mut self.sets[set as usize];
         debug_assert!(s.len < self.members[set as usize], "it is no member");
+        // Active slots occupy the leaves from the left, so the next free leaf is the number of
+        // active ones.
         let leaf = s.len;
         s.len += 1;
         if leaf.is_power_of_two() {
@@ -208,6 +210,7 @@ impl Tournaments {
         let (ticket, levels) = (s.ticket, s.played);
         let leaf = s.node(self.leaves[slot as usize]);
         self.play(set, leaf, levels, Entry::new(key, ticket, slot));
+        // Tickets must not wrap, because they decide between equal keys.
         if ticket == u32::MAX {
             self.renumber(set);
         }
@@ -221,6 +224,8 @@ impl Tournaments {
         if last == 0 {
             self.sets[set as usize].top = ABSENT;
         } else {
+            // The slot at the last leaf moves to the free leaf, so that the leaves stay filled from
+            // the left.
             let moved = self.retire(set, s.node(last));
             if leaf != last {
                 self.leaves[moved.slot() as usize] = leaf;
@@ -305,6 +310,8 @@ impl Tournaments {
     /// Removes gaps and unused levels from the table of matches.
     fn tidy(&mut self) {
         let sets = &self.sets;
+        // Sets move towards the beginning in the order of their places, so that none overwrites
+        // another.
         (self.order).sort_unstable_by_key(|&set| sets[set as usize].base);
         self.free = 0;
         for place in 0..self.order.len() {

@@ -205,6 +205,8 @@ impl<const STARTS: bool> Treap<STARTS> {
     /// and inserting it.
     pub(crate) fn postpone(&mut self, tree: &mut Tree, slot: u32, key: u64) {
         debug_assert!(
+            // A slot whose key went back could have to move towards the front, which the comparison
+            // below does not cover.
             !before(key, self.key(slot)),
             "the key of slot {slot} goes back"
         );
@@ -214,6 +216,7 @@ impl<const STARTS: bool> Treap<STARTS> {
                 self.remove(tree, slot);
                 self.insert(tree, slot, key, start);
             }
+            // It stays in front of its successor, so only the key changes.
             _ => self.nodes[slot as usize].key = key,
         }
     }
@@ -304,11 +307,13 @@ impl<const STARTS: bool> Treap<STARTS> {
     /// `bfq_first_active_entity`).
     pub(crate) fn first_eligible(&self, tree: &Tree, v: u64) -> Option<u32> {
         let mut at = tree.root;
+        // No slot in the tree is eligible.
         if at == NIL || before(v, self.nodes[at as usize].min_start) {
             return None;
         }
         loop {
             let node = &self.nodes[at as usize];
+            // Keys to the left are smaller, so an eligible slot there is preferred.
             if node.child[LEFT] != NIL
                 && !before(v, self.nodes[node.child[LEFT] as usize].min_start)
             {

@@ -24,6 +24,7 @@ impl Layer {
         if let Some(promised) = self.change_min(edits) {
             return Ok(promised);
         }
+        // The edits are made in a copy of the tree, so that a refusal leaves everything as it was.
         let (groups, capacity, promised) = self.edited(edits)?;
         self.cx.table.groups = groups;
         self.cx.table.shape.capacity = capacity;

@@ -23,6 +23,7 @@ impl Layer {
             self.counters.stray += 1;
             return;
         }
+        // A tag that is not in flight belongs to a stalled piece, or is a mistake of the driver.
         let Some(&Piece { request, .. }) = self.cx.table.pieces.get(tag) else {
             return self.complete_stalled(now, completion);
         };
@@ -30,6 +31,7 @@ impl Layer {
             self.requeue(now, tag);
             return;
         };
+        // Elevators expect that the tag is free already. `Pieces::last` still has the piece.
         self.cx.table.pieces.remove(tag);
         if let Some(elevator) = self.elevator.other_mut() {
             elevator.complete(&mut self.cx, tag);
@@ -50,6 +52,7 @@ impl Layer {
             return;
         }
         if live.stage == Stage::Drive {
+            // The common case without any further lookup: nothing of the request is left.
             let tagged = live.finish(now);
             self.end(now, request, tagged);
         } else {
@@ -108,6 +111,7 @@ impl Layer {
             let live = &mut self.cx.table.requests[member];
             live.stage = Stage::Drive;
             live.pieces = 0;
+            // A flush that fails fails for all requests that share it.
             live.outcome = outcome;
             self.finish_if_over(now, member);
         }
@@ -152,6 +156,7 @@ impl Layer {
             self.tell_tagged(request, false);
             self.fill_front_after(request);
         }
+        // Controllers that count requests in flight may release others now.
         if self.chain_counts {
             let live = &self.cx.table.requests[request];
             let took = live.is_dispatched().then(|| now.since(live.submitted));

@@ -48,10 +48,13 @@ impl Layer {
     /// Reports ended requests, and notifies streams.
     fn report(&mut self, out: &mut Vec<Output>) {
         self.counters.done += self.finished.len() as u64;
+        // The common case: no stream waits for the end of a request, so that reporting is a plain
+        // loop.
         if self.paused_or_closing == 0 && self.starved.is_empty() {
             let (table, shared) = (&mut self.cx.table, &mut self.shared);
             let reserved = self.config.sizes.reserved;
             out.extend(self.finished.iter().map(|&request| {
+                // The reply is made before the slot is freed.
                 let answer = answer(&table.requests[request]);
                 *shared -= u32::from(table.forget(request) >= reserved);
                 answer
@@ -95,9 +98,11 @@ impl Layer {
     /// queue do not overtake them.
     fn dispatch(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         let before = out.len();
+        // Returned pieces must be sent before anything new (docs/decisions/busy-pieces.md).
         if !self.busy.is_empty() {
             self.retry(now, out);
         }
+        // Only dispatches are appended from here on, so the length of `out` counts them.
         let wake = self.fill(now, out);
         self.counters.dispatched += (out.len() - before) as u64;
         if self.busy.is_empty() {
@@ -124,6 +129,7 @@ impl Layer {
                     let request = fifo.pop()?;
                     let (bytes, last) = self.cx.table.piece(request);
                     if !last {
+                        // The request is split and has further pieces, which follow it directly.
                         fifo.unpop();
                     }
                     self.send(now, request, bytes, out);
@@ -213,6 +219,7 @@ impl Layer {
         );
         let within = live.issued;
         if within == 0 {
+            // The wait in the elevator ends with the first piece.
             live.dispatched = now;
         }
         live.issued += bytes;

@@ -48,6 +48,7 @@ impl Layer {
         let reserved = self.config.sizes.reserved;
         if self.shared < self.shared_max {
             self.resume_starved();
+        // The shared places are used up, but one of the stream's own reserved places is free.
         } else if self.starved_links.contains(index) && self.cx.table.streams[index].live < reserved
         {
             self.starved_links.remove(&mut self.starved, index);
@@ -77,6 +78,8 @@ impl Layer {
         while let Some(index) = self.notice_links.pop_front(&mut self.notices) {
             let id = self.cx.table.stream_id(index);
             let stream = &mut self.cx.table.streams[index];
+            // `owed` is for streams that were refused, which must be told to submit again even if
+            // they were never told to pause.
             let owed = core::mem::take(&mut stream.owed_resume);
             let told = core::mem::replace(&mut stream.told_to_pause, stream.paused);
             if stream.paused && !told {

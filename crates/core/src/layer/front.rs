@@ -57,6 +57,8 @@ impl Front {
     /// Adds a request to a lane of a hardware queue.
     pub(super) fn push(&mut self, queue: QueueId, lane: u32, request: u32) {
         let waiting = &mut self.lanes[lane as usize];
+        // A lane joins the turns of its queue with its first request, and leaves them with its last
+        // one.
         if waiting.is_empty() {
             let turns = &mut self.turns[usize::from(queue.0)];
             self.turn_links.push_back(turns, lane);
@@ -130,6 +132,7 @@ impl Front {
         if self.requests.pop_front(waiting).is_some() {
             self.waiting -= 1;
         }
+        // The lane goes to the end of the turns if it has more requests.
         if !waiting.is_empty() {
             self.turn_links.push_back(turns, lane);
         }

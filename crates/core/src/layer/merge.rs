@@ -132,6 +132,7 @@ impl Layer {
         }
         if let Some(leader) = self.plug.last()
             && let Some(side) = table.side(leader, request)
+            // A request that waited for a tag may have entered the elevator since.
             && matches!(table.requests[leader].stage, Stage::Plug | Stage::Front)
             && table.is_compatible(leader, request)
         {
@@ -150,6 +151,7 @@ impl Layer {
             return false;
         }
         self.arrived_in(request, leader);
+        // A command that has grown may touch its neighbour now.
         self.tell_grown(leader, side);
         self.close_gap(leader, side);
         true
@@ -162,6 +164,7 @@ impl Layer {
         if !live.is_dispatched() {
             live.cleared += now.since(live.since);
         }
+        // `io.cost` charges a merged request for its bytes only (Linux: `rq_qos_merge`).
         self.chain.merged(&mut self.cx, request, leader);
         self.absorb(request, leader, false);
         let stream = self.cx.table.requests[request].request.stream.index;
@@ -265,6 +268,7 @@ impl Layer {
         if !merges.is_shared(leader) || matches!(stage, Stage::Drive | Stage::Finished) {
             return;
         }
+        // Nothing of it was dispatched, so each request can have its own range again.
         debug_assert!(self.cx.table.requests[leader].issued == 0);
         let live = &self.cx.table.requests[leader].request;
         let (stream, cookie) = (live.stream, live.cookie);
@@ -311,6 +315,7 @@ impl Layer {
                 continue;
             }
             let live = &mut self.cx.table.requests[id];
+            // Members had no pieces of their own. Their time in the drive is that of the command.
             live.dispatched = command.dispatched;
             live.outcome = command.outcome;
             live.finish(now);
@@ -335,6 +340,8 @@ impl Layer {
             Next::Take { request, bytes } => {
                 let live = &mut self.cx.table.requests[request];
                 let within = live.issued;
+                // From here on, the request is treated as dispatched, except that its time in the
+                // drive begins only when it is sent.
                 live.issued += bytes;
                 live.pieces += 1;
                 if live.issued == live.request.length {

@@ -234,12 +234,17 @@ impl Layer {
         check(&config)?;
         let l = config.sizes;
         let mut table = Table::new(&l, config.drive, &config.merge);
+        // BFQ must not idle for a stream that an exact limit throttles, because the stream would
+        // hold the drive for ever (docs/deviations.md).
         table.paces = config.controllers.max && config.controllers.slices.is_none();
         let merging = config.merge.is_on();
         let elevator = AnyElevator::new(&config.elevator, &table);
+        // These properties of the elevator never change, so each is queried once and not for every
+        // request.
         let limits_tags = elevator.other().is_some_and(Schedule::limits_tags);
         let sorts = elevator.other().is_some_and(Schedule::sorts);
         let queues = config.drive.queues;
+        // Two lanes for each stream (synchronous and asynchronous), or one for each hardware queue.
         let lanes = if limits_tags || config.merge.ahead {
             2 * l.streams
         } else {
@@ -250,6 +255,8 @@ impl Layer {
             0 => l.requests.min(l.per_stream),
             _ => l.requests,
         };
+        // With several hardware queues, only the longer path knows the queue of a stream
+        // (docs/decisions/hardware-queues.md).
         let fast_path_off = limits_tags || merging || config.merge.ahead || queues > 1;
         let chain = Chain::new(&config.controllers, &table, elevator.other().is_some());
         Ok(Self {
@@ -376,6 +383,7 @@ fn check(config: &Config) -> Result<(), ConfigError> {
         (holds, field, size.into(), allowed)
     };
     let some = |field, value: u32| (value >= 1, field, value.into(), "at least 1");
+    // A product that overflows exceeds `requests` in any case.
     let reserved = l.streams.checked_mul(l.reserved);
     rule::check([
         table("sizes.requests", l.requests, 24, "1 to 2^24"),

@@ -27,6 +27,7 @@ impl Layer {
             state: State::Open,
             ..Stream::EMPTY
         };
+        // The path of the stream is chosen now and updated when limits or listeners change.
         stream.set_path(
             self.chain_for_all || self.chain.covers(spec.group),
             self.fast_path_off,
@@ -61,6 +62,7 @@ impl Layer {
             return;
         };
         let stream = &mut self.cx.table.streams[index];
+        // A second close of the same stream must not be counted again.
         self.paused_or_closing += u32::from(stream.state != State::Closing);
         stream.set_state(State::Closing);
         self.for_each_of(index, |layer, request| layer.give_up(now, request));
@@ -79,6 +81,7 @@ impl Layer {
             return;
         };
         let state = self.cx.table.streams[index].state;
+        // A closing stream sends nothing more, and a repeated hold changes nothing.
         if state == State::Closing || (state == State::Held) == held {
             return;
         }
@@ -136,6 +139,7 @@ impl Layer {
     fn for_each_of(&mut self, stream: u32, mut act: impl FnMut(&mut Self, u32)) {
         let mut listed = core::mem::take(&mut self.listed);
         listed.extend(self.cx.table.of_stream(stream).map(|(request, _)| request));
+        // Slots are reused in any order, so the numbers of acceptance give the order.
         listed.sort_unstable_by_key(|&request| self.cx.table.requests[request].number);
         for &request in &listed {
             act(self, request);
@@ -162,6 +166,7 @@ impl Layer {
         debug_assert!(stream.throttled == 0, "what is held is live");
         let group = stream.spec.group;
         self.paused_or_closing -= 1 + u32::from(stream.paused);
+        // The slot will be reused by another stream, which must not receive these notices.
         self.forget_notices(index);
         if let Some(elevator) = self.elevator.other_mut() {
             elevator.close(&mut self.cx, index);
@@ -214,6 +219,7 @@ impl Layer {
             live.cleared += now.since(live.since);
         }
         live.since = now;
+        // A request with pieces in the drive keeps its tag until they complete.
         if live.tagged && live.stage == Stage::Elevator && live.pieces == 0 {
             live.tagged = false;
             self.untag(request);

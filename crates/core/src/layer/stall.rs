@@ -134,6 +134,7 @@ impl Layer {
         let now = self.advance(now);
         self.run_timers(now);
         let pieces = self.pieces_to_stall(space);
+        // All pieces of the space stall or none, so that no request is stalled in part.
         let stalls = pieces > 0 && pieces <= self.cx.table.pieces.spares();
         if stalls {
             self.begin_stall(now, space);
@@ -180,6 +181,8 @@ impl Layer {
         let mut stalled = 0;
         for &request in &listed {
             let live = &mut self.cx.table.requests[request];
+            // The request has no piece left that counts, so its scheduler tag is for others.
+            // `pieces` has the stalled ones, so that it ends with the last of them.
             if live.stalled > 0 && live.pieces == 0 {
                 live.pieces = live.stalled;
                 stalled += 1;
@@ -243,6 +246,7 @@ impl Layer {
             return;
         }
         if self.cx.table.streams[stream].state != State::Open {
+            // A stream on hold must not use one of the few places of the space.
             return self.hold_in_space(now, request);
         }
         let stall = &mut self.stalls.spaces[space.0 as usize];
@@ -284,6 +288,7 @@ impl Layer {
         if core::mem::take(&mut live.admitted) {
             stall.admitted -= 1;
         } else if self.stalls.links.contains(request) {
+            // The time in the list counts as time in the elevator, not as throttled.
             self.stalls.links.remove(&mut stall.waiting, request);
             live.since = self.cx.now;
         }

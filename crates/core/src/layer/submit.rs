@@ -24,6 +24,7 @@ impl Layer {
     pub fn submit(&mut self, now: Instant, batch: &[Request]) -> Result<(), Rejected> {
         let now = self.advance(now);
         self.run_timers(now);
+        // The batch is the plug: its neighbours are merged before the elevator sees them.
         if self.merging {
             self.plug.set_open(true);
         }
@@ -63,6 +64,8 @@ impl Layer {
         if self.merging {
             self.plug.set_open(true);
         }
+        // In the order of the chain, so that a request released by one controller can be released
+        // by the next one in the same call.
         for number in 0..self.chain.len() {
             self.chain.run(&mut self.cx, number);
             self.release(now);
@@ -110,9 +113,12 @@ impl Layer {
         let stream = &self.cx.table.streams[stream.index];
         let (through_chain, mut on_hold) = (stream.through_chain, stream.state == State::Held);
         let mut holder = None;
+        // A stalled space stops a request as a stream on hold does.
         on_hold |= self.must_wait_for_space(request);
         // A request with a scheduler tag has pieces in the drive and passed the chain before.
         let is_stopped = on_hold || tagged || self.merging;
+        // With merging, the gate is where Linux tries to merge a bio (`blk_mq_submit_bio`), before
+        // `rq_qos_throttle`.
         let stop = if is_stopped { gate } else { len };
         if through_chain {
             holder = self.chain.climb(&mut self.cx, request, from, stop);
@@ -197,6 +203,8 @@ impl Layer {
                 self.flushes.insert(space, queue, request);
             }
             Stage::Drive => self.finish_if_over(now, request),
+            // Requests of a stalled space wait in its list. Those of a stream on hold are found by
+            // a scan when the hold ends.
             Stage::OnHold if self.stalls.is_on(space) => self.wait_for_space(now, request),
             Stage::OnHold | Stage::Plug | Stage::Merged | Stage::Flushing | Stage::Finished => {}
         }
@@ -263,6 +271,8 @@ impl Layer {
                 return;
             };
             if self.limits_tags && !self.may_tag(request) {
+                // The elevator may refuse one stream and allow the next one, so the lane is put
+                // last.
                 self.front.skip(queue);
                 refusals += 1;
                 continue;
@@ -272,6 +282,7 @@ impl Layer {
             live.tagged = true;
             live.stage = Stage::Elevator;
             let waited = self.cx.now.since(live.since);
+            // `io.cost` accounts for the time that the request waited for its tag.
             self.chain.tagged(&mut self.cx, request, waited);
             self.tags.take(queue);
             given += 1;
@@ -364,6 +375,7 @@ impl Layer {
             self.elevator.insert(&mut self.cx, slot);
             return Ok(());
         }
+        // The longer paths, each for one combination of features, so that each has few branches.
         match (self.merging, self.limits_tags) {
             (false, _) if !self.chain_for_all => self.accept_plain(now, request),
             (true, false) => self.accept_to_merge(now, request),
@@ -460,6 +472,7 @@ impl Layer {
         };
         self.cx.table.spaces.check(request)?;
         let shared = self.shared + u32::from(live >= sizes.reserved);
+        // Nothing has been changed up to here, so a refused request leaves no trace.
         if live >= sizes.per_stream || shared > self.shared_max {
             return Err(self.refuse(index, live));
         }
@@ -473,6 +486,7 @@ impl Layer {
             }
         }
         self.climb(now, slot, 0);
+        // The stream is full with this request, so it must pause before its next one is refused.
         if live + 1 >= self.config.sizes.per_stream {
             self.reconsider_pause(index);
         }

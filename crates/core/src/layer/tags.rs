@@ -18,11 +18,13 @@ pub(super) struct SchedulerTags {
 impl SchedulerTags {
     pub(super) fn new(sizes: &Sizes, shape: &DriveShape) -> Self {
         let each = sizes.scheduler_tags;
+        // With one queue, its count would only repeat `left` on the path of every request.
         let queues = match shape.queues {
             1 => vec![],
             several => vec![each; several.into()],
         };
         Self {
+            // `scheduler_tags` has no upper bound, so the product may exceed 32 bits.
             left: each.saturating_mul(shape.queues.into()),
             queues,
             each,

@@ -15,6 +15,7 @@ impl Rng {
     pub fn new(seed: u64) -> Self {
         let mut seeder = SplitMix::new(seed);
         Self {
+            // Four different numbers of SplitMix64 are never all zero, which xoshiro requires.
             state: core::array::from_fn(|_| seeder.next_u64()),
         }
     }

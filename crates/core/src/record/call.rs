@@ -126,6 +126,7 @@ impl Call<'_> {
             },
             Self::Note { bytes } => Call::Note { bytes },
             Self::Poll { .. } => {
+                // `poll` appends, and the recorded call has only its own outputs.
                 outputs.clear();
                 let wake = layer.poll(now, outputs);
                 Call::Poll { outputs, wake }

@@ -105,6 +105,8 @@ impl<O: Observer> Observed<O> {
     /// Fails as [`Layer::open`] does.
     pub fn open(&mut self, now: Instant, spec: StreamSpec) -> Result<StreamId, OpenError> {
         let result = self.layer.open(now, spec);
+        // The observer is called after the layer, because it receives the results and may read the
+        // layer.
         self.tell(now, &Call::Open { spec, result });
         result
     }

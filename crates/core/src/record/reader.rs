@@ -96,6 +96,7 @@ impl Reader {
         self.at = to;
         // Wrapping, because untrusted bytes can contain any difference.
         self.now = Instant::from_nanos(self.now.as_nanos().wrapping_add(passed as u64));
+        // The call is counted only after it was decoded completely.
         self.frames += 1;
         Ok(Some(Frame {
             number: self.frames - 1,
@@ -167,6 +168,8 @@ fn frame(bytes: &[u8], at: usize, offset: u64) -> Result<Option<(usize, usize)>,
         return Ok(None);
     };
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
+    // The limit bounds the memory that a damaged length can request. An empty frame marks a call
+    // that was too long.
     if !(1..=FRAME_MAX).contains(&length) {
         return Err(Malformed {
             offset: offset + at as u64,

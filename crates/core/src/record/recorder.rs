@@ -34,6 +34,7 @@ impl Recorder {
     pub fn append(&mut self, now: Instant, call: &Call<'_>) {
         let passed = now
             .as_nanos()
+            // Differences are short as varints. They can be negative if a driver's clock goes back.
             .wrapping_sub(self.now.as_nanos())
             .cast_signed();
         self.frame(|out| {
@@ -68,6 +69,7 @@ impl Recorder {
     /// Writes the output of `body` as one frame.
     fn frame(&mut self, body: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
+        // Space for the length, which is known only after the body was written.
         self.bytes.extend_from_slice(&[0; 4]);
         body(&mut self.bytes);
         let length = self.bytes.len() - start - 4;

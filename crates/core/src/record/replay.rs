@@ -125,6 +125,7 @@ impl Replay {
         };
         while let Some(frame) = self.reader.next()? {
             let got = frame.call.repeat(layer, frame.now, &mut self.outputs);
+            // The recorded call is compared completely, including results and outputs.
             if got != frame.call {
                 return Err(ReplayError::Divergence(divergence(
                     frame.number,
@@ -154,6 +155,7 @@ impl Replay {
     /// # Errors
     /// Fails if the record was cut off in its header.
     pub fn end(self) -> Result<Replayed, ReplayError> {
+        // A record that was cut off after its header is valid, but incomplete.
         if self.layer.is_none() {
             self.reader.end()?;
         }

@@ -174,6 +174,7 @@ impl Client {
     /// at `now`.
     pub fn request(&self, n: u64, now: u64) -> (Op, Flags, u64, u32) {
         let (op, flags) = match self.other {
+            // The last of each group of `every` requests differs.
             Some((every, op, flags)) if n % every == every - 1 => (op, flags),
             _ => (self.op, self.flags),
         };

@@ -107,6 +107,7 @@ impl Piped {
     fn cross(&mut self, arrives: u64, [on_link, after]: [u64; 2]) -> u64 {
         let mut begin = self.free_at.max(arrives);
         let [from, until] = self.pipe.frozen;
+        // The link is frozen, so the transfer begins when the interval ends.
         if (from..until).contains(&begin) {
             begin = until;
         }
@@ -119,6 +120,7 @@ impl Drive for Piped {
     fn take(&mut self, now: u64, command: &Dispatch) -> u64 {
         let moves = matches!(command.op, Op::Read | Op::Write);
         let bytes = if moves { command.length.into() } else { 0 };
+        // A command that continues where the previous one ended needs no seek.
         let ended = core::mem::replace(&mut self.head, command.offset + bytes);
         let seek = if command.offset == ended {
             0

@@ -33,6 +33,7 @@ impl Tally {
     fn count(&mut self, now: u64, took: u64, bytes: u64) {
         self.requests += 1;
         self.bytes += bytes;
+        // Tenths, so that a second can begin at any of them when the worst one is searched.
         let tenth = (now / (SECOND / 10)) as usize;
         if self.tenths.len() <= tenth {
             self.tenths.resize(tenth + 1, 0);
@@ -151,6 +152,7 @@ impl<D: Drive> Host<D> {
         };
         self.clients.push(state);
         for _ in 0..client.depth {
+            // One pending request for each place in the client's queue.
             self.push(client.from.max(self.now), Due::Asks(index));
         }
         index
@@ -183,6 +185,7 @@ impl<D: Drive> Host<D> {
     }
 
     fn push(&mut self, at: u64, due: Due) {
+        // The serial number keeps events of one instant in the order in which they were scheduled.
         self.serial += 1;
         self.due.insert((at, self.serial), due);
     }
@@ -200,6 +203,7 @@ impl<D: Drive> Host<D> {
     /// Runs the next instant before `until`. Returns false if there is none, and sets the time to
     /// `until` in that case.
     pub fn step(&mut self, until: u64) -> bool {
+        // The outputs of the last instant remain available until the next step.
         self.out.clear();
         let next = self.due.first_key_value().map(|(&(at, _), _)| at);
         let Some(now) = next.filter(|&at| at < until) else {
@@ -237,6 +241,7 @@ impl<D: Drive> Host<D> {
         if now >= client.until {
             return None;
         }
+        // A client with a rate or a rest asks again when the next request is allowed.
         let due = state.rests_until.max(client.due(state.asked));
         if due > now {
             self.push(due, Due::Asks(index));
@@ -290,6 +295,7 @@ impl<D: Drive> Host<D> {
         let state = &mut self.clients[index];
         let took = now - done.submitted.as_nanos();
         state.tally.count(now, took, done.length.into());
+        // The longest gap is measured from completion to completion.
         state.out -= 1;
         state.gap = state.gap.max(now - state.since);
         state.since = now;
