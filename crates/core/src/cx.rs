@@ -25,6 +25,7 @@ impl Cx {
         drive: crate::DriveShape,
         edits: &[crate::Edit],
     ) -> Self {
+        // Only the parts that a stage reads are set up. There is no layer.
         let mut table = Table::new(&sizes, drive, &crate::merge::Config::OFF);
         for edit in edits {
             table.groups.apply(edit, 10_000).unwrap();

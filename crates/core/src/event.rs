@@ -334,6 +334,7 @@ mod tests {
         publish(&mut events, 2, 4);
         let turns = events.listen(Mask::TURNS);
         publish(&mut events, 4, 6);
+        // Even events are bounds and odd ones are turns.
         assert_eq!(drained(&mut events, turns), (alloc::vec![5], 0));
         assert_eq!(drained(&mut events, all), (alloc::vec![2, 3, 4, 5], 0));
         assert!(events.kept.is_empty(), "all have seen all");
@@ -350,8 +351,10 @@ mod tests {
         let quick = events.listen(Mask::ALL);
         publish(&mut events, 0, 3);
         assert_eq!(drained(&mut events, quick), (alloc::vec![0, 1, 2], 0));
+        // Seven events are more than the four that are kept.
         publish(&mut events, 3, 7);
         assert_eq!(drained(&mut events, quick), (alloc::vec![3, 4, 5, 6], 0));
+        // Events 0 to 2 were dropped, of which event 1 was a turn.
         assert_eq!(drained(&mut events, turns), (alloc::vec![3, 5], 1));
         assert_eq!(drained(&mut events, slow), (alloc::vec![3, 4, 5, 6], 3));
         assert_eq!(drained(&mut events, slow), (alloc::vec![], 0));

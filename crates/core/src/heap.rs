@@ -228,6 +228,8 @@ mod tests {
         for _ in 0..20_000 {
             let state = rng.next_u64();
             let slot = (state >> 33) as u32 % 32;
+            // Loosened in 1 of 16 steps and tightened in 3 of 16, so that the heap is in either
+            // state for a while.
             match (state >> 20) % 16 {
                 0 => heap.loosen(),
                 1..4 => heap.tighten(),
@@ -237,11 +239,13 @@ mod tests {
                 heap.clear(slot);
                 model[slot as usize] = None;
             } else {
+                // Only 50 different times for 32 slots, so that tickets often decide.
                 let (at, ticket) = (Instant::from_nanos((state >> 40) % 50), heap.ticket());
                 heap.set(slot, at, ticket);
                 model[slot as usize] = Some((at, ticket));
             }
             assert_eq!(heap.get(slot), model[slot as usize]);
+            // The first timer is not known while the heap is loose.
             if heap.is_loose {
                 continue;
             }

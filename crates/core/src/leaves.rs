@@ -489,6 +489,7 @@ mod tests {
             }
             for pair in numbers.windows(2) {
                 let both = leaves.len(pair[0].slot) + leaves.len(pair[1].slot);
+                // This is the invariant on which the number of leaves in `Leaves::new` relies.
                 assert!(both > PAIR, "{both} slots in two leaves");
             }
             if branch > 0 {
@@ -531,6 +532,7 @@ mod tests {
                 model.insert(model.partition_point(|m| m.0 <= key), (key, slot));
             }
             for (tree, model) in models.iter().enumerate() {
+                // Not in every step, because a check visits all slots.
                 if step % 7 > 0 {
                     continue;
                 }
@@ -563,10 +565,12 @@ mod tests {
         // Most slots of full leaves are removed, and the slots are inserted at other places, so
         // that leaves which are nearly empty must be joined to be available again.
         for round in 0..4u32 {
+            // 617 and 5000 have no common divisor, so the keys are a permutation of the slots.
             let key = |slot: u32| u64::from(slot * 617 % SLOTS + round * 7);
             for slot in 0..SLOTS {
                 leaves.insert(tree, slot, key(slot));
             }
+            // One slot in nine remains, which is fewer than four of the 32 in a full leaf.
             for slot in (0..SLOTS).filter(|slot| slot % 9 > 0) {
                 leaves.remove(tree, slot, key(slot));
             }
@@ -577,6 +581,7 @@ mod tests {
                 let key = if slot % 9 > 0 { slot.into() } else { key(slot) };
                 leaves.remove(tree, slot, key);
             }
+            // All leaves are free again, so none is lost.
             assert_eq!(leaves.free_leaves.len(), leaves.leaves.len());
         }
     }

@@ -194,6 +194,7 @@ mod tests {
                 (state >> 40) as usize % 2,
                 (state >> 50) % 4,
             );
+            // A slot that is in no list has no successor, although its link has a value there.
             if !links.contains(slot) {
                 assert_eq!(links.next(slot), None);
             }

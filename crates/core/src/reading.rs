@@ -260,6 +260,7 @@ mod tests {
             active: 65536,
             inuse: 4096,
             lead: None,
+            // More than an `i64` can hold.
             debt: Span::from_nanos(u64::MAX),
             delay: Span::ZERO,
         };

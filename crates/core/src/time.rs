@@ -112,6 +112,7 @@ impl AddAssign for Span {
 impl Sub for Span {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
+        // Never negative, so that a small disorder of times cannot become a huge span.
         self.saturating_sub(other)
     }
 }
@@ -164,6 +165,7 @@ mod tests {
 
     #[test]
     fn products_are_exact_and_round_as_named() {
+        // `u64::MAX` is four times its quarter plus 3, and three quarters of 3 are 2.25.
         assert_eq!(mul_div_floor(u64::MAX, 3, 4), u64::MAX / 4 * 3 + 2);
         assert_eq!(mul_div_floor(7, 1, 2), 3);
         assert_eq!(mul_div_ceil(7, 1, 2), 4);

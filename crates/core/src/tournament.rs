@@ -388,7 +388,9 @@ mod tests {
         for step in 0..30_000u64 {
             let slot = rng.range(0, u64::from(SLOTS) - 1) as u32;
             let at = slot as usize;
+            // 40 keys for 70 slots, so that many are equal.
             let key = base.wrapping_add(rng.range(0, 39));
+            // Most slots join one set at a time, so that its tree grows and the others shrink.
             let crowd = (step / 1_000) as u32 % SETS;
             match (member[at], rng.range(0, 7)) {
                 (None, draw) => {
@@ -432,12 +434,14 @@ mod tests {
 
     #[test]
     fn keys_may_wrap() {
+        // Half of the keys are before the wrap and half after it.
         agree(1, 0u64.wrapping_sub(20), 0);
     }
 
     #[test]
     fn order_survives_the_last_ticket() {
         for early in 0..40 {
+            // The tickets end after a different number of steps in each run.
             agree(early, 0, u32::MAX - 100 * early as u32 - 1);
         }
     }

@@ -407,6 +407,8 @@ mod tests {
             depth
         };
         let deepest = (0..4096).map(depth).max().unwrap();
+        // A perfect tree has 13 levels, and a treap of random priorities about two to three times
+        // as many.
         assert!(deepest <= 40, "{deepest} levels for 4096 slots");
     }
 
@@ -420,12 +422,15 @@ mod tests {
             let state = rng.next_u64();
             let slot = (state >> 33) as u32 % 48;
             if forest.contains(slot) && (state >> 62) == 0 {
+                // Keys only grow here, as `postpone` requires. Some stay the same.
                 let key = forest.key(slot) + (state >> 40) % 20;
                 forest.postpone(&mut tree, slot, key);
                 let place = model.iter().position(|m| m.2 == slot).unwrap();
                 let (old, _, slot, start) = model[place];
                 if key > old {
                     model[place] = (key, step, slot, start);
+                // A key that stays the same moves the slot behind those of equal key that were
+                // inserted later.
                 } else if model
                     .iter()
                     .any(|m| m.0 == key && m.2 != slot && m.1 > model[place].1)
@@ -450,6 +455,7 @@ mod tests {
         let mut tree = Tree::EMPTY;
         for round in 0..3 {
             for slot in 0..64 {
+                // 37 and 64 have no common divisor, so each key appears once.
                 forest.insert(&mut tree, slot, u64::from(slot * 37 % 64), 0);
             }
             assert!(forest.iter(&tree).map(|s| forest.key(s)).eq(0..64));
@@ -465,6 +471,7 @@ mod tests {
         let mut forest = Forest::new(4);
         let mut tree = Tree::EMPTY;
         forest.insert(&mut tree, 0, 5, 3);
+        // The second key is 11 before the first one, across the wrap.
         forest.insert(&mut tree, 1, u64::MAX - 5, u64::MAX - 9);
         assert_eq!(forest.first(&tree), Some(1));
         assert_eq!(forest.first_eligible(&tree, u64::MAX - 1), Some(1));

@@ -194,6 +194,7 @@ macro_rules! words {
             fn number(self) -> u64 {
                 self as u64
             }
+            // A number beyond the last variant becomes the last one, as for integers.
             fn from_number(value: u64) -> Self {
                 let last = Self::ALL.len() - 1;
                 Self::ALL[usize::try_from(value).unwrap_or(last).min(last)]

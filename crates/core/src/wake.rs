@@ -41,6 +41,7 @@ impl Wake {
     /// Returns the earlier of two wake-ups. If both are due at the same time, it returns the first.
     pub(crate) fn earlier(first: Option<Self>, second: Option<Self>) -> Option<Self> {
         match (first, second) {
+            // Strictly earlier, so that the reason does not depend on the order of equal times.
             (Some(a), Some(b)) => Some(if b.at < a.at { b } else { a }),
             (a, b) => a.or(b),
         }

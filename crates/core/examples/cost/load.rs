@@ -87,6 +87,7 @@ impl Load {
                 let Some((tag, length)) = self.in_drive.pop_front() else {
                     break;
                 };
+                // 2 GB/s: half a nanosecond for each byte.
                 self.now += u64::from(length) / 2;
                 self.completed.push(Completion::ok(tag));
             }

@@ -57,6 +57,7 @@ impl Busy {
         let busy = &mut self.queues[usize::from(queue.0)];
         self.number += u32::from(busy.tags.is_empty());
         self.links.push_back(&mut busy.tags, tag.0);
+        // Each returned piece starts the delay again.
         busy.retry = Some(now + RETRY);
     }
 
@@ -92,6 +93,7 @@ impl Busy {
     /// Returns the time at which the next queue must be tried again.
     #[cold]
     pub(super) fn wake(&self) -> Option<Wake> {
+        // A queue without a time is sent again at once, so it needs no wake-up.
         let busy = self.queues.iter().filter(|q| !q.tags.is_empty());
         let at = busy.filter_map(|q| q.retry).min()?;
         Some(Wake {

@@ -27,6 +27,8 @@ impl Layer {
     fn decide(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         let answers_first = self.config.merge.ahead && !self.finished.is_empty();
         self.report(out);
+        // Nothing may be dispatched in this call, see
+        // [`merge::Config::ahead`](crate::merge::Config::ahead).
         if answers_first {
             // In Linux, a process that is woken by a completion runs before the queue does, so its
             // next requests take part in the choice.
@@ -163,6 +165,7 @@ impl Layer {
             while let Some(tag) = self.busy.pop(queue) {
                 self.send_again(tag, out);
             }
+            // All returned pieces of the queue are sent, so others may follow.
             self.cx.table.pieces.open(queue);
         }
     }

@@ -114,6 +114,7 @@ impl Layer {
 
     /// Returns the time that the throttled requests of a stream need to pass their controllers.
     fn queue_time(&self, index: u32) -> Span {
+        // The common case needs no computation of a backlog.
         if self.cx.table.streams[index].throttled == 0 {
             return Span::ZERO;
         }

@@ -95,6 +95,8 @@ impl Layer {
             "the chain's time"
         );
         self.plug.invariants();
+        // In these cases, a free tag may be left to a stream that does not wait, or be refused by
+        // the elevator.
         if self.front.is_empty() || self.limits_tags || self.config.merge.ahead {
             return;
         }
@@ -130,14 +132,19 @@ impl Layer {
         );
         let in_drive = live.pieces > 0;
         let holds = match live.stage {
+            // Controllers are in front of the scheduler tags.
             Stage::Controller(number) => number < self.chain.len() && !live.tagged,
             Stage::Front => stream.state == State::Open && !live.tagged && !in_drive,
+            // It keeps its tag while a piece of it is in the drive, but not if the space has
+            // stalled.
             Stage::OnHold => {
                 let stalls = self.stalls.is_on(live.request.space) || live.stalled > 0;
                 let tagged = live.tagged == (in_drive && live.stalled == 0);
                 (stream.state == State::Held || stalls) && tagged
             }
+            // The plug is emptied at the end of each call.
             Stage::Plug => false,
+            // Only the leader holds a tag and has pieces.
             Stage::Merged => {
                 let leader = table.merges.leader(request);
                 let stage = table.requests[leader].stage;
@@ -154,6 +161,7 @@ impl Layer {
                 let unsent = live.issued < live.request.length;
                 stream.state == State::Open && live.tagged && unsent
             }
+            // Flushes bypass the elevator, so they have no scheduler tag.
             Stage::Flushing => live.request.op == Op::Flush && !live.tagged && in_drive,
             Stage::Drive => in_drive && live.tagged == (live.stalled == 0),
             Stage::Finished => !in_drive,
@@ -195,6 +203,7 @@ impl Layer {
     fn check_pieces(&self) {
         let table = &self.cx.table;
         table.pieces.invariants(&table.shape);
+        // The piece that was taken ahead counts for its request, but has no tag yet.
         let mut pieces = u32::from(self.ahead.is_some());
         for (tag, piece) in table.pieces.iter() {
             let live = &table.requests[piece.request];
@@ -205,6 +214,7 @@ impl Layer {
                 tag.0
             );
             assert_eq!(piece.op, live.request.op, "tag {}", tag.0);
+            // Flushes are left out, because several of them share one piece.
             pieces += u32::from(piece.op != Op::Flush);
         }
         let live = table.all_live().map(|(_, live)| live);
@@ -225,6 +235,7 @@ impl Layer {
     fn check_tags(&self, sums: &mut [u64]) {
         let table = &self.cx.table;
         let held = table.all_live().filter(|(_, live)| live.tagged);
+        // A request that ended has released its tag, although it still has the mark.
         let held = held.filter(|(_, live)| live.stage != Stage::Finished);
         sum_up(
             sums,
@@ -246,6 +257,7 @@ impl Layer {
                 sums[index as usize],
                 "stream {index}"
             );
+            // The first `reserved` requests of each stream use its own places.
             shared += stream.live.saturating_sub(reserved);
             let closing = stream.state == State::Closing;
             paused_or_closing += u32::from(stream.paused) + u32::from(closing);
@@ -261,6 +273,7 @@ impl Layer {
                 "stream {index} is not told"
             );
         }
+        // Called for its assertions only.
         table.streams.checked_len();
         assert_eq!(self.shared, shared, "shared room");
         assert_eq!(self.paused_or_closing, paused_or_closing);

@@ -39,6 +39,7 @@ impl Layer {
     pub fn parts(&self, tag: Tag) -> impl Iterator<Item = Part> + '_ {
         let table = &self.cx.table;
         let leader = table.pieces.get(tag).map(|piece| piece.request);
+        // Without merging, the table of commands is empty and must not be accessed.
         let (alone, leader) = if self.merging {
             (None, leader)
         } else {
@@ -95,11 +96,14 @@ impl Layer {
     /// Puts a request with a scheduler tag into the plug if a batch is open, and otherwise into the
     /// elevator.
     pub(super) fn plug_or_insert(&mut self, request: u32) {
+        // A request of which a piece was dispatched cannot be merged, so the plug would only delay
+        // it.
         if !self.plug.is_open() || self.cx.table.requests[request].issued > 0 {
             return self.insert(request);
         }
         let last = self.plug.requests.last();
         let last = last.map_or(0, |&last| self.cx.table.requests[last].request.length);
+        // The same limits as in `blk_add_rq_to_plug`.
         if self.plug.is_full(last) {
             self.unplug();
         }
@@ -110,6 +114,7 @@ impl Layer {
     /// Puts a request with a scheduler tag into the elevator, unless it joins a command there.
     pub(super) fn insert(&mut self, request: u32) {
         self.cx.table.requests[request].stage = Stage::Elevator;
+        // As in `bfq_insert_request`, the elevator sees the request before it is merged.
         if let Some(elevator) = self.elevator.other_mut() {
             elevator.arrive(&mut self.cx, request);
         }
@@ -140,6 +145,8 @@ impl Layer {
                 self.arrived_in(request, leader);
                 return true;
             }
+            // The command has reached its maximum length or number of segments (Linux:
+            // `req_set_nomerge`).
             self.cx.table.merges.close(leader);
         }
         let found = (self.elevator).find_join(&mut self.cx, request);
@@ -161,6 +168,7 @@ impl Layer {
     fn arrived_in(&mut self, request: u32, leader: u32) {
         let now = self.cx.now;
         let live = &mut self.cx.table.requests[request];
+        // The time until now was spent in the chain, and counts as throttled.
         if !live.is_dispatched() {
             live.cleared += now.since(live.since);
         }

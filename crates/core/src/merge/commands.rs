@@ -52,6 +52,7 @@ pub(crate) struct Commands {
 
 impl Commands {
     pub(crate) fn new(config: &Config, requests: u32) -> Self {
+        // Without merging, no memory is used.
         let requests = if config.is_on() { requests } else { 0 };
         Self {
             config: *config,
@@ -73,6 +74,8 @@ impl Commands {
             next: NIL,
             first: id,
             last: id,
+            // The position of a request's data in memory is not known, so it is assumed to be
+            // contiguous (docs/evidence/deviations.md).
             segments: request.length.div_ceil(self.config.segment_size),
             offset: request.offset,
             length: request.length,
@@ -207,6 +210,8 @@ impl Commands {
             next: NIL,
             first: id,
             last: id,
+            // Linux has no such case, because a request that is part of a command cannot be given
+            // up there.
             closed: true,
             ..*member
         };

@@ -58,6 +58,7 @@ impl Ends {
 
     /// Adds a command, or moves it after its end has changed.
     pub(super) fn put(&mut self, id: u32, space: SpaceId, end: u64) {
+        // A command that has grown at its end is in another bucket.
         self.unlink(id);
         let bucket = self.bucket(end);
         let older = core::mem::replace(&mut self.buckets[bucket], id);

@@ -26,12 +26,15 @@ impl Table {
         let (x, y) = (&a.request, &b.request);
         let priority = |live: &Live| {
             let priority = self.streams[live.request.stream.index].spec.priority;
+            // Larger levels count as 7, see [`Priority::level`](crate::Priority::level).
             (priority.class, priority.level.min(7))
         };
         a.group == b.group
             && x.space == y.space
             && x.op == y.op
+            // Setting the flag in both excludes it from the comparison.
             && x.flags.with(Flags::SYNC) == y.flags.with(Flags::SYNC)
+            // A command that was dispatched in part cannot grow.
             && a.issued == 0
             && b.issued == 0
             && !self.merges.is_closed(command)
@@ -59,6 +62,7 @@ impl Table {
         let (own, joined) = (self.requests[leader].request, self.requests[other].request);
         let length = own.length + joined.length;
         let most = piece_max(own.op, self.shape.max_transfer);
+        // Linux also marks such a request, so that it is not tried again (`req_set_nomerge`).
         if length > most || !self.merges.fits(leader, other) {
             self.merges.close(leader);
             return false;
@@ -78,6 +82,7 @@ impl Table {
         }
         let request = &self.requests[id].request;
         self.merges.put_end(id, request.space, request.end());
+        // As in `dd_insert_request`, a new command takes this place only if it is free.
         if self.last_merged().is_none() {
             self.merges.set_last(id);
         }
@@ -115,6 +120,8 @@ impl Table {
                 && self.is_compatible(leader, id)
         };
         let last = self.last_merged().filter(joins);
+        // As in `elv_attempt_insert_merge`: first the command that was merged last, then the hash
+        // of ends.
         if last.is_some() || self.merges.is_one_hit() {
             return last;
         }

@@ -40,6 +40,8 @@ impl Rng {
     #[inline]
     pub fn below(&mut self, n: NonZeroU64) -> u64 {
         let n = n.get();
+        // The upper half of the product is the result, and the lower half shows whether the draw is
+        // biased.
         let mut product = u128::from(self.next_u64()) * u128::from(n);
         if (product as u64) < n {
             // 2^64 modulo `n`: the number of low products that must be rejected.
@@ -157,10 +159,13 @@ mod tests {
         for _ in 0..60_000 {
             seen[rng.below(nonzero(6)) as usize] += 1;
         }
+        // 10,000 of each are expected, with a standard deviation of about 91.
         assert!(seen.iter().all(|n| (9_600..10_400).contains(n)), "{seen:?}");
         // Slightly above a power of two, a plain remainder or product would be biased by a factor
         // of two.
         let n = nonzero((1 << 63) + 1);
+        // Half of the results are below 2^62, so 5,000 are expected, with a standard deviation of
+        // 50.
         let low = (0..10_000).filter(|_| rng.below(n) < 1 << 62).count();
         assert!((4_800..5_200).contains(&low), "{low}");
         assert_eq!(rng.below(nonzero(1)), 0);
@@ -188,6 +193,7 @@ mod tests {
     fn ratios() {
         let mut rng = Rng::new(3);
         let hits = (0..90_000).filter(|_| rng.ratio(1, nonzero(3))).count();
+        // 30,000 hits are expected, with a standard deviation of about 141.
         assert!((29_500..30_500).contains(&hits), "{hits}");
         assert!((0..100).all(|_| rng.ratio(100, nonzero(100)) && !rng.ratio(0, nonzero(100))));
     }

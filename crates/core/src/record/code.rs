@@ -52,6 +52,7 @@ impl<'a> Input<'a> {
 
     /// Checks that the frame was read completely.
     pub(super) fn end(&self) -> Result<(), Malformed> {
+        // Bytes after the last value would be lost when the record is written again.
         if self.bytes.is_empty() {
             Ok(())
         } else {

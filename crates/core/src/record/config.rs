@@ -53,6 +53,8 @@ impl Code for Sizes {
         };
         if fields > SIZES {
             sizes.stalled = Code::take(input)?;
+            // Zero is written in the shorter form only, so that each value has exactly one
+            // encoding.
             if sizes.stalled == 0 {
                 return input.malformed("sizes in their one form");
             }
@@ -184,6 +186,7 @@ fn take_tunables(
     for place in 0..count {
         let value = u64::take(input)?;
         tuned.set(place, value);
+        // The field's type is too narrow for the value, so `set` has replaced it.
         if tuned.get(place) != value {
             return input.malformed("before this, a value that the tunable can have");
         }
@@ -230,6 +233,7 @@ impl Code for Config {
         } else {
             return Ok(config);
         };
+        // Merging that is off is written in the shorter form only.
         if merge == merge::Config::OFF {
             return input.malformed("no merging before this, where it is off");
         }

@@ -119,6 +119,7 @@ fn a_record_is_replayed_to_the_byte_however_it_is_cut_up() {
     let record = run(2_000);
     let whole = replay(&record).unwrap();
     assert!(whole.calls >= 4_000 && whole.outputs > 1_000);
+    // Sizes that cut frames at all places, and one that contains several frames.
     for size in [1, 7, 64, 4096] {
         let mut parts = Replay::new();
         record.chunks(size).for_each(|c| parts.feed(c).unwrap());
@@ -141,6 +142,7 @@ fn what_was_read_is_written_as_the_same_bytes() {
 
 #[test]
 fn knobs_of_every_kind_are_read_as_they_were_written() {
+    // `Span::MAX` is the mark of the longer form, so a latency of that value must be written in it.
     let latencies = [Span::ZERO, Span::from_millis(3), Span::MAX];
     let lows = [
         LowKnobs::NONE,
@@ -273,6 +275,7 @@ fn changed_bytes_never_panic_and_never_take_much_memory() {
 fn a_header_of_another_version_or_with_other_settings_is_refused() {
     let good = run(1);
     let [mut older, mut newer] = [good.clone(), good.clone()];
+    // Byte 8 is the first byte of the version.
     older[8] -= 1;
     newer[8] += 1;
     let mut settings = good.clone();
@@ -346,6 +349,7 @@ fn tunables_that_a_record_does_not_have_are_the_defaults() {
     // The last bytes are the number of tunables, the value of the first one, and the tick.
     let mut tick = Vec::new();
     slices.tick.as_nanos().put(&mut tick);
+    // One byte for the number of tunables, and one for the first of them.
     let count = bytes.len() - tick.len() - 2;
     assert_eq!(bytes[count..count + 2], [2, 0]);
     let mut fewer = bytes[..count + 2].to_vec();

@@ -233,10 +233,12 @@ fn decisions_are_the_same_whether_or_not_somebody_listens() {
                 pair.step();
             }
             let counted = pair.layers[1].counters();
+            // The load must not stall, or the comparison would show little.
             assert!(counted.done > 1_000, "{counted:?} of {}", kind.name);
             assert!(config.merge.is_on() || counted.merged == 0);
             merged += counted.merged;
         }
+        // The runs must contain many merges under every elevator that can merge.
         assert_eq!(merged > 1_000, (kind.default)().merges(), "{}", kind.name);
     }
 }

@@ -238,6 +238,7 @@ fn traces_are_of_requests_that_merge() {
         let alone = ["seq-d32-none", "rr-d32", "64k", "nm2", "ilN4-none"];
         let alone = alone.iter().any(|part| name.contains(part));
         let most = replay.linux.iter().map(|c| c.1).max();
+        // Only the traces in the list above have no merges.
         assert_eq!(most == Some(1), alone, "{name}");
     }
 }

@@ -271,6 +271,7 @@ fn vrates(config: Config, drive: Drive, samples: usize) -> (Vec<u32>, Vec<u64>) 
             });
         vrates.push(rate.expect("io.cost is there"));
     }
+    // The rates are measured after `vrate` has settled.
     host.run_for(2 * SECOND);
     host.take_done();
     host.run_for(4 * SECOND);

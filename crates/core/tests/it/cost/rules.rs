@@ -160,6 +160,7 @@ fn clocks_in_scene(seed: u64) -> Found {
     let mut scene = Scene::draw(seed);
     let mut rng = Rng::new(!seed);
     for job in &mut scene.jobs {
+        // Some clients have no limit (0), and others are idle at times.
         job.rate = below(&mut rng, 3) * 300;
     }
     let mut host = scene.host();

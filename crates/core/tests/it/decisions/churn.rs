@@ -134,6 +134,7 @@ pub(crate) fn nothing_is_lost(policy: &Config, runs: u64) -> bool {
         }
         if let Some(low) = &mut policy.controllers.low {
             use control::low::Directions::{Both, Reads, Writes};
+            // Each direction is limited in a third of the runs.
             low.limits = [Both, Reads, Writes][seed as usize % 3];
         }
         if policy.elevator.merges() && seed % 3 == 2 {
@@ -325,10 +326,12 @@ impl Churn {
             _ => Op::WriteZeroes,
         };
         let length: u64 = if self.rarely(5) {
+            // Longer than `max_transfer`, so that the request is split into three pieces.
             180 << 10
         } else {
             512 << self.below(8)
         };
+        // Beyond the end of the space, so that the request is refused.
         let outside = if self.rarely(60) { 1 << 30 } else { 0 };
         let file = stream.slot() as usize % 3;
         let offset = if op == Op::Flush {

@@ -60,6 +60,7 @@ impl testing::Drive for Drive {
             Kind::Disk => self.disk(piece),
             Kind::Even => 1_000_000,
         };
+        // The unit that is free first serves the piece.
         let unit = (0..self.free_at.len()).min_by_key(|&u| self.free_at[u]);
         let free_at = &mut self.free_at[unit.unwrap()];
         *free_at = now.max(*free_at) + took;

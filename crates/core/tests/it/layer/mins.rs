@@ -41,6 +41,7 @@ impl Pair {
     fn new(seed: u64) -> Self {
         let config = || {
             let mut config = Config::of(elevator::contract::Config::default());
+            // Few tags, so that requests wait in the elevator and its choice matters.
             config.drive.tags = 4;
             config
         };

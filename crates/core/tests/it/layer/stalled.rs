@@ -94,6 +94,7 @@ impl Host {
                     let before = self.out.insert(d.tag.0, (d.space.0, self.now));
                     assert_eq!(before, None, "tag {} is out", d.tag.0);
                     let lost = self.lost_in.is_some_and(|n| d.cookie.is_multiple_of(n));
+                    // Pieces of a server that hangs have no end until it recovers.
                     if d.space.0 == 1 || !self.hangs && !lost {
                         self.ends.insert((self.now + SERVICE, d.tag.0));
                     }
@@ -133,6 +134,7 @@ impl Host {
             let look = (self.now / (250 * MS) + 1) * 250 * MS;
             let wake = self.wake.map(|w| w.at.as_nanos().div_ceil(1_000));
             let ended = self.ends.first().map(|e| e.0);
+            // The next check, wake-up or completion.
             let next = [Some(look), wake, ended].into_iter().flatten().min();
             self.now = next.unwrap().max(self.now + 1);
             if self.now == look {
@@ -167,6 +169,7 @@ fn waits_for_one(kind: &Kind) -> bool {
 #[test]
 fn a_server_that_hangs_takes_nothing_from_a_neighbour() {
     for kind in KINDS {
+        // The rate of the second client without the first one, per second.
         let alone = Host::new((kind.default)(), [0, 16]).run_until(2 * SECOND)[1] / 2;
         for deep in [1, 64, 250] {
             let mut host = Host::new((kind.default)(), [deep, 16]);
@@ -210,6 +213,7 @@ fn a_server_that_loses_requests_leaves_most_to_a_neighbour() {
                 // The server is remote, so latency is not attributed to the neighbour.
                 contract.remote = Span::from_millis(40);
             }
+            // 250 requests are close to the default of 256 for each stream.
             let mut host = Host::new(elevator, [250, 16]);
             host.lost_in = Some(lost_in);
             host.run_until(10 * SECOND);
