@@ -3,8 +3,9 @@
 //! requests at a time.
 //!
 //! ```text
-//! cost ELEVATOR STREAMS GROUPS BATCH REQUESTS        the name of an elevator, NAME+merge to merge adjacent requests,
-//!                                                    or io.cost for none with that controller
+//! cost ELEVATOR STREAMS GROUPS BATCH REQUESTS
+//!     ELEVATOR   the name of an elevator, NAME+merge to merge adjacent requests, or io.cost for none
+//!                with that controller
 //! ```
 //!
 //! Prints the number of completed requests. Run it under `valgrind --tool=callgrind` (or `perf

@@ -1,6 +1,7 @@
 //! The xorshift generator of Marsaglia.
 
-/// The 64-bit xorshift generator with the shifts 13, 7, 17 (Marsaglia 2003): one word of state and a few instructions per number.
+/// The 64-bit xorshift generator with the shifts 13, 7, 17 (Marsaglia 2003). It has one word of
+/// state and needs a few instructions for each number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Xorshift {
     state: u64,
