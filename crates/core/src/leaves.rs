@@ -82,7 +82,7 @@ pub(crate) struct Leaves {
 }
 
 impl Leaves {
-    /// Creates `trees` trees with space for `slots` slots in total.
+    /// Creates `trees` trees with room for `slots` slots in total.
     pub(crate) fn new(slots: u32, trees: u32) -> Self {
         // Two adjacent leaves have at least 17 slots together, and two adjacent branches at least
         // 33 leaves. One leaf and one branch more are needed between a split and the insertion that

@@ -216,7 +216,7 @@ pub enum Outcome {
 #[non_exhaustive]
 pub enum Reject {
     /// The layer is full. The stream receives an [`Output::Resume`](crate::Output::Resume) when
-    /// there is space again. The driver should submit the request again then.
+    /// there is room again. The driver should submit the request again then.
     Full,
     /// The stream has as many live requests as it may have, and its driver was told to pause it.
     /// The driver should submit the request again when the stream resumes.

@@ -62,7 +62,7 @@ pub(crate) struct Stream {
     pub(crate) paused: bool,
     pub(crate) told_to_pause: bool,
     /// True if a request of the stream was refused because the layer was full, and the driver has
-    /// not been told yet that there is space again.
+    /// not been told yet that there is room again.
     pub(crate) owed_resume: bool,
     /// The number of requests that controllers throttle in front of the scheduler tags.
     pub(crate) throttled: u32,

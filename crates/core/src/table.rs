@@ -313,8 +313,7 @@ impl Table {
     }
 }
 
-/// The longest piece of an operation that moves no data. 64 MiB bound the time that the drive
-/// spends on one such command.
+/// The longest piece of an operation that moves no data, to which `max_transfer` does not apply.
 const UNMOVED_MAX: u32 = 64 << 20;
 
 /// Returns the longest piece of an operation in bytes.

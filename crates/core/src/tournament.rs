@@ -8,7 +8,7 @@
 //! Keys are compared as serial numbers, that is by the sign of `a - b`, so virtual times can wrap.
 //! Of equal keys, the one that was set first comes first.
 //!
-//! A set has space for all its members, active or not. Therefore only a new member can make it
+//! A set has room for all its members, active or not. Therefore only a new member can make it
 //! necessary to move a set to a larger place.
 
 use alloc::vec;
@@ -142,7 +142,7 @@ impl Tournaments {
             sets: vec![Set::EMPTY; sets as usize],
             members: vec![0; sets as usize],
             leaves: vec![0; slots as usize],
-            // Twice the space that the members can need, so that `tidy` is rarely called.
+            // Twice the room that the members can need, so that `tidy` is rarely called.
             matches: vec![[ABSENT; 2]; 4 * members as usize],
             free: 0,
             order: (0..sets).collect(),
@@ -294,7 +294,7 @@ impl Tournaments {
         self.sets[set as usize].ticket = s.len;
     }
 
-    /// Moves a set to a place with space for all its members.
+    /// Moves a set to a place with room for all its members.
     #[cold]
     fn grow(&mut self, set: u32) {
         let levels = levels_for(self.members[set as usize]);

@@ -61,7 +61,7 @@ impl Busy {
         busy.retry = Some(now + RETRY);
     }
 
-    /// Notes that a piece of a queue ended, so that the queue has space for returned pieces.
+    /// Notes that a piece of a queue ended, so that the queue has room for returned pieces.
     pub(super) fn ended(&mut self, queue: QueueId) {
         self.queues[usize::from(queue.0)].retry = None;
     }

@@ -75,7 +75,7 @@ impl Layer {
     }
 
     /// Returns true if the drive returned the piece of this tag as busy, so that it cannot
-    /// complete. Otherwise, a busy queue to which the tag belongs has space again.
+    /// complete. Otherwise, a busy queue to which the tag belongs has room again.
     #[cold]
     fn is_sent_back(&mut self, tag: Tag) -> bool {
         let pieces = &self.cx.table.pieces;

@@ -35,14 +35,14 @@ impl Layer {
     }
 
     /// Adds a stream that was refused because the layer was full, so that it is notified when there
-    /// is space.
+    /// is room.
     pub(super) fn add_starved(&mut self, index: u32) {
         if !self.starved_links.contains(index) {
             self.starved_links.push_back(&mut self.starved, index);
         }
     }
 
-    /// Notifies refused streams after a request of stream `index` ended, if there is space for a
+    /// Notifies refused streams after a request of stream `index` ended, if there is room for a
     /// request of that stream or of any stream.
     pub(super) fn on_capacity_freed(&mut self, index: u32) {
         let reserved = self.config.sizes.reserved;
@@ -100,7 +100,7 @@ impl Layer {
         }
     }
 
-    /// Notifies a stream that there is space, unless it has to pause anyway.
+    /// Notifies a stream that there is room, unless it has to pause anyway.
     fn resume(&mut self, index: u32) {
         self.cx.table.streams[index].owed_resume = true;
         self.owe_notice(index);

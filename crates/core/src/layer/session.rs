@@ -178,7 +178,7 @@ impl Layer {
             .get_mut(group)
             .expect("a stream's group exists")
             .streams -= 1;
-        // If the stream had been told that there is space, the next waiting stream is told now
+        // If the stream had been told that there is room, the next waiting stream is told now
         // instead.
         self.resume_starved();
     }

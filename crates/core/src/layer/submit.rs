@@ -384,7 +384,7 @@ impl Layer {
     }
 
     /// Returns the new value of `shared` if a stream can have one more request and the request is
-    /// inside its space. Returns `None` if there is no space or the request needs special
+    /// inside its space. Returns `None` if there is no room or the request needs special
     /// treatment.
     #[inline]
     fn room_for(&self, request: &Request, stream: &Stream) -> Option<u32> {
@@ -493,7 +493,7 @@ impl Layer {
         Ok(())
     }
 
-    /// Takes a slot for a request for which there is space, and sets `shared`.
+    /// Takes a slot for a request for which there is room, and sets `shared`.
     #[inline]
     fn take_slot(&mut self, now: Instant, request: &Request, shared: u32) -> u32 {
         let stream = &mut self.cx.table.streams[request.stream.index];

@@ -111,7 +111,7 @@ impl Code for u64 {
         for shift in (0..64).step_by(7) {
             let byte = input.byte()?;
             let part = Self::from(byte & 0x7f);
-            // The tenth byte has space for only one of the 64 bits.
+            // The tenth byte has room for only one of the 64 bits.
             if shift == 63 && part > 1 {
                 break;
             }

@@ -69,7 +69,7 @@ impl Recorder {
     /// Writes the output of `body` as one frame.
     fn frame(&mut self, body: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
-        // Space for the length, which is known only after the body was written.
+        // Room for the length, which is known only after the body was written.
         self.bytes.extend_from_slice(&[0; 4]);
         body(&mut self.bytes);
         let length = self.bytes.len() - start - 4;

@@ -164,7 +164,7 @@ pub const fn read(stream: StreamId, cookie: u64, length: u32) -> Request {
     request(stream, Op::Read, cookie, length)
 }
 
-/// Returns a tree with space for eight groups, after these edits.
+/// Returns a tree with room for eight groups, after these edits.
 #[cfg(test)]
 pub(crate) fn tree(edits: &[Edit]) -> Result<crate::group::Groups, Refusal> {
     let mut groups = crate::group::Groups::new(8);

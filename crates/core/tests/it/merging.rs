@@ -248,7 +248,7 @@ fn traces_are_of_requests_that_merge() {
 #[test]
 fn what_waits_for_a_tag_is_joined_by_those_behind_it() {
     for (elevator, one_by_one) in [("none", false), ("bfq", false), ("bfq", true)] {
-        // The drive has one tag, and the elevator has space for one request.
+        // The drive has one tag, and the elevator has room for one request.
         let mut replay = Replay::new(&format!("{elevator} R 4096 1 1 0 1"));
         if one_by_one {
             for place in [100, 200, 201] {

@@ -96,7 +96,7 @@ fn numbers_are_written_in_one_way_and_have_64_bits() {
     assert_eq!(with_time(&[0x80, 0x01]), (1, Ok(())));
     // 0x80 0x00 is a longer form of zero, which is not accepted.
     assert_eq!(with_time(&[0x80, 0x00]), (0, varint));
-    // The tenth byte of a varint has space for one bit only.
+    // The tenth byte of a varint has room for one bit only.
     let mut most = [0xff; 10];
     most[9] = 1;
     assert_eq!(with_time(&most), (1, Ok(())));
