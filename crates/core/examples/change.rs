@@ -34,6 +34,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 contract,
             };
             let capacity = layer.config().drive.capacity;
+            // The second edit sets the capacity that applies already. It has no effect, but two
+            // edits are a general change.
             let edits = [edit, Edit::SetCapacity(capacity)];
             layer.change(Instant::ZERO, &edits[..=usize::from(whole)])?;
         }

@@ -271,7 +271,7 @@ impl Rates {
     /// Returns the bytes per second to which `iops` requests per second amount at least. Every
     /// request is charged at least one sector, except a flush.
     pub(crate) const fn least_bytes(&self) -> u64 {
-        // One sector for each request, see [`Op::charge`](crate::Op::charge).
+        // One sector for each request, see `Op::charge`.
         self.iops.saturating_mul(512)
     }
 
@@ -279,7 +279,7 @@ impl Rates {
     /// bytes count as one request. With a `size` of zero, every request counts as one. The longest
     /// request has `u32::MAX` bytes, because its length is a 32-bit number.
     pub(crate) const fn least_iops(&self, size: u64) -> u64 {
-        // [`Request::length`](crate::Request::length) is a 32-bit number.
+        // `Request::length` is a 32-bit number.
         let longest = u32::MAX as u64;
         let counted = if size == 0 || size > longest {
             longest

@@ -175,7 +175,7 @@ impl Groups {
             Some(None) => {}
         }
         let above = self.get_mut(parent).ok_or(Refusal::NoSuchGroup(parent))?;
-        // Streams exist only in leaves, see [`OpenError::NotALeaf`](crate::OpenError::NotALeaf).
+        // Streams exist only in leaves, see `OpenError::NotALeaf`.
         if above.streams > 0 || above.depth >= DEPTH_MAX {
             return Err(Refusal::BadParent(parent));
         }

@@ -56,6 +56,8 @@ impl Default for Sizes {
             reserved: 4,
             scheduler_tags: 4096,
             events: 4096,
+            // Spaces cannot stall unless the driver provides places for stalled commands, because
+            // only a remote drive needs them.
             stalled: 0,
         }
     }

@@ -28,7 +28,7 @@ impl Layer {
         let answers_first = self.config.merge.ahead && !self.finished.is_empty();
         self.report(out);
         // Nothing may be dispatched in this call, see
-        // [`merge::Config::ahead`](crate::merge::Config::ahead).
+        // `merge::Config::ahead`.
         if answers_first {
             // In Linux, a process that is woken by a completion runs before the queue does, so its
             // next requests take part in the choice.

@@ -48,6 +48,7 @@ setters! { Config: nomerges: u8, max_segments: u16, segment_size: u32, ahead: bo
 impl Config {
     /// A configuration in which nothing is merged.
     pub const OFF: Self = Self {
+        // `contract`, the server's default elevator, merges nothing (docs/decisions/no-merging.md).
         nomerges: 2,
         max_segments: 128,
         segment_size: 65_536,

@@ -26,7 +26,7 @@ impl Table {
         let (x, y) = (&a.request, &b.request);
         let priority = |live: &Live| {
             let priority = self.streams[live.request.stream.index].spec.priority;
-            // Larger levels count as 7, see [`Priority::level`](crate::Priority::level).
+            // Larger levels count as 7, see `Priority::level`.
             (priority.class, priority.level.min(7))
         };
         a.group == b.group

@@ -181,6 +181,7 @@ impl Client {
         if op == Op::Flush {
             return (op, flags, 0, 0);
         }
+        // At least one piece, so that a file that is shorter than a request is not divided by zero.
         let pieces = (self.file / u64::from(self.length)).max(1);
         let piece = match self.place {
             Place::Sequential => n,

@@ -140,6 +140,7 @@ fn scene_of(rng: &mut Draw, policy: &Config) -> Scene {
 /// Returns the policy. In half of the cases, it has random tunables.
 fn tuned(rng: &mut Draw, policy: &Config, drive: Kind) -> Config {
     let mut policy = policy.clone();
+    // The factors by which the drives are slower than `Kind::Flash`, roughly.
     let slower = match drive {
         Kind::Flash => 1,
         Kind::SlowFlash => 10,
@@ -167,6 +168,7 @@ fn tuned(rng: &mut Draw, policy: &Config, drive: Kind) -> Config {
 /// Returns a model whose speed is between 20 % and twice that of the drive. Its targets may be out
 /// of reach.
 fn cost_of(rng: &mut Draw, slower: u64) -> cost::Config {
+    // 1 to 10 fifths: from 20 % to twice the speed of the drive.
     let part = 1 + rng.below(10);
     let rate = |full: u64| full * part / 5 / slower;
     let min = 1_000 + rng.below(10_000) as u32;

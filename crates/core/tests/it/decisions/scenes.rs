@@ -119,6 +119,7 @@ pub(crate) fn none_flash() -> Scene {
 }
 
 pub(crate) fn max_levels() -> Scene {
+    // The burst is 50 ms at 60 MB/s, or 3 MB.
     let tenant = Max::NONE.bandwidth(60_000_000).burst(Span::from_millis(50));
     let one = Max::NONE.read_iops(700).write_bandwidth(20_000_000);
     none()
@@ -322,6 +323,7 @@ pub(crate) fn cost_donation() -> Scene {
             (2, G1, share(100), Knobs::NONE),
             (3, G1, share(300), Knobs::NONE),
             group(4, share(200)),
+            // This weight counts only within group 4, in which the group has no siblings.
             (5, G4, share(10_000), Knobs::NONE),
             group(6, share(100)),
         ])
@@ -353,10 +355,12 @@ fn cost_bounds(min: u32, max: u32) -> Scene {
 }
 
 pub(crate) fn cost_rises() -> Scene {
+    // `vrate` begins at 100 %, below its minimum of 150 %.
     cost_bounds(15_000, 20_000)
 }
 
 pub(crate) fn cost_falls() -> Scene {
+    // `vrate` begins at 100 %, above its maximum of 60 %.
     cost_bounds(3_000, 6_000)
 }
 
@@ -382,6 +386,8 @@ pub(crate) fn contract_disk_hopeless() -> Scene {
         .disk(Some(60_000_000))
         .groups([group(1, min(40_000_000)), group(2, FREE), group(3, FREE)])
         .clients([
+            // A random read of 64 KiB takes at least 1.5 ms for the seek and 0.66 ms for the
+            // transfer, which is 30 MB/s at most.
             RANDOM.of(G1).length(64 << 10),
             READER.of(G2).nth(5).depth(4),
             WRITER
@@ -426,6 +432,8 @@ pub(crate) fn bfq_disk_thinkers() -> Scene {
 }
 
 pub(crate) fn bfq_disk_interleaved() -> Scene {
+    // The readers begin 64 KiB apart and read every third piece of 64 KiB, so together they read
+    // the file sequentially.
     let third = |n: u64| READER.place(Place::Every(3)).base(n << 16);
     bfq(|_| {})
         .disk(None)
@@ -458,6 +466,8 @@ pub(crate) fn bfq_disk_random() -> Scene {
 }
 
 pub(crate) fn bfq_disk_alternate() -> Scene {
+    // The readers begin 64 KiB apart and read every second piece of 64 KiB, in turns with random
+    // pieces.
     let half = |n: u64, each| {
         READER
             .place(Place::Alternately { of: 2, each })
@@ -491,6 +501,7 @@ fn together() -> Vec<Client> {
         (5, 1_300),
         (6, 1_400),
     ] {
+        // Think times of 0, 100 and 200 us keep the clients from sending at the same instants.
         let client = reader.nth(n).level(0).think(us(100 * (n % 3)));
         clients.push(client.from(ms(from)).until(ms(from + 1_500)));
     }
@@ -528,6 +539,7 @@ pub(crate) fn bfq_flash_newcomers() -> Scene {
 
 pub(crate) fn bfq_flash_burst() -> Scene {
     let mut clients = vec![WRITER.nth(0).depth(8)];
+    // Three clients per millisecond, so all 14 begin within 5 ms.
     clients.extend((0..14).map(|n| READER.nth(1 + n).from(ms(50 + n / 3)).until(ms(300))));
     clients.push(RANDOM.nth(15).from(ms(250)));
     bfq(|_| {})
@@ -667,6 +679,8 @@ pub(crate) fn contract_flash_overpromised() -> Scene {
     contract()
         .drive(Kind::SlowFlash)
         .groups([
+            // The stated capacity of 500 MB/s is that of the fast drive, which is ten times as
+            // fast.
             group(1, min(100_000_000)),
             group(2, min(40_000_000)),
             group(3, FREE),
