@@ -5,11 +5,13 @@ use crate::Instant;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// The place of a slot without a timer.
 const OUT: u32 = u32::MAX;
 
 /// The number of children of each entry.
 const BELOW: usize = 4;
 
+/// A timer of a slot.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     /// The time in the upper 64 bits and the ticket in the lower ones, so that one comparison

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 /// The slot number that means "no slot".
 pub(crate) const NIL: u32 = u32::MAX;
 
+/// The neighbours of a slot in its list, or [`NIL`] at the ends.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     prev: u32,

@@ -113,9 +113,13 @@ impl Stream {
     }
 }
 
+/// The state of a stream. A free slot is closing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
+    /// The client can submit requests, and they are served.
     Open,
+    /// On hold: the client can submit requests, but none is sent to the drive.
     Held,
+    /// Closed by its client. The slot is freed when its last live request has been reported.
     Closing,
 }

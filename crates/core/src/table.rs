@@ -324,7 +324,8 @@ pub(crate) fn piece_max(op: Op, max_transfer: u32) -> u32 {
     }
 }
 
-/// The pieces by tag. Each hardware queue has a range of tags of its own.
+/// The pieces by their names. A *name* is the number by which the driver knows a piece: the tag
+/// that the piece got at its dispatch. Each hardware queue has a range of tags of its own.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     slots: Vec<Slot>,

@@ -13,6 +13,7 @@
 use crate::list::NIL;
 use alloc::vec::Vec;
 
+/// The node of a slot.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     /// The children to the left and to the right.

@@ -17,6 +17,7 @@ impl Layer {
         self.check();
     }
 
+    /// Processes one completion: a piece that ended, that was returned as busy, or that is unknown.
     fn complete_one(&mut self, now: Instant, completion: &Completion) {
         let tag = completion.tag;
         if !self.busy.is_empty() && self.is_sent_back(tag) {
@@ -103,6 +104,7 @@ impl Layer {
         self.release(now);
     }
 
+    /// Ends all flushes for which a command stood, with its outcome.
     fn end_flush(&mut self, now: Instant, request: u32) {
         let live = &self.cx.table.requests[request];
         let (space, outcome) = (live.request.space, live.outcome);

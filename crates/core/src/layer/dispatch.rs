@@ -186,6 +186,7 @@ impl Layer {
         None
     }
 
+    /// Begins a flush command, whose leader is `request`.
     fn begin_flush(&mut self, now: Instant, request: u32, out: &mut Vec<Output>) {
         let space = self.cx.table.requests[request].request.space;
         let queue = self.cx.table.queue_of(request);
@@ -208,6 +209,7 @@ impl Layer {
         out.push(Output::Dispatch(dispatch));
     }
 
+    /// Sends the next `bytes` bytes of a request to the drive. A tag must be free.
     #[expect(
         clippy::inline_always,
         reason = "most of what `none` does for a request"

@@ -106,6 +106,7 @@ impl Layer {
         self.owe_notice(index);
     }
 
+    /// Adds a stream to those that must be notified.
     fn owe_notice(&mut self, index: u32) {
         if !self.notice_links.contains(index) {
             self.notice_links.push_back(&mut self.notices, index);

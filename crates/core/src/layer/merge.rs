@@ -222,6 +222,7 @@ impl Layer {
         }
     }
 
+    /// Notifies the elevator that a command has grown on this side.
     fn tell_grown(&mut self, leader: u32, side: Side) {
         if let Some(elevator) = self.elevator.other_mut() {
             self.cx.table.move_end(leader);
@@ -229,6 +230,7 @@ impl Layer {
         }
     }
 
+    /// Notifies the elevator that a command became part of another.
     fn tell_absorbed(&mut self, by: u32, request: u32) {
         if let Some(elevator) = self.elevator.other_mut() {
             elevator.absorbed(&mut self.cx, by, request);

@@ -160,6 +160,7 @@ impl Layer {
         pieces
     }
 
+    /// Withdraws the requests of a space, and lets its pieces in the drive stall.
     fn begin_stall(&mut self, now: Instant, space: SpaceId) {
         let mut listed = core::mem::take(&mut self.listed);
         let live = self.cx.table.requests.iter();

@@ -210,6 +210,7 @@ impl Layer {
         }
     }
 
+    /// Puts a request in front of the elevator until a scheduler tag is free.
     fn wait_for_tag(&mut self, request: u32) {
         if self.merging {
             // As in Linux, where the process sleeps now and its plug is flushed.

@@ -11,6 +11,7 @@ use std::vec::Vec;
 
 const MIB: u64 = 1 << 20;
 
+/// A layer with a buffer for its outputs, driven by hand.
 struct Bench {
     layer: Layer,
     out: Vec<Output>,

@@ -9,6 +9,7 @@ use crate::list::NIL;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// A command in its bucket.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     /// The bucket of the command, or [`NIL`].

@@ -104,6 +104,7 @@ impl Pipe {
 }
 
 impl Piped {
+    /// Transfers a command over the link from `arrives` on, and returns the time of its end.
     fn cross(&mut self, arrives: u64, [on_link, after]: [u64; 2]) -> u64 {
         let mut begin = self.free_at.max(arrives);
         let [from, until] = self.pipe.frozen;

@@ -11,8 +11,11 @@ use alloc::vec::Vec;
 /// The next event of an instant.
 #[derive(Clone, Copy, Debug)]
 enum Due {
+    /// A command ends in the drive.
     Ended(Tag),
+    /// A client sends its next request, if it may.
     Asks(usize),
+    /// The layer must be polled.
     Called,
 }
 
@@ -54,6 +57,7 @@ impl Tally {
     }
 }
 
+/// A client with its stream and its measurements.
 #[derive(Debug)]
 struct State {
     client: Client,

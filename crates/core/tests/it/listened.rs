@@ -10,6 +10,7 @@ use weir_core::{
     Output, Priority, Sizes, Span, StreamId, StreamSpec, Tag, Wake, control, elevator, merge,
 };
 
+/// Two layers of the same configuration that receive the same random calls.
 struct Pair {
     groups: u32,
     rng: Rng,

@@ -30,6 +30,7 @@ pub(crate) enum Kind {
     Files,
 }
 
+/// A layer with random calls, and the digest of its outputs.
 struct Churn {
     kind: Kind,
     /// True if some requests are metadata of a file system, which `io.cost` does not throttle.

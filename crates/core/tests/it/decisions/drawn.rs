@@ -71,6 +71,7 @@ fn line(scene: &Scene) -> String {
     )
 }
 
+/// A source of random choices.
 struct Draw(Rng);
 
 impl Draw {

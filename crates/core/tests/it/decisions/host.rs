@@ -78,6 +78,7 @@ pub(crate) fn layer(scene: &Scene) -> Result<Layer, Refusal> {
     testing::layer(scene.config.clone(), &edits.collect::<Vec<_>>())
 }
 
+/// The decisions so far, and the time of the next sample.
 #[derive(Default)]
 struct Decisions {
     all: Vec<Decision>,
