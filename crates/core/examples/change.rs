@@ -1,6 +1,6 @@
-//! Time that a change of one min takes in a layer with 10,000 groups, or as many as `change GROUPS`
-//! states, each with a promise and a stream. Prints microseconds per change, first for the change
-//! by itself, then for the same change together with an edit that makes it a whole one.
+//! Measures the time of a change of one min in a layer with 10,000 groups, or as many as `change
+//! GROUPS` states, each with a promise and a stream. Prints microseconds per change, first for the
+//! change alone, and then for the same change together with an edit that makes it a general one.
 
 use std::time::Instant as Clock;
 
@@ -9,7 +9,7 @@ use weir_core::{
     StreamSpec, elevator,
 };
 
-/// Changes that are measured.
+/// The number of changes that are measured.
 const CHANGES: u32 = 1_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,6 +34,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 contract,
             };
             let capacity = layer.config().drive.capacity;
+            // The second edit sets the capacity that applies already. It has no effect, but two
+            // edits are a general change.
             let edits = [edit, Edit::SetCapacity(capacity)];
             layer.change(Instant::ZERO, &edits[..=usize::from(whole)])?;
         }

@@ -1,4 +1,4 @@
-//! Whether the drive can keep all promises at once.
+//! Admission: the check that the drive can keep all promises at once.
 
 use crate::contract::{Capacity, Class, Contract, Rates};
 use crate::group::{DEPTH_MAX, Groups};
@@ -6,19 +6,27 @@ use crate::id::{GroupId, ROOT};
 use crate::refusal::{Promised, Refusal};
 use crate::time::mul_div_ceil;
 
-/// Promises may take this many millionths of the drive's time.
+/// The largest part of the drive's time that can be promised, in millionths.
 pub const PROMISABLE: u64 = 900_000;
 
-/// Checks every contract of the tree by itself and against its parent, adds the promises up and holds them against the drive
-/// (max of the realtime clients plus min of the others at most 0.9 of the capacity). What is promised in bytes and what is promised in
-/// requests take the drive's time one beside the other, so their parts of it are added.
+/// Checks every contract of the tree by itself and against its parent, adds up the promises and
+/// compares the sum with the drive's capacity.
+///
+/// The sum is the max of the realtime clients plus the min of all others. It may take at most
+/// [`PROMISABLE`] of the drive's time. Promises in bytes and promises in requests take the drive's
+/// time one after the other, so their parts of it are added.
+///
+/// # Errors
+/// Returns the first reason for a refusal.
 pub(crate) fn admit(groups: &mut Groups, capacity: Option<Capacity>) -> Result<Promised, Refusal> {
     for (id, group) in groups.iter() {
         check_alone(id, &group.contract)?;
     }
+    // The sums are taken out because `groups` is borrowed in the loops. Their memory is reused.
     let mut sums = core::mem::take(&mut groups.sums);
     sums.fill(Rates::default());
-    // Children before parents: a group's number says nothing about its depth, so go by depth.
+    // Children before parents. The number of a group does not indicate its depth, so the loop goes
+    // by depth.
     for depth in (1..=DEPTH_MAX).rev() {
         for (id, group) in groups.iter().filter(|(_, g)| g.depth == depth) {
             let (own, below) = (group.contract.reserved(), sums[id.0 as usize]);
@@ -30,6 +38,8 @@ pub(crate) fn admit(groups: &mut Groups, capacity: Option<Capacity>) -> Result<P
                     iops: below.iops,
                 });
             }
+            // The promise of a tenant covers those of its members, so only one of the two is
+            // counted.
             let counted = if promises { own } else { below };
             if counted != Rates::default() && capacity.is_none() {
                 return Err(Refusal::CapacityUnknown(id));
@@ -49,9 +59,12 @@ pub(crate) fn admit(groups: &mut Groups, capacity: Option<Capacity>) -> Result<P
     }
 }
 
-/// Gives a group without children another min in place, with the checks of [`admit`] and in time
-/// proportional to the group's depth. `None`, and nothing has changed, if the contract differs in
-/// more than its min, the group has children, or the change is refused.
+/// Changes the min of a group without children, with the checks of [`admit`] and in time
+/// proportional to the group's depth.
+///
+/// Returns `None`, without any effect, if the contract differs in more than its min, if the group
+/// has children, or if the change is refused. The caller then uses [`admit`], which also finds the
+/// reason.
 pub(crate) fn admit_min(
     groups: &mut Groups,
     (id, contract): (GroupId, Contract),
@@ -59,12 +72,14 @@ pub(crate) fn admit_min(
 ) -> Option<Promised> {
     let group = groups.get(id).filter(|g| id != ROOT && g.children == 0)?;
     let before = group.contract;
+    // Any other difference needs a general change.
     let only_min = before.min(contract.min).min_iops(contract.min_iops);
     check_alone(id, &contract).ok()?;
     if contract != only_min || capacity.is_none() {
         return None;
     }
-    // The sums that differ afterwards: up to the next group with a promise of its own.
+    // The sums that change are those up to the next group with a promise of its own, because such a
+    // group counts for its parent with its own promise only.
     let mut sums = [None; DEPTH_MAX as usize];
     let (mut from, mut to) = (before.reserved(), contract.reserved());
     let mut below = id;
@@ -74,6 +89,7 @@ pub(crate) fn admit_min(
         }
         let above = groups.get(below)?.parent;
         let sum = groups.sums[above.0 as usize];
+        // A sum that saturated has lost the single amounts, so nothing can be subtracted from it.
         if sum.bytes.max(sum.iops) == u64::MAX {
             return None;
         }
@@ -96,13 +112,14 @@ pub(crate) fn admit_min(
         return None;
     }
     for (group, sum) in sums.into_iter().flatten() {
+        // From here on nothing can fail, so the sums and the contract change together.
         groups.sums[group.0 as usize] = sum;
     }
     groups.get_mut(id)?.contract = contract;
     Some(promised)
 }
 
-/// What the sum of all promises takes of the drive.
+/// Returns the sum of all promises and the part of the drive that it takes.
 fn promised(total: Rates, capacity: Option<Capacity>) -> Promised {
     Promised {
         bytes: total.bytes,
@@ -131,18 +148,23 @@ fn check_alone(id: GroupId, contract: &Contract) -> Result<(), Refusal> {
         return Err(Refusal::MinAboveMax(id));
     }
     match contract.class {
+        // A realtime client is served before all promises, so only its max limits the damage to
+        // others.
         Class::Realtime if most == Rates::default() => Err(Refusal::RealtimeWithoutMax(id)),
         Class::Idle if contract.min > 0 || contract.min_iops > 0 => Err(Refusal::IdleWithMin(id)),
         _ => Ok(()),
     }
 }
 
-/// The part of a drive that `rates` takes, in millionths, rounded up. Requests are also held against what they move at the least, for a
-/// drive of which it is not stated how many it does.
+/// Returns the part of a drive that `rates` take, in millionths, rounded up.
+///
+/// The promised requests are also compared with the bytes that they move at least. That limits them
+/// if the number of requests per second of the drive is not stated.
 fn millionths(rates: Rates, capacity: Capacity) -> u64 {
     let part = |amount: u64, of: u64| match (amount, of) {
         (0, _) => 0,
         (_, 0) => u64::MAX,
+        // A promise against a capacity of zero can never be kept, so its part exceeds any limit.
         (amount, of) => mul_div_ceil(amount, 1_000_000, of),
     };
     let iops = match capacity.requests() {
@@ -160,11 +182,13 @@ mod tests {
     use crate::testing::{child, iops, min, min_iops, tree};
 
     const G1: GroupId = GroupId(1);
-    /// Its bytes do not bind its requests.
+    /// A drive whose 50 requests/s limit promised requests before its bytes do.
     const DISK: Option<Capacity> = Some(Capacity::NONE.read(100_000).write(200_000).iops(50));
 
     #[test]
     fn promises_up_to_nine_tenths_of_the_slower_direction() {
+        // The slower direction moves 100 kB/s, of which 90 % can be promised: 40 + 50 kB/s fit, and
+        // 41 + 50 kB/s do not.
         let mut groups = tree(&[child(1, ROOT, min(40_000)), child(2, ROOT, min(50_000))]).unwrap();
         assert_eq!(
             admit(&mut groups, DISK),
@@ -184,6 +208,7 @@ mod tests {
 
     #[test]
     fn realtime_counts_with_its_max_and_requests_beside_bytes() {
+        // 20 of 50 requests/s take 40 % of the drive, and 50 of 100 kB/s take 50 %: 90 % together.
         let realtime = Contract::DEFAULT.class(Class::Realtime).max(iops(20));
         let mut groups = tree(&[child(1, ROOT, realtime), child(2, ROOT, min(50_000))]).unwrap();
         assert_eq!(
@@ -215,10 +240,13 @@ mod tests {
             admit(&mut groups, Some(capacity)).map(|p| p.millionths)
         };
         assert_eq!(part(50, 0, 0), Ok(280_000));
+        // 10 of 100 kB/s take 10 %. The 9 requests take 9/50 = 18 %, 9/20 = 45 % or 9/12 = 75 %,
+        // depending on the lowest rate that is stated.
         assert_eq!(part(0, 20, 0), Ok(550_000));
         assert_eq!(part(50, 20, 30), Ok(550_000));
         assert_eq!(part(50, 30, 12), Ok(850_000));
-        // Nine sectors a second, where nothing else is known.
+        // Without any stated rate, 9 requests count as 9 sectors, or 4608 of 100,000 bytes: 4.608
+        // %, in addition to 10 %.
         assert_eq!(part(0, 0, 0), Ok(146_080));
         let refusal = part(50, 11, 20).unwrap_err();
         let text = alloc::format!("{refusal}");

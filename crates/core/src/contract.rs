@@ -1,40 +1,43 @@
-//! What a client was promised, and what a drive can do.
+//! Contracts of clients, and the capacity of a drive.
 
 use crate::setters::setters;
 use crate::time::Span;
 
-/// How a client's requests rank.
+/// The rank of a contract.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
 pub enum Class {
-    /// Answered at once, up to its max (which it must have).
+    /// Served first, up to the max, which the contract must have.
     Realtime,
-    /// Its min first, then its share of what is left.
+    /// Gets its min first, then its share of the excess.
     #[default]
     BestEffort,
-    /// Served when nobody else waits, and once in 200 ms so that it does not starve; has no min.
+    /// Served when no other client waits, and once in 200 ms so that it does not starve. It cannot
+    /// have a min.
     Idle,
 }
 
-/// Upper limits. Zero means no limit. Every limit holds in every window `t`: at most `rate * t + rate * burst` and one request.
+/// Upper limits. Zero means no limit. Each limit holds in every window of length `t`, in which at
+/// most `rate * t + rate * burst` and one request pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Max {
-    /// Bytes a second, reads and writes together.
+    /// Bytes per second, reads and writes together.
     pub bandwidth: u64,
-    /// Bytes a second read (Linux: `rbps`).
+    /// Bytes read per second (Linux: `rbps`).
     pub read_bandwidth: u64,
-    /// Bytes a second written (Linux: `wbps`).
+    /// Bytes written per second (Linux: `wbps`).
     pub write_bandwidth: u64,
-    /// Requests a second, all together.
+    /// Requests per second, of all kinds together.
     pub iops: u64,
-    /// Read requests a second (Linux: `riops`).
+    /// Read requests per second (Linux: `riops`).
     pub read_iops: u64,
-    /// Write requests a second (Linux: `wiops`).
+    /// Write requests per second (Linux: `wiops`).
     pub write_iops: u64,
-    /// Bytes that count as one request in the three limits on requests: a longer request counts as several, rounded up (see
-    /// [`Request::operations`](crate::Request::operations)). Zero: every request counts as one. Limits in slices, as Linux has them,
-    /// count each command of at most [`DriveShape::max_transfer`](crate::DriveShape::max_transfer) instead.
+    /// Bytes that count as one request in the three limits on requests. A longer request counts as
+    /// several, rounded up (see [`Request::operations`](crate::Request::operations)). With zero,
+    /// every request counts as one. The limits of the controller `slices` count each command of at
+    /// most [`DriveShape::max_transfer`](crate::DriveShape::max_transfer) instead, as Linux does.
     pub iops_size: u64,
-    /// How much may pass at once after a pause, as time at the full rate.
+    /// The amount that can pass at once after a pause, as a time at the full rate.
     pub burst: Span,
 }
 
@@ -44,7 +47,7 @@ setters! { Max:
 }
 
 impl Max {
-    /// No limit at all.
+    /// No limit of any kind.
     pub const NONE: Self = Self {
         bandwidth: 0,
         read_bandwidth: 0,
@@ -56,7 +59,7 @@ impl Max {
         burst: Span::ZERO,
     };
 
-    /// A limit on bytes a second, reads and writes together.
+    /// Returns a limit on bytes per second, reads and writes together.
     pub const fn of_bandwidth(bandwidth: u64) -> Self {
         Self {
             bandwidth,
@@ -64,13 +67,14 @@ impl Max {
         }
     }
 
-    /// A limit on requests a second, reads and writes together.
+    /// Returns a limit on requests per second, reads and writes together.
     pub const fn of_iops(iops: u64) -> Self {
         Self { iops, ..Self::NONE }
     }
 
-    /// True if some limit is set.
+    /// Returns true if any limit is set.
     pub const fn is_limited(&self) -> bool {
+        // One comparison for six limits: the union is zero only if all are.
         self.bandwidth
             | self.read_bandwidth
             | self.write_bandwidth
@@ -80,18 +84,24 @@ impl Max {
             != 0
     }
 
-    /// The tightest limit on bytes a second that holds for all of the client's requests together, zero for none.
+    /// Returns the tightest limit on bytes per second that applies to all requests of the client
+    /// together, or zero if there is none.
     pub fn bytes_ceiling(&self) -> u64 {
         match (self.bandwidth, self.read_bandwidth, self.write_bandwidth) {
+            // If one direction has no limit, a client that uses only that direction is not limited
+            // at all.
             (0, 0, _) | (0, _, 0) => 0,
+            // Without a common limit, a mix of reads and writes can reach the sum of both.
             (0, r, w) => r.saturating_add(w),
             (b, 0, _) | (b, _, 0) => b,
             (b, r, w) => b.min(r.saturating_add(w)),
         }
     }
 
-    /// As [`Self::bytes_ceiling`], for requests a second.
+    /// Returns the tightest limit on requests per second that applies to all requests of the client
+    /// together, or zero if there is none.
     pub fn iops_ceiling(&self) -> u64 {
+        // The rule is the same for requests, so it is applied to them as if they were bytes.
         let requests = Self {
             bandwidth: self.iops,
             read_bandwidth: self.read_iops,
@@ -102,25 +112,28 @@ impl Max {
     }
 }
 
-/// What one client, or a group of them, was sold.
+/// The service that a client or a group of clients is sold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Contract {
-    /// Bytes a second it gets in every second in which it had a request waiting throughout. Zero: nothing promised.
+    /// Bytes per second that the client gets in every second in which it has a request waiting
+    /// throughout. Zero means that nothing is promised.
     pub min: u64,
-    /// Requests a second it gets in each of these seconds. At most one of `min` and `min_iops` is set.
+    /// Requests per second that the client gets in each of these seconds. At most one of `min` and
+    /// `min_iops` can be set.
     pub min_iops: u64,
-    /// Its part of what the promises leave, relative to its siblings: 1 to 10000 (1 to 1000 under `bfq`, whose weight it is).
+    /// The weight by which the excess is divided among siblings: 1 to 10000, and 1 to 1000 under
+    /// `bfq`, which uses it as its weight.
     pub share: u16,
-    /// What it never exceeds.
+    /// The limits that the client never exceeds.
     pub max: Max,
-    /// How its requests rank.
+    /// The rank of the contract.
     pub class: Class,
 }
 
 setters! { Contract: min: u64, min_iops: u64, share: u16, max: Max, class: Class }
 
 impl Contract {
-    /// Nothing promised, an ordinary share, no limit.
+    /// No promise, a share of 100, and no limit.
     pub const DEFAULT: Self = Self {
         min: 0,
         min_iops: 0,
@@ -129,38 +142,40 @@ impl Contract {
         class: Class::BestEffort,
     };
 
-    /// This with a min of this number of bytes a second.
+    /// Returns this contract with a min of `min` bytes per second.
     #[must_use]
     pub const fn with_min(self, min: u64) -> Self {
         Self { min, ..self }
     }
 
-    /// This with a min of this number of requests a second.
+    /// Returns this contract with a min of `min_iops` requests per second.
     #[must_use]
     pub const fn with_min_iops(self, min_iops: u64) -> Self {
         Self { min_iops, ..self }
     }
 
-    /// This with another share.
+    /// Returns this contract with another share.
     #[must_use]
     pub const fn with_share(self, share: u16) -> Self {
         Self { share, ..self }
     }
 
-    /// This with other limits.
+    /// Returns this contract with other limits.
     #[must_use]
     pub const fn with_max(self, max: Max) -> Self {
         Self { max, ..self }
     }
 
-    /// What the drive must set aside for it: bytes and requests a second. For a realtime client that is its max, and a min where its
-    /// max says nothing.
+    /// Returns the bytes and requests per second that the drive must set aside for the contract.
+    /// For the class realtime that is the max, or the min if the max sets no limit on that rate.
     pub(crate) fn reserved(&self) -> Rates {
         let min = Rates {
             bytes: self.min,
             iops: self.min_iops,
         };
         match self.class {
+            // A realtime client is served first up to its max, so the drive has to be able to do
+            // all of it.
             Class::Realtime => Rates {
                 bytes: self.max.bytes_ceiling().max(min.bytes),
                 iops: self.max.iops_ceiling().max(min.iops),
@@ -177,25 +192,27 @@ impl Default for Contract {
     }
 }
 
-/// What a drive can do at the least, whatever the mix: stated by its owner or measured. All in units a second.
+/// The rates that a drive reaches in the worst case, for any mix of requests, as its owner stated
+/// or as they were measured. All are per second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capacity {
-    /// Bytes read a second in the worst case that is to be counted on.
+    /// Bytes read per second in the worst case.
     pub read: u64,
-    /// Bytes written a second in that case.
+    /// Bytes written per second in the worst case.
     pub write: u64,
-    /// Requests a second of any kind in that case. Zero: not stated.
+    /// Requests of any kind per second in the worst case. Zero means that it is not stated.
     pub iops: u64,
-    /// Read requests a second in that case. Zero: not stated.
+    /// Read requests per second in the worst case. Zero means that it is not stated.
     pub read_iops: u64,
-    /// Write requests a second in that case. Zero: not stated.
+    /// Write requests per second in the worst case. Zero means that it is not stated.
     pub write_iops: u64,
 }
 
 setters! { Capacity: read: u64, write: u64, iops: u64, read_iops: u64, write_iops: u64 }
 
 impl Capacity {
-    /// A drive that reads and writes this number of bytes a second, and of which nothing else is stated.
+    /// Returns the capacity of a drive of which only the bytes read and written per second are
+    /// known.
     pub const fn rates(read: u64, write: u64) -> Self {
         Self {
             read,
@@ -216,7 +233,7 @@ impl Capacity {
         }
     }
 
-    /// A drive that can do nothing.
+    /// A capacity in which all rates are zero.
     pub const NONE: Self = Self {
         read: 0,
         write: 0,
@@ -225,7 +242,8 @@ impl Capacity {
         write_iops: 0,
     };
 
-    /// Bytes a second that promises are held against: a contract does not say which way they go, so those of the slower one.
+    /// Returns the bytes per second against which promises are checked. A contract does not
+    /// distinguish reads from writes, so the slower direction counts.
     pub const fn bytes(&self) -> u64 {
         if self.read < self.write {
             self.read
@@ -234,14 +252,15 @@ impl Capacity {
         }
     }
 
-    /// Requests a second that promises are held against: the least that is stated. Zero: requests are never the limit.
+    /// Returns the requests per second against which promises are checked: the lowest rate that is
+    /// stated. Zero means that requests are never the limit.
     pub fn requests(&self) -> u64 {
         let stated = [self.iops, self.read_iops, self.write_iops];
         stated.into_iter().filter(|n| *n > 0).min().unwrap_or(0)
     }
 }
 
-/// Bytes and requests a second.
+/// A rate in bytes and requests per second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Rates {
     pub(crate) bytes: u64,
@@ -249,14 +268,18 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Bytes a second that `iops` requests a second move at the least: none but a flush is charged less than a sector.
+    /// Returns the bytes per second to which `iops` requests per second amount at least. Every
+    /// request is charged at least one sector, except a flush.
     pub(crate) const fn least_bytes(&self) -> u64 {
+        // One sector for each request, see `Op::charge`.
         self.iops.saturating_mul(512)
     }
 
-    /// Requests a second that `bytes` bytes a second take at the least, if every `size` bytes count as one (zero: every request does): a
-    /// request's length is 32 bits.
+    /// Returns the requests per second that `bytes` bytes per second need at least, if every `size`
+    /// bytes count as one request. With a `size` of zero, every request counts as one. The longest
+    /// request has `u32::MAX` bytes, because its length is a 32-bit number.
     pub(crate) const fn least_iops(&self, size: u64) -> u64 {
+        // `Request::length` is a 32-bit number.
         let longest = u32::MAX as u64;
         let counted = if size == 0 || size > longest {
             longest
@@ -277,7 +300,7 @@ mod tests {
         let (bandwidth, iops) = (5, 5);
         assert!(Max::NONE.bandwidth(bandwidth).is_limited());
         assert!(Max::NONE.iops(iops).is_limited());
-        // Two that are alike are two.
+        // Equal limits must not cancel each other out when they are combined.
         let (read_bandwidth, write_iops) = (bandwidth, iops);
         let bytes = Max {
             bandwidth,

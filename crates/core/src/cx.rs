@@ -1,28 +1,31 @@
-//! What every stage of the chain is given in a call.
+//! The context that every stage of the chain receives in a call.
 
 use crate::event::{Event, Events};
 use crate::table::Table;
 use crate::time::Instant;
 
-/// The context of a call into a controller or an elevator. It is the layer's own, so that handing it on costs one pointer.
+/// The context of a call into a controller or an elevator. The layer owns one, so passing it on
+/// costs only a pointer.
 #[derive(Debug)]
 pub(crate) struct Cx {
     /// The time of the call.
     pub(crate) now: Instant,
-    /// Live requests, streams, groups and what is in the drive: to be looked at. Only the layer changes them.
+    /// The live requests, streams, groups and pieces in flight, which stages may read. Only the
+    /// layer changes them.
     pub(crate) table: Table,
-    /// Listeners.
+    /// The events of listeners.
     pub(crate) events: Events,
 }
 
 impl Cx {
-    /// A context for tests of one stage, after these edits of groups.
+    /// Returns a context for tests of one stage, with these edits of groups applied.
     #[cfg(test)]
     pub(crate) fn bare(
         sizes: crate::Sizes,
         drive: crate::DriveShape,
         edits: &[crate::Edit],
     ) -> Self {
+        // Only the parts that a stage reads are set up. There is no layer.
         let mut table = Table::new(&sizes, drive, &crate::merge::Config::OFF);
         for edit in edits {
             table.groups.apply(edit, 10_000).unwrap();
@@ -34,7 +37,7 @@ impl Cx {
         }
     }
 
-    /// Publishes an event, which is only made if somebody listens.
+    /// Publishes an event. The event is created only if there is a listener.
     #[inline]
     pub(crate) fn publish(&mut self, event: impl FnOnce() -> Event) {
         self.events.publish(self.now, event);

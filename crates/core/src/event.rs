@@ -1,25 +1,25 @@
-//! What the core decides, for listeners: plots, traces, auditors.
+//! Events: the decisions of the core, published for plots, traces and auditors.
 
 use crate::{Cookie, GroupId, Instant, Op, Span, StreamId};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Kinds of events, as a set.
+/// A set of kinds of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mask(u8);
 
 impl Mask {
-    /// Nobody listens: publishing costs one test.
+    /// No events. Publishing costs one comparison then.
     pub const NONE: Self = Self(0);
     /// [`Event::Released`], [`Event::Throttled`] and [`Event::Passed`].
     pub const LIMITS: Self = Self(1);
-    /// [`Event::Selected`] and [`Event::Expired`].
+    /// Turns of streams: [`Event::Selected`] and [`Event::Expired`].
     pub const TURNS: Self = Self(2);
-    /// [`Event::Bound`].
+    /// Changes of bounds: [`Event::Bound`].
     pub const BOUNDS: Self = Self(4);
     /// [`Event::Merged`], [`Event::Parted`] and [`Event::Taken`].
     pub const MERGES: Self = Self(8);
-    /// Everything.
+    /// Events of all kinds.
     pub const ALL: Self = Self(15);
 
     const fn has(self, other: Self) -> bool {
@@ -27,102 +27,105 @@ impl Mask {
     }
 }
 
-/// Something the core decided.
+/// A decision of the core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// A request passed every limit above it and was charged once, with `bytes` and one request.
+    /// A request passed all limits that apply to it and was charged once, with `bytes` and one
+    /// request.
     Released {
-        /// Whose.
+        /// The stream that sent the request.
         stream: StreamId,
-        /// Its cookie.
+        /// The driver's name for the request.
         cookie: Cookie,
-        /// The stream's group.
+        /// The group of the stream.
         group: GroupId,
-        /// Read or write side, by its operation.
+        /// The operation, which determines whether read or write limits apply.
         op: Op,
-        /// Bytes charged.
+        /// The bytes that were charged.
         bytes: u64,
     },
-    /// A request that has passed every limit is held back for the sake of another group's latency.
+    /// A request that has passed every limit is delayed for the sake of another group's latency.
     Throttled {
-        /// Whose.
+        /// The stream that sent the request.
         stream: StreamId,
-        /// Its cookie.
+        /// The driver's name for the request.
         cookie: Cookie,
     },
-    /// A request that was held back so goes on.
+    /// A request that was delayed for the sake of another group continues.
     Passed {
-        /// Whose.
+        /// The stream that sent the request.
         stream: StreamId,
-        /// Its cookie.
+        /// The driver's name for the request.
         cookie: Cookie,
     },
     /// A request, or the command that it leads, has become part of another request's command.
     Merged {
-        /// Whose.
+        /// The stream that sent the request.
         stream: StreamId,
-        /// Its cookie.
+        /// The driver's name for the request.
         cookie: Cookie,
-        /// Whose request leads the command.
+        /// The stream whose request leads the command.
         leader: StreamId,
-        /// That request's cookie.
+        /// The cookie of the leading request.
         command: Cookie,
     },
-    /// The requests of a command are for themselves again, because one of them was given up or its stream was put on hold.
+    /// The requests of a command were separated again, because one of them was given up or its
+    /// stream was put on hold.
     Parted {
-        /// Whose request led it.
+        /// The stream whose request led the command.
         stream: StreamId,
-        /// That request's cookie.
+        /// The cookie of the leading request.
         cookie: Cookie,
     },
-    /// The next piece of a request waits in front of the drive for a tag; it goes there whatever happens
-    /// ([`merge::Config::ahead`](crate::merge::Config::ahead)).
+    /// The next piece of a request waits in front of the drive for a tag and can no longer be
+    /// stopped ([`merge::Config::ahead`](crate::merge::Config::ahead)).
     Taken {
-        /// Whose.
+        /// The stream that sent the request.
         stream: StreamId,
-        /// Its cookie.
+        /// The driver's name for the request.
         cookie: Cookie,
-        /// Bytes of the piece.
+        /// The length of the piece in bytes.
         bytes: u32,
     },
-    /// A stream got the drive, with a budget in bytes.
+    /// A stream was selected for service, with a budget in bytes.
     Selected {
-        /// Whose turn.
+        /// The stream that was selected.
         stream: StreamId,
-        /// Its budget.
+        /// The budget of the turn in bytes.
         budget: u64,
     },
-    /// A stream's turn ended.
+    /// The turn of a stream ended.
     Expired {
-        /// Whose turn.
+        /// The stream that was in service.
         stream: StreamId,
-        /// Why.
+        /// The reason for the end of the turn.
         reason: Expiry,
-        /// Bytes served in the turn.
+        /// Bytes that were served in the turn.
         served: u64,
-        /// Bytes charged for it.
+        /// Bytes that were charged for the turn.
         charged: u64,
     },
-    /// The drive time that others may have in flight for the sake of a group's promise changed.
+    /// The drive time that other clients may have in flight for the sake of a group's promise
+    /// changed.
     Bound {
-        /// The group.
+        /// The group with the promise.
         group: GroupId,
-        /// The bound.
+        /// The new bound as drive time.
         span: Span,
     },
 }
 
-/// Why a turn ended.
+/// The reason why a turn ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expiry {
-    /// It was idled for in vain.
+    /// The drive idled for the stream in vain.
     TooIdle,
-    /// Its time was up.
+    /// The time of the turn was over.
     BudgetTimeout,
-    /// Its budget was used up.
+    /// The budget of the turn was used up.
     BudgetExhausted,
-    /// It had no more requests and was not worth idling for.
+    /// The stream had no more requests and was not worth idling for.
     NoMoreRequests,
     /// A more important stream took the drive.
     Preempted,
@@ -139,34 +142,36 @@ impl Event {
     }
 }
 
-/// A listener.
+/// A receiver of events.
 pub trait Publish {
-    /// Takes one event. Events come in the order in which they were decided.
+    /// Receives one event. Events arrive in the order of the decisions.
     fn publish(&mut self, now: Instant, event: Event);
 }
 
-/// A listener of a layer, as [`Layer::listen`](crate::Layer::listen) named it. It means nothing to another layer.
+/// The identifier of a listener, returned by [`Layer::listen`](crate::Layer::listen). It is valid
+/// only for the layer that returned it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Listener(usize);
 
-/// Where a listener is.
+/// The position of a listener in the sequence of events.
 #[derive(Clone, Copy, Debug)]
 struct Reader {
     mask: Mask,
-    /// The number of the first event that it has not seen.
+    /// The number of the first event that the listener has not received.
     next: u64,
-    /// Events of its mask that were dropped before it came for them.
+    /// The number of events of its mask that were dropped before the listener received them.
     lost: u64,
 }
 
-/// Events that some listener has yet to take; bounded, the oldest are dropped and counted.
+/// A bounded queue of events that at least one listener has not received yet. If it is full, the
+/// oldest event is dropped and counted.
 #[derive(Debug)]
 pub(crate) struct Events {
-    /// What anybody listens to.
+    /// The union of the masks of all listeners.
     mask: Mask,
     readers: Vec<Reader>,
     kept: VecDeque<(Instant, Event)>,
-    /// The number of the first event kept.
+    /// The number of the oldest event in the queue.
     first: u64,
     capacity: usize,
 }
@@ -182,28 +187,33 @@ impl Events {
         }
     }
 
-    /// Someone more listens, to what happens from now on.
+    /// Adds a listener, which receives the events from now on.
     pub(crate) fn listen(&mut self, mask: Mask) -> Listener {
         self.readers.push(Reader {
             mask,
             next: self.end(),
             lost: 0,
         });
+        // The mask of all listeners is kept, so that publishing without any costs one comparison.
         self.set_mask();
+        // The queue is allocated with the first listener and never grows afterwards, because
+        // publishing must not allocate.
         self.kept.reserve(self.capacity - self.kept.len());
         Listener(self.readers.len() - 1)
     }
 
-    /// A listener listens no longer.
+    /// Stops a listener from receiving events.
     pub(crate) fn dismiss(&mut self, listener: Listener) {
         if let Some(reader) = self.readers.get_mut(listener.0) {
+            // The entry remains, because the identifiers of later listeners are indices into the
+            // same list.
             reader.mask = Mask::NONE;
             self.set_mask();
             self.trim();
         }
     }
 
-    /// True if somebody listens to anything.
+    /// Returns true if any listener exists that wants events.
     #[inline]
     pub(crate) fn listening(&self) -> bool {
         self.mask != Mask::NONE
@@ -216,13 +226,15 @@ impl Events {
         }
     }
 
-    /// Shows a listener what it has not seen, and says how much of that was dropped.
+    /// Passes a listener the events that it has not received, and returns how many of them were
+    /// dropped.
     pub(crate) fn drain(&mut self, listener: Listener, out: &mut dyn Publish) -> u64 {
         let end = self.end();
         let Some(reader) = self.readers.get_mut(listener.0) else {
             return 0;
         };
-        // One that listens to nothing may have been left behind.
+        // A listener with an empty mask does not keep events in the queue, so its position may be
+        // before the oldest event.
         let seen = reader.next.saturating_sub(self.first) as usize;
         for (at, event) in self.kept.iter().skip(seen) {
             if reader.mask.has(event.kind()) {
@@ -235,7 +247,7 @@ impl Events {
         lost
     }
 
-    /// The number of the next event.
+    /// Returns the number of the next event.
     fn end(&self) -> u64 {
         self.first + self.kept.len() as u64
     }
@@ -245,7 +257,7 @@ impl Events {
         self.mask = Mask(masks.fold(0, |all, mask| all | mask));
     }
 
-    /// Forgets what every listener has seen.
+    /// Removes the events that every listener has received.
     fn trim(&mut self) {
         let end = self.end();
         let listening = self.readers.iter().filter(|r| r.mask != Mask::NONE);
@@ -270,6 +282,7 @@ impl Events {
         let Some((_, dropped)) = self.kept.pop_front() else {
             return;
         };
+        // Only listeners that have not received the oldest event lose it.
         for reader in self.readers.iter_mut().filter(|r| r.next == self.first) {
             reader.next += 1;
             reader.lost += u64::from(reader.mask.has(dropped.kind()));
@@ -299,7 +312,7 @@ mod tests {
         Event::Selected { stream, budget }
     }
 
-    /// What a listener sees now, and how much it lost.
+    /// Returns the events that a listener receives now, as their times, and how many it lost.
     fn drained(events: &mut Events, listener: Listener) -> (Vec<u64>, u64) {
         let mut seen = Vec::new();
         let lost = events.drain(listener, &mut seen);
@@ -321,6 +334,7 @@ mod tests {
         publish(&mut events, 2, 4);
         let turns = events.listen(Mask::TURNS);
         publish(&mut events, 4, 6);
+        // Even events are bounds and odd ones are turns.
         assert_eq!(drained(&mut events, turns), (alloc::vec![5], 0));
         assert_eq!(drained(&mut events, all), (alloc::vec![2, 3, 4, 5], 0));
         assert!(events.kept.is_empty(), "all have seen all");
@@ -337,8 +351,10 @@ mod tests {
         let quick = events.listen(Mask::ALL);
         publish(&mut events, 0, 3);
         assert_eq!(drained(&mut events, quick), (alloc::vec![0, 1, 2], 0));
+        // Seven events are more than the four that are kept.
         publish(&mut events, 3, 7);
         assert_eq!(drained(&mut events, quick), (alloc::vec![3, 4, 5, 6], 0));
+        // Events 0 to 2 were dropped, of which event 1 was a turn.
         assert_eq!(drained(&mut events, turns), (alloc::vec![3, 5], 1));
         assert_eq!(drained(&mut events, slow), (alloc::vec![3, 4, 5, 6], 3));
         assert_eq!(drained(&mut events, slow), (alloc::vec![], 0));

@@ -1,7 +1,9 @@
-//! Flushes: one in flight for each space and hardware queue; those that come while it runs wait for the next one and share it.
+//! Flushes: at most one is in flight for each space and hardware queue. Flushes that arrive in the
+//! meantime wait and share the next one.
 //!
-//! A flush promises that every write *completed* before it was submitted is durable. A flush the drive has begun cannot promise
-//! that for writes completed since, so a newcomer never joins it (Linux: `block/blk-flush.c`).
+//! A flush guarantees that every write that *completed* before it was submitted is durable. A flush
+//! that the drive has begun cannot guarantee that for writes that completed since then, so a later
+//! flush never joins it (Linux: `block/blk-flush.c`).
 
 use crate::id::{QueueId, SpaceId};
 use crate::list::{Links, List};
@@ -15,25 +17,29 @@ struct Lane {
     running: List,
 }
 
-/// Lanes at most, as long as there is one for each space: beyond that hardware queues share.
+/// The highest number of lanes, unless there are more spaces. If it is reached, several hardware
+/// queues share a lane, which bounds the memory and only makes flushes wait for each other more
+/// often.
 const LANES_MAX: u32 = 1 << 16;
 
-/// All flushes. Numbers are slots of live requests.
+/// All flushes, as slots of live requests.
 #[derive(Debug)]
 pub(crate) struct Flushes {
     lanes: Vec<Lane>,
-    /// Lanes of a space.
+    /// The number of lanes of each space.
     queues: u32,
     requests: Links,
     ready: List,
     ready_links: Links,
-    /// All that wait or run.
+    /// All flushes that wait or run.
     all: List,
     all_links: Links,
 }
 
 impl Flushes {
     pub(crate) fn new(spaces: u32, queues: u16, requests: u32) -> Self {
+        // At least one lane for each space, because a flush must never wait for one of another
+        // space.
         let queues = u32::from(queues).min((LANES_MAX / spaces).max(1));
         let lanes = spaces * queues;
         Self {
@@ -53,12 +59,12 @@ impl Flushes {
         }
     }
 
-    /// The lane of a space and hardware queue.
+    /// Returns the lane of a space and hardware queue.
     fn lane(&self, space: SpaceId, queue: QueueId) -> u32 {
         space.0 * self.queues + u32::from(queue.0) % self.queues
     }
 
-    /// A flush wants to go to the drive.
+    /// Adds a flush that is to be sent to the drive.
     pub(crate) fn insert(&mut self, space: SpaceId, queue: QueueId, request: u32) {
         let at = self.lane(space, queue);
         let lane = &mut self.lanes[at as usize];
@@ -67,7 +73,7 @@ impl Flushes {
         self.make_ready(at);
     }
 
-    /// A flush that waits is given up.
+    /// Removes a waiting flush that was given up.
     pub(crate) fn remove(&mut self, space: SpaceId, queue: QueueId, request: u32) {
         let at = self.lane(space, queue);
         let lane = &mut self.lanes[at as usize];
@@ -78,44 +84,50 @@ impl Flushes {
         }
     }
 
-    /// True if a flush could begin now.
+    /// Returns true if a flush could begin now.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Every flush that waits or runs.
+    /// Returns every flush that waits or runs.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.all_links.iter(&self.all)
     }
 
-    /// The next flush command for the drive: it stands for every flush of its space and queue that waits now. Gives the first of them.
+    /// Begins the next flush command for the drive and returns its first flush. The command stands
+    /// for all flushes of its space and queue that wait now.
     pub(crate) fn begin(&mut self) -> Option<u32> {
         let at = self.ready_links.pop_front(&mut self.ready)?;
         let lane = &mut self.lanes[at as usize];
+        // Flushes that arrive from now on wait for the next command, because this one does not
+        // cover the writes that complete after it has begun.
         lane.running = core::mem::replace(&mut lane.waiting, List::EMPTY);
         lane.running.first()
     }
 
-    /// The flushes that the running command of a space and queue stands for.
+    /// Returns the flushes for which the running command of a space and queue stands.
     pub(crate) fn running(&self, space: SpaceId, queue: QueueId) -> impl Iterator<Item = u32> + '_ {
         let at = self.lane(space, queue);
         self.requests.iter(&self.lanes[at as usize].running)
     }
 
-    /// The running command of a space and queue ended: takes the flushes it stood for one by one.
+    /// Removes the flushes of a command that ended, one per call. When it returns `None`, the lane
+    /// can begin its next flush.
     pub(crate) fn end(&mut self, space: SpaceId, queue: QueueId) -> Option<u32> {
         let at = self.lane(space, queue);
         let lane = &mut self.lanes[at as usize];
         let request = self.requests.pop_front(&mut lane.running);
         match request {
             Some(request) => self.all_links.remove(&mut self.all, request),
+            // All members have ended. Flushes that arrived in the meantime can begin.
             None => self.make_ready(at),
         }
         request
     }
 
-    /// Each flush waits or runs in one lane; a lane is ready if some wait in it and none runs. Returns the number of those that wait.
+    /// Checks that each flush waits or runs in one lane, and that a lane is ready if it has waiting
+    /// flushes and none that runs. Returns the number of waiting flushes.
     #[cfg(debug_assertions)]
     pub(crate) fn invariants(&self) -> u32 {
         let (mut waiting, mut running, mut ready) = (0, 0, 0);

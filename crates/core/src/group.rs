@@ -1,4 +1,4 @@
-//! The tree that promises, weights and limits hang on.
+//! The tree of groups, to which contracts and knobs are attached.
 
 use crate::contract::{Capacity, Contract, Rates};
 use crate::id::{GroupId, ROOT, SpaceId};
@@ -7,50 +7,52 @@ use crate::refusal::Refusal;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Levels of groups below the root.
+/// The highest number of levels of groups below the root.
 pub(crate) const DEPTH_MAX: u8 = 8;
 
-/// One change to what is shared and how. A list of them is in force as a whole or refused as a whole.
+/// One change of the groups, spaces or capacity of a layer. A list of edits is applied completely
+/// or refused completely.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Edit {
-    /// A new group.
+    /// Adds a group to the tree.
     AddGroup {
-        /// Its slot, free so far.
+        /// The slot of the new group, which must be free.
         id: GroupId,
-        /// The group it hangs on, which must have no streams.
+        /// The parent of the new group, which must not have streams.
         parent: GroupId,
-        /// Its contract.
+        /// The contract of the new group.
         contract: Contract,
     },
-    /// Another contract for a group.
+    /// Gives a group another contract.
     SetContract {
-        /// The group, not the root.
+        /// The group, which must not be the root.
         id: GroupId,
-        /// Its contract from now on.
+        /// The new contract of the group.
         contract: Contract,
     },
-    /// Other knobs for a group; a group that comes has none.
+    /// Gives a group other knobs. A new group has none.
     SetKnobs {
-        /// The group, not the root.
+        /// The group, which must not be the root.
         id: GroupId,
-        /// Its knobs from now on.
+        /// The new knobs of the group.
         knobs: Knobs,
     },
-    /// A group goes; it must have neither children nor streams.
+    /// Removes a group, which must have neither children nor streams.
     RemoveGroup(GroupId),
-    /// A space comes (`Some` size in bytes), changes its size or goes. Requests accepted before stay accepted.
+    /// Adds a space, changes its size or removes it. Requests that were accepted before remain
+    /// accepted.
     SetSpace {
-        /// Its slot.
+        /// The slot of the space.
         id: SpaceId,
-        /// Its size in bytes.
+        /// The size of the space in bytes. `None` removes the space.
         size: Option<u64>,
     },
-    /// What the drive can do, or that it is unknown.
+    /// Sets the capacity of the drive. `None` means that it is unknown.
     SetCapacity(Option<Capacity>),
 }
 
 impl Edit {
-    /// A new group.
+    /// Returns the edit that adds a group.
     pub const fn add_group(id: GroupId, parent: GroupId, contract: Contract) -> Self {
         Self::AddGroup {
             id,
@@ -60,7 +62,7 @@ impl Edit {
     }
 }
 
-/// A node of the tree.
+/// A node of the tree of groups.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) parent: GroupId,
@@ -71,16 +73,17 @@ pub(crate) struct Group {
     pub(crate) streams: u32,
 }
 
-/// The tree.
+/// The tree of all groups.
 #[derive(Clone, Debug)]
 pub(crate) struct Groups {
     nodes: Vec<Option<Group>>,
-    /// For each group, the rates promised to its children, as of the last admission.
+    /// For each group, the sum of the rates that are promised to its children, as of the last
+    /// admission.
     pub(crate) sums: Vec<Rates>,
 }
 
 impl Groups {
-    /// A tree of up to `capacity` groups (at least the root).
+    /// Creates a tree of up to `capacity` groups (at least the root).
     pub(crate) fn new(capacity: u32) -> Self {
         let mut nodes = vec![None; capacity.max(1) as usize];
         nodes[0] = Some(Group {
@@ -109,7 +112,7 @@ impl Groups {
         self.nodes.get_mut(id.0 as usize)?.as_mut()
     }
 
-    /// All groups in the order of their slots, the root among them.
+    /// Returns all groups including the root, in the order of their slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (GroupId, &Group)> {
         self.nodes
             .iter()
@@ -117,13 +120,15 @@ impl Groups {
             .filter_map(|(i, n)| n.as_ref().map(|n| (GroupId(i as u32), n)))
     }
 
-    /// The group and its ancestors up to, not including, the root.
+    /// Returns the group and its ancestors, up to but not including the root.
     pub(crate) fn path(&self, id: GroupId) -> impl Iterator<Item = GroupId> + '_ {
+        // The root is its own parent, so the walk must stop at it.
         core::iter::successors(Some(id), |&g| self.get(g).map(|n| n.parent))
             .take_while(|&g| g != ROOT)
     }
 
-    /// Applies one edit to the tree (edits of spaces and capacity are none of its business), checking only its shape.
+    /// Applies one edit to the tree and checks only the tree's shape and the share. Edits of spaces
+    /// and of the capacity have no effect here.
     pub(crate) fn apply(&mut self, edit: &Edit, share_max: u16) -> Result<(), Refusal> {
         match *edit {
             Edit::AddGroup {
@@ -170,6 +175,7 @@ impl Groups {
             Some(None) => {}
         }
         let above = self.get_mut(parent).ok_or(Refusal::NoSuchGroup(parent))?;
+        // Streams exist only in leaves, see `OpenError::NotALeaf`.
         if above.streams > 0 || above.depth >= DEPTH_MAX {
             return Err(Refusal::BadParent(parent));
         }

@@ -1,17 +1,21 @@
-//! Timers: an indexed heap over slot numbers, ordered by (time, ticket). Below each entry there are four, which are two cache lines.
+//! Timers: an indexed heap of slot numbers, ordered by time and then by ticket. Each entry has four
+//! children, which occupy two cache lines.
 
 use crate::Instant;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// The place of a slot without a timer.
 const OUT: u32 = u32::MAX;
 
-/// Entries below each.
+/// The number of children of each entry.
 const BELOW: usize = 4;
 
+/// A timer of a slot.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// The time, then the ticket.
+    /// The time in the upper 64 bits and the ticket in the lower ones, so that one comparison
+    /// orders entries.
     key: u128,
     slot: u32,
 }
@@ -27,15 +31,17 @@ impl Entry {
     }
 }
 
-/// Up to `capacity` timers, at most one a slot. Of equal times, the smaller ticket comes first.
+/// Up to `capacity` timers, at most one for each slot. Of timers with equal times, the one with the
+/// smaller ticket comes first.
 #[derive(Debug)]
 pub(crate) struct Heap {
     entries: Vec<Entry>,
     places: Vec<u32>,
     tickets: u64,
-    /// The time of the first entry: asked far more often than entries come and go.
+    /// The time of the first entry. It is cached because it is read far more often than entries
+    /// change.
     next: Instant,
-    /// Entries stay where they are put, in no order.
+    /// True while entries are appended without being ordered.
     is_loose: bool,
 }
 
@@ -50,20 +56,23 @@ impl Heap {
         }
     }
 
-    /// A ticket later than all before it.
+    /// Returns a ticket that is larger than all earlier ones.
     pub(crate) fn ticket(&mut self) -> u64 {
         self.tickets += 1;
         self.tickets
     }
 
-    /// Many timers are going to be set: until [`Self::tighten`] they are in no order, and nobody asks for the first.
+    /// Stops ordering until [`Self::tighten`] is called, so that setting many timers is cheaper.
+    /// The first timer must not be queried in the meantime.
     pub(crate) fn loosen(&mut self) {
         self.is_loose = true;
     }
 
-    /// Puts the timers in order again, if they are not.
+    /// Orders the timers again, if they were loosened.
     pub(crate) fn tighten(&mut self) {
         if core::mem::take(&mut self.is_loose) {
+            // Only the first quarter of the places can have children. They are ordered from the
+            // last to the first, so that the subtrees below a place are ordered already.
             for place in (0..self.entries.len().div_ceil(BELOW)).rev() {
                 self.sift_down(place, self.entries[place]);
             }
@@ -71,13 +80,14 @@ impl Heap {
         }
     }
 
-    /// Sets the slot's timer, replacing what it had.
+    /// Sets the timer of a slot and replaces an earlier one.
     pub(crate) fn set(&mut self, slot: u32, at: Instant, ticket: u64) {
         let entry = Entry::new(at, ticket, slot);
         let place = self.places[slot as usize];
         if place == OUT {
             self.entries.push(entry);
             self.sift(self.entries.len() - 1, entry);
+        // Only the entry changes. Its place in the order is found when the heap is tightened.
         } else if self.is_loose {
             self.entries[place as usize] = entry;
             return;
@@ -87,7 +97,7 @@ impl Heap {
         self.set_next();
     }
 
-    /// Takes the slot's timer away, if it has one.
+    /// Removes the timer of a slot, if it has one.
     pub(crate) fn clear(&mut self, slot: u32) {
         let place = self.places[slot as usize];
         if place == OUT {
@@ -95,13 +105,14 @@ impl Heap {
         }
         self.places[slot as usize] = OUT;
         let last = self.entries.pop().expect("a place is within the heap");
+        // The last entry fills the gap, unless it was the removed one.
         if last.slot != slot {
             self.sift(place as usize, last);
         }
         self.set_next();
     }
 
-    /// The earliest time; [`Instant::MAX`] if no timer is set.
+    /// Returns the earliest time, or [`Instant::MAX`] if no timer is set.
     #[inline]
     pub(crate) fn next(&self) -> Instant {
         self.next
@@ -111,12 +122,12 @@ impl Heap {
         self.next = self.entries.first().map_or(Instant::MAX, Entry::at);
     }
 
-    /// The earliest timer: its time and slot.
+    /// Returns the time and slot of the earliest timer.
     pub(crate) fn first(&self) -> Option<(Instant, u32)> {
         self.entries.first().map(|e| (e.at(), e.slot))
     }
 
-    /// Shows the slots of all timers before a time.
+    /// Passes the slots of all timers before `end` to `show`, in no particular order.
     pub(crate) fn each_before(&self, end: Instant, show: &mut impl FnMut(u32)) {
         self.each_below(0, end, show);
     }
@@ -130,7 +141,7 @@ impl Heap {
         }
     }
 
-    /// The slot's timer and ticket.
+    /// Returns the time and ticket of a slot's timer.
     pub(crate) fn get(&self, slot: u32) -> Option<(Instant, u64)> {
         let place = self.places[slot as usize];
         (place != OUT).then(|| {
@@ -139,7 +150,7 @@ impl Heap {
         })
     }
 
-    /// Puts an entry at a place from which another has gone, or where it belongs then.
+    /// Puts an entry at a free place, or moves it up or down from there to where it belongs.
     fn sift(&mut self, place: usize, entry: Entry) {
         if self.is_loose {
             self.put(place, entry);
@@ -150,7 +161,7 @@ impl Heap {
         }
     }
 
-    /// Those above that come later move down to make room for an entry.
+    /// Moves an entry up from `place`, and each later entry above it one level down.
     fn sift_up(&mut self, mut place: usize, entry: Entry) {
         while place > 0 {
             let above = (place - 1) / BELOW;
@@ -164,7 +175,7 @@ impl Heap {
         self.put(place, entry);
     }
 
-    /// Those below that come sooner move up to make room for an entry.
+    /// Moves an entry down from `place`, and the earliest entry below it one level up.
     fn sift_down(&mut self, mut place: usize, entry: Entry) {
         let mut first = BELOW * place + 1;
         while let Some(below) = self.entries.get(first..).and_then(|all| all.first_chunk()) {
@@ -177,6 +188,7 @@ impl Heap {
             place = first + least;
             first = BELOW * place + 1;
         }
+        // The last entry with children may have fewer than four.
         let few = self.entries.get(first..).unwrap_or_default();
         let least = few.iter().zip(first..).min_by_key(|(other, _)| other.key);
         if let Some((&sooner, at)) = least
@@ -195,7 +207,8 @@ impl Heap {
     }
 }
 
-/// Which of some entries comes first.
+/// Returns the index of the entry with the smallest key. Two independent comparisons and a third
+/// allow the processor to avoid branches.
 #[inline]
 fn least(all: &[Entry; BELOW]) -> usize {
     let left = usize::from(all[1].key < all[0].key);
@@ -217,6 +230,8 @@ mod tests {
         for _ in 0..20_000 {
             let state = rng.next_u64();
             let slot = (state >> 33) as u32 % 32;
+            // Loosened in 1 of 16 steps and tightened in 3 of 16, so that the heap is in either
+            // state for a while.
             match (state >> 20) % 16 {
                 0 => heap.loosen(),
                 1..4 => heap.tighten(),
@@ -226,11 +241,13 @@ mod tests {
                 heap.clear(slot);
                 model[slot as usize] = None;
             } else {
+                // Only 50 different times for 32 slots, so that tickets often decide.
                 let (at, ticket) = (Instant::from_nanos((state >> 40) % 50), heap.ticket());
                 heap.set(slot, at, ticket);
                 model[slot as usize] = Some((at, ticket));
             }
             assert_eq!(heap.get(slot), model[slot as usize]);
+            // The first timer is not known while the heap is loose.
             if heap.is_loose {
                 continue;
             }

@@ -1,13 +1,15 @@
-//! Names: of groups, streams, spaces, hardware queues and the places in them.
+//! Identifiers of groups, streams, spaces and hardware queues, and the tags of pieces.
 
-/// Names a group: a slot number the driver picks, below [`Sizes::groups`](crate::Sizes::groups).
+/// The identifier of a group: a slot number that the driver chooses, below
+/// [`Sizes::groups`](crate::Sizes::groups).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, Default)]
 pub struct GroupId(pub u32);
 
-/// The root: always there, without a contract.
+/// The root group, which always exists and has no contract.
 pub const ROOT: GroupId = GroupId(0);
 
-/// Names a stream from [`open`](crate::Layer::open) on. A name is not used twice until its slot was reused four billion times.
+/// The identifier of a stream, valid from [`open`](crate::Layer::open) on. It is not reused until
+/// its slot was reused two billion times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub struct StreamId {
     pub(crate) index: u32,
@@ -15,18 +17,18 @@ pub struct StreamId {
 }
 
 impl StreamId {
-    /// The stream's slot: below [`Sizes::streams`](crate::Sizes::streams), reused after the stream is gone. For tables of the
-    /// driver's.
+    /// Returns the stream's slot, which is below [`Sizes::streams`](crate::Sizes::streams) and is
+    /// reused after the stream is gone. Drivers can index their own tables with it.
     pub const fn slot(self) -> u32 {
         self.index
     }
 
-    /// The name as a number, for records.
+    /// Returns the identifier as a number, for records.
     pub const fn to_bits(self) -> u64 {
         (self.generation as u64) << 32 | self.index as u64
     }
 
-    /// The name that [`Self::to_bits`] gave.
+    /// Returns the identifier for which [`Self::to_bits`] returned `bits`.
     pub const fn from_bits(bits: u64) -> Self {
         Self {
             index: bits as u32,
@@ -35,16 +37,16 @@ impl StreamId {
     }
 }
 
-/// Names an address space (a volume, a whole drive): a slot number the driver picks, below
-/// [`Sizes::spaces`](crate::Sizes::spaces).
+/// The identifier of an address space (a volume or a whole drive): a slot number that the driver
+/// chooses, below [`Sizes::spaces`](crate::Sizes::spaces).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, Default)]
 pub struct SpaceId(pub u32);
 
-/// A hardware queue of the drive.
+/// The number of a hardware queue of the drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, Default)]
 pub struct QueueId(pub u16);
 
-/// A place in a hardware queue, unique among all that is in flight on the drive: below the number
-/// of queues times the tags of each, and [`Sizes::stalled`](crate::Sizes::stalled) more.
+/// A place in a hardware queue, unique among all pieces in flight. Its number is below the number
+/// of queues times the tags of each, plus [`Sizes::stalled`](crate::Sizes::stalled).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, Default)]
 pub struct Tag(pub u32);

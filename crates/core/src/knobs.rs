@@ -1,37 +1,42 @@
-//! What only one of Linux's controllers knows of a group. A contract says what a client gets; a knob says how one controller is set.
+//! Knobs: settings of a group that only one controller of Linux has. A contract states the service
+//! that a client gets, and a knob configures one controller.
 
 use crate::time::Span;
 use core::fmt;
 
-/// The knobs of a group, as its files in Linux's cgroup tree. Each is for one controller, which the layer must have.
+/// The knobs of a group, as its files in the cgroup tree of Linux. Each knob belongs to one
+/// controller, which the layer must have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Knobs {
-    /// `io.latency`: how long the group's requests are to take. Its siblings with a longer target or none are slowed down when they
-    /// take longer. Zero: no target.
+    /// The latency target of the group (Linux: `io.latency`). If its requests take longer, siblings
+    /// with a longer target or none are slowed down. Zero means no target.
     pub latency: Span,
-    /// `io.low`: the group's low limits, and when it is idle.
+    /// The low limits of the group, and its idle threshold (Linux: `io.low`).
     pub low: LowKnobs,
 }
 
-/// `io.low` of a group, as its file in Linux's cgroup tree.
+/// The settings of `io.low` for a group, as its file in the cgroup tree of Linux.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LowKnobs {
-    /// Bytes a second that it is to be able to read (`rbps`). Zero: no limit, as for all four.
+    /// Bytes per second that the group should be able to read (Linux: `rbps`). Zero means no limit,
+    /// as in all four limits.
     pub read_bandwidth: u64,
-    /// Bytes a second that it is to be able to write (`wbps`).
+    /// Bytes per second that the group should be able to write (Linux: `wbps`).
     pub write_bandwidth: u64,
-    /// Reads a second (`riops`).
+    /// Reads per second that the group should reach (Linux: `riops`).
     pub read_iops: u64,
-    /// Writes a second (`wiops`).
+    /// Writes per second that the group should reach (Linux: `wiops`).
     pub write_iops: u64,
-    /// A group that thinks longer than this is idle (`idle`). Zero: the tunable of this name.
+    /// The think time from which the group counts as idle (Linux: `idle`). Zero selects the tunable
+    /// of this name.
     pub idle: Span,
-    /// By how much its requests may take longer than others of their size (`latency`). Zero: the tunable of this name.
+    /// The additional time that its requests may take compared with others of their size (Linux:
+    /// `latency`). Zero selects the tunable of this name.
     pub latency: Span,
 }
 
 impl LowKnobs {
-    /// Nothing is set.
+    /// No setting of `io.low`.
     pub const NONE: Self = Self {
         read_bandwidth: 0,
         write_bandwidth: 0,
@@ -41,8 +46,10 @@ impl LowKnobs {
         latency: Span::ZERO,
     };
 
-    /// There is a limit, so that the min of the group's contract is none.
+    /// Returns true if a low limit is set. `io.low` then uses these limits instead of the min of
+    /// the group's contract.
     pub const fn is_limited(&self) -> bool {
+        // A latency or an idle time alone is not a limit.
         self.read_bandwidth > 0
             || self.write_bandwidth > 0
             || self.read_iops > 0
@@ -51,24 +58,24 @@ impl LowKnobs {
 }
 
 impl Knobs {
-    /// No knob is set.
+    /// No knob of any controller.
     pub const NONE: Self = Self {
         latency: Span::ZERO,
         low: LowKnobs::NONE,
     };
 }
 
-/// A controller, by its name in Linux.
+/// A kind of controller, by its name in Linux.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// `io.max`.
+    /// Limits that are never exceeded (`io.max`).
     Max,
-    /// `io.low`.
+    /// Low limits that other groups respect (`io.low`).
     Low,
-    /// `io.latency`.
+    /// Latency targets (`io.latency`).
     Latency,
-    /// `io.cost`.
+    /// Division of drive time by a cost model (`io.cost`).
     Cost,
 }
 

@@ -1,20 +1,27 @@
-//! The block layer as a state machine: no clock, no I/O.
+//! The block layer as a state machine, without a clock and without I/O.
 //!
-//! A driver (the live server, the simulator) owns a [`Layer`], tells it what happened and carries out what it decides:
+//! A driver (the live server or the simulator) owns a [`Layer`], reports events to it, and carries
+//! out its decisions:
 //!
 //! ```text
-//!   open · close · hold · cancel     a client came, left, is not reading its answers, gave a request up
-//!   submit(now, requests)            accepted, or said why not
-//!   complete(now, completions)       tags came back from the drive
-//!   stall(now, space)                the storage of a space does not answer; the drive's others do
-//!   change(now, edits)               groups, contracts, spaces: in force as a whole, or refused as a whole
-//!   poll(now, out)                   what to do now, and when to call again
+//!   open · close · hold · cancel     a client connects, disconnects, does not read its replies, or
+//!                                    gives up a request
+//!   submit(now, requests)            accepted, or refused with a reason
+//!   complete(now, completions)       pieces ended in the drive
+//!   stall(now, space)                the storage of one space does not answer, while the drive's
+//!                                    other spaces do
+//!   change(now, edits)               groups, contracts and spaces: applied completely or refused
+//!                                    completely
+//!   poll(now, out)                   actions to carry out now, and the time of the next call
 //! ```
 //!
-//! Every method takes `now`, an [`Instant`] of the driver's making. The crate has no dependency, no `unsafe`, no float and no
-//! randomness, so the same calls give the same decisions on every machine; [`record`] writes the calls down as bytes.
-//! After [`Layer::new`] nothing is allocated on the path of a request: every table has the size its [`Sizes`] state.
-//! `docs/glossary.md` and `docs/code-terms.md` define the terms.
+//! Every method takes `now`, an [`Instant`] that the driver chooses. The crate has no dependencies,
+//! no `unsafe`, no floating-point arithmetic and no hidden randomness, so the same calls lead to
+//! the same decisions on every machine. The module [`record`] writes the calls down as bytes.
+//!
+//! After [`Layer::new`], nothing is allocated on the path of a request, because every table has the
+//! size that its [`Sizes`] state. The terms are defined in `docs/glossary.md` and
+//! `docs/code-terms.md`.
 
 #![no_std]
 #![forbid(unsafe_code)]

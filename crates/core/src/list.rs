@@ -1,18 +1,21 @@
-//! Doubly linked lists of slot numbers, with the links in one table: no allocation, removal in constant time.
+//! Doubly linked lists of slot numbers. The links are in one table, so nothing is allocated and
+//! removal takes constant time.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// "No slot".
+/// The slot number that means "no slot".
 pub(crate) const NIL: u32 = u32::MAX;
 
+/// The neighbours of a slot in its list, or [`NIL`] at the ends.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     prev: u32,
     next: u32,
 }
 
-/// A list's ends. Belongs to one [`Links`] table; a slot is in at most one list of a table at a time.
+/// The ends of a list. A list belongs to one [`Links`] table, and a slot is in at most one list of
+/// a table at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct List {
     head: u32,
@@ -40,13 +43,13 @@ impl List {
     }
 }
 
-/// The links of up to `capacity` slots.
+/// A table with the links of up to `capacity` slots.
 #[derive(Debug)]
 pub(crate) struct Links {
     links: Vec<Link>,
 }
 
-/// Marks a slot that is in no list.
+/// The link of a slot that is in no list.
 const OUT: u32 = u32::MAX - 1;
 
 impl Links {
@@ -62,7 +65,7 @@ impl Links {
         }
     }
 
-    /// True if the slot is in some list of this table.
+    /// Returns true if the slot is in a list of this table.
     pub(crate) fn contains(&self, slot: u32) -> bool {
         self.links[slot as usize].prev != OUT
     }
@@ -102,7 +105,7 @@ impl Links {
         Some(slot)
     }
 
-    /// Takes `slot` out of `list`, which must be the list it is in.
+    /// Removes `slot` from `list`, which must contain it.
     #[inline]
     pub(crate) fn remove(&mut self, list: &mut List, slot: u32) {
         let Link { prev, next } = self.links[slot as usize];
@@ -124,7 +127,7 @@ impl Links {
         list.len -= 1;
     }
 
-    /// Puts `slot` into `list` in front of `before`, which is in it.
+    /// Inserts `slot` into `list` in front of `before`, which must be in the list.
     pub(crate) fn insert_before(&mut self, list: &mut List, before: u32, slot: u32) {
         debug_assert!(!self.contains(slot), "slot {slot} is in a list already");
         let prev = core::mem::replace(&mut self.links[before as usize].prev, slot);
@@ -137,7 +140,8 @@ impl Links {
         list.len += 1;
     }
 
-    /// The slots of `list`, first to last, while its links in both directions and its length agree.
+    /// Returns the slots of `list` from first to last, after checking that the links in both
+    /// directions and the length agree.
     #[cfg(debug_assertions)]
     pub(crate) fn checked<'a>(&'a self, list: &List) -> impl Iterator<Item = u32> + 'a {
         let (mut prev, mut len) = (NIL, 0);
@@ -150,13 +154,14 @@ impl Links {
         self.iter(list)
     }
 
-    /// The slot after `slot` in its list.
+    /// Returns the slot after `slot` in its list.
     pub(crate) fn next(&self, slot: u32) -> Option<u32> {
         let next = self.links[slot as usize].next;
+        // Both `NIL` and `OUT` are at the top of the range, so one comparison excludes them.
         (next < OUT).then_some(next)
     }
 
-    /// The slots of `list`, last to first.
+    /// Returns the slots of `list` from last to first.
     pub(crate) fn iter_back<'a>(&'a self, list: &List) -> impl Iterator<Item = u32> + 'a {
         let last = Some(list.tail).filter(|&slot| slot != NIL);
         core::iter::successors(last, move |&slot| {
@@ -164,7 +169,7 @@ impl Links {
         })
     }
 
-    /// The slots of `list`, first to last.
+    /// Returns the slots of `list` from first to last.
     pub(crate) fn iter<'a>(&'a self, list: &List) -> impl Iterator<Item = u32> + 'a {
         core::iter::successors(list.first(), move |&slot| self.next(slot))
     }
@@ -184,11 +189,13 @@ mod tests {
         let mut rng = Rng::new(1);
         for _ in 0..20_000 {
             let state = rng.next_u64();
+            // Separate bits of one random word serve as independent random numbers.
             let (slot, which, act) = (
                 (state >> 33) as u32 % 64,
                 (state >> 40) as usize % 2,
                 (state >> 50) % 4,
             );
+            // A slot that is in no list has no successor, although its link has a value there.
             if !links.contains(slot) {
                 assert_eq!(links.next(slot), None);
             }

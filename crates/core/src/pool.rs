@@ -1,19 +1,20 @@
-//! A table of reusable slots of fixed size, with generations so that a stale name is recognised.
+//! Pools: tables of reusable slots of fixed size. Each slot has a generation, so that an outdated
+//! identifier is recognised.
 
 use crate::list::NIL;
 use alloc::vec::Vec;
 
-/// Two cache lines, which processors like to fetch together.
+/// An alignment of two cache lines, because processors often fetch two lines together.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Lines;
 
-/// Half a cache line.
+/// An alignment of half a cache line.
 #[derive(Debug)]
 #[repr(align(32))]
 pub(crate) struct HalfLine;
 
-/// It begins where an `A` may stand, and with its value.
+/// A slot, aligned as `A` requires. The value is at its beginning.
 #[derive(Debug)]
 #[repr(C)]
 struct Slot<T, A> {
@@ -25,8 +26,9 @@ struct Slot<T, A> {
     next_free: u32,
 }
 
-/// Up to `capacity` values; full is an answer. Slots are reused last freed first, and written in place. Each begins where an `A` may stand:
-/// so it is known which of a value's fields share a cache line.
+/// A table of up to `capacity` values. The slot that was freed last is reused first, and slots are
+/// written in place. Each slot is aligned as `A` requires, so that a value can be laid out by cache
+/// lines.
 #[derive(Debug)]
 pub(crate) struct Pool<T, A> {
     slots: Vec<Slot<T, A>>,
@@ -35,12 +37,14 @@ pub(crate) struct Pool<T, A> {
 }
 
 impl<T: Clone, A> Pool<T, A> {
-    /// Slots that hold `empty` until they are used.
+    /// Creates a pool with slots that hold `empty` until they are used.
     pub(crate) fn new(capacity: u32, empty: T) -> Self {
         let slot = |next| Slot {
             align: [],
             value: empty.clone(),
+            // Zero is even, so the slot is free.
             generation: 0,
+            // The slots are linked in ascending order at first.
             next_free: if next < capacity { next } else { NIL },
         };
         Self {
@@ -55,19 +59,22 @@ impl<T, A> Pool<T, A> {
         self.slots.len() as u32
     }
 
-    /// Puts `value` into a free slot; `None` when there is none.
+    /// Puts `value` into a free slot and returns its index, or `None` if there is no free slot.
     pub(crate) fn insert(&mut self, value: T) -> Option<u32> {
         let (index, slot) = self.take()?;
         *slot = value;
         Some(index)
     }
 
-    /// Takes a free slot, to be written in place; `None` when there is none.
+    /// Takes a free slot, whose value the caller then overwrites, or returns `None` if there is no
+    /// free slot.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<(u32, &mut T)> {
         let index = self.free;
         let slot = self.slots.get_mut(index as usize)?;
         debug_assert!(slot.generation & 1 == 0, "slot {index} is in use");
+        // Each use and each release adds one, so an odd generation means "in use". After four
+        // billion changes of a slot the generation repeats.
         slot.generation = slot.generation.wrapping_add(1);
         self.free = slot.next_free;
         Some((index, &mut slot.value))
@@ -82,7 +89,7 @@ impl<T, A> Pool<T, A> {
         self.free = index;
     }
 
-    /// The slots in use and their values.
+    /// Returns the slots in use and their values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let slots = (0..).zip(&self.slots);
         slots
@@ -90,7 +97,8 @@ impl<T, A> Pool<T, A> {
             .map(|(index, slot)| (index, &slot.value))
     }
 
-    /// The number of slots in use; every other one is in the list of free ones, once.
+    /// Returns the number of slots in use, after checking that every other slot is in the list of
+    /// free slots once.
     #[cfg(debug_assertions)]
     pub(crate) fn checked_len(&self) -> u32 {
         let used = self.iter().count();
@@ -109,7 +117,7 @@ impl<T, A> Pool<T, A> {
         self.slots[index as usize].generation
     }
 
-    /// The value in `index` if the slot is in use, to be changed.
+    /// Returns the value of slot `index` if the slot is in use.
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         self.slots
             .get_mut(index as usize)
@@ -117,14 +125,15 @@ impl<T, A> Pool<T, A> {
             .map(|s| &mut s.value)
     }
 
-    /// The value in `index` if the slot is in use and still of `generation`.
+    /// Returns the value of slot `index` if the slot is in use and still has this `generation`.
     #[inline]
     pub(crate) fn get_named(&self, index: u32, generation: u32) -> Option<&T> {
         let value = self.get_of(index, generation)?;
         (generation & 1 == 1).then_some(value)
     }
 
-    /// As [`Self::get_named`], but a free slot may be named by its own generation, too: for callers that can tell by what they find there.
+    /// Returns the value of slot `index` if it has this `generation`, even if the slot is free. It
+    /// is for callers that recognise a free slot by its content, which saves a test.
     #[inline]
     pub(crate) fn get_of(&self, index: u32, generation: u32) -> Option<&T> {
         let slot = self.slots.get(index as usize)?;

@@ -1,51 +1,52 @@
-//! The numbers of a sample, with what they are called: for plots and traces, which need to know no controller or elevator.
+//! Readings: the numbers of a sample with their names, for plots and traces that need no knowledge
+//! of controllers or elevators.
 
 use crate::id::{GroupId, ROOT, StreamId};
 use crate::sample::{Domain, Sample};
 use crate::time::Span;
 
-/// A number of a sample.
+/// A named number of a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reading {
-    /// What it is, in a few words; always of the same unit.
+    /// The name in a few words. All readings of this name have the same unit.
     pub name: &'static str,
-    /// Of what.
+    /// The object to which the number applies.
     pub of: Subject,
-    /// Its unit.
+    /// The unit of the number.
     pub unit: Unit,
-    /// How many of them.
+    /// The number in its unit.
     pub value: i64,
 }
 
-/// What a reading is about.
+/// The object to which a reading applies.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Subject {
     /// The drive, or the controller or elevator as a whole.
     Drive,
-    /// A group.
+    /// A group of the tree.
     Group(GroupId),
-    /// A stream.
+    /// A single stream.
     Stream(StreamId),
 }
 
-/// What a reading counts.
+/// The unit of a reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
-    /// Things.
+    /// A number of things.
     Number,
-    /// Bytes.
+    /// A size in bytes.
     Bytes,
-    /// Nanoseconds.
+    /// A time in nanoseconds.
     Nanoseconds,
-    /// Hundredths of a percent.
+    /// A fraction in hundredths of a percent.
     BasisPoints,
-    /// 65536ths of one.
+    /// A fraction in 65536ths.
     Parts,
 }
 
 impl Sample {
-    /// Tells its numbers, one after the other. What has no number (which stream is in service, for which the drive is kept) is a 1; a depth
-    /// without a bound is left out.
+    /// Passes each number of the sample to `tell`. A fact without a number, such as the stream in
+    /// service, is reported as 1. A depth without a bound is omitted.
     pub fn readings(&self, tell: &mut dyn FnMut(Reading)) {
         match *self {
             Self::Serving { stream, .. }
@@ -60,6 +61,7 @@ impl Sample {
             Self::Used { group, .. } => {
                 self.of_elevator(&mut To(tell, Subject::Group(group)));
             }
+            // The root's cookie applies to all of the drive's groups.
             Self::Low { .. } | Self::Rate { .. } | Self::Cookie { group: ROOT, .. } => {
                 self.of_controller(&mut To(tell, Subject::Drive));
             }
@@ -186,7 +188,7 @@ impl Sample {
     }
 }
 
-/// The listener that the numbers of one subject are told.
+/// A receiver of readings, with the object to which they apply.
 struct To<'a>(&'a mut dyn FnMut(Reading), Subject);
 
 impl To<'_> {
@@ -205,6 +207,7 @@ impl To<'_> {
     }
 
     fn bytes(&mut self, name: &'static str, value: u64) {
+        // Numbers beyond `i64::MAX` saturate, because a plot has no use for the difference.
         self.tell(name, Unit::Bytes, i64::try_from(value).unwrap_or(i64::MAX));
     }
 
@@ -257,6 +260,7 @@ mod tests {
             active: 65536,
             inuse: 4096,
             lead: None,
+            // More than an `i64` can hold.
             debt: Span::from_nanos(u64::MAX),
             delay: Span::ZERO,
         };

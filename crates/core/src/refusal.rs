@@ -1,4 +1,4 @@
-//! Why a change was refused, and the sums behind one that was accepted.
+//! Reasons for refusing a change, and the sums of an accepted one.
 
 use crate::contract::Capacity;
 use crate::id::GroupId;
@@ -7,19 +7,20 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
 
-/// The sums behind an accepted change.
+/// The sums of the promises after an accepted change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Promised {
-    /// Bytes a second promised: min of all, max of realtime clients.
+    /// Promised bytes per second: the min of all clients, or the max if the class is realtime.
     pub bytes: u64,
-    /// Requests a second promised: min of all, max of realtime clients.
+    /// Promised requests per second: the min of all clients, or the max if the class is realtime.
     pub iops: u64,
-    /// Millionths of the drive's capacity that this takes; zero on a drive of unknown capacity.
+    /// The part of the drive's capacity that the promises take, in millionths. It is zero if the
+    /// capacity is unknown.
     pub millionths: u64,
 }
 
 impl Promised {
-    /// Bytes and requests a second, without the part of a drive that they take.
+    /// Returns promised bytes and requests per second, without the part of the capacity.
     pub const fn rates(bytes: u64, iops: u64) -> Self {
         Self {
             bytes,
@@ -29,47 +30,47 @@ impl Promised {
     }
 }
 
-/// Why a change was refused. Nothing of it is in force.
+/// The reason why a change was refused. No part of a refused change is applied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The promises add up to more than nine tenths of the drive.
+    /// The promises add up to more than 90 % of the drive's time.
     OverCapacity {
-        /// What would be promised.
+        /// The promises with the change.
         promised: Promised,
-        /// What the drive can do.
+        /// The capacity of the drive.
         capacity: Capacity,
     },
-    /// A min, or a realtime client, on a drive of unknown capacity.
+    /// A group has a min or is realtime, but the capacity of the drive is unknown.
     CapacityUnknown(GroupId),
-    /// A realtime client without a max on its bandwidth or its requests.
+    /// A realtime group has no max on its bandwidth or requests.
     RealtimeWithoutMax(GroupId),
-    /// An idle client with a min.
+    /// A group of the class idle has a min.
     IdleWithMin(GroupId),
-    /// A min above the max of the same contract.
+    /// The min of a contract exceeds its max.
     MinAboveMax(GroupId),
-    /// A min in bytes and one in requests.
+    /// A contract has a min in bytes and a min in requests.
     TwoMins(GroupId),
-    /// The children of a group with a min of its own were promised more than it.
+    /// The children of a group with its own min are promised more than the group.
     ChildrenAboveParent {
-        /// The parent.
+        /// The parent group.
         group: GroupId,
-        /// Bytes a second its children were promised.
+        /// Bytes per second that the children are promised.
         bytes: u64,
-        /// Requests a second its children were promised.
+        /// Requests per second that the children are promised.
         iops: u64,
     },
-    /// A share outside 1 to the maximum named.
+    /// The share is not between 1 and this maximum.
     ShareOutOfRange(GroupId, u16),
     /// The group does not exist.
     NoSuchGroup(GroupId),
     /// The group exists already.
     GroupExists(GroupId),
-    /// The slot's number is not below the number of slots.
+    /// The number of the slot is not below the number of slots.
     SlotOutOfRange(u32),
     /// The group still has children or streams.
     GroupInUse(GroupId),
-    /// A child of a group that has streams, or one too deep in the tree (8 levels).
+    /// The parent has streams, or is already eight levels deep.
     BadParent(GroupId),
     /// The root takes no contract and cannot be removed.
     Root,
@@ -78,7 +79,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The group whose contract or place is refused, if it is one group's.
+    /// Returns the group whose contract or position is refused, if the reason concerns one group.
     pub fn group(&self) -> Option<GroupId> {
         match *self {
             Self::CapacityUnknown(group)
@@ -97,10 +98,11 @@ impl Refusal {
         }
     }
 
-    /// The reason, with a name in the place of the group's number.
+    /// Returns the reason, with a name instead of the group's number.
     pub fn named(&self, name: impl FnOnce(GroupId) -> String) -> String {
         let text = self.to_string();
         match self.group() {
+            // The messages begin with the group, so only its first occurrence is replaced.
             Some(group) => text.replacen(&format!("group {}", group.0), &name(group), 1),
             None => text,
         }
@@ -154,13 +156,13 @@ impl fmt::Display for Refusal {
 
 impl core::error::Error for Refusal {}
 
-/// The sums: what is promised, and what it is held against.
+/// Writes the sums: the promises, and the capacity against which they are checked.
 fn over_capacity(
     f: &mut fmt::Formatter<'_>,
     promised: &Promised,
     capacity: &Capacity,
 ) -> fmt::Result {
-    // Rounded up: what is too much must not look as if it fitted.
+    // Rounded up, so that an amount slightly above the limit does not look as if it fitted.
     let tenths = promised.millionths.div_ceil(1_000);
     write!(
         f,
@@ -183,7 +185,7 @@ fn over_capacity(
     f.write_str(")")
 }
 
-/// Bytes and requests a second, without the one that is zero.
+/// A rate in bytes and requests per second. A part that is zero is not printed.
 struct Sum(u64, u64);
 
 impl fmt::Display for Sum {
@@ -196,7 +198,7 @@ impl fmt::Display for Sum {
     }
 }
 
-/// Bytes a second with a unit that leaves up to three digits behind the point, rounded down.
+/// Bytes per second, in a unit that leaves up to three decimals, rounded down.
 struct Rate(u64);
 
 impl fmt::Display for Rate {
@@ -206,6 +208,7 @@ impl fmt::Display for Rate {
             (1_000_000, "MB/s"),
             (1_000, "kB/s"),
         ];
+        // Decimal units, as for all bandwidths.
         let unit = UNITS.iter().find(|unit| self.0 >= unit.0);
         let Some(&(size, name)) = unit else {
             return write!(f, "{}B/s", self.0);
@@ -231,6 +234,7 @@ mod tests {
             (999, "999B/s"),
             (1_500, "1.5kB/s"),
             (130_000_000, "130MB/s"),
+            // Rounded down to three decimals.
             (58_912_345, "58.912MB/s"),
             (2_050_000_000, "2.05GB/s"),
         ] {

@@ -1,15 +1,15 @@
-//! What clients ask for, what goes to the drive, and what comes back.
+//! Requests of clients, pieces for the drive, and completions.
 
 use crate::id::{QueueId, SpaceId, StreamId, Tag};
 use crate::setters::setters;
 use crate::time::{Instant, Span};
 use core::ops::{AddAssign, Sub};
 
-/// The driver's own name for a request. The core never looks into it; unique per stream while the request lives if the driver
-/// wants to [`cancel`](crate::Layer::cancel) by it.
+/// The driver's name for a request, which the core returns unchanged. It must be unique among the
+/// live requests of a stream if the driver calls [`cancel`](crate::Layer::cancel) with it.
 pub type Cookie = u64;
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Op {
@@ -19,12 +19,13 @@ pub enum Op {
     Write = 1,
     /// Makes every write completed before it durable. Offset and length are zero.
     Flush = 2,
-    /// Says that a range is no longer needed.
+    /// Tells the drive that a range is no longer needed.
     Discard = 3,
     /// Makes a range read as zeroes.
     WriteZeroes = 4,
-    /// Looks up which parts of a range hold data, and moves none of it. How long the range is says nothing about the work: a driver
-    /// may pass its first sector and keep the rest to itself.
+    /// Looks up which parts of a range hold data, without transferring any. The length of the range
+    /// does not indicate the amount of work, so a driver may pass only the first sector and
+    /// remember the rest itself.
     Extents = 5,
 }
 
@@ -39,95 +40,105 @@ impl Op {
         Self::Extents,
     ];
 
-    /// True for what counts against read limits; everything else counts against write limits.
+    /// Returns true if the operation counts against read limits. All others count against write
+    /// limits.
     pub const fn is_read(self) -> bool {
         matches!(self, Self::Read | Self::Extents)
     }
 
-    /// True for what moves bytes over the drive's link.
+    /// Returns true if the operation moves bytes over the drive's link.
     pub const fn moves_data(self) -> bool {
         matches!(self, Self::Read | Self::Write)
     }
 
-    /// Bytes that an operation of `length` bytes moves over the drive's link: all of a read or a write, none of any other.
+    /// Returns the bytes that an operation of `length` bytes moves over the drive's link: all of a
+    /// read or a write, and none of any other.
     pub const fn transfer(self, length: u64) -> u64 {
         if self.moves_data() { length } else { 0 }
     }
 
-    /// Bytes that an operation of `length` bytes counts as in limits, shares and promises: a read, a write and zeroing count as what
-    /// they cover, a discard and a look-up of extents as 512, a flush as none (each also counts as one request).
+    /// Returns the bytes that an operation of `length` bytes counts as in limits, shares and
+    /// promises.
+    ///
+    /// Reads, writes and zeroing count with their full length, a discard and a look-up of extents
+    /// as 512 bytes, and a flush as none. Each operation also counts as one request.
     pub const fn charge(self, length: u64) -> u64 {
         match self {
             Self::Read | Self::Write | Self::WriteZeroes => length,
+            // A discard and a look-up transfer no data, so the length of their range does not
+            // indicate their work. One sector is charged.
             Self::Discard | Self::Extents => 512,
+            // A flush has no length. It counts as one request only.
             Self::Flush => 0,
         }
     }
 }
 
-/// Properties of a request beside its operation.
+/// Properties of a request in addition to its operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
 pub struct Flags(u8);
 
 impl Flags {
-    /// None of them: an asynchronous request.
+    /// No flag: an asynchronous request.
     pub const NONE: Self = Self(0);
-    /// Somebody waits for it. Reads always count as synchronous.
+    /// The issuer waits for the request. Reads always count as synchronous.
     pub const SYNC: Self = Self(1);
-    /// File-system metadata.
+    /// The request accesses file-system metadata.
     pub const META: Self = Self(2);
-    /// Force unit access: done only when durable.
+    /// Force unit access: the request completes only when its data is durable.
     pub const FUA: Self = Self(4);
     /// For write-zeroes: the range must stay allocated.
     pub const NO_HOLE: Self = Self(8);
-    /// For write-zeroes: fail rather than be slower than a discard.
+    /// For write-zeroes: the request must fail rather than take longer than a discard.
     pub const FAST_ZERO: Self = Self(16);
-    /// For extents: only the first is wanted.
+    /// For extents: only the first extent is needed.
     pub const FIRST_ONLY: Self = Self(32);
 
+    // The union of the six flags above.
     const KNOWN: u8 = 63;
 
-    /// Both sets.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// True if every flag of `other` is set.
+    /// Returns true if every flag of `other` is set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The flags as bits.
+    /// Returns the flags as bits.
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// The flags of `bits`; unknown bits are dropped.
+    /// Returns the flags of `bits`. Unknown bits are dropped.
     pub const fn from_bits(bits: u8) -> Self {
         Self(bits & Self::KNOWN)
     }
 }
 
-/// A request as a client makes it.
+/// A request as a client sends it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// The stream that asks.
+    /// The stream that sends the request.
     pub stream: StreamId,
-    /// The address space it is in.
+    /// The address space of the range.
     pub space: SpaceId,
-    /// What it does.
+    /// The operation to carry out.
     pub op: Op,
-    /// Its flags.
+    /// The flags of the request.
     pub flags: Flags,
-    /// First byte.
+    /// The first byte of the range in its space.
     pub offset: u64,
-    /// Bytes; zero only for [`Op::Flush`].
+    /// The length in bytes. It is zero only for [`Op::Flush`].
     pub length: u32,
-    /// The driver's name for it.
+    /// The driver's name for the request.
     pub cookie: Cookie,
-    /// Where in the request that its client sent this one begins, in bytes: zero unless the driver split that request before it
-    /// submitted the parts. Limits on requests count the client's request, not its parts.
+    /// The offset of this request in the request that the client sent, in bytes. It is zero unless
+    /// the driver split the client's request before it submitted the parts. Limits on requests
+    /// count the client's request, not the parts.
     pub within: u32,
 }
 
@@ -137,28 +148,36 @@ setters! { Request:
 }
 
 impl Request {
-    /// True if somebody waits for it: reads, and what carries [`Flags::SYNC`] (as Linux's `op_is_sync`).
+    /// Returns true if the issuer waits for the request, as it does for reads and for requests with
+    /// [`Flags::SYNC`] (Linux: `op_is_sync`).
     pub const fn is_sync(&self) -> bool {
         self.op.is_read() || self.flags.has(Flags::SYNC)
     }
 
-    /// Where it ends: the first byte behind it.
+    /// Returns the first byte after the range.
     pub(crate) const fn end(&self) -> u64 {
         self.offset + self.length as u64
     }
 
-    /// True if the drive may answer it before its work is done: what writes, unless it has to be on stable storage first.
+    /// Returns true if the drive may complete the request before its work is done. That applies to
+    /// every operation that writes, unless it must be on stable storage first.
     pub(crate) const fn may_be_cached(&self) -> bool {
         !self.op.is_read() && !self.flags.has(Flags::FUA)
     }
 
-    /// True if it may be one command with its neighbours (Linux: `bio_mergeable`, `rq_mergeable`).
+    /// Returns true if the request may be joined with its neighbours into one command (Linux:
+    /// `bio_mergeable`, `rq_mergeable`).
     pub(crate) const fn is_mergeable(&self) -> bool {
+        // Linux does not merge requests with `REQ_FUA` or `REQ_PREFLUSH` either
+        // (`REQ_NOMERGE_FLAGS`).
         matches!(self.op, Op::Read | Op::Write | Op::Discard) && !self.flags.has(Flags::FUA)
     }
 
-    /// How many requests a max counts it as, if every `size` bytes count as one; zero: every request that a client sent counts as one,
-    /// however long it is. The parts of a request that the driver split add up to the number of the whole request.
+    /// Returns the number of requests that a max counts this request as.
+    ///
+    /// If `size` is not zero, every `size` bytes count as one request. If it is zero, every request
+    /// that a client sent counts as one, regardless of its length. The parts of a request that the
+    /// driver split add up to the number for the whole request.
     pub fn operations(&self, size: u64) -> u64 {
         let up_to = |bytes: u64| match size {
             0 => u64::from(bytes > 0),
@@ -166,74 +185,81 @@ impl Request {
         };
         let begins = u64::from(self.within);
         let all = up_to(begins + self.charge());
+        // The difference of two running totals, so that the parts of a split request add up to the
+        // count of the whole request, without rounding each part up. The first part counts at least
+        // one, because a flush has no bytes.
         match self.within {
             0 => all.max(1),
             _ => all.saturating_sub(up_to(begins)),
         }
     }
 
-    /// Bytes it counts as: the [charge](Op::charge) of its operation.
+    /// Returns the bytes that the request counts as: the [charge](Op::charge) of its operation.
     pub const fn charge(&self) -> u64 {
         self.op.charge(self.length as u64)
     }
 }
 
-/// How something ended.
+/// The result of a request or a piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Outcome {
-    /// As asked.
+    /// The operation succeeded.
     Ok,
-    /// The drive failed it; the code is the driver's (an errno).
+    /// The drive failed the operation. The code is the driver's (an errno).
     Error(u16),
-    /// Given up before it reached the drive.
+    /// The request was given up before it reached the drive.
     Cancelled,
 }
 
-/// Why a request was not accepted. Nothing was charged.
+/// The reason why a request was refused. A refused request is not charged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub enum Reject {
-    /// The layer is full. The stream is owed an [`Output::Resume`](crate::Output::Resume); submit again then.
+    /// The layer is full. The stream receives an [`Output::Resume`](crate::Output::Resume) when
+    /// there is room again. The driver should submit the request again then.
     Full,
-    /// The stream has as many live requests as it may have. It has been told to pause; submit again when it resumes.
+    /// The stream has as many live requests as it may have, and its driver was told to pause it.
+    /// The driver should submit the request again when the stream resumes.
     StreamFull,
-    /// The stream is not open (any more).
+    /// The stream is not open, or no longer open.
     UnknownStream,
     /// The space does not exist.
     UnknownSpace,
-    /// The range is not inside the space.
+    /// The range is not completely inside the space.
     OutOfRange,
-    /// A length of zero where bytes are needed, or a flush with a range.
+    /// The length is zero although the operation needs bytes, or a flush has a range.
     BadLength,
 }
 
-/// A piece of a request for the drive to carry out now. The driver answers with one [`Completion`] for its tag.
+/// A piece of a request that the driver must send to the drive now. The driver reports its end with
+/// one [`Completion`] for its tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dispatch {
-    /// Hardware queue.
+    /// The hardware queue of the piece.
     pub queue: QueueId,
-    /// Place in it; unique among what is in flight.
+    /// The place in the hardware queue, which is unique among all pieces in flight.
     pub tag: Tag,
-    /// Whose request.
+    /// The stream that sent the request.
     pub stream: StreamId,
-    /// The request's cookie.
+    /// The driver's name for the request.
     pub cookie: Cookie,
-    /// Address space.
+    /// The address space of the range.
     pub space: SpaceId,
-    /// Operation.
+    /// The operation to carry out.
     pub op: Op,
-    /// The request's flags.
+    /// The flags of the request.
     pub flags: Flags,
-    /// First byte of the piece in its space.
+    /// The first byte of the piece in its space.
     pub offset: u64,
-    /// Bytes of the piece.
+    /// The length of the piece in bytes.
     pub length: u32,
-    /// Where in the request the piece begins: zero unless the request was split.
+    /// The offset of the piece in the request. It is zero unless the request was split.
     pub within: u32,
 }
 
 impl Dispatch {
-    /// A whole request without flags, in the first space, of the first stream, under the first tag of the first queue.
+    /// Returns a whole request without flags, in the first space, of the first stream, with the
+    /// first tag of the first queue.
     pub const fn new(op: Op, offset: u64, length: u32) -> Self {
         Self {
             queue: QueueId(0),
@@ -250,17 +276,18 @@ impl Dispatch {
     }
 }
 
-/// A tag came back.
+/// A report of the driver that a piece ended, or could not be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
     /// The tag of the [`Dispatch`].
     pub tag: Tag,
-    /// `None`: the drive's queue was busy, nothing was done, dispatch it again. Otherwise how the piece ended.
+    /// The result of the piece. `None` means that the drive's queue was busy, that nothing was
+    /// done, and that the piece must be dispatched again.
     pub outcome: Option<Outcome>,
 }
 
 impl Completion {
-    /// The piece was carried out.
+    /// Returns the completion of a piece that succeeded.
     pub const fn ok(tag: Tag) -> Self {
         Self {
             tag,
@@ -268,7 +295,7 @@ impl Completion {
         }
     }
 
-    /// The drive failed the piece.
+    /// Returns the completion of a piece that the drive failed.
     pub const fn error(tag: Tag, code: u16) -> Self {
         Self {
             tag,
@@ -276,33 +303,36 @@ impl Completion {
         }
     }
 
-    /// The drive's queue was full.
+    /// Returns the report that the drive's queue was full.
     pub const fn busy(tag: Tag) -> Self {
         Self { tag, outcome: None }
     }
 }
 
-/// Where a request's time went. The three add up to its whole time in the layer.
+/// The division of a request's time among the places where it was spent. The three parts add up to
+/// its whole time in the layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Waits {
-    /// Held back by a controller, or because its client was on hold.
+    /// The time for which a controller throttled the request, or its stream was on hold.
     pub limit: Span,
-    /// Waiting in the elevator (and for a tag, or for its space while that stalled) until the drive
-    /// got its first piece.
+    /// The time in the elevator until the drive got the first piece, including the waits for a tag
+    /// and for a stalled space.
     pub elevator: Span,
-    /// From the first piece's dispatch to the last one's completion.
+    /// The time from the dispatch of the first piece to the completion of the last one.
     pub drive: Span,
 }
 
 impl Waits {
-    /// The whole time of the request in the layer.
+    /// Returns the whole time of the request in the layer.
     pub fn total(&self) -> Span {
         self.limit + self.elevator + self.drive
     }
 
-    /// The part of the waits that lies in their last `length`: they follow one another in the order of the fields.
+    /// Returns the part of the waits that falls into their last `length`. The waits follow one
+    /// another in the order of the fields.
     #[must_use]
     pub fn last(&self, length: Span) -> Self {
+        // The drive's time is the last one, so `length` is filled from the drive backwards.
         let mut left = length;
         let mut part = |wait: Span| {
             let part = wait.min(left);
@@ -337,22 +367,22 @@ impl Sub for Waits {
     }
 }
 
-/// A request is over. Every accepted request ends in exactly one of these.
+/// The report that a request is over. Every accepted request ends in exactly one `Done`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Done {
-    /// Whose.
+    /// The stream that sent the request.
     pub stream: StreamId,
-    /// Its cookie.
+    /// The driver's name for the request.
     pub cookie: Cookie,
-    /// What it did.
+    /// The operation of the request.
     pub op: Op,
-    /// Its length in bytes.
+    /// The length of the request in bytes.
     pub length: u32,
-    /// How it ended; of several failed pieces, the first to fail.
+    /// The result of the request. If several pieces failed, it is the result of the first to fail.
     pub outcome: Outcome,
-    /// When it was submitted.
+    /// The time of the submission.
     pub submitted: Instant,
-    /// Where its time went.
+    /// The division of the request's time.
     pub waits: Waits,
 }
 

@@ -1,20 +1,21 @@
-//! Rules that the fields of a configuration must follow, checked in one way everywhere.
+//! Rules for the fields of a configuration, checked in the same way everywhere.
 
 use crate::time::Span;
 use core::fmt;
 use core::ops::RangeInclusive;
 
-/// Whether a rule holds, the field that it is about, the field's value, and what is allowed.
+/// A checked rule: true if it holds, the name of the field, the value of the field, and the allowed
+/// values in words.
 pub type Rule = (bool, &'static str, u64, &'static str);
 
-/// A field that breaks its rule.
+/// A field with a value that is not allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Broken {
-    /// The field.
+    /// The name of the field.
     pub field: &'static str,
-    /// What it was set to, in the unit of `allowed`.
+    /// The value of the field, in the unit of `allowed`.
     pub value: u64,
-    /// What is allowed, with the unit.
+    /// The allowed values with their unit.
     pub allowed: &'static str,
 }
 
@@ -34,7 +35,7 @@ impl core::error::Error for Broken {}
 /// Checks rules in their order.
 ///
 /// # Errors
-/// The first that does not hold.
+/// Returns the first rule that does not hold.
 pub fn check(rules: impl IntoIterator<Item = Rule>) -> Result<(), Broken> {
     let mut rules = rules.into_iter();
     match rules.find(|(holds, ..)| !holds) {
@@ -47,7 +48,8 @@ pub fn check(rules: impl IntoIterator<Item = Rule>) -> Result<(), Broken> {
     }
 }
 
-/// Rules, a row each: the field, its value, what must hold of it (a range, or a condition), and what is allowed.
+/// Creates rules from one row for each rule: the field, its value, the condition (a range or a
+/// boolean), and the allowed values in words.
 #[macro_export]
 macro_rules! rules {
     ($($field:expr, $value:expr, $holds:expr, $allowed:expr;)*) => {
@@ -58,9 +60,9 @@ macro_rules! rules {
     };
 }
 
-/// What must hold of a value.
+/// A condition on the value of a field.
 pub trait Holds {
-    /// Whether it holds of this value.
+    /// Returns true if the condition holds for `value`.
     fn holds(self, value: u64) -> bool;
 }
 
@@ -76,11 +78,12 @@ impl Holds for RangeInclusive<u64> {
     }
 }
 
-/// What a field of a configuration is, as a number: times in nanoseconds, flags as 0 and 1.
+/// A type of a configuration's field that can be converted to a number. Times are in nanoseconds,
+/// and flags are 0 or 1.
 pub trait Number: Copy {
-    /// The number.
+    /// Returns the value as a number.
     fn number(self) -> u64;
-    /// `value`, or the largest number that it can hold.
+    /// Returns `value` in this type, or the type's largest value if `value` is too large.
     fn from_number(value: u64) -> Self;
 }
 
@@ -117,25 +120,25 @@ impl Number for bool {
     }
 }
 
-/// What a number of a configuration counts.
+/// The unit of a number of a configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
-    /// Nanoseconds.
+    /// A time in nanoseconds.
     Time,
-    /// KiB: 1024 bytes.
+    /// A size in KiB (1024 bytes).
     Kib,
-    /// Sectors of 512 bytes.
+    /// A size in sectors of 512 bytes.
     Sectors,
-    /// A plain number.
+    /// A number without a unit.
     Count,
-    /// 1 for true, 0 for false.
+    /// A flag: 1 for true, 0 for false.
     Flag,
-    /// The place of one of these words.
+    /// The index of one of these words.
     Word(&'static [&'static str]),
 }
 
 impl Unit {
-    /// Bytes that the number 1 stands for, where it is a size.
+    /// Returns the bytes for which the number 1 stands, if the unit is a size.
     pub const fn bytes(self) -> Option<u64> {
         match self {
             Self::Kib => Some(1024),
@@ -145,12 +148,12 @@ impl Unit {
     }
 }
 
-/// What is allowed of a field.
+/// The allowed values of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Allowed {
-    /// These words say it.
+    /// A description in words.
     Words(&'static str),
-    /// A number from the one to the other.
+    /// A range of numbers from the first to the second, inclusive.
     Between(Unit, u64, u64),
 }
 
@@ -172,10 +175,11 @@ impl fmt::Display for Allowed {
     }
 }
 
-/// A number with its unit.
+/// Writes a number with its unit.
 fn number(f: &mut fmt::Formatter<'_>, unit: Unit, value: u64) -> fmt::Result {
     match unit {
         Unit::Time => match value {
+            // The largest unit that leaves a whole number.
             v if v.is_multiple_of(1_000_000_000) => write!(f, "{} s", v / 1_000_000_000),
             v if v.is_multiple_of(1_000_000) => write!(f, "{} ms", v / 1_000_000),
             v => write!(f, "{v} ns"),
@@ -186,12 +190,12 @@ fn number(f: &mut fmt::Formatter<'_>, unit: Unit, value: u64) -> fmt::Result {
     }
 }
 
-/// Why a [`Config`](crate::Config) makes no layer: the field and what it must be.
+/// The reason why a [`Config`](crate::Config) is refused: a field and its allowed values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConfigError {
-    /// The field.
+    /// The name of the field.
     pub field: &'static str,
-    /// What is allowed.
+    /// The allowed values of the field.
     pub allowed: Allowed,
 }
 

@@ -1,188 +1,200 @@
-//! What controllers and the elevator are doing at a time, for observers: the simulator, plots, metrics.
+//! Samples: the present state of controllers and the elevator, for observers such as the simulator,
+//! plots and metrics.
 //!
-//! An event says that something was decided; a sample says how things stand. Looking changes nothing and leaves no trace in a record.
+//! An event reports a decision, and a sample reports a state. Taking a sample changes nothing and
+//! leaves no trace in a record.
 
 use crate::id::{GroupId, StreamId};
 use crate::knobs::Kind;
 use crate::time::Span;
 
-/// Kinds of samples, as a set.
+/// A set of kinds of samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted(u8);
 
 impl Wanted {
-    /// [`Sample::Serving`], [`Sample::Slice`] and [`Sample::Idling`]: found at once, so that a driver may look after each poll.
+    /// [`Sample::Serving`], [`Sample::Slice`] and [`Sample::Idling`], which are available in
+    /// constant time, so that a driver can take them after each poll.
     pub const SERVICE: Self = Self(1);
-    /// [`Sample::Drive`], [`Sample::Peak`] and [`Sample::Tokens`]: found at once.
+    /// [`Sample::Drive`], [`Sample::Peak`] and [`Sample::Tokens`], which are available in constant
+    /// time.
     pub const DRIVE: Self = Self(2);
-    /// [`Sample::Held`], [`Sample::Depth`], [`Sample::Cookie`], [`Sample::Low`], [`Sample::Rate`], [`Sample::Spends`], [`Sample::Used`] and
-    /// [`Sample::Weight`]: every group or stream is looked at.
+    /// [`Sample::Held`], [`Sample::Depth`], [`Sample::Cookie`], [`Sample::Low`], [`Sample::Rate`],
+    /// [`Sample::Spends`], [`Sample::Used`] and [`Sample::Weight`], for which every group or stream
+    /// is visited.
     pub const GROUPS: Self = Self(4);
-    /// Everything.
+    /// Samples of all kinds.
     pub const ALL: Self = Self(7);
 
-    /// True if something of `other` is wanted.
+    /// Returns true if this set and `other` have a kind in common.
     #[inline]
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 }
 
-/// A kind of requests that `kyber` counts apart (Linux: the scheduling domains of `block/kyber-iosched.c`).
+/// A kind of requests that `kyber` counts separately (Linux: the scheduling domains of
+/// `block/kyber-iosched.c`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Domain {
-    /// Reads.
+    /// The domain of reads.
     Read,
-    /// Writes.
+    /// The domain of writes.
     Write,
-    /// Discards.
+    /// The domain of discards.
     Discard,
-    /// Everything else: what is zeroed, look-ups of extents. Flushes are not counted.
+    /// The domain of all other operations, such as write-zeroes and look-ups of extents. Flushes
+    /// are not counted.
     Other,
 }
 
 impl Domain {
-    /// All of them.
+    /// All domains in the order of the variants.
     pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Discard, Self::Other];
 }
 
-/// How one thing stands.
+/// A part of the present state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Sample {
-    /// The elevator serves a stream for a while.
+    /// The stream that the elevator serves, with a budget in bytes.
     Serving {
-        /// Which stream.
+        /// The stream in service.
         stream: StreamId,
-        /// Bytes that it was served since its turn began.
+        /// Bytes that were served since the turn began.
         served: u64,
-        /// Bytes that it may still be served in this turn.
+        /// Bytes that may still be served in this turn.
         left: u64,
     },
-    /// The elevator serves a stream for a slice of time.
+    /// The stream that the elevator serves, with a slice of time.
     Slice {
-        /// Which stream.
+        /// The stream in service.
         stream: StreamId,
-        /// Bytes that it was served since its turn began.
+        /// Bytes that were served since the turn began.
         served: u64,
-        /// How long it has had the drive, from when its first request came back.
+        /// The time for which the stream has held the drive since its first request completed.
         used: Span,
-        /// What is left of its slice; nothing before that.
+        /// The rest of the slice. It is zero until the first request completes.
         left: Span,
     },
-    /// The elevator keeps the drive for the next request of a stream: tags are free, and what other streams have in the elevator waits
-    /// on purpose. As of the last poll.
+    /// The elevator keeps the drive idle for the next request of a stream, as of the last poll:
+    /// tags are free, and requests of other streams wait in the elevator on purpose.
     Idling {
-        /// For which stream.
+        /// The stream for which the drive idles.
         stream: StreamId,
     },
-    /// What the elevator has learned of the drive: drive time that pieces take up.
+    /// The elevator's model of the drive, as drive time.
     Drive {
-        /// A read of 64 KiB that does not go on where the drive is.
+        /// The cost of a read of 64 KiB that does not continue at the drive's position.
         read: Span,
-        /// A write of 64 KiB that does not go on where the drive is.
+        /// The cost of a write of 64 KiB that does not continue at the drive's position.
         write: Span,
-        /// What going elsewhere costs.
+        /// The cost of a seek.
         away: Span,
-        /// How long the drive takes for a piece beyond that: it works on many at a time.
+        /// The time that the drive needs for a piece in addition to its cost. It exists because the
+        /// drive works on several pieces at a time.
         delay: Span,
-        /// What it still has to do for requests that it has answered.
+        /// The hidden work: the cost of requests that have completed but are not on the medium yet.
         hidden: Span,
     },
-    /// `bfq` has measured how fast the drive is at its best.
+    /// The peak rate of the drive, as `bfq` has measured it.
     Peak {
-        /// Bytes a second.
+        /// The rate in bytes per second.
         rate: u64,
     },
-    /// `kyber` counts the pieces of a domain in the drive.
+    /// The pieces of a domain in the drive, as `kyber` counts them.
     Tokens {
-        /// Which domain.
+        /// The domain that is counted.
         domain: Domain,
-        /// Pieces that it may have in the drive.
+        /// Pieces that the domain may have in the drive.
         depth: u32,
-        /// Pieces that it has there; for a while after the depth fell they may be more.
+        /// Pieces that the domain has in the drive. They may exceed the depth for a while after it
+        /// was lowered.
         in_flight: u32,
     },
-    /// A controller holds requests of a group; groups of which it holds none are left out.
+    /// The requests of a group that a controller throttles. Groups without any are omitted.
     Held {
-        /// Which controller.
+        /// The controller that throttles the requests.
         by: Kind,
-        /// Which group.
+        /// The group of the requests.
         group: GroupId,
-        /// How many.
+        /// The number of throttled requests.
         requests: u32,
     },
-    /// The elevator divides the drive's time among groups. Groups that have nothing to send are left out.
+    /// The division of the drive's time among groups. Groups without requests are omitted.
     Used {
-        /// Which group.
+        /// The group to which the values apply.
         group: GroupId,
-        /// Its part of the drive, in 65536ths.
+        /// The part of the drive that the group is entitled to, in 65536ths.
         part: u32,
-        /// What it has used beyond the one that has used least, in time of the whole drive (or in requests, as nanoseconds, where the
-        /// elevator counts those).
+        /// The usage of the group in excess of the group that has used least, as time of the whole
+        /// drive. If the elevator counts requests, it is a number of requests, as nanoseconds.
         lead: Span,
-        /// Its queues that have something to send.
+        /// The number of backlogged queues of the group.
         queues: u32,
     },
-    /// `io.latency` counts a group's requests.
+    /// The requests of a group in flight, as `io.latency` counts them.
     Depth {
-        /// Which group.
+        /// The group to which the values apply.
         group: GroupId,
-        /// Requests that it may have in flight; `None`: any number.
+        /// Requests that the group may have in flight, or `None` if there is no bound.
         depth: Option<u32>,
-        /// Requests that it has in flight.
+        /// Requests that the group has in flight.
         in_flight: u32,
     },
-    /// `io.latency`: how hard the groups below one are held back for the sake of those that miss their targets.
+    /// The scale cookie of `io.latency`: how strongly the groups below one group are throttled for
+    /// the sake of those that miss their targets.
     Cookie {
-        /// Which group; the root's groups stand below it.
+        /// The parent of the throttled groups. It can be the root.
         group: GroupId,
-        /// How far its cookie is below that of a group that holds nobody back.
+        /// The distance of the cookie from that of a group without throttled children.
         lowered: u32,
     },
-    /// `io.low`: which limits hold.
+    /// The state of `io.low`.
     Low {
-        /// Every group is held to its low limit.
+        /// True if every group is throttled to its low limit.
         limited: bool,
-        /// If not: by how many halves of its low limit a group may have more.
+        /// If not limited: the number of halves of its low limit that a group may have in addition.
         scale: u32,
     },
-    /// `io.cost`: how fast the drive is taken to be.
+    /// The assumed speed of the drive in `io.cost`.
     Rate {
-        /// Its clock's rate, in hundredths of a percent of what the model says.
+        /// The rate of the device's clock, in hundredths of a percent of the rate in the model.
         vrate: u32,
-        /// For how many periods it has been too busy; negative: for how many it could have taken more.
+        /// The number of periods for which the drive has been too busy. A negative number counts
+        /// periods in which it could have taken more.
         busy_level: i32,
-        /// Groups with requests in the drive from before the last period.
+        /// The number of groups with requests in the drive from before the last period.
         lagging: u32,
-        /// How long a period is.
+        /// The length of a period.
         period: Span,
     },
-    /// `io.cost`: what a group may use. Groups that are idle are left out.
+    /// The usage that `io.cost` allows a group. Idle groups are omitted.
     Spends {
-        /// Which group.
+        /// The group to which the values apply.
         group: GroupId,
-        /// Its weight among its siblings, in 65536ths.
+        /// The weight of the group among its siblings, in 65536ths.
         active: u32,
-        /// What it uses of that; the rest is given away.
+        /// The part of the weight that the group uses. It gives the rest to others.
         inuse: u32,
-        /// By how many microseconds its clock is ahead of the drive's; negative: behind. Groups with members have none.
+        /// The lead of the group's clock over the drive's clock in microseconds, negative if it is
+        /// behind. It is `None` for groups with members.
         lead: Option<i64>,
-        /// What it owes, in time of the drive.
+        /// The debt of the group, as drive time.
         debt: Span,
-        /// How long its next request waits for what it owes.
+        /// The time for which the group's next request is delayed because of the debt.
         delay: Span,
     },
-    /// A stream that has something to send competes with this weight.
+    /// The weight with which a backlogged stream competes.
     Weight {
-        /// Which stream.
+        /// The stream that competes.
         stream: StreamId,
-        /// Its weight among the streams of its group.
+        /// The weight of the stream among the streams of its group.
         weight: u32,
-        /// By how much that is multiplied now; 1: it is not.
+        /// The factor by which the weight is multiplied now. 1 means that it is not raised.
         raised: u32,
     },
 }
 
-/// A listener that takes samples ([`Layer::sample`](crate::Layer::sample)).
+/// A callback that receives samples ([`Layer::sample`](crate::Layer::sample)).
 pub(crate) type Take<'a> = dyn FnMut(Sample) + 'a;

@@ -1,8 +1,8 @@
-//! Methods that change one field of a value, so that `min(5).share(200)` says in a line what a
-//! literal with `..` says in four.
+//! Methods that change one field of a value, so that `min(5).share(200)` replaces a literal with
+//! `..` of four lines.
 
-/// Gives a structure a method for each of these fields, which returns a copy with another value in
-/// that field.
+/// Gives a structure one method for each of the listed fields. The method returns a copy in which
+/// that field has another value.
 macro_rules! setters {
     ($name:ident: $($field:ident: $type:ty),* $(,)?) => {
         impl $name {

@@ -1,31 +1,35 @@
-//! What a layer is made for: the sizes of its tables, and its drive.
+//! The sizes of a layer's tables, and the properties of its drive.
 
 use crate::contract::Capacity;
 use crate::setters::setters;
 
-/// Sizes of every table. Nothing grows beyond them.
+/// The sizes of all tables. The tables never grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sizes {
-    /// Live requests: accepted and not yet done. 1 to 2^24.
+    /// Live requests, that is accepted and not completed ones. 1 to 2^24.
     pub requests: u32,
     /// Streams that are open or draining. 1 to 2^20.
     pub streams: u32,
-    /// Groups, the root included. 1 to 2^20.
+    /// Groups, including the root. 1 to 2^20.
     pub groups: u32,
     /// Address spaces. 1 to 2^20.
     pub spaces: u32,
-    /// Live requests of one stream. At this many it is told to pause, and what it submits beyond is refused. At least 1.
+    /// Live requests of one stream, at least 1. A stream that reaches this number is told to pause,
+    /// and its further requests are refused.
     pub per_stream: u32,
-    /// Live requests that every stream may have however full the layer is. `streams * reserved` is at most `requests`.
+    /// Live requests that every stream may have even if the layer is full. `streams * reserved`
+    /// must be at most `requests`.
     pub reserved: u32,
-    /// Requests of one hardware queue in the elevator and the drive together (Linux: `nr_requests`); the others wait in front, first
-    /// come, first served. At least 1.
+    /// Requests of one hardware queue in the elevator and the drive together, at least 1 (Linux:
+    /// `nr_requests`). Further requests wait in front of the elevator and get a tag in the order of
+    /// their arrival.
     pub scheduler_tags: u32,
-    /// Events kept for a listener between two calls of [`Layer::drain`](crate::Layer::drain).
+    /// Events that are kept for listeners between two calls of
+    /// [`Layer::drain`](crate::Layer::drain).
     pub events: u32,
-    /// Commands of stalled spaces that may be in the drive beside those that have one of its tags
-    /// ([`Layer::stall`](crate::Layer::stall)). 0 to 2^24; 0 where requests are merged. With 0 no
-    /// space stalls.
+    /// Commands of stalled spaces that can be in the drive in addition to those that have one of
+    /// its tags ([`Layer::stall`](crate::Layer::stall)). 0 to 2^24, and 0 if requests are merged.
+    /// With 0, no space can stall.
     pub stalled: u32,
 }
 
@@ -35,7 +39,7 @@ setters! { Sizes:
 }
 
 impl Sizes {
-    /// Places for live requests that are not reserved for any stream.
+    /// Returns the number of places for live requests that are not reserved for any stream.
     pub(crate) const fn shared(&self) -> u32 {
         self.requests - self.streams * self.reserved
     }
@@ -52,23 +56,25 @@ impl Default for Sizes {
             reserved: 4,
             scheduler_tags: 4096,
             events: 4096,
+            // Spaces cannot stall unless the driver provides places for stalled commands, because
+            // only a remote drive needs them.
             stalled: 0,
         }
     }
 }
 
-/// What the core must know of a drive.
+/// The properties of a drive that the core must know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DriveShape {
-    /// Hardware queues. At least 1.
+    /// The number of hardware queues, at least 1.
     pub queues: u16,
-    /// Requests that each queue takes at a time. At least 1.
+    /// Commands that each hardware queue takes at a time. At least 1.
     pub tags: u16,
-    /// Bytes the drive takes in one command; longer requests are split. A multiple of 512, at least 4096.
+    /// The longest command in bytes. Longer requests are split. A multiple of 512, at least 4096.
     pub max_transfer: u32,
-    /// True for a drive that seeks.
+    /// True if the drive is seek-bound, such as a rotating disk.
     pub rotational: bool,
-    /// What it can do at the least, if that is known.
+    /// The rates that the drive reaches in the worst case, or `None` if they are unknown.
     pub capacity: Option<Capacity>,
 }
 
@@ -77,7 +83,7 @@ setters! { DriveShape:
 }
 
 impl DriveShape {
-    /// Requests that all queues together take at a time.
+    /// Returns the number of commands that all queues together take at a time.
     pub(crate) fn all_tags(&self) -> u32 {
         u32::from(self.queues) * u32::from(self.tags)
     }

@@ -1,15 +1,15 @@
-//! Address spaces: requests are in range, near or mergeable only within one.
+//! Address spaces. Requests are in range, adjacent and mergeable only within one space.
 
 use crate::id::SpaceId;
 use crate::request::{Op, Reject, Request};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Sizes of the spaces that exist.
+/// The sizes of the existing spaces, and which of them stall.
 #[derive(Debug)]
 pub(crate) struct Spaces {
-    /// By slot, what requests may lie in that go straight to the elevator: the size; zero where
-    /// there is no space, and where the space stalls, so that nothing is inside it.
+    /// For each slot, the size within which a request may go directly to the elevator. It is zero
+    /// if the space does not exist or stalls, so that no request fits.
     open: Vec<u64>,
     sizes: Vec<Option<u64>>,
     stalled: Vec<bool>,
@@ -28,7 +28,8 @@ impl Spaces {
         self.sizes.len() as u32
     }
 
-    /// True if a request is a range of its space, which does not stall; a flush is not.
+    /// Returns true if a request is a range inside its space and the space does not stall. A flush
+    /// is not a range.
     #[inline]
     pub(crate) fn fits(&self, request: &Request) -> bool {
         if let Some(&size) = self.open.get(request.space.0 as usize) {
@@ -38,7 +39,10 @@ impl Spaces {
         }
     }
 
-    /// Refuses a request that is neither a range of its space nor a flush.
+    /// Checks a request.
+    ///
+    /// # Errors
+    /// Returns the reason if the request is neither a range inside its space nor a flush.
     pub(crate) fn check(&self, request: &Request) -> Result<(), Reject> {
         let size = self.sizes.get(request.space.0 as usize).copied();
         let size = size.flatten().ok_or(Reject::UnknownSpace)?;
@@ -55,7 +59,7 @@ impl Spaces {
         self.update(id);
     }
 
-    /// A space stalls from now on, or no longer.
+    /// Marks a space as stalled, or as no longer stalled.
     pub(crate) fn set_stalled(&mut self, id: SpaceId, stalled: bool) {
         self.stalled[id.0 as usize] = stalled;
         self.update(id);
@@ -63,16 +67,19 @@ impl Spaces {
 
     fn update(&mut self, id: SpaceId) {
         let at = id.0 as usize;
+        // A size of zero sends requests of a stalled space the longer way, without another test on
+        // the path of every request.
         let open = self.sizes[at].filter(|_| !self.stalled[at]);
         self.open[at] = open.unwrap_or(0);
     }
 }
 
-/// True if a request is a range of a space of that size; a flush is not.
+/// Returns true if a request is a range inside a space of that size. A flush is not a range.
 #[inline]
 fn fits(request: &Request, size: u64) -> bool {
     if let Some(room) = size.checked_sub(request.offset) {
-        // One less than nothing is more than any room.
+        // A length of zero wraps to the largest number, which exceeds any size and is refused by
+        // the same comparison.
         u64::from(request.length).wrapping_sub(1) < room && request.op != Op::Flush
     } else {
         false

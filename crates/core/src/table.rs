@@ -1,4 +1,5 @@
-//! What every stage may look at: live requests, streams, groups, what is in the drive.
+//! The tables that every stage can read: live requests, streams, groups, spaces and pieces in
+//! flight.
 
 use crate::contract::Capacity;
 use crate::group::Groups;
@@ -14,70 +15,76 @@ use crate::time::Instant;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Where a live request is.
+/// The stage of a live request: the place where it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// Held back by the controller of this number in the chain.
+    /// Throttled by the controller with this number in the chain.
     Controller(u8),
-    /// Waiting for a scheduler tag.
+    /// Waiting in front of the elevator for a scheduler tag.
     Front,
-    /// Taken out because its stream is on hold or its space stalls.
+    /// Taken out of the scheduler because its stream is on hold or its space stalls.
     OnHold,
-    /// In the plug: it has a scheduler tag and goes to the elevator at the end of its batch.
+    /// In the plug. It has a scheduler tag and enters the elevator at the end of its batch.
     Plug,
     /// Part of the command of another request, its leader.
     Merged,
-    /// A flush that waits for the one in flight.
+    /// A flush that waits until the one in flight completes.
     Flush,
-    /// A flush in the drive.
+    /// A flush that is in the drive.
     Flushing,
-    /// In the elevator, perhaps with some pieces in the drive already.
+    /// In the elevator, possibly with some pieces in the drive already.
     Elevator,
-    /// Wholly in the drive.
+    /// Completely dispatched to the drive.
     Drive,
-    /// Over, waiting to be reported.
+    /// Finished, but not reported to the driver yet.
     Finished,
 }
 
-/// A request that was accepted and is not done. There may be many more than the cache holds, so what a dispatch and a completion look at
-/// stands first and fills one cache line; what is told at the end and seldom looked at before is in the next.
+/// A request that is accepted and not completed.
+///
+/// There can be many more live requests than fit into the cache. Therefore the fields that a
+/// dispatch and a completion need come first and fill one cache line. Fields that are needed mostly
+/// for the report at the end are in the next line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Live {
-    /// As it was submitted; of the leader of a command, offset and length are the command's until it is over.
+    /// The request as it was submitted. For the leader of a command, offset and length are those of
+    /// the whole command until it ends.
     pub(crate) request: Request,
-    /// Bytes handed to the drive so far.
+    /// Bytes that were dispatched to the drive so far.
     pub(crate) issued: u32,
-    /// Pieces in the drive.
+    /// The number of its pieces in the drive.
     pub(crate) pieces: u32,
     pub(crate) outcome: Outcome,
-    /// Has a scheduler tag.
+    /// True if it has a scheduler tag.
     pub(crate) tagged: bool,
     pub(crate) stage: Stage,
     pub(crate) group: GroupId,
-    /// When its first piece went to the drive; [`Instant::MAX`]: none has yet. Nothing waits until this is written, and with it comes the
-    /// line that the answer is made from.
+    /// The time at which its first piece was dispatched, or [`Instant::MAX`] before that. No other
+    /// work has to wait for this write, and it fetches the second cache line, from which the report
+    /// will be made.
     pub(crate) dispatched: Instant,
     pub(crate) submitted: Instant,
-    /// When it came to where it is held back, or ended.
+    /// The time at which it entered the stage that delays it, or at which it ended.
     pub(crate) since: Instant,
-    /// Its submission, plus the time for which it was held back.
+    /// The time of its submission plus the time for which it was throttled or on hold.
     pub(crate) cleared: Instant,
-    /// Number of requests that were accepted before it.
+    /// The number of requests that were accepted before it.
     pub(crate) number: u64,
-    /// How many of its pieces are in the drive of a stalled space and count nowhere else: none of
-    /// them, or all.
+    /// The number of its pieces that are in the drive of a stalled space and count nowhere else. It
+    /// is either zero or the number of all pieces in the drive.
     pub(crate) stalled: u32,
-    /// It is one of those that its space may have under way although it stalls; says nothing where
-    /// the space does not stall.
+    /// True if it is one of the few requests that a stalled space may have in progress. It has no
+    /// meaning if the space does not stall.
     pub(crate) admitted: bool,
 }
 
-/// The second cache line begins with it.
+/// The second cache line begins with `dispatched`. The assertion keeps the fields of a dispatch
+/// within the first line.
 const _: () = assert!(core::mem::offset_of!(Live, dispatched) == 64);
 
 impl Live {
-    /// What stands in a free slot.
+    /// The content of a free slot.
     const EMPTY: Self = Self {
         request: Request {
             stream: StreamId {
@@ -109,7 +116,8 @@ impl Live {
 }
 
 impl Live {
-    /// A request was accepted and goes to the elevator, unless it is found to belong elsewhere. Written where it stands.
+    /// Fills the slot of an accepted request, which goes to the elevator unless a later step finds
+    /// that it belongs elsewhere. The slot is written in place.
     #[inline]
     pub(crate) fn accept(&mut self, request: &Request, number: u64, group: GroupId, now: Instant) {
         self.request = *request;
@@ -125,13 +133,15 @@ impl Live {
         self.dispatched = Instant::MAX;
     }
 
-    /// Some of it has gone to the drive.
+    /// Returns true if a piece of it was dispatched to the drive.
     #[inline]
     pub(crate) fn is_dispatched(&self) -> bool {
+        // `Instant::MAX` stands for "never" in this field.
         self.dispatched < Instant::MAX
     }
 
-    /// A piece of it failed, or it is given up. The first to happen counts.
+    /// Records that a piece failed or that the request was given up. The first such outcome is
+    /// kept.
     #[cold]
     pub(crate) fn fail(&mut self, outcome: Outcome) {
         if self.outcome == Outcome::Ok {
@@ -139,7 +149,7 @@ impl Live {
         }
     }
 
-    /// It is over as of now. Returns whether it had a scheduler tag, which is free now.
+    /// Marks the request as finished. Returns true if it had a scheduler tag, which is free now.
     #[inline]
     pub(crate) fn finish(&mut self, now: Instant) -> bool {
         self.stage = Stage::Finished;
@@ -160,7 +170,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// A piece of a request that goes to the drive now; its queue is not known yet.
+    /// Creates a piece that is dispatched now. Its hardware queue is not known yet.
     #[inline]
     pub(crate) fn of(live: &Live, request: u32, within: u32, length: u32, now: Instant) -> Self {
         Self {
@@ -183,7 +193,7 @@ impl Piece {
     };
 }
 
-/// The tables.
+/// All tables that the stages share.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) requests: Pool<Live, Lines>,
@@ -192,13 +202,13 @@ pub(crate) struct Table {
     pub(crate) spaces: Spaces,
     pub(crate) pieces: Pieces,
     pub(crate) shape: DriveShape,
-    /// Which requests are merged.
+    /// The commands into which requests are merged.
     pub(crate) merges: Commands,
-    /// Requests up to this length are never split.
+    /// The length up to which no request is split, whatever its operation.
     whole: u32,
-    /// Scheduler tags of all hardware queues.
+    /// The number of scheduler tags of all hardware queues together.
     pub(crate) tags: u32,
-    /// Limits let requests through one by one, and not in slices as Linux's do.
+    /// True if limits let requests pass one by one, and not in slices as in Linux.
     pub(crate) paces: bool,
 }
 
@@ -218,7 +228,7 @@ impl Table {
         }
     }
 
-    /// Frees the slot of a request. Returns how many its stream has left.
+    /// Frees the slot of a request. Returns the number of live requests that its stream still has.
     #[inline]
     pub(crate) fn forget(&mut self, request: u32) -> u32 {
         let live = &self.requests[request];
@@ -227,17 +237,21 @@ impl Table {
             "it is not over"
         );
         let index = live.request.stream.index;
+        // The slot is freed only after the request was reported, so its content is valid until
+        // then.
         self.requests.remove(request);
         let stream = &mut self.streams[index];
         stream.live -= 1;
         stream.live
     }
 
-    /// The length of the next piece of a request if it is sent whole, and whether that is all that is left of it.
+    /// Returns the length of the next piece of a request if it has the maximum length, and true if
+    /// the piece is the last one.
     #[inline]
     pub(crate) fn piece(&self, request: u32) -> (u32, bool) {
         let live = &self.requests[request];
         let left = live.request.length - live.issued;
+        // The common case needs no comparison of operations.
         if left <= self.whole {
             return (left, true);
         }
@@ -245,36 +259,42 @@ impl Table {
         (left.min(most), left <= most)
     }
 
-    /// Reads something of each cache line of a request. Where several will be sent soon, the cache fetches them at the same time then,
-    /// and not one by one.
+    /// Reads a field of each cache line of a request that will be dispatched soon. If that is done
+    /// for several requests in a row, the processor fetches their lines at the same time instead of
+    /// one by one.
     #[inline]
     pub(crate) fn look_at(&self, request: u32) {
         let live = &self.requests[request];
+        // `black_box` keeps the compiler from removing a read without a use.
         core::hint::black_box((live.issued, live.since));
     }
 
-    /// The hardware queue of a request: its stream's.
+    /// Returns the hardware queue of a request, which is that of its stream.
     #[inline]
     pub(crate) fn queue_of(&self, request: u32) -> QueueId {
         let stream = self.requests[request].request.stream;
         self.pieces.queue_of(stream.index)
     }
 
-    /// Bytes of a request that have not been sent.
+    /// Returns the bytes of a request that have not been dispatched.
     pub(crate) fn left(&self, request: u32) -> u32 {
         let live = &self.requests[request];
         live.request.length - live.issued
     }
 
-    /// The live requests of a stream, in no order. It looks at every slot up to the last of them: for when a client leaves, no
-    /// longer reads or gives something up, so that nothing has to be kept in order while requests come and go.
+    /// Returns the live requests of a stream, in no particular order.
+    ///
+    /// It visits every slot up to the last request of the stream. That is acceptable because it is
+    /// used only if a client disconnects, stops reading or gives a request up, and it saves a list
+    /// for each stream on the path of every request.
     pub(crate) fn of_stream(&self, stream: u32) -> impl Iterator<Item = (u32, &Live)> {
         let all = self.requests.iter();
         all.filter(move |(_, live)| live.request.stream.index == stream)
+            // The scan ends at the last live request of the stream.
             .take(self.streams[stream].live as usize)
     }
 
-    /// All live requests, in the order of their slots; it stops at the last of them.
+    /// Returns all live requests in the order of their slots. It stops at the last one.
     #[cfg(debug_assertions)]
     pub(crate) fn all_live(&self) -> impl Iterator<Item = (u32, &Live)> {
         let live: u32 = self.streams.iter().map(|(_, stream)| stream.live).sum();
@@ -293,10 +313,10 @@ impl Table {
     }
 }
 
-/// The longest piece of what moves no data.
+/// The longest piece of an operation that moves no data, to which `max_transfer` does not apply.
 const UNMOVED_MAX: u32 = 64 << 20;
 
-/// The longest piece.
+/// Returns the longest piece of an operation in bytes.
 pub(crate) fn piece_max(op: Op, max_transfer: u32) -> u32 {
     match op {
         Op::Read | Op::Write => max_transfer,
@@ -304,34 +324,36 @@ pub(crate) fn piece_max(op: Op, max_transfer: u32) -> u32 {
     }
 }
 
-/// Pieces by tag. Each hardware queue has its own run of tags.
+/// The pieces by their names. A *name* is the number by which the driver knows a piece: the tag
+/// that the piece got at its dispatch. Each hardware queue has a range of tags of its own.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     slots: Vec<Slot>,
-    /// The first free tag of each queue, or [`NIL`].
+    /// The first free tag of each hardware queue, or [`NIL`].
     free: Vec<u32>,
-    /// The first free tag of each queue to which nothing is sent: its free tags as of when it was closed.
+    /// For each closed hardware queue, the first of the tags that were free when it was closed.
+    /// Nothing is sent to a closed queue.
     closed: Vec<u32>,
-    /// Free tags of all queues but those closed.
+    /// The number of free tags of all open queues.
     left: u32,
-    /// The first name that stands for no tag, or [`NIL`], and how many there are.
+    /// The first name that stands for no tag, or [`NIL`]. `spares` is the number of such names.
     spare: u32,
     spares: u32,
 }
 
-/// "Not free".
+/// The link of a tag that is in use.
 const TAKEN: u32 = NIL - 1;
 
-/// The piece is in the drive of a stalled space: its name is taken, and another one stands for its
-/// tag.
+/// The link of a piece in the drive of a stalled space. Its name remains in use, and another name
+/// stands for its tag.
 const STALLED: u32 = NIL - 2;
 
-/// A tag's place.
+/// The slot of a tag.
 #[derive(Clone, Debug)]
 struct Slot {
     piece: Piece,
-    /// The free tag after this one in its queue, while this one is free, or [`NIL`]; otherwise
-    /// [`TAKEN`] or [`STALLED`].
+    /// The next free tag of the same queue or [`NIL`] if this one is free, and otherwise [`TAKEN`]
+    /// or [`STALLED`].
     next_free: u32,
 }
 
@@ -356,36 +378,37 @@ impl Pieces {
         }
     }
 
-    /// Pieces in the drive, those of stalled spaces among them.
+    /// Returns the number of pieces in the drive, including those of stalled spaces.
     pub(crate) fn len(&self) -> u32 {
         let closed = self.closed.iter();
         let closed = closed.map(|&first| self.run(first).count() as u32);
         self.slots.len() as u32 - self.spares - self.left - closed.sum::<u32>()
     }
 
-    /// No queue that is open has a free tag.
+    /// Returns true if no open queue has a free tag.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.left == 0
     }
 
-    /// A queue is open and has a free tag.
+    /// Returns true if a queue is open and has a free tag.
     #[inline]
     pub(crate) fn has_room(&self, queue: QueueId) -> bool {
         self.free[usize::from(queue.0)] != NIL
     }
 
-    /// The hardware queue of a stream: processors, and the programs that run on them, are spread evenly over the queues
-    /// (Linux: `blk_mq_map_queues`).
+    /// Returns the hardware queue of a stream. Streams are spread evenly over the queues, as
+    /// processors are in Linux (`blk_mq_map_queues`).
     #[inline]
     pub(crate) fn queue_of(&self, stream: u32) -> QueueId {
         match self.free.len() {
+            // With one queue, the division is saved.
             1 => QueueId(0),
             queues => QueueId((stream as usize % queues) as u16),
         }
     }
 
-    /// The free tags from this one on.
+    /// Returns the free tags from this one on.
     fn run(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
         let first = Some(first).filter(|&tag| tag != NIL);
         core::iter::successors(first, |&tag| {
@@ -393,7 +416,7 @@ impl Pieces {
         })
     }
 
-    /// Nothing is sent to a queue until it is opened; it may be closed already.
+    /// Closes a queue, so that nothing is sent to it until it is opened. It can be closed already.
     #[cold]
     pub(crate) fn close(&mut self, queue: QueueId) {
         let queue = usize::from(queue.0);
@@ -402,11 +425,12 @@ impl Pieces {
         self.splice(queue, first);
     }
 
-    /// What is free in a queue can be had again.
+    /// Opens a queue, so that its free tags can be used again.
     #[cold]
     pub(crate) fn open(&mut self, queue: QueueId) {
         let queue = usize::from(queue.0);
         let first = core::mem::replace(&mut self.free[queue], NIL);
+        // Tags that were freed while the queue was closed are in `left` already.
         let freed = self.run(first).count() as u32;
         self.splice(queue, first);
         let all = core::mem::replace(&mut self.closed[queue], NIL);
@@ -414,7 +438,7 @@ impl Pieces {
         self.free[queue] = all;
     }
 
-    /// Puts free tags in front of those of a closed queue.
+    /// Moves free tags to the front of the list of a closed queue.
     fn splice(&mut self, queue: usize, first: u32) {
         if let Some(last) = self.run(first).last() {
             self.slots[last as usize].next_free = self.closed[queue];
@@ -422,9 +446,11 @@ impl Pieces {
         }
     }
 
-    /// Gives `piece` a tag of its stream's queue, or of the next one that has any; not to be called when full.
+    /// Gives `piece` a tag of its stream's queue, or of the next queue that has a free one. At
+    /// least one open queue must have a free tag.
     #[inline]
     pub(crate) fn insert(&mut self, mut piece: Piece, stream: u32) -> (QueueId, Tag) {
+        // With one queue, the search is saved.
         let (queue, free) = if let [only] = &mut self.free[..] {
             (0, only)
         } else {
@@ -435,6 +461,7 @@ impl Pieces {
         debug_assert!(tag != NIL && self.left > 0, "no tag is free");
         let slot = &mut self.slots[tag as usize];
         *free = slot.next_free;
+        // The link is unused while the tag is in use, so it marks that state.
         slot.next_free = TAKEN;
         piece.queue = QueueId(queue as u16);
         slot.piece = piece;
@@ -457,30 +484,30 @@ impl Pieces {
         (slot.next_free == TAKEN).then_some(&slot.piece)
     }
 
-    /// The piece that had a tag last.
+    /// Returns the piece that had this tag last.
     pub(crate) fn last(&self, tag: Tag) -> &Piece {
         &self.slots[tag.0 as usize].piece
     }
 
-    /// Names that a piece may have: those of tags, and spare ones.
+    /// Returns the number of names that a piece can have: those of tags, and spare ones.
     pub(crate) fn names(&self) -> u32 {
         self.slots.len() as u32
     }
 
-    /// Pieces that can stall beside those that have.
+    /// Returns the number of pieces that can stall in addition to those that have stalled.
     pub(crate) fn spares(&self) -> u32 {
         self.spares
     }
 
-    /// The piece that stalled with this name.
+    /// Returns the piece that stalled with this name.
     #[cold]
     pub(crate) fn get_stalled(&self, tag: Tag) -> Option<&Piece> {
         let slot = self.slots.get(tag.0 as usize)?;
         (slot.next_free == STALLED).then_some(&slot.piece)
     }
 
-    /// A piece in flight stalls: it keeps its name, and another name stands for its tag, which is
-    /// free. There is a spare name.
+    /// Marks a piece in flight as stalled. It keeps its name, and a spare name takes over its tag,
+    /// which is free now. There must be a spare name.
     #[cold]
     pub(crate) fn stall(&mut self, tag: Tag) {
         let spare = self.spare;
@@ -492,10 +519,11 @@ impl Pieces {
         self.spares -= 1;
         slot.next_free = TAKEN;
         slot.piece.queue = queue;
+        // The spare name takes the place of the tag and is freed as if its piece had completed.
         self.remove(Tag(spare));
     }
 
-    /// A piece that stalled is back: its name is spare.
+    /// Returns the name of a stalled piece to the spare names when it completes.
     #[cold]
     pub(crate) fn remove_stalled(&mut self, tag: Tag) {
         let slot = &mut self.slots[tag.0 as usize];
@@ -505,7 +533,7 @@ impl Pieces {
         self.spares += 1;
     }
 
-    /// Frees the tag of a piece that is in flight.
+    /// Frees the tag of a piece in flight.
     #[inline]
     pub(crate) fn remove(&mut self, tag: Tag) {
         let slot = &mut self.slots[tag.0 as usize];
@@ -519,8 +547,8 @@ impl Pieces {
         self.left += 1;
     }
 
-    /// Every name is taken, stalled, spare, or in one list of free ones of its queue, once; and
-    /// each queue has as many tags as at the beginning.
+    /// Checks that every name is in use, stalled, spare, or once in one list of free names of its
+    /// queue, and that each queue has its original number of tags.
     #[cfg(debug_assertions)]
     pub(crate) fn invariants(&self, shape: &DriveShape) {
         let taken = self.iter().count();
@@ -541,7 +569,7 @@ impl Pieces {
         assert_eq!(all, self.slots.len(), "a tag is lost");
     }
 
-    /// The pieces in flight with their tags; of stalled spaces only those that have gone since.
+    /// Returns the pieces in flight with their tags. Pieces that stalled are not included.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Tag, &Piece)> {
         let slots = self.slots.iter().enumerate();
         slots

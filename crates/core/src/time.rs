@@ -1,9 +1,10 @@
-//! Instants and spans of the core's own: unsigned nanoseconds, no clock behind them.
+//! Instants and spans as unsigned nanoseconds. There is no clock behind them.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Div, Sub};
 
-/// A point in time: nanoseconds since an origin the driver chose. Never negative, never wraps (584 years).
+/// A point in time: nanoseconds since an origin that the driver chose. It is never negative, and
+/// 584 years pass before it would overflow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
@@ -11,70 +12,72 @@ pub struct Instant(u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(u64);
 
+// Arithmetic on instants and spans saturates instead of wrapping, so that `MAX` plus any span is
+// still "never".
 impl Instant {
-    /// The origin.
+    /// The origin of the driver's time.
     pub const ZERO: Self = Self(0);
-    /// The latest representable instant: "never".
+    /// The latest representable instant, which means "never".
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The instant `ns` nanoseconds after the origin.
+    /// Returns the instant `ns` nanoseconds after the origin.
     pub const fn from_nanos(ns: u64) -> Self {
         Self(ns)
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Time passed since `earlier`; zero if `earlier` is later.
+    /// Returns the time that passed since `earlier`, or zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 
-    /// This instant moved back by `span`, at most to the origin.
+    /// Returns this instant moved back by `span`, at most to the origin.
     pub const fn saturating_sub(self, span: Span) -> Self {
         Self(self.0.saturating_sub(span.0))
     }
 }
 
 impl Span {
-    /// No time.
+    /// A span of no length.
     pub const ZERO: Self = Self(0);
-    /// The longest span.
+    /// The longest representable span.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// `n` nanoseconds.
+    /// Returns a span of `n` nanoseconds.
     pub const fn from_nanos(n: u64) -> Self {
         Self(n)
     }
 
-    /// `n` microseconds.
+    /// Returns a span of `n` microseconds, saturating.
     pub const fn from_micros(n: u64) -> Self {
         Self(n.saturating_mul(1_000))
     }
 
-    /// `n` milliseconds.
+    /// Returns a span of `n` milliseconds, saturating.
     pub const fn from_millis(n: u64) -> Self {
         Self(n.saturating_mul(1_000_000))
     }
 
-    /// `n` seconds.
+    /// Returns a span of `n` seconds, saturating.
     pub const fn from_secs(n: u64) -> Self {
         Self(n.saturating_mul(1_000_000_000))
     }
 
-    /// This span in nanoseconds.
+    /// Returns this span in nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// This span times `n`, saturating.
+    /// Returns this span times `n`, saturating.
     pub const fn saturating_mul(self, n: u64) -> Self {
         Self(self.0.saturating_mul(n))
     }
 
-    /// This span less `other`, at least zero.
+    /// Returns this span minus `other`, or zero if `other` is longer.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
@@ -109,6 +112,7 @@ impl AddAssign for Span {
 impl Sub for Span {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
+        // Never negative, so that a small disorder of times cannot become a huge span.
         self.saturating_sub(other)
     }
 }
@@ -132,12 +136,14 @@ impl fmt::Debug for Span {
     }
 }
 
-/// `a * b / d` rounded down, exact in 128 bits, saturating at `u64::MAX`. `d` must not be zero.
+/// Returns `a * b / d` rounded down, exact in 128 bits, saturating at `u64::MAX`. `d` must not be
+/// zero.
 pub(crate) fn mul_div_floor(a: u64, b: u64, d: u64) -> u64 {
     u64::try_from(u128::from(a) * u128::from(b) / u128::from(d)).unwrap_or(u64::MAX)
 }
 
-/// `a * b / d` rounded up, exact in 128 bits, saturating at `u64::MAX`. `d` must not be zero.
+/// Returns `a * b / d` rounded up, exact in 128 bits, saturating at `u64::MAX`. `d` must not be
+/// zero.
 pub(crate) fn mul_div_ceil(a: u64, b: u64, d: u64) -> u64 {
     u64::try_from((u128::from(a) * u128::from(b)).div_ceil(u128::from(d))).unwrap_or(u64::MAX)
 }
@@ -159,6 +165,7 @@ mod tests {
 
     #[test]
     fn products_are_exact_and_round_as_named() {
+        // `u64::MAX` is four times its quarter plus 3, and three quarters of 3 are 2.25.
         assert_eq!(mul_div_floor(u64::MAX, 3, 4), u64::MAX / 4 * 3 + 2);
         assert_eq!(mul_div_floor(7, 1, 2), 3);
         assert_eq!(mul_div_ceil(7, 1, 2), 4);

@@ -1,25 +1,29 @@
-//! Tournaments: which slot of a set has the smallest key, for many sets, with all matches in one table.
+//! Tournaments: the slot with the smallest key of each of many sets, with all matches in one table.
 //!
-//! The active slots of a set stand in a row, two and two play, then the winners of two matches, and so on up to the top. A slot whose
-//! key changes plays its way up again, one match a level. Where the matches are does not depend on which slot wins, so that the processor
-//! has nothing to guess and need not wait for one level to read the next. Keys are compared as serial numbers, `a - b` as signed, so
-//! virtual times may wrap. Of equal keys the one that was given first comes first.
+//! The active slots of a set play in pairs, then the winners of two matches, and so on up to the
+//! top. A slot whose key changes plays its way up again, with one match per level. The positions of
+//! these matches do not depend on the winners, so the processor has no branches to predict and need
+//! not finish one level before it reads the next.
 //!
-//! A set has room for its members, active or not. Only when members come may a set have to move to where there is more room.
+//! Keys are compared as serial numbers, that is by the sign of `a - b`, so virtual times can wrap.
+//! Of equal keys, the one that was set first comes first.
+//!
+//! A set has room for all its members, active or not. Therefore only a new member can make it
+//! necessary to move a set to a larger place.
 
 use alloc::vec;
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
-/// A slot that plays.
+/// The key of an active slot, as it takes part in matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Entry {
     key: u64,
-    /// The ticket that came with the key, and below it the slot.
+    /// The ticket of the key in the upper half, and the slot in the lower half.
     tie: u64,
 }
 
-/// Nobody plays. Tickets begin with one.
+/// The absence of a slot at a place. It differs from every entry, because tickets begin with one.
 const ABSENT: Entry = Entry { key: 0, tie: 0 };
 
 impl Entry {
@@ -38,17 +42,22 @@ impl Entry {
         self.tie == 0
     }
 
-    /// True if it comes before another; both are there. Key and tie are one serial number.
+    /// Returns true if this entry comes before another. Both must be present. Key and tie are
+    /// compared as one serial number of 128 bits.
     #[inline]
     fn is_before(self, other: Self) -> bool {
+        // The borrow of the lower half, as in a subtraction of two 128-bit numbers.
         let borrow = u64::from(self.tie < other.tie);
         let difference = self.key.wrapping_sub(other.key).wrapping_sub(borrow);
         difference.cast_signed() < 0
     }
 
-    /// The winner of a match of an entry that is there with one that may be absent.
+    /// Returns the winner of a match between this entry, which must be present, and one that may be
+    /// absent.
     #[inline]
     fn against(self, other: Self) -> Self {
+        // No short circuit: a branch on data that cannot be predicted would cost more than the
+        // second test.
         let lost = other.is_before(self) & !other.is_absent();
         Self {
             key: select_unpredictable(lost, other.key, self.key),
@@ -57,20 +66,22 @@ impl Entry {
     }
 }
 
-/// Entries stand at the nodes of a complete binary tree: 1 is the root, below `n` are `2n` and `2n + 1`, from the number of leaves
-/// on are these. Match `n` has the entries of the nodes `2n` and `2n + 1`. The active ones have the leaves from the left, and play
-/// in the smallest subtree that has all of them.
+/// A set of slots. Its entries are at the nodes of a complete binary tree in the usual numbering:
+/// the root is 1, and the children of node `n` are `2n` and `2n + 1`. Match `n` is between the
+/// nodes `2n` and `2n + 1`. The active slots occupy the leaves from the left, and play only in the
+/// smallest subtree that contains all of them.
 #[derive(Clone, Copy, Debug)]
 struct Set {
-    /// The entry of that subtree's root.
+    /// The winner at the root of that subtree.
     top: Entry,
-    /// Where match 0, which there is not, would be.
+    /// The index of match 0 in the table of matches. There is no such match, because the root is 1.
     base: u32,
-    /// Active ones.
+    /// The number of active slots.
     len: u32,
-    /// The last ticket that was given.
+    /// The ticket that was issued last.
     ticket: u32,
-    /// Levels of matches: of all, and of those that are played.
+    /// The number of levels of matches. `played` is the number of levels of the subtree with the
+    /// active slots.
     levels: u8,
     played: u8,
 }
@@ -85,58 +96,60 @@ impl Set {
         played: 0,
     };
 
-    /// The node that a leaf is, counted from the left.
+    /// Returns the node of a leaf, counted from the left.
     #[inline]
     fn node(&self, leaf: u32) -> u32 {
         leaf | 1 << self.levels
     }
 
-    /// The match between a node and the one beside it.
+    /// Returns the index of the match between a node and its sibling.
     #[inline]
     fn game(&self, node: u32) -> usize {
         (self.base + node / 2) as usize
     }
 }
 
-/// Matches that `levels` levels take up.
+/// Returns the number of places that matches of `levels` levels take up.
 fn size(levels: u8) -> u32 {
     if levels == 0 { 0 } else { 1 << levels }
 }
 
-/// Levels that `members` members need.
+/// Returns the number of levels that `members` members need.
 fn levels_for(members: u32) -> u8 {
     (u32::BITS - members.saturating_sub(1).leading_zeros()) as u8
 }
 
-/// Sets of slots. A slot is active in at most one set at a time, and only in one whose member it is.
+/// Several sets of slots. A slot is active in at most one set at a time, and must be a member of
+/// that set.
 #[derive(Debug)]
 pub(crate) struct Tournaments {
     sets: Vec<Set>,
     members: Vec<u32>,
-    /// Each slot's leaf in the set in which it is active, counted from the left.
+    /// For each slot, its leaf in the set in which it is active, counted from the left.
     leaves: Vec<u32>,
     matches: Vec<[Entry; 2]>,
-    /// From here on the table of matches is free.
+    /// The first free index in the table of matches.
     free: u32,
-    /// All sets, by where their matches are: for tidying up.
+    /// All sets, ordered by the places of their matches, for `tidy`.
     order: Vec<u32>,
 }
 
 impl Tournaments {
-    /// `sets` sets of `slots` slots, with up to `members` members in all: a slot may be a member of several.
+    /// Creates `sets` sets of `slots` slots. They can have up to `members` members in total,
+    /// because a slot can be a member of several.
     pub(crate) fn new(sets: u32, slots: u32, members: u32) -> Self {
         Self {
             sets: vec![Set::EMPTY; sets as usize],
             members: vec![0; sets as usize],
             leaves: vec![0; slots as usize],
-            // Twice what members may need, so that tidying up is rare.
+            // Twice the room that the members can need, so that `tidy` is rarely called.
             matches: vec![[ABSENT; 2]; 4 * members as usize],
             free: 0,
             order: (0..sets).collect(),
         }
     }
 
-    /// A set has one more member, which is not active.
+    /// Adds a member to a set. It is not active yet.
     pub(crate) fn join(&mut self, set: u32) {
         self.members[set as usize] += 1;
         if levels_for(self.members[set as usize]) > self.sets[set as usize].levels {
@@ -144,39 +157,42 @@ impl Tournaments {
         }
     }
 
-    /// Active members of a set.
+    /// Returns the number of active members of a set.
     #[cfg(debug_assertions)]
     pub(crate) fn len(&self, set: u32) -> u32 {
         self.sets[set as usize].len
     }
 
-    /// An inactive member leaves its set.
+    /// Removes an inactive member from a set.
     pub(crate) fn leave(&mut self, set: u32) {
         self.members[set as usize] -= 1;
         debug_assert!(self.sets[set as usize].len <= self.members[set as usize]);
     }
 
-    /// True if nobody is active in the set.
+    /// Returns true if no member of the set is active.
     #[inline]
     pub(crate) fn is_empty(&self, set: u32) -> bool {
         self.sets[set as usize].len == 0
     }
 
-    /// The active slot of smallest key.
+    /// Returns the active slot with the smallest key.
     #[inline]
     pub(crate) fn first(&self, set: u32) -> Option<u32> {
         let top = self.sets[set as usize].top;
         (!top.is_absent()).then_some(top.slot())
     }
 
-    /// A member becomes active, behind those of equal key.
+    /// Makes a member active, behind the slots of equal key.
     pub(crate) fn insert(&mut self, set: u32, slot: u32, key: u64) {
         let s = &mut self.sets[set as usize];
         debug_assert!(s.len < self.members[set as usize], "it is no member");
+        // Active slots occupy the leaves from the left, so the next free leaf is the number of
+        // active ones.
         let leaf = s.len;
         s.len += 1;
         if leaf.is_power_of_two() {
-            // One level more: the entry that was at the top is on its left.
+            // The subtree with the active slots gets one more level, and the former winner becomes
+            // its left half.
             let top = s.node(0) >> s.played;
             self.matches[s.game(top)][0] = s.top;
             s.played += 1;
@@ -185,7 +201,7 @@ impl Tournaments {
         self.postpone(set, slot, key);
     }
 
-    /// Gives an active slot another key, behind those of equal key.
+    /// Gives an active slot another key, behind the slots of equal key.
     #[expect(clippy::inline_always, reason = "once for each level of each piece")]
     #[inline(always)]
     pub(crate) fn postpone(&mut self, set: u32, slot: u32, key: u64) {
@@ -194,12 +210,13 @@ impl Tournaments {
         let (ticket, levels) = (s.ticket, s.played);
         let leaf = s.node(self.leaves[slot as usize]);
         self.play(set, leaf, levels, Entry::new(key, ticket, slot));
+        // Tickets must not wrap, because they decide between equal keys.
         if ticket == u32::MAX {
             self.renumber(set);
         }
     }
 
-    /// An active slot becomes inactive.
+    /// Makes an active slot inactive. The slot at the last leaf takes over its leaf.
     pub(crate) fn remove(&mut self, set: u32, slot: u32) {
         let s = self.sets[set as usize];
         let (leaf, last) = (self.leaves[slot as usize], s.len - 1);
@@ -207,6 +224,8 @@ impl Tournaments {
         if last == 0 {
             self.sets[set as usize].top = ABSENT;
         } else {
+            // The slot at the last leaf moves to the free leaf, so that the leaves stay filled from
+            // the left.
             let moved = self.retire(set, s.node(last));
             if leaf != last {
                 self.leaves[moved.slot() as usize] = leaf;
@@ -218,7 +237,8 @@ impl Tournaments {
         s.played = levels_for(last);
     }
 
-    /// An entry comes to a node of a set: it and each winner play `levels` times, up to the top.
+    /// Puts an entry at a node of a set, and plays `levels` matches with it or the respective
+    /// winner.
     #[inline]
     fn play(&mut self, set: u32, mut node: u32, levels: u8, mut entry: Entry) {
         let s = &mut self.sets[set as usize];
@@ -232,12 +252,13 @@ impl Tournaments {
         s.top = entry;
     }
 
-    /// Nobody is at the last leaf of several any longer. Returns the entry that was.
+    /// Removes the entry at the last of several leaves and returns it.
     fn retire(&mut self, set: u32, last: u32) -> Entry {
         let s = self.sets[set as usize];
         let (mut node, mut levels) = (last, s.played);
         let retired = self.matches[s.game(node)][node as usize % 2];
-        // What is beside a left one is further right, and there is nobody.
+        // The sibling of a left node is further to the right, where no slot is active, so the whole
+        // subtree above is empty.
         while node.is_multiple_of(2) {
             self.matches[s.game(node)][0] = ABSENT;
             (node, levels) = (node / 2, levels - 1);
@@ -249,11 +270,13 @@ impl Tournaments {
         retired
     }
 
-    /// All tickets have been given: the active ones get the first ones, in their order.
+    /// Reassigns the tickets of a set from one on, in the order of the slots, because all tickets
+    /// were used.
     #[cold]
     fn renumber(&mut self, set: u32) {
         let s = self.sets[set as usize];
-        // The leaves are the second half of the entries, and one that is alone is at the top only.
+        // The leaves are the second half of the entries. If only one slot is active, its entry is
+        // only in `top`.
         let row = 2 * s.base as usize + s.node(0) as usize;
         if s.len > 1 {
             let entries = &mut self.matches.as_flattened_mut()[row..row + s.len as usize];
@@ -271,7 +294,7 @@ impl Tournaments {
         self.sets[set as usize].ticket = s.len;
     }
 
-    /// Makes room for all members of a set.
+    /// Moves a set to a place with room for all its members.
     #[cold]
     fn grow(&mut self, set: u32) {
         let levels = levels_for(self.members[set as usize]);
@@ -284,9 +307,11 @@ impl Tournaments {
         self.relocate(set, base, levels);
     }
 
-    /// Takes away what no set needs.
+    /// Removes gaps and unused levels from the table of matches.
     fn tidy(&mut self) {
         let sets = &self.sets;
+        // Sets move towards the beginning in the order of their places, so that none overwrites
+        // another.
         (self.order).sort_unstable_by_key(|&set| sets[set as usize].base);
         self.free = 0;
         for place in 0..self.order.len() {
@@ -298,11 +323,13 @@ impl Tournaments {
         }
     }
 
-    /// Gives a set its matches elsewhere: where there is nobody's, or further in front in the order of sets, and no more of them.
+    /// Moves the matches of a set to another place. The place must be unused or nearer to the
+    /// beginning than the set itself, with no more levels.
     fn relocate(&mut self, set: u32, base: u32, levels: u8) {
         let s = &mut self.sets[set as usize];
         let both = s.levels.min(levels);
-        // From the top down: what is in the way of a level has been moved.
+        // From the top down, because the matches that a level would overwrite have been moved by
+        // then.
         for level in 0..both {
             let count = 1 << level;
             let from = (s.base as usize) + (count << (s.levels - both));
@@ -322,7 +349,7 @@ mod tests {
     const SETS: u32 = 5;
     const SLOTS: u32 = 70;
 
-    /// What is in the sets, as (key, order of coming, slot) of each active one.
+    /// A model of the sets: key, order of insertion and slot of each active member.
     #[derive(Default)]
     struct Model {
         sets: [StdVec<(u64, u64, u32)>; SETS as usize],
@@ -335,7 +362,7 @@ mod tests {
             all.extend(entry.map(|(key, step)| (key, step, slot)));
         }
 
-        /// Whether each set's first is the one that a scan finds.
+        /// Checks that the first slot of each set is the one that a scan finds.
         fn check(&self, tournaments: &Tournaments, base: u64) {
             for (set, all) in (0..).zip(&self.sets) {
                 let first = all
@@ -348,7 +375,8 @@ mod tests {
         }
     }
 
-    /// Slots join sets, come, go, are postponed, leave and join others, most of them the same set for a while.
+    /// Lets slots join sets, become active and inactive, change keys and leave at random. Most of
+    /// them use the same set for 1000 steps, so that sets grow and shrink.
     fn agree(seed: u64, base: u64, ticket: u32) {
         let mut tournaments = Tournaments::new(SETS, SLOTS, SLOTS);
         for set in &mut tournaments.sets {
@@ -360,7 +388,9 @@ mod tests {
         for step in 0..30_000u64 {
             let slot = rng.range(0, u64::from(SLOTS) - 1) as u32;
             let at = slot as usize;
+            // 40 keys for 70 slots, so that many are equal.
             let key = base.wrapping_add(rng.range(0, 39));
+            // Most slots join one set at a time, so that its tree grows and the others shrink.
             let crowd = (step / 1_000) as u32 % SETS;
             match (member[at], rng.range(0, 7)) {
                 (None, draw) => {
@@ -404,12 +434,14 @@ mod tests {
 
     #[test]
     fn keys_may_wrap() {
+        // Half of the keys are before the wrap and half after it.
         agree(1, 0u64.wrapping_sub(20), 0);
     }
 
     #[test]
     fn order_survives_the_last_ticket() {
         for early in 0..40 {
+            // The tickets end after a different number of steps in each run.
             agree(early, 0, u32::MAX - 100 * early as u32 - 1);
         }
     }

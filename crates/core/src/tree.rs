@@ -1,23 +1,28 @@
-//! Search trees over slot numbers, with the nodes in one table: no allocation, everything in logarithmic expected time.
+//! Search trees of slot numbers with the nodes in one table. Nothing is allocated, and every
+//! operation takes logarithmic expected time.
 //!
-//! Each node has a `key` that orders it and a `start`; every subtree knows its smallest start, so that the smallest key among
-//! those with `start <= v` (B-WF2Q+'s choice among the eligible) takes one walk. Keys and starts are compared as serial numbers,
-//! `a - b` as signed, so virtual times may wrap. Equal keys keep the order of insertion. The trees are treaps whose priorities
-//! are a hash of the slot's number: the shape, like everything here, is the same on every run. Neighbours in the order of keys know each
-//! other, since elevators ask for them at every request.
+//! Each node has a `key` that orders it and a `start`, and every subtree knows its smallest start.
+//! Therefore the smallest key among the nodes with `start <= v` (the choice of B-WF2Q+ among the
+//! eligible entities) takes one walk. Keys and starts are compared as serial numbers, that is by
+//! the sign of `a - b`, so virtual times can wrap. Equal keys keep the order of insertion.
+//!
+//! The trees are treaps with a hash of the slot's number as priority, so their shape is the same on
+//! every run. Neighbours in the order of keys are linked, because elevators need them for every
+//! request.
 
 use crate::list::NIL;
 use alloc::vec::Vec;
 
+/// The node of a slot.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// At its left and at its right.
+    /// The children to the left and to the right.
     child: [u32; 2],
-    /// The node above it, [`NIL`] at the root, or [`OUT`].
+    /// The parent, [`NIL`] for the root, or [`OUT`].
     parent: u32,
-    /// The slot's place in the heap order.
+    /// The priority in the heap order.
     priority: u32,
-    /// Neighbours in the order of keys.
+    /// The neighbours in the order of keys.
     prev: u32,
     next: u32,
     key: u64,
@@ -43,11 +48,12 @@ impl Node {
     }
 }
 
-/// Indices of [`Node::child`].
+/// The indices of the children in [`Node::child`].
 const LEFT: usize = 0;
 const RIGHT: usize = 1;
 
-/// A tree's root. Belongs to one [`Forest`]; a slot is in at most one tree of a forest at a time.
+/// The root of a tree. A tree belongs to one [`Treap`], and a slot is in at most one tree of it at
+/// a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tree {
     root: u32,
@@ -61,32 +67,35 @@ impl Tree {
     }
 }
 
-/// The nodes of up to `capacity` slots. Without `STARTS` the trees only keep order: starts are ignored, which is cheaper.
+/// The nodes of up to `capacity` slots. Without `STARTS` the trees only keep order and ignore
+/// starts, which is cheaper.
 #[derive(Debug)]
 pub(crate) struct Treap<const STARTS: bool> {
     nodes: Vec<Node>,
 }
 
-/// Trees that find the first of those eligible.
+/// Trees that find the first eligible slot.
 pub(crate) type Forest = Treap<true>;
 
-/// Trees that keep order.
+/// Trees that only keep order.
 pub(crate) type Sorted = Treap<false>;
 
-/// True if serial number `a` comes before `b`.
+/// Returns true if serial number `a` comes before `b`.
 #[inline]
 pub(crate) fn before(a: u64, b: u64) -> bool {
     a.wrapping_sub(b).cast_signed() < 0
 }
 
-/// A slot, if it is one.
+/// Returns the slot, or `None` for [`NIL`].
 #[inline]
 fn named(slot: u32) -> Option<u32> {
     (slot != NIL).then_some(slot)
 }
 
-/// A slot's place in the heap order of the treap.
+/// Returns the priority of a slot in the heap order of the treap.
 const fn priority(slot: u32) -> u32 {
+    // A multiplicative hash in two rounds (constants of the golden ratio and of MurmurHash3), so
+    // that neighbouring slots get unrelated priorities.
     slot.wrapping_add(1)
         .wrapping_mul(0x9E37_79B1)
         .rotate_left(15)
@@ -100,23 +109,25 @@ impl<const STARTS: bool> Treap<STARTS> {
         }
     }
 
-    /// True if the slot is in some tree of this forest.
+    /// Returns true if the slot is in a tree of this forest.
     pub(crate) fn contains(&self, slot: u32) -> bool {
         self.nodes[slot as usize].parent != OUT
     }
 
-    /// The key the slot was inserted with.
+    /// Returns the key with which the slot was inserted.
     pub(crate) fn key(&self, slot: u32) -> u64 {
         self.nodes[slot as usize].key
     }
 
-    /// Inserts `slot` behind those of equal key.
+    /// Inserts `slot` behind the slots of equal key.
     pub(crate) fn insert(&mut self, tree: &mut Tree, slot: u32, key: u64, start: u64) {
         debug_assert!(!self.contains(slot), "slot {slot} is in a tree already");
         let priority = self.nodes[slot as usize].priority;
         let (mut parent, mut side) = (NIL, LEFT);
         let (mut prev, mut next) = (NIL, NIL);
         let mut at = tree.root;
+        // The new node replaces the first node on its path with a lower priority. That subtree is
+        // split and becomes its children.
         while at != NIL {
             let node = &mut self.nodes[at as usize];
             if node.priority < priority {
@@ -159,11 +170,12 @@ impl<const STARTS: bool> Treap<STARTS> {
         }
     }
 
-    /// What is at `at` and below comes to hang below `slot`, which takes its place: what is before it at its left, the rest at its right.
-    /// Returns the last of the one and the first of the other, `slot` where there are none.
+    /// Splits the subtree at `at` by `key` and makes its parts the children of `slot`: earlier keys
+    /// to the left, others to the right. Returns the last slot of the left part and the first of
+    /// the right part, or `slot` if a part is empty.
     #[inline]
     fn split(&mut self, slot: u32, key: u64, mut at: u32) -> (u32, u32) {
-        // Where the next one hangs that is before the slot, or after it.
+        // The nodes and sides to which the next part before `slot`, or after it, is attached.
         let (mut last, mut last_side) = (slot, LEFT);
         let (mut first, mut first_side) = (slot, RIGHT);
         while at != NIL {
@@ -190,9 +202,12 @@ impl<const STARTS: bool> Treap<STARTS> {
         (last, first)
     }
 
-    /// Gives a slot that is in `tree` a later key; its start stays. The same as taking it out and putting it in again.
+    /// Gives a slot of `tree` a later key, and keeps its start. The result is the same as removing
+    /// and inserting it.
     pub(crate) fn postpone(&mut self, tree: &mut Tree, slot: u32, key: u64) {
         debug_assert!(
+            // A slot whose key went back could have to move towards the front, which the comparison
+            // below does not cover.
             !before(key, self.key(slot)),
             "the key of slot {slot} goes back"
         );
@@ -202,11 +217,12 @@ impl<const STARTS: bool> Treap<STARTS> {
                 self.remove(tree, slot);
                 self.insert(tree, slot, key, start);
             }
+            // It stays in front of its successor, so only the key changes.
             _ => self.nodes[slot as usize].key = key,
         }
     }
 
-    /// Takes `slot` out of `tree`, which must be the tree it is in.
+    /// Removes `slot` from `tree`, which must contain it.
     pub(crate) fn remove(&mut self, tree: &mut Tree, slot: u32) {
         debug_assert!(self.contains(slot), "slot {slot} is in no tree");
         let node = &mut self.nodes[slot as usize];
@@ -219,7 +235,8 @@ impl<const STARTS: bool> Treap<STARTS> {
         if next != NIL {
             self.nodes[next as usize].prev = prev;
         }
-        // Of what hung below it on both sides the upper one takes its place, and so on.
+        // The two subtrees below `slot` are merged: the root of higher priority moves up, and the
+        // merge continues with its inner child.
         let (mut hook, mut side) = (parent, RIGHT);
         if parent != NIL {
             side = usize::from(self.nodes[parent as usize].child[RIGHT] == slot);
@@ -245,7 +262,7 @@ impl<const STARTS: bool> Treap<STARTS> {
         }
     }
 
-    /// The slot of smallest key.
+    /// Returns the slot with the smallest key.
     pub(crate) fn first(&self, tree: &Tree) -> Option<u32> {
         let (mut at, mut first) = (tree.root, NIL);
         while at != NIL {
@@ -255,19 +272,19 @@ impl<const STARTS: bool> Treap<STARTS> {
         named(first)
     }
 
-    /// The slot after `slot` in the order of keys.
+    /// Returns the slot after `slot` in the order of keys.
     #[inline]
     pub(crate) fn next(&self, slot: u32) -> Option<u32> {
         named(self.nodes[slot as usize].next)
     }
 
-    /// The slot before `slot` in the order of keys.
+    /// Returns the slot before `slot` in the order of keys.
     #[inline]
     pub(crate) fn prev(&self, slot: u32) -> Option<u32> {
         named(self.nodes[slot as usize].prev)
     }
 
-    /// The slot of the largest key that is not after `key`.
+    /// Returns the slot with the largest key that is not after `key`.
     pub(crate) fn last_up_to(&self, tree: &Tree, key: u64) -> Option<u32> {
         let (mut at, mut found) = (tree.root, NIL);
         while at != NIL {
@@ -282,19 +299,22 @@ impl<const STARTS: bool> Treap<STARTS> {
         named(found)
     }
 
-    /// The smallest start in the tree.
+    /// Returns the smallest start in the tree.
     pub(crate) fn min_start(&self, tree: &Tree) -> Option<u64> {
         (tree.root != NIL).then(|| self.nodes[tree.root as usize].min_start)
     }
 
-    /// The slot of smallest key among those whose start is not after `v` (BFQ: `bfq_first_active_entity`).
+    /// Returns the slot with the smallest key among those whose start is not after `v` (BFQ:
+    /// `bfq_first_active_entity`).
     pub(crate) fn first_eligible(&self, tree: &Tree, v: u64) -> Option<u32> {
         let mut at = tree.root;
+        // No slot in the tree is eligible.
         if at == NIL || before(v, self.nodes[at as usize].min_start) {
             return None;
         }
         loop {
             let node = &self.nodes[at as usize];
+            // Keys to the left are smaller, so an eligible slot there is preferred.
             if node.child[LEFT] != NIL
                 && !before(v, self.nodes[node.child[LEFT] as usize].min_start)
             {
@@ -307,12 +327,12 @@ impl<const STARTS: bool> Treap<STARTS> {
         }
     }
 
-    /// The slots in the order of their keys.
+    /// Returns the slots in the order of their keys.
     pub(crate) fn iter<'a>(&'a self, tree: &Tree) -> impl Iterator<Item = u32> + 'a {
         core::iter::successors(self.first(tree), move |&slot| self.next(slot))
     }
 
-    /// Puts a slot (or nothing) below another, or at the root.
+    /// Puts a slot, or [`NIL`], below another slot or at the root.
     #[inline]
     fn hang(&mut self, tree: &mut Tree, parent: u32, side: usize, slot: u32) {
         if parent == NIL {
@@ -325,7 +345,8 @@ impl<const STARTS: bool> Treap<STARTS> {
         }
     }
 
-    /// Refreshes from a slot up to one that is above it, which it leaves out.
+    /// Updates the smallest starts from slot `at` up to `end`, which is above it and is not
+    /// updated.
     fn refresh_up(&mut self, mut at: u32, end: u32) {
         while at != end {
             self.refresh(at);
@@ -333,7 +354,7 @@ impl<const STARTS: bool> Treap<STARTS> {
         }
     }
 
-    /// Finds the smallest start again, those below are right.
+    /// Updates the smallest start of a subtree. Those of its children must be correct.
     fn refresh(&mut self, at: u32) {
         let Node { child, start, .. } = self.nodes[at as usize];
         let mut min = start;
@@ -387,6 +408,8 @@ mod tests {
             depth
         };
         let deepest = (0..4096).map(depth).max().unwrap();
+        // A perfect tree has 13 levels, and a treap of random priorities about two to three times
+        // as many.
         assert!(deepest <= 40, "{deepest} levels for 4096 slots");
     }
 
@@ -400,12 +423,15 @@ mod tests {
             let state = rng.next_u64();
             let slot = (state >> 33) as u32 % 48;
             if forest.contains(slot) && (state >> 62) == 0 {
+                // Keys only grow here, as `postpone` requires. Some stay the same.
                 let key = forest.key(slot) + (state >> 40) % 20;
                 forest.postpone(&mut tree, slot, key);
                 let place = model.iter().position(|m| m.2 == slot).unwrap();
                 let (old, _, slot, start) = model[place];
                 if key > old {
                     model[place] = (key, step, slot, start);
+                // A key that stays the same moves the slot behind those of equal key that were
+                // inserted later.
                 } else if model
                     .iter()
                     .any(|m| m.0 == key && m.2 != slot && m.1 > model[place].1)
@@ -430,6 +456,7 @@ mod tests {
         let mut tree = Tree::EMPTY;
         for round in 0..3 {
             for slot in 0..64 {
+                // 37 and 64 have no common divisor, so each key appears once.
                 forest.insert(&mut tree, slot, u64::from(slot * 37 % 64), 0);
             }
             assert!(forest.iter(&tree).map(|s| forest.key(s)).eq(0..64));
@@ -445,6 +472,7 @@ mod tests {
         let mut forest = Forest::new(4);
         let mut tree = Tree::EMPTY;
         forest.insert(&mut tree, 0, 5, 3);
+        // The second key is 11 before the first one, across the wrap.
         forest.insert(&mut tree, 1, u64::MAX - 5, u64::MAX - 9);
         assert_eq!(forest.first(&tree), Some(1));
         assert_eq!(forest.first_eligible(&tree, u64::MAX - 1), Some(1));

@@ -1,67 +1,70 @@
-//! Tunables: the numbers that people may set of an elevator or a controller, each told once.
+//! Tunables: the settings of an elevator or a controller, each defined in one place.
 //!
-//! The `tunables!` macro makes a configuration's structure and its table in one go: the field, its type, its unit, its bounds, its
-//! default, what it does and where that comes from. Checking, reading and printing files, the bytes of records, random draws of
-//! auditors and the documents all go by the table.
+//! The `tunables!` macro creates the structure of a configuration and its table: for each field the
+//! type, unit, bounds, default, description and source. All uses of tunables go by that table:
+//! checks, reading and printing of files, the bytes of records, the random draws of auditors, and
+//! the documents.
 
 pub use crate::rule::{Allowed, Unit};
 
 use crate::rule::ConfigError;
 
-/// Nanoseconds of a millisecond, for bounds and defaults of times.
+/// The number of nanoseconds in a millisecond, for bounds and defaults of times.
 pub(crate) const MS: u64 = 1_000_000;
-/// Nanoseconds of a second.
+/// The number of nanoseconds in a second.
 pub(crate) const SECOND: u64 = 1_000 * MS;
 
-/// One tunable.
+/// The description of one tunable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tunable {
-    /// Its name; Linux's, where Linux has it.
+    /// The name of the tunable. If Linux has the tunable, it is the name in Linux.
     pub name: &'static str,
-    /// What it counts.
+    /// The unit of the value.
     pub unit: Unit,
-    /// Least and most that it may be.
+    /// The least and the largest allowed value.
     pub bounds: (u64, u64),
-    /// What it is where nobody says otherwise.
+    /// The value that is used if none is configured.
     pub default: u64,
-    /// What it does, in a sentence or more.
+    /// The effect of the tunable, in one or more sentences.
     pub about: &'static str,
-    /// Where it comes from: a file and function of Linux, or "Weir's own".
+    /// The origin of the tunable: a file and function of Linux, or "Weir's own".
     pub source: &'static str,
 }
 
-/// Something with tunables: the configuration of an elevator or a controller. Tunables go by their place in the table.
+/// A configuration with tunables, of an elevator or a controller. Tunables are accessed by their
+/// index in the table.
 pub trait Tuned {
-    /// The table.
+    /// Returns the table of tunables.
     fn tunables(&self) -> &'static [Tunable];
 
-    /// The value of a tunable, in its unit.
+    /// Returns the value of a tunable in its unit.
     ///
     /// # Panics
-    /// If the table has no such place.
+    /// Panics if the table has no such index.
     fn get(&self, place: usize) -> u64;
 
-    /// Sets a tunable. What is more than its field can hold becomes the largest that it can; whether it is allowed is for
-    /// `<dyn Tuned>::validate` to say.
+    /// Sets a tunable. A value that exceeds the range of the field's type is replaced by the
+    /// largest value of that type. The bounds are not checked, which `<dyn Tuned>::validate` does.
     ///
     /// # Panics
-    /// If the table has no such place.
+    /// Panics if the table has no such index.
     fn set(&mut self, place: usize, value: u64);
 
     /// Checks the rules between tunables, beyond the bounds of each.
     ///
     /// # Errors
-    /// A tunable that breaks one.
+    /// Returns the first tunable that breaks a rule.
     fn validate_together(&self) -> Result<(), ConfigError> {
         Ok(())
     }
 
-    /// Moves what breaks a rule between tunables; each is within its own bounds.
+    /// Changes values that break a rule between tunables. Each value is within its own bounds
+    /// already.
     fn bound_together(&mut self) {}
 }
 
 impl dyn Tuned + '_ {
-    /// The place of a tunable in the table.
+    /// Returns the index of a tunable in the table.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.tunables().iter().position(|t| t.name == name)
     }
@@ -69,7 +72,7 @@ impl dyn Tuned + '_ {
     /// Checks every bound, then the rules between tunables.
     ///
     /// # Errors
-    /// The first tunable that is not within its bounds, and the bounds.
+    /// Returns the first tunable outside its bounds, with the bounds.
     pub fn validate(&self) -> Result<(), ConfigError> {
         for (place, tunable) in self.tunables().iter().enumerate() {
             let (least, most) = tunable.bounds;
@@ -89,19 +92,22 @@ impl dyn Tuned + '_ {
             let (least, most) = tunable.bounds;
             self.set(place, self.get(place).clamp(least, most));
         }
+        // The rules between tunables come last, because they assume that each value is within its
+        // bounds.
         self.bound_together();
     }
 }
 
-/// A field of a configuration by its place in the table.
+/// Access to a field of a configuration by its index in the table.
 #[derive(Debug)]
 pub(crate) struct Field<C> {
     pub(crate) get: fn(&C) -> u64,
     pub(crate) set: fn(&mut C, u64),
 }
 
-/// The structure of a configuration, with its defaults and its table: `field: type, unit, [least, most], default, "what it does",
-/// "where it comes from";` for each tunable. Rules between tunables stand behind it in braces.
+/// Creates the structure of a configuration with its defaults and its table. Each tunable is a row:
+/// `field: type, unit, [least, most], default, "effect", "source";`. Methods of [`Tuned`] with the
+/// rules between tunables can follow the structure.
 macro_rules! tunables {
     (
         $(#[$meta:meta])*
@@ -117,7 +123,7 @@ macro_rules! tunables {
         }
 
         impl Config {
-            /// The table of its tunables, in the order of the fields.
+            /// The table of the tunables, in the order of the fields.
             pub const TUNABLES: &'static [$crate::tunable::Tunable] = &[$($crate::tunable::Tunable {
                 name: stringify!($field),
                 unit: $unit,
@@ -135,12 +141,12 @@ macro_rules! tunables {
             /// Checks the tunables.
             ///
             /// # Errors
-            /// The first outside its bounds, and the bounds.
+            /// Returns the first tunable outside its bounds, with the bounds.
             pub fn validate(&self) -> Result<(), $crate::ConfigError> {
                 (self as &dyn $crate::tunable::Tuned).validate()
             }
 
-            /// This with every value moved inside its bounds.
+            /// Returns the configuration with every value moved inside its bounds.
             #[must_use]
             pub fn bounded(mut self) -> Self {
                 (&mut self as &mut dyn $crate::tunable::Tuned).bound();
@@ -171,7 +177,7 @@ macro_rules! tunables {
     };
 }
 
-/// An enumeration that a tunable can be: its variants with their words in files.
+/// Creates an enumeration for a tunable, with the word of each variant in files.
 macro_rules! words {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$meta])*
@@ -179,7 +185,7 @@ macro_rules! words {
         pub enum $name { $($(#[$doc])* $variant,)* }
 
         impl $name {
-            /// Its words in files, in the order of the variants.
+            /// The words of the variants in files, in the order of the variants.
             pub const WORDS: &'static [&'static str] = &[$($word),*];
             const ALL: &'static [Self] = &[$(Self::$variant),*];
         }
@@ -188,6 +194,7 @@ macro_rules! words {
             fn number(self) -> u64 {
                 self as u64
             }
+            // A number beyond the last variant becomes the last one, as for integers.
             fn from_number(value: u64) -> Self {
                 let last = Self::ALL.len() - 1;
                 Self::ALL[usize::try_from(value).unwrap_or(last).min(last)]

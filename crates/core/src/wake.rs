@@ -1,42 +1,47 @@
-//! When the layer is to be called next, and why.
+//! The wake-up: the time of the next call into the layer, and its reason.
 
 use crate::time::Instant;
 
-/// Why the layer wants to be called at a time.
+/// The reason why the layer must be called at a certain time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// A limit lets the next request pass.
+    /// A limit lets the next request pass then.
     Limit,
     /// The drive idles for a stream whose next request is expected.
     Idling,
-    /// The turn of the stream in service is over.
+    /// The turn of the stream in service ends then.
     BudgetTimeout,
-    /// `io.latency` lets a group go on: its siblings meet their targets again, or it has paid what it owed.
+    /// `io.latency` lets a group continue, because its siblings meet their targets again or it has
+    /// paid its debt.
     Latency,
-    /// `io.cost` lets a group go on, or looks at what was used in a period.
+    /// `io.cost` lets a group continue, or evaluates the usage of a period.
     Cost,
-    /// The drive's queue was busy and nothing is in flight that could end.
+    /// The drive's queue was busy, and no piece is in flight whose completion would lead to a
+    /// retry.
     Retry,
-    /// What was answered may bring more requests, before anything is sent to the drive ([`merge::Config::ahead`](crate::merge::Config::ahead)).
+    /// Completions were reported that may lead to more requests before anything is sent to the
+    /// drive ([`merge::Config::ahead`](crate::merge::Config::ahead)).
     Answers,
-    /// A flush that waits for the sake of a promise may begin, or has waited long enough.
+    /// A flush that was delayed for the sake of a promise may begin, or has waited long enough.
     Flush,
 }
 
-/// When to call [`Layer::poll`](crate::Layer::poll) next even if nothing happens, and why.
+/// The time at which [`Layer::poll`](crate::Layer::poll) must be called even if nothing happens,
+/// and the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wake {
-    /// When.
+    /// The time of the next call.
     pub at: Instant,
-    /// Why.
+    /// The reason for the call.
     pub reason: Reason,
 }
 
 impl Wake {
-    /// The earlier of two; at the same time the first counts.
+    /// Returns the earlier of two wake-ups. If both are due at the same time, it returns the first.
     pub(crate) fn earlier(first: Option<Self>, second: Option<Self>) -> Option<Self> {
         match (first, second) {
+            // Strictly earlier, so that the reason does not depend on the order of equal times.
             (Some(a), Some(b)) => Some(if b.at < a.at { b } else { a }),
             (a, b) => a.or(b),
         }

@@ -1,14 +1,17 @@
-//! What a request costs in instructions: a closed loop of streams with eight requests of random size outstanding each, in two
-//! levels of groups, on a drive that answers a batch of requests at a time.
+//! Measures the instructions for a request: a closed loop of streams with eight outstanding
+//! requests of random size each, in two levels of groups, on a drive that completes a batch of
+//! requests at a time.
 //!
 //! ```text
-//! cost ELEVATOR STREAMS GROUPS BATCH REQUESTS        an elevator by its name; NAME+merge: what is near is merged; io.cost: none
-//!                                                    with that before it
+//! cost ELEVATOR STREAMS GROUPS BATCH REQUESTS
+//!     ELEVATOR   the name of an elevator, NAME+merge to merge adjacent requests, or io.cost for none
+//!                with that controller
 //! ```
 //!
-//! Prints the requests done. Run it under `valgrind --tool=callgrind` (or `perf stat`) with two numbers of requests: the
-//! difference in instructions over the difference in requests is the cost of one, and set-up is not in it. `./bench cost` counts
-//! only what happens inside `submit`, `poll` and `complete`.
+//! Prints the number of completed requests. Run it under `valgrind --tool=callgrind` (or `perf
+//! stat`) with two numbers of requests. The difference in instructions divided by the difference in
+//! requests is the cost of one request, without the set-up. `./bench cost` counts only the
+//! instructions inside `submit`, `poll` and `complete`.
 
 mod load;
 
@@ -16,7 +19,7 @@ use load::Load;
 use std::process::ExitCode;
 use weir_core::{Config, control, elevator, merge};
 
-/// A controller in place of an elevator.
+/// The name of a controller that can take the place of an elevator.
 const COST: &str = "io.cost";
 
 fn main() -> ExitCode {

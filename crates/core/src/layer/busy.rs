@@ -1,28 +1,31 @@
-//! What the drive sent back because a hardware queue of it was busy.
+//! The pieces that the drive returned because a hardware queue was busy.
+//!
+//! See `docs/decisions/busy-pieces.md` for the reasons.
 
 use crate::list::{Links, List};
 use crate::{DriveShape, Instant, QueueId, Reason, Span, Tag, Wake};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A queue that is busy with nothing of ours in it is asked again after this long (Linux: `BLK_MQ_RESOURCE_DELAY`).
+/// The time after which a busy queue is tried again if no piece of it is in flight (Linux:
+/// `BLK_MQ_RESOURCE_DELAY`).
 const RETRY: Span = Span::from_millis(3);
 
-/// A hardware queue.
+/// The returned pieces of a hardware queue.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
-    /// Tags whose piece was sent back.
+    /// The tags of the returned pieces, in the order of their return.
     tags: List,
-    /// When they are sent again at the latest; `None`: at once.
+    /// The latest time at which they are sent again, or `None` if they can be sent now.
     retry: Option<Instant>,
 }
 
-/// The pieces that were sent back. They keep their tags.
+/// The returned pieces of all hardware queues. They keep their tags.
 #[derive(Debug)]
 pub(super) struct Busy {
     queues: Vec<Queue>,
     links: Links,
-    /// Queues that are busy.
+    /// The number of busy queues.
     number: u32,
 }
 
@@ -39,7 +42,7 @@ impl Busy {
         }
     }
 
-    /// No queue is busy.
+    /// Returns true if no queue is busy.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.number == 0
@@ -49,27 +52,28 @@ impl Busy {
         self.links.contains(tag.0)
     }
 
-    /// A piece was sent back.
+    /// Adds a piece that was returned.
     pub(super) fn add(&mut self, now: Instant, queue: QueueId, tag: Tag) {
         let busy = &mut self.queues[usize::from(queue.0)];
         self.number += u32::from(busy.tags.is_empty());
         self.links.push_back(&mut busy.tags, tag.0);
+        // Each returned piece starts the delay again.
         busy.retry = Some(now + RETRY);
     }
 
-    /// Something in a queue ended, so that there is room again for what it sent back.
+    /// Notes that a piece of a queue ended, so that the queue has room for returned pieces.
     pub(super) fn ended(&mut self, queue: QueueId) {
         self.queues[usize::from(queue.0)].retry = None;
     }
 
-    /// A queue that can be asked again, if there is one.
+    /// Returns a busy queue that can be tried again, if there is one.
     pub(super) fn due(&self, now: Instant) -> Option<QueueId> {
         let mut queues = self.queues.iter();
         let at = queues.position(|q| !q.tags.is_empty() && q.retry.is_none_or(|at| at <= now))?;
         Some(QueueId(at as u16))
     }
 
-    /// The piece that a queue sent back first.
+    /// Removes and returns the piece that a queue returned first.
     pub(super) fn pop(&mut self, queue: QueueId) -> Option<Tag> {
         let busy = &mut self.queues[usize::from(queue.0)];
         let tag = self.links.pop_front(&mut busy.tags)?;
@@ -77,7 +81,7 @@ impl Busy {
         Some(Tag(tag))
     }
 
-    /// The tags whose piece was sent back, with the queue that did so.
+    /// Returns the tags of the returned pieces with their queues, after checking the counts.
     #[cfg(debug_assertions)]
     pub(super) fn checked(&self) -> impl Iterator<Item = (QueueId, Tag)> + '_ {
         let busy = self.queues.iter().filter(|q| !q.tags.is_empty());
@@ -86,9 +90,10 @@ impl Busy {
         queues.flat_map(|(queue, q)| self.links.checked(&q.tags).map(move |t| (queue, Tag(t))))
     }
 
-    /// When the next queue is to be asked again.
+    /// Returns the time at which the next queue must be tried again.
     #[cold]
     pub(super) fn wake(&self) -> Option<Wake> {
+        // A queue without a time is sent again at once, so it needs no wake-up.
         let busy = self.queues.iter().filter(|q| !q.tags.is_empty());
         let at = busy.filter_map(|q| q.retry).min()?;
         Some(Wake {

@@ -1,4 +1,5 @@
-//! Groups, contracts, spaces and capacity change: in force as a whole, or refused as a whole.
+//! Changes of groups, contracts, spaces and capacity, which are applied completely or refused
+//! completely.
 
 use super::Layer;
 use crate::admission::{admit, admit_min};
@@ -6,22 +7,24 @@ use crate::group::{Edit, Groups};
 use crate::{Capacity, Instant, Promised, Refusal};
 
 impl Layer {
-    /// A list of edits, applied in order.
+    /// Applies a list of edits in order.
     ///
-    /// Takes memory and time proportional to the number of groups, as a control path may. The
-    /// exception is a single edit that gives a group without children another min: it takes time
-    /// proportional to the outstanding requests, because servers that share a min divide it again
-    /// all the time. Its decisions are those of a whole change, except that the counters of other
-    /// promises go on, which a whole change takes anew.
+    /// The call takes memory and time in proportion to the number of groups, because it is not on
+    /// the path of requests. There is one exception: a single edit that gives a group without
+    /// children another min takes time in proportion to the outstanding requests, because servers
+    /// that share a min change it frequently. Its result is that of a general change, except that
+    /// the counters of other promises continue, which a general change starts again.
     ///
     /// # Errors
-    /// The tree would lose its shape or a promise could not be kept; then nothing of the list is in force.
+    /// Fails if the tree would become invalid or a promise could not be kept. No edit of the list
+    /// is applied then.
     pub fn change(&mut self, now: Instant, edits: &[Edit]) -> Result<Promised, Refusal> {
         let now = self.advance(now);
         self.run_timers(now);
         if let Some(promised) = self.change_min(edits) {
             return Ok(promised);
         }
+        // The edits are made in a copy of the tree, so that a refusal leaves everything as it was.
         let (groups, capacity, promised) = self.edited(edits)?;
         self.cx.table.groups = groups;
         self.cx.table.shape.capacity = capacity;
@@ -42,12 +45,14 @@ impl Layer {
         Ok(promised)
     }
 
-    /// Carries out a change of one min in place. `None`: the edits are others, or are refused.
+    /// Applies a change of a single min in place. Returns `None` if the edits are others, or if the
+    /// change is refused.
     fn change_min(&mut self, edits: &[Edit]) -> Option<Promised> {
         let &[Edit::SetContract { id, contract }] = edits else {
             return None;
         };
-        // `io.low` makes a min a limit, which the groups above inherit.
+        // `io.low` uses a min as a limit, which is inherited by the groups above, so all groups
+        // must be computed again.
         if self.config.controllers.low.is_some() {
             return None;
         }
@@ -59,15 +64,16 @@ impl Layer {
         Some(promised)
     }
 
-    /// What [`change`](Self::change) would answer; nothing changes.
+    /// Checks a change without applying it, and returns the result that [`change`](Self::change)
+    /// would return.
     ///
     /// # Errors
-    /// Those of [`Layer::change`].
+    /// Fails for the same reasons as [`Layer::change`].
     pub fn would_change(&self, edits: &[Edit]) -> Result<Promised, Refusal> {
         self.edited(edits).map(|(.., promised)| promised)
     }
 
-    /// The groups and the capacity as they are with these edits, and what is promised then.
+    /// Returns the groups and the capacity with these edits, and the sums of the promises.
     fn edited(&self, edits: &[Edit]) -> Result<(Groups, Option<Capacity>, Promised), Refusal> {
         let mut groups = self.cx.table.groups.clone();
         let mut capacity = self.cx.table.shape.capacity;
@@ -94,7 +100,8 @@ impl Layer {
         Ok((groups, capacity, promised))
     }
 
-    /// Limits have come or gone, or a listener that must see every request: takes anew which streams may go straight to the elevator.
+    /// Updates which streams may go directly to the elevator, after limits or listeners have
+    /// changed.
     pub(super) fn update_paths(&mut self) {
         self.chain_counts = self.chain.counts();
         self.chain_for_all = self.chain_counts || self.cx.events.listening();

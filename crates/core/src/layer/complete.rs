@@ -1,11 +1,12 @@
-//! Tags come back from the drive.
+//! Completions: processes the tags that come back from the drive.
 
 use super::Layer;
 use crate::table::{Piece, Stage};
 use crate::{Completion, Instant, Outcome, Tag};
 
 impl Layer {
-    /// A batch of completions. Tags that are not in flight are counted and ignored.
+    /// Processes a batch of completions. Completions of tags that are not in flight are counted and
+    /// ignored.
     pub fn complete(&mut self, now: Instant, batch: &[Completion]) {
         let now = self.advance(now);
         for completion in batch {
@@ -16,12 +17,14 @@ impl Layer {
         self.check();
     }
 
+    /// Processes one completion: a piece that ended, that was returned as busy, or that is unknown.
     fn complete_one(&mut self, now: Instant, completion: &Completion) {
         let tag = completion.tag;
         if !self.busy.is_empty() && self.is_sent_back(tag) {
             self.counters.stray += 1;
             return;
         }
+        // A tag that is not in flight belongs to a stalled piece, or is a mistake of the driver.
         let Some(&Piece { request, .. }) = self.cx.table.pieces.get(tag) else {
             return self.complete_stalled(now, completion);
         };
@@ -29,6 +32,7 @@ impl Layer {
             self.requeue(now, tag);
             return;
         };
+        // Elevators expect that the tag is free already. `Pieces::last` still has the piece.
         self.cx.table.pieces.remove(tag);
         if let Some(elevator) = self.elevator.other_mut() {
             elevator.complete(&mut self.cx, tag);
@@ -36,7 +40,7 @@ impl Layer {
         self.piece_is_back(now, request, outcome);
     }
 
-    /// A piece of a request has come back from the drive.
+    /// Processes the end of a request's piece.
     #[inline]
     pub(super) fn piece_is_back(&mut self, now: Instant, request: u32, outcome: Outcome) {
         let live = &mut self.cx.table.requests[request];
@@ -49,6 +53,7 @@ impl Layer {
             return;
         }
         if live.stage == Stage::Drive {
+            // The common case without any further lookup: nothing of the request is left.
             let tagged = live.finish(now);
             self.end(now, request, tagged);
         } else {
@@ -56,7 +61,8 @@ impl Layer {
         }
     }
 
-    /// Nothing of a request is in the drive any more, and it is a flush or has more to send.
+    /// Processes the end of the last piece in the drive of a request that is not finished, or is a
+    /// flush.
     #[inline(never)]
     fn leave_drive(&mut self, now: Instant, request: u32) {
         match self.cx.table.requests[request].stage {
@@ -69,8 +75,8 @@ impl Layer {
         }
     }
 
-    /// True if the drive sent back the piece of a tag, so that the tag cannot come back. Otherwise a busy queue that it comes from has
-    /// room again.
+    /// Returns true if the drive returned the piece of this tag as busy, so that it cannot
+    /// complete. Otherwise, a busy queue to which the tag belongs has room again.
     #[cold]
     fn is_sent_back(&mut self, tag: Tag) -> bool {
         let pieces = &self.cx.table.pieces;
@@ -85,7 +91,8 @@ impl Layer {
         false
     }
 
-    /// A request of a stream on hold keeps its place while a piece of it is in the drive, not longer.
+    /// Frees the scheduler tag of a request whose stream is on hold. The request keeps it only
+    /// while a piece is in the drive.
     #[cold]
     fn release_held_tag(&mut self, now: Instant, request: u32) {
         self.chain.ended(&mut self.cx, request, None);
@@ -97,6 +104,7 @@ impl Layer {
         self.release(now);
     }
 
+    /// Ends all flushes for which a command stood, with its outcome.
     fn end_flush(&mut self, now: Instant, request: u32) {
         let live = &self.cx.table.requests[request];
         let (space, outcome) = (live.request.space, live.outcome);
@@ -105,12 +113,13 @@ impl Layer {
             let live = &mut self.cx.table.requests[member];
             live.stage = Stage::Drive;
             live.pieces = 0;
+            // A flush that fails fails for all requests that share it.
             live.outcome = outcome;
             self.finish_if_over(now, member);
         }
     }
 
-    /// Moves a request on whose last piece has come back and that has no more to send.
+    /// Finishes a request if nothing of it is left to send and its last piece completed.
     #[inline]
     pub(super) fn finish_if_over(&mut self, now: Instant, request: u32) {
         let live = &mut self.cx.table.requests[request];
@@ -119,12 +128,13 @@ impl Layer {
         }
         let tagged = live.finish(now);
         self.end(now, request, tagged);
-        // What never went to the drive has been on its way there until now.
+        // For a request that was never dispatched, all time until now counts as time in the
+        // elevator.
         let live = &mut self.cx.table.requests[request];
         live.dispatched = live.dispatched.min(now);
     }
 
-    /// A request is over: what it took up is for others.
+    /// Frees the resources of a request that ended.
     #[inline]
     fn end(&mut self, now: Instant, request: u32, tagged: bool) {
         self.finished.push(request);
@@ -135,7 +145,8 @@ impl Layer {
         }
     }
 
-    /// An elevator, a controller or a listener must see requests that are over, or some wait for a scheduler tag.
+    /// Performs the additional work at the end of a request if an elevator, a controller or a
+    /// listener must see it, or if requests wait for a scheduler tag.
     #[inline(never)]
     fn after_end(&mut self, now: Instant, request: u32, tagged: bool) {
         if self.merging {
@@ -147,6 +158,7 @@ impl Layer {
             self.tell_tagged(request, false);
             self.fill_front_after(request);
         }
+        // Controllers that count requests in flight may release others now.
         if self.chain_counts {
             let live = &self.cx.table.requests[request];
             let took = live.is_dispatched().then(|| now.since(live.submitted));

@@ -1,4 +1,4 @@
-//! What to do now: answers, requests for the drive, and when to ask again.
+//! Polling: reports of ended requests, commands for the drive, and the time of the next call.
 
 use super::{Layer, Output};
 use crate::elevator::{AnyElevator, Next};
@@ -8,10 +8,12 @@ use crate::{Dispatch, Done, Instant, Op, QueueId, Reason, Request, Span, Tag, Wa
 use alloc::vec::Vec;
 
 impl Layer {
-    /// Decides: appends what is to be done now to `out`, in order, and says when to call again if nothing happens before.
+    /// Decides: appends the actions to carry out now to `out`, in order, and returns the time of
+    /// the next call if nothing happens before.
     ///
-    /// At most one output for each live request, each tag and each stream is appended by one call. The wake is in the future, but for
-    /// one: [`Reason::Answers`] is now, and comes only from a call that answered something and sent nothing.
+    /// One call appends at most one output for each live request, each tag and each stream. The
+    /// wake-up is in the future, with one exception: [`Reason::Answers`] is due now, and is
+    /// returned only by a call that reported the end of a request and dispatched nothing.
     pub fn poll(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         let now = self.advance(now);
         self.run_timers(now);
@@ -25,8 +27,11 @@ impl Layer {
     fn decide(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         let answers_first = self.config.merge.ahead && !self.finished.is_empty();
         self.report(out);
+        // Nothing may be dispatched in this call, see
+        // `merge::Config::ahead`.
         if answers_first {
-            // A process that a completion wakes runs before the queue does, and what it sends is chosen from as well.
+            // In Linux, a process that is woken by a completion runs before the queue does, so its
+            // next requests take part in the choice.
             return Some(Wake {
                 at: now,
                 reason: Reason::Answers,
@@ -42,13 +47,16 @@ impl Layer {
         Wake::earlier(self.chain.wake(), elevator)
     }
 
-    /// Answers what is over and passes on what streams have to be told.
+    /// Reports ended requests, and notifies streams.
     fn report(&mut self, out: &mut Vec<Output>) {
         self.counters.done += self.finished.len() as u64;
+        // The common case: no stream waits for the end of a request, so that reporting is a plain
+        // loop.
         if self.paused_or_closing == 0 && self.starved.is_empty() {
             let (table, shared) = (&mut self.cx.table, &mut self.shared);
             let reserved = self.config.sizes.reserved;
             out.extend(self.finished.iter().map(|&request| {
+                // The reply is made before the slot is freed.
                 let answer = answer(&table.requests[request]);
                 *shared -= u32::from(table.forget(request) >= reserved);
                 answer
@@ -60,7 +68,7 @@ impl Layer {
         self.notify(out);
     }
 
-    /// Answers what is over while something may follow from that.
+    /// Reports ended requests while their ends may have consequences for streams.
     #[inline(never)]
     fn report_slow(&mut self, out: &mut Vec<Output>) {
         let finished = core::mem::take(&mut self.finished);
@@ -70,7 +78,7 @@ impl Layer {
         self.finished = finished;
     }
 
-    /// Answers a request that is over while something may follow from that: a stream resumes or is gone.
+    /// Reports an ended request, and resumes or frees its stream if necessary.
     fn end_paused_or_closing(&mut self, request: u32, out: &mut Vec<Output>) {
         let live = &self.cx.table.requests[request];
         let index = live.request.stream.index;
@@ -87,12 +95,16 @@ impl Layer {
         }
     }
 
-    /// Fills the drive: what it sent back as busy first, then flushes, then what the elevator chooses.
+    /// Fills the drive: first with pieces that it returned as busy, then with flushes, then with
+    /// the elevator's choice. Pieces that were returned come first so that later ones of their
+    /// queue do not overtake them.
     fn dispatch(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         let before = out.len();
+        // Returned pieces must be sent before anything new (docs/decisions/busy-pieces.md).
         if !self.busy.is_empty() {
             self.retry(now, out);
         }
+        // Only dispatches are appended from here on, so the length of `out` counts them.
         let wake = self.fill(now, out);
         self.counters.dispatched += (out.len() - before) as u64;
         if self.busy.is_empty() {
@@ -104,6 +116,7 @@ impl Layer {
 
     #[inline]
     fn fill(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
+        // A piece that was taken ahead is committed, so it goes before any later choice.
         if self.ahead.is_some() && !self.cx.table.pieces.is_full() {
             self.send_ahead(now, out);
         }
@@ -113,11 +126,12 @@ impl Layer {
         }
         while !self.cx.table.pieces.is_full() {
             match &mut self.elevator {
-                // Nothing holds flushes back here.
+                // The elevator `none` never delays flushes.
                 AnyElevator::None(fifo) => {
                     let request = fifo.pop()?;
                     let (bytes, last) = self.cx.table.piece(request);
                     if !last {
+                        // The request is split and has further pieces, which follow it directly.
                         fifo.unpop();
                     }
                     self.send(now, request, bytes, out);
@@ -125,6 +139,8 @@ impl Layer {
                 AnyElevator::Other(elevator) => match elevator.next(&mut self.cx) {
                     Next::Take { request, bytes } => {
                         self.send(now, request, bytes, out);
+                        // What was sent may end the reason for which the elevator delayed the
+                        // flushes.
                         if held.is_some() {
                             held = self.begin_flushes(now, out);
                         }
@@ -142,18 +158,20 @@ impl Layer {
         held
     }
 
-    /// Sends again what busy queues sent back, if they can be asked.
+    /// Sends pieces of busy queues again, if those queues are due.
     #[cold]
     fn retry(&mut self, now: Instant, out: &mut Vec<Output>) {
         while let Some(queue) = self.busy.due(now) {
             while let Some(tag) = self.busy.pop(queue) {
                 self.send_again(tag, out);
             }
+            // All returned pieces of the queue are sent, so others may follow.
             self.cx.table.pieces.open(queue);
         }
     }
 
-    /// Begins the flushes that the elevator does not hold back; when to ask it again if it does.
+    /// Begins the flushes that the elevator does not delay. Returns the time at which to query the
+    /// elevator again if it delays some.
     #[inline(never)]
     fn begin_flushes(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         while self.flushes.is_ready() && !self.cx.table.pieces.is_full() {
@@ -168,9 +186,11 @@ impl Layer {
         None
     }
 
+    /// Begins a flush command, whose leader is `request`.
     fn begin_flush(&mut self, now: Instant, request: u32, out: &mut Vec<Output>) {
         let space = self.cx.table.requests[request].request.space;
         let queue = self.cx.table.queue_of(request);
+        // All flushes of the lane have one piece in the drive, although only the first has the tag.
         for member in self.flushes.running(space, queue) {
             let live = &mut self.cx.table.requests[member];
             debug_assert!(live.request.op == Op::Flush && live.stage == Stage::Flush);
@@ -189,6 +209,7 @@ impl Layer {
         out.push(Output::Dispatch(dispatch));
     }
 
+    /// Sends the next `bytes` bytes of a request to the drive. A tag must be free.
     #[expect(
         clippy::inline_always,
         reason = "most of what `none` does for a request"
@@ -203,6 +224,7 @@ impl Layer {
         );
         let within = live.issued;
         if within == 0 {
+            // The wait in the elevator ends with the first piece.
             live.dispatched = now;
         }
         live.issued += bytes;
@@ -220,7 +242,7 @@ impl Layer {
         out.push(Output::Dispatch(dispatch));
     }
 
-    /// Hands a piece to the drive; a tag is free.
+    /// Sends a piece to the drive. A tag must be free.
     pub(super) fn hand_over(&mut self, piece: Piece, out: &mut Vec<Output>) {
         let request = &self.cx.table.requests[piece.request].request;
         let (queue, tag) = (self.cx.table.pieces).insert(piece, request.stream.index);
@@ -230,7 +252,7 @@ impl Layer {
         )));
     }
 
-    /// Hands the piece of a tag that the drive sent back to it again.
+    /// Sends the piece of a tag again that the drive returned.
     fn send_again(&mut self, tag: Tag, out: &mut Vec<Output>) {
         let piece = self.cx.table.pieces.last(tag);
         let request = &self.cx.table.requests[piece.request].request;
@@ -243,8 +265,9 @@ impl Layer {
         )));
     }
 
-    /// A queue of the drive was busy: the tag stays, the piece is sent again when something in it ends or a while has passed, and the
-    /// queue gets nothing else meanwhile.
+    /// Records that a queue of the drive was busy. The piece keeps its tag and is sent again when
+    /// another piece of the queue ends, or after a while. In the meantime, the queue receives no
+    /// other piece.
     #[cold]
     pub(super) fn requeue(&mut self, now: Instant, tag: Tag) {
         let queue = self.cx.table.pieces.last(tag).queue;
@@ -253,7 +276,7 @@ impl Layer {
     }
 }
 
-/// The answer to a request that is over.
+/// Returns the report of a request that ended.
 #[inline]
 fn answer(live: &Live) -> Output {
     let ended = live.since;
@@ -273,13 +296,14 @@ fn answer(live: &Live) -> Output {
     })
 }
 
-/// The time from one instant to another that is not before it.
+/// Returns the time from one instant to a later one. It does not saturate, because the layer's
+/// times never go back.
 #[inline]
 fn between(from: Instant, to: Instant) -> Span {
     Span::from_nanos(to.as_nanos() - from.as_nanos())
 }
 
-/// A piece of a request as the drive sees it.
+/// Returns a piece of a request in the form in which the driver receives it.
 #[inline]
 fn dispatch_of(request: &Request, queue: QueueId, tag: Tag, within: u32, length: u32) -> Dispatch {
     Dispatch {

@@ -1,28 +1,32 @@
-//! Requests that wait for a scheduler tag.
+//! The requests that wait for a scheduler tag, in front of the elevator.
 
 use crate::QueueId;
 use crate::list::{Links, List};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Tags that a stream that is answered and asks again at once may take past those that wait. In Linux that process runs before they do
-/// until it has had a millisecond more of the processor (`sysctl_sched_wakeup_granularity`), and a request takes two microseconds or so.
+/// The number of tags that a stream which gets a completion and submits again at once may take
+/// before waiting requests get one. In Linux, its process runs before theirs until it has had one
+/// millisecond more of processor time (`sysctl_sched_wakeup_granularity`), and a request takes
+/// about two microseconds.
 const PASSES_MAX: u32 = 500;
 
-/// Requests that wait, in lanes. Each lane is first come, first served; the lanes of a hardware queue take turns. There is one for each
-/// queue, unless the elevator limits tags: a request that is refused a tag must not stand in the way of the others.
+/// The waiting requests, in lanes. Each lane is served in the order of arrival, and the lanes of a
+/// hardware queue take turns. There is one lane for each hardware queue. If the elevator limits
+/// tags, or with `ahead`, each stream has two instead, for synchronous and asynchronous requests,
+/// because a request that is refused a tag must not block the others.
 #[derive(Debug)]
 pub(super) struct Front {
     lanes: Vec<List>,
     requests: Links,
-    /// Lanes of each queue in which some wait, the next first.
+    /// For each hardware queue, its lanes with waiting requests, in the order of their turns.
     turns: Vec<List>,
     turn_links: Links,
-    /// Requests that wait.
+    /// The number of waiting requests.
     waiting: u32,
-    /// Tags that were left to others since the last of them got one.
+    /// The number of tags that were left to other streams since a waiting request got one.
     passes: u32,
-    /// Tags may have been left to others since those that wait were last asked.
+    /// True if tags may be free that must be offered to the waiting requests.
     is_owed: bool,
 }
 
@@ -39,20 +43,22 @@ impl Front {
         }
     }
 
-    /// Nobody waits.
+    /// Returns true if no request waits.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
-    /// Nobody waits in this lane.
+    /// Returns true if no request waits in this lane.
     pub(super) fn is_free(&self, lane: u32) -> bool {
         self.lanes[lane as usize].is_empty()
     }
 
-    /// A request waits in a lane of this queue.
+    /// Adds a request to a lane of a hardware queue.
     pub(super) fn push(&mut self, queue: QueueId, lane: u32, request: u32) {
         let waiting = &mut self.lanes[lane as usize];
+        // A lane joins the turns of its queue with its first request, and leaves them with its last
+        // one.
         if waiting.is_empty() {
             let turns = &mut self.turns[usize::from(queue.0)];
             self.turn_links.push_back(turns, lane);
@@ -72,7 +78,8 @@ impl Front {
         }
     }
 
-    /// The requests that wait, in order of lanes; a lane has a turn in one queue as long as some wait in it.
+    /// Returns the waiting requests with their lanes, after checking that each lane with requests
+    /// has a turn in one queue.
     #[cfg(debug_assertions)]
     pub(super) fn checked(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let turns = self.turns.iter().flat_map(|t| self.turn_links.checked(t));
@@ -89,30 +96,31 @@ impl Front {
         lanes.flat_map(|(n, lane)| self.requests.checked(lane).map(move |id| (n, id)))
     }
 
-    /// A tag is left to a stream that does not wait. False if those that wait have been passed too often.
+    /// Leaves a tag to a stream that does not wait. Returns false if the waiting requests were
+    /// passed over too often.
     pub(super) fn pass(&mut self) -> bool {
         self.passes += 1;
         self.is_owed = true;
         self.passes <= PASSES_MAX
     }
 
-    /// Tags that are free are given out later.
+    /// Notes that free tags must be offered to the waiting requests later.
     pub(super) fn owe(&mut self) {
         self.is_owed = self.waiting > 0;
     }
 
-    /// Whether they are to be given out now.
+    /// Returns true if free tags must be offered to the waiting requests now, and resets that.
     pub(super) fn take_owed(&mut self) -> bool {
         core::mem::take(&mut self.is_owed)
     }
 
-    /// The first request of the lane whose turn it is.
+    /// Returns the first request of the lane whose turn it is.
     pub(super) fn first(&self, queue: QueueId) -> Option<u32> {
         let lane = self.turns[usize::from(queue.0)].first()?;
         self.lanes[lane as usize].first()
     }
 
-    /// That request goes on, and it is the next lane's turn.
+    /// Removes that request, and gives the turn to the next lane.
     pub(super) fn pop(&mut self, queue: QueueId) {
         self.passes = 0;
         let turns = &mut self.turns[usize::from(queue.0)];
@@ -124,12 +132,13 @@ impl Front {
         if self.requests.pop_front(waiting).is_some() {
             self.waiting -= 1;
         }
+        // The lane goes to the end of the turns if it has more requests.
         if !waiting.is_empty() {
             self.turn_links.push_back(turns, lane);
         }
     }
 
-    /// It is the next lane's turn.
+    /// Gives the turn to the next lane without serving a request.
     pub(super) fn skip(&mut self, queue: QueueId) {
         let turns = &mut self.turns[usize::from(queue.0)];
         if let Some(lane) = self.turn_links.pop_front(turns) {

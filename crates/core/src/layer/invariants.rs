@@ -1,4 +1,5 @@
-//! What holds between calls into the layer. Builds with debug assertions check it after each call; others have nothing of it.
+//! Invariants that hold between calls into the layer. Builds with debug assertions check them after
+//! each call, and other builds contain none of this code.
 
 use super::{Config, Layer};
 use crate::stream::State;
@@ -7,17 +8,18 @@ use crate::{GroupId, Op, QueueId, ROOT};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Slots that the whole check looks at for each call, on average: it looks at every slot of every table, and so it is made once in a
-/// fourth as many calls as there are slots. With that, the random runs of `weir-verify` take a quarter longer, others hardly.
+/// The average number of slots that the complete check visits for each call. The check visits every
+/// slot of every table, so it runs once in a quarter as many calls as there are slots. With this
+/// value, the random runs of `weir-verify` take 25 % longer, and other tests hardly any longer.
 const SLOTS_A_CALL: u32 = 4;
 
-/// When the whole check is due, and what it needs.
+/// The schedule of the complete check, and its buffer.
 #[derive(Debug)]
 pub(super) struct Check {
-    /// Calls from one whole check to the next, and to the next one now.
+    /// The number of calls between two complete checks, and the number until the next one.
     interval: u32,
     calls_left: u32,
-    /// Room for sums by stream, group or hardware queue: a call allocates nothing.
+    /// Buffer for sums by stream, group or hardware queue, so that a check does not allocate.
     sums: Vec<u64>,
 }
 
@@ -35,7 +37,7 @@ impl Check {
     }
 }
 
-/// Sums up what belongs to each of `sums`.
+/// Adds up the parts of each row of `sums`.
 fn sum_up(sums: &mut [u64], parts: impl Iterator<Item = (u32, u64)>) {
     sums.fill(0);
     for (row, part) in parts {
@@ -44,7 +46,8 @@ fn sum_up(sums: &mut [u64], parts: impl Iterator<Item = (u32, u64)>) {
 }
 
 impl Layer {
-    /// A call is over.
+    /// Checks the invariants after a call: the complete set if it is due, and otherwise those that
+    /// take constant time.
     pub(super) fn check(&mut self) {
         self.check.calls_left -= 1;
         if self.check.calls_left == 0 {
@@ -55,10 +58,11 @@ impl Layer {
         }
     }
 
-    /// Asserts what holds between calls, in time proportional to the sizes of all tables. Only in builds with debug assertions.
+    /// Checks all invariants, in time proportional to the sizes of all tables. It exists only in
+    /// builds with debug assertions.
     ///
     /// # Panics
-    /// Something does not hold.
+    /// Panics if an invariant does not hold.
     pub fn invariants(&mut self) {
         self.check_counts();
         let mut sums = core::mem::take(&mut self.check.sums);
@@ -76,7 +80,7 @@ impl Layer {
         self.check.sums = sums;
     }
 
-    /// What is known without looking at a table.
+    /// Checks the invariants that need no visit to a table.
     fn check_counts(&self) {
         let sizes = &self.config.sizes;
         assert!(
@@ -91,6 +95,8 @@ impl Layer {
             "the chain's time"
         );
         self.plug.invariants();
+        // In these cases, a free tag may be left to a stream that does not wait, or be refused by
+        // the elevator.
         if self.front.is_empty() || self.limits_tags || self.config.merge.ahead {
             return;
         }
@@ -109,14 +115,15 @@ impl Layer {
         all.filter(|(_, live)| is_one(live)).count() as u32
     }
 
-    /// A request is in one place, with what it takes up there.
+    /// Checks that a request is in one stage, with the resources that belong to that stage.
     fn check_request(&self, request: u32, live: &Live) {
         let table = &self.cx.table;
         let stream = live.request.stream;
         let stream = table.streams.get_named(stream.index, stream.generation);
         let stream = stream.expect("the stream of a live request is there");
         assert_eq!(live.group, stream.spec.group, "request {request}");
-        // The length of a command that is over is its leader's own again.
+        // When a command ends, the length of its leader becomes that of the single request again,
+        // which may be less than what was sent.
         let over = live.stage == Stage::Finished;
         let sent = live.issued <= live.request.length;
         assert!(
@@ -125,14 +132,19 @@ impl Layer {
         );
         let in_drive = live.pieces > 0;
         let holds = match live.stage {
+            // Controllers are in front of the scheduler tags.
             Stage::Controller(number) => number < self.chain.len() && !live.tagged,
             Stage::Front => stream.state == State::Open && !live.tagged && !in_drive,
+            // It keeps its tag while a piece of it is in the drive, but not if the space has
+            // stalled.
             Stage::OnHold => {
                 let stalls = self.stalls.is_on(live.request.space) || live.stalled > 0;
                 let tagged = live.tagged == (in_drive && live.stalled == 0);
                 (stream.state == State::Held || stalls) && tagged
             }
+            // The plug is emptied at the end of each call.
             Stage::Plug => false,
+            // Only the leader holds a tag and has pieces.
             Stage::Merged => {
                 let leader = table.merges.leader(request);
                 let stage = table.requests[leader].stage;
@@ -149,6 +161,7 @@ impl Layer {
                 let unsent = live.issued < live.request.length;
                 stream.state == State::Open && live.tagged && unsent
             }
+            // Flushes bypass the elevator, so they have no scheduler tag.
             Stage::Flushing => live.request.op == Op::Flush && !live.tagged && in_drive,
             Stage::Drive => in_drive && live.tagged == (live.stalled == 0),
             Stage::Finished => !in_drive,
@@ -159,7 +172,8 @@ impl Layer {
         );
     }
 
-    /// What waits outside of the elevator is listed there.
+    /// Checks that the requests in each stage outside of the elevator are in the list of that
+    /// stage.
     fn check_stages(&self) {
         let table = &self.cx.table;
         assert_eq!(table.requests.checked_len(), self.live(), "live requests");
@@ -185,10 +199,11 @@ impl Layer {
         }
     }
 
-    /// What is in the drive is what was sent less what came back.
+    /// Checks that the pieces in the drive are those that were sent and have not completed.
     fn check_pieces(&self) {
         let table = &self.cx.table;
         table.pieces.invariants(&table.shape);
+        // The piece that was taken ahead counts for its request, but has no tag yet.
         let mut pieces = u32::from(self.ahead.is_some());
         for (tag, piece) in table.pieces.iter() {
             let live = &table.requests[piece.request];
@@ -199,6 +214,7 @@ impl Layer {
                 tag.0
             );
             assert_eq!(piece.op, live.request.op, "tag {}", tag.0);
+            // Flushes are left out, because several of them share one piece.
             pieces += u32::from(piece.op != Op::Flush);
         }
         let live = table.all_live().map(|(_, live)| live);
@@ -219,6 +235,7 @@ impl Layer {
     fn check_tags(&self, sums: &mut [u64]) {
         let table = &self.cx.table;
         let held = table.all_live().filter(|(_, live)| live.tagged);
+        // A request that ended has released its tag, although it still has the mark.
         let held = held.filter(|(_, live)| live.stage != Stage::Finished);
         sum_up(
             sums,
@@ -240,6 +257,7 @@ impl Layer {
                 sums[index as usize],
                 "stream {index}"
             );
+            // The first `reserved` requests of each stream use its own places.
             shared += stream.live.saturating_sub(reserved);
             let closing = stream.state == State::Closing;
             paused_or_closing += u32::from(stream.paused) + u32::from(closing);
@@ -255,6 +273,7 @@ impl Layer {
                 "stream {index} is not told"
             );
         }
+        // Called for its assertions only.
         table.streams.checked_len();
         assert_eq!(self.shared, shared, "shared room");
         assert_eq!(self.paused_or_closing, paused_or_closing);

@@ -1,4 +1,5 @@
-//! Requests become one command, and are taken apart or answered again; the request that goes ahead to the drive.
+//! Merging in the layer: joins requests into commands, separates them again, ends the members of a
+//! command, and keeps the piece that was taken ahead.
 
 use super::{Layer, Output};
 use crate::elevator::{AnyElevator, Next};
@@ -8,20 +9,20 @@ use crate::table::{Piece, Stage};
 use crate::{Cookie, Instant, StreamId, Tag, Wake};
 use alloc::vec::Vec;
 
-/// A request's part of a command.
+/// The part of a command that belongs to one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// Whose request.
+    /// The stream that sent the request.
     pub stream: StreamId,
-    /// Its cookie.
+    /// The driver's name for the request.
     pub cookie: Cookie,
-    /// Where it begins in the command's space.
+    /// The first byte of the request in the command's space.
     pub offset: u64,
-    /// Its length.
+    /// The length of the request in bytes.
     pub length: u32,
 }
 
-/// A piece that was taken from the elevator and waits for a tag.
+/// A piece that was taken from the elevator and waits for a tag of the drive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ahead {
     request: u32,
@@ -30,12 +31,15 @@ pub(super) struct Ahead {
 }
 
 impl Layer {
-    /// The requests that the command in flight with this tag stands for, in the order of their places; of a request that was split
-    /// the whole. There is more than one only where requests are merged; flushes that share a command are not listed. None if the
-    /// tag is not in flight.
+    /// Returns the requests for which the command in flight with this tag stands, ordered by
+    /// offset. A split request is listed with its whole range.
+    ///
+    /// There is more than one only if requests are merged. Flushes that share a command are not
+    /// listed. The iterator is empty if the tag is not in flight.
     pub fn parts(&self, tag: Tag) -> impl Iterator<Item = Part> + '_ {
         let table = &self.cx.table;
         let leader = table.pieces.get(tag).map(|piece| piece.request);
+        // Without merging, the table of commands is empty and must not be accessed.
         let (alone, leader) = if self.merging {
             (None, leader)
         } else {
@@ -63,7 +67,8 @@ impl Layer {
         alone.into_iter().chain(parts)
     }
 
-    /// Empties the plug into the elevator, in order (Linux: `blk_mq_flush_plug_list`).
+    /// Moves the requests of the plug into the elevator, in order (Linux:
+    /// `blk_mq_flush_plug_list`).
     pub(super) fn unplug(&mut self) {
         if !self.plug.requests.is_empty() {
             let requests = core::mem::take(&mut self.plug.requests);
@@ -75,11 +80,12 @@ impl Layer {
         self.plug.clear();
     }
 
-    /// A batch is over.
+    /// Ends a batch and empties the plug.
     pub(super) fn close_plug(&mut self) {
         self.unplug();
         self.plug.set_open(false);
-        // What was merged inside gave its tag back. Where answers come first, it is given out once all of them have been.
+        // Requests that were merged in the plug freed their tags. With `ahead`, these tags are
+        // given out after all completions were reported.
         if self.config.merge.ahead {
             self.front.owe();
         } else {
@@ -87,13 +93,17 @@ impl Layer {
         }
     }
 
-    /// A request has a scheduler tag: it goes to the plug, if there is one, or to the elevator.
+    /// Puts a request with a scheduler tag into the plug if a batch is open, and otherwise into the
+    /// elevator.
     pub(super) fn plug_or_insert(&mut self, request: u32) {
+        // A request of which a piece was dispatched cannot be merged, so the plug would only delay
+        // it.
         if !self.plug.is_open() || self.cx.table.requests[request].issued > 0 {
             return self.insert(request);
         }
         let last = self.plug.requests.last();
         let last = last.map_or(0, |&last| self.cx.table.requests[last].request.length);
+        // The same limits as in `blk_add_rq_to_plug`.
         if self.plug.is_full(last) {
             self.unplug();
         }
@@ -101,9 +111,10 @@ impl Layer {
         self.plug.push(request);
     }
 
-    /// A request with a scheduler tag enters the elevator, unless it joins a command there.
+    /// Puts a request with a scheduler tag into the elevator, unless it joins a command there.
     pub(super) fn insert(&mut self, request: u32) {
         self.cx.table.requests[request].stage = Stage::Elevator;
+        // As in `bfq_insert_request`, the elevator sees the request before it is merged.
         if let Some(elevator) = self.elevator.other_mut() {
             elevator.arrive(&mut self.cx, request);
         }
@@ -117,8 +128,8 @@ impl Layer {
         self.tell_tagged(request, true);
     }
 
-    /// A request that is past the limits joins a command in the plug or the elevator, if there is one for it
-    /// (Linux: `blk_mq_attempt_bio_merge`).
+    /// Joins a request that has passed the limits to a command in the plug or the elevator, if
+    /// possible (Linux: `blk_mq_attempt_bio_merge`). Returns true if it did.
     pub(super) fn merge_arrived(&mut self, request: u32) -> bool {
         let table = &mut self.cx.table;
         if table.merges.is_closed(request) {
@@ -126,6 +137,7 @@ impl Layer {
         }
         if let Some(leader) = self.plug.last()
             && let Some(side) = table.side(leader, request)
+            // A request that waited for a tag may have entered the elevator since.
             && matches!(table.requests[leader].stage, Stage::Plug | Stage::Front)
             && table.is_compatible(leader, request)
         {
@@ -133,6 +145,8 @@ impl Layer {
                 self.arrived_in(request, leader);
                 return true;
             }
+            // The command has reached its maximum length or number of segments (Linux:
+            // `req_set_nomerge`).
             self.cx.table.merges.close(leader);
         }
         let found = (self.elevator).find_join(&mut self.cx, request);
@@ -144,26 +158,30 @@ impl Layer {
             return false;
         }
         self.arrived_in(request, leader);
+        // A command that has grown may touch its neighbour now.
         self.tell_grown(leader, side);
         self.close_gap(leader, side);
         true
     }
 
-    /// A request has come and is part of a command.
+    /// Accounts for a new request that became part of a command.
     fn arrived_in(&mut self, request: u32, leader: u32) {
         let now = self.cx.now;
         let live = &mut self.cx.table.requests[request];
+        // The time until now was spent in the chain, and counts as throttled.
         if !live.is_dispatched() {
             live.cleared += now.since(live.since);
         }
+        // `io.cost` charges a merged request for its bytes only (Linux: `rq_qos_merge`).
         self.chain.merged(&mut self.cx, request, leader);
         self.absorb(request, leader, false);
         let stream = self.cx.table.requests[request].request.stream.index;
         self.reconsider_pause(stream);
     }
 
-    /// A command that is about to enter the elevator joins one that is there, and that perhaps another
-    /// (Linux: `elv_attempt_insert_merge`).
+    /// Joins a command that is about to enter the elevator to one that is there, and the result to
+    /// the next one, as long as possible (Linux: `elv_attempt_insert_merge`). Returns true if it
+    /// was joined.
     fn merge_inserted(&mut self, request: u32) -> bool {
         let mut at = request;
         while let Some(leader) = self.cx.table.find_join(at) {
@@ -184,7 +202,8 @@ impl Layer {
         at != request
     }
 
-    /// A command has grown: if it reaches the next one, the two are one (Linux: `attempt_back_merge`, `attempt_front_merge`).
+    /// Joins a command that has grown with its neighbour if they touch now (Linux:
+    /// `attempt_back_merge`, `attempt_front_merge`).
     fn close_gap(&mut self, leader: u32, side: Side) {
         let elevator = self.elevator.other_mut();
         let Some(other) = elevator.and_then(|e| e.neighbour(leader, side)) else {
@@ -203,6 +222,7 @@ impl Layer {
         }
     }
 
+    /// Notifies the elevator that a command has grown on this side.
     fn tell_grown(&mut self, leader: u32, side: Side) {
         if let Some(elevator) = self.elevator.other_mut() {
             self.cx.table.move_end(leader);
@@ -210,6 +230,7 @@ impl Layer {
         }
     }
 
+    /// Notifies the elevator that a command became part of another.
     fn tell_absorbed(&mut self, by: u32, request: u32) {
         if let Some(elevator) = self.elevator.other_mut() {
             elevator.absorbed(&mut self.cx, by, request);
@@ -217,7 +238,8 @@ impl Layer {
         self.cx.table.merges.remove_end(request);
     }
 
-    /// A request, or the command that it led, is part of another; `inside` the elevator it was a command of its own.
+    /// Marks a request, or the command that it led, as part of another command. `inside` is true if
+    /// it was a command in the elevator.
     fn absorb(&mut self, request: u32, leader: u32, inside: bool) {
         let now = self.cx.now;
         let live = &mut self.cx.table.requests[request];
@@ -243,8 +265,9 @@ impl Layer {
         });
     }
 
-    /// Something happens to one request alone: if it is part of a command that is not in the drive, that is taken apart. Its
-    /// requests wait for themselves again and merge with nothing any more.
+    /// Separates the command of a request, because something happens to one request alone. Nothing
+    /// happens if the command is in the drive already. The requests wait on their own again and are
+    /// not merged any more.
     pub(super) fn dissolve_command(&mut self, now: Instant, request: u32) {
         if !self.merging {
             return;
@@ -255,12 +278,14 @@ impl Layer {
         if !merges.is_shared(leader) || matches!(stage, Stage::Drive | Stage::Finished) {
             return;
         }
+        // Nothing of it was dispatched, so each request can have its own range again.
         debug_assert!(self.cx.table.requests[leader].issued == 0);
         let live = &self.cx.table.requests[leader].request;
         let (stream, cookie) = (live.stream, live.cookie);
         self.cx.publish(|| Event::Parted { stream, cookie });
         if stage == Stage::Elevator {
-            // It may come to another queue of the elevator's, for which its tag counts then.
+            // The elevator may put it into another of its queues afterwards, and its tag must count
+            // for that queue.
             self.tell_tagged(leader, false);
             self.elevator.remove(&mut self.cx, leader);
             self.cx.table.merges.remove_end(leader);
@@ -272,7 +297,8 @@ impl Layer {
             self.cx.table.merges.part(id);
             if id != leader {
                 self.cx.table.requests[id].since = now;
-                // One that came with a tag of its own was counted on the way; it is so again.
+                // A request that had a tag of its own before it was merged was counted by the
+                // chain. It will be counted again on its way.
                 self.chain.ended(&mut self.cx, id, None);
                 self.climb(now, id, self.chain.gate());
             } else if stage == Stage::Elevator {
@@ -282,7 +308,7 @@ impl Layer {
         }
     }
 
-    /// A command is over: its members end as it did.
+    /// Ends the members of a command with the outcome of the command.
     pub(super) fn end_members(&mut self, now: Instant, leader: u32) {
         self.cx.table.merges.remove_end(leader);
         if !self.cx.table.merges.is_shared(leader) {
@@ -299,6 +325,7 @@ impl Layer {
                 continue;
             }
             let live = &mut self.cx.table.requests[id];
+            // Members had no pieces of their own. Their time in the drive is that of the command.
             live.dispatched = command.dispatched;
             live.outcome = command.outcome;
             live.finish(now);
@@ -308,7 +335,8 @@ impl Layer {
         }
     }
 
-    /// The drive has no room for another piece: the elevator is asked for one more all the same, which waits in front of it.
+    /// Takes one more piece from the elevator although the drive has no free tag. The piece waits
+    /// in front of the drive (Linux: `hctx->dispatch`).
     #[cold]
     #[inline(never)]
     pub(super) fn take_ahead(&mut self) -> Option<Wake> {
@@ -322,6 +350,8 @@ impl Layer {
             Next::Take { request, bytes } => {
                 let live = &mut self.cx.table.requests[request];
                 let within = live.issued;
+                // From here on, the request is treated as dispatched, except that its time in the
+                // drive begins only when it is sent.
                 live.issued += bytes;
                 live.pieces += 1;
                 if live.issued == live.request.length {
@@ -345,7 +375,7 @@ impl Layer {
         }
     }
 
-    /// Sends the piece that waits in front of the drive, if there is one; a tag is free.
+    /// Sends the piece that waits in front of the drive, if there is one. A tag must be free.
     #[cold]
     #[inline(never)]
     pub(super) fn send_ahead(&mut self, now: Instant, out: &mut Vec<Output>) {

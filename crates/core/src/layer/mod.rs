@@ -1,4 +1,8 @@
-//! The block layer: the chain of stages between clients and a drive, and the order in which things happen.
+//! The layer: the chain of stages between clients and a drive, and the order of its steps.
+//!
+//! A request passes the controllers (`control`), waits in `front` for a scheduler tag, may be
+//! merged (`plug`, `merge`), and enters the elevator. `dispatch` sends its pieces to the drive and
+//! reports its end, and `complete` handles completions. Read `submit` first, then `dispatch`.
 
 mod busy;
 mod change;
@@ -37,18 +41,18 @@ use plug::Plug;
 use stall::Stalls;
 use tags::SchedulerTags;
 
-/// Everything a [`Layer`] is made from.
+/// The configuration from which a [`Layer`] is created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Sizes of the tables.
+    /// The sizes of the tables.
     pub sizes: Sizes,
-    /// The drive.
+    /// The properties of the drive.
     pub drive: DriveShape,
-    /// The controllers.
+    /// The controllers and their tunables.
     pub controllers: control::Config,
-    /// The elevator.
+    /// The elevator and its tunables.
     pub elevator: elevator::Config,
-    /// Whether neighbouring requests are merged.
+    /// The merging of adjacent requests.
     pub merge: Merging,
 }
 
@@ -57,13 +61,14 @@ setters! { Config:
 }
 
 impl Config {
-    /// Numbers that tags may have, from 0 on: those of all hardware queues, and as many as may
-    /// stall.
+    /// Returns the number of tags. They count from 0 and include those of all hardware queues and
+    /// those of pieces that can stall.
     pub fn tags(&self) -> u32 {
         self.drive.all_tags() + self.sizes.stalled
     }
 
-    /// This elevator alone: sizes and a drive as by default, no controllers, and nothing is merged.
+    /// Returns a configuration with only this elevator: default sizes and drive, no controllers,
+    /// and no merging.
     pub fn of(elevator: impl Into<elevator::Config>) -> Self {
         Self {
             sizes: Sizes::default(),
@@ -75,15 +80,15 @@ impl Config {
     }
 }
 
-/// Why a stream was not opened.
+/// The reason why a stream was not opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// As many streams as there may be.
+    /// The maximum number of streams is open.
     Full,
-    /// The group does not exist.
+    /// No group has this identifier.
     NoSuchGroup(GroupId),
-    /// The group has child groups; streams hang on leaves.
+    /// The group has child groups. Only a leaf of the tree can have streams.
     NotALeaf(GroupId),
 }
 
@@ -105,108 +110,115 @@ impl fmt::Display for OpenError {
 
 impl core::error::Error for OpenError {}
 
-/// A batch was accepted up to a request.
+/// The refusal of a request in a batch. The requests before it were accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rejected {
-    /// Requests of the batch that were accepted; the next was not, and those after it were not looked at.
+    /// The number of requests that were accepted. The next one was refused, and those after it were
+    /// not examined.
     pub accepted: usize,
-    /// Why.
+    /// The reason for the refusal.
     pub reason: Reject,
 }
 
-/// What the driver has to do.
+/// An action that the driver must carry out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// Hand this to the drive.
+    /// Send this piece to the drive.
     Dispatch(Dispatch),
-    /// Answer this.
+    /// Reply to this request, which is over.
     Done(Done),
     /// Stop reading requests from this stream's client.
     Pause(StreamId),
-    /// Go on reading.
+    /// Continue reading requests from this stream's client.
     Resume(StreamId),
 }
 
-/// Totals since the layer was made.
+/// Totals since the layer was created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Requests accepted.
+    /// Requests that were accepted.
     pub accepted: u64,
-    /// Requests refused.
+    /// Requests that were refused.
     pub rejected: u64,
-    /// Pieces sent to the drive, repetitions after a busy queue included.
+    /// Pieces that were sent to the drive, including those sent again after a busy queue.
     pub dispatched: u64,
-    /// Requests done.
+    /// Requests that ended and were reported.
     pub done: u64,
-    /// Requests that became part of another's command.
+    /// Requests that became part of another request's command.
     pub merged: u64,
-    /// Calls whose `now` was before the call's before and was moved up to it.
+    /// Calls with a `now` before that of the previous call. The layer used the later time.
     pub clamped: u64,
-    /// Completions of tags that were not in flight; ignored.
+    /// Completions of tags that were not in flight. They were ignored.
     pub stray: u64,
 }
 
-/// How things stand with a stream.
+/// The present state of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Gauges {
-    /// Live requests.
+    /// The number of live requests.
     pub live: u32,
-    /// Of these, held back by a limit.
+    /// The number of live requests that are throttled by a limit.
     pub limited: u32,
-    /// When its oldest live request was submitted.
+    /// The time at which the oldest live request was submitted.
     pub oldest: Option<Instant>,
 }
 
-/// The block layer of one drive. See the crate's documentation for the order of calls.
+/// The block layer of one drive. The documentation of the crate shows the calls.
 #[derive(Debug)]
 pub struct Layer {
     config: Config,
-    /// The time, the tables and the listeners: what stages are given in each call.
+    /// The context that stages receive in each call: the time, the tables and the listeners.
     cx: Cx,
     chain: Chain,
     flushes: Flushes,
     elevator: AnyElevator,
-    /// Requests that wait for a scheduler tag.
+    /// The requests that wait for a scheduler tag.
     front: Front,
-    /// The elevator has a say in which request gets one.
+    /// True if the elevator decides which requests may have a scheduler tag.
     limits_tags: bool,
-    /// The elevator sends requests in another order than they came in.
+    /// True if the elevator dispatches requests in an order other than that of their arrival.
     sorts: bool,
-    /// Requests are merged.
+    /// True if requests are merged.
     merging: bool,
     plug: Plug,
-    /// A piece waits in front of the drive.
+    /// The piece that waits in front of the drive for a tag.
     ahead: Option<Ahead>,
-    /// One of those, a listener or a controller must see every request: none goes straight to the elevator, and the end of each is told.
+    /// True if a listener, a controller, merging, several hardware queues or a limit on tags
+    /// requires that every request is seen. No request goes directly to the elevator then.
     fast_path_off: bool,
-    /// One of those must see the end of every request, or a space that stalls.
+    /// True if the end of every request must be processed: because of `fast_path_off`, or because a
+    /// space stalls.
     ends_seen: bool,
-    /// A listener or a controller must see every request.
+    /// True if a listener or a controller must see every request.
     chain_for_all: bool,
-    /// A controller must be told of the end of each.
+    /// True if a controller must be notified of the end of each request.
     chain_counts: bool,
-    /// Room to list the requests of a stream or of a space in.
+    /// Buffer for the list of a stream's or a space's requests. It is allocated once, because
+    /// requests must not allocate.
     listed: Vec<u32>,
-    /// Requests that are over and not yet reported, in the order in which they ended.
+    /// The requests that ended and were not reported yet, in the order of their ends.
     finished: Vec<u32>,
-    /// Scheduler tags that no request holds.
+    /// The scheduler tags that are free.
     tags: SchedulerTags,
-    /// Streams that are owed a notice, those refused for want of room, and the links of both.
+    /// The streams that must be notified, and the streams that were refused because the layer was
+    /// full. Each list has its links after it.
     notices: List,
     notice_links: Links,
     starved: List,
     starved_links: Links,
-    /// Streams that are to pause, and streams that are closing: something may follow from the end of a request of theirs.
+    /// The number of streams that are paused plus the number of those that are closing. While it is
+    /// zero, the end of a request has no consequence for its stream.
     paused_or_closing: u32,
-    /// Live requests beyond those reserved for their stream.
+    /// The number of live requests in excess of those reserved for their streams.
     shared: u32,
     /// The upper bound of `shared`.
     shared_max: u32,
-    /// A stream with fewer live requests may have two more: its next one does not make it pause.
+    /// A stream with fewer live requests than this can have two more, so its next request does not
+    /// make it pause.
     unpaused_max: u32,
-    /// What the drive sent back as busy.
+    /// The pieces that the drive returned because a hardware queue was busy.
     busy: Busy,
-    /// Spaces whose storage does not answer.
+    /// The spaces whose storage does not answer.
     stalls: Stalls,
     counters: Counters,
     #[cfg(debug_assertions)]
@@ -214,30 +226,37 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// A layer without streams, spaces or groups but the root.
+    /// Creates a layer without streams and spaces, and with no group except the root.
     ///
     /// # Errors
-    /// A field of `config` is outside what its documentation allows.
+    /// Returns the first field of `config` that is outside the range in its documentation.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         check(&config)?;
         let l = config.sizes;
         let mut table = Table::new(&l, config.drive, &config.merge);
+        // BFQ must not idle for a stream that an exact limit throttles, because the stream would
+        // hold the drive for ever (docs/deviations.md).
         table.paces = config.controllers.max && config.controllers.slices.is_none();
         let merging = config.merge.is_on();
         let elevator = AnyElevator::new(&config.elevator, &table);
+        // These properties of the elevator never change, so each is queried once and not for every
+        // request.
         let limits_tags = elevator.other().is_some_and(Schedule::limits_tags);
         let sorts = elevator.other().is_some_and(Schedule::sorts);
         let queues = config.drive.queues;
+        // Two lanes for each stream (synchronous and asynchronous), or one for each hardware queue.
         let lanes = if limits_tags || config.merge.ahead {
             2 * l.streams
         } else {
             queues.into()
         };
-        // Of a stream, or of a space.
+        // A list holds the requests of one stream, or of one space if spaces can stall.
         let listed = match l.stalled {
             0 => l.requests.min(l.per_stream),
             _ => l.requests,
         };
+        // With several hardware queues, only the longer path knows the queue of a stream
+        // (docs/decisions/hardware-queues.md).
         let fast_path_off = limits_tags || merging || config.merge.ahead || queues > 1;
         let chain = Chain::new(&config.controllers, &table, elevator.other().is_some());
         Ok(Self {
@@ -279,17 +298,17 @@ impl Layer {
         })
     }
 
-    /// What it was made from. The capacity in it is the one in force now.
+    /// Returns the configuration of the layer, with the capacity that applies now.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Totals.
+    /// Returns the totals since the layer was created.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// How things stand with a stream; `None` once it is gone.
+    /// Returns the state of a stream, or `None` if the stream is gone.
     pub fn gauges(&self, stream: StreamId) -> Option<Gauges> {
         let s = self
             .cx
@@ -305,17 +324,17 @@ impl Layer {
         })
     }
 
-    /// Live requests of all streams.
+    /// Returns the number of live requests of all streams.
     pub fn live(&self) -> u32 {
         (self.counters.accepted - self.counters.done) as u32
     }
 
-    /// Pieces in the drive.
+    /// Returns the number of pieces in the drive.
     pub fn in_flight(&self) -> u32 {
         self.cx.table.pieces.len()
     }
 
-    /// Shows `take` how things stand with controllers and the elevator: as much of it as is wanted.
+    /// Passes samples of the controllers and the elevator to `take`, of the kinds in `wanted`.
     pub fn sample(&self, wanted: Wanted, take: &mut dyn FnMut(Sample)) {
         if wanted.has(Wanted::GROUPS) {
             self.chain.sample(&self.cx, take);
@@ -325,26 +344,27 @@ impl Layer {
         }
     }
 
-    /// From now on the events of `mask` are kept for the listener that this returns, until it takes them by [`Self::drain`]. What other
-    /// listeners take is another matter.
+    /// Adds a listener. From now on, the events of `mask` are kept for it until it takes them with
+    /// [`Self::drain`], regardless of other listeners.
     pub fn listen(&mut self, mask: Mask) -> Listener {
         let listener = self.cx.events.listen(mask);
         self.update_paths();
         listener
     }
 
-    /// The listener listens no longer: nothing is kept for it.
+    /// Removes a listener. No events are kept for it any longer.
     pub fn dismiss(&mut self, listener: Listener) {
         self.cx.events.dismiss(listener);
         self.update_paths();
     }
 
-    /// Hands the events kept for a listener so far to `out`, oldest first. Returns how many of its mask were lost because it came too late.
+    /// Passes the events that were kept for a listener to `out`, oldest first. Returns how many
+    /// events of its mask were lost because it drained too late.
     pub fn drain(&mut self, listener: Listener, out: &mut dyn Publish) -> u64 {
         self.cx.events.drain(listener, out)
     }
 
-    /// Moves time on, never back.
+    /// Advances the time of the layer, and returns it. Time never goes back.
     fn advance(&mut self, now: Instant) -> Instant {
         if now < self.cx.now {
             self.counters.clamped += 1;
@@ -363,6 +383,7 @@ fn check(config: &Config) -> Result<(), ConfigError> {
         (holds, field, size.into(), allowed)
     };
     let some = |field, value: u32| (value >= 1, field, value.into(), "at least 1");
+    // A product that overflows exceeds `requests` in any case.
     let reserved = l.streams.checked_mul(l.reserved);
     rule::check([
         table("sizes.requests", l.requests, 24, "1 to 2^24"),

@@ -1,21 +1,24 @@
-//! What one call brings of one stream, kept together until its end: neighbours in it are merged before the elevator sees them.
+//! The plug: requests of one stream and one call, which are kept together until the end of the call
+//! so that neighbours can be merged before the elevator sees them (Linux: `blk_plug`).
 
 use crate::list::NIL;
 use alloc::vec::Vec;
 
-/// Requests in a plug at most (Linux: `BLK_MAX_REQUEST_COUNT`).
+/// The maximum number of requests in a plug (Linux: `BLK_MAX_REQUEST_COUNT`).
 const REQUESTS_MAX: usize = 32;
-/// Behind a command of this number of bytes no other is plugged (Linux: `BLK_PLUG_FLUSH_SIZE`).
+/// The plug is emptied before another request is added if its last command has at least this number
+/// of bytes (Linux: `BLK_PLUG_FLUSH_SIZE`).
 const FLUSH_SIZE: u32 = 128 * 1024;
 
-/// Requests that have their scheduler tags and are not in the elevator yet.
+/// The requests that have a scheduler tag and are not in the elevator yet.
 #[derive(Debug)]
 pub(super) struct Plug {
     is_open: bool,
-    /// The stream whose requests are in it.
+    /// The stream whose requests are in the plug.
     stream: u32,
     pub(super) requests: Vec<u32>,
-    /// The last request of the batch that is a command: in the plug, or waiting for a tag, or [`NIL`].
+    /// The last request of the batch that leads a command, which is in the plug or waits for a tag,
+    /// or [`NIL`].
     last: u32,
 }
 
@@ -33,7 +36,7 @@ impl Plug {
         self.is_open
     }
 
-    /// A batch begins, or is over; the plug is empty.
+    /// Begins or ends a batch. The plug must be empty.
     pub(super) fn set_open(&mut self, open: bool) {
         debug_assert!(self.requests.is_empty(), "requests stay in the plug");
         self.is_open = open;
@@ -41,25 +44,28 @@ impl Plug {
         self.last = NIL;
     }
 
-    /// Requests of this stream come now. True if they are of another than those before.
+    /// Sets the stream of the following requests. Returns true if it differs from the previous one.
     pub(super) fn turn_to(&mut self, stream: u32) -> bool {
+        // In Linux, each process has a plug of its own.
         core::mem::replace(&mut self.stream, stream) != stream
     }
 
-    /// The command that a request of the batch is tried with (Linux: `blk_attempt_plug_merge`).
+    /// Returns the command with which a request of the batch can be merged (Linux:
+    /// `blk_attempt_plug_merge`).
     pub(super) fn last(&self) -> Option<u32> {
         (self.last != NIL).then_some(self.last)
     }
 
-    /// A request of the batch waits for a tag. (In Linux those behind it would not have been submitted yet; they join it as they
-    /// would have joined it in the plug.)
+    /// Notes that a request of the batch waits for a tag. Later requests of the batch can join it,
+    /// as they would have joined it in the plug. In Linux, they would not have been submitted yet.
     pub(super) fn waits(&mut self, request: u32) {
         if self.is_open {
             self.last = request;
         }
     }
 
-    /// True if the plug has to be emptied before one more is put in it; the last one in it has `last` bytes.
+    /// Returns true if the plug must be emptied before another request is added. `last` is the
+    /// length of the last request in it.
     pub(super) fn is_full(&self, last: u32) -> bool {
         self.requests.len() >= REQUESTS_MAX || last >= FLUSH_SIZE
     }
@@ -71,13 +77,13 @@ impl Plug {
         self.last = request;
     }
 
-    /// No batch is under way, and nothing is in it.
+    /// Checks that no batch is open and that the plug is empty.
     #[cfg(debug_assertions)]
     pub(super) fn invariants(&self) {
         assert!(!self.is_open && self.requests.is_empty(), "a plug is left");
     }
 
-    /// All in it have gone to the elevator.
+    /// Empties the plug, after its requests went to the elevator.
     pub(super) fn clear(&mut self) {
         self.requests.clear();
         self.last = NIL;

@@ -1,4 +1,4 @@
-//! Streams come, stop reading their answers, give requests up, and go.
+//! The calls that concern a stream: opening, closing and holding it, and cancelling its requests.
 
 use super::{Layer, OpenError};
 use crate::stream::{State, Stream};
@@ -6,10 +6,10 @@ use crate::table::Stage;
 use crate::{Cookie, Instant, Outcome, StreamId, StreamSpec};
 
 impl Layer {
-    /// A client came.
+    /// Opens a stream for a client.
     ///
     /// # Errors
-    /// There are too many, or its group is not a leaf of the tree.
+    /// Fails if there are too many streams, if the group does not exist, or if it has child groups.
     pub fn open(&mut self, now: Instant, spec: StreamSpec) -> Result<StreamId, OpenError> {
         let now = self.advance(now);
         self.run_timers(now);
@@ -27,6 +27,7 @@ impl Layer {
             state: State::Open,
             ..Stream::EMPTY
         };
+        // The path of the stream is chosen now and updated when limits or listeners change.
         stream.set_path(
             self.chain_for_all || self.chain.covers(spec.group),
             self.fast_path_off,
@@ -51,8 +52,9 @@ impl Layer {
         Ok(self.cx.table.stream_id(index))
     }
 
-    /// A client left. Its requests that are not wholly in the drive end as cancelled; the others end when the drive answers.
-    /// Nothing more can be submitted under this name. Unknown names are ignored.
+    /// Closes a stream. Its requests that are not completely in the drive end as cancelled, and the
+    /// others end when the drive completes them. No more requests can be submitted with this
+    /// identifier. Unknown identifiers are ignored.
     pub fn close(&mut self, now: Instant, stream: StreamId) {
         let now = self.advance(now);
         self.run_timers(now);
@@ -60,6 +62,7 @@ impl Layer {
             return;
         };
         let stream = &mut self.cx.table.streams[index];
+        // A second close of the same stream must not be counted again.
         self.paused_or_closing += u32::from(stream.state != State::Closing);
         stream.set_state(State::Closing);
         self.for_each_of(index, |layer, request| layer.give_up(now, request));
@@ -68,8 +71,9 @@ impl Layer {
         self.check();
     }
 
-    /// While `held`, nothing more of the stream goes to the drive: its client is not reading its answers. What it submits is
-    /// accepted and waits; what is in the drive goes on. Unknown names are ignored.
+    /// Puts a stream on hold, or ends the hold, for example because its client does not read its
+    /// replies. During a hold, nothing of the stream is sent to the drive. Its new requests are
+    /// accepted and wait, and its pieces in the drive continue. Unknown identifiers are ignored.
     pub fn hold(&mut self, now: Instant, stream: StreamId, held: bool) {
         let now = self.advance(now);
         self.run_timers(now);
@@ -77,6 +81,7 @@ impl Layer {
             return;
         };
         let state = self.cx.table.streams[index].state;
+        // A closing stream sends nothing more, and a repeated hold changes nothing.
         if state == State::Closing || (state == State::Held) == held {
             return;
         }
@@ -91,14 +96,14 @@ impl Layer {
         });
         self.release(now);
         if self.merging {
-            // What was merged on its way back gave its tag back.
+            // Requests that were merged on their way back freed their tags.
             self.fill_fronts();
         }
         #[cfg(debug_assertions)]
         self.check();
     }
 
-    /// The stream of a request that was taken out is on hold no longer.
+    /// Moves on a request whose stream is no longer on hold.
     fn leave_hold(&mut self, now: Instant, request: u32) {
         if self.must_wait_for_space(request) {
             self.wait_for_space(now, request);
@@ -107,14 +112,15 @@ impl Layer {
         }
     }
 
-    /// The client gave a request up. It ends as cancelled if nothing of it has reached the drive and as the drive says otherwise.
-    /// Returns false if there is no such live request.
+    /// Cancels a request. It ends as cancelled if nothing of it has reached the drive, and
+    /// otherwise with the drive's result. Returns false if there is no such live request.
     pub fn cancel(&mut self, now: Instant, stream: StreamId, cookie: Cookie) -> bool {
         let now = self.advance(now);
         self.run_timers(now);
         let Some(index) = self.find_stream(stream) else {
             return false;
         };
+        // Cookies may repeat, so the oldest request with this cookie is meant.
         let called = self
             .cx
             .table
@@ -129,10 +135,11 @@ impl Layer {
         true
     }
 
-    /// Does something to each live request of a stream, the oldest first.
+    /// Calls `act` for each live request of a stream, oldest first.
     fn for_each_of(&mut self, stream: u32, mut act: impl FnMut(&mut Self, u32)) {
         let mut listed = core::mem::take(&mut self.listed);
         listed.extend(self.cx.table.of_stream(stream).map(|(request, _)| request));
+        // Slots are reused in any order, so the numbers of acceptance give the order.
         listed.sort_unstable_by_key(|&request| self.cx.table.requests[request].number);
         for &request in &listed {
             act(self, request);
@@ -141,7 +148,7 @@ impl Layer {
         self.listed = listed;
     }
 
-    /// The slot of a stream that is open, held or draining.
+    /// Returns the slot of a stream that is open, on hold or closing.
     pub(super) fn find_stream(&self, stream: StreamId) -> Option<u32> {
         self.cx
             .table
@@ -150,7 +157,7 @@ impl Layer {
             .map(|_| stream.index)
     }
 
-    /// Frees the slot of a closing stream that has no more requests.
+    /// Frees the slot of a closing stream without live requests.
     pub(super) fn close_if_drained(&mut self, index: u32) {
         let stream = &self.cx.table.streams[index];
         if stream.state != State::Closing || stream.live > 0 {
@@ -159,6 +166,7 @@ impl Layer {
         debug_assert!(stream.throttled == 0, "what is held is live");
         let group = stream.spec.group;
         self.paused_or_closing -= 1 + u32::from(stream.paused);
+        // The slot will be reused by another stream, which must not receive these notices.
         self.forget_notices(index);
         if let Some(elevator) = self.elevator.other_mut() {
             elevator.close(&mut self.cx, index);
@@ -170,11 +178,12 @@ impl Layer {
             .get_mut(group)
             .expect("a stream's group exists")
             .streams -= 1;
-        // Had it been told that there is room, the next in line takes its place.
+        // If the stream had been told that there is room, the next waiting stream is told now
+        // instead.
         self.resume_starved();
     }
 
-    /// Takes a request out of whatever stage it waits in, to end or to be held.
+    /// Removes a request from the stage in which it waits, because it ends or is put on hold.
     fn take_out(&mut self, now: Instant, request: u32) {
         let live = self.cx.table.requests[request];
         match live.stage {
@@ -210,6 +219,7 @@ impl Layer {
             live.cleared += now.since(live.since);
         }
         live.since = now;
+        // A request with pieces in the drive keeps its tag until they complete.
         if live.tagged && live.stage == Stage::Elevator && live.pieces == 0 {
             live.tagged = false;
             self.untag(request);
@@ -217,7 +227,7 @@ impl Layer {
         }
     }
 
-    /// Ends a request that is not wholly in the drive.
+    /// Ends a request that is not completely in the drive.
     fn give_up(&mut self, now: Instant, request: u32) {
         self.dissolve_command(now, request);
         let live = &self.cx.table.requests[request];
@@ -234,8 +244,8 @@ impl Layer {
         self.finish_if_over(now, request);
     }
 
-    /// Takes a request of a held stream or a stalled space back from the elevator; it need not pass
-    /// its limits again.
+    /// Removes a request of a stream on hold, or of a stalled space, from the scheduler. It does
+    /// not have to pass its limits again afterwards.
     pub(super) fn withdraw(&mut self, now: Instant, request: u32) {
         self.dissolve_command(now, request);
         if matches!(

@@ -1,5 +1,7 @@
-//! Spaces that stall: what their storage does not answer takes up no place in the drive, and they
-//! get little more until it answers.
+//! Stalled spaces. The commands of a space whose storage does not answer occupy no places in the
+//! drive, and the space gets few further commands until it answers.
+//!
+//! See `docs/decisions/stalled-spaces.md` for the reasons.
 
 use super::Layer;
 use crate::list::{Links, List};
@@ -12,28 +14,29 @@ use crate::{Completion, Instant, Sizes, SpaceId, Span, Tag};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Requests that a stalled space gets one after the other, each when it stalls again, while nothing
-/// of it is answered.
+/// The number of single requests that a stalled space gets one after the other, each when it stalls
+/// again, as long as nothing completes.
 const PROBES: u32 = 4;
-/// The bound on what a stalled space has under way doubles in each of these in which it does not
-/// stall again.
+/// The time without another stall after which the bound on a stalled space's requests doubles.
 const DOUBLES: Span = Span::from_secs(1);
 
-/// A space's state. Of one that does not stall it is [`Stall::OVER`].
+/// The state of a space. For a space that does not stall, it is [`Stall::OVER`].
 #[derive(Clone, Copy, Debug)]
 struct Stall {
     is_on: bool,
-    /// Requests that wait outside of the elevator, the next first.
+    /// The requests that wait outside of the elevator, in the order in which they continue.
     waiting: List,
-    /// Requests that have been let in since it stalled and are not over, and how many there may be.
-    /// As in TCP's slow start one more for each that is answered, up to the bound.
+    /// The number of requests that were admitted since the space stalled and have not ended, and
+    /// their maximum. As in the slow start of TCP, the maximum grows by one with each completion,
+    /// up to the bound.
     admitted: u32,
     allowed: u32,
-    /// Halved when the space stalls again, unless nothing was answered in between.
+    /// The upper bound of `allowed`. It is halved when the space stalls again, unless nothing
+    /// completed in between.
     bound: u32,
-    /// When the bound changed last.
+    /// The time of the last change of the bound.
     changed: Instant,
-    /// How often it has stalled since something was answered.
+    /// The number of stalls since the last completion.
     silent: u32,
 }
 
@@ -48,8 +51,10 @@ impl Stall {
         silent: 0,
     };
 
-    /// `requests` have stalled that the drive had.
+    /// Starts a stall in which `requests` requests are in the drive.
     fn begin(&mut self, now: Instant, requests: u32) {
+        // If nothing completed since the last stall, the bound was halved for the same event
+        // already.
         if self.silent == 0 {
             self.bound = (self.bound.min(requests) / 2).max(1);
         }
@@ -60,11 +65,12 @@ impl Stall {
         self.changed = now;
     }
 
-    /// Something was answered.
+    /// Accounts for a completion.
     fn answer(&mut self, now: Instant) {
         self.silent = 0;
         let doublings = now.since(self.changed).as_nanos() / DOUBLES.as_nanos();
         if doublings > 0 {
+            // The limit keeps the shift in range. 16 doublings multiply the bound by 65,536.
             self.bound = self.bound.saturating_mul(1 << doublings.min(16));
             self.changed = now;
         }
@@ -72,18 +78,18 @@ impl Stall {
     }
 }
 
-/// All spaces, as far as they stall.
+/// The states of all spaces.
 #[derive(Debug)]
 pub(super) struct Stalls {
     spaces: Vec<Stall>,
-    /// Of live requests.
+    /// The links of live requests in the lists of waiting ones.
     links: Links,
-    /// How many spaces stall.
+    /// The number of spaces that stall.
     number: u32,
 }
 
 impl Stalls {
-    /// Without room for anything if none can stall.
+    /// Creates the states. They are empty if no space can stall.
     pub(super) fn new(sizes: &Sizes) -> Self {
         let (spaces, requests) = match sizes.stalled {
             0 => (0, 0),
@@ -96,13 +102,13 @@ impl Stalls {
         }
     }
 
-    /// Some space stalls.
+    /// Returns true if any space stalls.
     #[inline]
     pub(super) fn any(&self) -> bool {
         self.number > 0
     }
 
-    /// A space stalls.
+    /// Returns true if this space stalls.
     #[inline]
     pub(super) fn is_on(&self, space: SpaceId) -> bool {
         self.any() && self.spaces[space.0 as usize].is_on
@@ -110,24 +116,25 @@ impl Stalls {
 }
 
 impl Layer {
-    /// The storage of a space stalls: it has not answered for far longer than it takes, while the
-    /// drive's other spaces have storage of their own that may go on. Only the driver can know
-    /// that.
+    /// Reports that the storage of a space has not answered for much longer than usual, while the
+    /// drive's other spaces have storage of their own. Only the driver can know that.
     ///
-    /// What the drive has of the space keeps its tags until they are completed, but counts no
-    /// longer: as many other tags are free, and the elevator is told that it is back. What the
-    /// drive has not got yet waits, except one request; each that is answered lets in one more, up
-    /// to half of those that the drive had, a bound that doubles each second. A space that stalls
-    /// again before anything was answered gets one more request four times, and then none until
-    /// something is answered.
+    /// Pieces of the space in the drive keep their tags until they complete, but are no longer
+    /// counted: the same number of other tags becomes free, and the elevator treats the pieces as
+    /// returned. Requests that are not in the drive wait, except one. Each completion admits one
+    /// more, up to half of the requests that were in the drive. This bound doubles every second. If
+    /// a space stalls again before anything completed, it gets one more request, at most four
+    /// times, and then none until something completes.
     ///
-    /// False, and nothing changes, if the drive has nothing of the space but what has stalled
-    /// already, if it has sent a piece of it back as busy, or if there is no room
-    /// ([`Sizes::stalled`]). Takes time in proportion to the live requests and the tags.
+    /// Returns false, without any effect, if the drive has no piece of the space that has not
+    /// stalled yet, if it returned one as busy, or if there are no free places
+    /// ([`Sizes::stalled`]). The call takes time in proportion to the number of live requests and
+    /// tags.
     pub fn stall(&mut self, now: Instant, space: SpaceId) -> bool {
         let now = self.advance(now);
         self.run_timers(now);
         let pieces = self.pieces_to_stall(space);
+        // All pieces of the space stall or none, so that no request is stalled in part.
         let stalls = pieces > 0 && pieces <= self.cx.table.pieces.spares();
         if stalls {
             self.begin_stall(now, space);
@@ -138,7 +145,8 @@ impl Layer {
         stalls
     }
 
-    /// How many pieces of a space can stall.
+    /// Returns the number of pieces of a space that can stall, or zero if one of them is waiting
+    /// for a busy queue.
     fn pieces_to_stall(&self, space: SpaceId) -> u32 {
         let table = &self.cx.table;
         let of_space = |request: u32| table.requests[request].request.space == space;
@@ -152,6 +160,7 @@ impl Layer {
         pieces
     }
 
+    /// Withdraws the requests of a space, and lets its pieces in the drive stall.
     fn begin_stall(&mut self, now: Instant, space: SpaceId) {
         let mut listed = core::mem::take(&mut self.listed);
         let live = self.cx.table.requests.iter();
@@ -164,7 +173,7 @@ impl Layer {
         for &request in &listed {
             let live = &mut self.cx.table.requests[request];
             live.admitted = false;
-            // At most one flush of each queue is in the drive anyway.
+            // Flushes need not be withdrawn, because at most one of each queue is in the drive.
             if live.request.op != Op::Flush {
                 self.withdraw(now, request);
             }
@@ -173,6 +182,8 @@ impl Layer {
         let mut stalled = 0;
         for &request in &listed {
             let live = &mut self.cx.table.requests[request];
+            // The request has no piece left that counts, so its scheduler tag is for others.
+            // `pieces` has the stalled ones, so that it ends with the last of them.
             if live.stalled > 0 && live.pieces == 0 {
                 live.pieces = live.stalled;
                 stalled += 1;
@@ -194,8 +205,8 @@ impl Layer {
         self.listed = listed;
     }
 
-    /// What the drive has of a space counts no longer. The requests have their pieces in `stalled`
-    /// afterwards, and none in `pieces`.
+    /// Stops counting the pieces of a space in the drive. Afterwards, its requests have them in
+    /// `stalled`, and none in `pieces`.
     fn stall_pieces(&mut self, space: SpaceId) {
         for tag in (0..self.cx.table.pieces.names()).map(Tag) {
             let Some(&piece) = self.cx.table.pieces.get(tag) else {
@@ -214,7 +225,8 @@ impl Layer {
         }
     }
 
-    /// A request may not go on because its space stalls and has as many under way as it may.
+    /// Returns true if a request must wait because its space stalls and the request was not
+    /// admitted.
     #[inline]
     pub(super) fn must_wait_for_space(&self, request: u32) -> bool {
         if !self.stalls.any() {
@@ -225,8 +237,9 @@ impl Layer {
         waits && self.stalls.is_on(live.request.space)
     }
 
-    /// A request of a stalled space that was taken out or stopped waits until the space may have
-    /// it, unless it has stalled or its stream is on hold: then it leaves its place to others.
+    /// Lets a request of a stalled space, which was removed or stopped, wait until the space may
+    /// have it. If the stream of the request is on hold, the request leaves its place to others
+    /// instead. Requests that have stalled themselves do not wait.
     pub(super) fn wait_for_space(&mut self, now: Instant, request: u32) {
         let live = &self.cx.table.requests[request];
         let (space, stream) = (live.request.space, live.request.stream.index);
@@ -234,6 +247,7 @@ impl Layer {
             return;
         }
         if self.cx.table.streams[stream].state != State::Open {
+            // A stream on hold must not use one of the few places of the space.
             return self.hold_in_space(now, request);
         }
         let stall = &mut self.stalls.spaces[space.0 as usize];
@@ -241,7 +255,7 @@ impl Layer {
         self.fill_space(now, space);
     }
 
-    /// Lets in what a stalled space may have.
+    /// Admits waiting requests to a stalled space, as many as it may have.
     fn fill_space(&mut self, now: Instant, space: SpaceId) {
         loop {
             let stall = &mut self.stalls.spaces[space.0 as usize];
@@ -257,14 +271,14 @@ impl Layer {
             }
             stall.admitted += u32::from(stall.is_on);
             live.admitted = stall.is_on;
-            // It was not held back by a limit.
+            // The wait for the space must not count as time throttled by a limit.
             live.since = now;
             self.climb(now, request, self.chain.gate());
         }
     }
 
-    /// A request of a space that stalls is there no longer: it is over, or on hold. Others may take
-    /// its place.
+    /// Removes a request from a stalled space because it ended or is on hold, so that another can
+    /// take its place.
     #[cold]
     pub(super) fn leave_space(&mut self, request: u32) {
         let live = &mut self.cx.table.requests[request];
@@ -275,13 +289,14 @@ impl Layer {
         if core::mem::take(&mut live.admitted) {
             stall.admitted -= 1;
         } else if self.stalls.links.contains(request) {
+            // The time in the list counts as time in the elevator, not as throttled.
             self.stalls.links.remove(&mut stall.waiting, request);
             live.since = self.cx.now;
         }
     }
 
-    /// A request that was taken out because its stream is on hold leaves its place in its space, if
-    /// that stalls and the drive has nothing of it.
+    /// Lets a request of a stream on hold leave its place in a stalled space, unless a piece of it
+    /// is in the drive.
     pub(super) fn hold_in_space(&mut self, now: Instant, request: u32) {
         let live = &self.cx.table.requests[request];
         let space = live.request.space;
@@ -291,8 +306,8 @@ impl Layer {
         }
     }
 
-    /// A request of a stalled space has left it, having been answered in whole or in part if
-    /// `answered`.
+    /// Processes the end of a request of a stalled space. `answered` is true if at least one piece
+    /// completed.
     #[cold]
     pub(super) fn space_has_room(&mut self, now: Instant, space: SpaceId, answered: bool) {
         let stall = &mut self.stalls.spaces[space.0 as usize];
@@ -301,6 +316,7 @@ impl Layer {
         }
         if answered {
             stall.answer(now);
+            // As soon as the bound no longer limits anything, the stall is over.
             if stall.bound >= self.config.drive.all_tags() {
                 self.end_stall(space);
             }
@@ -308,7 +324,7 @@ impl Layer {
         self.fill_space(now, space);
     }
 
-    /// A space stalls no longer; what waits there is to be let in.
+    /// Ends the stall of a space. The caller then admits the waiting requests.
     fn end_stall(&mut self, space: SpaceId) {
         let stall = &mut self.stalls.spaces[space.0 as usize];
         *stall = Stall {
@@ -320,7 +336,7 @@ impl Layer {
         self.update_ends_seen();
     }
 
-    /// A space has gone, or its size has changed.
+    /// Applies a new size of a space, or its removal.
     pub(super) fn space_changed(&mut self, now: Instant, space: SpaceId, size: Option<u64>) {
         self.cx.table.spaces.set(space, size);
         if size.is_none() && self.stalls.is_on(space) {
@@ -329,7 +345,8 @@ impl Layer {
         }
     }
 
-    /// A tag came back that is not in flight: a piece that has stalled, or nothing.
+    /// Processes the completion of a tag that is not in flight. It belongs to a stalled piece, or
+    /// is ignored.
     #[cold]
     pub(super) fn complete_stalled(&mut self, now: Instant, completion: &Completion) {
         let tag = completion.tag;
@@ -345,8 +362,8 @@ impl Layer {
         self.piece_is_back(now, piece.request, outcome);
     }
 
-    /// Nothing of a request that was taken out is in the drive any more. Its space may have
-    /// stalled; then it goes on as that allows.
+    /// Continues a request that was removed from the scheduler and of which nothing is in the drive
+    /// any more. If its space stalls, it continues only as that allows.
     pub(super) fn resume_stalled(&mut self, now: Instant, request: u32) {
         let live = &self.cx.table.requests[request].request;
         let (space, stream) = (live.space, live.stream.index);
@@ -359,12 +376,13 @@ impl Layer {
         }
     }
 
-    /// The end of each request is seen by those that must, and by spaces that stall.
+    /// Updates whether the end of each request must be processed.
     pub(super) fn update_ends_seen(&mut self) {
         self.ends_seen = self.fast_path_off || self.stalls.any();
     }
 
-    /// What waits for its space waits there, and there are as many under way as were let in.
+    /// Checks that the requests that wait for a space are in its list, and that its counts are
+    /// correct.
     #[cfg(debug_assertions)]
     pub(super) fn check_stalls(&self) {
         let table = &self.cx.table;

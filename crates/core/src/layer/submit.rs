@@ -1,21 +1,30 @@
-//! Requests come in: checked, counted against their stream, charged by the limits, put in the elevator.
+//! Submission: checks a request, counts it against its stream, charges it to the limits, and puts
+//! it into the elevator.
+//!
+//! `accept` chooses one of four paths. Most requests take the first and shortest one, and
+//! `accept_slow` handles all cases.
 
 use super::{Layer, Rejected};
 use crate::stream::{State, Stream};
 use crate::table::Stage;
 use crate::{Instant, Op, QueueId, Reject, Request, StreamId};
 
-/// Lanes in front of the elevator that are tried for one tag. A stream that is refused has a tag, so there will be another try.
+/// The number of lanes that are tried in front of the elevator for one tag. It bounds the work, and
+/// loses nothing: a stream that is refused holds a tag, so the lanes are tried again when that tag
+/// is freed.
 const REFUSALS_MAX: u32 = 8;
 
 impl Layer {
-    /// A batch of requests from clients. Every accepted one ends in exactly one [`Output::Done`](crate::Output::Done).
+    /// Submits a batch of requests. Every accepted request ends in exactly one
+    /// [`Output::Done`](crate::Output::Done).
     ///
     /// # Errors
-    /// A request was not accepted; those before it were, those after it were not looked at.
+    /// Returns the first request that was refused. The requests before it were accepted, and those
+    /// after it were not examined.
     pub fn submit(&mut self, now: Instant, batch: &[Request]) -> Result<(), Rejected> {
         let now = self.advance(now);
         self.run_timers(now);
+        // The batch is the plug: its neighbours are merged before the elevator sees them.
         if self.merging {
             self.plug.set_open(true);
         }
@@ -41,7 +50,8 @@ impl Layer {
         Ok(())
     }
 
-    /// Lets controllers do what they wanted to do by now: before anything else that happens at `now`.
+    /// Runs the timers of controllers that are due. This comes before anything else that happens at
+    /// `now`.
     #[inline]
     pub(super) fn run_timers(&mut self, now: Instant) {
         if self.chain.due() <= now {
@@ -54,6 +64,8 @@ impl Layer {
         if self.merging {
             self.plug.set_open(true);
         }
+        // In the order of the chain, so that a request released by one controller can be released
+        // by the next one in the same call.
         for number in 0..self.chain.len() {
             self.chain.run(&mut self.cx, number);
             self.release(now);
@@ -63,7 +75,7 @@ impl Layer {
         }
     }
 
-    /// Releases requests that controllers no longer hold.
+    /// Moves on the requests that controllers no longer throttle.
     pub(super) fn release(&mut self, now: Instant) {
         while let Some((request, holder)) = self.chain.next_passed(&mut self.cx) {
             self.leave_controller(request, holder);
@@ -71,7 +83,7 @@ impl Layer {
         }
     }
 
-    /// A request that a controller held is held no longer.
+    /// Accounts for a request that a controller no longer throttles.
     pub(super) fn leave_controller(&mut self, request: u32, holder: u8) {
         let stream = self.cx.table.requests[request].request.stream.index;
         if holder < self.chain.gate() {
@@ -81,7 +93,9 @@ impl Layer {
         self.holds_changed(stream, holder);
     }
 
-    /// A controller holds one more of a stream's requests, or one fewer. What is held behind the gate makes no backlog by itself.
+    /// Checks whether a stream must pause or resume after a controller throttled one more of its
+    /// requests, or one fewer. Requests that are throttled after the gate are no backlog of the
+    /// stream by themselves.
     #[inline]
     fn holds_changed(&mut self, stream: u32, holder: u8) {
         if holder < self.chain.gate() || self.cx.table.streams[stream].is_throttled() {
@@ -89,8 +103,9 @@ impl Layer {
         }
     }
 
-    /// Takes a request through the chain from controller `from` on: until one holds it, or past all of them to where it goes then.
-    /// A stream on hold sends nothing past the gate.
+    /// Takes a request through the chain from controller `from` on, until a controller throttles it
+    /// or it has passed all of them and enters the next stage. If its stream is on hold, it does
+    /// not pass the gate.
     pub(super) fn climb(&mut self, now: Instant, request: u32, from: u8) {
         let (gate, len) = (self.chain.gate(), self.chain.len());
         let live = &self.cx.table.requests[request];
@@ -98,15 +113,18 @@ impl Layer {
         let stream = &self.cx.table.streams[stream.index];
         let (through_chain, mut on_hold) = (stream.through_chain, stream.state == State::Held);
         let mut holder = None;
+        // A stalled space stops a request as a stream on hold does.
         on_hold |= self.must_wait_for_space(request);
-        // What has a scheduler tag is in the drive in part and was past the chain before.
+        // A request with a scheduler tag has pieces in the drive and passed the chain before.
         let is_stopped = on_hold || tagged || self.merging;
+        // With merging, the gate is where Linux tries to merge a bio (`blk_mq_submit_bio`), before
+        // `rq_qos_throttle`.
         let stop = if is_stopped { gate } else { len };
         if through_chain {
             holder = self.chain.climb(&mut self.cx, request, from, stop);
         }
         if holder.is_none() && on_hold {
-            // What waits for its client takes up no place.
+            // A request that waits for its client must not occupy places in controllers.
             self.chain.ended(&mut self.cx, request, None);
         } else if holder.is_none() && !tagged {
             if self.merging && from <= gate && self.merge_arrived(request) {
@@ -116,7 +134,8 @@ impl Layer {
                 holder = self.chain.climb(&mut self.cx, request, from.max(gate), len);
             }
             if self.merging && holder.is_some() {
-                // Its process sleeps, and what it had plugged goes on.
+                // As in Linux, where the process sleeps now and its plug is flushed
+                // (`io_schedule_prepare`).
                 self.unplug();
             }
         }
@@ -129,7 +148,7 @@ impl Layer {
         self.enter_stage(now, request, stage);
     }
 
-    /// Where a request goes that is past the chain.
+    /// Returns the stage that a request enters after the chain.
     fn stage_behind_chain(&self, request: u32, op: Op) -> Stage {
         if op == Op::Flush {
             Stage::Flush
@@ -142,7 +161,8 @@ impl Layer {
         }
     }
 
-    /// Its process waits for a tag with another request, and has not come to this one.
+    /// Returns true if the process that issued a request still waits for a tag for another request,
+    /// so that it would not have submitted this one yet in Linux.
     #[inline]
     fn is_submitter_asleep(&self, request: u32) -> bool {
         self.config.merge.ahead
@@ -150,18 +170,20 @@ impl Layer {
             && !(self.front).is_free(self.lane(&self.cx.table.requests[request].request))
     }
 
-    /// A request comes out of the chain, or stays in it. The time since it came to where it was counts as held back.
+    /// Puts a request into its next stage. The time since it entered its previous stage counts as
+    /// throttled.
     fn enter_stage(&mut self, now: Instant, request: u32, stage: Stage) {
         let live = &mut self.cx.table.requests[request];
         debug_assert!(live.since <= now && live.stage != Stage::Finished);
-        // Between its first piece and its last a request's time is the drive's, also where its stream was on hold.
+        // From its first piece to its last, the time of a request is the drive's, even if its
+        // stream was on hold.
         if !live.is_dispatched() {
             live.cleared += now.since(live.since);
         }
         live.since = now;
         live.stage = stage;
         if stage == Stage::Elevator && live.tagged {
-            // It kept its scheduler tag, which it is about to get again.
+            // It kept its scheduler tag, and the code below takes one again.
             self.untag(request);
         }
         self.cx.table.requests[request].tagged |= stage == Stage::Elevator;
@@ -181,14 +203,17 @@ impl Layer {
                 self.flushes.insert(space, queue, request);
             }
             Stage::Drive => self.finish_if_over(now, request),
+            // Requests of a stalled space wait in its list. Those of a stream on hold are found by
+            // a scan when the hold ends.
             Stage::OnHold if self.stalls.is_on(space) => self.wait_for_space(now, request),
             Stage::OnHold | Stage::Plug | Stage::Merged | Stage::Flushing | Stage::Finished => {}
         }
     }
 
+    /// Puts a request in front of the elevator until a scheduler tag is free.
     fn wait_for_tag(&mut self, request: u32) {
         if self.merging {
-            // Its process sleeps, and what it had plugged goes on.
+            // As in Linux, where the process sleeps now and its plug is flushed.
             self.unplug();
             self.plug.waits(request);
         }
@@ -197,8 +222,9 @@ impl Layer {
             .push(self.cx.table.queue_of(request), lane, request);
     }
 
-    /// A scheduler tag of a queue is free: gives it to a request that waits. A stream that the elevator refused one because of what it has in
-    /// another queue may have one now, too.
+    /// Gives the free scheduler tags of a queue to waiting requests. If the elevator limits tags, a
+    /// stream that was refused because of its requests in another queue may have one now as well,
+    /// so all queues are tried.
     pub(super) fn fill_front(&mut self, queue: QueueId) {
         if self.front.is_empty() {
             return;
@@ -210,8 +236,9 @@ impl Layer {
         }
     }
 
-    /// A request is over and its scheduler tag is free: gives it to a request that waits. Where answers come first, the stream that is
-    /// answered may take it before, unless it waits for a tag itself or has passed those that wait too often.
+    /// Gives the scheduler tag of a request that ended to a waiting request. With `ahead`, the
+    /// stream of the ended request may take it first, unless it waits for a tag itself or has
+    /// passed waiting streams too often.
     pub(super) fn fill_front_after(&mut self, request: u32) {
         if self.front.is_empty() {
             return;
@@ -221,12 +248,13 @@ impl Layer {
         if !self.config.merge.ahead {
             self.fill_front(queue);
         } else if !self.front.is_free(lane) || !self.front.pass() {
-            // Others may be free for streams that are answered.
+            // One tag at most, because other free tags are for streams whose completions are
+            // reported first.
             self.fill_front_of(queue, 1);
         }
     }
 
-    /// Gives free scheduler tags of all queues to requests that wait for one.
+    /// Gives free scheduler tags of all queues to waiting requests.
     pub(super) fn fill_fronts(&mut self) {
         for queue in 0..self.config.drive.queues {
             if self.front.is_empty() {
@@ -236,7 +264,7 @@ impl Layer {
         }
     }
 
-    /// Gives free scheduler tags of a queue, `most` at most, to requests that wait for one.
+    /// Gives up to `most` free scheduler tags of a queue to waiting requests.
     fn fill_front_of(&mut self, queue: QueueId, most: u32) {
         let (mut given, mut refusals) = (0, 0);
         while given < most && self.tags.has(queue) && refusals < REFUSALS_MAX {
@@ -244,6 +272,8 @@ impl Layer {
                 return;
             };
             if self.limits_tags && !self.may_tag(request) {
+                // The elevator may refuse one stream and allow the next one, so the lane is put
+                // last.
                 self.front.skip(queue);
                 refusals += 1;
                 continue;
@@ -253,6 +283,7 @@ impl Layer {
             live.tagged = true;
             live.stage = Stage::Elevator;
             let waited = self.cx.now.since(live.since);
+            // `io.cost` accounts for the time that the request waited for its tag.
             self.chain.tagged(&mut self.cx, request, waited);
             self.tags.take(queue);
             given += 1;
@@ -265,20 +296,20 @@ impl Layer {
         }
     }
 
-    /// A scheduler tag is free again.
+    /// Frees the scheduler tag of a request.
     #[inline]
     pub(super) fn untag(&mut self, request: u32) {
         self.tags.release(self.cx.table.queue_of(request));
         self.tell_tagged(request, false);
     }
 
-    /// Whether the elevator lets a request have a scheduler tag.
+    /// Returns true if the elevator allows a request to have a scheduler tag.
     fn may_tag(&self, request: u32) -> bool {
         let elevator = self.elevator.other();
         elevator.is_none_or(|e| e.may_tag(&self.cx, request))
     }
 
-    /// Tells the elevator, where that limits tags, that a request has one, or has it no longer.
+    /// Notifies an elevator that limits tags that a request got a tag or lost it.
     pub(super) fn tell_tagged(&mut self, request: u32, tagged: bool) {
         if !self.limits_tags {
             return;
@@ -290,8 +321,9 @@ impl Layer {
         }
     }
 
-    /// Where a request waits for a scheduler tag: with its kind of its stream, or with all of its hardware queue. As in Linux, where a
-    /// process waits with one request at a time, streams take turns.
+    /// Returns the lane in which a request waits for a scheduler tag: that of its kind in its
+    /// stream, or that of its hardware queue. Lanes take turns, as processes do in Linux, where
+    /// each waits with one request at a time.
     pub(super) fn lane(&self, request: &Request) -> u32 {
         if self.limits_tags || self.config.merge.ahead {
             2 * request.stream.index + u32::from(!request.is_sync())
@@ -300,7 +332,8 @@ impl Layer {
         }
     }
 
-    /// Gives a request a scheduler tag, of which there is one; it may come with others.
+    /// Takes a scheduler tag, of which there must be a free one, and puts a request into the plug
+    /// or the elevator.
     fn tag_in_batch(&mut self, request: u32) {
         self.tags.take(self.cx.table.queue_of(request));
         if self.merging {
@@ -311,12 +344,13 @@ impl Layer {
         }
     }
 
-    /// Gives a request a scheduler tag, of which there is one, if it may have it; otherwise it waits.
+    /// Takes a scheduler tag, of which there must be a free one, if the elevator allows the request
+    /// to have it. Otherwise the request waits.
     #[cold]
     fn try_tag(&mut self, request: u32) {
         let live = &self.cx.table.requests[request];
         let lane = self.lane(&live.request);
-        // What is in the drive in part goes on.
+        // A request with pieces in the drive must continue.
         let may = live.pieces > 0 || self.front.is_free(lane) && self.may_tag(request);
         if may {
             self.tag_in_batch(request);
@@ -327,11 +361,11 @@ impl Layer {
         }
     }
 
-    /// Accepts a request. Of most there is nothing to say: they go straight to the elevator.
+    /// Accepts a request. Most requests need no special treatment and go directly to the elevator.
     #[inline]
     fn accept(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
         let StreamId { index, generation } = request.stream;
-        // What stood in a free slot was closed, and nothing goes straight from there.
+        // A free slot can have the same generation, but its stream was closed and has no fast path.
         if self.tags.any()
             && let Some(stream) = self.cx.table.streams.get_of(index, generation)
             && stream.fast_path
@@ -342,6 +376,7 @@ impl Layer {
             self.elevator.insert(&mut self.cx, slot);
             return Ok(());
         }
+        // The longer paths, each for one combination of features, so that each has few branches.
         match (self.merging, self.limits_tags) {
             (false, _) if !self.chain_for_all => self.accept_plain(now, request),
             (true, false) => self.accept_to_merge(now, request),
@@ -349,8 +384,9 @@ impl Layer {
         }
     }
 
-    /// What is taken of the shared room then, if there is room for one more request of a stream and it lies in its space; none is left for
-    /// those of which there is something to say.
+    /// Returns the new value of `shared` if a stream can have one more request and the request is
+    /// inside its space. Returns `None` if there is no room or the request needs special
+    /// treatment.
     #[inline]
     fn room_for(&self, request: &Request, stream: &Stream) -> Option<u32> {
         let sizes = &self.config.sizes;
@@ -361,7 +397,8 @@ impl Layer {
         (shared <= self.shared_max).then_some(shared)
     }
 
-    /// As [`Self::room_for`], if the stream is open and no controller or listener must see its requests.
+    /// Like [`Self::room_for`], but returns `None` also if the stream is not open or a controller
+    /// or listener must see its requests.
     #[inline]
     fn room_for_plain(&self, request: &Request) -> Option<u32> {
         let StreamId { index, generation } = request.stream;
@@ -371,8 +408,8 @@ impl Layer {
         self.room_for(request, stream)
     }
 
-    /// Accepts a request that is not merged where elevators limit tags or there are several hardware queues: while nobody waits for a tag,
-    /// most get one at once.
+    /// Accepts a request without merging, if the elevator limits tags or there are several hardware
+    /// queues. While no request waits for a tag, most requests get one at once.
     #[inline(never)]
     fn accept_plain(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
         let queue = self.cx.table.pieces.queue_of(request.stream.index);
@@ -394,7 +431,7 @@ impl Layer {
         Ok(())
     }
 
-    /// Accepts a request where requests are merged: most join the plug.
+    /// Accepts a request with merging. Most requests enter the plug.
     #[inline(never)]
     fn accept_to_merge(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
         let index = request.stream.index;
@@ -425,7 +462,7 @@ impl Layer {
         Ok(())
     }
 
-    /// Accepts a request of which there is something to say, or refuses it.
+    /// Accepts or refuses a request, with all checks.
     #[inline(never)]
     fn accept_slow(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
         let StreamId { index, generation } = request.stream;
@@ -436,6 +473,7 @@ impl Layer {
         };
         self.cx.table.spaces.check(request)?;
         let shared = self.shared + u32::from(live >= sizes.reserved);
+        // Nothing has been changed up to here, so a refused request leaves no trace.
         if live >= sizes.per_stream || shared > self.shared_max {
             return Err(self.refuse(index, live));
         }
@@ -449,13 +487,14 @@ impl Layer {
             }
         }
         self.climb(now, slot, 0);
+        // The stream is full with this request, so it must pause before its next one is refused.
         if live + 1 >= self.config.sizes.per_stream {
             self.reconsider_pause(index);
         }
         Ok(())
     }
 
-    /// A slot for a request for which there is room, and what is taken of the shared room with it.
+    /// Takes a slot for a request for which there is room, and sets `shared`.
     #[inline]
     fn take_slot(&mut self, now: Instant, request: &Request, shared: u32) -> u32 {
         let stream = &mut self.cx.table.streams[request.stream.index];
@@ -468,11 +507,13 @@ impl Layer {
         slot
     }
 
-    /// There is no room for one more request of the stream: it has as many as it may, or what is common to all is used up.
+    /// Refuses a request because its stream has the maximum number of requests or because the
+    /// shared places are used up.
     #[cold]
     fn refuse(&mut self, index: u32, live: u32) -> Reject {
         if live >= self.config.sizes.per_stream {
-            // Should the pause be over before the driver has heard of it, the resume it waits for must come all the same.
+            // If the pause ends before the driver was told about it, the driver still waits for a
+            // resume, so it must be sent.
             self.cx.table.streams[index].owed_resume = true;
             return Reject::StreamFull;
         }

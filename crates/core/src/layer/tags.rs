@@ -1,41 +1,44 @@
-//! Scheduler tags (Linux: `nr_requests`): a number for each hardware queue.
+//! Scheduler tags (Linux: `nr_requests`): the number of free tags of each hardware queue.
 
 use crate::{DriveShape, QueueId, Sizes};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Those that no request holds.
+/// The scheduler tags that are free.
 #[derive(Debug)]
 pub(super) struct SchedulerTags {
-    /// Of all queues together.
+    /// The free tags of all queues together.
     left: u32,
-    /// Of each queue, where there are several.
+    /// The free tags of each queue, or nothing if there is only one queue.
     queues: Vec<u32>,
-    /// Of each queue at most.
+    /// The number of tags of each queue.
     each: u32,
 }
 
 impl SchedulerTags {
     pub(super) fn new(sizes: &Sizes, shape: &DriveShape) -> Self {
         let each = sizes.scheduler_tags;
+        // With one queue, its count would only repeat `left` on the path of every request.
         let queues = match shape.queues {
             1 => vec![],
             several => vec![each; several.into()],
         };
         Self {
+            // `scheduler_tags` has no upper bound, so the product may exceed 32 bits.
             left: each.saturating_mul(shape.queues.into()),
             queues,
             each,
         }
     }
 
-    /// Some queue has one. Where there is only one queue, that is all there is to know.
+    /// Returns true if any queue has a free tag. If there is only one queue, no other check is
+    /// necessary.
     #[inline]
     pub(super) fn any(&self) -> bool {
         self.left > 0
     }
 
-    /// A queue has one.
+    /// Returns true if a queue has a free tag.
     pub(super) fn has(&self, queue: QueueId) -> bool {
         match self.queues.get(usize::from(queue.0)) {
             Some(left) => *left > 0,
@@ -43,14 +46,14 @@ impl SchedulerTags {
         }
     }
 
-    /// One of the only queue is taken.
+    /// Takes a tag of the only queue.
     #[inline]
     pub(super) fn take_only(&mut self) {
         debug_assert!(self.left > 0 && self.queues.is_empty(), "no tag is free");
         self.left -= 1;
     }
 
-    /// One of a queue is taken.
+    /// Takes a tag of a queue.
     pub(super) fn take(&mut self, queue: QueueId) {
         debug_assert!(self.has(queue), "no tag is free");
         self.left -= 1;
@@ -59,13 +62,14 @@ impl SchedulerTags {
         }
     }
 
-    /// One of a queue, or perhaps none, is free again; where there are several queues, [`Self::release_in`] says of which.
+    /// Frees a tag if `one` is true. If there are several queues, [`Self::release_in`] must follow
+    /// with its queue.
     #[inline]
     pub(super) fn release_any(&mut self, one: bool) {
         self.left += u32::from(one);
     }
 
-    /// The one that was given is of this queue.
+    /// Notes that the tag freed by [`Self::release_any`] belongs to this queue.
     pub(super) fn release_in(&mut self, queue: QueueId) {
         if let Some(left) = self.queues.get_mut(usize::from(queue.0)) {
             *left += 1;
@@ -75,19 +79,20 @@ impl SchedulerTags {
         }
     }
 
-    /// One of a queue is free again.
+    /// Frees a tag of a queue.
     pub(super) fn release(&mut self, queue: QueueId) {
         self.release_any(true);
         self.release_in(queue);
     }
 
-    /// Those of all queues together.
+    /// Returns the number of free tags of all queues together.
     #[cfg(test)]
     pub(super) fn left(&self) -> u32 {
         self.left
     }
 
-    /// With those that requests hold there are as many as at the beginning: `held` has their number by queue.
+    /// Checks that the free tags and those in use are as many as at the beginning. `held` has the
+    /// number of tags in use for each queue.
     #[cfg(debug_assertions)]
     pub(super) fn invariants(&self, held: &[u64]) {
         let each = u64::from(self.each);

@@ -1,4 +1,4 @@
-//! Behaviour of the chain with the simplest elevator.
+//! Tests of the layer's chain of stages, with the simplest elevator.
 
 use super::*;
 use crate::testing::{self, at, capacity, flush, group, iops, latency, limit, min, read, space};
@@ -11,6 +11,7 @@ use std::vec::Vec;
 
 const MIB: u64 = 1 << 20;
 
+/// A layer with a buffer for its outputs, driven by hand.
 struct Bench {
     layer: Layer,
     out: Vec<Output>,
@@ -68,7 +69,7 @@ impl Bench {
     }
 }
 
-/// What is said to a batch of which this number of requests is accepted.
+/// Returns the result of a batch in which this number of requests is accepted.
 const fn refused(accepted: usize, reason: Reject) -> Result<(), Rejected> {
     Err(Rejected { accepted, reason })
 }
@@ -77,9 +78,11 @@ const fn refused(accepted: usize, reason: Reject) -> Result<(), Rejected> {
 fn a_long_request_is_split_and_answered_once_with_the_first_error() {
     let mut b = Bench::new(2, Sizes::default());
     let s = b.open(ROOT);
+    // 20,000 bytes are two pieces of at most 8192 bytes and one of 3616. The drive has two tags.
     b.submit(0, &[read(s, 7, 20_000)]);
     let first = b.dispatched(0);
     assert_eq!(first.iter().map(|d| d.1).collect::<Vec<_>>(), [8192, 8192]);
+    // The second piece fails first, so its error is the one that counts.
     b.layer.complete(
         at(1),
         &[
@@ -87,6 +90,7 @@ fn a_long_request_is_split_and_answered_once_with_the_first_error() {
             Completion::error(first[0].2, 6),
         ],
     );
+    // The rest of the request is still dispatched after a failure.
     let rest = b.dispatched(1);
     assert_eq!(rest.iter().map(|d| d.1).collect::<Vec<_>>(), [3616]);
     b.end(2, rest[0].2);
@@ -99,6 +103,7 @@ fn what_is_out_of_range_or_unknown_is_refused_with_the_reason() {
     let mut b = Bench::new(1, Sizes::default());
     let s = b.open(ROOT);
     let cases = [
+        // One byte beyond the end of the space, and an offset whose end would overflow.
         (read(s, 0, 101).offset(MIB - 100), Reject::OutOfRange),
         (read(s, 0, 101).offset(u64::MAX), Reject::OutOfRange),
         (read(s, 0, 0), Reject::BadLength),
@@ -107,6 +112,7 @@ fn what_is_out_of_range_or_unknown_is_refused_with_the_reason() {
         (read(StreamId::from_bits(9), 0, 1), Reject::UnknownStream),
     ];
     for (request, reason) in cases {
+        // The request before the refused one is accepted, and the one after it is not examined.
         let batch = [read(s, 1, 512), request, read(s, 2, 512)];
         assert_eq!(b.layer.submit(at(0), &batch), refused(1, reason));
     }
@@ -116,6 +122,7 @@ fn what_is_out_of_range_or_unknown_is_refused_with_the_reason() {
 fn a_full_stream_pauses_and_resumes_at_half() {
     let mut b = Bench::new(1, Sizes::default().per_stream(4));
     let s = b.open(ROOT);
+    // `per_stream` is 4, so the fourth request makes the stream pause.
     b.submit(0, &[1, 2, 3, 4].map(|c| read(s, c, 512)));
     assert!(b.poll(0).contains(&Output::Pause(s)));
     let told = b.layer.submit(at(0), &[read(s, 5, 512)]);
@@ -125,6 +132,7 @@ fn a_full_stream_pauses_and_resumes_at_half() {
         b.end(us, Tag(0));
         resumed.push(b.poll(us).contains(&Output::Resume(s)));
     }
+    // Half of 4 is reached with the second completion. The resume is sent once.
     assert_eq!(resumed, [false, true, false, false]);
 }
 
@@ -135,6 +143,8 @@ fn a_stream_refused_in_a_pause_that_nobody_heard_of_is_resumed() {
     b.submit(0, &[read(s, 1, 512)]);
     b.poll(0);
     b.end(1, Tag(0));
+    // The pause begins with request 2 and ends with the completion that the same poll reports, so
+    // the driver is never told about it.
     let batch = [read(s, 2, 512), read(s, 3, 512)];
     let expected = refused(1, Reject::StreamFull);
     assert_eq!(b.layer.submit(at(1), &batch), expected);
@@ -143,12 +153,15 @@ fn a_stream_refused_in_a_pause_that_nobody_heard_of_is_resumed() {
 
 #[test]
 fn a_full_layer_keeps_the_reserved_places_and_resumes_those_it_refused() {
+    // 6 places, of which one is reserved for each of 3 streams: a stream can have 3 shared ones and
+    // its own.
     let sizes = Sizes::default().requests(6).streams(3).reserved(1);
     let mut b = Bench::new(1, sizes);
     let (s1, s2) = (b.open(ROOT), b.open(ROOT));
     b.submit(0, &[1, 2, 3, 4].map(|c| read(s1, c, 512)));
     let told = b.layer.submit(at(0), &[read(s1, 5, 512)]);
     assert_eq!(told, refused(0, Reject::Full));
+    // The place reserved for the second stream is still free.
     b.submit(0, &[read(s2, 1, 512)]);
     b.poll(0);
     b.end(1, Tag(0));
@@ -162,17 +175,20 @@ fn a_flush_never_joins_one_that_has_begun_and_shares_the_next() {
     let (s1, s2) = (b.open(ROOT), b.open(ROOT));
     b.submit(0, &[flush(s1, 1)]);
     let first = b.dispatched(0);
+    // The first flush is in the drive when the other two arrive, so they wait and share a command.
     b.submit(1, &[flush(s1, 2), flush(s2, 3)]);
     assert_eq!(b.dispatched(1), []);
     b.end(2, first[0].2);
     let out = b.poll(2);
     assert!(matches!(out[..], [Output::Done(d), Output::Dispatch(_)] if d.cookie == 1));
     b.layer.complete(at(3), &[Completion::error(Tag(0), 5)]);
+    // Both members of the shared command get its error.
     assert_eq!(b.done(3), [(2, Outcome::Error(5)), (3, Outcome::Error(5))]);
 }
 
 #[test]
 fn a_stream_on_hold_sends_nothing_and_others_go_on() {
+    // With two scheduler tags, requests 1 and 2 are in the elevator and the others in front of it.
     let mut b = Bench::new(8, Sizes::default().scheduler_tags(2));
     let (s1, s2) = (b.open(ROOT), b.open(ROOT));
     b.submit(
@@ -185,9 +201,11 @@ fn a_stream_on_hold_sends_nothing_and_others_go_on() {
         ],
     );
     b.layer.hold(at(0), s1, true);
+    // The tags of the withdrawn requests are free, so the other stream's request can take one.
     assert_eq!(b.dispatched(0).iter().map(|d| d.0).collect::<Vec<_>>(), [4]);
     b.submit(1, &[flush(s1, 5)]);
     assert_eq!(b.dispatched(1), []);
+    // The flush needs no scheduler tag.
     b.layer.hold(at(2), s1, false);
     let sent = b.dispatched(2);
     assert_eq!(
@@ -201,6 +219,7 @@ fn a_stream_on_hold_sends_nothing_and_others_go_on() {
 fn cancel_ends_what_waits_and_leaves_what_is_in_the_drive() {
     let mut b = Bench::new(1, Sizes::default());
     let s = b.open(ROOT);
+    // With one tag of the drive, request 1 is in the drive and request 2 waits.
     b.submit(0, &[read(s, 1, 512), read(s, 2, 512)]);
     b.poll(0);
     assert!(
@@ -218,12 +237,14 @@ fn a_closed_stream_drains_and_its_name_is_dead() {
     let s = b.open(ROOT);
     b.submit(0, &[read(s, 1, 20_000), read(s, 2, 512)]);
     b.poll(0);
+    // Of the 20,000 bytes, one piece of 8192 is in the drive when the stream is closed.
     b.layer.close(at(1), s);
     assert_eq!(b.done(1), [(2, Outcome::Cancelled)]);
     assert!(b.layer.submit(at(1), &[read(s, 3, 512)]).is_err());
     b.end(2, Tag(0));
     assert_eq!(b.done(2), [(1, Outcome::Cancelled)]);
     let again = b.open(ROOT);
+    // The slot is the same, but the generation differs.
     assert_ne!(again, s);
     assert_eq!(again.slot(), s.slot());
 }
@@ -236,6 +257,7 @@ fn a_busy_drive_gets_the_same_piece_again() {
     b.poll(0);
     b.layer.complete(at(1), &[Completion::busy(Tag(0))]);
     b.out.clear();
+    // No other piece is in flight, so the queue is tried again after 3 ms.
     let wake = b.layer.poll(at(1), &mut b.out).unwrap();
     assert_eq!((wake.at, wake.reason), (at(3_001), Reason::Retry));
     assert_eq!(b.dispatched(3_001), [(1, 512, Tag(0))]);
@@ -247,6 +269,7 @@ fn a_busy_drive_gets_the_same_piece_again() {
             Completion::ok(Tag(9)),
         ],
     );
+    // The second completion of tag 0 and that of tag 9 are strays.
     assert_eq!(b.done(3_002), [(1, Outcome::Ok)]);
     assert_eq!(b.layer.counters().stray, 2);
 }
@@ -258,6 +281,7 @@ fn a_limit_holds_and_its_wait_is_accounted() {
     let contract = limit(max);
     b.layer.change(at(0), &[group(1, contract)]).unwrap();
     let s = b.open(GroupId(1));
+    // 1000 requests/s without a burst let one pass per millisecond.
     b.submit(0, &[read(s, 1, 512), read(s, 2, 512), read(s, 3, 512)]);
     assert_eq!(b.dispatched(0).len(), 1);
     assert_eq!(b.dispatched(999).len(), 0);
@@ -267,6 +291,8 @@ fn a_limit_holds_and_its_wait_is_accounted() {
     let Output::Done(done) = b.poll(2_600)[0] else {
         panic!("an answer")
     };
+    // The third request passes at 2 ms but is found only by the poll at 2.5 ms. Its time until then
+    // counts as throttled.
     assert_eq!(
         (done.waits.limit, done.waits.drive),
         (Span::from_micros(2_500), Span::from_micros(100))
@@ -278,6 +304,7 @@ fn a_queue_of_more_than_five_seconds_is_not_added_to() {
     let mut b = Bench::new(8, Sizes::default());
     let contract = limit(iops(10));
     b.layer.change(at(0), &[group(1, contract)]).unwrap();
+    // At 10 requests/s, the first of 51 passes at once and the other 50 need 5 s.
     let s = b.open(GroupId(1));
     let requests: Vec<_> = (0..51).map(|c| read(s, c, 512)).collect();
     b.submit(0, &requests);
@@ -293,6 +320,7 @@ fn a_queue_of_more_than_five_seconds_is_not_added_to() {
 fn a_refused_change_leaves_everything_as_it_was() {
     let mut b = Bench::new(1, Sizes::default());
     let contract = min(60);
+    // 60 of 100 bytes/s are promised, so a second promise of 60 exceeds the limit of 90.
     let capacity = Some(capacity(100));
     let add = |id| group(id, contract);
     b.layer
@@ -300,6 +328,7 @@ fn a_refused_change_leaves_everything_as_it_was() {
         .unwrap();
     let refused = b.layer.change(at(0), &[space(1, 5), add(2)]);
     assert!(refused.is_err());
+    // Neither the group nor the space of the refused change exists.
     assert!(b.layer.open(at(0), testing::spec(GroupId(2))).is_err());
     let s = b.open(GroupId(1));
     let request = read(s, 1, 1).space(SpaceId(1));
@@ -314,16 +343,19 @@ fn time_never_goes_back() {
     let mut b = Bench::new(1, Sizes::default());
     let s = b.open(ROOT);
     b.submit(10, &[read(s, 1, 512)]);
+    // The poll at 5 us is treated as one at 10 us.
     b.poll(5);
     b.end(20, Tag(0));
     let Output::Done(done) = b.poll(20)[0] else {
         panic!("an answer")
     };
+    // The drive had the request from 10 us to 20 us.
     assert_eq!(done.waits.drive, Span::from_micros(10));
     assert_eq!(b.layer.counters().clamped, 1);
 }
 
-/// A request that was split, then held, then met `io.latency` when it came back, took its scheduler tag along for ever.
+/// Regression test: a request that was split, put on hold and then throttled by `io.latency` on its
+/// way back never freed its scheduler tag.
 #[test]
 fn a_request_with_a_piece_in_the_drive_keeps_its_tag_when_it_meets_io_latency() {
     let sizes = Sizes::default().scheduler_tags(3);
@@ -333,12 +365,14 @@ fn a_request_with_a_piece_in_the_drive_keeps_its_tag_when_it_meets_io_latency() 
     let [long, other, target] = [1, 1, 2].map(|id| b.open(GroupId(id)));
     b.submit(0, &[read(long, 1, 24_576)]);
     let pieces = b.dispatched(0);
+    // Two of the three pieces are in the drive when the stream is put on hold.
     assert_eq!(pieces.len(), 2);
     b.layer.hold(at(1), long, true);
     b.end(2, pieces[0].2);
     let strict = latency(GroupId(2), Span::from_micros(1));
     b.layer.change(at(3), &[strict]).unwrap();
-    // The target's reads are slow until the others may have one request in flight; one of them has.
+    // The target's reads are slow, until `io.latency` allows the other group only one request in
+    // flight, which it has.
     for n in 0..20 {
         let now = 10 + n * 200_000;
         b.submit(now, &[read(target, 100 + n, 512)]);
@@ -349,10 +383,12 @@ fn a_request_with_a_piece_in_the_drive_keeps_its_tag_when_it_meets_io_latency() 
     let now = 5_000_000;
     b.submit(now, &[read(other, 2, 512)]);
     let sent = b.dispatched(now);
+    // The long request continues through the chain. Its second piece is still in the drive.
     b.layer.hold(at(now), long, false);
     assert!(b.dispatched(now).is_empty() || sent.len() == 1);
     let mut tags: Vec<Tag> = sent.iter().map(|d| d.2).chain([pieces[1].2]).collect();
     let mut over = 0;
+    // All requests end if every completion is delivered, 10 ms apart.
     for step in 1..100 {
         for tag in core::mem::take(&mut tags) {
             b.end(now + step * 10_000, tag);
@@ -366,6 +402,7 @@ fn a_request_with_a_piece_in_the_drive_keeps_its_tag_when_it_meets_io_latency() 
         }
     }
     assert_eq!(over, 2, "the long one and the other one");
+    // All three tags are free again.
     assert_eq!(b.layer.tags.left(), 3);
 }
 
@@ -389,7 +426,7 @@ fn what_needs_a_controller_that_is_not_there_is_refused() {
     assert_eq!(accepted, Ok(Promised::default()));
 }
 
-/// All samples of what is wanted.
+/// Returns all samples of the wanted kinds.
 fn samples(layer: &Layer, wanted: Wanted) -> Vec<Sample> {
     let mut all = Vec::new();
     layer.sample(wanted, &mut |sample| all.push(sample));
@@ -403,6 +440,7 @@ fn what_controllers_hold_and_how_deep_groups_may_go_is_sampled() {
     let edits = [group(1, limit(iops(1))), group(2, Contract::DEFAULT)];
     b.layer.change(at(0), &edits).unwrap();
     let [of_limited, of_target] = [limited, target].map(|group| b.open(group));
+    // At 1 request/s, the first of the three passes and two are throttled.
     let reads = [0, 1, 2].map(|n| read(of_limited, n, 512));
     b.submit(0, &reads);
     let held = Sample::Held {
@@ -413,6 +451,7 @@ fn what_controllers_hold_and_how_deep_groups_may_go_is_sampled() {
     assert_eq!(samples(&b.layer, Wanted::GROUPS), [held]);
     assert_eq!(samples(&b.layer, Wanted::SERVICE), []);
     let strict = latency(target, Span::from_micros(1));
+    // The group gets a target, so that `io.latency` counts requests from now on.
     b.layer.change(at(1), &[strict]).unwrap();
     b.submit(1, &[read(of_target, 3, 512)]);
     let depth = |group, in_flight| Sample::Depth {
@@ -428,7 +467,8 @@ fn what_controllers_hold_and_how_deep_groups_may_go_is_sampled() {
     assert_eq!(samples(&b.layer, Wanted::ALL), expected);
 }
 
-/// Where the queue is run as Linux runs it, a stream that waited for an answer is chosen from with those that waited for the drive.
+/// With `ahead`, a stream that waited for a completion takes part in the choice of the next
+/// request, as in Linux.
 #[test]
 fn what_is_over_is_answered_before_anything_is_sent() {
     for (merge, first) in [
@@ -439,10 +479,13 @@ fn what_is_over_is_answered_before_anything_is_sent() {
         let s = b.open(ROOT);
         b.submit(0, &[read(s, 1, 512)]);
         let (_, _, tag) = b.dispatched(0)[0];
+        // The drive has one tag, so request 2 waits until request 1 completes.
         b.submit(1, &[read(s, 2, 4096)]);
         b.poll(1);
         b.end(2, tag);
         b.out.clear();
+        // With `ahead`, the first poll only reports the completion. Without it, the poll also
+        // dispatches request 2.
         let wake = b.layer.poll(at(2), &mut b.out);
         assert_eq!(b.out.len(), if first { 1 } else { 2 });
         assert!(matches!(b.out[0], Output::Done(d) if d.cookie == 1));
@@ -459,7 +502,8 @@ fn what_is_over_is_answered_before_anything_is_sent() {
     }
 }
 
-/// A layer with one scheduler tag, where answers come first, and two streams: of the second one request waits for the tag.
+/// Creates a layer with one scheduler tag and `ahead`, and two streams. The first has the tag, and
+/// one request of the second waits for it.
 fn one_tag(nomerges: u8) -> (Bench, [StreamId; 2], Tag) {
     let sizes = Sizes::default().scheduler_tags(1);
     let merge = crate::merge::Config::LINUX.nomerges(nomerges);
@@ -487,6 +531,7 @@ fn who_is_answered_takes_its_tag_again_before_those_who_wait_but_not_for_ever() 
         }
         let turn = sent.iter().position(|&c| c == 1000).unwrap();
         assert_eq!(sent[..turn], (1..=turn as u64).collect::<Vec<_>>()[..]);
+        // `PASSES_MAX` is 500: the first stream may take its tag again 500 times.
         assert_eq!(turn, 500, "so often it was passed");
         assert_eq!(sent[turn + 1], 501, "a stream that it kept waiting is next");
     }
@@ -504,6 +549,8 @@ fn who_waits_for_an_answer_only_leaves_the_tag_to_those_who_wait() {
 
 #[test]
 fn streams_wait_for_tags_with_one_request_each() {
+    // With `ahead`, the streams take turns. Otherwise, requests get tags in the order of their
+    // arrival.
     for (merge, expected) in [
         (crate::merge::Config::LINUX, [1, 11, 2, 12, 3]),
         (crate::merge::Config::OFF, [1, 2, 3, 11, 12]),
@@ -518,7 +565,7 @@ fn streams_wait_for_tags_with_one_request_each() {
         let mut tag = b.dispatched(0)[0].2;
         let order = expected.map(|_| {
             b.end(1, tag);
-            // Where nothing is answered first, the first of these sends.
+            // With `ahead`, the first poll only reports, and the second one dispatches.
             let mut sent = b.dispatched(1);
             sent.extend(b.dispatched(1));
             tag = sent[0].2;

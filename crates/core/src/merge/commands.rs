@@ -1,4 +1,4 @@
-//! Which requests are one command.
+//! Commands: the sets of requests that are sent to the drive as one.
 
 use super::ends::Ends;
 use super::{Config, Side};
@@ -8,22 +8,23 @@ use crate::request::Request;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A request's part in a command.
+/// The position of a request in a command.
 #[derive(Clone, Copy, Debug)]
 struct Member {
-    /// The leader of its command: itself, unless it was merged.
+    /// The leader of its command, which is the request itself if it was not merged.
     leader: u32,
-    /// The one behind it in its command, or [`NIL`].
+    /// The next request of its command, or [`NIL`].
     next: u32,
-    /// Of a leader: the first and the last of its command, by place.
+    /// For a leader, the first and last request of its command, ordered by offset.
     first: u32,
     last: u32,
-    /// Of a leader: segments of its command.
+    /// For a leader, the number of segments of its command.
     segments: u32,
-    /// Its own range; what the table has of a leader is the command's.
+    /// The range of the request itself. The table of requests has the range of the whole command
+    /// for a leader.
     offset: u64,
     length: u32,
-    /// It merges with nothing (any more) (Linux: `REQ_NOMERGE`).
+    /// True if the request cannot be merged, or no longer (Linux: `REQ_NOMERGE`).
     closed: bool,
 }
 
@@ -40,7 +41,8 @@ impl Member {
     };
 }
 
-/// The commands that live requests make up. Without merging there is nothing in it, and nothing of it may be asked.
+/// The commands of all live requests. Without merging it is empty, and none of its methods may be
+/// called.
 #[derive(Debug)]
 pub(crate) struct Commands {
     config: Config,
@@ -50,6 +52,7 @@ pub(crate) struct Commands {
 
 impl Commands {
     pub(crate) fn new(config: &Config, requests: u32) -> Self {
+        // Without merging, no memory is used.
         let requests = if config.is_on() { requests } else { 0 };
         Self {
             config: *config,
@@ -58,18 +61,21 @@ impl Commands {
         }
     }
 
-    /// In the elevator only the command that was merged last is tried.
+    /// Returns true if only the command that was merged last is tried in the elevator (Linux:
+    /// `nomerges` = 1).
     pub(crate) fn is_one_hit(&self) -> bool {
         self.config.nomerges == 1
     }
 
-    /// A request comes: a command of its own.
+    /// Adds a new request as a command of its own.
     pub(crate) fn begin(&mut self, id: u32, request: &Request) {
         self.members[id as usize] = Member {
             leader: id,
             next: NIL,
             first: id,
             last: id,
+            // The position of a request's data in memory is not known, so it is assumed to be
+            // contiguous (docs/evidence/deviations.md).
             segments: request.length.div_ceil(self.config.segment_size),
             offset: request.offset,
             length: request.length,
@@ -77,71 +83,73 @@ impl Commands {
         };
     }
 
-    /// The leader of a request's command.
+    /// Returns the leader of a request's command.
     pub(crate) fn leader(&self, id: u32) -> u32 {
         self.members[id as usize].leader
     }
 
-    /// More than one request is in the command of this leader.
+    /// Returns true if the command of this leader has more than one request.
     pub(crate) fn is_shared(&self, leader: u32) -> bool {
         let member = &self.members[leader as usize];
         member.first != member.last
     }
 
-    /// The command merges with nothing (any more).
+    /// Returns true if the command cannot be merged, or no longer.
     pub(crate) fn is_closed(&self, id: u32) -> bool {
         self.members[id as usize].closed
     }
 
-    /// It merges with nothing any more.
+    /// Excludes a command from further merging.
     pub(crate) fn close(&mut self, id: u32) {
         self.members[id as usize].closed = true;
     }
 
-    /// The first of a command, by place.
+    /// Returns the first request of a command, by offset.
     pub(crate) fn first(&self, leader: u32) -> u32 {
         self.members[leader as usize].first
     }
 
-    /// The one behind a request in its command.
+    /// Returns the next request of a command.
     pub(crate) fn next(&self, id: u32) -> Option<u32> {
         let next = self.members[id as usize].next;
         (next != NIL).then_some(next)
     }
 
-    /// A request's own offset and length.
+    /// Returns the offset and length of a request itself.
     pub(crate) fn own(&self, id: u32) -> (u64, u32) {
         let member = &self.members[id as usize];
         (member.offset, member.length)
     }
 
-    /// Two commands together have no more segments than they may.
+    /// Returns true if two commands together do not have too many segments.
     pub(crate) fn fits(&self, leader: u32, other: u32) -> bool {
         let segments = |id: u32| self.members[id as usize].segments;
         segments(leader) + segments(other) <= self.config.max_segments.into()
     }
 
-    /// A command waits in the elevator and ends there.
+    /// Records that a command in the elevator ends at `end`.
     pub(crate) fn put_end(&mut self, leader: u32, space: SpaceId, end: u64) {
         self.ends.put(leader, space, end);
     }
 
-    /// A request waits in the elevator no longer, or is over.
+    /// Removes a command from the search by end, because it was removed from the elevator or is
+    /// over.
     pub(crate) fn remove_end(&mut self, id: u32) {
         self.ends.remove(id);
     }
 
-    /// The command in the elevator that was merged last; it may have been sent since.
+    /// Returns the command in the elevator that was merged last. It may have been dispatched since.
     pub(crate) fn last(&self) -> Option<u32> {
         self.ends.last()
     }
 
-    /// A command in the elevator is the one that was merged last.
+    /// Records that a command in the elevator was merged last.
     pub(crate) fn set_last(&mut self, leader: u32) {
         self.ends.set_last(leader);
     }
 
-    /// The first that will do of the commands that end there, those that came to the elevator last first; they may have been sent since.
+    /// Returns the first command that ends at `end` and satisfies `will_do`, starting with the one
+    /// that entered the elevator last. Commands that were dispatched since are included.
     #[inline]
     pub(crate) fn ending_at(
         &self,
@@ -152,7 +160,7 @@ impl Commands {
         self.ends.find(space, end, will_do)
     }
 
-    /// The requests of command `other` join that of `leader`.
+    /// Adds the requests of command `other` to that of `leader`.
     pub(crate) fn join(&mut self, leader: u32, other: u32, side: Side) {
         let Member {
             first,
@@ -187,13 +195,14 @@ impl Commands {
         self.members[leader as usize].segments += segments;
     }
 
-    /// A request ends where the next begins.
+    /// Returns true if a request ends where the next one begins.
     fn ends_at(&self, one: u32, next: u32) -> bool {
         let (one, next) = (&self.members[one as usize], &self.members[next as usize]);
         one.offset + u64::from(one.length) == next.offset
     }
 
-    /// A request leaves its command, which is over or taken apart, and is one for itself that merges with nothing.
+    /// Removes a request from its command, which is over or separated. It becomes a command of its
+    /// own that cannot be merged.
     pub(crate) fn part(&mut self, id: u32) {
         let member = &mut self.members[id as usize];
         *member = Member {
@@ -201,6 +210,8 @@ impl Commands {
             next: NIL,
             first: id,
             last: id,
+            // Linux has no such case, because a request that is part of a command cannot be given
+            // up there.
             closed: true,
             ..*member
         };

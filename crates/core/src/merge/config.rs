@@ -1,32 +1,43 @@
-//! Whether and how far requests are merged.
+//! The configuration of merging.
 
 use crate::rule::{self, ConfigError};
 use crate::setters::setters;
 
-/// How requests are merged. The longest command is [`DriveShape::max_transfer`](crate::DriveShape::max_transfer) (Linux:
-/// `max_sectors_kb`); of a discard, 64 MiB.
+/// The extent to which requests are merged. The longest command has
+/// [`DriveShape::max_transfer`](crate::DriveShape::max_transfer) bytes (Linux: `max_sectors_kb`),
+/// except that a discard can have 64 MiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// As Linux's file of this name: 0 merges all it can; 1 only in the plug and with the command that was merged last; 2 nothing.
-    /// Every elevator but `contract` merges; with that it must be 2.
+    /// The amount of merging, as in Linux's file of this name. With 0, all possible merges are
+    /// made. With 1, requests are merged only in the plug and with the command that was merged
+    /// last. With 2, nothing is merged. All elevators except `contract` can merge, and with
+    /// `contract` it must be 2.
     pub nomerges: u8,
-    /// Segments of a command at most (Linux: `max_segments`). At least 1.
+    /// The maximum number of segments of a command, at least 1 (Linux: `max_segments`).
     pub max_segments: u16,
-    /// Bytes of a segment at most (Linux: `max_segment_size`). A request's memory is taken to lie in one piece, so a request has
-    /// as many segments as this goes into it, rounded up. At least 4096.
+    /// The maximum number of bytes of a segment, at least 4096 (Linux: `max_segment_size`). The
+    /// memory of a request is assumed to be contiguous, so the number of segments is the length of
+    /// the request divided by this, rounded up.
     pub segment_size: u32,
-    /// The elevator is asked for one request more than there are tags; it waits in front of the drive, cannot be given up and merges
-    /// with nothing any more (Linux: `hctx->dispatch`; without effect under `none`, whose requests have a tag from the beginning). And what
-    /// is over is answered before anything is sent: a call of [`Layer::poll`](crate::Layer::poll) that answers sends nothing and asks to be
-    /// called again at once ([`Reason::Answers`](crate::Reason::Answers)), so that a process that waited for an answer may send more first
-    /// (Linux: the process is woken before the queue is run again). A stream waits for a scheduler tag with one request, as a process
-    /// does, and in turns; a stream that is answered and waits for none may take the one that came free before they do, a number of times
-    /// in a row at most (Linux: `blk_mq_get_tag`).
+    /// Follows Linux in the order of dispatch, completion and new requests, in three respects.
+    ///
+    /// - The elevator is queried for one more request than there are tags. The request waits in
+    ///   front of the drive, cannot be cancelled, and is not merged any more (Linux:
+    ///   `hctx->dispatch`). This has no effect under `none`, whose requests have a tag from the
+    ///   beginning.
+    /// - Ended requests are reported before anything is dispatched. A call of
+    ///   [`Layer::poll`](crate::Layer::poll) that reports some dispatches nothing and must be
+    ///   repeated at once ([`Reason::Answers`](crate::Reason::Answers)), so that a process that
+    ///   waited for a reply can send more requests first (Linux: the process is woken before the
+    ///   queue is run again).
+    /// - A stream waits for a scheduler tag with one request at a time, as a process does, and
+    ///   streams take turns. A stream that receives a completion and waits for no tag can take the
+    ///   freed tag before the others, a limited number of times in a row (Linux: `blk_mq_get_tag`).
     pub ahead: bool,
 }
 
 impl Default for Config {
-    /// [`Self::OFF`].
+    /// Returns [`Self::OFF`], which merges nothing.
     fn default() -> Self {
         Self::OFF
     }
@@ -35,27 +46,28 @@ impl Default for Config {
 setters! { Config: nomerges: u8, max_segments: u16, segment_size: u32, ahead: bool }
 
 impl Config {
-    /// Nothing is merged.
+    /// A configuration in which nothing is merged.
     pub const OFF: Self = Self {
+        // `contract`, the server's default elevator, merges nothing (docs/decisions/no-merging.md).
         nomerges: 2,
         max_segments: 128,
         segment_size: 65_536,
         ahead: false,
     };
 
-    /// As Linux does, with its defaults.
+    /// The behaviour of Linux with its defaults.
     pub const LINUX: Self = Self {
         nomerges: 0,
         ahead: true,
         ..Self::OFF
     };
 
-    /// Something is merged.
+    /// Returns true if requests are merged at all.
     pub const fn is_on(&self) -> bool {
         self.nomerges < 2
     }
 
-    /// Checks the fields for an elevator that merges or does not.
+    /// Checks the fields. `merges` is true if the elevator can merge.
     pub(crate) fn validate(&self, merges: bool) -> Result<(), ConfigError> {
         rule::check([
             (

@@ -1,19 +1,20 @@
-//! Commands that wait in the elevator, by where they end: which of them a request may join at the back (Linux: `elv_rqhash`,
-//! `q->last_merge`).
+//! A hash table of the commands in the elevator by their ends, to find those that a request can
+//! join at the back (Linux: `elv_rqhash`, `q->last_merge`).
 //!
-//! A command that goes to the drive stays here until it is over, so that sending one costs nothing more than without merging;
-//! a search leaves those out of which something was sent.
+//! A command that is dispatched remains in the table until it is over, so that dispatching costs no
+//! more than without merging. Searches skip commands of which something was dispatched.
 
 use crate::id::SpaceId;
 use crate::list::NIL;
 use alloc::vec;
 use alloc::vec::Vec;
 
+/// A command in its bucket.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The bucket it is in, or [`NIL`].
+    /// The bucket of the command, or [`NIL`].
     bucket: u32,
-    /// Neighbours in its bucket; the one that came last is first.
+    /// The neighbours in the bucket, which is ordered from the newest to the oldest.
     newer: u32,
     older: u32,
     space: SpaceId,
@@ -30,10 +31,11 @@ impl Node {
     };
 }
 
-/// The commands of an elevator. Without merging it is empty, and nothing of it may be called.
+/// The commands of an elevator. Without merging the table is empty, and none of its methods may be
+/// called.
 #[derive(Debug)]
 pub(super) struct Ends {
-    /// The newest of each bucket; a power of two of them.
+    /// The newest command of each bucket. The number of buckets is a power of two.
     buckets: Vec<u32>,
     nodes: Vec<Node>,
     /// The command that was merged last, or [`NIL`].
@@ -41,7 +43,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// For `requests` requests.
+    /// Creates a table for `requests` requests.
     pub(super) fn new(requests: u32) -> Self {
         let buckets = if requests == 0 {
             0
@@ -55,8 +57,9 @@ impl Ends {
         }
     }
 
-    /// A command comes, or ends elsewhere now.
+    /// Adds a command, or moves it after its end has changed.
     pub(super) fn put(&mut self, id: u32, space: SpaceId, end: u64) {
+        // A command that has grown at its end is in another bucket.
         self.unlink(id);
         let bucket = self.bucket(end);
         let older = core::mem::replace(&mut self.buckets[bucket], id);
@@ -72,7 +75,7 @@ impl Ends {
         };
     }
 
-    /// A command leaves, if it is here.
+    /// Removes a command, if it is in the table.
     pub(super) fn remove(&mut self, id: u32) {
         if self.last == id {
             self.last = NIL;
@@ -80,17 +83,18 @@ impl Ends {
         self.unlink(id);
     }
 
-    /// The command that was merged last.
+    /// Returns the command that was merged last.
     pub(super) fn last(&self) -> Option<u32> {
         (self.last != NIL).then_some(self.last)
     }
 
-    /// A command was merged.
+    /// Sets the command that was merged last.
     pub(super) fn set_last(&mut self, id: u32) {
         self.last = id;
     }
 
-    /// The first that will do of the commands that end there, those that came last first.
+    /// Returns the first command that ends at `end` and satisfies `will_do`, starting with the
+    /// newest.
     #[inline]
     pub(super) fn find(
         &self,
@@ -119,7 +123,7 @@ impl Ends {
         }
     }
 
-    /// Takes a node out of its bucket.
+    /// Removes a node from its bucket.
     fn unlink_from(&mut self, bucket: u32, node: Node) {
         if node.older != NIL {
             self.nodes[node.older as usize].newer = node.newer;
@@ -132,6 +136,8 @@ impl Ends {
     }
 
     fn bucket(&self, end: u64) -> usize {
+        // A multiplicative hash with the constant of the golden ratio. Sectors are hashed instead
+        // of bytes, because the lowest bits of an end are mostly zero.
         let hash = (end / 512).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         (hash >> 32) as usize & (self.buckets.len() - 1)
     }

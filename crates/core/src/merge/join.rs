@@ -1,11 +1,11 @@
-//! Which commands may be one, and which of those in the elevator a request may join.
+//! The rules for joining two commands, and the search for a command that a request can join.
 
 use super::{Join, Side};
 use crate::request::Flags;
 use crate::table::{Live, Table, piece_max};
 
 impl Table {
-    /// The first of these commands that a request may join.
+    /// Returns the first of these commands that a request can join, and on which side.
     pub(crate) fn first_join(
         &self,
         mut commands: impl Iterator<Item = u32>,
@@ -18,19 +18,23 @@ impl Table {
         })
     }
 
-    /// Two commands may be one, wherever they lie (Linux: `blk_rq_merge_ok`): the same operation and flags in one space, for one
-    /// group, with the same I/O priority. Whether somebody waits for it is the elevator's business.
+    /// Returns true if two commands may be joined, regardless of their ranges (Linux:
+    /// `blk_rq_merge_ok`). They must have the same operation, flags, space, group and I/O priority.
+    /// The flag `SYNC` is ignored here, because the elevator decides about it.
     pub(crate) fn is_compatible(&self, command: u32, with: u32) -> bool {
         let (a, b) = (&self.requests[command], &self.requests[with]);
         let (x, y) = (&a.request, &b.request);
         let priority = |live: &Live| {
             let priority = self.streams[live.request.stream.index].spec.priority;
+            // Larger levels count as 7, see `Priority::level`.
             (priority.class, priority.level.min(7))
         };
         a.group == b.group
             && x.space == y.space
             && x.op == y.op
+            // Setting the flag in both excludes it from the comparison.
             && x.flags.with(Flags::SYNC) == y.flags.with(Flags::SYNC)
+            // A command that was dispatched in part cannot grow.
             && a.issued == 0
             && b.issued == 0
             && !self.merges.is_closed(command)
@@ -38,7 +42,7 @@ impl Table {
             && priority(a) == priority(b)
     }
 
-    /// On which side of a command another begins or ends (Linux: `blk_try_merge`).
+    /// Returns the side on which a command touches another, if it does (Linux: `blk_try_merge`).
     pub(crate) fn side(&self, command: u32, with: u32) -> Option<Side> {
         let (a, b) = (
             &self.requests[command].request,
@@ -51,12 +55,14 @@ impl Table {
         }
     }
 
-    /// Makes one command of two if it is not too long and not of too many segments; otherwise `leader` merges with nothing any more
-    /// (Linux: `ll_back_merge_fn`).
+    /// Joins two commands, unless the result would be too long or have too many segments. In that
+    /// case, `leader` is excluded from further merging (Linux: `ll_back_merge_fn`). Returns true if
+    /// they were joined.
     pub(crate) fn join(&mut self, leader: u32, other: u32, side: Side) -> bool {
         let (own, joined) = (self.requests[leader].request, self.requests[other].request);
         let length = own.length + joined.length;
         let most = piece_max(own.op, self.shape.max_transfer);
+        // Linux also marks such a request, so that it is not tried again (`req_set_nomerge`).
         if length > most || !self.merges.fits(leader, other) {
             self.merges.close(leader);
             return false;
@@ -69,32 +75,35 @@ impl Table {
         true
     }
 
-    /// A command enters the elevator (Linux: `elv_rqhash_add`).
+    /// Adds a command that enters the elevator to the search (Linux: `elv_rqhash_add`).
     pub(crate) fn add_end(&mut self, id: u32) {
         if self.merges.is_closed(id) {
             return;
         }
         let request = &self.requests[id].request;
         self.merges.put_end(id, request.space, request.end());
+        // As in `dd_insert_request`, a new command takes this place only if it is free.
         if self.last_merged().is_none() {
             self.merges.set_last(id);
         }
     }
 
-    /// A command in the elevator has grown (Linux: `elv_rqhash_reposition`).
+    /// Updates the search after a command in the elevator has grown (Linux:
+    /// `elv_rqhash_reposition`).
     pub(crate) fn move_end(&mut self, id: u32) {
         let request = &self.requests[id].request;
         self.merges.put_end(id, request.space, request.end());
         self.merges.set_last(id);
     }
 
-    /// The command that was merged last, while it waits in the elevator.
+    /// Returns the command that was merged last, if it still waits in the elevator.
     pub(crate) fn last_merged(&self) -> Option<u32> {
         let last = self.merges.last();
         last.filter(|&id| self.requests[id].issued == 0)
     }
 
-    /// The command that came to the elevator last of those that wait there and end where a request begins.
+    /// Returns the waiting command that ends where request `id` begins. If there are several, it is
+    /// the one that entered the elevator last.
     pub(crate) fn ending_before(&self, id: u32) -> Option<u32> {
         let request = &self.requests[id].request;
         self.merges.ending_at(request.space, request.offset, |at| {
@@ -102,8 +111,8 @@ impl Table {
         })
     }
 
-    /// A command in the elevator that one that is about to enter it may join, at the back and whosever it is
-    /// (Linux: `elv_attempt_insert_merge`).
+    /// Returns a command in the elevator that command `id`, which is about to enter it, can join at
+    /// the back, regardless of their streams (Linux: `elv_attempt_insert_merge`).
     pub(crate) fn find_join(&self, id: u32) -> Option<u32> {
         let joins = |&leader: &u32| {
             leader != id
@@ -111,13 +120,15 @@ impl Table {
                 && self.is_compatible(leader, id)
         };
         let last = self.last_merged().filter(joins);
+        // As in `elv_attempt_insert_merge`: first the command that was merged last, then the hash
+        // of ends.
         if last.is_some() || self.merges.is_one_hit() {
             return last;
         }
         self.ending_before(id).filter(joins)
     }
 
-    /// Gives a request that leads no longer its own range back.
+    /// Restores the range of a request that no longer leads a command.
     pub(crate) fn restore(&mut self, id: u32) {
         let request = &mut self.requests[id].request;
         (request.offset, request.length) = self.merges.own(id);

@@ -1,13 +1,15 @@
-//! Merging: neighbouring requests go to the drive as one command, and each is answered on its own.
+//! Merging: adjacent requests are sent to the drive as one command, and each is completed on its
+//! own.
 //!
-//! A request that is past the limits is tried with the last one in the plug (what one call of
-//! [`Layer::submit`](crate::Layer::submit) brings of one stream), then with what waits in the elevator: there the elevator says
-//! which, as in Linux. Of the requests of a command one is the *leader*: it holds the scheduler tag, and the elevator and the drive
-//! know the command by it. The others are its *members*; they hold nothing and wait for it.
+//! A request that has passed the limits is compared with the last command in the plug (the requests
+//! of one stream in one call of [`Layer::submit`](crate::Layer::submit)), and then with the
+//! commands in the elevator. As in Linux, the elevator selects the candidate. One request of a
+//! command is its *leader*: it holds the scheduler tag, and the elevator and the drive refer to the
+//! command by it. The others are its *members*. They hold nothing and wait for the leader.
 //!
-//! A command is made larger only while it waits. Where a request of it is given up or its stream is put on hold before the drive
-//! has it, the command is taken apart: each of the others waits for itself again and merges with nothing any more. (In Linux there
-//! is neither.)
+//! A command grows only while it waits. If one of its requests is cancelled or its stream is put on
+//! hold before the command is dispatched, the command is separated: each of its requests waits on
+//! its own again and is not merged any more. Linux has neither of these cases.
 
 mod commands;
 mod config;
@@ -17,19 +19,19 @@ mod join;
 pub(crate) use commands::Commands;
 pub use config::Config;
 
-/// On which side of a command a request joins it.
+/// The side of a command on which another joins it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
-    /// It begins where the command ends.
+    /// The other begins where the command ends.
     Back,
-    /// It ends where the command begins.
+    /// The other ends where the command begins.
     Front,
 }
 
-/// A command that waits in the elevator and that a request may join.
+/// A command in the elevator that a request can join.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Join {
-    /// Its leader.
+    /// The leader of the command.
     pub(crate) leader: u32,
     pub(crate) side: Side,
 }

@@ -1,8 +1,9 @@
-//! Random numbers of our own: the same on every machine and in every version.
+//! Random numbers that are the same on every machine and in every version.
 //!
-//! Everything in Weir that draws numbers, tests included, takes them from here. [`Rng`] is the generator to use. [`SplitMix`] and
-//! [`Xorshift`] have a single word of state; they remain where recorded seeds, fitted profiles or a fuzzer's corpus depend on the
-//! numbers that they give. None of them is for cryptography.
+//! Everything in Weir that draws numbers uses this module, including tests. [`Rng`] is the
+//! generator for new code. [`SplitMix`] and [`Xorshift`] have a single word of state. They remain
+//! in use because recorded seeds, fitted profiles or a fuzzer's corpus depend on their numbers.
+//! None of the generators is suitable for cryptography.
 //!
 //! ```
 //! use weir_core::random::Rng;

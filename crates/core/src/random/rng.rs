@@ -1,24 +1,26 @@
-//! xoshiro256**: the generator to use.
+//! The generator xoshiro256**, which is the one for new code.
 
 use crate::random::SplitMix;
 use core::num::NonZeroU64;
 
-/// xoshiro256** 1.0 (Blackman and Vigna 2018), seeded by `SplitMix64`. It uses no floats.
+/// xoshiro256** 1.0 (Blackman and Vigna 2018), seeded by `SplitMix64`. It uses no floating-point
+/// numbers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rng {
     state: [u64; 4],
 }
 
 impl Rng {
-    /// The sequence of `seed`. Any seed is valid, zero included.
+    /// Creates the sequence of `seed`. Any seed is valid, including zero.
     pub fn new(seed: u64) -> Self {
         let mut seeder = SplitMix::new(seed);
         Self {
+            // Four different numbers of SplitMix64 are never all zero, which xoshiro requires.
             state: core::array::from_fn(|_| seeder.next_u64()),
         }
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.state;
@@ -33,12 +35,16 @@ impl Rng {
         result
     }
 
-    /// A uniformly distributed number below `n` (Lemire 2019: multiply, and reject the values that would bias it).
+    /// Returns a uniformly distributed number below `n` (Lemire 2019: multiply, and reject the
+    /// values that would bias the result).
     #[inline]
     pub fn below(&mut self, n: NonZeroU64) -> u64 {
         let n = n.get();
+        // The upper half of the product is the result, and the lower half shows whether the draw is
+        // biased.
         let mut product = u128::from(self.next_u64()) * u128::from(n);
         if (product as u64) < n {
+            // 2^64 modulo `n`: the number of low products that must be rejected.
             let threshold = n.wrapping_neg() % n;
             while (product as u64) < threshold {
                 product = u128::from(self.next_u64()) * u128::from(n);
@@ -47,24 +53,29 @@ impl Rng {
         (product >> 64) as u64
     }
 
-    /// A uniformly distributed number from `low` to `high`, both included; `low` if `high` is smaller.
+    /// Returns a uniformly distributed number from `low` to `high`, both included, or `low` if
+    /// `high` is smaller.
     #[inline]
     pub fn range(&mut self, low: u64, high: u64) -> u64 {
         let span = high.saturating_sub(low);
         match span.checked_add(1).and_then(NonZeroU64::new) {
             Some(n) => low + self.below(n),
+            // The range has 2^64 numbers, so any 64 bits will do.
             None => self.next_u64(),
         }
     }
 
-    /// True with probability `numerator / denominator`; always if the numerator is larger.
+    /// Returns true with the probability `numerator / denominator`, and always if the numerator is
+    /// larger.
     #[inline]
     pub fn ratio(&mut self, numerator: u64, denominator: NonZeroU64) -> bool {
         self.below(denominator) < numerator
     }
 
-    /// An exponentially distributed number of mean 1, in units of 2^-32, by von Neumann's comparisons (1951): exact, without a
-    /// logarithm. It draws 4.3 numbers on average.
+    /// Returns an exponentially distributed number of mean 1, in units of 2^-32.
+    ///
+    /// It uses von Neumann's comparisons (1951), which are exact and need no logarithm. It draws
+    /// 4.3 numbers on average.
     pub fn exponential(&mut self) -> u64 {
         let mut whole = 0;
         loop {
@@ -78,7 +89,8 @@ impl Rng {
                 last = next;
                 falling += 1;
             }
-            // The run of falling numbers is of odd length with probability e^-x: accept.
+            // The run of falling numbers has an odd length with probability e^-x, so x is accepted
+            // then.
             if falling % 2 == 1 {
                 return (whole << 32) + (first >> 32);
             }
@@ -147,9 +159,13 @@ mod tests {
         for _ in 0..60_000 {
             seen[rng.below(nonzero(6)) as usize] += 1;
         }
+        // 10,000 of each are expected, with a standard deviation of about 91.
         assert!(seen.iter().all(|n| (9_600..10_400).contains(n)), "{seen:?}");
-        // Just above a power of two a plain remainder or product would be biased by a factor of two.
+        // Slightly above a power of two, a plain remainder or product would be biased by a factor
+        // of two.
         let n = nonzero((1 << 63) + 1);
+        // Half of the results are below 2^62, so 5,000 are expected, with a standard deviation of
+        // 50.
         let low = (0..10_000).filter(|_| rng.below(n) < 1 << 62).count();
         assert!((4_800..5_200).contains(&low), "{low}");
         assert_eq!(rng.below(nonzero(1)), 0);
@@ -177,6 +193,7 @@ mod tests {
     fn ratios() {
         let mut rng = Rng::new(3);
         let hits = (0..90_000).filter(|_| rng.ratio(1, nonzero(3))).count();
+        // 30,000 hits are expected, with a standard deviation of about 141.
         assert!((29_500..30_500).contains(&hits), "{hits}");
         assert!((0..100).all(|_| rng.ratio(100, nonzero(100)) && !rng.ratio(0, nonzero(100))));
     }

@@ -1,18 +1,19 @@
-//! `SplitMix64`: a counter that is mixed.
+//! `SplitMix64`: a generator that mixes the bits of a counter.
 
-/// `SplitMix64` (Steele, Lea, Flood 2014). It turns similar seeds into unrelated numbers, so it seeds other generators.
+/// `SplitMix64` (Steele, Lea, Flood 2014). It turns similar seeds into unrelated numbers, so it is
+/// used to seed other generators.
 #[derive(Clone, Debug)]
 pub struct SplitMix {
     state: u64,
 }
 
 impl SplitMix {
-    /// The sequence of `seed`. Any seed is valid, zero included.
+    /// Creates the sequence of `seed`. Any seed is valid, including zero.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,16 +1,17 @@
-//! Marsaglia's xorshift.
+//! The xorshift generator of Marsaglia.
 
-/// The 64-bit xorshift generator with the shifts 13, 7, 17 (Marsaglia 2003): one word of state and a few instructions per number.
+/// The 64-bit xorshift generator with the shifts 13, 7, 17 (Marsaglia 2003). It has one word of
+/// state and needs a few instructions for each number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Xorshift {
     state: u64,
 }
 
 impl Xorshift {
-    /// The sequence of `seed`, which must not be zero: the state would stay zero.
+    /// Creates the sequence of `seed`, which must not be zero because the state would stay zero.
     ///
     /// # Panics
-    /// If `seed` is zero.
+    /// Panics if `seed` is zero.
     pub const fn new(seed: u64) -> Self {
         assert!(
             seed != 0,
@@ -19,7 +20,7 @@ impl Xorshift {
         Self { state: seed }
     }
 
-    /// 64 random bits, never all zero.
+    /// Returns 64 random bits, of which at least one is set.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.state ^= self.state << 13;

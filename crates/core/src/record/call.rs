@@ -1,4 +1,4 @@
-//! Calls into a layer and what came of them.
+//! The calls into a layer with their results, and their encoding.
 
 use super::code::{Code, Input, Malformed, choices, fields, put_all, take_all, variants};
 use crate::{
@@ -9,79 +9,81 @@ use crate::{
 };
 use alloc::vec::Vec;
 
-/// One call into a [`Layer`]: which, with what, and what came of it.
+/// A call into a [`Layer`] with its arguments and results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Call<'a> {
-    /// [`Layer::open`].
+    /// A call of [`Layer::open`].
     Open {
-        /// What the stream was opened with.
+        /// The properties of the stream.
         spec: StreamSpec,
-        /// What came of it.
+        /// The returned stream or error.
         result: Result<StreamId, OpenError>,
     },
-    /// [`Layer::close`].
+    /// A call of [`Layer::close`].
     Close {
-        /// Which.
+        /// The stream to close.
         stream: StreamId,
     },
-    /// [`Layer::hold`].
+    /// A call of [`Layer::hold`].
     Hold {
-        /// Which.
+        /// The stream to hold.
         stream: StreamId,
-        /// Whether it is held from now on.
+        /// True if a hold began, and false if it ended.
         held: bool,
     },
-    /// [`Layer::cancel`].
+    /// A call of [`Layer::cancel`].
     Cancel {
-        /// Whose request.
+        /// The stream that sent the request.
         stream: StreamId,
-        /// Which.
+        /// The cookie of the request.
         cookie: u64,
-        /// Whether there was such a live request.
+        /// The returned value: true if there was such a live request.
         found: bool,
     },
-    /// [`Layer::submit`].
+    /// A call of [`Layer::submit`].
     Submit {
-        /// What was submitted.
+        /// The requests that were submitted.
         batch: &'a [Request],
-        /// What came of it.
+        /// The returned value.
         result: Result<(), Rejected>,
     },
-    /// [`Layer::complete`].
+    /// A call of [`Layer::complete`].
     Complete {
-        /// What came back from the drive.
+        /// The completions of the drive.
         batch: &'a [Completion],
     },
-    /// [`Layer::stall`].
+    /// A call of [`Layer::stall`].
     Stall {
-        /// Which.
+        /// The space that stalls.
         space: SpaceId,
-        /// Whether there was anything to stall, and room for it.
+        /// The returned value: true if the space stalls now.
         stalled: bool,
     },
-    /// [`Layer::change`].
+    /// A call of [`Layer::change`].
     Change {
-        /// What was to be changed.
+        /// The edits of the change.
         edits: &'a [Edit],
-        /// What came of it.
+        /// The returned sums or the refusal.
         result: Result<Promised, Refusal>,
     },
-    /// No call into the layer, but what its owner [wrote](super::Recorder::append) into the record at this place. The core does not read it.
+    /// Bytes that the owner of the record [wrote](super::Recorder::append) at this point. It is not
+    /// a call, and the core does not interpret the bytes.
     Note {
-        /// In a form that its owner knows.
+        /// The bytes in a format of the owner.
         bytes: &'a [u8],
     },
-    /// [`Layer::poll`].
+    /// A call of [`Layer::poll`].
     Poll {
-        /// What was to be done.
+        /// The actions that the call appended.
         outputs: &'a [Output],
-        /// When the layer asked to be called again.
+        /// The returned wake-up.
         wake: Option<Wake>,
     },
 }
 
 impl Call<'_> {
-    /// Makes the same call into `layer`. What comes of it goes to `outputs` (whose content is lost) and is returned.
+    /// Makes the same call into `layer` and returns it with the new results. The content of
+    /// `outputs` is replaced.
     pub fn repeat<'o>(
         &'o self,
         layer: &mut Layer,
@@ -124,6 +126,7 @@ impl Call<'_> {
             },
             Self::Note { bytes } => Call::Note { bytes },
             Self::Poll { .. } => {
+                // `poll` appends, and the recorded call has only its own outputs.
                 outputs.clear();
                 let wake = layer.poll(now, outputs);
                 Call::Poll { outputs, wake }
@@ -132,7 +135,7 @@ impl Call<'_> {
     }
 }
 
-/// Room for what a [`Call`] borrows; used again and again.
+/// The buffers that a [`Call`] borrows. They are reused for each call.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     requests: Vec<Request>,
@@ -142,8 +145,8 @@ pub(super) struct Room {
     bytes: Vec<u8>,
 }
 
-/// The kinds of calls: the code in a frame, the name, the run of values that a [`Call`] borrows
-/// from [`Room`], and the fields behind it.
+/// Defines the encoding of the kinds of calls. A row has the code in a frame, the name, the list of
+/// values that a [`Call`] borrows from [`Room`], and the fields after it.
 macro_rules! calls {
     ($($code:literal $name:literal $call:ident { $([$run:ident: $room:ident])? $($field:ident),* })*) => {
         impl Call<'_> {
@@ -156,7 +159,7 @@ macro_rules! calls {
                 }
             }
 
-            /// The kind's code in a frame.
+            /// Returns the code of this kind of call in a frame.
             pub(super) const fn code(&self) -> u8 {
                 match self { $(Self::$call { .. } => $code),* }
             }
@@ -167,7 +170,7 @@ macro_rules! calls {
         }
 
         impl Room {
-            /// Reads the call that `code` stands for.
+            /// Reads the call of this code.
             pub(super) fn take(&mut self, code: u8, input: &mut Input<'_>) -> Result<Call<'_>, Malformed> {
                 Ok(match code {
                     $($code => {
@@ -216,6 +219,7 @@ impl Code for Flags {
     fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
         let bits = input.byte()?;
         let flags = Self::from_bits(bits);
+        // Only known flags are accepted, because dropped bits would be written differently.
         if flags.bits() == bits {
             Ok(flags)
         } else {
@@ -254,8 +258,9 @@ fields! {
     Promised { bytes, iops, millionths }
 }
 
-/// The latency alone where nothing else is set, as in records from before there was anything else; otherwise a latency of [`Span::MAX`] says that
-/// the real one and io.low follow.
+/// If only the latency is set, only the latency is written, as in records from before there were
+/// other knobs. Otherwise, the latency [`Span::MAX`] indicates that the actual latency and the
+/// knobs of `io.low` follow.
 impl Code for Knobs {
     fn put(&self, out: &mut Vec<u8>) {
         let Self { latency, low } = self;
@@ -281,6 +286,7 @@ impl Code for Knobs {
             latency: Code::take(input)?,
             low: Code::take(input)?,
         };
+        // Each value has exactly one encoding, so that equal values are equal bytes.
         if knobs.low == LowKnobs::NONE && knobs.latency != Span::MAX {
             return input.malformed("knobs in their one form");
         }

@@ -1,15 +1,15 @@
-//! Values to bytes and back.
+//! The encoding of values as bytes.
 
 use crate::{Instant, Span};
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Bytes that are not a record.
+/// An error in the bytes of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed {
-    /// Where: bytes from the beginning of the record.
+    /// The position of the error, in bytes from the beginning of the record.
     pub offset: u64,
-    /// What should have been there.
+    /// A description of the bytes that were expected at this position.
     pub expected: &'static str,
 }
 
@@ -21,11 +21,11 @@ impl fmt::Display for Malformed {
 
 impl core::error::Error for Malformed {}
 
-/// The body of a frame on its way to values.
+/// The unread rest of a frame's body.
 #[derive(Debug)]
 pub(super) struct Input<'a> {
     bytes: &'a [u8],
-    /// Where in the record the first of `bytes` is.
+    /// The position of the first of `bytes` in the record.
     offset: u64,
 }
 
@@ -50,8 +50,9 @@ impl<'a> Input<'a> {
         Ok(first)
     }
 
-    /// The frame has been read to its end.
+    /// Checks that the frame was read completely.
     pub(super) fn end(&self) -> Result<(), Malformed> {
+        // Bytes after the last value would be lost when the record is written again.
         if self.bytes.is_empty() {
             Ok(())
         } else {
@@ -60,13 +61,13 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A value that can be written and read back.
+/// A value that can be written to a record and read from it.
 pub(super) trait Code: Sized {
     fn put(&self, out: &mut Vec<u8>);
     fn take(input: &mut Input<'_>) -> Result<Self, Malformed>;
 }
 
-/// A run of values, after their number. Reading allocates no more than the bytes at hand can fill.
+/// Writes a list of values after their number.
 pub(super) fn put_all<T: Code>(values: &[T], out: &mut Vec<u8>) {
     (values.len() as u64).put(out);
     for value in values {
@@ -74,14 +75,16 @@ pub(super) fn put_all<T: Code>(values: &[T], out: &mut Vec<u8>) {
     }
 }
 
-/// Reads what [`put_all`] wrote into `values`, in place of what was there.
+/// Reads a list that [`put_all`] wrote and replaces the content of `values`. It allocates no more
+/// than the remaining bytes can fill.
 pub(super) fn take_all<T: Code>(
     values: &mut Vec<T>,
     input: &mut Input<'_>,
 ) -> Result<(), Malformed> {
     values.clear();
     let count = u64::take(input)?;
-    // Every value takes a byte at least, so a number that lies is found out before memory is taken for it.
+    // Every value takes at least one byte, so a false number is detected before memory is allocated
+    // for it.
     if count > input.bytes.len() as u64 {
         return input.malformed("no more values than bytes");
     }
@@ -108,12 +111,13 @@ impl Code for u64 {
         for shift in (0..64).step_by(7) {
             let byte = input.byte()?;
             let part = Self::from(byte & 0x7f);
+            // The tenth byte has room for only one of the 64 bits.
             if shift == 63 && part > 1 {
                 break;
             }
             value |= part << shift;
             if byte & 0x80 == 0 {
-                // One way to write each value, so that equal values are equal bytes.
+                // There is only one way to write each value, so that equal values are equal bytes.
                 if part == 0 && shift > 0 {
                     break;
                 }
@@ -227,7 +231,8 @@ impl Code for Span {
     }
 }
 
-/// A structure is its fields, in the order given here. Both ways name every field: one that is missing here does not compile.
+/// Encodes a structure as its fields, in the given order. Reading and writing name every field, so
+/// a missing one does not compile.
 macro_rules! fields {
     ($($type:path { $($field:ident),* $(,)? })*) => {$(
         impl Code for $type {
@@ -244,7 +249,8 @@ macro_rules! fields {
     )*};
 }
 
-/// As [`fields`], behind the number of fields: what was written by a build with more or fewer of them is refused, not misread.
+/// Encodes a structure as the number of its fields and the fields. Records of a build with more or
+/// fewer fields are refused instead of being misread.
 macro_rules! settings {
     ($($type:path { $($field:ident),* $(,)? })*) => {$(
         impl Code for $type {
@@ -267,7 +273,7 @@ macro_rules! settings {
     )*};
 }
 
-/// An enumeration without data: a byte for each variant.
+/// Encodes an enumeration without data as one byte.
 macro_rules! variants {
     ($($type:path { $($code:literal = $variant:ident),* $(,)? } $expected:literal)*) => {$(
         impl Code for $type {
@@ -286,7 +292,8 @@ macro_rules! variants {
     )*};
 }
 
-/// An enumeration whose variants carry fields (`A { x }`), one value (`B(x)`) or none (`C {}`): a byte, then those.
+/// Encodes an enumeration whose variants have fields (`A { x }`), one value (`B(x)`) or none (`C
+/// {}`) as one byte and the values.
 macro_rules! choices {
     ($($type:path { $($code:literal = $variant:ident { $($field:ident $(: $at:tt)?),* }),* $(,)? } $expected:literal)*) => {$(
         impl Code for $type {

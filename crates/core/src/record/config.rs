@@ -1,5 +1,5 @@
-//! What a layer is made from, as bytes. A new setting is added to its list here, at the place it has in its
-//! structure; tunables come from their own tables.
+//! The encoding of a layer's configuration. A new setting must be added to its list here, at the
+//! same position as in its structure. Tunables come from their own tables.
 
 use super::code::{Code, Input, Malformed, settings};
 use crate::merge;
@@ -14,8 +14,8 @@ settings! {
     Capacity { read, write, iops, read_iops, write_iops }
 }
 
-/// As [`settings`] would write it; the room for stalled commands is there only if there is any, as
-/// in records from before there was.
+/// Encoded like `settings`. The number of stalled commands is only written if it is not zero, so
+/// that records from before it existed remain valid.
 impl Code for Sizes {
     fn put(&self, out: &mut Vec<u8>) {
         let stalled = (self.stalled > 0).then_some(self.stalled);
@@ -53,6 +53,8 @@ impl Code for Sizes {
         };
         if fields > SIZES {
             sizes.stalled = Code::take(input)?;
+            // Zero is written in the shorter form only, so that each value has exactly one
+            // encoding.
             if sizes.stalled == 0 {
                 return input.malformed("sizes in their one form");
             }
@@ -61,11 +63,11 @@ impl Code for Sizes {
     }
 }
 
-/// Fields of [`Sizes`] that each record has.
+/// The number of fields of [`Sizes`] that every record has.
 const SIZES: usize = 8;
 
-/// An elevator is its code, then the number of its tunables and their values: what was written by a build with more or fewer of them is
-/// refused, not misread.
+/// An elevator is encoded as its code, the number of its tunables and their values. Records of a
+/// build with more tunables are refused instead of being misread.
 impl Code for elevator::Config {
     fn put(&self, out: &mut Vec<u8>) {
         out.push(self.kind().code);
@@ -88,9 +90,12 @@ impl Code for elevator::Config {
     }
 }
 
-/// As [`settings`] would write it, of `max` and `latency`; what else is there comes behind them, so that records from before there was any
-/// are read and written as they were. How many fields there are says what follows: 3, io.cost; 4, a byte that says whether io.cost, and
-/// io.low; 5, such a byte of io.cost and of io.low, and the slices of io.max. Tunables are their number and their values.
+/// Encoded like `settings` for `max` and `latency`. The other controllers follow only if they
+/// exist, so that records from before they existed remain valid.
+///
+/// The number of fields indicates the rest. 3 means `io.cost`. 4 means a flag for `io.cost` and
+/// then `io.low`. 5 means a flag each for `io.cost` and `io.low`, and the slices of `io.max`.
+/// Tunables are written as their number and their values.
 impl Code for control::Config {
     fn put(&self, out: &mut Vec<u8>) {
         let Self {
@@ -147,7 +152,7 @@ impl Code for control::Config {
     }
 }
 
-/// The tunables of a controller, if it is there.
+/// Reads the tunables of a controller, if it exists.
 fn take_tuned<T: Tuned + Default>(
     is_there: bool,
     input: &mut Input<'_>,
@@ -166,7 +171,7 @@ fn put_tunables(tuned: &dyn Tuned, out: &mut Vec<u8>) {
     (0..count).for_each(|place| tuned.get(place).put(out));
 }
 
-/// `expected` says how many there may be.
+/// Reads tunables. `expected` is the error message if there are too many.
 fn take_tunables(
     tuned: &mut dyn Tuned,
     input: &mut Input<'_>,
@@ -176,10 +181,12 @@ fn take_tunables(
     if count > tuned.tunables().len() {
         return input.malformed(expected);
     }
-    // A record from before there were the last ones has their defaults.
+    // A record from before the last tunables existed has fewer values, and these tunables keep
+    // their defaults.
     for place in 0..count {
         let value = u64::take(input)?;
         tuned.set(place, value);
+        // The field's type is too narrow for the value, so `set` has replaced it.
         if tuned.get(place) != value {
             return input.malformed("before this, a value that the tunable can have");
         }
@@ -187,8 +194,8 @@ fn take_tunables(
     Ok(())
 }
 
-/// As [`settings`] would write it; merging comes last and only where it is not off, so that records from before there was any are
-/// read and written as they were.
+/// Encoded like `settings`. The configuration of merging is only written if it is not off, so that
+/// records from before it existed remain valid.
 impl Code for Config {
     fn put(&self, out: &mut Vec<u8>) {
         let Self {
@@ -226,6 +233,7 @@ impl Code for Config {
         } else {
             return Ok(config);
         };
+        // Merging that is off is written in the shorter form only.
         if merge == merge::Config::OFF {
             return input.malformed("no merging before this, where it is off");
         }

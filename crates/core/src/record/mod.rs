@@ -1,8 +1,10 @@
-//! Records: the calls into a [`Layer`] and what came of them, as bytes, and their replay.
+//! Records: the calls into a [`Layer`] with their results, as bytes, and their replay.
 //!
-//! A record is a header (the [`Config`] the layer was made from) and one frame for each call: its `now`, its arguments, its
-//! results. A layer made from the header and called the same way decides the same, on any machine; [`Replay`] does so and names
-//! the first difference if there is one. [`Recorded`] is a layer that writes its record as it goes.
+//! A record is a header (the [`Config`] from which the layer was created) and one frame for each
+//! call: its `now`, its arguments and its results. A layer that is created from the header and
+//! receives the same calls makes the same decisions on every machine. [`Replay`] repeats them and
+//! reports the first difference, if there is one. [`Recorded`] is a layer that writes its record
+//! while it runs.
 //!
 //! ```text
 //!   record   "WEIRREC\0" · version (u32) · frame of the Config · frames · end (u32, 2^32 - 1)
@@ -10,10 +12,12 @@
 //!   body     kind (u8) · now, as difference to the frame before · arguments · results
 //! ```
 //!
-//! A record without its end was cut: its writer was killed or could not keep up, and what it says is a beginning of what happened.
+//! A record without an end mark is incomplete: its writer was killed or could not keep up. It
+//! contains the calls up to that point.
 //!
-//! Fixed widths are little-endian; everything else is a varint (7 bits a byte, low bits first). A reader takes hostile bytes: it
-//! never panics, and holds no more than one frame ([`FRAME_MAX`]) and what it was last fed.
+//! Numbers of fixed width are little-endian, and all others are varints (7 bits per byte, low bits
+//! first). The reader accepts untrusted bytes: it never panics, and it holds no more than one frame
+//! ([`FRAME_MAX`]) in addition to the bytes that it was fed last.
 
 mod call;
 mod code;
@@ -33,17 +37,19 @@ pub use replay::{Divergence, Replay, ReplayError, Replayed, replay};
 #[cfg(doc)]
 use crate::{Config, Layer};
 
-/// The longest body of a frame in bytes. A call with more in it than fits is not recorded whole, see [`Recorder::overflowed`].
+/// The maximum length of a frame's body in bytes. A longer call is not recorded (see
+/// [`Recorder::overflowed`]).
 pub const FRAME_MAX: usize = 16 << 20;
 
-/// What every record begins with.
+/// The first bytes of every record.
 const MAGIC: [u8; 8] = *b"WEIRREC\0";
 
-/// The layout written and the only one read. A change to what [`Call`] carries, or to the order of
-/// fields, takes the next number; a new kind of call does not, since older records have none.
+/// The version of the layout, which is the only one that is read. It must be increased if the
+/// content of [`Call`] or the order of fields changes. A new kind of call does not need a new
+/// version, because older records do not contain it.
 const VERSION: u32 = 5;
 
-/// Stands where the length of a frame would: nothing more was done.
+/// The end mark, in the place of the length of a frame.
 const END: u32 = u32::MAX;
 
 #[cfg(test)]

@@ -7,12 +7,14 @@ use crate::{
 };
 use alloc::vec::Vec;
 
-/// A listener that is told of every call into a layer and what came of it: recorders, auditors, plots.
+/// A receiver of every call into a layer with its results, such as a recorder, an auditor or a
+/// plot.
 pub trait Observer {
-    /// A call was made at `now`; results and outputs are in it.
+    /// Receives a call that was made at `now`, including its results and outputs.
     ///
-    /// The layer is there to be looked at, to [`sample`](Layer::sample), and to [`listen`](Layer::listen) to and
-    /// [`drain`](Layer::drain): each observer as a listener of its own. Calls that change its state are not for observers.
+    /// An observer may read the layer, [`sample`](Layer::sample) it, and [`listen`](Layer::listen)
+    /// to it and [`drain`](Layer::drain) it as a listener of its own. An observer must not make
+    /// calls that change the layer's decisions.
     fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer);
 }
 
@@ -48,76 +50,80 @@ impl<O: Observer> Observer for Vec<O> {
     }
 }
 
-/// A [`Layer`] and its observer. Its methods are the layer's; without an observer they cost one test more.
+/// A [`Layer`] with an observer. It has the methods of the layer. Without an observer, they cost
+/// only one additional test.
 #[derive(Debug)]
 pub struct Observed<O> {
     layer: Layer,
     observer: O,
 }
 
-/// A layer that writes its record if it is asked to.
+/// A layer that writes its record if it has a recorder.
 pub type Recorded = Observed<Option<Recorder>>;
 
 impl<O: Observer> Observed<O> {
-    /// Calls into `layer`, just made, are from now on told to `observer`.
+    /// Creates an observed layer. `layer` should be new, because the observer does not receive
+    /// earlier calls.
     pub fn new(layer: Layer, observer: O) -> Self {
         Self { layer, observer }
     }
 
-    /// The layer: its counters and gauges.
+    /// Returns the layer, for its counters and gauges.
     pub fn layer(&self) -> &Layer {
         &self.layer
     }
 
-    /// The layer, to [`listen`](Layer::listen) to it and to [`drain`](Layer::drain) it. Of calls made into it directly the observer
-    /// does not hear.
+    /// Returns the layer, to [`listen`](Layer::listen) to it and to [`drain`](Layer::drain) it. The
+    /// observer does not receive calls that are made into it directly.
     pub fn layer_mut(&mut self) -> &mut Layer {
         &mut self.layer
     }
 
-    /// The observer.
+    /// Returns a reference to the observer.
     pub fn observer(&self) -> &O {
         &self.observer
     }
 
-    /// The observer, to be asked.
+    /// Returns a mutable reference to the observer.
     pub fn observer_mut(&mut self) -> &mut O {
         &mut self.observer
     }
 
-    /// Nothing more happens: the observer.
+    /// Returns the observer and drops the layer.
     pub fn into_observer(self) -> O {
         self.observer
     }
 
-    /// Nothing more is told to the observer: the layer.
+    /// Returns the layer and drops the observer.
     pub fn into_layer(self) -> Layer {
         self.layer
     }
 
-    /// As [`Layer::open`].
+    /// Opens a stream, as [`Layer::open`] does.
     ///
     /// # Errors
-    /// Those of [`Layer::open`].
+    /// Fails as [`Layer::open`] does.
     pub fn open(&mut self, now: Instant, spec: StreamSpec) -> Result<StreamId, OpenError> {
         let result = self.layer.open(now, spec);
+        // The observer is called after the layer, because it receives the results and may read the
+        // layer.
         self.tell(now, &Call::Open { spec, result });
         result
     }
 
-    /// As [`Layer::close`].
+    /// Closes a stream, as [`Layer::close`] does.
     pub fn close(&mut self, now: Instant, stream: StreamId) {
         self.layer.close(now, stream);
         self.tell(now, &Call::Close { stream });
     }
 
-    /// As [`Layer::hold`].
+    /// Puts a stream on hold or ends that, as [`Layer::hold`] does.
     pub fn hold(&mut self, now: Instant, stream: StreamId, held: bool) {
         self.layer.hold(now, stream, held);
         self.tell(now, &Call::Hold { stream, held });
     }
 
-    /// As [`Layer::cancel`].
+    /// Cancels a request, as [`Layer::cancel`] does.
     pub fn cancel(&mut self, now: Instant, stream: StreamId, cookie: Cookie) -> bool {
         let found = self.layer.cancel(now, stream, cookie);
         self.tell(
@@ -131,41 +137,43 @@ impl<O: Observer> Observed<O> {
         found
     }
 
-    /// As [`Layer::submit`].
+    /// Submits requests, as [`Layer::submit`] does.
     ///
     /// # Errors
-    /// Those of [`Layer::submit`].
+    /// Fails as [`Layer::submit`] does.
     pub fn submit(&mut self, now: Instant, batch: &[Request]) -> Result<(), Rejected> {
         let result = self.layer.submit(now, batch);
         self.tell(now, &Call::Submit { batch, result });
         result
     }
 
-    /// As [`Layer::complete`].
+    /// Completes pieces, as [`Layer::complete`] does.
     pub fn complete(&mut self, now: Instant, batch: &[Completion]) {
         self.layer.complete(now, batch);
         self.tell(now, &Call::Complete { batch });
     }
 
-    /// As [`Layer::stall`].
+    /// Reports a stalled space, as [`Layer::stall`] does.
     pub fn stall(&mut self, now: Instant, space: SpaceId) -> bool {
         let stalled = self.layer.stall(now, space);
         self.tell(now, &Call::Stall { space, stalled });
         stalled
     }
 
-    /// As [`Layer::change`].
+    /// Applies edits, as [`Layer::change`] does.
     ///
     /// # Errors
-    /// Those of [`Layer::change`].
+    /// Fails as [`Layer::change`] does.
     pub fn change(&mut self, now: Instant, edits: &[Edit]) -> Result<Promised, Refusal> {
         let result = self.layer.change(now, edits);
         self.tell(now, &Call::Change { edits, result });
         result
     }
 
-    /// As [`Layer::poll`].
+    /// Decides about the next actions, as [`Layer::poll`] does.
     pub fn poll(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
+        // The caller may collect the outputs of several calls in `out`, of which only the new ones
+        // belong to this call.
         let before = out.len();
         let wake = self.layer.poll(now, out);
         self.tell(

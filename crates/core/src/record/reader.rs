@@ -1,4 +1,4 @@
-//! Reading records.
+//! Reading of records in parts.
 
 use super::call::{Call, Room};
 use super::code::{Code, Input, Malformed};
@@ -7,43 +7,44 @@ use super::{END, FRAME_MAX, MAGIC, VERSION};
 use crate::{Config, Instant};
 use alloc::vec::Vec;
 
-/// One recorded call.
+/// A recorded call with its position and time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame<'a> {
-    /// How many calls were recorded before it.
+    /// The number of calls that were recorded before it.
     pub number: u64,
-    /// The `now` it was made with.
+    /// The `now` with which the call was made.
     pub now: Instant,
-    /// The call.
+    /// The call with its arguments and results.
     pub call: Call<'a>,
 }
 
-/// Takes a record in pieces of any size and gives its frames.
+/// A reader that takes a record in parts of any size and returns its frames.
 ///
-/// [`feed`](Self::feed) it bytes, take [`next`](Self::next) until there is none, and so on; say [`end`](Self::end) when there are
-/// no more bytes. After an error it is of no further use.
+/// Call [`feed`](Self::feed) with bytes and [`next`](Self::next) until it returns none, repeatedly.
+/// Call [`end`](Self::end) if there are no more bytes. After an error, the reader cannot be used
+/// any more.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// Bytes not read yet, from `at`.
+    /// The bytes that were not read yet, from index `at` on.
     bytes: Vec<u8>,
     at: usize,
-    /// Where in the record `bytes` begins.
+    /// The position of `bytes` in the record.
     offset: u64,
     config: Option<Config>,
     frames: u64,
-    /// The end was read.
+    /// True if the end mark was read.
     ended: bool,
     now: Instant,
     room: Room,
 }
 
 impl Reader {
-    /// A reader that has been fed nothing.
+    /// Creates a reader without any bytes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes more bytes. What was read is forgotten.
+    /// Adds bytes. Those that were read are dropped.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.at);
         self.offset += self.at as u64;
@@ -51,10 +52,10 @@ impl Reader {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// What the recorded layer was made from; `None` until the header has been fed.
+    /// Returns the configuration of the recorded layer, or `None` until the header is complete.
     ///
     /// # Errors
-    /// The bytes are no record, or one of another version.
+    /// Fails if the bytes are not a record, or have another version.
     pub fn config(&mut self) -> Result<Option<&Config>, Malformed> {
         if self.config.is_none() {
             self.header()?;
@@ -62,10 +63,10 @@ impl Reader {
         Ok(self.config.as_ref())
     }
 
-    /// The next call; `None` if it has not been fed as a whole.
+    /// Returns the next call, or `None` if it is not complete yet.
     ///
     /// # Errors
-    /// The bytes are no record, or one of another version.
+    /// Fails if the bytes are not a record, or have another version.
     #[expect(
         clippy::should_implement_trait,
         reason = "it lends what it gives, as no Iterator can"
@@ -93,7 +94,9 @@ impl Reader {
         let call = self.room.take(code, &mut input)?;
         input.end()?;
         self.at = to;
+        // Wrapping, because untrusted bytes can contain any difference.
         self.now = Instant::from_nanos(self.now.as_nanos().wrapping_add(passed as u64));
+        // The call is counted only after it was decoded completely.
         self.frames += 1;
         Ok(Some(Frame {
             number: self.frames - 1,
@@ -102,20 +105,21 @@ impl Reader {
         }))
     }
 
-    /// Whether the record's end has been read; otherwise there is more, or it was cut.
+    /// Returns true if the end mark was read. Otherwise there is more to read, or the record is
+    /// incomplete.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Bytes that have been read: the header, and whole calls.
+    /// Returns the number of bytes of the header and the complete calls that were read.
     pub fn position(&self) -> u64 {
         self.offset + self.at as u64
     }
 
-    /// Checks that the record ends where a frame ends.
+    /// Checks that the record ends at the end of a frame.
     ///
     /// # Errors
-    /// It was cut off.
+    /// Fails if the record was cut off.
     pub fn end(&self) -> Result<(), Malformed> {
         if self.config.is_some() && self.at == self.bytes.len() {
             return Ok(());
@@ -128,6 +132,8 @@ impl Reader {
 
     fn header(&mut self) -> Result<(), Malformed> {
         let start = MAGIC.len() + 4;
+        // The bytes that are present are checked at once, so a file of another kind is refused even
+        // if it is shorter than a header.
         let known = self.bytes.len().min(MAGIC.len());
         if self.bytes[..known] != MAGIC[..known] {
             return Err(Malformed {
@@ -156,12 +162,14 @@ impl Reader {
     }
 }
 
-/// Where the body of the frame at `at` begins and ends, if it is there as a whole.
+/// Returns the start and end of the body of the frame at `at`, or `None` if it is not complete.
 fn frame(bytes: &[u8], at: usize, offset: u64) -> Result<Option<(usize, usize)>, Malformed> {
     let Some(&[a, b, c, d]) = bytes.get(at..at + 4) else {
         return Ok(None);
     };
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
+    // The limit bounds the memory that a damaged length can request. An empty frame marks a call
+    // that was too long.
     if !(1..=FRAME_MAX).contains(&length) {
         return Err(Malformed {
             offset: offset + at as u64,

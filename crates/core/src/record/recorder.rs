@@ -1,4 +1,4 @@
-//! Writing records.
+//! Writing of records in memory.
 
 use super::call::Call;
 use super::code::Code;
@@ -6,8 +6,8 @@ use super::{END, FRAME_MAX, MAGIC, VERSION};
 use crate::{Config, Instant};
 use alloc::vec::Vec;
 
-/// Writes frames behind each other. Its owner writes [`bytes`](Self::bytes) out now and then and then [`clear`](Self::clear)s
-/// it, which bounds the memory it takes.
+/// A writer of frames in memory. Its owner must write [`bytes`](Self::bytes) to a file regularly
+/// and call [`clear`](Self::clear) afterwards, which bounds the memory.
 #[derive(Debug)]
 pub struct Recorder {
     bytes: Vec<u8>,
@@ -16,7 +16,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder of the calls into a layer made from `config`. The header is written.
+    /// Creates a recorder for the calls into a layer that is created from `config`, and writes the
+    /// header.
     pub fn new(config: &Config) -> Self {
         let mut recorder = Self {
             bytes: Vec::new(),
@@ -29,10 +30,11 @@ impl Recorder {
         recorder
     }
 
-    /// Writes one call down, after it was made.
+    /// Appends a call, after it was made.
     pub fn append(&mut self, now: Instant, call: &Call<'_>) {
         let passed = now
             .as_nanos()
+            // Differences are short as varints. They can be negative if a driver's clock goes back.
             .wrapping_sub(self.now.as_nanos())
             .cast_signed();
         self.frame(|out| {
@@ -43,34 +45,37 @@ impl Recorder {
         self.now = now;
     }
 
-    /// Writes the end: there were no more calls. Nothing may be appended after it.
+    /// Appends the end mark: there are no more calls. Nothing may be appended afterwards.
     pub fn end(&mut self) {
         self.bytes.extend_from_slice(&END.to_le_bytes());
     }
 
-    /// What was written since the last [`clear`](Self::clear).
+    /// Returns the bytes since the last [`clear`](Self::clear).
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Forgets what was written; its memory is used again.
+    /// Drops the bytes and keeps their memory for reuse.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }
 
-    /// Calls with more in them than fits into a frame of [`FRAME_MAX`]: the record cannot be replayed beyond the first of them.
+    /// Returns the number of calls that did not fit into a frame of [`FRAME_MAX`]. The record can
+    /// only be replayed up to the first of them.
     pub fn overflowed(&self) -> u64 {
         self.overflowed
     }
 
-    /// Writes what `body` writes as one frame.
+    /// Writes the output of `body` as one frame.
     fn frame(&mut self, body: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
+        // Room for the length, which is known only after the body was written.
         self.bytes.extend_from_slice(&[0; 4]);
         body(&mut self.bytes);
         let length = self.bytes.len() - start - 4;
         if length > FRAME_MAX {
-            // An empty frame is malformed: a reader stops here instead of going on without the call.
+            // An empty frame is malformed, so a reader stops here instead of continuing without the
+            // call.
             self.bytes.truncate(start + 4);
             self.overflowed += 1;
             return;
@@ -79,12 +84,12 @@ impl Recorder {
     }
 }
 
-/// A difference as a number that is small if the difference is small, whichever its sign.
+/// Returns a number that is small if the difference `n` is close to zero, whatever its sign.
 pub(super) const fn zigzag(n: i64) -> u64 {
     ((n << 1) ^ (n >> 63)).cast_unsigned()
 }
 
-/// What [`zigzag`] was given.
+/// Returns the difference for which [`zigzag`] returned `n`.
 pub(super) const fn unzigzag(n: u64) -> i64 {
     (n >> 1).cast_signed() ^ -(n & 1).cast_signed()
 }

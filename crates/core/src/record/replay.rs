@@ -1,4 +1,4 @@
-//! Replaying records.
+//! Replaying of records.
 
 use super::call::Call;
 use super::code::Malformed;
@@ -9,18 +9,18 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Debug};
 
-/// A layer decided otherwise than the record says.
+/// A difference between the decisions of a layer and the record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Divergence {
-    /// The number of the call, from 0.
+    /// The number of the call, counting from 0.
     pub frame: u64,
-    /// Its `now`.
+    /// The time of the call.
     pub now: Instant,
-    /// Which of the call's results differs.
+    /// The result of the call that differs.
     pub what: String,
-    /// What the record says.
+    /// The result in the record.
     pub expected: String,
-    /// What the layer said.
+    /// The result of the replayed layer.
     pub got: String,
 }
 
@@ -34,14 +34,14 @@ impl fmt::Display for Divergence {
     }
 }
 
-/// Why a record was not replayed to its end.
+/// The reason why a record was not replayed to its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReplayError {
-    /// It is no record, or one of another version, or was cut off.
+    /// The bytes are not a record, have another version, or were cut off.
     Malformed(Malformed),
-    /// No layer can be made from its header.
+    /// The configuration in the header is invalid.
     Config(ConfigError),
-    /// The layer decided otherwise.
+    /// The layer decided differently.
     Divergence(Divergence),
 }
 
@@ -63,26 +63,27 @@ impl From<Malformed> for ReplayError {
     }
 }
 
-/// What was replayed.
+/// The totals of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Replayed {
-    /// Calls.
+    /// Calls that were repeated.
     pub calls: u64,
-    /// Outputs, all of them the same as recorded.
+    /// Outputs, all of which were as recorded.
     pub outputs: u64,
-    /// The `now` of the last call.
+    /// The time of the last call.
     pub now: Instant,
-    /// Bytes up to the end of the last of these calls, or of the header.
+    /// Bytes up to the end of the last of these calls, or of the header if there is none.
     pub bytes: u64,
-    /// The record had its end. Without it, it was cut after one of its calls, or inside the next: what was replayed is a beginning of what
-    /// happened.
+    /// True if the record had its end mark. Without it, the record was cut after one of its calls
+    /// or within the next one, and the replay covers only a part of the run.
     pub whole: bool,
 }
 
-/// A listener that watches a replay: the layer, each call into it and what came of it.
+/// A callback that receives each call of a replay and the layer after it.
 type Watch<'a> = dyn FnMut(&mut Layer, Instant, &Call<'_>) + 'a;
 
-/// A replay under way: fed with a record in pieces of any size, it makes the same calls into a layer of its own.
+/// A replay that is fed with a record in parts of any size, and makes the same calls into a layer
+/// of its own.
 #[derive(Debug, Default)]
 pub struct Replay {
     reader: Reader,
@@ -92,23 +93,25 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A replay that has been fed nothing.
+    /// Creates a replay without any bytes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes more bytes and makes every call that is whole.
+    /// Adds bytes and repeats every complete call.
     ///
     /// # Errors
-    /// The bytes are no record, or the layer decides otherwise. After that the replay is of no further use.
+    /// Fails if the bytes are not a record, or if the layer decides differently. The replay cannot
+    /// be used any more then.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), ReplayError> {
         self.feed_watched(bytes, &mut |_, _, _| {})
     }
 
-    /// As [`feed`](Self::feed), and shows each call to `watch` after it was made, and found to be as recorded.
+    /// Does the same as [`feed`](Self::feed), and passes each call to `watch` after it was repeated
+    /// with the recorded result.
     ///
     /// # Errors
-    /// Those of [`Replay::feed`].
+    /// Fails as [`Replay::feed`] does.
     pub fn feed_watched(&mut self, bytes: &[u8], watch: &mut Watch<'_>) -> Result<(), ReplayError> {
         self.reader.feed(bytes);
         if self.layer.is_none() {
@@ -122,6 +125,7 @@ impl Replay {
         };
         while let Some(frame) = self.reader.next()? {
             let got = frame.call.repeat(layer, frame.now, &mut self.outputs);
+            // The recorded call is compared completely, including results and outputs.
             if got != frame.call {
                 return Err(ReplayError::Divergence(divergence(
                     frame.number,
@@ -140,16 +144,18 @@ impl Replay {
         Ok(())
     }
 
-    /// The layer as it is after the calls made so far; `None` until the header has been fed.
+    /// Returns the layer in its state after the repeated calls, or `None` until the header is
+    /// complete.
     pub fn layer(&mut self) -> Option<&mut Layer> {
         self.layer.as_mut()
     }
 
-    /// The record ends here.
+    /// Ends the replay and returns its totals.
     ///
     /// # Errors
-    /// It was cut off before the first call, in its header.
+    /// Fails if the record was cut off in its header.
     pub fn end(self) -> Result<Replayed, ReplayError> {
+        // A record that was cut off after its header is valid, but incomplete.
         if self.layer.is_none() {
             self.reader.end()?;
         }
@@ -161,17 +167,17 @@ impl Replay {
     }
 }
 
-/// Replays a record that is in memory as a whole.
+/// Replays a record that is completely in memory.
 ///
 /// # Errors
-/// The bytes are no record, or the layer decides otherwise.
+/// Fails if the bytes are not a record, or if the layer decides differently.
 pub fn replay(record: &[u8]) -> Result<Replayed, ReplayError> {
     let mut replay = Replay::new();
     replay.feed(record)?;
     replay.end()
 }
 
-/// Names the first difference between two of the same call.
+/// Returns the first difference between a recorded call and the repeated one.
 fn divergence(frame: u64, now: Instant, expected: &Call<'_>, got: &Call<'_>) -> Divergence {
     let named = |what: String, expected: &dyn Debug, got: &dyn Debug| Divergence {
         frame,

@@ -1,4 +1,4 @@
-//! Records are read as they were written, and replayed to the byte.
+//! Tests of writing, reading and replaying records.
 
 use super::code::{Code, Input};
 use super::*;
@@ -35,7 +35,7 @@ fn config() -> Config {
         )
 }
 
-/// Groups, spaces and two streams; some calls that are refused.
+/// Creates groups, spaces and two streams, with some calls that are refused.
 fn set_up(layer: &mut Recorded) -> [StreamId; 2] {
     let at = Instant::from_nanos;
     let contract = limit(iops(6_000));
@@ -55,7 +55,7 @@ fn set_up(layer: &mut Recorded) -> [StreamId; 2] {
     ]
 }
 
-/// A run in which every kind of call is made, some of them refused. Gives its record.
+/// Runs a layer with every kind of call, some of which are refused, and returns its record.
 fn run(steps: u64) -> Vec<u8> {
     let recorder = Recorder::new(&config());
     let mut layer = Recorded::new(Layer::new(config()).unwrap(), Some(recorder));
@@ -64,7 +64,7 @@ fn run(steps: u64) -> Vec<u8> {
     let (mut out, mut rng, mut flying) = (Vec::new(), Rng::new(5), Vec::new());
     for step in 1..=steps {
         let state = rng.next_u64();
-        // Now and then time stands still or goes back.
+        // In 1 of 16 steps, time goes back.
         let now = at((step * 300_000).saturating_sub(u64::from(state >> 60 == 9) * 2_000_000));
         let op = Op::ALL[(state >> 45) as usize % 5];
         let request = |cookie: u64| {
@@ -78,6 +78,7 @@ fn run(steps: u64) -> Vec<u8> {
             .flags(Flags::from_bits((state >> 48) as u8))
             .offset((state >> 20) % (1 << 29) * u64::from(op != Op::Flush))
         };
+        // About every fifth step, the owner of the record writes a note.
         if state.is_multiple_of(5) {
             let bytes = &state.to_le_bytes()[..(state >> 3) as usize % 9];
             let recorder = layer.observer_mut().as_mut().unwrap();
@@ -94,6 +95,7 @@ fn run(steps: u64) -> Vec<u8> {
         }
         out.clear();
         layer.poll(now, &mut out);
+        // Some commands are returned as busy, those with tag 2 fail, and all others succeed.
         flying.extend(out.iter().filter_map(|o| match o {
             Output::Dispatch(d) if state >> 61 == d.tag.0.into() => Some(Completion::busy(d.tag)),
             Output::Dispatch(d) if d.tag.0 == 2 => Some(Completion::error(d.tag, 5)),
@@ -117,6 +119,7 @@ fn a_record_is_replayed_to_the_byte_however_it_is_cut_up() {
     let record = run(2_000);
     let whole = replay(&record).unwrap();
     assert!(whole.calls >= 4_000 && whole.outputs > 1_000);
+    // Sizes that cut frames at all places, and one that contains several frames.
     for size in [1, 7, 64, 4096] {
         let mut parts = Replay::new();
         record.chunks(size).for_each(|c| parts.feed(c).unwrap());
@@ -139,6 +142,7 @@ fn what_was_read_is_written_as_the_same_bytes() {
 
 #[test]
 fn knobs_of_every_kind_are_read_as_they_were_written() {
+    // `Span::MAX` is the mark of the longer form, so a latency of that value must be written in it.
     let latencies = [Span::ZERO, Span::from_millis(3), Span::MAX];
     let lows = [
         LowKnobs::NONE,
@@ -175,6 +179,7 @@ fn the_first_difference_is_named() {
     let mut forged = Recorder::new(reader.config().unwrap().unwrap());
     let mut at = None;
     while let Some(frame) = reader.next().unwrap() {
+        // One output of the first poll that dispatches is forged.
         match frame.call {
             Call::Poll {
                 outputs: [Output::Dispatch(first), rest @ ..],
@@ -211,7 +216,7 @@ fn a_record_that_is_cut_off_at_any_byte_is_replayed_up_to_the_call_before() {
     let mut before: Option<Replayed> = None;
     for end in 0..record.len() {
         match (replay(&record[..end]), before) {
-            // In its header, it is none yet.
+            // Within the header, the bytes are not a record yet.
             (Err(ReplayError::Malformed(_)), None) => {}
             (Ok(cut), None) => {
                 assert_eq!((cut.calls, cut.bytes), (0, end as u64));
@@ -270,10 +275,13 @@ fn changed_bytes_never_panic_and_never_take_much_memory() {
 fn a_header_of_another_version_or_with_other_settings_is_refused() {
     let good = run(1);
     let [mut older, mut newer] = [good.clone(), good.clone()];
+    // Byte 8 is the first byte of the version.
     older[8] -= 1;
     newer[8] += 1;
     let mut settings = good.clone();
-    // After the magic, the version, the frame's length and the number of the header's parts: the number of limits.
+    // The fields before it are the magic (8 bytes), the version (4), the length of the frame (4)
+    // and the number of parts of the configuration (1). This byte is the number of fields of the
+    // sizes.
     settings[8 + 4 + 4 + 1] += 2;
     let mut magic = good.clone();
     magic[0] = b'w';
@@ -292,6 +300,8 @@ fn a_header_of_another_version_or_with_other_settings_is_refused() {
 #[test]
 fn a_call_that_fits_no_frame_is_counted_and_stops_the_reader() {
     let mut recorder = Recorder::new(&config());
+    // Each completion takes 7 bytes (5 for the tag and 2 for the outcome), but only 4 bytes for
+    // each would fit.
     let batch = std::vec![Completion::ok(crate::Tag(u32::MAX)); FRAME_MAX / 4];
     recorder.append(Instant::ZERO, &Call::Complete { batch: &batch });
     assert_eq!(recorder.overflowed(), 1);
@@ -301,7 +311,7 @@ fn a_call_that_fits_no_frame_is_counted_and_stops_the_reader() {
     ));
 }
 
-/// Which controllers there are, and whether requests are merged, is read as it was written.
+/// Checks the encoding of all combinations of controllers and merging.
 #[test]
 fn every_set_of_controllers_is_read_as_it_was_written() {
     for bits in 0..64_u32 {
@@ -325,7 +335,8 @@ fn every_set_of_controllers_is_read_as_it_was_written() {
     }
 }
 
-/// A record from before a controller had its last tunable has the default of that; one with more than there are is refused.
+/// Checks that a record from before a controller had its last tunable gets the default of that
+/// tunable, and that a record with too many tunables is refused.
 #[test]
 fn tunables_that_a_record_does_not_have_are_the_defaults() {
     use crate::control::slices;
@@ -335,9 +346,10 @@ fn tunables_that_a_record_does_not_have_are_the_defaults() {
     controllers.put(&mut bytes);
     let read = |bytes: &[u8]| crate::control::Config::take(&mut Input::new(bytes, 0));
     assert_eq!(read(&bytes).unwrap(), controllers);
-    // The last are the number of tunables, the first of them, and the tick.
+    // The last bytes are the number of tunables, the value of the first one, and the tick.
     let mut tick = Vec::new();
     slices.tick.as_nanos().put(&mut tick);
+    // One byte for the number of tunables, and one for the first of them.
     let count = bytes.len() - tick.len() - 2;
     assert_eq!(bytes[count..count + 2], [2, 0]);
     let mut fewer = bytes[..count + 2].to_vec();

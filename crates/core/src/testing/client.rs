@@ -1,33 +1,35 @@
-//! Closed-loop clients: each keeps a number of requests in flight, and asks for the next place of
-//! its pattern.
+//! Closed-loop clients: each keeps a number of requests in flight, and sends its next request after
+//! a completion.
 
 use super::{KIB, SECOND};
 use crate::setters::setters;
 use crate::{Contract, Flags, GroupId, Op, Priority, PriorityClass, ROOT, SpaceId};
 
-/// Where a client reads or writes in its file, which is taken as pieces of the length of a request.
+/// The access pattern of a client in its file, which is divided into pieces of the length of a
+/// request.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
     /// One piece after the other.
     Sequential,
-    /// Every `n`th piece: the others belong to other clients.
+    /// Every `n`th piece. The others can belong to other clients.
     Every(u64),
-    /// Every `of`th piece until this many nanoseconds after the start, then any.
+    /// Every `of`th piece until this many nanoseconds after the start, and random ones afterwards.
     EveryUntil {
-        /// Pieces from one request to the next.
+        /// The distance between two requests in pieces.
         of: u64,
         /// Nanoseconds after the start.
         until: u64,
     },
     /// One piece before the other, from the end of the file.
     Backwards,
-    /// Any piece.
+    /// Pieces in random order.
     Random,
-    /// Every `of`th piece for `each` requests, then any for as many, and so on.
+    /// Every `of`th piece for `each` requests, then random ones for the same number of requests,
+    /// and so on.
     Alternately {
-        /// Pieces from one request to the next.
+        /// The distance between two requests in pieces.
         of: u64,
-        /// Requests of each kind in a row.
+        /// The number of requests of each kind in a row.
         each: u64,
     },
 }
@@ -37,7 +39,8 @@ pub enum Place {
 pub struct Client {
     /// The group of its stream.
     pub group: GroupId,
-    /// The contract of a group of its own below that one, numbered as clients are, from one.
+    /// The contract of a group of the client's own, below `group`. Its number is that of the client
+    /// plus one.
     pub contract: Option<Contract>,
     /// The space of its requests.
     pub space: SpaceId,
@@ -47,34 +50,35 @@ pub struct Client {
     pub op: Op,
     /// The flags of its requests.
     pub flags: Flags,
-    /// Every `n`th request has another operation and other flags.
+    /// If set, every `n`th request has this operation and these flags.
     pub other: Option<(u64, Op, Flags)>,
     /// The order of its requests in its file.
     pub place: Place,
-    /// The offset of its file; `None`: [`FILE`] bytes after that of the client before it.
+    /// The offset of its file. `None` places it [`FILE`] bytes after the file of the previous
+    /// client.
     pub base: Option<u64>,
     /// Bytes in its file.
     pub file: u64,
     /// Bytes of a request.
     pub length: u32,
-    /// Requests in flight.
+    /// The number of requests in flight.
     pub depth: u32,
-    /// Nanoseconds from an answer to the next request.
+    /// Nanoseconds from a completion to the next request.
     pub think: u64,
-    /// Requests a second at most; zero: no limit.
+    /// The maximum number of requests per second. Zero means no limit.
     pub rate: u64,
-    /// After this number of requests it rests for this many nanoseconds.
+    /// If set, the client rests after this number of requests for this many nanoseconds.
     pub rest: Option<(u64, u64)>,
-    /// Nanoseconds after the start at which it begins.
+    /// Nanoseconds after the start at which the client begins.
     pub from: u64,
-    /// Nanoseconds after the start at which it stops asking.
+    /// Nanoseconds after the start at which the client stops sending requests.
     pub until: u64,
 }
 
 /// Bytes from one client's file to the next.
 pub const FILE: u64 = 256 << 20;
 
-/// Reads 128 KiB at a time, one after the other, two in flight.
+/// A client that reads 128 KiB at a time sequentially, with two requests in flight.
 pub const STREAMER: Client = Client {
     group: ROOT,
     contract: None,
@@ -98,7 +102,7 @@ pub const STREAMER: Client = Client {
     until: u64::MAX,
 };
 
-/// Reads 4 KiB at random, one in flight.
+/// A client that reads 4 KiB at random offsets, with one request in flight.
 pub const RANDOM: Client = Client {
     place: Place::Random,
     length: 4 * KIB,
@@ -112,69 +116,72 @@ setters! { Client:
 }
 
 impl Client {
-    /// The client in another group.
+    /// Returns the client in another group.
     pub const fn of(self, group: GroupId) -> Self {
         Self { group, ..self }
     }
 
-    /// The client with the `n`th file.
+    /// Returns the client with the `n`th file.
     pub const fn nth(self, n: u64) -> Self {
         let base = Some(n * FILE);
         Self { base, ..self }
     }
 
-    /// The client that has its file at this offset.
+    /// Returns the client with its file at this offset.
     pub const fn base(self, base: u64) -> Self {
         let base = Some(base);
         Self { base, ..self }
     }
 
-    /// The client whose every `n`th request has another operation and flags.
+    /// Returns the client with another operation and flags for every `n`th request.
     pub const fn other(self, other: (u64, Op, Flags)) -> Self {
         let other = Some(other);
         Self { other, ..self }
     }
 
-    /// The client that rests for `time` nanoseconds after this number of requests.
+    /// Returns the client with a rest of `time` nanoseconds after this number of requests.
     pub const fn rest(self, requests: u64, time: u64) -> Self {
         let rest = Some((requests, time));
         Self { rest, ..self }
     }
 
-    /// The client with a group of its own.
+    /// Returns the client with a group of its own.
     pub const fn with(self, contract: Contract) -> Self {
         let contract = Some(contract);
         Self { contract, ..self }
     }
 
-    /// The client in another class of priority.
+    /// Returns the client in another priority class.
     pub const fn class(self, class: PriorityClass) -> Self {
         let level = self.priority.level;
         let priority = Priority { class, level };
         Self { priority, ..self }
     }
 
-    /// The client at another level of its class of priority.
+    /// Returns the client at another level of its priority class.
     pub const fn level(self, level: u8) -> Self {
         let class = self.priority.class;
         let priority = Priority { class, level };
         Self { priority, ..self }
     }
 
-    /// Bytes a second that its own group is promised.
+    /// Returns the bytes per second that the client's own group is promised.
     pub fn promised(&self) -> u64 {
         self.contract.map_or(0, |contract| contract.min)
     }
 
-    /// Operation, flags, offset in the file and length of request `n`, asked for at `now`.
+    /// Returns the operation, flags, offset in the file, and length of request `n`, which is sent
+    /// at `now`.
     pub fn request(&self, n: u64, now: u64) -> (Op, Flags, u64, u32) {
         let (op, flags) = match self.other {
+            // The last of each group of `every` requests differs.
             Some((every, op, flags)) if n % every == every - 1 => (op, flags),
             _ => (self.op, self.flags),
         };
         if op == Op::Flush {
             return (op, flags, 0, 0);
         }
+        // At least one piece, so that a file that is shorter than a request is not divided by zero.
         let pieces = (self.file / u64::from(self.length)).max(1);
         let piece = match self.place {
             Place::Sequential => n,
@@ -182,7 +189,8 @@ impl Client {
             Place::Every(of) => n * of,
             Place::EveryUntil { of, until } if now < until => n * of,
             Place::Alternately { of, each } if (n / each).is_multiple_of(2) => n * of,
-            // Not where its neighbours go, whose files may begin a piece later.
+            // The base keeps clients with neighbouring files from choosing the same sequence of
+            // pieces.
             Place::EveryUntil { .. } => scatter(n + self.base.unwrap_or(0)),
             Place::Alternately { .. } | Place::Random => scatter(n),
         };
@@ -194,13 +202,15 @@ impl Client {
         )
     }
 
-    /// Nanoseconds after the start before which its rate does not allow request `n`.
+    /// Returns the nanoseconds after the start before which the client's rate does not allow
+    /// request `n`.
     pub(super) fn due(&self, n: u64) -> u64 {
         (n * SECOND).checked_div(self.rate).unwrap_or(0)
     }
 }
 
-/// A number of 31 bits by Knuth's multiplier for linear congruences.
+/// Returns a pseudo-random number of 31 bits, by Knuth's multiplier for linear congruential
+/// generators.
 fn scatter(n: u64) -> u64 {
     (n + 1).wrapping_mul(6_364_136_223_846_793_005) >> 33
 }

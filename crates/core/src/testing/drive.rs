@@ -1,20 +1,20 @@
-//! Drives, as simple as tests need them.
+//! Simple drives for tests.
 
 use super::SECOND;
 use crate::setters::setters;
 use crate::{Capacity, Completion, Dispatch, DriveShape, Op, Tag};
 use alloc::collections::BTreeMap;
 
-/// A drive under a [`super::Host`].
+/// A drive that a [`super::Host`] can use.
 pub trait Drive {
-    /// Takes a command at `now`, and returns the time at which it ends, both in nanoseconds after
+    /// Accepts a command at `now` and returns the time at which it ends, both in nanoseconds after
     /// the start.
     fn take(&mut self, now: u64, command: &Dispatch) -> u64;
 
     /// Ends a command at the time that was returned for it.
     ///
     /// # Errors
-    /// The command ends later, at the time in the error.
+    /// Returns a later time if the command ends only then.
     fn end(&mut self, now: u64, tag: Tag) -> Result<Completion, u64> {
         let _ = now;
         Ok(Completion::ok(tag))
@@ -31,29 +31,30 @@ impl Drive for Parallel {
     }
 }
 
-/// A drive that serves commands in parallel, after which their bytes cross one link, one command
-/// after the other.
+/// A drive that serves commands in parallel and then transfers their bytes over one link, one
+/// command after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Pipe {
-    /// The capacity that its layer is told.
+    /// The capacity that the layer is configured with.
     pub stated: Option<Capacity>,
-    /// Commands that its layer may send at a time.
+    /// The number of commands that the layer can send at a time.
     pub tags: u16,
-    /// Nanoseconds of a command before its bytes cross the link.
+    /// Nanoseconds of a command before its bytes are transferred.
     pub service: u64,
     /// Nanoseconds by which the service of a command varies.
     pub jitter: u64,
-    /// Bytes a second of the link.
+    /// The rate of the link in bytes per second.
     pub link: u64,
-    /// Nanoseconds on the link of a command that does not begin where the one before it ended.
+    /// Additional nanoseconds on the link for a command that does not begin where the previous one
+    /// ended.
     pub seek: u64,
-    /// Nanoseconds that a write takes after its bytes have crossed the link.
+    /// Nanoseconds that a write takes after its transfer.
     pub program: u64,
-    /// Nanoseconds after the start between which nothing crosses the link.
+    /// The interval, in nanoseconds after the start, in which nothing is transferred.
     pub frozen: [u64; 2],
 }
 
-/// Commands take 30 us, and 250 MB/s cross the link.
+/// A pipe with a service time of 30 us and a link of 250 MB/s.
 pub const PIPE: Pipe = Pipe {
     stated: None,
     tags: 32,
@@ -68,12 +69,13 @@ pub const PIPE: Pipe = Pipe {
 /// A [`Pipe`] with the commands in it.
 #[derive(Debug)]
 pub struct Piped {
-    /// The times of its commands.
+    /// The parameters of the drive.
     pub pipe: Pipe,
     free_at: u64,
     head: u64,
     random: u64,
-    /// Commands that arrive at the link out of order: nanoseconds on it and after it, by tag.
+    /// With jitter, the commands that are not on the link yet: nanoseconds on the link and after
+    /// it, by tag.
     coming: BTreeMap<u32, [u64; 2]>,
 }
 
@@ -95,16 +97,18 @@ setters! { Pipe:
 }
 
 impl Pipe {
-    /// The shape that its layer is told.
+    /// Returns the shape that the layer is configured with.
     pub fn shape(&self) -> DriveShape {
         DriveShape::default().tags(self.tags).capacity(self.stated)
     }
 }
 
 impl Piped {
+    /// Transfers a command over the link from `arrives` on, and returns the time of its end.
     fn cross(&mut self, arrives: u64, [on_link, after]: [u64; 2]) -> u64 {
         let mut begin = self.free_at.max(arrives);
         let [from, until] = self.pipe.frozen;
+        // The link is frozen, so the transfer begins when the interval ends.
         if (from..until).contains(&begin) {
             begin = until;
         }
@@ -117,6 +121,7 @@ impl Drive for Piped {
     fn take(&mut self, now: u64, command: &Dispatch) -> u64 {
         let moves = matches!(command.op, Op::Read | Op::Write);
         let bytes = if moves { command.length.into() } else { 0 };
+        // A command that continues where the previous one ended needs no seek.
         let ended = core::mem::replace(&mut self.head, command.offset + bytes);
         let seek = if command.offset == ended {
             0
@@ -129,6 +134,8 @@ impl Drive for Piped {
             0
         };
         let times = [seek + bytes * SECOND / self.pipe.link, after];
+        // Without jitter, commands reach the link in the order of their dispatch, so their ends are
+        // known at once. With jitter, the order is known only when they arrive, in `end`.
         if self.pipe.jitter == 0 {
             return self.cross(now + self.pipe.service, times);
         }

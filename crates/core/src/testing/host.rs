@@ -1,4 +1,4 @@
-//! A host: clients, a layer and a drive in virtual time.
+//! A host that runs clients, a layer and a drive in virtual time.
 
 use super::{Client, Drive, FILE, SECOND, child, layer, spec};
 use crate::{
@@ -11,19 +11,22 @@ use alloc::vec::Vec;
 /// The next event of an instant.
 #[derive(Clone, Copy, Debug)]
 enum Due {
+    /// A command ends in the drive.
     Ended(Tag),
+    /// A client sends its next request, if it may.
     Asks(usize),
+    /// The layer must be polled.
     Called,
 }
 
-/// The answers that a client got.
+/// The completions that a client received.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Requests.
+    /// The number of completed requests.
     pub requests: u64,
-    /// Their bytes.
+    /// The bytes of the completed requests.
     pub bytes: u64,
-    /// Their bytes in each tenth of a second after the start.
+    /// The completed bytes in each tenth of a second after the start.
     pub tenths: Vec<u64>,
     /// Nanoseconds that the slowest request took.
     pub longest: u64,
@@ -33,6 +36,7 @@ impl Tally {
     fn count(&mut self, now: u64, took: u64, bytes: u64) {
         self.requests += 1;
         self.bytes += bytes;
+        // Tenths, so that a second can begin at any of them when the worst one is searched.
         let tenth = (now / (SECOND / 10)) as usize;
         if self.tenths.len() <= tenth {
             self.tenths.resize(tenth + 1, 0);
@@ -41,7 +45,8 @@ impl Tally {
         self.longest = self.longest.max(took);
     }
 
-    /// Bytes of the worst second that begins at a tenth, of those wholly in `from..until` tenths.
+    /// Returns the bytes of the worst second that begins at a tenth and lies within `from..until`
+    /// tenths.
     pub fn worst(&self, from: usize, until: usize) -> u64 {
         let of = |second: usize| (second..second + 10).map(|t| self.tenth(t)).sum();
         (from..=until - 10).map(of).min().unwrap_or(0)
@@ -52,6 +57,7 @@ impl Tally {
     }
 }
 
+/// A client with its stream and its measurements.
 #[derive(Debug)]
 struct State {
     client: Client,
@@ -59,8 +65,8 @@ struct State {
     asked: u64,
     rests_until: u64,
     tally: Tally,
-    /// Requests in flight, the time of the first of them or of the last answer, and the longest
-    /// time without an answer.
+    /// The number of requests in flight, the time of the first of them or of the last completion,
+    /// and the longest time without a completion.
     out: u32,
     since: u64,
     gap: u64,
@@ -68,22 +74,22 @@ struct State {
 
 /// A layer between closed-loop clients and a drive.
 ///
-/// Whatever happens at one instant is told in one go: completions, then requests; then the layer is
-/// polled.
+/// All events of one instant are passed to the layer together: completions first, then requests.
+/// Then the layer is polled.
 #[derive(Debug)]
 pub struct Host<D> {
-    /// The layer.
+    /// The layer under test.
     pub layer: Layer,
-    /// The drive.
+    /// The drive under the layer.
     pub drive: D,
-    /// Nanoseconds after the start.
+    /// The present time in nanoseconds after the start.
     pub now: u64,
-    /// Nanoseconds between an answer and its client's next request, in addition to what the client
-    /// thinks.
+    /// Nanoseconds between a completion and the client's next request, in addition to the client's
+    /// think time.
     pub pause: u64,
-    /// Whatever the layer decided at the last instant.
+    /// The outputs of the layer at the last instant.
     pub out: Vec<Output>,
-    /// The most commands in the drive so far.
+    /// The highest number of commands in the drive so far.
     pub most_in_drive: u32,
     clients: Vec<State>,
     due: BTreeMap<(u64, u64), Due>,
@@ -92,15 +98,15 @@ pub struct Host<D> {
 }
 
 impl<D: Drive> Host<D> {
-    /// A layer with a space and these edits, and a drive; clients are added later.
+    /// Creates a host with a layer, a space, these edits and a drive. Clients are added later.
     ///
     /// # Panics
-    /// The configuration or the edits are refused.
+    /// Panics if the configuration or the edits are refused.
     pub fn new(config: Config, edits: &[Edit], drive: D) -> Self {
         Self::over(layer(config, edits).expect("the edits can be kept"), drive)
     }
 
-    /// A layer that is already there, and a drive.
+    /// Creates a host for an existing layer and a drive.
     pub fn over(layer: Layer, drive: D) -> Self {
         Self {
             layer,
@@ -116,12 +122,12 @@ impl<D: Drive> Host<D> {
         }
     }
 
-    /// Listens to events of these kinds from now on.
+    /// Starts to listen to events of these kinds.
     pub fn listen(&mut self, mask: Mask) {
         self.listener = Some(self.layer.listen(mask));
     }
 
-    /// The events since the last call.
+    /// Returns the events since the last call.
     pub fn events(&mut self) -> Vec<(Instant, Event)> {
         let mut events = Vec::new();
         if let Some(listener) = self.listener {
@@ -150,6 +156,7 @@ impl<D: Drive> Host<D> {
         };
         self.clients.push(state);
         for _ in 0..client.depth {
+            // One pending request for each place in the client's queue.
             self.push(client.from.max(self.now), Due::Asks(index));
         }
         index
@@ -165,7 +172,7 @@ impl<D: Drive> Host<D> {
         opened.expect("the group exists, and there is room")
     }
 
-    /// Closes the stream of a client, which goes on with another.
+    /// Closes the stream of a client and opens another for it.
     pub fn reconnect(&mut self, client: usize) {
         let State {
             stream,
@@ -176,17 +183,18 @@ impl<D: Drive> Host<D> {
         self.clients[client].stream = self.connect(&spec);
     }
 
-    /// Calls the layer at a time in nanoseconds after the start.
+    /// Schedules a call of the layer at a time in nanoseconds after the start.
     pub fn call_at(&mut self, at: u64) {
         self.push(at, Due::Called);
     }
 
     fn push(&mut self, at: u64, due: Due) {
+        // The serial number keeps events of one instant in the order in which they were scheduled.
         self.serial += 1;
         self.due.insert((at, self.serial), due);
     }
 
-    /// Runs until this many nanoseconds after the start, without what happens at that instant.
+    /// Runs until this many nanoseconds after the start, excluding the events at that instant.
     pub fn run(&mut self, until: u64) {
         while self.step(until) {}
     }
@@ -196,8 +204,10 @@ impl<D: Drive> Host<D> {
         self.run(self.now + length);
     }
 
-    /// Runs the next instant before `until`. False if there is none, when it is `until`.
+    /// Runs the next instant before `until`. Returns false if there is none, and sets the time to
+    /// `until` in that case.
     pub fn step(&mut self, until: u64) -> bool {
+        // The outputs of the last instant remain available until the next step.
         self.out.clear();
         let next = self.due.first_key_value().map(|(&(at, _), _)| at);
         let Some(now) = next.filter(|&at| at < until) else {
@@ -235,6 +245,7 @@ impl<D: Drive> Host<D> {
         if now >= client.until {
             return None;
         }
+        // A client with a rate or a rest asks again when the next request is allowed.
         let due = state.rests_until.max(client.due(state.asked));
         if due > now {
             self.push(due, Due::Asks(index));
@@ -277,6 +288,7 @@ impl<D: Drive> Host<D> {
         self.out = out;
         self.most_in_drive = self.most_in_drive.max(self.layer.in_flight());
         if let Some(wake) = wake {
+            // Virtual time must advance even if the layer asks for a call at once.
             self.push(wake.at.as_nanos().max(self.now + 1), Due::Called);
         }
     }
@@ -287,6 +299,7 @@ impl<D: Drive> Host<D> {
         let state = &mut self.clients[index];
         let took = now - done.submitted.as_nanos();
         state.tally.count(now, took, done.length.into());
+        // The longest gap is measured from completion to completion.
         state.out -= 1;
         state.gap = state.gap.max(now - state.since);
         state.since = now;
@@ -294,75 +307,76 @@ impl<D: Drive> Host<D> {
         self.push(next, Due::Asks(index));
     }
 
-    /// The answers that a client got so far.
+    /// Returns the completions that a client has received so far.
     pub fn tally(&self, client: usize) -> &Tally {
         &self.clients[client].tally
     }
 
-    /// The answers that each client got since the last call.
+    /// Returns the completions that each client has received since the last call.
     pub fn take_tallies(&mut self) -> Vec<Tally> {
         let take = |state: &mut State| core::mem::take(&mut state.tally);
         self.clients.iter_mut().map(take).collect()
     }
 
-    /// Requests that each client got an answer to since the last call.
+    /// Returns the number of requests of each client that have completed since the last call.
     pub fn take_done(&mut self) -> Vec<u64> {
         let tallies = self.take_tallies().into_iter();
         tallies.map(|tally| tally.requests).collect()
     }
 
-    /// Lets no client ask for anything more.
+    /// Stops all clients from sending requests.
     pub fn stop(&mut self) {
         for state in &mut self.clients {
             state.client.until = self.now;
         }
     }
 
-    /// Whatever can be sampled of these kinds.
+    /// Returns the samples of these kinds.
     pub fn samples(&self, wanted: Wanted) -> Vec<Sample> {
         let mut all = Vec::new();
         self.layer.sample(wanted, &mut |sample| all.push(sample));
         all
     }
 
-    /// Bytes that a client got.
+    /// Returns the bytes that a client has received.
     pub fn bytes(&self, client: usize) -> u64 {
         self.tally(client).bytes
     }
 
-    /// Asserts that a client got this many bytes in each second that begins at a tenth, of those
-    /// wholly within these tenths.
+    /// Asserts that a client received at least this many bytes in each second that begins at a
+    /// tenth and lies within these tenths.
     ///
     /// # Panics
-    /// It did not.
+    /// Panics if it received less.
     #[track_caller]
     pub fn holds(&self, client: usize, tenths: core::ops::Range<usize>, least: u64) {
         let worst = self.tally(client).worst(tenths.start, tenths.end);
         assert!(worst >= least, "client {client}: {worst} of {least}");
     }
 
-    /// Kilobytes (1000 bytes) a second of a client over the whole run.
+    /// Returns the rate of a client over the whole run in kB/s (1000 bytes per second).
     pub fn rate(&self, client: usize) -> u64 {
         self.bytes(client) * 1_000_000 / self.now
     }
 
-    /// Kilobytes (1000 bytes) a second of all clients over the whole run.
+    /// Returns the rate of all clients over the whole run in kB/s (1000 bytes per second).
     pub fn total(&self) -> u64 {
         self.all() * 1_000_000 / self.now
     }
 
-    /// Bytes that all clients got.
+    /// Returns the bytes that all clients have received.
     pub fn all(&self) -> u64 {
         self.clients.iter().map(|c| c.tally.bytes).sum()
     }
 
-    /// Milliseconds that the slowest request of all took.
+    /// Returns the milliseconds that the slowest request of all clients took.
     pub fn longest_ms(&self) -> u64 {
         let longest = self.clients.iter().map(|c| c.tally.longest).max();
         longest.unwrap_or(0) / 1_000_000
     }
 
-    /// The longest time in milliseconds in which a client had requests in flight and got no answer.
+    /// Returns the longest time, in milliseconds, for which a client had requests in flight and
+    /// received no completion.
     pub fn gap_ms(&self, client: usize) -> u64 {
         let state = &self.clients[client];
         let waits = if state.out > 0 {
@@ -373,12 +387,12 @@ impl<D: Drive> Host<D> {
         state.gap.max(waits) / 1_000_000
     }
 
-    /// The stream of a client.
+    /// Returns the stream of a client.
     pub fn stream(&self, client: usize) -> StreamId {
         self.clients[client].stream
     }
 
-    /// The instant up to which the host ran.
+    /// Returns the present time as an instant.
     pub fn instant(&self) -> Instant {
         Instant::from_nanos(self.now)
     }
@@ -386,20 +400,20 @@ impl<D: Drive> Host<D> {
     /// Applies an edit now.
     ///
     /// # Panics
-    /// The edit is refused.
+    /// Panics if the edit is refused.
     pub fn edit(&mut self, edit: Edit) {
         let applied = self.layer.change(self.instant(), &[edit]);
         applied.expect("the edit can be kept");
         self.call_at(self.now);
     }
 
-    /// Holds the stream of a client that does not read its answers, or lets it go on.
+    /// Puts the stream of a client on hold, or ends that.
     pub fn hold(&mut self, client: usize, held: bool) {
         self.layer.hold(self.instant(), self.stream(client), held);
         self.call_at(self.now);
     }
 
-    /// Closes the stream of a client that asks for nothing more, unless it waits for an answer.
+    /// Closes the stream of a client, unless it has requests in flight.
     pub fn close(&mut self, client: usize) {
         if self.clients[client].out == 0 {
             self.layer.close(self.instant(), self.stream(client));

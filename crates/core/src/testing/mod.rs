@@ -1,7 +1,8 @@
-//! Parts that tests share: edits, contracts and requests in a word each, and a [`Host`] that drives
-//! a [`Layer`] in virtual time with clients and a drive.
+//! Building blocks that tests share: short functions for edits, contracts and requests, and a
+//! [`Host`] that drives a [`Layer`] in virtual time with clients and a drive.
 //!
-//! Only development dependencies enable the feature `testing`; nothing here is part of a server.
+//! The feature `testing` is enabled only by development dependencies, so no server contains this
+//! module.
 
 mod client;
 mod drive;
@@ -17,35 +18,35 @@ use crate::{
 };
 use alloc::vec::Vec;
 
-/// Bytes in a KiB.
+/// The number of bytes in a KiB.
 pub const KIB: u32 = 1024;
-/// Nanoseconds in a second.
+/// The number of nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
-/// Bytes of the space that [`layer`] adds.
+/// The size of the space that [`layer`] adds, in bytes.
 pub const SPACE: u64 = 1 << 40;
 
-/// Nanoseconds in `n` microseconds.
+/// Returns the nanoseconds in `n` microseconds.
 pub const fn us(n: u64) -> u64 {
     n * 1_000
 }
 
-/// Nanoseconds in `n` milliseconds.
+/// Returns the nanoseconds in `n` milliseconds.
 pub const fn ms(n: u64) -> u64 {
     n * 1_000_000
 }
 
-/// The instant `us` microseconds after the start.
+/// Returns the instant `us` microseconds after the start.
 pub const fn at(us: u64) -> Instant {
     Instant::from_nanos(self::us(us))
 }
 
-/// A layer with space 0 of [`SPACE`] bytes, after `edits`.
+/// Creates a layer with space 0 of [`SPACE`] bytes and applies `edits`.
 ///
 /// # Errors
-/// The edits are refused.
+/// Fails if the edits are refused.
 ///
 /// # Panics
-/// The configuration is out of bounds.
+/// Panics if the configuration is invalid.
 pub fn layer(config: Config, edits: &[Edit]) -> Result<Layer, Refusal> {
     let mut layer = Layer::new(config).expect("the configuration is within its bounds");
     let edits: Vec<Edit> = [&[space(0, SPACE)], edits].concat();
@@ -55,19 +56,19 @@ pub fn layer(config: Config, edits: &[Edit]) -> Result<Layer, Refusal> {
 /// Opens a stream of `group` with the default priority.
 ///
 /// # Panics
-/// The layer has no such group, or no room.
+/// Panics if the layer has no such group or no free stream.
 pub fn open(layer: &mut Layer, group: GroupId) -> StreamId {
     let opened = layer.open(Instant::ZERO, spec(group));
     opened.expect("the group exists, and there is room")
 }
 
-/// A stream of `group` with the default priority.
+/// Returns the properties of a stream of `group` with the default priority.
 pub fn spec(group: GroupId) -> StreamSpec {
     let priority = Priority::default();
     StreamSpec { group, priority }
 }
 
-/// Sets the size of a space in bytes.
+/// Returns the edit that sets the size of a space in bytes.
 pub const fn space(id: u32, size: u64) -> Edit {
     Edit::SetSpace {
         id: SpaceId(id),
@@ -75,12 +76,12 @@ pub const fn space(id: u32, size: u64) -> Edit {
     }
 }
 
-/// Adds a group below the root.
+/// Returns the edit that adds a group below the root.
 pub const fn group(id: u32, contract: Contract) -> Edit {
     child(id, ROOT, contract)
 }
 
-/// Adds a group below another.
+/// Returns the edit that adds a group below another.
 pub const fn child(id: u32, parent: GroupId, contract: Contract) -> Edit {
     let id = GroupId(id);
     Edit::AddGroup {
@@ -90,12 +91,12 @@ pub const fn child(id: u32, parent: GroupId, contract: Contract) -> Edit {
     }
 }
 
-/// Gives a group another contract.
+/// Returns the edit that gives a group another contract.
 pub const fn change(id: GroupId, contract: Contract) -> Edit {
     Edit::SetContract { id, contract }
 }
 
-/// Sets the target of `io.latency` of a group, and no other knob.
+/// Returns the edit that sets the target of `io.latency` of a group, and no other knob.
 pub const fn latency(id: GroupId, latency: Span) -> Edit {
     let knobs = Knobs {
         latency,
@@ -104,42 +105,42 @@ pub const fn latency(id: GroupId, latency: Span) -> Edit {
     Edit::SetKnobs { id, knobs }
 }
 
-/// A contract with a share alone.
+/// Returns a contract with only a share.
 pub const fn share(share: u16) -> Contract {
     Contract::DEFAULT.share(share)
 }
 
-/// A contract with a minimum of bytes a second.
+/// Returns a contract with a min in bytes per second.
 pub const fn min(min: u64) -> Contract {
     Contract::DEFAULT.min(min)
 }
 
-/// A contract with a minimum of requests a second.
+/// Returns a contract with a min in requests per second.
 pub const fn min_iops(min_iops: u64) -> Contract {
     Contract::DEFAULT.min_iops(min_iops)
 }
 
-/// A contract with limits.
+/// Returns a contract with limits.
 pub const fn limit(max: Max) -> Contract {
     Contract::DEFAULT.max(max)
 }
 
-/// A limit of requests a second.
+/// Returns a limit on requests per second.
 pub const fn iops(iops: u64) -> Max {
     Max::NONE.iops(iops)
 }
 
-/// A limit of bytes a second.
+/// Returns a limit on bytes per second.
 pub const fn bandwidth(bandwidth: u64) -> Max {
     Max::NONE.bandwidth(bandwidth)
 }
 
-/// A drive that can read and write `rate` bytes a second.
+/// Returns the capacity of a drive that reads and writes `rate` bytes per second.
 pub const fn capacity(rate: u64) -> Capacity {
     Capacity::NONE.read(rate).write(rate)
 }
 
-/// A request of `length` bytes at the start of space 0, without flags.
+/// Returns a request of `length` bytes at the start of space 0, without flags.
 pub const fn request(stream: StreamId, op: Op, cookie: u64, length: u32) -> Request {
     Request {
         stream,
@@ -153,17 +154,17 @@ pub const fn request(stream: StreamId, op: Op, cookie: u64, length: u32) -> Requ
     }
 }
 
-/// A flush of space 0.
+/// Returns a flush of space 0.
 pub const fn flush(stream: StreamId, cookie: u64) -> Request {
     request(stream, Op::Flush, cookie, 0)
 }
 
-/// A read of `length` bytes at the start of space 0.
+/// Returns a read of `length` bytes at the start of space 0.
 pub const fn read(stream: StreamId, cookie: u64, length: u32) -> Request {
     request(stream, Op::Read, cookie, length)
 }
 
-/// A tree with room for eight groups, after these edits.
+/// Returns a tree with room for eight groups, after these edits.
 #[cfg(test)]
 pub(crate) fn tree(edits: &[Edit]) -> Result<crate::group::Groups, Refusal> {
     let mut groups = crate::group::Groups::new(8);

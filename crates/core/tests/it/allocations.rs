@@ -1,4 +1,5 @@
-//! Once its tables stand, the layer allocates nothing for a request, whatever the elevator, and under io.cost.
+//! Checks that the layer allocates nothing for a request after its tables were created, under each
+//! elevator and under `io.cost`.
 
 #[path = "../../examples/cost/load.rs"]
 mod load;
@@ -9,7 +10,7 @@ use weir_core::{Config, control, merge};
 
 fn allocations(config: Config, streams: u32, groups: u32) -> u64 {
     let mut load = Load::new(config, streams, groups);
-    // The driver's own vector for outputs grows once.
+    // The driver's own vector for outputs grows at the beginning.
     load.run(8, 20_000);
     allocation_counter::measure(|| {
         load.run(8, 50_000);
@@ -19,6 +20,7 @@ fn allocations(config: Config, streams: u32, groups: u32) -> u64 {
 
 #[test]
 fn what_is_allocated_is_counted() {
+    // Without this, a broken counter would let the other test pass.
     let make = || drop(Load::new(Config::of(elevator::Config::None), 1, 1));
     assert!(allocation_counter::measure(make).count_total > 0);
 }

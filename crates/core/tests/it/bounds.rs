@@ -1,4 +1,5 @@
-//! What is refused, to the number: configurations, contracts and groups, and what is said of it.
+//! Tests of the exact limits of configurations, contracts and groups, and of the messages of
+//! refusals.
 
 use weir_core::elevator::{self, bfq, contract};
 use weir_core::random::Rng;
@@ -17,7 +18,7 @@ fn config() -> Config {
         .sizes(Sizes::default().requests(1_000).streams(10).reserved(2))
 }
 
-/// What a layer says to a configuration that `change` has made of a good one.
+/// Returns the field for which a valid configuration is refused after `change`.
 fn verdict(change: impl FnOnce(&mut Config)) -> Result<(), &'static str> {
     let mut config = config();
     change(&mut config);
@@ -27,6 +28,7 @@ fn verdict(change: impl FnOnce(&mut Config)) -> Result<(), &'static str> {
 #[test]
 fn limits_are_kept_to_the_number() {
     let cases: [(fn(&mut Config), _); 15] = [
+        // 10 streams with 2 reserved requests each need 20 requests.
         (|c| c.sizes.requests = 20, Ok(())),
         (|c| c.sizes.requests = 19, Err("sizes.reserved")),
         (|c| c.sizes.requests = 0, Err("sizes.requests")),
@@ -46,6 +48,7 @@ fn limits_are_kept_to_the_number() {
     for (case, (change, expected)) in cases.into_iter().enumerate() {
         assert_eq!(verdict(change), expected, "case {case}");
     }
+    // Too small, or not a multiple of 512.
     for wrong in [0, 512, 3584, 4097, 5000] {
         let refused = verdict(|c| c.drive.max_transfer = wrong);
         assert_eq!(refused, Err("drive.max_transfer"), "{wrong}");
@@ -63,7 +66,7 @@ fn a_configuration_that_is_refused_says_what_is_allowed() {
     );
 }
 
-/// Asserts the least and the most that a layer accepts of each tunable.
+/// Asserts the least and the largest accepted value of each tunable.
 fn keeps_to(elevator: &elevator::Config, bounds: &[(&'static str, u64, u64)]) {
     for &(field, least, most) in bounds {
         let with = |value| {
@@ -104,6 +107,7 @@ fn tunables_are_kept_to_the_number() {
         let config = bfq::Config::default().strict_guarantees(true);
         config.slice_idle(Span::from_millis(ms)).validate()
     };
+    // With strict guarantees, BFQ must idle for at least 8 ms.
     assert_eq!(strict(8), Ok(()));
     assert_eq!(strict(7).unwrap_err().field, "slice_idle");
 }
@@ -118,7 +122,7 @@ fn add(id: u32, parent: GroupId, contract: Contract) -> Edit {
     child(id, parent, contract)
 }
 
-/// What is said to one client with this contract on an otherwise free drive.
+/// Returns the result for one client with this contract on a drive without other promises.
 fn sold(contract: Contract) -> Result<(), Refusal> {
     layer()
         .change(Instant::ZERO, &[add(1, ROOT, contract)])
@@ -134,10 +138,11 @@ fn a_contract_that_contradicts_itself_is_refused() {
     assert_eq!(sold(min(500, bytes)), Ok(()));
     assert_eq!(sold(min(501, bytes)), Err(Refusal::MinAboveMax(G)));
     assert_eq!(sold(min(500, Max::NONE)), Ok(()));
-    // Reads and writes together may reach the sum of what each may have.
+    // Reads and writes together can reach the sum of both limits.
     let each = Max::NONE.read_bandwidth(200).write_bandwidth(300);
     assert_eq!(sold(min(500, each)), Ok(()));
     assert_eq!(sold(min(501, each)), Err(Refusal::MinAboveMax(G)));
+    // A limit on reads alone does not limit all requests together.
     let reads = Max::NONE.read_bandwidth(200);
     assert_eq!(sold(min(500, reads)), Ok(()));
     let requests = |min_iops, max| FREE.min_iops(min_iops).max(max);
@@ -154,9 +159,10 @@ fn a_contract_that_contradicts_itself_is_refused() {
 #[test]
 fn a_min_is_held_against_a_max_in_the_other_currency() {
     let requests = |min_iops, rate| FREE.min_iops(min_iops).max(bandwidth(rate));
+    // 100 requests/s move at least 100 sectors of 512 bytes, or 51,200 bytes/s.
     assert_eq!(sold(requests(100, 51_200)), Ok(()));
     assert_eq!(sold(requests(100, 51_199)), Err(Refusal::MinAboveMax(G)));
-    // Requests are no longer than 32 bits say.
+    // A request has at most `u32::MAX` bytes, so 3 requests/s move at most three times that.
     let bytes = |min, rate| FREE.min(min).max(iops(rate));
     let longest = u64::from(u32::MAX);
     let of = |contract| {
@@ -169,7 +175,7 @@ fn a_min_is_held_against_a_max_in_the_other_currency() {
     };
     assert_eq!(of(bytes(3 * longest, 3)), Ok(()));
     assert_eq!(of(bytes(3 * longest + 1, 3)), Err(Refusal::MinAboveMax(G)));
-    // Nor do they move more than what counts as one.
+    // If 4096 bytes count as one request, 3 requests/s move at most 12,288 bytes/s.
     let counted = |min| {
         let mut contract = bytes(min, 3);
         contract.max.iops_size = 4096;
@@ -186,19 +192,20 @@ fn a_realtime_min_counts_beside_a_max_in_the_other_currency() {
             .class(Class::Realtime)
             .max(bandwidth(500_000))
     };
+    // The max takes 500 of 1000 kB/s, and 400 of 1000 requests/s take 40 % more: 90 % together.
     assert_eq!(sold(realtime(400)), Ok(()));
     let refused = sold(realtime(401));
     assert!(
         matches!(refused, Err(Refusal::OverCapacity { promised, .. }) if promised.iops == 401),
         "{refused:?}"
     );
-    // A min is no max.
+    // A min in requests is not a max, which the class realtime requires.
     let endless = FREE.min_iops(1).class(Class::Realtime);
     assert_eq!(sold(endless), Err(Refusal::RealtimeWithoutMax(G)));
 }
 
-/// Whatever clients were promised, together they can ask for nine tenths of the drive at the most: of its bytes, of its requests, and of
-/// the bytes that their requests move at the least.
+/// Checks that the promises of all clients together take at most 90 % of the drive: of its bytes,
+/// of its requests, and of the bytes that their requests move at least.
 #[test]
 fn what_is_admitted_fits_in_every_currency() {
     let mut rng = Rng::new(10);
@@ -243,12 +250,14 @@ fn what_is_admitted_fits_in_every_currency() {
         }
         admitted += 1;
         let promised = |c: &Contract, min: u64, max: u64| match c.class {
+            // A realtime client may use its max, so the max is promised.
             Class::Realtime => min.max(max),
             _ => min,
         };
         let sum = |of: &dyn Fn(&Contract) -> u64| contracts.iter().map(of).sum::<u64>();
         let bytes = sum(&|c| promised(c, c.min, c.max.bytes_ceiling()));
         let requests = sum(&|c| promised(c, c.min_iops, c.max.iops_ceiling()));
+        // `asked` takes at most 90 % of `of`.
         let fits = |asked: u64, of: u64| 10 * asked <= 9 * of;
         let stated = [capacity.iops, capacity.read_iops, capacity.write_iops];
         assert!(
@@ -261,6 +270,7 @@ fn what_is_admitted_fits_in_every_currency() {
             "{capacity:?} {contracts:?}"
         );
     }
+    // The test must not pass because nearly all draws are refused.
     assert!(admitted > 500, "{admitted} of the draws were admitted");
 }
 
@@ -296,11 +306,13 @@ fn nine_tenths_can_be_promised_and_no_more() {
         millionths: 900_000,
     };
     assert_eq!(promised, all);
+    // 90 % are promised already, so one more byte/s exceeds the limit.
     let one_more = layer.change(Instant::ZERO, &[add(2, ROOT, min(1))]);
     let Err(Refusal::OverCapacity { promised, .. }) = one_more else {
         panic!("{one_more:?}")
     };
     assert_eq!(promised.bytes, 900_001);
+    // 900,001 bytes/s are 90.0001 %, rounded up to 90.1 %.
     assert_eq!(
         one_more.unwrap_err().to_string(),
         "the promises add up to 900.001kB/s and take 90.1 % of the drive's time, of which at most 90 % can be promised (its capacity is \
@@ -317,6 +329,7 @@ fn members_share_what_their_group_was_promised() {
             add(3, G, min(inner)),
         ]
     };
+    // 400 and 600 bytes/s are the tenant's 1000, and 401 exceed them.
     assert!(layer().change(Instant::ZERO, &tree(400)).is_ok());
     assert_eq!(
         layer().change(Instant::ZERO, &tree(401)),
@@ -332,9 +345,11 @@ fn members_share_what_their_group_was_promised() {
 fn groups_make_a_tree_of_eight_levels_with_streams_at_its_leaves() {
     let mut layer = layer();
     let mut change = |edit| layer.change(Instant::ZERO, &[edit]).map(drop);
+    // Each group is the child of the one before, and the first that of the root.
     for level in 1..=8 {
         assert_eq!(change(add(level, GroupId(level - 1), FREE)), Ok(()));
     }
+    // The ninth level is refused.
     assert_eq!(
         change(add(9, GroupId(8), FREE)),
         Err(Refusal::BadParent(GroupId(8)))
@@ -348,15 +363,18 @@ fn groups_make_a_tree_of_eight_levels_with_streams_at_its_leaves() {
         Err(Refusal::GroupInUse(GroupId(7)))
     );
     assert_eq!(change(Edit::RemoveGroup(ROOT)), Err(Refusal::Root));
-    // From the leaf upwards each can go; the last leaves the root a leaf.
+    // Each level can be removed, starting with the leaf. After the last one, the root is a leaf
+    // again.
     for level in (1..=8).rev() {
         assert_eq!(change(Edit::RemoveGroup(GroupId(level))), Ok(()));
     }
     let spec = |group| spec(group);
     let stream = layer.open(Instant::ZERO, spec(ROOT)).unwrap();
+    // The root has a stream now, so it cannot have a child.
     let below = layer.change(Instant::ZERO, &[add(1, ROOT, FREE)]);
     assert_eq!(below, Err(Refusal::BadParent(ROOT)));
     layer.close(Instant::ZERO, stream);
+    // The closed stream is gone only after the poll, which frees its slot.
     layer.poll(Instant::ZERO, &mut Vec::new());
     layer.change(Instant::ZERO, &[add(1, ROOT, FREE)]).unwrap();
     assert_eq!(
@@ -388,6 +406,7 @@ fn shares_have_the_bounds_of_their_elevator() {
         sold(share(10_001)),
         Err(Refusal::ShareOutOfRange(G, 10_000))
     );
+    // The weights of BFQ end at 1000 (`BFQ_MAX_WEIGHT`).
     let mut config = config();
     config.elevator = elevator::Config::Bfq(bfq::Config::default());
     let mut layer = Layer::new(config).unwrap();

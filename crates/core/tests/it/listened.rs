@@ -1,5 +1,6 @@
-//! A listener changes nothing: a layer that somebody listens to sends every request through the whole chain, one that nobody
-//! listens to lets most of them go by, and both say the same.
+//! Tests that a listener does not change decisions. With a listener, every request goes through the
+//! whole chain. Without one, most requests take a shorter path. Both layers must produce the same
+//! outputs.
 
 use std::num::NonZeroU64;
 use weir_core::random::Rng;
@@ -9,16 +10,17 @@ use weir_core::{
     Output, Priority, Sizes, Span, StreamId, StreamSpec, Tag, Wake, control, elevator, merge,
 };
 
+/// Two layers of the same configuration that receive the same random calls.
 struct Pair {
     groups: u32,
     rng: Rng,
-    /// The first is listened to.
+    /// The first layer has a listener, and the second has none.
     layers: [Layer; 2],
     now: u64,
     streams: Vec<StreamId>,
     in_drive: Vec<Tag>,
     cookies: u64,
-    /// Where the next request of each stream begins, mostly.
+    /// The offset at which the next request usually begins.
     at: u64,
 }
 
@@ -54,7 +56,7 @@ impl Pair {
         self.rng.below(NonZeroU64::new(n).unwrap())
     }
 
-    /// The same of both, which answer the same.
+    /// Makes the same call into both layers and checks that the results are equal.
     fn both<T: PartialEq + std::fmt::Debug>(&mut self, f: impl Fn(&mut Layer, Instant) -> T) -> T {
         let now = Instant::from_nanos(self.now);
         let [told, untold] = &mut self.layers;
@@ -85,11 +87,14 @@ impl Pair {
             if self.below(4) == 0 {
                 stream = self.stream();
             }
+            // One in five requests seeks, and the others are adjacent to the previous one, so that
+            // some can be merged.
             if self.below(5) == 0 {
                 self.at = self.below(1 << 18) * 4096;
             }
             let length = (1 + self.below(4) as u32) * 4096;
             let offset = match self.below(4) {
+                // One in four goes back by its own length.
                 0 => self.at.saturating_sub(u64::from(length)),
                 _ => self.at,
             };
@@ -140,6 +145,7 @@ impl Pair {
                 });
             }
         }
+        // A command that was returned as busy is dispatched again with the same tag.
         let again = batch.iter().filter(|c| c.outcome.is_none());
         let again: Vec<Tag> = again.map(|c| c.tag).collect();
         self.in_drive.retain(|tag| !again.contains(tag));
@@ -180,6 +186,7 @@ impl Pair {
             5..30 => self.submit(),
             _ => self.complete(),
         }
+        // If nothing can complete, only the wake-up moves the time on.
         if let Some(wake) = self.poll()
             && self.in_drive.is_empty()
         {
@@ -195,6 +202,7 @@ fn decisions_are_the_same_whether_or_not_somebody_listens() {
         for seed in 0..24 {
             let elevator = (kind.default)();
             let linux = merge::Config::LINUX;
+            // Each kind of merging is used with each elevator, in different seeds.
             let merge = match seed % 4 {
                 _ if !elevator.merges() => merge::Config::OFF,
                 0 => merge::Config::OFF,
@@ -209,6 +217,7 @@ fn decisions_are_the_same_whether_or_not_somebody_listens() {
                     spaces: 1,
                     per_stream: 14,
                     reserved: 3,
+                    // Few scheduler tags make requests wait in front of the elevator.
                     scheduler_tags: 4 + (seed as u32 % 3) * 10,
                     events: 1_000_000,
                     stalled: 0,
@@ -225,16 +234,18 @@ fn decisions_are_the_same_whether_or_not_somebody_listens() {
                 pair.step();
             }
             let counted = pair.layers[1].counters();
+            // The load must not stall, or the comparison would show little.
             assert!(counted.done > 1_000, "{counted:?} of {}", kind.name);
             assert!(config.merge.is_on() || counted.merged == 0);
             merged += counted.merged;
         }
+        // The runs must contain many merges under every elevator that can merge.
         assert_eq!(merged > 1_000, (kind.default)().merges(), "{}", kind.name);
     }
 }
 
-/// Most groups wait for their budget for several periods: those are passed by at the end of each, which asserts that nothing would have
-/// happened to them.
+/// Most groups wait for their budget for several periods. `io.cost` skips such groups at the end of
+/// a period, and asserts that skipping them has no effect.
 #[test]
 fn hundreds_of_groups_wait_under_io_cost() {
     const GROUPS: u32 = 200;
@@ -249,7 +260,8 @@ fn hundreds_of_groups_wait_under_io_cost() {
         events: 1_000_000,
         stalled: 0,
     };
-    // As fast as the model says, however quickly the drive answers, and short periods.
+    // The rate is fixed at that of the model, whatever the latency of the drive, and periods are
+    // short.
     let cost = control::cost::Config::default()
         .qos(control::cost::Control::User)
         .min(10_000)
@@ -269,7 +281,8 @@ fn hundreds_of_groups_wait_under_io_cost() {
         pair.open();
     }
     for step in 0..400_000 {
-        // Now and then one writes metadata, or gives something up.
+        // From time to time a stream writes metadata, which `io.cost` never throttles, or cancels a
+        // request.
         let stream = pair.stream();
         let meta = step % 90_001 == 0;
         if step % 30_011 == 0 {

@@ -1,11 +1,15 @@
-//! Merging held against Linux, request by request: what was submitted and when the queue was run is played back as it was traced in
-//! Linux 6.1, and the commands that our layer sends then are compared with those that Linux sent.
+//! Tests of merging against Linux, request by request. The submissions and queue runs of traces
+//! from Linux 6.1 are replayed, and the commands of our layer are compared with those of Linux.
 //!
-//! The traces are in `merging/`, packed: `zcat NAME.txt.gz` shows one. They come from Linux 6.1 as a user-mode program in virtual time (`time-travel=inf-cpu`, one
-//! processor) with `null_blk` (`nr_devices=1 queue_mode=2 irqmode=2 gb=64`, one queue, `hw_queue_depth=2 completion_nsec=200000`, or 1
-//! and 500000 for the jobs of several threads), `max_sectors_kb` 127, `max_segments` 128, and fio 3.33 with `--direct=1`, from the
-//! events `block_bio_queue`, `block_bio_backmerge`, `block_bio_frontmerge`, `block_getrq`, `block_rq_insert`, `block_rq_merge`,
-//! `block_plug`, `block_unplug`, `block_rq_issue`, `block_rq_complete` and `workqueue_execute_start` of `blk_mq_run_work_fn`:
+//! The compressed traces are in `merging/`, and `zcat NAME.txt.gz` prints one. They were recorded
+//! with Linux 6.1 as a user-mode program in virtual time (`time-travel=inf-cpu`, one processor),
+//! and with `null_blk` (`nr_devices=1 queue_mode=2 irqmode=2 gb=64`, one queue, `hw_queue_depth=2
+//! completion_nsec=200000`, or 1 and 500000 for the jobs of several threads), `max_sectors_kb` 127
+//! and `max_segments` 128. The load was fio 3.33 with `--direct=1`. The traces contain the events
+//! `block_bio_queue`, `block_bio_backmerge`, `block_bio_frontmerge`, `block_getrq`,
+//! `block_rq_insert`, `block_rq_merge`, `block_plug`, `block_unplug`, `block_rq_issue`,
+//! `block_rq_complete`, and `workqueue_execute_start` of `blk_mq_run_work_fn`. Their names stand
+//! for these options of fio:
 //!
 //! ```text
 //! plug-E-bB    --rw=read --bs=4k --ioengine=libaio --iodepth=32 --iodepth_batch=B --iodepth_batch_complete_min=B
@@ -16,12 +20,17 @@
 //! ilsN-E-sS    as that with --ioengine=psync
 //! ```
 //!
-//! A trace's first line has the elevator, R or W, bytes of a request, tags of the drive, `nr_requests`, `nomerges` and threads. Every
-//! other line begins with the microseconds since the line before. `sT P...` is a submission of thread T, in one plug if it is of several
-//! requests, whose places are in units of their length (`P+N`: N of them in a row); `r`: the queue was run; `i P+N`: Linux sent a command;
-//! `c`: the oldest command in the drive is over.
+//! The first line of a trace has the elevator, R or W, the bytes of a request, the tags of the
+//! drive, `nr_requests`, `nomerges`, and the number of threads. Every other line begins with the
+//! microseconds since the line before:
 //!
-//! `bfq` is set as in Linux: `stable_merge` is on.
+//! - `sT P...`: thread T submits requests, in one plug if there are several. Offsets are in units
+//!   of a request's length, and `P+N` stands for N adjacent requests.
+//! - `r`: the queue was run.
+//! - `i P+N`: Linux sent a command.
+//! - `c`: the oldest command in the drive completed.
+//!
+//! `bfq` is configured as in Linux, with `stable_merge` on.
 
 use flate2::read::GzDecoder;
 use std::collections::VecDeque;
@@ -34,10 +43,10 @@ use weir_core::{
     StreamId, Tag, elevator, merge,
 };
 
-/// A command: where it begins and how long it is, in requests.
+/// The offset and the length of a command, in requests.
 type Command = (u64, u64);
 
-/// One trace, being played.
+/// The replay of one trace.
 struct Replay {
     layer: Layer,
     threads: Vec<StreamId>,
@@ -50,7 +59,7 @@ struct Replay {
     ours: Vec<Command>,
 }
 
-/// `P+N` or `P`.
+/// Parses `P+N`, or `P` for a single request.
 fn range(text: &str) -> Command {
     let (at, n) = text.split_once('+').unwrap_or((text, "1"));
     (at.parse().unwrap(), n.parse().unwrap())
@@ -132,7 +141,8 @@ impl Replay {
 
     fn run(&mut self) {
         let (now, mut out) = (self.now(), Vec::new());
-        // What the answers brought is in the trace already.
+        // The requests that followed the completions are in the trace already, so the poll can be
+        // repeated at once.
         while self
             .layer
             .poll(now, &mut out)
@@ -148,7 +158,7 @@ impl Replay {
     }
 }
 
-/// Every trace, by name.
+/// Returns the names and texts of all traces.
 fn traces() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/merging");
     let files = fs::read_dir(folder).unwrap();
@@ -174,7 +184,8 @@ fn play(text: &str) -> Replay {
     replay
 }
 
-/// Plugs of several commands, without an elevator: Linux 6.1 sends the last of them first, and we the first (docs/evidence/deviations.md).
+/// The traces with plugs of several commands and no elevator. Linux 6.1 sends the last command of
+/// such a plug first, and Weir the first one (see docs/evidence/deviations.md).
 const LAST_FIRST: [&str; 4] = [
     "plug-none-b16-64k",
     "plug-none-b16-nm2",
@@ -196,6 +207,7 @@ fn commands_are_those_of_linux() {
         assert!(linux.len() >= 90, "{name} is cut short");
         if LAST_FIRST.contains(&name.as_str()) {
             assert_ne!(ours, linux, "{name}: take it out of the list");
+            // These traces differ in the order of their commands only.
             ours.sort_unstable();
             linux.sort_unstable();
         }
@@ -215,7 +227,8 @@ fn commands_are_those_of_linux() {
     );
 }
 
-/// The traces have what they are for: commands that grew at both ends, at once or one by one, of one thread and of several.
+/// Checks that the traces contain the intended cases: commands that grew at both ends, at once or
+/// one by one, from one thread and from several.
 #[test]
 fn traces_are_of_requests_that_merge() {
     let all = traces();
@@ -225,15 +238,17 @@ fn traces_are_of_requests_that_merge() {
         let alone = ["seq-d32-none", "rr-d32", "64k", "nm2", "ilN4-none"];
         let alone = alone.iter().any(|part| name.contains(part));
         let most = replay.linux.iter().map(|c| c.1).max();
+        // Only the traces in the list above have no merges.
         assert_eq!(most == Some(1), alone, "{name}");
     }
 }
 
-/// A request that waits for a tag is the last of its batch, as one in the plug is.
+/// A request that waits for a tag takes the place of the last request in the plug, so later
+/// requests of its batch join it.
 #[test]
 fn what_waits_for_a_tag_is_joined_by_those_behind_it() {
     for (elevator, one_by_one) in [("none", false), ("bfq", false), ("bfq", true)] {
-        // One tag and one request in the elevator.
+        // The drive has one tag, and the elevator has room for one request.
         let mut replay = Replay::new(&format!("{elevator} R 4096 1 1 0 1"));
         if one_by_one {
             for place in [100, 200, 201] {

@@ -1,4 +1,4 @@
-//! Where a record is wrong, what is said of it, and what an observer sees.
+//! Tests of errors in records, and of observers.
 
 use weir_core::record::{
     Call, Divergence, FRAME_MAX, Malformed, Observed, Observer, Reader, Recorder, Replay,
@@ -17,7 +17,7 @@ const POLL: Call<'static> = Call::Poll {
     wake: None,
 };
 
-/// A record of `calls` polls.
+/// Returns a record of `calls` polls.
 fn record(calls: u64) -> Recorder {
     let mut recorder = Recorder::new(&config());
     for call in 0..calls {
@@ -26,7 +26,7 @@ fn record(calls: u64) -> Recorder {
     recorder
 }
 
-/// Feeds a record in pieces; returns the numbers of its calls and what was wrong.
+/// Feeds a record in pieces and returns the numbers of its calls and the result.
 fn read(bytes: &[u8], piece: usize) -> (Vec<u64>, Result<(), Malformed>) {
     let mut reader = Reader::new();
     let mut numbers = Vec::new();
@@ -60,18 +60,20 @@ fn what_is_wrong_is_at_the_same_byte_however_a_record_is_cut_up() {
             (numbers.len(), error.offset, error.expected)
         };
         let cut = &calls[..calls.len() - 1];
+        // The frame of the last call misses one byte.
         assert_eq!(wrong(cut), (2, last, "more data: the recording is cut off"));
         let more = [&ended[..], &[1, 2, 3, 4, 5]].concat();
         assert_eq!(
             wrong(&more),
             (3, ended.len() as u64, "no data after the end")
         );
+        // A length of zero stands for a call that did not fit into a frame.
         let empty = [&calls[..], &[0; 4]].concat();
         assert_eq!(wrong(&empty), (3, last + 1, "a frame of 1 byte to 16 MiB"));
     }
 }
 
-/// A frame behind the header, whose body is `body`.
+/// Returns a record with one frame, which has this body.
 fn framed(body: &[u8]) -> Vec<u8> {
     let mut bytes = record(0).bytes().to_vec();
     bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
@@ -81,7 +83,8 @@ fn framed(body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn numbers_are_written_in_one_way_and_have_64_bits() {
-    // A poll begins with its code and the time that has passed; what follows is its outputs and its wake.
+    // The body of a poll has its code, the time since the previous call, the outputs and the
+    // wake-up.
     let good = record(1).bytes()[record(0).bytes().len() + 4..].to_vec();
     let with_time = |time: &[u8]| {
         let body = [&good[..1], time, &good[2..]].concat();
@@ -91,7 +94,9 @@ fn numbers_are_written_in_one_way_and_have_64_bits() {
     let varint = Err("a varint of 64 bits");
     assert_eq!(with_time(&[0]), (1, Ok(())));
     assert_eq!(with_time(&[0x80, 0x01]), (1, Ok(())));
+    // 0x80 0x00 is a longer form of zero, which is not accepted.
     assert_eq!(with_time(&[0x80, 0x00]), (0, varint));
+    // The tenth byte of a varint has room for one bit only.
     let mut most = [0xff; 10];
     most[9] = 1;
     assert_eq!(with_time(&most), (1, Ok(())));
@@ -99,7 +104,7 @@ fn numbers_are_written_in_one_way_and_have_64_bits() {
     assert_eq!(with_time(&most), (0, varint));
     most[9] = 3;
     assert_eq!(with_time(&most), (0, varint));
-    // A byte behind a call's last is one too many.
+    // One byte after the end of the call.
     let (numbers, result) = read(&framed(&[&good[..], &[0]].concat()), usize::MAX);
     assert!(numbers.is_empty() && result.is_err());
 }
@@ -122,6 +127,7 @@ fn a_call_that_fits_no_frame_leaves_an_empty_one() {
     let before = recorder.bytes().to_vec();
     let batch = vec![Completion::ok(Tag(u32::MAX)); FRAME_MAX / 4];
     recorder.append(Instant::ZERO, &Call::Complete { batch: &batch });
+    // An empty frame marks the missing call.
     assert_eq!(recorder.bytes(), [&before[..], &[0; 4]].concat());
 }
 

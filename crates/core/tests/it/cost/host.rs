@@ -1,13 +1,14 @@
-//! Clients as fio has them and a drive as `null_blk` is, with `io.cost` between them.
+//! A host with clients like fio's and a drive like `null_blk`, under `io.cost`.
 
 use weir_core::control::{self, cost};
 use weir_core::testing::{self, Client, Parallel, RANDOM, child, share};
 use weir_core::{Config, DriveShape, Edit, GroupId, ROOT, Sizes, elevator, merge};
 
-/// 16 random reads of 4 KiB at a time.
+/// A client with 16 random reads of 4 KiB in flight.
 pub(crate) const READS: Client = RANDOM.of(GroupId(1)).base(0).file(16 << 30).depth(16);
 
-/// The drive: how many requests it serves at a time, and how long each takes in nanoseconds.
+/// The parameters of the drive: the number of requests that it serves at a time, and the
+/// nanoseconds for each.
 #[derive(Clone, Copy)]
 pub(crate) struct Drive {
     pub(crate) tags: u16,
@@ -16,12 +17,13 @@ pub(crate) struct Drive {
 
 pub(crate) type Host = testing::Host<Parallel>;
 
-/// A tree of groups, numbered from one: the parent and the weight of each.
+/// Creates a host with a tree of groups, which are numbered from one. Each has a parent and a
+/// weight.
 pub(crate) fn host(config: cost::Config, drive: Drive, groups: &[(u32, u16)]) -> Host {
     merging(config, merge::Config::OFF, drive, groups)
 }
 
-/// A host whose neighbouring requests are merged.
+/// Creates a host with merging.
 pub(crate) fn merging(
     config: cost::Config,
     merge: merge::Config,
@@ -46,5 +48,5 @@ pub(crate) fn merging(
     )
 }
 
-/// The root's number.
+/// The number of the root group.
 pub(crate) const TOP: u32 = ROOT.0;

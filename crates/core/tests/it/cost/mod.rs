@@ -1,4 +1,5 @@
-//! `io.cost` as a whole: held against Linux (`referee`), and its promises under configurations drawn at random (`rules`).
+//! Tests of `io.cost` as a whole: comparisons with Linux (`referee`), and its rules under random
+//! configurations (`rules`).
 
 mod host;
 mod referee;

@@ -1,27 +1,32 @@
-//! `io.cost` held against Linux: the same jobs of fio on the same drive, and what each got.
+//! Tests of `io.cost` against Linux: the same jobs of fio on the same drive, and the requests per
+//! second of each.
 //!
-//! Linux's figures come from Linux 6.1 as a user-mode program whose processors take no time (`time-travel=inf-cpu`), one processor,
-//! with `null_blk` (`nr_devices=1 queue_mode=2 irqmode=2 gb=64`, one queue, `hw_queue_depth` and `completion_nsec` as [`Row::drive`]
-//! has them), elevator `none`, and fio 3.33: for each client
+//! The figures of Linux come from Linux 6.1 as a user-mode program whose processors take no time
+//! (`time-travel=inf-cpu`), with one processor, `null_blk` (`nr_devices=1 queue_mode=2 irqmode=2
+//! gb=64`, one queue, `hw_queue_depth` and `completion_nsec` as in [`Drive`]), elevator `none`, and
+//! fio 3.33. The command for each client is
 //!
 //! ```text
 //! fio --thread --filename=/dev/nullb0 --direct=1 --time_based --ioengine=io_uring --ramp_time=1 --runtime=4 --size=16G
 //!     --rw=randread --bs=4k --iodepth=16
 //! ```
 //!
-//! with what [`Row::jobs`] says in place of the last line, each in a cgroup of its own, in the tree and with the weights (`io.weight`)
-//! of [`Row::groups`]. The files of the root cgroup:
+//! with the options of [`Row::jobs`] instead of the last line. Each client is in a cgroup of its
+//! own, in the tree and with the weights (`io.weight`) of [`Row::groups`]. The files of the root
+//! cgroup are
 //!
 //! ```text
 //! io.cost.model  DEV ctrl=user model=linear rbps=409600000 rseqiops=50000 rrandiops=20000 wbps=204800000 wseqiops=25000 wrandiops=10000
 //! io.cost.qos    DEV enable=1 ctrl=user rpct=0 rlat=10000 wpct=0 wlat=10000 min=100 max=100
 //! ```
 //!
-//! so that both sides have the same coefficients, and a drive of 160 thousand requests a second is held to 20 thousand. Each figure
-//! is the mean of two samples, which differ by less than 1 % (what the threads begin with is shifted by up to a millisecond); that of
-//! eight groups is one sample, of two seconds and with `libaio`.
-//! `io_uring` where it finds no tag tries again later and is charged again (Linux charges before it knows); a drive that runs out of
-//! tags is therefore read with `libaio`.
+//! so that both sides have the same coefficients, and a drive of 160,000 requests/s is limited to
+//! 20,000. Each figure is the mean of two samples, in which the start of the threads is shifted by
+//! up to a millisecond. The samples differ by less than 1 %. The figure of eight groups is a single
+//! sample of two seconds, with `libaio`.
+//!
+//! If `io_uring` finds no tag, it tries again later and is charged again, because Linux charges
+//! first. Therefore, a drive that runs out of tags is measured with `libaio`.
 
 use std::fmt::Write as _;
 
@@ -30,12 +35,12 @@ use weir_core::control::cost::{Config, Control, DonationRule};
 use weir_core::testing::{Client, Place, SECOND, ms, us};
 use weir_core::{GroupId, Op, Sample, Span, Wanted};
 
-/// What Linux did.
+/// An experiment with its result in Linux.
 struct Row {
     name: &'static str,
     groups: &'static [(u32, u16)],
     jobs: &'static [Client],
-    /// Requests a second of each job.
+    /// Requests per second of each job.
     linux: &'static [u64],
 }
 
@@ -147,7 +152,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// Both coefficients and targets as the experiments state them.
+/// Returns a configuration with the coefficients and targets of the experiments.
 pub(crate) fn config(rrandiops: u64, pct: u32, min: u32, max: u32) -> Config {
     Config {
         qos: Control::User,
@@ -170,12 +175,12 @@ pub(crate) fn config(rrandiops: u64, pct: u32, min: u32, max: u32) -> Config {
     }
 }
 
-/// Within a number of hundredths.
+/// Returns true if `a` differs from `b` by no more than `percent`.
 fn near(a: u64, b: u64, percent: u64) -> bool {
     a.abs_diff(b) * 100 <= b * percent
 }
 
-/// Requests a second of each job.
+/// Runs an experiment and returns the requests per second of each job.
 fn play(config: Config, row: &Row) -> Vec<u64> {
     play_jobs(config, row.groups, row.jobs)
 }
@@ -185,14 +190,17 @@ fn play_jobs(config: Config, groups: &[(u32, u16)], jobs: &[Client]) -> Vec<u64>
     for job in jobs {
         host.add(*job);
     }
+    // The first second is left out, as by fio with `--ramp_time=1`.
     host.run_for(SECOND);
     host.take_done();
     host.run_for(4 * SECOND);
     host.take_done().iter().map(|n| n / 4).collect()
 }
 
-/// As Linux was before 5.10: a group that asks for little gets it, and the others get at least a third of what it leaves: a group keeps a quarter and a
-/// fiftieth of the drive more than it used, and takes everything back whenever its budget gets low.
+/// Checks the donation rule of Linux before 5.10. A group that needs little gets it, and the others
+/// get at least a third of the remainder. The rule keeps for each group a quarter of its usage and
+/// a fiftieth of the drive in reserve, and takes everything back whenever the budget of the group
+/// becomes low.
 #[test]
 fn flat_donation_leaves_nobody_short_and_gives_much_of_what_is_not_used() {
     let tree = config(20_000, 0, 10_000, 10_000);
@@ -204,6 +212,7 @@ fn flat_donation_leaves_nobody_short_and_gives_much_of_what_is_not_used() {
             .iter()
             .map(|job| Client { rate: 0, ..*job })
             .collect();
+        // The entitlement of each job is its rate if no job is limited.
         let entitled = play_jobs(flat, row.groups, &greedy);
         let (mut left, mut gained) = (0, 0);
         for (job, (got, entitled)) in row.jobs.iter().zip(got.iter().zip(&entitled)) {
@@ -219,7 +228,9 @@ fn flat_donation_leaves_nobody_short_and_gives_much_of_what_is_not_used() {
                 gained += got.saturating_sub(*entitled);
             }
         }
+        // At least a third of the unused part reaches the others.
         assert!(gained * 3 >= left, "{}: {gained} of {left}", row.name);
+        // If every job uses its part, there is nothing to donate, and both rules agree.
         if left == 0 {
             let tree = play(tree, row);
             let alike = got.iter().zip(&tree).all(|(a, b)| near(*a, *b, 1));
@@ -243,7 +254,7 @@ fn everyone_gets_what_linux_gives() {
     assert!(worst <= 100, "{worst} thousandths away:\n{table}");
 }
 
-/// Vrate as Linux's is sampled: every tenth of a second.
+/// Samples `vrate` every 100 ms, as Linux was sampled, and measures the rates at the end.
 fn vrates(config: Config, drive: Drive, samples: usize) -> (Vec<u32>, Vec<u64>) {
     let mut host = host(config, drive, &[(TOP, 100), (TOP, 300)]);
     host.add(at(1));
@@ -260,13 +271,14 @@ fn vrates(config: Config, drive: Drive, samples: usize) -> (Vec<u32>, Vec<u64>) 
             });
         vrates.push(rate.expect("io.cost is there"));
     }
+    // The rates are measured after `vrate` has settled.
     host.run_for(2 * SECOND);
     host.take_done();
     host.run_for(4 * SECOND);
     (vrates, host.take_done().iter().map(|n| n / 4).collect())
 }
 
-/// Holds vrate and the rates in the end against Linux's, within a tenth.
+/// Compares `vrate` and the final rates with those of Linux, with a tolerance of 10 %.
 fn hold_against(run: (Vec<u32>, Vec<u64>), vrates: &[u32], rates: &[u64]) {
     let (our_vrates, our_rates) = run;
     println!("{our_vrates:?}, Linux {vrates:?}; {our_rates:?}, Linux {rates:?}");
@@ -278,25 +290,28 @@ fn hold_against(run: (Vec<u32>, Vec<u64>), vrates: &[u32], rates: &[u64]) {
     }
 }
 
-/// What [`vrate_rises_as_linuxs_does`] holds ours against.
+/// The samples of `vrate` in Linux for [`vrate_rises_as_linuxs_does`].
 const RISES: [u32; 12] = [
     10_100, 10_510, 10_937, 11_382, 11_961, 13_206, 14_295, 15_473, 17_412, 20_370, 25_699, 37_760,
 ];
 
-/// `rrandiops=1000 wrandiops=1000`, `rpct=95 wpct=95 min=50 max=400` on the drive above: 16 times as fast as it is said to be. Linux's
-/// `cost.vrate` every tenth of a second from the first on that is not 100.00, and requests a second in the end (weights 1 : 3).
+/// The settings of Linux were `rrandiops=1000 wrandiops=1000` and `rpct=95 wpct=95 min=50 max=400`,
+/// on the drive above, which is 16 times as fast as the model states. Linux's `cost.vrate` was
+/// sampled every 100 ms, from the first value other than 100.00 on. The rates are requests per
+/// second at the end, with the weights 1 : 3.
 #[test]
 fn vrate_rises_as_linuxs_does() {
     let run = vrates(config(1_000, 9_500, 5_000, 40_000), FAST, RISES.len());
     hold_against(run, &RISES, &[1_000, 3_000]);
 }
 
-/// What [`vrate_falls_as_linuxs_does`] holds ours against.
+/// The samples of `vrate` in Linux for [`vrate_falls_as_linuxs_does`].
 const FALLS: [u32; 13] = [
     9_900, 9_510, 9_135, 8_776, 8_345, 7_543, 6_958, 6_418, 5_681, 4_825, 3_764, 2_500, 2_500,
 ];
 
-/// `rrandiops=600 wrandiops=600`, `rpct=95 wpct=95 min=25 max=200` on `completion_nsec=20000000`: every request misses 10 ms.
+/// The settings of Linux were `rrandiops=600 wrandiops=600` and `rpct=95 wpct=95 min=25 max=200`,
+/// with `completion_nsec=20000000`, so that every request misses its target of 10 ms.
 #[test]
 fn vrate_falls_as_linuxs_does() {
     let drive = Drive {
@@ -307,13 +322,14 @@ fn vrate_falls_as_linuxs_does() {
     hold_against(run, &FALLS, &[38, 114]);
 }
 
-/// What [`vrate_settles_where_tags_suffice`] holds ours against.
+/// The samples of `vrate` in Linux for [`vrate_settles_where_tags_suffice`].
 const SETTLES: [u32; 12] = [
     9_900, 9_510, 9_135, 8_776, 8_345, 7_543, 6_958, 6_418, 5_681, 4_825, 3_764, 2_481,
 ];
 
-/// `rrandiops=8000 wrandiops=8000`, `rpct=95 wpct=95 min=10 max=200` on `hw_queue_depth=4 completion_nsec=1000000`, with `libaio`: half
-/// as fast as it is said to be, so that requests wait for tags.
+/// The settings of Linux were `rrandiops=8000 wrandiops=8000` and `rpct=95 wpct=95 min=10 max=200`,
+/// with `hw_queue_depth=4 completion_nsec=1000000` and `libaio`. The drive is half as fast as the
+/// model states, so requests wait for tags.
 #[test]
 fn vrate_settles_where_tags_suffice() {
     let drive = Drive {

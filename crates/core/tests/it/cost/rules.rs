@@ -1,4 +1,5 @@
-//! What `io.cost` promises, under trees, weights, models and clients drawn at random. Each rule is a test that says what breaks it.
+//! Tests of the rules of `io.cost` under random trees, weights, models and clients. Each rule is a
+//! test that reports the first violation.
 
 use super::host::{Drive, Host, READS, TOP, host, merging};
 use super::referee::config;
@@ -9,12 +10,12 @@ use weir_core::random::Rng;
 use weir_core::testing::{Client, Place, SECOND, Tally, change, ms, share, us};
 use weir_core::{Flags, GroupId, Op, Sample, Wanted};
 
-/// A drive that is never the limit.
+/// A drive that is never the bottleneck.
 const DRIVE: Drive = Drive {
     tags: 64,
     service: us(50),
 };
-/// A period under [`config`]'s targets.
+/// The length of a period with the targets of [`config`].
 const PERIOD: u64 = ms(20);
 const SCENES: u64 = 12;
 
@@ -24,7 +25,7 @@ fn below(rng: &mut Rng, n: u64) -> u64 {
     rng.below(NonZeroU64::new(n).unwrap())
 }
 
-/// A tree, the loads of its groups, and what the drive is said to do.
+/// A tree of groups, the loads of its leaves, and the model of the drive.
 struct Scene {
     config: Config,
     groups: Vec<(u32, u16)>,
@@ -32,7 +33,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// Two to five groups, some with two to three in them, with a client in each leaf that always has something to send.
+    /// Creates two to five groups, some of which have two or three members. Each leaf has a client
+    /// that is always backlogged.
     fn draw(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let mut config = config(5_000 + below(&mut rng, 15_000), 0, 10_000, 10_000);
@@ -78,7 +80,7 @@ impl Scene {
         host
     }
 
-    /// A group's part of the drive, in millionths.
+    /// Returns the part of the drive that a group is entitled to, in millionths.
     fn part(&self, group: u32) -> u64 {
         let leaf = |id: u32| self.jobs.iter().any(|j| j.group.0 == id);
         let inner = |id: u32| (1..).zip(&self.groups).any(|(_, g)| g.0 == id);
@@ -94,23 +96,27 @@ impl Scene {
         above * u64::from(weight) / sum
     }
 
-    /// What a request of a client takes of the drive, in nanoseconds.
+    /// Returns the drive time of a client's request in nanoseconds.
     fn takes(&self, job: &Client) -> u64 {
         let c = &self.config;
         let (bps, iops) = match job.op {
             Op::Write => (c.wbps, c.wrandiops),
             _ => (c.rbps, c.rrandiops),
         };
+        // The linear model: a base cost for each request, and a cost for each page (`calc_lcoefs`
+        // in `block/blk-iocost.c`).
         let page = 1_000_000_000 * 4096 / bps;
         let base = (1_000_000_000 / iops).saturating_sub(page);
         base + u64::from(job.length / 4096) * page
     }
 }
 
-/// A group that always has something to send gets its part of the drive's time, within 3 % and a few requests, and nobody waits for long.
+/// Checks that a group which is always backlogged gets its part of the drive's time, within 3 % and
+/// a few requests, and that no request waits for long.
 fn shares_in_scene(seed: u64) -> Found {
     let scene = Scene::draw(seed);
     let mut host = scene.host();
+    // The weights in use settle in the first 200 ms, which are left out.
     host.run_for(ms(200));
     host.take_done();
     let length = 2 * SECOND;
@@ -130,7 +136,8 @@ fn shares_in_scene(seed: u64) -> Found {
             return Err(format!("{:?} uses {used} ns, its part is {due}", job.group));
         }
         all += used;
-        // Its own before it, and a period in which others' weights settle.
+        // A request waits for the client's own earlier requests, and for up to two periods in which
+        // the weights of others settle.
         let bound = u64::from(job.depth) * takes * 1_000_000 / part + 2 * PERIOD;
         if longest > bound {
             return Err(format!(
@@ -139,18 +146,21 @@ fn shares_in_scene(seed: u64) -> Found {
             ));
         }
     }
+    // The drive is used within 2 %, so no time is lost.
     if all.abs_diff(length) > length / 50 {
         return Err(format!("{all} ns of {length} are used"));
     }
     Ok(())
 }
 
-/// Nobody's clock runs ahead of the drive's, nor falls behind by more than it may keep and what comes in a period; weights in use are
-/// weights, and an inner group's are in proportion to its children's.
+/// Checks that no group's clock is ahead of the drive's, or behind it by more than the budget that
+/// it may keep and the amount of one period. Also checks that weights in use are in their range,
+/// and that those of inner groups are in proportion to their children's.
 fn clocks_in_scene(seed: u64) -> Found {
     let mut scene = Scene::draw(seed);
     let mut rng = Rng::new(!seed);
     for job in &mut scene.jobs {
+        // Some clients have no limit (0), and others are idle at times.
         job.rate = below(&mut rng, 3) * 300;
     }
     let mut host = scene.host();
@@ -175,6 +185,7 @@ fn clocks_now(scene: &Scene, samples: &[Sample]) -> Found {
     let spends: Vec<_> = spends.collect();
     for &(group, active, inuse, lead) in &spends {
         let (parent, weight) = scene.groups[group as usize - 1];
+        // Weights are scaled by 2^16. The weight in use is at least 1.
         if active != u64::from(weight) << 16 || !(1..=active).contains(&inuse) {
             return Err(format!("{group} uses {inuse} of {active}"));
         }
@@ -186,6 +197,7 @@ fn clocks_now(scene: &Scene, samples: &[Sample]) -> Found {
             return Err(format!("{group} is {lead} us ahead"));
         }
     }
+    // Inner groups have no clock of their own, and their weight in use is rounded up.
     for &(group, active, inuse, lead) in &spends {
         let (all, used) = sums[group as usize];
         if lead.is_none() && inuse != (active * used).div_ceil(all) {
@@ -195,7 +207,7 @@ fn clocks_now(scene: &Scene, samples: &[Sample]) -> Found {
     Ok(())
 }
 
-/// Two groups of the same weight.
+/// Creates two groups of the same weight.
 fn pair(jobs: &[Client; 2], config: Config) -> Host {
     let mut host = host(config, DRIVE, &[(TOP, 100), (TOP, 100)]);
     for job in jobs {
@@ -207,8 +219,9 @@ fn pair(jobs: &[Client; 2], config: Config) -> Host {
 const LEFT: Client = READS;
 const RIGHT: Client = READS.of(GroupId(2));
 
-/// What seven do not use, the eighth gets: of 20 thousand requests at least 97 in 100 are done. (With fewer the clock's going faster to
-/// make up for what was thrown away would do as well.)
+/// The time that seven groups do not use must reach the eighth: at least 97 % of 20,000 requests/s
+/// are served. With fewer groups, a faster clock that compensates for unused time would suffice as
+/// well.
 #[test]
 fn donated() -> Found {
     let mut host = host(config(20_000, 0, 10_000, 10_000), DRIVE, &[(TOP, 100); 8]);
@@ -226,7 +239,7 @@ fn donated() -> Found {
     Ok(())
 }
 
-/// Changed weights count.
+/// Changed weights must take effect.
 #[test]
 fn changed() -> Found {
     let mut host = pair(&[LEFT, RIGHT], config(20_000, 0, 10_000, 10_000));
@@ -236,13 +249,15 @@ fn changed() -> Found {
     host.take_done();
     host.run_for(SECOND);
     let done = host.take_done();
+    // Weights of 100 and 300 divide 20,000 requests/s into 5,000 and 15,000, within 3 %.
     if done[0].abs_diff(5_000) > 150 || done[1].abs_diff(15_000) > 450 {
         return Err(format!("{done:?}"));
     }
     Ok(())
 }
 
-/// A group that need not wait pays in the end: a group that sends nothing but metadata gets no more than its part and what it may owe.
+/// A group whose requests are never throttled must pay later: one that sends only metadata gets no
+/// more than its part and its maximum debt.
 #[test]
 fn debts() -> Found {
     let meta = RIGHT.flags(Flags::META).depth(4);
@@ -251,15 +266,16 @@ fn debts() -> Found {
     host.take_done();
     host.run_for(4 * SECOND);
     let done = host.take_done();
-    // 2,000 requests a second, of which it has half.
+    // There are 2,000 requests/s, and half of them in 4 s are 4,000.
     if done[1] > 5_000 || done[0] < 3_000 {
         return Err(format!("{done:?}"));
     }
     Ok(())
 }
 
-/// What is merged into another's command pays for its bytes alone: with 10 us for a page and 10 for going there, 16 neighbours take 170 us
-/// in place of 320. A group begins half a period behind the drive.
+/// A request that is merged into another's command pays only for its bytes. With 10 us for a page
+/// and 10 us for the seek, 16 neighbours take 170 us instead of 320. A group begins half a period
+/// behind the drive.
 #[test]
 fn merged() -> Found {
     let near = LEFT.place(Place::Sequential);
@@ -275,6 +291,7 @@ fn merged() -> Found {
                 Sample::Spends { lead, .. } => lead,
                 _ => None,
             });
+        // Half a period is 10 ms.
         let expected = takes - 10_000 - 1;
         if lead.is_none_or(|lead| lead.abs_diff(expected) > 2) {
             return Err(format!("{lead:?}, not {expected}"));
@@ -283,7 +300,7 @@ fn merged() -> Found {
     Ok(())
 }
 
-/// Nothing happens while there is nothing to do.
+/// The controller must not wake up while there is nothing to do.
 #[test]
 fn quiet() -> Found {
     let mut host = pair(&[LEFT, RIGHT], config(20_000, 0, 10_000, 10_000));

@@ -1,5 +1,6 @@
-//! Everything a driver may do, drawn at random: requests of every kind, clients that stop reading, give up, go and come, contracts and
-//! limits that change, pieces that fail or find the drive's queue full, and calls that come too early.
+//! Random calls of all kinds: requests of every kind, clients that stop reading, cancel, disconnect
+//! and connect, contracts and limits that change, pieces that fail or find the drive's queue full,
+//! and calls that come too early.
 
 use std::fmt::Write;
 use std::num::NonZeroU64;
@@ -15,31 +16,33 @@ use weir_core::{
 
 use crate::decisions::listing::{Digest, sampled};
 
-/// Steps in a line, and lines in a table.
+/// The number of steps in a line, and the number of lines in a table.
 const STEPS: u32 = 100;
 const LINES: u32 = 60;
 
-/// What is asked of which drive.
+/// The kind of load and drive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Anything anywhere on a flash drive.
+    /// Random requests on a flash drive.
     Anywhere,
-    /// Mostly parts of three files on a disk, each read and written by several in turns, and less at a time.
+    /// Mostly parts of three files on a disk. Each file is used by several clients in turns, with
+    /// fewer requests at a time.
     Files,
 }
 
+/// A layer with random calls, and the digest of its outputs.
 struct Churn {
     kind: Kind,
-    /// Some requests are a file system's metadata, which `io.cost` does not hold.
+    /// True if some requests are metadata of a file system, which `io.cost` does not throttle.
     metadata: bool,
-    /// Groups have knobs of `io.low`.
+    /// True if groups have knobs of `io.low`.
     low: bool,
-    /// Where the next part of each file is.
+    /// The offset of the next part of each file.
     files: [u64; 3],
     rng: Rng,
     layer: Layer,
     now: u64,
-    /// Open streams with their groups, and live requests.
+    /// The open streams with their groups, and the live requests.
     streams: Vec<(StreamId, GroupId)>,
     live: Vec<(StreamId, u64)>,
     in_drive: Vec<Tag>,
@@ -48,7 +51,8 @@ struct Churn {
     digest: Digest,
 }
 
-/// A line for every hundred steps: a digest of all that the layer said in them, and how things stand.
+/// Returns a table with one line for every hundred steps. A line has a digest of all outputs in
+/// these steps, and the counters.
 pub(crate) fn of(name: &str, policy: Config, kind: Kind) -> String {
     let mut churn = Churn::new(policy, kind);
     let mut text = format!(
@@ -76,7 +80,8 @@ pub(crate) fn of(name: &str, policy: Config, kind: Kind) -> String {
     text
 }
 
-/// A line for each draw of an elevator's tunables: what it came to after a number of steps.
+/// Returns a table with one line for each random choice of an elevator's tunables, with the results
+/// after a number of steps.
 pub(crate) fn tuned(name: &str, elevator: &elevator::Config) -> String {
     let mut text =
         format!("{name}\n\nseed      us      digest    accepted rejected dispatched   done\n");
@@ -118,8 +123,8 @@ pub(crate) fn tuned(name: &str, elevator: &elevator::Config) -> String {
     text
 }
 
-/// Whatever the tunables, every request that was accepted ends once all clients go on. Returns
-/// whether requests were held for the sake of a low limit.
+/// Checks that every accepted request ends after all clients continue, whatever the tunables.
+/// Returns true if a low limit throttled requests.
 pub(crate) fn nothing_is_lost(policy: &Config, runs: u64) -> bool {
     let mut limited = false;
     for seed in 0..runs {
@@ -130,6 +135,7 @@ pub(crate) fn nothing_is_lost(policy: &Config, runs: u64) -> bool {
         }
         if let Some(low) = &mut policy.controllers.low {
             use control::low::Directions::{Both, Reads, Writes};
+            // Each direction is limited in a third of the runs.
             low.limits = [Both, Reads, Writes][seed as usize % 3];
         }
         if policy.elevator.merges() && seed % 3 == 2 {
@@ -149,7 +155,8 @@ pub(crate) fn nothing_is_lost(policy: &Config, runs: u64) -> bool {
     limited
 }
 
-/// Each tunable is at times as it is by default, at times the least that it may be, else of any order of magnitude.
+/// Sets each tunable to its default, to its least value, or to a random value of any order of
+/// magnitude.
 pub(crate) fn draw(tuned: &mut dyn Tuned, rng: &mut Rng) {
     let mut below = |n: u64| rng.below(NonZeroU64::new(n).unwrap());
     for (place, tunable) in tuned.tunables().iter().enumerate() {
@@ -159,6 +166,7 @@ pub(crate) fn draw(tuned: &mut dyn Tuned, rng: &mut Rng) {
             0 => tunable.default,
             1 => least,
             _ => {
+                // A random number of bits makes small and large values equally likely.
                 let bits = 64 - most.min(4 * tunable.default.max(256)).leading_zeros();
                 let bits = 1 + below(bits.into());
                 below(1 << bits)
@@ -220,7 +228,7 @@ impl Churn {
         self.rng.below(NonZeroU64::new(n).unwrap())
     }
 
-    /// One in `n`.
+    /// Returns true with a probability of one in `n`.
     fn rarely(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
@@ -234,12 +242,13 @@ impl Churn {
     }
 
     fn step(&mut self) {
+        // Bursts of calls at the same instant, normal distances, and pauses of up to 20 ms.
         self.now += match self.below(30) {
             0 => self.below(20_000_000),
             1..9 => 0,
             _ => self.below(300_000),
         };
-        // Now and then a call comes with a time that has passed.
+        // From time to time, a call has a time that has passed already.
         let early = if self.rarely(50) { 1_000 } else { 0 };
         let now = Instant::from_nanos(self.now.saturating_sub(early));
         match self.below(100) {
@@ -263,7 +272,7 @@ impl Churn {
         self.woken(wake);
     }
 
-    /// Lets all clients go on, after which nothing may be left.
+    /// Lets all clients continue and checks that no request is left.
     fn drain(&mut self) {
         for (stream, _) in self.streams.clone() {
             self.layer
@@ -318,10 +327,12 @@ impl Churn {
             _ => Op::WriteZeroes,
         };
         let length: u64 = if self.rarely(5) {
+            // Longer than `max_transfer`, so that the request is split into three pieces.
             180 << 10
         } else {
             512 << self.below(8)
         };
+        // Beyond the end of the space, so that the request is refused.
         let outside = if self.rarely(60) { 1 << 30 } else { 0 };
         let file = stream.slot() as usize % 3;
         let offset = if op == Op::Flush {
@@ -363,6 +374,7 @@ impl Churn {
                 _ => Completion::ok(tag),
             });
         }
+        // A completion of a tag that may not be in flight, so that it is a stray one.
         if self.rarely(40) {
             batch.push(Completion::ok(Tag(7)));
             self.in_drive.retain(|tag| *tag != Tag(7));
@@ -398,13 +410,14 @@ impl Churn {
     fn close_one(&mut self, now: Instant, which: usize) {
         let (stream, _) = self.streams.swap_remove(which);
         self.layer.close(now, stream);
-        // Nothing can be asked of it any more.
+        // No request can be submitted to a closed stream.
         let late = self.request(stream);
         let refused = self.layer.submit(now, &[late]).is_err();
         self.digest.add(u64::from(refused));
     }
 
-    /// A group loses its clients, which may take a while, and goes when they have gone.
+    /// Closes the streams of a group, which may take a while, and removes the group once they are
+    /// gone.
     fn tear_down(&mut self, now: Instant) {
         let id = GroupId(1 + self.below(5) as u32);
         while let Some(which) = self.streams.iter().position(|(_, group)| *group == id) {
@@ -412,6 +425,7 @@ impl Churn {
         }
         let gone = self.layer.change(now, &[Edit::RemoveGroup(id)]).is_ok();
         self.digest.add(u64::from(gone));
+        // The group is added again, so that later steps find it.
         let back = self.layer.change(now, &[add(id.0, GroupId(id.0 / 3))]);
         self.digest.add(u64::from(back.is_ok()));
     }
@@ -450,6 +464,7 @@ impl Churn {
             10 => Edit::SetCapacity(Some(capacity(200_000_000 + self.below(300_000_000)))),
             _ => space(0, Some(1 << 30)),
         };
+        // `would_change` must return the same as the change itself.
         let would = self.layer.would_change(&[edit]);
         let done = self.layer.change(now, &[edit]);
         assert_eq!(would, done, "{edit:?}");
@@ -489,7 +504,7 @@ impl Churn {
             .class(class)
     }
 
-    /// Somebody begins to listen, and takes what was kept when the next one does.
+    /// Starts a listener, after draining the previous one.
     fn listen(&mut self) {
         if let Some(listener) = self.listener.take() {
             let lost = self.layer.drain(listener, &mut self.digest);
@@ -545,7 +560,7 @@ impl Churn {
         self.digest.all([live, in_flight].map(u64::from));
     }
 
-    /// Everything that can be sampled.
+    /// Adds all samples to the digest.
     fn sample(&mut self) {
         for number in sampled(&self.layer) {
             self.digest.add(number);

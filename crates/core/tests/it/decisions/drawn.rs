@@ -1,5 +1,6 @@
-//! Loads that are drawn: a few clients of any kind, in groups with contracts, limits and knobs, on one of the drives, under a policy
-//! whose tunables are drawn as well. The scenes show what a rule does; here its corners are met, by loads that nobody thought of.
+//! Random loads: a few clients of any kind, in groups with contracts, limits and knobs, on one of
+//! the drives, under a policy with random tunables. The scenes show the effect of single rules, and
+//! these loads reach the corner cases that no scene was written for.
 
 use std::fmt::Write;
 use std::num::NonZeroU64;
@@ -19,10 +20,11 @@ use crate::decisions::host::{Change, Decision, Scene, layer, run};
 use crate::decisions::listing::digest;
 use crate::decisions::scenes::SCARCE;
 
-/// Lines in a table.
+/// The number of lines in a table.
 const DRAWS: u64 = 160;
 
-/// A line for each draw: what was asked of which drive, what came of it, and a digest of every decision and sample.
+/// Returns a table with one line for each random load. A line has the drive, the results, and a
+/// digest of every decision and sample.
 pub(crate) fn of(name: &str, policy: &Config) -> String {
     let mut text = format!(
         "{name}\n\nseed drive     ms clients  pieces       KiB answered  mean us longest us  digest\n"
@@ -69,6 +71,7 @@ fn line(scene: &Scene) -> String {
     )
 }
 
+/// A source of random choices.
 struct Draw(Rng);
 
 impl Draw {
@@ -76,7 +79,7 @@ impl Draw {
         self.0.below(NonZeroU64::new(n).unwrap())
     }
 
-    /// One in `n`.
+    /// Returns true with a probability of one in `n`.
     fn rarely(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
@@ -85,7 +88,7 @@ impl Draw {
         among[self.below(among.len() as u64) as usize]
     }
 
-    /// Any order of magnitude up to 2 to the power of `bits`.
+    /// Returns a number of any order of magnitude up to 2^`bits`.
     fn magnitude(&mut self, bits: u64) -> u64 {
         let bits = 1 + self.below(bits);
         1 + self.below(1 << bits)
@@ -96,7 +99,7 @@ fn scene(seed: u64, policy: &Config) -> Scene {
     let mut rng = Draw(Rng::new(seed));
     loop {
         let drawn = scene_of(&mut rng, policy);
-        // Some promise what nobody can keep.
+        // Some loads promise more than the drive can do and are refused.
         if layer(&drawn).is_ok() {
             return drawn;
         }
@@ -108,7 +111,7 @@ fn scene_of(rng: &mut Draw, policy: &Config) -> Scene {
     let even = matches!(drive, Kind::Even);
     let policy = tuned(rng, policy, drive);
     let groups = groups(rng, &policy);
-    // A group with groups below has no clients.
+    // A group with child groups cannot have clients.
     let mut leaves: Vec<_> = (0..=groups.len() as u32).map(GroupId).collect();
     leaves.retain(|leaf| groups.iter().all(|group| group.1 != *leaf));
     let clients: Vec<_> = (0..2 + rng.below(5))
@@ -117,7 +120,7 @@ fn scene_of(rng: &mut Draw, policy: &Config) -> Scene {
             if !rng.rarely(4) {
                 return own;
             }
-            // It has a part of the first file, between those of others.
+            // The client has a part of the first file, interleaved with those of others.
             own.place(Place::Every(4))
                 .base(number % 4 * u64::from(own.length))
         })
@@ -135,9 +138,10 @@ fn scene_of(rng: &mut Draw, policy: &Config) -> Scene {
     }
 }
 
-/// The policy, in half of the draws with other tunables.
+/// Returns the policy. In half of the cases, it has random tunables.
 fn tuned(rng: &mut Draw, policy: &Config, drive: Kind) -> Config {
     let mut policy = policy.clone();
+    // The factors by which the drives are slower than `Kind::Flash`, roughly.
     let slower = match drive {
         Kind::Flash => 1,
         Kind::SlowFlash => 10,
@@ -162,8 +166,10 @@ fn tuned(rng: &mut Draw, policy: &Config, drive: Kind) -> Config {
     policy
 }
 
-/// What the model says is from a fifth to twice of what the drive can do, and targets may be missed.
+/// Returns a model whose speed is between 20 % and twice that of the drive. Its targets may be out
+/// of reach.
 fn cost_of(rng: &mut Draw, slower: u64) -> cost::Config {
+    // 1 to 10 fifths: from 20 % to twice the speed of the drive.
     let part = 1 + rng.below(10);
     let rate = |full: u64| full * part / 5 / slower;
     let min = 1_000 + rng.below(10_000) as u32;
@@ -217,7 +223,7 @@ fn groups(rng: &mut Draw, policy: &Config) -> Vec<(u32, GroupId, Contract, Knobs
         .collect()
 }
 
-/// In every second draw somebody leaves and comes back, or gets another contract or other knobs.
+/// In half of the cases, clients reconnect, or groups get other contracts or knobs.
 fn changes(
     rng: &mut Draw,
     policy: &Config,
@@ -259,6 +265,7 @@ fn contract(rng: &mut Draw, policy: &Config) -> Contract {
         .write_iops(rate(10, 10))
         .burst(Span::from_millis(rate(1, 5)));
     let min = if promises { rate(100_000, 7) } else { 0 };
+    // A contract cannot have a min in bytes and one in requests.
     let iops = promises && min == 0 && rng.rarely(3);
     Contract {
         min,
@@ -297,7 +304,7 @@ fn knobs(rng: &mut Draw, policy: &Config) -> Knobs {
     }
 }
 
-/// `even`: it thinks for whole milliseconds.
+/// Returns a random client. If `even` is true, its think time is a whole number of milliseconds.
 fn client(rng: &mut Draw, even: bool) -> Client {
     let writes = rng.rarely(3);
     let place = match rng.below(6) {
@@ -344,7 +351,8 @@ fn client(rng: &mut Draw, even: bool) -> Client {
     client
 }
 
-/// A policy by the words that its table is named by: an elevator, and what stands before it.
+/// Returns a policy by the words in the name of its table: an elevator and the stages in front of
+/// it.
 pub(crate) fn policy(elevator: &str, with: &str) -> Config {
     let kind = weir_core::elevator::find(elevator).unwrap();
     let mut policy = Config::of((kind.default)());

@@ -1,28 +1,30 @@
-//! Drives, as simple as they can be and still show what elevators react to.
+//! Drives that are as simple as possible while elevators still react to them.
 
 use weir_core::{Dispatch, Op, testing};
 
-/// A drive that serves what it is given first come, first served.
+/// A drive that serves pieces in the order of their arrival.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
-    /// Four units work side by side: 60 us and 4 ns a byte each, half as fast for writes. A flush takes 300 us.
+    /// Four units that work in parallel. Each takes 60 us and 4 ns for each byte, and twice the
+    /// time per byte for writes. A flush takes 300 us.
     Flash,
-    /// A tenth as fast.
+    /// A flash drive with a tenth of that speed.
     SlowFlash,
-    /// One arm: up to 8 ms to get somewhere else, then 10 ns a byte. A flush takes 6 ms.
+    /// One arm that seeks in up to 8 ms and transfers a byte in 10 ns. A flush takes 6 ms.
     Disk,
-    /// Four units, and everything takes a millisecond, so that what lasts just as long as a rule says comes up.
+    /// Four units for which everything takes one millisecond, so that durations are often exactly
+    /// equal to a limit.
     Even,
 }
 
-/// Its state: when each unit has done what it was given.
+/// A drive with the time at which each unit is free.
 pub(crate) struct Drive {
     kind: Kind,
     free_at: Vec<u64>,
     head: u64,
 }
 
-/// Bytes from its innermost track to its outermost.
+/// The distance from the innermost to the outermost track in bytes.
 const SIZE: u64 = 1 << 32;
 
 impl Drive {
@@ -43,6 +45,7 @@ impl Drive {
         self.head = piece.offset + u64::from(piece.length);
         let seek = match distance {
             0 => 20_000,
+            // Settling takes 1.5 ms, and a seek across the whole disk 6.5 ms more.
             _ => 1_500_000 + 6_500_000 * (distance >> 20) / (SIZE >> 20),
         };
         seek + 10 * u64::from(piece.length)
@@ -57,6 +60,7 @@ impl testing::Drive for Drive {
             Kind::Disk => self.disk(piece),
             Kind::Even => 1_000_000,
         };
+        // The unit that is free first serves the piece.
         let unit = (0..self.free_at.len()).min_by_key(|&u| self.free_at[u]);
         let free_at = &mut self.free_at[unit.unwrap()];
         *free_at = now.max(*free_at) + took;

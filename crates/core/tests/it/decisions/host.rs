@@ -1,4 +1,4 @@
-//! Scenes, and the decisions in each.
+//! Scenes and the decisions in them.
 
 use weir_core::testing::{self, Client, Host, child, ms};
 use weir_core::{Config, Contract, Dispatch, Done, Edit, GroupId, Knobs, Layer, Output, Refusal};
@@ -6,43 +6,45 @@ use weir_core::{Config, Contract, Dispatch, Done, Edit, GroupId, Knobs, Layer, O
 use crate::decisions::drive::{Drive, Kind};
 use crate::decisions::listing::sampled;
 
-/// Number, parent, contract and knobs.
+/// The number, parent, contract and knobs of a group.
 pub(crate) type Group = (u32, GroupId, Contract, Knobs);
 
-/// A drive, a policy, and its clients' loads.
+/// A drive, a policy, and the loads of its clients.
 pub(crate) struct Scene {
     pub(crate) drive: Kind,
     pub(crate) config: Config,
     pub(crate) groups: Vec<Group>,
     pub(crate) clients: Vec<Client>,
-    /// What else happens, and after how many milliseconds.
+    /// Other events, with their times in milliseconds.
     pub(crate) changes: Vec<(u64, Change)>,
     pub(crate) millis: u64,
 }
 
-/// Something that happens while clients are at work.
+/// An event while clients are at work.
 #[derive(Clone, Copy)]
 pub(crate) enum Change {
-    /// The tree is changed, if that is allowed.
+    /// An edit, which may be refused.
     Edit(Edit),
-    /// A client leaves, and comes back as another stream.
+    /// A client that disconnects and connects again as another stream.
     Reconnect(usize),
 }
 
-/// Something that was decided: a piece was sent to the drive, or a request was answered.
+/// A decision with its time: a piece that was dispatched, or a request that was completed.
 pub(crate) enum Decision {
     Sent(u64, usize, Dispatch),
     Answered(u64, usize, Done),
-    /// What could be sampled.
+    /// All samples at that time.
     Sampled(u64, Vec<u64>),
 }
 
-/// Nanoseconds between two samples.
+/// The nanoseconds between two samples.
 const SAMPLE_EVERY: u64 = 5_000_000;
 
-/// Runs the scene.
+/// Runs a scene and returns its decisions.
 pub(crate) fn run(scene: &Scene) -> Vec<Decision> {
     let mut host = Host::over(layer(scene).unwrap(), Drive::new(scene.drive));
+    // One nanosecond keeps a completion and the next request apart, except on the drive on which
+    // events must coincide.
     host.pause = u64::from(!matches!(scene.drive, Kind::Even));
     for client in &scene.clients {
         host.add(*client);
@@ -53,7 +55,7 @@ pub(crate) fn run(scene: &Scene) -> Vec<Decision> {
     for (at, change) in changes.into_iter().filter(|c| c.0 < scene.millis) {
         decisions.run(&mut host, ms(at));
         match change {
-            // A promise too many is refused, and nothing is changed.
+            // An excessive promise is refused and has no effect.
             Change::Edit(edit) => drop(host.layer.change(host.instant(), &[edit])),
             Change::Reconnect(client) => host.reconnect(client),
         }
@@ -63,7 +65,7 @@ pub(crate) fn run(scene: &Scene) -> Vec<Decision> {
     decisions.all
 }
 
-/// The scene's layer, or why nobody can promise that.
+/// Returns the layer of a scene, or the reason why its promises are refused.
 pub(crate) fn layer(scene: &Scene) -> Result<Layer, Refusal> {
     let groups = scene.groups.iter();
     let edits = groups.flat_map(|&(id, parent, contract, knobs)| {
@@ -76,6 +78,7 @@ pub(crate) fn layer(scene: &Scene) -> Result<Layer, Refusal> {
     testing::layer(scene.config.clone(), &edits.collect::<Vec<_>>())
 }
 
+/// The decisions so far, and the time of the next sample.
 #[derive(Default)]
 struct Decisions {
     all: Vec<Decision>,

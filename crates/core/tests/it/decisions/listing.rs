@@ -1,4 +1,4 @@
-//! Decisions as text.
+//! Decisions in the form of text.
 
 use std::fmt::Write;
 
@@ -6,18 +6,20 @@ use weir_core::{Layer, Op, Sample, Span, Wanted};
 
 use crate::decisions::host::{Decision, Scene};
 
-/// Milliseconds in the shortest line, the most lines of a golden table, and how much of what was sent in one is written out.
+/// The milliseconds of the shortest line, the maximum number of lines in a golden table, and the
+/// width of the list of dispatched pieces.
 const LINE: u64 = 20;
 const LINES: u64 = 25;
 const WIDTH: usize = 110;
 
-/// At most 25 lines, each of which has what was sent (client, operation, KiB, how many alike in a row), and a digest of all decisions in
-/// its time: the client, when to the nanosecond, what, where, and of what can be sampled. Then what each client got.
+/// Returns a table of at most 25 lines. Each has the dispatched pieces (client, operation, KiB,
+/// number of equal ones in a row), and a digest of all decisions in its time with their clients,
+/// exact times and offsets, and of the samples. The results of each client follow.
 pub(crate) fn of(scene: &Scene, decisions: &[Decision]) -> String {
     table(scene, decisions, scene.millis.div_ceil(LINE * LINES) * LINE)
 }
 
-/// The same with a line for every 20 ms.
+/// Returns the same table with one line for every 20 ms.
 pub(crate) fn whole(scene: &Scene, decisions: &[Decision]) -> String {
     table(scene, decisions, LINE)
 }
@@ -86,7 +88,7 @@ fn sent(window: &[Decision]) -> String {
     text
 }
 
-/// FNV-1a over numbers, folded to 32 bits.
+/// The hash FNV-1a over numbers, folded to 32 bits.
 pub(crate) struct Digest(u64);
 
 impl Default for Digest {
@@ -113,7 +115,7 @@ impl Digest {
     }
 }
 
-/// The numbers of an elevator that divides time.
+/// Returns the numbers of samples from an elevator that divides time.
 fn of_slices(sample: &Sample) -> Vec<u64> {
     match *sample {
         Sample::Slice {
@@ -137,7 +139,7 @@ fn of_slices(sample: &Sample) -> Vec<u64> {
     }
 }
 
-/// Everything that can be sampled, as numbers.
+/// Returns all samples as numbers.
 pub(crate) fn sampled(layer: &Layer) -> Vec<u64> {
     let mut numbers = Vec::new();
     layer.sample(Wanted::ALL, &mut |sample| match sample {
@@ -205,7 +207,7 @@ pub(crate) fn sampled(layer: &Layer) -> Vec<u64> {
     numbers
 }
 
-/// What these decisions come to.
+/// Returns the digest of these decisions.
 pub(crate) fn digest(window: &[Decision]) -> u32 {
     let mut digest = Digest::default();
     for decision in window {
@@ -234,7 +236,7 @@ pub(crate) fn digest(window: &[Decision]) -> u32 {
     digest.value()
 }
 
-/// What a table comes to.
+/// Returns the digest of a table.
 pub(crate) fn of_text(text: &str) -> String {
     let mut digest = Digest::default();
     text.bytes().for_each(|byte| digest.add(byte.into()));

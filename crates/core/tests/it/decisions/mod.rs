@@ -1,9 +1,10 @@
-//! What each policy decides for small fixed loads: a golden table of each scene says what was sent to the drive when, and
-//! `golden/digests.txt` has a digest of each table of random calls and of loads that are drawn, which nobody could read.
+//! Tests of the decisions of each policy for small fixed loads. A golden table for each scene shows
+//! the dispatched pieces with their times. `golden/digests.txt` has a digest of each table of
+//! random calls and loads, which would be too long to read.
 //!
-//! A change of behaviour shows here first. `WEIR_BLESS=1 cargo test -p weir-core --test it decisions::` rewrites the tables and the digests;
-//! with `WEIR_SHOW=1` and `-- --nocapture` the tests print all tables whole, so that those from before a change can be compared with
-//! those from after it.
+//! A change of behaviour shows here first. `WEIR_BLESS=1 cargo test -p weir-core --test it
+//! decisions::` rewrites the tables and the digests. With `WEIR_SHOW=1` and `-- --nocapture`, the
+//! tests print all tables completely, so that those before and after a change can be compared.
 
 mod churn;
 mod client;
@@ -30,7 +31,7 @@ fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some()
 }
 
-/// Compares what was decided in a scene with its table.
+/// Compares the decisions in a scene with its table.
 fn check(name: &str, says: &str, scene: &host::Scene) {
     let name = name.replace('_', "-");
     let title = format!("{name}\n{says}\n");
@@ -51,7 +52,7 @@ fn check(name: &str, says: &str, scene: &host::Scene) {
     );
 }
 
-/// Compares what was decided with the digest of its table.
+/// Compares the decisions with the digest of their table.
 fn check_digest(name: &str, found: &str) {
     static FILE: Mutex<()> = Mutex::new(());
     if is_set("WEIR_SHOW") {
@@ -59,6 +60,7 @@ fn check_digest(name: &str, found: &str) {
     }
     let path = golden("digests");
     let digest = listing::of_text(found);
+    // Tests run in parallel, and each rewrites the whole file.
     let file = FILE.lock().unwrap_or_else(PoisonError::into_inner);
     let text = std::fs::read_to_string(&path).unwrap_or_default();
     let mut digests: BTreeMap<&str, &str> =
@@ -139,7 +141,7 @@ fn churn() {
     }
 }
 
-/// The same where the drive's time is divided, and where neighbours become one command.
+/// Random calls with `io.cost`, with merging, and with both.
 #[test]
 fn churn_under_cost_and_merging() {
     let files = [("", churn::Kind::Anywhere), ("-files", churn::Kind::Files)];
@@ -158,7 +160,7 @@ fn churn_under_cost_and_merging() {
     }
 }
 
-/// The same with tunables that are drawn.
+/// Random calls with random tunables.
 #[test]
 fn churn_tuned() {
     for elevator in KINDS.iter().filter(|e| (e.default)().tuned().is_some()) {
@@ -177,6 +179,7 @@ fn nothing_is_lost_whatever_the_tunables() {
 #[test]
 fn nothing_is_lost_under_low_limits() {
     let limited = churn::nothing_is_lost(&drawn::policy("none", "low"), 50);
+    // Otherwise the test would not show anything about low limits.
     assert!(limited, "limits were felt");
 }
 

@@ -1,4 +1,4 @@
-//! The scenes: each shows one or two rules of its policy at work.
+//! The scenes, each of which shows one or two rules of its policy.
 
 use weir_core::control::cost;
 use weir_core::elevator::{self, bfq, cfq, contract, kyber, mq_deadline};
@@ -119,6 +119,7 @@ pub(crate) fn none_flash() -> Scene {
 }
 
 pub(crate) fn max_levels() -> Scene {
+    // The burst is 50 ms at 60 MB/s, or 3 MB.
     let tenant = Max::NONE.bandwidth(60_000_000).burst(Span::from_millis(50));
     let one = Max::NONE.read_iops(700).write_bandwidth(20_000_000);
     none()
@@ -172,7 +173,7 @@ pub(crate) fn latency_delays() -> Scene {
             RANDOM.of(G1).think(us(200)),
             RANDOM.of(G3).depth(4).until(ms(4_000)),
             WRITER.of(G4).depth(12).until(ms(2_500)),
-            // What a file system must do is never held: its group is made to pause for it later.
+            // Metadata is never throttled, and its group is delayed for it later.
             WRITER
                 .of(G4)
                 .depth(2)
@@ -216,7 +217,7 @@ pub(crate) fn mq_deadline_disk() -> Scene {
         .millis(1_200)
 }
 
-/// `io.cost` for a drive that can do little, and is to answer soon.
+/// A configuration of `io.cost` for a slow drive with strict targets.
 pub(crate) const SCARCE: cost::Config = cost::Config {
     tick: Span::from_millis(4),
     qos: cost::Control::User,
@@ -305,13 +306,13 @@ pub(crate) fn cost_shares() -> Scene {
             RANDOM.of(G1),
             RANDOM.of(G3).depth(8),
             WRITER.of(G4).depth(16).from(ms(300)).until(ms(1_200)),
-            // What a file system must do goes on, and is owed.
+            // Metadata is never throttled. Its cost becomes a debt of its group.
             metadata.of(G1).from(ms(600)).until(ms(1_500)),
         ])
         .millis(2_000)
 }
 
-/// Groups at several levels, of which some use less than their part, and one pauses.
+/// Groups at several levels, some of which use less than their part. One of them pauses.
 pub(crate) fn cost_donation() -> Scene {
     let weights = SCARCE.rpct(0).wpct(0).min(10_000).max(10_000);
     none()
@@ -322,6 +323,7 @@ pub(crate) fn cost_donation() -> Scene {
             (2, G1, share(100), Knobs::NONE),
             (3, G1, share(300), Knobs::NONE),
             group(4, share(200)),
+            // This weight counts only within group 4, in which the group has no siblings.
             (5, G4, share(10_000), Knobs::NONE),
             group(6, share(100)),
         ])
@@ -334,13 +336,13 @@ pub(crate) fn cost_donation() -> Scene {
                 .depth(4)
                 .length(32 << 10)
                 .from(ms(300)),
-            // It needs more than before.
+            // The group needs more than before.
             RANDOM.of(G2).depth(2).from(ms(600)).until(ms(1_100)),
         ])
         .millis(1_500)
 }
 
-/// A drive that begins outside the bounds of vrate.
+/// Returns a scene in which `vrate` begins outside of its bounds.
 fn cost_bounds(min: u32, max: u32) -> Scene {
     none()
         .cost(SCARCE.min(min).max(max))
@@ -353,10 +355,12 @@ fn cost_bounds(min: u32, max: u32) -> Scene {
 }
 
 pub(crate) fn cost_rises() -> Scene {
+    // `vrate` begins at 100 %, below its minimum of 150 %.
     cost_bounds(15_000, 20_000)
 }
 
 pub(crate) fn cost_falls() -> Scene {
+    // `vrate` begins at 100 %, above its maximum of 60 %.
     cost_bounds(3_000, 6_000)
 }
 
@@ -382,6 +386,8 @@ pub(crate) fn contract_disk_hopeless() -> Scene {
         .disk(Some(60_000_000))
         .groups([group(1, min(40_000_000)), group(2, FREE), group(3, FREE)])
         .clients([
+            // A random read of 64 KiB takes at least 1.5 ms for the seek and 0.66 ms for the
+            // transfer, which is 30 MB/s at most.
             RANDOM.of(G1).length(64 << 10),
             READER.of(G2).nth(5).depth(4),
             WRITER
@@ -426,6 +432,8 @@ pub(crate) fn bfq_disk_thinkers() -> Scene {
 }
 
 pub(crate) fn bfq_disk_interleaved() -> Scene {
+    // The readers begin 64 KiB apart and read every third piece of 64 KiB, so together they read
+    // the file sequentially.
     let third = |n: u64| READER.place(Place::Every(3)).base(n << 16);
     bfq(|_| {})
         .disk(None)
@@ -434,7 +442,7 @@ pub(crate) fn bfq_disk_interleaved() -> Scene {
             third(1),
             third(2).until(ms(700)),
             READER.nth(8).from(ms(100)),
-            // Goes its own way after a while: the shared queue is parted again.
+            // Reads at random from the time at which the third reader stops.
             RANDOM.nth(14).from(ms(700)),
         ])
         .millis(1500)
@@ -458,6 +466,8 @@ pub(crate) fn bfq_disk_random() -> Scene {
 }
 
 pub(crate) fn bfq_disk_alternate() -> Scene {
+    // The readers begin 64 KiB apart and read every second piece of 64 KiB, in turns with random
+    // pieces.
     let half = |n: u64, each| {
         READER
             .place(Place::Alternately { of: 2, each })
@@ -470,7 +480,7 @@ pub(crate) fn bfq_disk_alternate() -> Scene {
             half(1, 300),
             RANDOM.nth(8).from(ms(300)).until(ms(1_800)),
             WRITER.nth(12).from(ms(700)).until(ms(1_500)),
-            // A start of many at once, while the two above are apart.
+            // Several clients start together while the two above are separate.
             READER.nth(4).from(ms(1_000)),
             READER.nth(5).from(ms(1_001)).think(us(2_000)),
             RANDOM.nth(6).from(ms(1_002)),
@@ -478,7 +488,8 @@ pub(crate) fn bfq_disk_alternate() -> Scene {
         .millis(3_000)
 }
 
-/// One, and several that start soon after each other, in two series.
+/// Returns one client from the beginning, and several that start soon after each other, in two
+/// series.
 fn together() -> Vec<Client> {
     let reader = RANDOM.depth(4);
     let mut clients = vec![reader.nth(0)];
@@ -490,6 +501,7 @@ fn together() -> Vec<Client> {
         (5, 1_300),
         (6, 1_400),
     ] {
+        // Think times of 0, 100 and 200 us keep the clients from sending at the same instants.
         let client = reader.nth(n).level(0).think(us(100 * (n % 3)));
         clients.push(client.from(ms(from)).until(ms(from + 1_500)));
     }
@@ -527,6 +539,7 @@ pub(crate) fn bfq_flash_newcomers() -> Scene {
 
 pub(crate) fn bfq_flash_burst() -> Scene {
     let mut clients = vec![WRITER.nth(0).depth(8)];
+    // Three clients per millisecond, so all 14 begin within 5 ms.
     clients.extend((0..14).map(|n| READER.nth(1 + n).from(ms(50 + n / 3)).until(ms(300))));
     clients.push(RANDOM.nth(15).from(ms(250)));
     bfq(|_| {})
@@ -666,6 +679,8 @@ pub(crate) fn contract_flash_overpromised() -> Scene {
     contract()
         .drive(Kind::SlowFlash)
         .groups([
+            // The stated capacity of 500 MB/s is that of the fast drive, which is ten times as
+            // fast.
             group(1, min(100_000_000)),
             group(2, min(40_000_000)),
             group(3, FREE),
@@ -708,7 +723,8 @@ pub(crate) fn contract_disk_promises() -> Scene {
         .millis(2000)
 }
 
-/// The client that is served goes on although another promise would have to wait: each change of hands costs the disk a seek.
+/// The client in service continues although the promise of the other would have to wait, because
+/// each change costs the disk a seek.
 pub(crate) fn contract_disk_changes() -> Scene {
     contract()
         .disk(Some(60_000_000))

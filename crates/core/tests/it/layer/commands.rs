@@ -1,4 +1,4 @@
-//! Requests that are merged: one command, and an answer for each.
+//! Tests of merged requests: they are one command, and each is completed on its own.
 
 use super::{at, open};
 use weir_core::testing::{read, space};
@@ -22,12 +22,12 @@ fn bfq() -> elevator::Config {
     elevator::Config::Bfq(elevator::bfq::Config::default())
 }
 
-/// A read of the page of that number, by which it is known.
+/// Returns a read of the page with this number, which is also its cookie.
 fn page(stream: StreamId, page: u64) -> Request {
     read(stream, page, 4096).offset(page * 4096)
 }
 
-/// Commands, by first page and pages, and answers.
+/// Polls the layer. Returns commands as first page and number of pages, completions, and tags.
 fn poll(layer: &mut Layer, us: u64) -> (Vec<(u64, u32)>, Vec<Done>, Vec<Tag>) {
     let mut out = Vec::new();
     layer.poll(at(us), &mut out);
@@ -50,6 +50,7 @@ fn a_batch_is_one_command_and_each_request_is_answered() {
     let (mut layer, [a, _]) = layer(elevator::Config::None);
     let batch = [page(a, 5), page(a, 6), page(a, 4), page(a, 9)];
     layer.submit(at(0), &batch).unwrap();
+    // Page 4 joins at the front of 5 and 6. Page 9 is not adjacent, and the drive has one tag.
     let (sent, _, tags) = poll(&mut layer, 10);
     assert_eq!(sent, [(4, 3)]);
     let parts: Vec<Part> = layer.parts(tags[0]).collect();
@@ -70,6 +71,7 @@ fn a_batch_is_one_command_and_each_request_is_answered() {
         assert_eq!((d.length, d.outcome), (4096, Outcome::Error(5)));
         let us = |span: weir_core::Span| span.as_nanos() / 1_000;
         let waits = (us(d.waits.limit), us(d.waits.elevator), us(d.waits.drive));
+        // Submitted at 0 us, dispatched at 10 us and completed at 50 us.
         assert_eq!(waits, (0, 10, 40));
     }
     assert_eq!(layer.counters().merged, 2);
@@ -78,6 +80,7 @@ fn a_batch_is_one_command_and_each_request_is_answered() {
 #[test]
 fn in_the_elevator_commands_grow_at_both_ends_until_they_meet_or_are_full() {
     let (mut layer, [a, _]) = layer(bfq());
+    // The first request occupies the only tag, so the others are merged in the elevator.
     layer.submit(at(0), &[page(a, 100)]).unwrap();
     assert_eq!(poll(&mut layer, 0).0, [(100, 1)]);
     for p in [10, 12, 13, 11, 14, 9] {
@@ -92,6 +95,7 @@ fn in_the_elevator_commands_grow_at_both_ends_until_they_meet_or_are_full() {
         tag = tags.first().copied().unwrap_or(tag);
     }
     sent.sort_unstable();
+    // The longest command has 16 KiB, or four pages. 9 and 14 no longer fit.
     assert_eq!(sent, [(9, 1), (10, 4), (14, 1)]);
     assert_eq!(layer.live(), 0);
 }
@@ -106,6 +110,7 @@ fn another_space_flag_or_operation_is_another_command() {
         page(a, 6).flags(Flags::META),
         page(a, 6).flags(Flags::FUA),
     ];
+    // Each pair is adjacent, but differs in one property.
     for other in others {
         layer.submit(at(0), &[first, other]).unwrap();
     }
@@ -116,10 +121,12 @@ fn another_space_flag_or_operation_is_another_command() {
 fn what_is_given_up_leaves_its_command_and_the_others_go_on() {
     for leader in [false, true] {
         let (mut layer, [a, b]) = layer(bfq());
+        // A request of the other stream occupies the only tag.
         layer.submit(at(0), &[page(b, 500)]).unwrap();
         let (_, _, tags) = poll(&mut layer, 0);
         let batch = [page(a, 5), page(a, 6), page(a, 7)];
         layer.submit(at(1), &batch).unwrap();
+        // In one run, the leader of the command is cancelled, and in the other one of its members.
         assert!(layer.cancel(at(2), a, if leader { 5 } else { 6 }));
         let (_, done, _) = poll(&mut layer, 2);
         assert_eq!(done.len(), 1);
@@ -128,7 +135,7 @@ fn what_is_given_up_leaves_its_command_and_the_others_go_on() {
         let mut now = 3;
         while layer.live() > 0 {
             layer.complete(at(now), &[Completion::ok(tag)]);
-            // Past any idling.
+            // Later than any idling of BFQ (`slice_idle` is 8 ms).
             now += 20_000;
             let (more, _, tags) = poll(&mut layer, now);
             sent.extend(more);
@@ -152,6 +159,7 @@ fn nothing_of_a_stream_on_hold_goes_with_its_command() {
     layer.submit(at(1), &[page(a, 5), page(a, 6)]).unwrap();
     layer.hold(at(2), a, true);
     layer.complete(at(3), &[Completion::ok(tags[0])]);
+    // Both pages are ready, but their stream is on hold.
     assert_eq!(poll(&mut layer, 50_000).0, []);
     layer.hold(at(50_001), a, false);
     let (mut sent, _, tags) = poll(&mut layer, 50_001);
@@ -166,6 +174,7 @@ fn in_the_drive_a_request_is_answered_with_its_command() {
     let (mut layer, [a, _]) = layer(elevator::Config::None);
     layer.submit(at(0), &[page(a, 5), page(a, 6)]).unwrap();
     let (_, _, tags) = poll(&mut layer, 0);
+    // The command is in the drive, so neither the cancellation nor the close can stop it.
     layer.cancel(at(1), a, 6);
     layer.close(at(2), a);
     assert!(poll(&mut layer, 2).1.is_empty());

@@ -1,4 +1,5 @@
-//! What a driver sees beside dispatches and answers: hardware queues, gauges, events.
+//! Tests of outputs for the driver in addition to dispatches and completions: hardware queues,
+//! gauges and events.
 
 use super::{at, open};
 use weir_core::testing::{self, group, iops, limit};
@@ -21,7 +22,7 @@ fn read(stream: StreamId, cookie: u64) -> Request {
     testing::read(stream, cookie, 4096).offset(cookie * 4096)
 }
 
-/// Queue, tag and cookie of what is sent.
+/// Polls the layer and returns queue, tag and cookie of the dispatches.
 fn sent(layer: &mut Layer, us: u64) -> Vec<(u16, u32, u64)> {
     let mut out = Vec::new();
     layer.poll(at(us), &mut out);
@@ -38,8 +39,10 @@ fn a_choice_for_the_whole_drive_takes_a_tag_of_the_next_queue_that_is_free() {
     let mut layer = layer_under(elevator, Sizes::default(), 3, 2);
     let a = open(&mut layer, ROOT);
     let requests: Vec<_> = (0..7).map(|cookie| read(a, cookie)).collect();
+    // All requests are of one stream, whose queue is 0. The choice of BFQ is for the whole drive,
+    // so the other queues are filled as well.
     layer.submit(at(0), &requests).unwrap();
-    // Tags 0 and 1 are those of queue 0, and so on.
+    // Tags 0 and 1 belong to queue 0, 2 and 3 to queue 1, and so on.
     let filled = [
         (0, 0, 0),
         (0, 1, 1),
@@ -56,6 +59,7 @@ fn a_choice_for_the_whole_drive_takes_a_tag_of_the_next_queue_that_is_free() {
 #[test]
 fn gauges_show_what_a_stream_has() {
     let mut layer = layer(Sizes::default(), 1, 1);
+    // 1 request/s: the first request passes at once, and the other two are throttled.
     let max = iops(1);
     let contract = limit(max);
     let group = group(1, contract);
@@ -89,7 +93,7 @@ fn gauges_show_what_a_stream_has() {
     assert_eq!(layer.gauges(stream), None);
 }
 
-/// Cookies of the requests that were charged.
+/// The cookies of the requests that were charged.
 struct Charged(Vec<u64>);
 
 impl Publish for Charged {
@@ -118,7 +122,7 @@ fn whoever_listens_is_told_of_every_request_and_what_was_lost_is_counted() {
         sent(&mut layer, 0);
         let heard = charged(&mut layer, listener);
         layer.dismiss(listener);
-        // Nothing more is kept for a listener that has gone.
+        // Nothing is kept for a listener that was dismissed.
         layer.submit(at(0), &[read(stream, 99)]).unwrap();
         sent(&mut layer, 0);
         assert_eq!(charged(&mut layer, listener), (vec![], 0));
@@ -126,12 +130,13 @@ fn whoever_listens_is_told_of_every_request_and_what_was_lost_is_counted() {
     };
     assert_eq!(ask(Mask::NONE, 0..2), (vec![], 0));
     assert_eq!(ask(Mask::LIMITS, 2..4), (vec![2, 3], 0));
+    // 7 events are published, and 4 of them fit into the queue, so the first 3 are lost.
     assert_eq!(ask(Mask::LIMITS, 4..11), (vec![7, 8, 9, 10], 3));
     assert_eq!(ask(Mask::TURNS, 11..12), (vec![], 0));
     assert_eq!(ask(Mask::NONE, 12..13), (vec![], 0));
 }
 
-/// Two queues of one tag, and a stream in each.
+/// Creates a layer with two queues of one tag, and a stream in each.
 fn two_queues() -> (Layer, StreamId, StreamId) {
     let mut layer = layer(Sizes::default(), 2, 1);
     let (a, b) = (open(&mut layer, ROOT), open(&mut layer, ROOT));
@@ -145,7 +150,7 @@ fn without_an_elevator_a_full_queue_holds_back_its_own_streams_only() {
         .submit(at(0), &[read(a, 0), read(a, 1), read(a, 2), read(b, 3)])
         .unwrap();
     assert_eq!(sent(&mut layer, 0), [(0, 0, 0), (1, 1, 3)]);
-    // The other queue is free, and takes nothing of the full one.
+    // The other queue is free, but takes no request of a stream of the full one.
     layer.complete(at(1), &[Completion::ok(Tag(1))]);
     assert_eq!(sent(&mut layer, 1), []);
     layer.complete(at(2), &[Completion::ok(Tag(0))]);
@@ -167,6 +172,8 @@ fn a_busy_queue_is_asked_again_and_the_other_goes_on_meanwhile() {
         "nothing to the busy queue"
     );
     let wake = layer.poll(at(2), &mut Vec::new()).unwrap();
+    // The returned piece is sent again 3 ms after its return, because no other piece of its queue
+    // is in flight.
     assert_eq!((wake.at, wake.reason), (at(3_001), Reason::Retry));
     assert_eq!(sent(&mut layer, 3_001), [(0, 0, 0)]);
 }
@@ -184,12 +191,15 @@ fn each_queue_has_a_flush_of_a_space_and_scheduler_tags_of_its_own() {
     };
     layer.submit(at(0), &[flush(a, 0), flush(a, 1)]).unwrap();
     layer.submit(at(0), &[flush(b, 2)]).unwrap();
+    // Queue 0 has the tags 0 to 3 and queue 1 the tags 4 to 7. Both flushes of stream `a` share a
+    // command.
     assert_eq!(sent(&mut layer, 0), [(0, 0, 0), (1, 4, 2)]);
     layer
         .submit(at(0), &[read(a, 3), read(a, 4), read(b, 5)])
         .unwrap();
+    // Each queue has one scheduler tag, so request 4 waits.
     assert_eq!(sent(&mut layer, 0), [(0, 1, 3), (1, 5, 5)]);
     layer.complete(at(1), &[Completion::ok(Tag(1)), Completion::ok(Tag(0))]);
-    // Both flushes of the first stream shared a command.
+    // Both flushes of the first stream have completed, so no flush follows.
     assert_eq!(sent(&mut layer, 1), [(0, 0, 4)]);
 }

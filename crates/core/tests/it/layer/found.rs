@@ -1,4 +1,5 @@
-//! What the auditors have found, each as the shortest run that shows it.
+//! Regression tests for bugs that the auditors have found, each as the shortest run that shows the
+//! bug.
 
 use super::{at, open};
 use weir_core::testing::{capacity, change, group, iops, limit, min, min_iops, read};
@@ -41,6 +42,7 @@ fn a_stray_tag_beyond_the_drives_is_ignored_also_while_the_drive_is_busy() {
     let s = open(&mut layer, ROOT);
     layer.submit(at(0), &[read(s, 1, 512)]).unwrap();
     poll(&mut layer, 0);
+    // Tag 7 is beyond the two tags of the drive.
     layer.complete(at(1), &[Completion::busy(Tag(0)), Completion::ok(Tag(7))]);
     assert_eq!(layer.counters().stray, 1);
 }
@@ -57,6 +59,7 @@ fn a_flush_with_an_offset_is_refused() {
 #[test]
 fn the_waits_of_a_request_held_between_two_pieces_add_up() {
     let mut layer = layer(Sizes::default(), 1);
+    // 8192 bytes are two pieces of 4096, and the drive has one tag.
     let s = open(&mut layer, ROOT);
     layer.submit(at(0), &[read(s, 1, 8192)]).unwrap();
     poll(&mut layer, 1);
@@ -69,6 +72,8 @@ fn the_waits_of_a_request_held_between_two_pieces_add_up() {
     let [Output::Done(done)] = out[..] else {
         panic!("an answer: {out:?}")
     };
+    // From its first piece at 1 us to its last completion at 12 us, the time is the drive's,
+    // including the hold.
     let expected = Waits {
         limit: Span::ZERO,
         elevator: Span::from_micros(1),
@@ -85,6 +90,7 @@ fn a_stream_on_hold_keeps_no_scheduler_tag_from_the_others() {
     layer
         .submit(at(0), &[read(held, 1, 8192), read(other, 2, 512)])
         .unwrap();
+    // The long request has the only scheduler tag and one piece in the drive.
     assert_eq!(sent(&poll(&mut layer, 0)), [1]);
     layer.hold(at(1), held, true);
     assert_eq!(sent(&poll(&mut layer, 1)), []);
@@ -94,6 +100,7 @@ fn a_stream_on_hold_keeps_no_scheduler_tag_from_the_others() {
 
 #[test]
 fn whoever_waits_for_room_is_told_even_if_those_told_before_do_not_come() {
+    // One place, which is not reserved for any stream.
     let sizes = Sizes::default().requests(1).streams(4).reserved(0);
     let mut layer = layer(sizes, 1);
     let streams = [0; 4].map(|_| open(&mut layer, ROOT));
@@ -104,6 +111,7 @@ fn whoever_waits_for_room_is_told_even_if_those_told_before_do_not_come() {
     poll(&mut layer, 0);
     layer.complete(at(1), &[Completion::ok(Tag(0))]);
     let out = poll(&mut layer, 1);
+    // All places are free, so all waiting streams are notified. None of them has to come.
     for stream in &streams[1..] {
         assert!(out.contains(&Output::Resume(*stream)), "{out:?}");
     }
@@ -111,6 +119,7 @@ fn whoever_waits_for_room_is_told_even_if_those_told_before_do_not_come() {
 
 #[test]
 fn a_stream_that_fills_its_own_reserve_is_told_when_there_is_room_in_it() {
+    // Two places, each of which is reserved for one stream.
     let sizes = Sizes::default().requests(2).streams(2).reserved(1);
     let mut layer = layer(sizes, 2);
     let (a, b) = (open(&mut layer, ROOT), open(&mut layer, ROOT));
@@ -129,6 +138,7 @@ fn a_stream_that_fills_its_own_reserve_is_told_when_there_is_room_in_it() {
 
 #[test]
 fn a_stream_owed_room_that_fills_up_before_it_is_told_so_is_told_to_pause() {
+    // Six places and at most two for each stream: three streams fill the layer.
     let sizes = Sizes::default()
         .requests(6)
         .streams(7)
@@ -146,10 +156,12 @@ fn a_stream_owed_room_that_fills_up_before_it_is_told_so_is_told_to_pause() {
     poll(&mut layer, 0);
     layer.complete(at(1), &[Completion::ok(Tag(0)), Completion::ok(Tag(1))]);
     let out = poll(&mut layer, 1);
+    // Two places are free, so two of the three waiting streams are notified.
     assert!(
         out.contains(&Output::Resume(streams[4])) && !out.contains(&Output::Resume(streams[5]))
     );
-    // The room that was owed to the one that goes is owed to the next, which takes it before being told.
+    // The closed stream might have been notified, so the next one is. It fills its places before it
+    // is told, and must then be told to pause.
     layer.close(at(1), streams[6]);
     layer.submit(at(1), &two(streams[5])).unwrap();
     assert!(poll(&mut layer, 1).contains(&Output::Pause(streams[5])));
@@ -167,8 +179,12 @@ fn lifting_one_limit_earns_nothing_under_another() {
             &[read(s, 1, 1000), read(s, 2, 1000), read(s, 3, 1000)],
         )
         .unwrap();
+    // 1 request/s lets the first pass. The limit of 1 MB/s would let 1000 bytes pass per
+    // millisecond.
     assert_eq!(sent(&poll(&mut layer, 0)), [1]);
     limited(&mut layer, 500_000, both.iops(0));
+    // Without the first limit, request 2 passes at once and request 3 one millisecond later: no
+    // credit was earned under the remaining limit.
     assert_eq!(sent(&poll(&mut layer, 500_000)), [2]);
     assert_eq!(sent(&poll(&mut layer, 500_999)), []);
     assert_eq!(sent(&poll(&mut layer, 501_000)), [3]);
@@ -180,6 +196,8 @@ fn a_queue_of_more_than_five_seconds_under_a_limit_on_reads_alone_is_not_added_t
     let max = Max::NONE.read_bandwidth(1_000);
     limited(&mut layer, 0, max);
     let s = open(&mut layer, GroupId(1));
+    // At 1000 bytes/s, the first of seven requests passes and the others need one second each. Five
+    // seconds of backlog are allowed.
     let requests: Vec<_> = (0..7).map(|c| read(s, c, 1000)).collect();
     layer.submit(at(0), &requests[..6]).unwrap();
     assert!(!poll(&mut layer, 0).contains(&Output::Pause(s)));
@@ -187,8 +205,9 @@ fn a_queue_of_more_than_five_seconds_under_a_limit_on_reads_alone_is_not_added_t
     assert!(poll(&mut layer, 0).contains(&Output::Pause(s)));
 }
 
-/// A promised client waits three seconds for the drive, then a realtime client comes: how many requests of the promised one go while
-/// the realtime one has something to send?
+/// Lets a promised client wait for the drive for three seconds until a realtime client connects.
+/// Returns the number of requests of the promised client that are dispatched before the realtime
+/// client's last one.
 fn passed_a_realtime_client(edits: &[Edit]) -> usize {
     let config =
         Config::of(elevator::contract::Config::default()).drive(DriveShape::default().tags(1));
@@ -205,6 +224,7 @@ fn passed_a_realtime_client(edits: &[Edit]) -> usize {
     let requests: Vec<_> = (100..140).map(|n| read(realtime, n, 4096)).collect();
     layer.submit(at(3_000_000), &requests).unwrap();
     let mut passed = 0;
+    // One completion per microsecond.
     for us in 3_000_001.. {
         layer.complete(at(us), &[Completion::ok(Tag(0))]);
         let sent = sent(&poll(&mut layer, us));
@@ -223,12 +243,13 @@ fn a_realtime_client_does_not_make_good_what_a_promise_lost_long_ago() {
     let realtime = Contract::DEFAULT
         .class(Class::Realtime)
         .max(iops(1_000_000));
-    // A tenth of a second is made good, which is less than a request.
+    // 100 ms of the promise are compensated, which is less than one request.
     let passed = passed_a_realtime_client(&[group(1, promised), group(2, realtime)]);
     assert!((1..=2).contains(&passed), "{passed}");
 }
 
-/// Under `contract`, a group with a min whose one request is in the drive, or the first 4096 bytes of it: its stream and the tag.
+/// Creates a layer under `contract` and a group with a min. One request of it, or its first 4096
+/// bytes, is in the drive. Returns its stream and tag.
 #[cfg(debug_assertions)]
 fn promised(op: Op, length: u32) -> (Layer, StreamId, Tag) {
     let config = Config::of(elevator::contract::Config::default())

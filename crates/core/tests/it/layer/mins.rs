@@ -1,4 +1,5 @@
-//! A change of one min, which is made in place, leads to the decisions of a whole change.
+//! Tests that a change of one min, which is made in place, leads to the same decisions as a general
+//! change.
 
 use std::num::NonZeroU64;
 
@@ -9,8 +10,8 @@ use weir_core::{
     Capacity, Completion, Config, Edit, GroupId, Layer, Op, Output, StreamId, Tag, elevator,
 };
 
-/// Two tenants with two groups each, of which the second has a min of its own. The last group hangs
-/// on the root.
+/// The parents of the groups. There are two tenants with two groups each, of which the second
+/// tenant has a min of its own. The last group is a child of the root.
 const PARENTS: [u32; 7] = [0, 0, 1, 1, 2, 2, 0];
 
 fn edits() -> Vec<Edit> {
@@ -24,13 +25,13 @@ fn edits() -> Vec<Edit> {
         .collect()
 }
 
-/// Two layers that receive the same calls, except that one changes mins in whole changes.
+/// Two layers that receive the same calls, except that one of them changes mins by general changes.
 struct Pair {
     layers: [Layer; 2],
     rng: Rng,
     us: u64,
     streams: Vec<StreamId>,
-    /// Whose requests are outstanding.
+    /// The streams of the outstanding requests.
     live: Vec<StreamId>,
     in_drive: Vec<Tag>,
     cookie: u64,
@@ -40,6 +41,7 @@ impl Pair {
     fn new(seed: u64) -> Self {
         let config = || {
             let mut config = Config::of(elevator::contract::Config::default());
+            // Few tags, so that requests wait in the elevator and its choice matters.
             config.drive.tags = 4;
             config
         };
@@ -69,9 +71,10 @@ impl Pair {
     fn step(&mut self) {
         self.us += self.below(2_000);
         let now = at(self.us);
-        // The clients take turns.
+        // The clients take turns of 20 ms.
         let which = (self.us / 20_000 % 5) as usize;
-        // A whole change takes the counters of other promises anew, so none may have requests.
+        // A general change resets the counters of other promises, so no other client may have
+        // requests.
         let own = self.streams[which];
         let is_own = |stream: &StreamId| *stream == own && !(2..4).contains(&which);
         match self.below(8) {
@@ -96,6 +99,7 @@ impl Pair {
                 let [one, whole] = &mut self.layers;
                 let changed = [
                     one.change(now, &[edit]),
+                    // The additional edit does nothing, but makes the change a general one.
                     whole.change(now, &[space(0, SPACE), edit]),
                 ];
                 assert_eq!(changed[0], changed[1], "{edit:?}");

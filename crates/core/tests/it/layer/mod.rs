@@ -1,4 +1,4 @@
-//! The whole layer, called as a driver calls it.
+//! Tests of the whole layer, with the calls of a driver.
 
 mod commands;
 mod driver;
@@ -9,7 +9,7 @@ mod stalled;
 use weir_core::testing::{at, open};
 use weir_core::{Config, Layer};
 
-/// A layer with a space.
+/// Returns a layer with one space.
 fn layer(config: Config) -> Layer {
     weir_core::testing::layer(config, &[]).unwrap()
 }

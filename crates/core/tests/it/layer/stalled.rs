@@ -1,5 +1,5 @@
-//! Storage that hangs behind one space of a drive: the drive's other spaces go on, and nothing is
-//! lost when it answers again.
+//! Tests of storage that hangs behind one space of a drive: the other spaces continue, and nothing
+//! is lost when the storage answers again.
 
 use super::{at, open};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,28 +12,28 @@ use weir_core::{
 
 const MS: u64 = 1_000;
 const SECOND: u64 = 1_000 * MS;
-/// What a request takes a server that answers, microseconds.
+/// The latency of a server that works, in microseconds.
 const SERVICE: u64 = 1_500;
 
-/// A drive with two spaces, each on a server of its own; the first one hangs at times.
+/// A drive with two spaces on separate servers, of which the first one hangs at times.
 struct Host {
     layer: Layer,
     now: u64,
     wake: Option<Wake>,
     streams: [StreamId; 2],
     depths: [u64; 2],
-    /// Cookies that have been submitted and not answered.
+    /// The cookies of the outstanding requests of each space.
     asked: [BTreeSet<u64>; 2],
     answered: [u64; 2],
     cookie: u64,
-    /// By tag: the space, and when it was sent.
+    /// For each tag in the drive, its space and the time of its dispatch.
     out: BTreeMap<u32, (u32, u64)>,
-    /// What ends when.
+    /// The times at which pieces end, with their tags.
     ends: BTreeSet<(u64, u32)>,
     hangs: bool,
-    /// It was seen to hang, and has answered nothing since.
+    /// True if the server was found to hang and has completed nothing since.
     silent: bool,
-    /// Of each number of requests of the first space one is never answered.
+    /// If set, one in this number of the first space's requests is never completed.
     lost_in: Option<u64>,
 }
 
@@ -94,6 +94,7 @@ impl Host {
                     let before = self.out.insert(d.tag.0, (d.space.0, self.now));
                     assert_eq!(before, None, "tag {} is out", d.tag.0);
                     let lost = self.lost_in.is_some_and(|n| d.cookie.is_multiple_of(n));
+                    // Pieces of a server that hangs have no end until it recovers.
                     if d.space.0 == 1 || !self.hangs && !lost {
                         self.ends.insert((self.now + SERVICE, d.tag.0));
                     }
@@ -108,8 +109,8 @@ impl Host {
         }
     }
 
-    /// As a driver does that looks four times a second. What is sent to a server that has not
-    /// answered since is not waited for.
+    /// Checks for late requests, as a driver does four times per second. Requests to a server that
+    /// has not answered since its last stall are late at once.
     fn look(&mut self) {
         let longest = if self.silent { 0 } else { SECOND };
         let late = |&(space, sent): &(u32, u64)| space == 0 && sent + longest <= self.now;
@@ -117,13 +118,13 @@ impl Host {
             assert!(self.layer.stall(at(self.now), SpaceId(0)));
             self.silent = true;
             for out in self.out.values_mut().filter(|out| out.0 == 0) {
-                // It has stalled, and is not looked at again.
+                // The piece has stalled and is not checked again.
                 out.1 = u64::MAX / 2;
             }
         }
     }
 
-    /// Until then; how much was answered of each space.
+    /// Runs until `end` and returns the number of requests that completed in each space.
     fn run_until(&mut self, end: u64) -> [u64; 2] {
         let before = self.answered;
         while self.now < end {
@@ -133,6 +134,7 @@ impl Host {
             let look = (self.now / (250 * MS) + 1) * 250 * MS;
             let wake = self.wake.map(|w| w.at.as_nanos().div_ceil(1_000));
             let ended = self.ends.first().map(|e| e.0);
+            // The next check, wake-up or completion.
             let next = [Some(look), wake, ended].into_iter().flatten().min();
             self.now = next.unwrap().max(self.now + 1);
             if self.now == look {
@@ -149,7 +151,7 @@ impl Host {
         [0, 1].map(|space| self.answered[space] - before[space])
     }
 
-    /// The first server answers what it has, and goes on.
+    /// Lets the first server complete all its requests and work again.
     fn recover(&mut self) {
         (self.hangs, self.lost_in) = (false, None);
         for (&tag, _) in self.out.iter().filter(|(_, out)| out.0 == 0) {
@@ -158,7 +160,8 @@ impl Host {
     }
 }
 
-/// It gives the drive to one after the other, and waits for what that has in the drive.
+/// Returns true if the elevator serves one queue at a time, and waits for that queue's requests in
+/// the drive.
 fn waits_for_one(kind: &Kind) -> bool {
     matches!(kind.name, "bfq" | "cfq")
 }
@@ -166,14 +169,17 @@ fn waits_for_one(kind: &Kind) -> bool {
 #[test]
 fn a_server_that_hangs_takes_nothing_from_a_neighbour() {
     for kind in KINDS {
+        // The rate of the second client without the first one, per second.
         let alone = Host::new((kind.default)(), [0, 16]).run_until(2 * SECOND)[1] / 2;
         for deep in [1, 64, 250] {
             let mut host = Host::new((kind.default)(), [deep, 16]);
             let before = host.run_until(2 * SECOND)[0] / 2;
             host.hangs = true;
+            // The first seconds contain the detection of the stall, which takes up to 1.25 s.
             host.run_until(5 * SECOND);
             for second in 6..12 {
                 let [_, got] = host.run_until(second * SECOND);
+                // 90 % of the rate without the other client, in every second.
                 assert!(
                     got >= alone * 9 / 10,
                     "{}, {deep}: {got} of {alone} in second {second}",
@@ -188,6 +194,7 @@ fn a_server_that_hangs_takes_nothing_from_a_neighbour() {
                 "{}, {deep}: {after} of {before}",
                 kind.name
             );
+            // With no new requests, every outstanding one must complete.
             host.depths = [0, 0];
             host.run_until(18 * SECOND);
             assert_eq!(host.asked, <[BTreeSet<u64>; 2]>::default(), "{}", kind.name);
@@ -203,8 +210,10 @@ fn a_server_that_loses_requests_leaves_most_to_a_neighbour() {
         for lost_in in [10, 1_000] {
             let mut elevator = (kind.default)();
             if let elevator::Config::Contract(contract) = &mut elevator {
+                // The server is remote, so latency is not attributed to the neighbour.
                 contract.remote = Span::from_millis(40);
             }
+            // 250 requests are close to the default of 256 for each stream.
             let mut host = Host::new(elevator, [250, 16]);
             host.lost_in = Some(lost_in);
             host.run_until(10 * SECOND);
