@@ -169,7 +169,7 @@ fn allocations(config: &str) -> u64 {
     bytes.extend(request(Command::Write, 65_536, 100_000));
     bytes.extend(request(Command::Read, 65_536, 100_000));
     bytes.extend(request(Command::Flush, 0, 0));
-    // // Nine reads, nine writes and a flush are answered with 19 headers, and the reads with data.
+    // Nine reads, nine writes and a flush are answered with 19 headers, and the reads with data.
     let expected = 19 * SIMPLE_REPLY_LEN + 8 * 4096 + 100_000;
     // Vectors grow to the largest number of elements in use at a time. On a modelled drive, that
     // depends on the end times of pieces, so that vectors can grow once more later. An allocation
@@ -195,7 +195,7 @@ fn what_a_shard_allocates_is_counted() {
     }
     let text = "drive.d = {}\nvolume.v = { drive = \"d\", memory = true, size = \"1MiB\" }\n";
     let mut bench = Bench::new(text);
-    // // The first request fills empty vectors, so the counter must not be 0.
+    // The first request fills empty vectors, so the counter must not be 0.
     let first = request(Command::Write, 0, 4096);
     assert!(bench.exchange(&first, SIMPLE_REPLY_LEN) > 0);
 }
@@ -338,7 +338,7 @@ const ONE: &str =
 /// Returns true if /dev/null accepts uring commands, as it does from Linux 6.1 on.
 fn has_toy() -> bool {
     let mut bench = Bench::new(ONE);
-    // // Operation 2 is a flush.
+    // Operation 2 is a flush.
     bench.add_device(vec![descriptor(2, 0, 0)]);
     for _ in 0..10 {
         bench.shard.turn().unwrap();
@@ -381,7 +381,7 @@ fn any_descriptors_are_answered() {
         for _ in 0..rng.range(1, 64) {
             let mut bytes = [0; DESCRIPTOR_LEN];
             bytes.fill_with(|| rng.range(0, 255) as u8);
-            // // Three of four descriptors are made plausible: a known operation, and a short range
+            // Three of four descriptors are made plausible: a known operation, and a short range
             // near the beginning of the volume.
             if rng.range(0, 3) > 0 {
                 bytes[0] %= 6;

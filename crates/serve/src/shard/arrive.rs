@@ -48,13 +48,13 @@ impl Shard {
         if self.drain.is_some() {
             return Err(Refused::Draining);
         }
-        // // `join` requires that the schedule knows the volume, which may have been added in this
+        // `join` requires that the schedule knows the volume, which may have been added in this
         // turn.
         self.schedule_terms();
         let drive = &mut self.drives[arrival.drive];
         let volume = drive.volumes[arrival.space as usize].as_mut();
         let volume = volume
-            // // While the client was on its way, the space can have been given to another volume.
+            // While the client was on its way, the space can have been given to another volume.
             .filter(|v| !v.leaving && v.name == arrival.volume)
             .ok_or(Refused::Volume)?;
         let mut front = arrival.front.attach(self.ring.arena())?;

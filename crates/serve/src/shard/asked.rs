@@ -32,9 +32,9 @@ pub(super) struct Answers {
 impl Answers {
     /// Records a request that was answered after the time `took`.
     pub(super) fn observe(&mut self, took: Span) {
-        // // One hang must not raise the average so far that the next one is noticed late.
+        // One hang must not raise the average so far that the next one is noticed late.
         let (usual, took) = (self.usual.as_nanos(), took.min(LATE).as_nanos());
-        // // An exponential average with a weight of 1/8 for the new value.
+        // An exponential average with a weight of 1/8 for the new value.
         self.usual = Span::from_nanos(usual - usual / 8 + took / 8);
     }
 

@@ -68,7 +68,7 @@ impl Counted {
         if self.flying == 0 {
             self.busy_ns += now.since(self.busy_since).as_nanos();
         }
-        // // No piece was in flight before it, and none was dispatched after it.
+        // No piece was in flight before it, and none was dispatched after it.
         sent.alone && sent.number == self.dispatched
     }
 

@@ -228,7 +228,7 @@ impl Shard {
         let mut alone = Vec::new();
         for volume in drive.volumes.iter_mut().flatten() {
             if let Some(terms) = prepared.terms.remove(&volume.name) {
-                // // A volume that is no longer shared gets its whole min back.
+                // A volume that is no longer shared gets its whole min back.
                 if volume.terms.shared && !terms.shared {
                     alone.push(volume.group);
                 }

@@ -144,7 +144,7 @@ impl Drive {
         let Some(capacity) = self.layer.layer().config().drive.capacity else {
             return Pool::Fit;
         };
-        // // In millionths, the unit of `PROMISABLE`.
+        // In millionths, the unit of `PROMISABLE`.
         let part = |did: u64, of: u64| did.saturating_mul(1_000_000) / of.max(1);
         let bytes = part(second.bytes, capacity.bytes());
         let requests = match capacity.requests() {
@@ -211,7 +211,7 @@ impl Drive {
         if let Some(volume) = &mut self.volumes[space as usize] {
             volume.tally.live += 1;
         }
-        // // Promises are made for reads and writes. The time of a flush depends on earlier writes.
+        // Promises are made for reads and writes. The time of a flush depends on earlier writes.
         if ask.op != Op::Flush {
             self.promises(now, space, |promise| {
                 if let Some(since) = arrived.filter(|_| !held) {

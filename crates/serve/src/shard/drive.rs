@@ -284,7 +284,7 @@ impl Drive {
         self.pass(now);
         self.budget = TURN;
         self.resume_deferred(ring, now);
-        // // The calls into backends later in this turn have a budget of their own.
+        // The calls into backends later in this turn have a budget of their own.
         self.budget = TURN;
         self.touched |= self.complete(now);
     }
@@ -391,14 +391,14 @@ impl Drive {
         let Some(volume) = &mut self.volumes[space as usize] else {
             return self.end(dispatch.tag, Some(Outcome::Error(EIO)));
         };
-        // // A later flush could succeed although the data of the failed one is lost, because the
+        // A later flush could succeed although the data of the failed one is lost, because the
         // kernel reports a failed writeback only once.
         let syncs = dispatch.op == Op::Flush || dispatch.flags.has(Flags::FUA);
         if volume.sync_failed && syncs {
             return self.end(dispatch.tag, Some(Outcome::Error(EIO)));
         }
         match dispatch.op {
-            // // Before the flush completes, because writes that are dispatched during the flush
+            // Before the flush completes, because writes that are dispatched during the flush
             // set it again.
             Op::Flush => volume.unsynced = false,
             Op::Read | Op::Extents => {}
@@ -407,7 +407,7 @@ impl Drive {
         let traits = volume.traits;
         let pending = &self.requests[dispatch.cookie as u32];
         let Some(data) = pending.payload.data(ring.arena(), dispatch, &traits) else {
-            // // Without an outcome the layer dispatches the piece again later, when there may be
+            // Without an outcome the layer dispatches the piece again later, when there may be
             // memory.
             return self.end(dispatch.tag, None);
         };
@@ -475,7 +475,7 @@ impl Drive {
             if outcome == Some(Outcome::Ok) {
                 self.count_piece(now, space, op, piece.length);
                 if let Some(pending) = self.requests.get_mut(piece.cookie as u32) {
-                    // // Only a whole request that had the drive to itself, on a shard that was not
+                    // Only a whole request that had the drive to itself, on a shard that was not
                     // busy, shows the latency that a promise can be compared with.
                     let whole = piece.length == pending.ask.length;
                     pending.alone = alone && whole && self.is_timely && op != Op::Extents;

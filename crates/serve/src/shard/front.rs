@@ -325,7 +325,7 @@ impl Context<'_> {
     /// Returns true if another request may be taken now.
     pub(crate) fn may_take(&self) -> bool {
         let client = &*self.client;
-        // // Requests that the core had no room for go first, because a client's requests must stay
+        // Requests that the core had no room for go first, because a client's requests must stay
         // in order.
         let full = client.outstanding >= self.limits.requests_per_connection;
         !client.paused && !full && client.queue.is_empty()
@@ -335,7 +335,7 @@ impl Context<'_> {
     /// the front end must stop with [`Stop::Blocked`].
     pub(crate) fn reserve(&mut self, cost: u64) -> bool {
         let alone = self.client.outstanding == 0;
-        // // A client with nothing under way is let through, or a request larger than the bound
+        // A client with nothing under way is let through, or a request larger than the bound
         // would never be served.
         if !alone && self.client.used + cost > self.limits.bytes_per_connection {
             return false;
@@ -343,7 +343,7 @@ impl Context<'_> {
         if cost == 0 || self.pool.take(&mut self.client.used, cost, alone) {
             return true;
         }
-        // // Otherwise the completion of one of its own requests makes the client ready again.
+        // Otherwise the completion of one of its own requests makes the client ready again.
         if alone {
             self.wait_for_memory();
         }

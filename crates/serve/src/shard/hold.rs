@@ -31,7 +31,7 @@ impl Drive {
         // If the part was renewed, this time is earlier than the end of the part. In that case
         // `lapse` finds nothing to do and computes the next time.
         self.lapses_at = self.lapses_at.min(volume.shared.until);
-        // // If the core refuses the part, the previous one stays in force.
+        // If the core refuses the part, the previous one stays in force.
         if volume.contract() != was && !self.put_parts_in_force(now, now, &[space as u32]) {
             self.volumes[space].as_mut()?.shared = before;
         }

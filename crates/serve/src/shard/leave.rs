@@ -70,7 +70,7 @@ impl Shard {
         drive.layer.close(self.now, client.stream);
         drive.touched = true;
         let (mut requests, mut bytes) = (0, 0);
-        // // The core never got these requests, so it will not report their end.
+        // The core never got these requests, so it will not report their end.
         for id in std::mem::take(&mut client.queue) {
             client.live -= 1;
             if let Some(pending) = drive.requests.remove(id) {
@@ -238,7 +238,7 @@ impl Shard {
                         Some("its requests were not completed before the server's deadline"),
                     );
                 }
-                // // The core has to process the closed streams before the drives are idle.
+                // The core has to process the closed streams before the drives are idle.
                 self.work();
             }
             if !over && self.clients.len() > 0 {

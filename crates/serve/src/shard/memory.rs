@@ -60,7 +60,7 @@ impl Pool {
             return false;
         };
         let threshold = if self.tight { left / 4 } else { left };
-        // // A connection that is alone is exempt from the threshold, or a large request could wait
+        // A connection that is alone is exempt from the threshold, or a large request could wait
         // for ever.
         if extra > 0 && after > threshold && !alone {
             return false;
@@ -88,14 +88,14 @@ impl Pool {
 
 /// Returns the memory that a range of `length` bytes takes, with slack for an alignment to `align`.
 pub(crate) fn cost(length: u32, align: u32) -> u64 {
-    // // Aligning can add up to `align` bytes in front of the range and after it.
+    // Aligning can add up to `align` bytes in front of the range and after it.
     let slack = if align > 1 { 2 * u64::from(align) } else { 0 };
     let bytes = u64::from(length) + slack;
     if bytes > LARGEST as u64 {
-        // // Larger ranges consist of several buffers, the last of which is rounded up.
+        // Larger ranges consist of several buffers, the last of which is rounded up.
         return bytes.next_multiple_of(PAGE as u64) + LARGEST as u64 / 4;
     }
-    // // The arena allocates powers of two.
+    // The arena allocates powers of two.
     bytes.next_power_of_two().max(PAGE as u64)
 }
 
@@ -254,7 +254,7 @@ mod tests {
         });
         let Some(Data::ReadMany(bufs)) = for_read(&arena, 5000, 128 << 10, 4096) else {
             panic!("half of the arena is free");
-        // // From 5000 - 904 = 4096 on, reads are aligned, so the first buffer has a lead of 904
+        // From 5000 - 904 = 4096 on, reads are aligned, so the first buffer has a lead of 904
         // bytes.
         };
         assert_eq!(bufs.iter().map(|b| b.len()).sum::<usize>(), 128 << 10);
@@ -273,12 +273,12 @@ mod tests {
         let second = arena.alloc(PAGE).unwrap();
         bufs.push(second);
         let payload: Vec<SharedBuf> = bufs.into_iter().map(Buf::into_shared).collect();
-        // // The first buffer has 10,000 bytes, so 5,000 bytes from 300 on are within it.
+        // The first buffer has 10,000 bytes, so 5,000 bytes from 300 on are within it.
         match for_write(&payload, 300, 5000) {
             Data::Write(part) => assert!(part.len() == 5000 && part[0] == (300 % 256) as u8),
             other => panic!("{other:?}"),
         }
-        // // The range begins 1,000 bytes before the end of the first buffer.
+        // The range begins 1,000 bytes before the end of the first buffer.
         match for_write(&payload, 9_000, 2_000) {
             Data::WriteMany(parts) => {
                 assert_eq!(

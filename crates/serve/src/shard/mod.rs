@@ -183,7 +183,7 @@ impl Address {
     /// Sends mail to the shard. Returns false if the shard has ended.
     pub(crate) fn tell(&self, mail: Mail) -> bool {
         let sent = self.mailbox.send(mail).is_ok();
-        // // The shard sleeps in the ring, which does not notice a channel.
+        // The shard sleeps in the ring, which does not notice a channel.
         self.waker.wake();
         sent
     }

@@ -110,10 +110,10 @@ mod tests {
         for (space, size) in [(1, 10), (0, 5), (3, 7), (2, 1)] {
             model.place(space, size);
         }
-        // // Volumes of 5, 10, 1 and 7 bytes in the order of the spaces.
+        // Volumes of 5, 10, 1 and 7 bytes in the order of the spaces.
         assert_eq!(bases(&model), [0, 5, 15, 16]);
         model.place(1, 0);
-        // // Without the 10 bytes of space 1, the last two begin 10 bytes earlier.
+        // Without the 10 bytes of space 1, the last two begin 10 bytes earlier.
         assert_eq!(bases(&model), [0, 5, 5, 6]);
     }
 }

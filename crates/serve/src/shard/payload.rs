@@ -107,7 +107,7 @@ impl Payload {
             Self::Guest(_) => None,
         };
         let sorted = read.map(|read| {
-            // // Pieces can complete in any order.
+            // Pieces can complete in any order.
             if read.len() > 1 {
                 read.sort_unstable_by_key(|(within, _)| *within);
             }

@@ -39,7 +39,7 @@ use crate::slab::Slab;
 pub(super) type Cost = u64;
 
 /// Cost of parsing a request and answering it.
-// // The constants are fitted to a typical server (see `Turns::scale` for the measured ratio).
+// The constants are fitted to a typical server (see `Turns::scale` for the measured ratio).
 pub(crate) const REQUEST: Cost = 200;
 /// Cost of a message to a client, either a send or the signal that notifies a guest. Both wake a
 /// thread of the client.
@@ -263,7 +263,7 @@ impl Reservation {
         let paid = ratio(amount, 1_000_000_000, rate);
         let least = ratio(work.cost, promised, self.size());
         let paid = Span::from_nanos(paid.max(least)).min(LEAD);
-        // // A clock that lags further than `LAG` has lost the difference.
+        // A clock that lags further than `LAG` has lost the difference.
         self.at = (self.at.max(now.saturating_sub(LAG)) + paid).min(now + LEAD);
     }
 }
@@ -287,7 +287,7 @@ impl Schedule {
             *tenant = renewed(rate, *tenant);
         }
         old.volumes
-            // // Accounts of removed volumes stay, because a flow can still refer to them.
+            // Accounts of removed volumes stay, because a flow can still refer to them.
             .resize_with(terms.volumes.len().max(old.volumes.len()), Account::default);
         old.sums = vec![0; tenants + 1];
         for (account, terms) in old.volumes.iter_mut().zip(terms.volumes) {
@@ -388,7 +388,7 @@ impl Schedule {
     /// Makes a flow ready that has requests and is not throttled.
     fn begin(&mut self, flow: u32) {
         let of = &mut self.flows[flow];
-        // // A flow that was idle gets no credit for the time without requests.
+        // A flow that was idle gets no credit for the time without requests.
         of.tag = of.tag.max(self.virtual_time);
         self.account(flow).ready += 1;
         self.ready += 1;
@@ -468,7 +468,7 @@ impl Schedule {
             let advance = ratio(work.cost.saturating_mul(peers), SCALE, account.weight);
             of.tag = of.tag.saturating_add(advance);
         }
-        // // Overhead is limited only for the sake of other mins, and not for that of the flow's
+        // Overhead is limited only for the sake of other mins, and not for that of the flow's
         // own.
         if work.overhead > 0 && self.promised > own {
             self.charge_overhead(flow, now, work.overhead);
@@ -589,7 +589,7 @@ impl Schedule {
                 self.by_min.push(Reverse(Entry { tag, ..first }));
                 continue;
             }
-            // // The first clock is ahead of its min, and all others are later.
+            // The first clock is ahead of its min, and all others are later.
             if at > now {
                 return None;
             }
@@ -608,7 +608,7 @@ impl Schedule {
                 flow.is_in_weights = false;
                 continue;
             }
-            // // The flow was charged after it was listed, so its entry moves back.
+            // The flow was charged after it was listed, so its entry moves back.
             if flow.tag > first.tag {
                 let tag = flow.tag;
                 self.by_weight.push(Reverse(Entry { tag, ..first }));
@@ -725,7 +725,7 @@ mod tests {
         let mut schedule = schedule(&[(100, 0), (300, 0), (10_000, 0)]);
         let (served, idle) = serve(&mut schedule, &[READ; 3]);
         let part = |n: usize| served[n] as f64 / served.iter().sum::<u64>() as f64;
-        // // The weights add up to 10,400.
+        // The weights add up to 10,400.
         for (n, weight) in [(0, 100.0), (1, 300.0), (2, 10_000.0)] {
             let expected = weight / 10_400.0;
             assert!((part(n) / expected - 1.0).abs() < 0.01, "{served:?}");
@@ -776,7 +776,7 @@ mod tests {
                 used += visit.cost;
                 now += Span::from_nanos(visit.cost);
             }
-            // // Ten seconds are 1e10 ns. The limit is 10 %, and the burst comes on top of it.
+            // Ten seconds are 1e10 ns. The limit is 10 %, and the burst comes on top of it.
             let part = used as f64 / 1e10;
             assert!((0.05..0.12).contains(&part), "{floods} floods: {part}");
         }

@@ -81,7 +81,7 @@ impl Shard {
             let Some(arrived) = client.arrived.filter(|_| client.is_open() && !is_own_fault) else {
                 continue;
             };
-            // // A nanosecond before the end, so that the wait belongs to the second that ends.
+            // A nanosecond before the end, so that the wait belongs to the second that ends.
             let last = ends.saturating_sub(Span::from_nanos(1));
             self.drives[client.drive].note_untaken(last, client.space, arrived.earliest);
         }
@@ -165,7 +165,7 @@ impl Drive {
         };
         let sums: Vec<u64> = (0..tenants.len()).map(shares).collect();
         let volumes = self.volumes.iter().map(|volume| {
-            // // A tenant's share is divided among its volumes in proportion to their shares.
+            // A tenant's share is divided among its volumes in proportion to their shares.
             let volume = volume.as_ref()?;
             let share = u64::from(volume.terms.contract.share) * WEIGHT;
             let of = volume.terms.tenant.as_ref().zip(volume.member);

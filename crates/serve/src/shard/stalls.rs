@@ -35,7 +35,7 @@ impl Drive {
         let volume = self.volumes[flight.piece.space.0 as usize].as_mut();
         if let Some(answers) = volume.and_then(|v| v.remote.as_mut()) {
             answers.silent = false;
-            // // A flush takes as long as the writes before it, which is no measure for other
+            // A flush takes as long as the writes before it, which is no measure for other
             // requests.
             if flight.piece.op != Op::Flush {
                 answers.observe(now.since(asked.at));

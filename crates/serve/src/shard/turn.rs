@@ -94,7 +94,7 @@ impl Turns {
         let [earliest, before, now] = self.begun;
         Arrived {
             earliest,
-            // // The previous turn collected events when it began, so the event came later than
+            // The previous turn collected events when it began, so the event came later than
             // that. The middle is the expected value.
             likely: before + now.since(before) / 2,
         }
@@ -188,7 +188,7 @@ impl Shard {
         let sleeps = timeout != Some(Duration::ZERO);
         let spent = self.schedule.total();
         let is_long = sleeps && spent - self.turns.spent >= LONG;
-        // // Reading the clock costs time, so short turns do without it and are assumed to have
+        // Reading the clock costs time, so short turns do without it and are assumed to have
         // slept.
         let before = is_long.then(|| self.clock.now());
         self.ring.submit_and_wait(timeout)?;
@@ -494,7 +494,7 @@ impl Shard {
                 client.partial = arrived.map(|arrived| (arrived, self.turns.number));
             }
             Stop::Spent => {
-                // // Requests that are left over count from now, because the turn has accounted for
+                // Requests that are left over count from now, because the turn has accounted for
                 // their time until now.
                 if took {
                     client.arrived = Some(Arrived::at(self.now));

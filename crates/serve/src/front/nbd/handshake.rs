@@ -153,7 +153,7 @@ impl Negotiation {
         while self.sent < self.output.len() {
             let rest = &self.output[self.sent..];
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            // // The acceptor drives many handshakes on one thread, so none may block it.
+            // The acceptor drives many handshakes on one thread, so none may block it.
             match rustix::net::send(&self.socket, rest, flags) {
                 Ok(count) => self.sent += count,
                 Err(Errno::AGAIN) => return Ok(false),

@@ -56,14 +56,14 @@ impl Receiver {
     pub(super) fn wanted(&mut self) -> Option<usize> {
         let taken = std::mem::take(&mut self.taken);
         let large = self.input.capacity() > INPUT;
-        // // One request that fills the buffer is a large write, for which a large buffer is of no
+        // One request that fills the buffer is a large write, for which a large buffer is of no
         // use.
         let wanted = match (large, self.sparse) {
             (false, _) if self.filled && taken > 1 => INPUT_LARGE,
             (true, SPARSE..) => INPUT,
             _ => return None,
         };
-        // // Bytes in the buffer would have to be copied. The next check comes soon.
+        // Bytes in the buffer would have to be copied. The next check comes soon.
         self.input.is_empty().then_some(wanted)
     }
 
@@ -84,7 +84,7 @@ impl Receiver {
             // They are kept after `gather.at`, and `restore` inserts the lent ones in front of
             // them.
         }
-        // // A request after the payload thus arrives with the same system call.
+        // A request after the payload thus arrives with the same system call.
         bufs.push(input);
         Some(Target::Many(bufs))
     }

@@ -136,7 +136,7 @@ impl Connection {
             return;
         };
         let large = INPUT_LARGE as u64;
-        // // The small buffer needs no reservation, because the pool leaves an eighth of the memory
+        // The small buffer needs no reservation, because the pool leaves an eighth of the memory
         // for receive buffers.
         if wanted == INPUT_LARGE && !cx.reserve_spare(large) {
             return;

@@ -41,7 +41,7 @@ impl Connection {
             }
             return Step::Taken;
         }
-        // // A payload that had begun to arrive is completed above, but no further request is
+        // A payload that had begun to arrive is completed above, but no further request is
         // taken.
         if cx.client.state == State::Leaving {
             return Step::Stop(Stop::Ended);
@@ -94,7 +94,7 @@ impl Connection {
         let cost = match ask.op {
             Op::Read => cost(ask.length, cx.client.align),
             Op::Write => cost(ask.length, 1),
-            // // The block status is written into a page of the arena (`Output::extents`).
+            // The block status is written into a page of the arena (`Output::extents`).
             Op::Extents => PAGE as u64,
             Op::Flush | Op::Discard | Op::WriteZeroes => 0,
         };

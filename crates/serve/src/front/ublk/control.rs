@@ -90,7 +90,7 @@ impl Control {
 
     pub(super) fn params(&mut self, number: u32) -> Result<Option<Params>, Why> {
         let mut bytes = [0; PARAMS_LEN];
-        // // The caller has to set the length of the structure (Linux: `ublk_ctrl_get_params`).
+        // The caller has to set the length of the structure (Linux: `ublk_ctrl_get_params`).
         bytes[0..4].copy_from_slice(&(PARAMS_LEN as u32).to_ne_bytes());
         self.call(Verb::GetParams, (number, 0), &mut bytes, AT_ONCE)
             .map_err(|errno| {

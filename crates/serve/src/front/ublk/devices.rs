@@ -104,7 +104,7 @@ impl Devices {
                 volume.storage,
                 Storage::File(_) | Storage::Device(_) | Storage::Nbd(_)
             );
-            // // Data in memory does not outlive the server, so users of such a device cannot wait
+            // Data in memory does not outlive the server, so users of such a device cannot wait
             // for the next one.
             let mark = mark(config.file(), &volume.name);
             let lasts = lasts && !config.file().is_empty();
@@ -229,7 +229,7 @@ impl Devices {
         export: &Export,
     ) -> Result<Served, Why> {
         let number = device.number;
-        // // Users of the device have seen these parameters, so the volume must still satisfy them.
+        // Users of the device have seen these parameters, so the volume must still satisfy them.
         if params.sectors > wanted.sectors
             || params.logical_block < wanted.logical_block
             || wanted.read_only && !params.read_only

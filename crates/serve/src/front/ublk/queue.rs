@@ -207,7 +207,7 @@ impl Queue {
         let place = &mut self.places[usize::from(tag)];
         let mut segments = std::mem::take(&mut place.segments);
         segments.extend(bufs.map(Segment::from));
-        // // The linked command begins only after the copy. If the copy fails or is short, the
+        // The linked command begins only after the copy. If the copy fails or is short, the
         // kernel cancels the command.
         match cx.ring.write_linked(token, &self.device, offset, segments) {
             Ok(_) => {
@@ -223,23 +223,23 @@ impl Queue {
     /// Processes the completion of a place's command.
     fn given(&mut self, tag: u16, completion: &Completion, cx: &mut Context<'_>) -> Then {
         let place = &mut self.places[usize::from(tag)];
-        // // `close` has taken the id of the command that it cancelled.
+        // `close` has taken the id of the command that it cancelled.
         let closing = place.command.take().is_none();
         match completion.result {
             Ok(RESULT_OK) => {
                 self.fresh.push_back(tag);
                 return Then::Take;
             }
-            // // The shard has cancelled the command, because the client is closed.
+            // The shard has cancelled the command, because the client is closed.
             Err(Errno::CANCELED) if closing => return Then::Rest,
-            // // The copy in front of the command was short or failed, so the kernel has cancelled
+            // The copy in front of the command was short or failed, so the kernel has cancelled
             // the link.
             Err(Errno::CANCELED) => {
                 place.again = true;
                 self.say_again(tag, cx);
                 return Then::Rest;
             }
-            // // The device is being stopped. The client is gone when that holds for all places.
+            // The device is being stopped. The client is gone when that holds for all places.
             Err(Errno::NODEV) => {
                 self.ended += 1;
                 return if self.ended == self.places.len() {

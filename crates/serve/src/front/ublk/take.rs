@@ -9,7 +9,7 @@ use crate::shard::{Ask, Context, Stop, cost};
 
 impl Queue {
     /// Takes requests in the order of their arrival, until there are none or a bound is reached.
-    // // Writes whose payload has arrived count as begun, so they come first and even if the client
+    // Writes whose payload has arrived count as begun, so they come first and even if the client
     // is leaving.
     pub(super) fn take_all(&mut self, cx: &mut Context<'_>) -> Stop {
         while let Some(tag) = self.loaded.pop_front() {
@@ -87,7 +87,7 @@ fn ask(request: &Request, tag: u16) -> Ask {
     };
     let mut flags = Flags::NONE;
     for (set, flag) in [
-        // // FUA has no meaning for a discard.
+        // FUA has no meaning for a discard.
         (
             request.fua && op != Op::Discard,
             Flags::FUA.with(Flags::SYNC),

@@ -312,7 +312,7 @@ impl Session {
             }
             Request::SetVringEnable { queue, enabled } => self.queue(queue)?.enabled = enabled,
             Request::GetVringBase { queue: number } => {
-                // // The VMM's message stops the queue, so further kicks are ignored.
+                // The VMM's message stops the queue, so further kicks are ignored.
                 let queue = self.queue(number)?;
                 queue.kick = None;
                 queue.exchanged = queue.polling.is_some();
@@ -347,7 +347,7 @@ impl Session {
 
     fn reset(&mut self) {
         for queue in &mut self.queues {
-            // // Operations that are on the ring stay there, and the new queue has to wait for
+            // Operations that are on the ring stay there, and the new queue has to wait for
             // them.
             let (polling, calling) = (queue.polling.take(), queue.calling.take());
             let generation = queue.generation.wrapping_add(1);
@@ -465,7 +465,7 @@ fn make_inflight(asked: Inflight) -> Result<Answer, Refused> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = rustix::fs::memfd_create("weir-inflight", flags)?;
     rustix::fs::ftruncate(&memory, length)?;
-    // // Sealing keeps the VMM from truncating the memory while the server has it mapped.
+    // Sealing keeps the VMM from truncating the memory while the server has it mapped.
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(&memory, seals)?;
     let inflight = Inflight {

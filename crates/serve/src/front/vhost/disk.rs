@@ -65,7 +65,7 @@ impl Disk {
         };
         let rules = Rules {
             capacity: config.capacity,
-            // // Requests are addressed in sectors of 512 bytes. The block size above only
+            // Requests are addressed in sectors of 512 bytes. The block size above only
             // recommends a size to the driver (virtio 1.2, section 5.2.5).
             block: SECTOR as u32,
             read_only: traits.read_only,

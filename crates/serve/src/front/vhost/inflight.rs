@@ -27,7 +27,7 @@ const COUNTER: usize = 8;
 
 /// Returns the length of a queue's region in bytes.
 pub(super) const fn length(queue_size: u16) -> usize {
-    // // Whole cache lines, so that queues do not share any.
+    // Whole cache lines, so that queues do not share any.
     (HEADER + ENTRY * queue_size as usize).next_multiple_of(64)
 }
 
@@ -58,7 +58,7 @@ impl<M: Shared> Log<M> {
         if memory.len() < length(size) {
             return None;
         }
-        // // Memory that was never used is zeroed, so it has version 0.
+        // Memory that was never used is zeroed, so it has version 0.
         let version = memory.load16(VERSION, Load::Relaxed);
         match version {
             0 => {
@@ -90,7 +90,7 @@ impl<M: Shared> Log<M> {
     fn end_batch(&self, used: u16) {
         let noted = self.memory.load16(USED, Load::Relaxed);
         let count = used.wrapping_sub(noted);
-        // // The batch is linked from its last head on. Memory is shared with the VMM, so the
+        // The batch is linked from its last head on. Memory is shared with the VMM, so the
         // number of steps is bounded.
         let mut head = self.memory.load16(LAST, Load::Relaxed);
         for _ in 0..count.min(self.size) {
@@ -101,7 +101,7 @@ impl<M: Shared> Log<M> {
                 .store16(self.at(head, IN_FLIGHT), 0, Store::Relaxed);
             head = self.memory.load16(self.at(head, NEXT), Load::Relaxed);
         }
-        // // Released last, so that a crash before this repeats the step.
+        // Released last, so that a crash before this repeats the step.
         self.memory.store16(USED, used, Store::Release);
     }
 
@@ -119,7 +119,7 @@ impl<M: Shared> Log<M> {
     }
 
     fn at(&self, head: u16, field: usize) -> usize {
-        // // The modulo keeps any index of a corrupt record within the region.
+        // The modulo keeps any index of a corrupt record within the region.
         HEADER + ENTRY * usize::from(head % self.size) + field
     }
 
@@ -131,7 +131,7 @@ impl<M: Shared> Log<M> {
         self.memory.store32(at + 4, high, Store::Relaxed);
         self.counter = self.counter.wrapping_add(1);
         self.memory
-            // // The flag is stored after the counter, so that an entry in flight always has a
+            // The flag is stored after the counter, so that an entry in flight always has a
             // valid counter.
             .store16(self.at(head, IN_FLIGHT), 1, Store::Release);
     }
@@ -141,7 +141,7 @@ impl<M: Shared> Log<M> {
         let last = self.memory.load16(LAST, Load::Relaxed);
         self.memory
             .store16(self.at(head, NEXT), last, Store::Relaxed);
-        // // The link must exist before the batch begins with this head.
+        // The link must exist before the batch begins with this head.
         self.memory.store16(LAST, head, Store::Release);
         self.batch.push(head);
     }
@@ -204,7 +204,7 @@ mod tests {
             let memory = Memory::new(length(SIZE));
             let mut bytes = vec![0; length(SIZE)];
             bytes.fill_with(|| rng.range(0, 255) as u8);
-            // // A valid version (1) and number of entries (8), so that the rest is read.
+            // A valid version (1) and number of entries (8), so that the rest is read.
             bytes[VERSION..VERSION + 4].copy_from_slice(&[1, 0, 8, 0]);
             memory.write(0, &bytes);
             let (_, left) = open(&memory, rng.range(0, 65_535) as u16);
@@ -247,7 +247,7 @@ mod tests {
                     _ => {}
                 }
             }
-            // // Returned heads that were not published count as in flight.
+            // Returned heads that were not published count as in flight.
             let (_, mut left) = open(&memory, used);
             left.sort_unstable();
             taken.append(&mut batch);

@@ -324,12 +324,12 @@ impl FrontEnd for Session {
             return 0;
         };
         let queue = &mut self.queues[usize::from(under.queue)];
-        // // The guest may have set up the queue again since, and then the head is that of another
+        // The guest may have set up the queue again since, and then the head is that of another
         // request.
         if queue.generation == under.generation {
             let (status, written) = match answer.result {
                 Ok(_) => (Status::Ok, under.written),
-                // // Only the status byte is valid after an error.
+                // Only the status byte is valid after an error.
                 Err(_) => (Status::IoError, 1),
             };
             under.status.copy_from(0, &[status as u8]);

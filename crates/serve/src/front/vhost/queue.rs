@@ -83,7 +83,7 @@ impl Notify {
             count: notify.call_count,
             delay: notify.call_delay,
         };
-        // // The limits bound every policy. For a policy other than gathering, the configured count
+        // The limits bound every policy. For a policy other than gathering, the configured count
         // is one of them.
         let mut limits = Gather::MOST;
         if notify.calls != CallRule::Gather && gather.count > 1 {
@@ -171,7 +171,7 @@ impl Queue {
             }
         };
         let areas = Areas {
-            // // Alignments are those of virtio 1.2, section 2.7: 16, 2 and 4 bytes.
+            // Alignments are those of virtio 1.2, section 2.7: 16, 2 and 4 bytes.
             descriptors: area("descriptors", at.descriptors, descriptors, 16)?,
             available: area("available entries", at.available, available, 2)?,
             used: area("used entries", at.used, used, 4)?,
@@ -299,7 +299,7 @@ impl Queue {
     pub(super) fn has_more(&mut self) -> bool {
         let left = !self.left.is_empty();
         self.ask(|device| {
-            // // The server is polling, so the guest need not kick.
+            // The server is polling, so the guest need not kick.
             let more = left || device.look() != Ok(0);
             if more {
                 device.disarm();

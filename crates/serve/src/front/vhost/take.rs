@@ -92,7 +92,7 @@ impl Session {
         let Some(device) = &mut queue.device else {
             return Step::Empty;
         };
-        // // Requests that were in flight when an earlier server ended come first.
+        // Requests that were in flight when an earlier server ended come first.
         let taken = match queue.left.pop_front() {
             Some(head) => device
                 .retake(head, &self.memory, &mut self.chain)
@@ -102,7 +102,7 @@ impl Session {
         match taken {
             Ok(None) => Step::Empty,
             Ok(Some(head)) => {
-                // // The head must be recorded before anything is done for it, or a crash would
+                // The head must be recorded before anything is done for it, or a crash would
                 // lose it.
                 if let Some(log) = &mut queue.log {
                     log.take(head);
@@ -203,7 +203,7 @@ impl Session {
         let mut rest = &id[..(self.request.length as usize).min(id.len())];
         let mut written = 1;
         for buffer in &self.request.data {
-            // // The buffers were checked when the request was parsed, as for the status.
+            // The buffers were checked when the request was parsed, as for the status.
             let (here, behind) = rest.split_at(rest.len().min(buffer.length as usize));
             let _ = self.memory.write(buffer.address, here);
             written += here.len() as u32;

@@ -131,7 +131,7 @@ const PIECE: u32 = 128 << 10;
 #[test]
 fn a_long_zeroing_is_done_in_parts_and_others_are_served_between() {
     let mut bench = Bench::new(u64::from(LONG));
-    // // Chunks that were never written are holes, and zeroing them costs nothing. Data makes the
+    // Chunks that were never written are holes, and zeroing them costs nothing. Data makes the
     // zeroing touch memory.
     for offset in (0..LONG).step_by(PIECE as usize) {
         let write = bench.submit(0, Op::Write, u64::from(offset), PIECE);
@@ -183,7 +183,7 @@ fn what_is_read_in_one_turn_is_bounded_and_everything_is_done() {
 #[test]
 fn a_zeroing_of_holes_is_done_at_once() {
     let mut bench = Bench::new(u64::from(LONG));
-    // // Nothing was written, so there is no memory to touch.
+    // Nothing was written, so there is no memory to touch.
     let zeroing = bench.submit(0, Op::WriteZeroes, 0, LONG);
     assert!(bench.run(&[zeroing]) <= 2);
     let trim = bench.submit(0, Op::Discard, 0, LONG);
@@ -238,7 +238,7 @@ fn a_remote_server_that_hangs_keeps_the_drive_from_nobody() {
         })
         .collect()
     };
-    // // Stage 1: the requests of volume 0 take all places of the drive.
+    // Stage 1: the requests of volume 0 take all places of the drive.
     let mut hung = submit_all(&mut bench);
     bench.turn_at(at(0));
     let tags = u32::from(bench.drive.layer.layer().config().drive.tags);
@@ -261,10 +261,10 @@ fn a_remote_server_that_hangs_keeps_the_drive_from_nobody() {
         ended.extend(bench.turn_at(at(1_000 * second + 600)));
         assert_eq!(ended, reads, "second {second}");
     }
-    // // A few requests of volume 0 are still sent, to find out whether its server answers again.
+    // A few requests of volume 0 are still sent, to find out whether its server answers again.
     let out = bench.drive.layer.layer().in_flight();
     assert!(out <= tags + 8, "{out} requests are there");
-    // // Stage 4: the server answers, and each request completes exactly once.
+    // Stage 4: the server answers, and each request completes exactly once.
     answers.store(true, Ordering::Relaxed);
     for ms in 61_000..62_000 {
         bench
