@@ -1,29 +1,30 @@
-//! Which client's requests a shard takes next: its processor time is shared like the drive's time.
+//! The order in which a shard takes the requests of its clients. Processor time is shared like the
+//! drive's time.
 //!
 //! A *flow* is all connections and queues through which one peer uses one volume. Only one flow is
-//! served at a time, for a bounded *visit*, and every request that it brings is charged with what
-//! the request costs the processor, whether it does I/O or not. Two rules decide between the flows
-//! that have requests, and a third bounds some of them:
+//! served at a time, for a bounded *visit*. Every request is charged with its cost for the
+//! processor, whether it does I/O or not. Two rules select the next of the flows that have
+//! requests, and a third rule throttles some flows:
 //!
 //! 1. **A volume that is behind its min goes first**, the one furthest behind before the others.
 //!    Each min has a clock, like the reservation clock of mClock (Gulati et al., OSDI 2010). Every
-//!    request advances the clock by the time for which the min pays for the request, also if the
-//!    request was chosen by the second rule. A request that moves no bytes advances it too, so that
-//!    nonsense uses the reservation up like I/O.
-//! 2. **Otherwise by weight**: each flow has a tag that advances by cost divided by weight, and the
-//!    least tag goes first (start-time fair queueing, Goyal et al., SIGCOMM 1996). This gives each
-//!    flow what deficit round robin would give, without rounds: weights differ by up to 10,000, and
-//!    what a visit costs is known only afterwards. A flow that returns has its debt, but never a
-//!    credit.
-//! 3. **Overhead is throttled** while another volume has a min. The cost of requests that move no
-//!    data (refused ones, flushes, look-ups, zeroing), and of the part of a page that a small
-//!    request does not move, may come to a tenth of the processor, all flows together
+//!    request advances the clock by the time for which the min pays for the request, even if the
+//!    second rule has selected the request. A request that moves no bytes advances it too, so that
+//!    invalid requests use up the reservation like I/O.
+//! 2. **Otherwise the order follows the weights.** Each flow has a tag that advances by cost
+//!    divided by weight, and the flow with the least tag goes first (start-time fair queueing,
+//!    Goyal et al., SIGCOMM 1996). This gives each flow the same service as deficit round robin,
+//!    without rounds. Rounds would not work well, because weights differ by up to a factor of
+//!    10,000 and the cost of a visit is known only afterwards. A flow that returns keeps its debt,
+//!    but never has a credit.
+//! 3. **Overhead is throttled** while another volume has a min. Overhead is the cost of requests
+//!    that move no data (refused requests, flushes, look-ups, zeroing), and of the part of a page
+//!    that a small request does not move. All flows together can use 10 % of the processor for it
 //!    ([`OVERHEAD`]). A flood of such requests costs the drive nothing, so nothing else slows it
-//!    down, and it would keep not only the shard busy but also the processors on which honest
-//!    clients run.
+//!    down. It would occupy not only the shard but also the processors on which other clients run.
 //!
-//! The peers of one volume share its weight equally, and the connections of one flow take turns.
-//! The schedule has no clock: callers say what time it is.
+//! The peers of one volume share its weight equally, and the connections of one flow are served in
+//! turn. The schedule has no clock of its own. The time is passed by the callers.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
