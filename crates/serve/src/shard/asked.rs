@@ -25,7 +25,7 @@ pub(super) struct Answers {
     /// True if the server hangs and has not answered since that was noticed. Further requests then
     /// count as late immediately.
     pub(super) silent: bool,
-    /// The time before which the hang is not logged again.
+    /// The earliest time of the next log line about a hang.
     pub(super) quiet_until: Instant,
 }
 

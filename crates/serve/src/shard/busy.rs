@@ -3,11 +3,10 @@
 use weir_core::Instant;
 use weir_measure::{SECOND_NS, Window};
 
-/// Counters of a drive's current second: the service of all clients, and the time for which the
-/// drive was busy.
+/// Counters of a drive's current second: the service of all clients, and the drive's busy time.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
-    /// The time at which the current second ends, in nanoseconds.
+    /// The end of the current second, in nanoseconds.
     pub(super) ends: u64,
     pub(super) second: Window,
     /// The number of pieces in flight, and the number of all pieces dispatched so far.
@@ -20,7 +19,7 @@ pub(super) struct Counted {
     busy_before_ns: u64,
 }
 
-/// The state of the drive at the time at which a piece was dispatched.
+/// The state of the drive when a piece was dispatched.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
     /// True if no other piece was in flight.
@@ -72,7 +71,7 @@ impl Counted {
         sent.alone && sent.number == self.dispatched
     }
 
-    /// Returns the total time for which the drive was busy, in nanoseconds.
+    /// Returns the drive's total busy time, in nanoseconds.
     pub(super) fn busy_ns(&self, now: Instant) -> u64 {
         let since = now.since(self.busy_since).as_nanos();
         self.busy_ns + if self.flying > 0 { since } else { 0 }

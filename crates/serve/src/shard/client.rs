@@ -18,7 +18,7 @@ pub(crate) enum State {
     Gone,
 }
 
-/// The time at which something arrived, as a range. The shard notices an arrival only at the
+/// The arrival time of bytes or requests, as a range. The shard notices an arrival only at the
 /// beginning of the turn that follows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Arrived {
@@ -48,12 +48,11 @@ pub(crate) struct Client {
     /// drive.
     pub(crate) drive: usize,
     pub(crate) space: u32,
-    /// The alignment in bytes to which reads of the volume are rounded
-    /// ([`crate::backend::Traits::align`]).
+    /// The alignment of reads of the volume, in bytes ([`crate::backend::Traits::align`]).
     pub(crate) align: u32,
     pub(crate) stream: StreamId,
     pub(crate) state: State,
-    /// Requests for which the core had no room, in their order.
+    /// Requests that the core had no room for, in their order.
     pub(crate) queue: VecDeque<u32>,
     /// True if the core has asked the shard to pause the client's stream.
     pub(crate) paused: bool,
@@ -70,12 +69,12 @@ pub(crate) struct Client {
     pub(crate) waiting: bool,
     /// The client's flow in the shard's schedule.
     pub(crate) flow: u32,
-    /// The arrival of bytes or descriptors from which no request has been taken yet.
+    /// The arrival of bytes or descriptors that no request has been taken from yet.
     pub(crate) arrived: Option<Arrived>,
     /// The arrival of the first part of a request, and the number of the turn that found the rest
     /// missing.
     pub(crate) partial: Option<(Arrived, u64)>,
-    /// The time at which the client last sent something or took answers.
+    /// The time of the client's last message or of its last receipt of answers.
     pub(crate) last_activity: Instant,
     /// The number of requests that were taken and whose answers have not left.
     pub(crate) outstanding: u32,

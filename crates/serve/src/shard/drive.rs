@@ -54,7 +54,7 @@ pub(crate) struct Drive {
     pub(crate) requests: Slab<Pending>,
     /// The open streams by their slot.
     pub(crate) streams: Vec<Option<Open>>,
-    /// The time at which the layer must be polled even if nothing happens.
+    /// The time of the next poll of the layer, and its reason.
     pub(crate) wake: Option<Wake>,
     model: Option<Model>,
     /// Tenants that have volumes on this drive.
@@ -71,16 +71,15 @@ pub(crate) struct Drive {
     news: News,
     /// The part of [`TURN`] that is left in this turn.
     budget: u64,
-    /// Volumes with deferred work, in the order in which they continue.
+    /// Volumes with deferred work, in the order of their continuation.
     deferred: VecDeque<u32>,
     /// The space of the volume that is being flushed without the layer ([`Self::sync`]).
     syncing: Option<u32>,
-    /// The earliest time at which a part of a shared minimum lapses.
+    /// The earliest end of a part of a shared minimum.
     pub(super) lapses_at: Instant,
     /// True if mins or weights have changed and the shard's schedule has not been updated yet.
     pub(super) has_new_terms: bool,
-    /// Spaces of volumes whose min alone has changed and of which the schedule has not been
-    /// notified.
+    /// Spaces of volumes with a new min, and no other change, that the schedule does not know yet.
     pub(super) new_mins: Vec<u32>,
     /// True if the shard slept before this turn. Only then is the measured latency of returned
     /// pieces that of the drive, without a delay in the shard.
@@ -102,8 +101,7 @@ pub(crate) struct Open {
 pub(super) struct Flight {
     pub(super) piece: Dispatch,
     sent: Sent,
-    /// The time at which the piece was sent, if its volume is on a remote server that has not
-    /// answered.
+    /// The send time of the piece, if its volume is on a remote server that has not answered.
     pub(super) asked: Option<Asked>,
 }
 
@@ -220,7 +218,7 @@ impl Drive {
         self.plan = plan;
     }
 
-    /// Returns the spaces of the volumes for which `which` returns true.
+    /// Returns the spaces of the volumes that `which` selects.
     pub(super) fn spaces(&self, which: impl Fn(&Volume) -> bool) -> Vec<u32> {
         let volumes = (0..).zip(&self.volumes);
         let picked = volumes.filter(|(_, volume)| volume.as_ref().is_some_and(&which));
@@ -301,8 +299,8 @@ impl Drive {
         true
     }
 
-    /// Flushes the volumes for which `which` returns true, one after another and without the layer.
-    /// Returns true as soon as no volume has anything left to do. Failures are logged.
+    /// Flushes the volumes that `which` selects, one after another and without the layer. Returns
+    /// true as soon as no volume has anything left to do. Failures are logged.
     pub(crate) fn sync(
         &mut self,
         ring: &mut AnyRing,
@@ -364,7 +362,7 @@ impl Drive {
         self.out = out;
     }
 
-    /// Returns the time at which this drive has something to do even if nothing happens before.
+    /// Returns when this drive has something to do even if nothing happens before.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let model = self.model.as_ref().and_then(Model::next);
         let look = Some(self.look_at).filter(|&at| at < Instant::MAX);

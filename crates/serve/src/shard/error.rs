@@ -34,7 +34,7 @@ pub enum ShardError {
     Core {
         /// The name of the drive.
         drive: String,
-        /// The reason for which the core refuses the configuration.
+        /// The reason why the core refuses the configuration.
         error: weir_core::ConfigError,
     },
     /// The promises of a drive exceed its capacity.
@@ -77,12 +77,12 @@ pub enum ShardError {
     Shrunk {
         /// The name of the volume.
         volume: String,
-        /// The size with which the volume is being served, in bytes.
+        /// The present size of the served volume, in bytes.
         was: u64,
         /// The size of the volume's storage, in bytes.
         now: u64,
     },
-    /// The configuration names a drive for which there is no plan.
+    /// The configuration names a drive without a plan.
     #[error("drive {drive} has no plan")]
     NoPlan {
         /// The name of the drive.

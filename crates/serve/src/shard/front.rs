@@ -122,7 +122,7 @@ impl Load {
     }
 }
 
-/// A completed request, for which the front end prepares the answer.
+/// A completed request that the front end is to answer.
 #[derive(Debug)]
 pub(crate) struct Answer<'a> {
     pub(crate) ask: &'a Ask,
@@ -137,7 +137,7 @@ pub(crate) struct Answer<'a> {
 pub(crate) enum Found<'a> {
     /// The request succeeded and has no data.
     Done,
-    /// The data that was read. The front end takes out the buffers from which it sends.
+    /// The data that was read. The front end takes out the buffers and sends from them.
     Data(&'a mut Payload),
     Extents(&'a Extents),
 }
@@ -149,8 +149,8 @@ pub(crate) trait FrontEnd: fmt::Debug {
     fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>) -> Progress;
 
     /// Takes requests ([`Context::take`]) until there are none or [`Context::may_take`] is false.
-    /// Returns the reason for which it stopped. While the client is leaving, the front end
-    /// completes a request that it had begun to take, and takes no new ones.
+    /// Returns the reason why it stopped. While the client is leaving, the front end completes a
+    /// request that it had begun to take, and takes no new ones.
     fn take(&mut self, cx: &mut Context<'_>) -> Stop;
 
     /// Prepares the answer to a completed request. Returns the number of reserved bytes that the
@@ -189,7 +189,7 @@ pub(crate) trait FrontEnd: fmt::Debug {
         false
     }
 
-    /// Returns true if the requests are in memory that the client shares, to which it can add
+    /// Returns true if the requests are in memory that the client shares, so that it can add
     /// requests without a notification. The shard polls such a front end in every turn, and calls
     /// [`Self::rest`] before it sleeps.
     fn is_shared(&self) -> bool {
@@ -201,7 +201,7 @@ pub(crate) trait FrontEnd: fmt::Debug {
         Look::default()
     }
 
-    /// Returns the time at which the front end must be polled even if nothing happens.
+    /// Returns the deadline of the next poll of the front end, even if nothing happens.
     fn due(&self) -> Option<Instant> {
         None
     }
@@ -250,7 +250,7 @@ pub(crate) enum Unattached {
 /// The state of the shard that a front end can use during a call.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
-    /// The time at which this turn began.
+    /// The start of this turn.
     pub(crate) now: Instant,
     pub(crate) ring: &'a mut AnyRing,
     pub(crate) limits: &'a Limits,
@@ -331,8 +331,8 @@ impl Context<'_> {
         !client.paused && !full && client.queue.is_empty()
     }
 
-    /// Reserves shard memory for a request. Returns false if the request must wait, in which case
-    /// the front end must stop with [`Stop::Blocked`].
+    /// Reserves shard memory for a request. Returns false if the request must wait. The front end
+    /// must then stop with [`Stop::Blocked`].
     pub(crate) fn reserve(&mut self, cost: u64) -> bool {
         let alone = self.client.outstanding == 0;
         // A client with nothing under way is let through, or a request larger than the bound

@@ -9,9 +9,9 @@ use super::Shard;
 use super::client::{Client, State};
 use super::front::Attached;
 
-/// The time for which a client that holds memory may be inactive while others wait for memory.
+/// The permitted inactivity of a client that holds memory while others wait for memory.
 const PATIENCE: Span = Span::from_secs(5);
-/// The time for which a connection that has lost its place waits for its client to take the last
+/// The permitted wait of a connection that has lost its place until its client takes the last
 /// answers.
 const LAST_ANSWERS: Span = Span::from_secs(1);
 /// The largest number of connections that have lost their place and wait in this way.

@@ -254,9 +254,9 @@ mod tests {
         });
         let Some(Data::ReadMany(bufs)) = for_read(&arena, 5000, 128 << 10, 4096) else {
             panic!("half of the arena is free");
-        // From 5000 - 904 = 4096 on, reads are aligned, so the first buffer has a lead of 904
-        // bytes.
         };
+        // The read begins at the aligned offset 5000 - 904 = 4096, so the first buffer has a lead of
+        // 904 bytes.
         assert_eq!(bufs.iter().map(|b| b.len()).sum::<usize>(), 128 << 10);
         assert_eq!(bufs[0].window(), 904..4096);
         assert!(for_read(&arena, 0, 512 << 10, 1).is_none());

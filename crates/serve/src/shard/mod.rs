@@ -136,19 +136,19 @@ pub(crate) enum Mail {
     },
 }
 
-/// The parts from which a shard's thread makes a drive.
+/// The configuration of a drive, as the shard's thread receives it.
 #[derive(Debug)]
 pub(crate) struct DriveSetup {
     pub(crate) name: String,
     pub(crate) plan: Plan,
-    /// The configuration of the modelled drive, if there is one, and the time by which its answers
-    /// are advanced.
+    /// The configuration of the modelled drive, if there is one, and the time that its answers are
+    /// sent early.
     pub(crate) model: Option<(weir_model::drive::Config, Span)>,
     pub(crate) volumes: Vec<VolumeSetup>,
     pub(crate) tape: Option<Tape>,
 }
 
-/// The parts from which a shard's thread makes its state.
+/// The configuration of a shard, as its thread receives it.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) number: usize,
@@ -172,7 +172,7 @@ pub(crate) struct Handle {
     pub(crate) alive: Weak<()>,
 }
 
-/// An address to which any thread can send mail for a shard.
+/// An address for sending mail to a shard from any thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     mailbox: Sender<Mail>,
@@ -247,11 +247,11 @@ pub(crate) fn spawn(setup: Setup) -> Result<Handle, ShardError> {
 #[derive(Debug)]
 struct Shard {
     clock: Clock,
-    /// The time at which this turn began.
+    /// The start of this turn.
     now: Instant,
     /// The beginnings and costs of this turn and the turns before it.
     turns: turn::Turns,
-    /// The order in which requests of clients are taken.
+    /// The order of clients for taking requests.
     schedule: Schedule,
     /// The state of the counters at the beginning of the current second.
     second: second::Second,
@@ -272,7 +272,7 @@ struct Shard {
     shared: Vec<u32>,
     /// Clients with no request under way that wait for memory for their first request.
     waiting: VecDeque<u32>,
-    /// The time at which idle clients are made to give up memory that others wait for.
+    /// The time of the next disconnection of idle clients, if others wait for memory.
     evict_at: Option<Instant>,
     /// Connections that have lost their place, each with the time until which its client may take
     /// its last answers.

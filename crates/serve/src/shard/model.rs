@@ -13,8 +13,8 @@ pub(crate) struct Model {
     /// The time that a request takes from the client to the drive and back. Answers are advanced by
     /// it.
     path: Span,
-    /// The latest model time at which a job has ended. The model accepts no submission before that
-    /// time.
+    /// The latest end of a job so far, in the time of the model. The model accepts no submission
+    /// before that time.
     reached: Instant,
     /// The jobs in the drive by their tag, each with the space of its volume.
     jobs: Vec<Option<(u32, Job)>>,

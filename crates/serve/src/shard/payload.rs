@@ -1,4 +1,4 @@
-//! The memory of a request, from which writes take their data and into which reads put theirs.
+//! The memory of a request, which holds the data to write or receives the data that is read.
 
 use weir_core::{Dispatch, Op};
 use weir_uring::{Arena, Buf, GuestSlice, MAX_PIECES, SharedBuf};
@@ -12,8 +12,8 @@ pub(crate) enum Payload {
     /// Buffers of the shard's arena. A write has them from its reception on, and a read from its
     /// dispatch until its answer has left.
     Arena(ArenaPayload),
-    /// The client's own memory. Pieces for which the storage cannot use this memory go through a
-    /// buffer of the arena from their dispatch to their completion.
+    /// The client's own memory. Pieces that the storage cannot carry out in this memory go through
+    /// a buffer of the arena from their dispatch to their completion.
     Guest(GuestPayload),
 }
 

@@ -59,16 +59,15 @@ pub(super) const TURN: Cost = 100_000;
 
 /// The reciprocal of the fraction of the processor that overhead may use, which is 10 %.
 const OVERHEAD: u64 = 10;
-/// The time for which a flow may use its fraction in advance.
+/// The time that a flow may use its fraction in advance.
 const OVERHEAD_BURST: Span = Span::from_millis(50);
-/// The number of bytes from which on a request has no overhead.
+/// The smallest number of bytes that makes a request free of overhead.
 const PAGE: u64 = 4096;
 
-/// The limit by which the clock of a min can lag. Service that a client did not request earlier is
-/// not owed later.
+/// The largest lag of the clock of a min. Service that a client did not request earlier is not owed
+/// later.
 const LAG: Span = Span::from_millis(100);
-/// The limit by which the clock can lead. It bounds the debt of a request that is large for a small
-/// min.
+/// The largest lead of the clock. It bounds the debt of a request that is large for a small min.
 const LEAD: Span = Span::from_secs(10);
 /// A min is served first up to its rate and 1/16 of it, so that a client that lags catches up.
 const HEADROOM: u64 = 16;
@@ -112,7 +111,7 @@ impl Work {
     }
 }
 
-/// The terms on which a volume uses the shard's processor.
+/// The terms of a volume's use of the shard's processor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Terms {
     /// The weight relative to the other volumes of the shard, for the time that the mins leave. At
@@ -146,7 +145,7 @@ pub(super) struct Schedule {
     by_weight: BinaryHeap<Reverse<Entry>>,
     /// Flows with requests and a min by its clock, with entries of the same kind.
     by_min: BinaryHeap<Reverse<Entry>>,
-    /// Throttled flows by the time at which their throttling ends. Each has one entry.
+    /// Throttled flows by the end of their throttling. Each has one entry.
     throttled: BinaryHeap<Reverse<Entry>>,
     overheads: Overheads,
     /// The tag of the flow that was last chosen by weight.
@@ -214,7 +213,7 @@ struct Flow {
     peer: Peer,
     /// The number of clients that belong to the flow.
     clients: u32,
-    /// The clients with requests, in the order in which they are served.
+    /// The clients with requests, in the order of service.
     ready: VecDeque<u32>,
     tag: u64,
     /// The time up to which past overhead uses up the flow's fraction of the processor.
@@ -396,7 +395,7 @@ impl Schedule {
         self.list(flow);
     }
 
-    /// Ends the throttling of flows for which it is over.
+    /// Ends the throttling of flows that have waited long enough.
     pub(super) fn release(&mut self, now: Instant) {
         while let Some(Reverse(first)) = self.throttled.peek()
             && first.tag <= now.as_nanos()

@@ -11,21 +11,20 @@ pub struct Held {
     pub min_iops: u64,
     /// The fraction of the whole minimum that this part is, from 0 to 1.
     pub part: f64,
-    /// The time at which the part lapses. Afterwards nothing is promised here.
+    /// The end of the part. Afterwards nothing is promised here.
     pub until: std::time::Instant,
     /// The number of earlier parts that lapsed.
     pub lapses: u64,
 }
 
-/// The service that a volume has received since it was added, and the time for which its requests
-/// waited.
+/// The service that a volume has received since it was added, and the waiting time of its requests.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Used {
     /// Bytes of requests that completed without an error.
     pub bytes: u64,
     /// The number of these requests.
     pub requests: u64,
-    /// The time in which at least one request waited, in nanoseconds.
+    /// The total time with at least one waiting request, in nanoseconds.
     pub waited_ns: u64,
 }
 

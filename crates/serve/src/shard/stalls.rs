@@ -9,9 +9,9 @@ use weir_core::{Instant, Op, SpaceId, Span, Tag};
 use super::asked::Asked;
 use super::drive::Drive;
 
-/// The interval at which pieces on remote servers are checked.
+/// The interval between two checks of the pieces on remote servers.
 const LOOK: Span = Span::from_millis(250);
-/// The time for which the hang of a server is not logged again.
+/// The minimum time between two log lines about hangs of the same server.
 const QUIET: Span = Span::from_secs(60);
 
 impl Drive {

@@ -81,8 +81,8 @@ impl Shard {
         self.batch.push(request);
     }
 
-    /// Submits the requests in `batch` to the core. Those for which the core has no room wait with
-    /// the client.
+    /// Submits the requests in `batch` to the core. Requests that the core has no room for wait
+    /// with the client.
     pub(super) fn submit(&mut self, slot: u32) {
         let mut start = 0;
         while start < self.batch.len() {
@@ -112,7 +112,7 @@ impl Shard {
         self.batch.clear();
     }
 
-    /// Submits the requests again for which the core had no room.
+    /// Submits the requests again that the core had no room for.
     pub(super) fn resubmit(&mut self, slot: u32) {
         self.batch.clear();
         let client = &mut self.clients[slot].client;

@@ -27,8 +27,8 @@ const OPERATIONS: usize = 16;
 /// sixteen volumes at a queue depth of 2 needed twice as many system calls and 7 % more processor
 /// time per request, and were 8 % slower.
 const VISITS: usize = 16;
-/// The time for which a turn takes requests while others wait, whatever their estimated cost. It
-/// bounds the turn on a slow machine, or if a debugger or hypervisor stops the thread.
+/// The longest time that a turn spends on requests while others wait, whatever their estimated
+/// cost. It bounds the turn on a slow machine, or if a debugger or hypervisor stops the thread.
 const LONGEST: Span = Span::from_micros(250);
 /// The estimated cost above which a turn may have taken so long that requests arrived during it.
 const LONG: Cost = 20_000;
@@ -145,8 +145,8 @@ impl Shard {
         }
     }
 
-    /// Waits for events and processes them. Returns the state of the drain, from which the caller
-    /// learns that the shard can end.
+    /// Waits for events and processes them. Returns the state of the drain, which tells the caller
+    /// that the shard can end.
     pub(super) fn turn(&mut self) -> std::io::Result<Drained> {
         let timeout = match self.timeout() {
             Some(Duration::ZERO) => Some(Duration::ZERO),
@@ -204,7 +204,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Returns the time for which the shard can sleep if nothing arrives, or `None` if there is no
+    /// Returns the time that the shard can sleep if nothing arrives, or `None` if there is no
     /// limit.
     fn timeout(&self) -> Option<Duration> {
         let is_busy = !self.schedule.is_empty() || !self.returned.is_empty() || self.has_mail;
@@ -236,7 +236,7 @@ impl Shard {
         Some(until(self.now, next))
     }
 
-    /// Reports to the journals the time for which this thread had no processor.
+    /// Reports to the journals how long this thread had no processor.
     fn note_lateness(&mut self) {
         if let Some(total) = self.waited.look(self.now) {
             for drive in &mut self.drives {
@@ -482,7 +482,7 @@ impl Shard {
         self.close_if_done(slot);
     }
 
-    /// Records the reason for which a visit to a client has ended.
+    /// Records why a visit to a client has ended.
     fn note_stop(&mut self, slot: u32, stop: &Stop, took: bool) {
         let Some(attached) = self.clients.get_mut(slot) else {
             return;
@@ -503,8 +503,8 @@ impl Shard {
             }
             Stop::Blocked => {
                 client.blocked = true;
-                // Memory is held by other clients, so the time for which the client waits for
-                // memory counts for its promises. All other bounds are of the client's own making.
+                // Memory is held by other clients, so the client's wait for memory counts for its
+                // promises. All other bounds are of the client's own making.
                 if took || !client.waiting {
                     client.arrived = client.waiting.then(|| Arrived::at(self.now));
                 }
@@ -513,7 +513,7 @@ impl Shard {
         }
     }
 
-    /// Adds a client to those from which requests are taken.
+    /// Adds a client to the list of those with requests to take.
     pub(super) fn mark_ready(&mut self, slot: u32) {
         let client = &mut self.clients[slot].client;
         client.blocked = false;

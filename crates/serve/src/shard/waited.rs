@@ -1,4 +1,5 @@
-//! The time for which this thread was ready to run but had no processor, as the kernel measures it.
+//! The time that this thread was ready to run without having a processor, as the kernel measures
+//! it.
 
 use std::fs::File;
 use std::os::fd::AsFd;

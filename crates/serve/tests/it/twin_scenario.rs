@@ -34,7 +34,7 @@ use weir_sim::{Machine, Path, Policy, Run, Scenario, Stall};
 /// The tolerance between live and simulated figures, as a fraction, in the best of some attempts.
 /// Other processes can only increase the difference.
 const TOLERANCE: f64 = 0.1;
-/// The number of attempts, of which one has to agree.
+/// The number of attempts. One of them has to agree.
 const ATTEMPTS: u32 = 3;
 /// Times that differ by less than 10 % of a service time agree as well. A request waits in the
 /// elevator either not at all, if a tag is free, or for most of a service time. A short mean is
@@ -49,8 +49,8 @@ const ROUNDS: u32 = 4;
 const LENGTH: Duration = Duration::from_secs(2);
 const WARM_UP: Duration = Duration::from_millis(500);
 const ALONE: Duration = Duration::from_millis(500);
-/// The time for which the sleeping thread sleeps at once. If it is late by [`STALL`] or more, the
-/// machine has stalled.
+/// The length of one nap of the sleeping thread. If it is late by [`STALL`] or more, the machine
+/// has stalled.
 const NAP: Duration = Duration::from_micros(250);
 const STALL: Duration = Duration::from_micros(100);
 /// The lateness of the sleeping thread that 99 % of its naps in a quiet second do not exceed. The
@@ -402,8 +402,8 @@ fn table(clients: &[Client], live: &[Figures], simulated: &[Figures]) -> Vec<Str
     apart
 }
 
-/// The naps of a thread that only sleeps. Each has the time at which it should have ended, relative
-/// to the first, and its lateness.
+/// The naps of a thread that only sleeps. Each has its intended end, relative to the start of the
+/// first, and its lateness.
 #[derive(Debug)]
 struct Naps(Vec<(Duration, Duration)>);
 

@@ -1,5 +1,5 @@
-//! A volume on a block device, for which each test creates a loop device. If that is not possible
-//! (it requires root), the test is skipped with a line. `WEIR_NO_SKIP=1` makes that a failure.
+//! A volume on a block device. Each test creates a loop device for it. If that is not possible (it
+//! requires root), the test is skipped with a line. `WEIR_NO_SKIP=1` makes that a failure.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -734,7 +734,7 @@ fn full_event() -> OwnedFd {
     event
 }
 
-/// Returns the next head of a queue for which the guest gets no call.
+/// Returns the next head of a queue that makes no calls to its guest.
 fn next_without_call(guest: &mut Guest, number: usize) -> Used {
     let found = (0..500).find_map(|_| guest.next_within(number, Duration::from_millis(20)));
     found.expect("a request that is never answered")

@@ -1,8 +1,8 @@
 //! The server's verdicts on a promise agree with the client's own measurements, in bytes and for
 //! each second.
 //!
-//! The client's count uses no data of the server except the time at which its seconds begin. Both
-//! describe the same run, so that the result does not depend on the speed of the machine.
+//! The client's count uses no data of the server except the beginning of its seconds. Both describe
+//! the same run, so that the result does not depend on the speed of the machine.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -130,7 +130,7 @@ fn play_flood(site: &Site, seed: u64) -> Vec<Seen> {
     })
 }
 
-/// The service of a client in one second, and the time for which it waited.
+/// The service of a client in one second, and its waiting time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Second {
     bytes: f64,
@@ -172,8 +172,8 @@ fn said(metrics: &Metrics, prefix: &str, label: (&str, &str)) -> [f64; 5] {
     names.map(|name| metrics.sum(&format!("{prefix}_{name}"), &[label]))
 }
 
-/// Returns the time at which the server's clock began. Of many reads of the metrics, the fastest is
-/// the most precise.
+/// Returns the zero of the server's clock. Of many reads of the metrics, the fastest is the most
+/// precise.
 fn origin(site: &Site) -> Instant {
     let scrapes = (0..50).map(|_| {
         let before = Instant::now();
@@ -187,7 +187,7 @@ fn origin(site: &Site) -> Instant {
 }
 
 /// Runs a load and compares both counts. Returns the difference if it is too large. `others_had` is
-/// the number of seconds in which other clients must have had the missing service.
+/// the number of short seconds that other clients must have caused.
 fn compare(config: &str, play: impl Fn(&Site) -> Vec<Seen>, others_had: f64) -> Result<(), String> {
     let site = Site::start(config);
     let seen = play(&site);

@@ -19,7 +19,7 @@ use weir_wire::ring::split::{Areas, Buffer, Driver, Settings, Used, lengths};
 use weir_wire::vhost::{Code, HEADER_LEN, PROTOCOL_FEATURES, feature};
 use weir_wire::virtio_blk;
 
-/// The time after which a server that does not answer counts as hung.
+/// The patience with a server. One that does not answer for longer counts as hung.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The address of the guest's memory, for the guest and for its VMM.
@@ -31,7 +31,7 @@ pub(crate) const MEMORY: u64 = 8 << 20;
 const QUEUE: u64 = 0x4000;
 /// The number of entries of each queue.
 pub(crate) const SIZE: u16 = 128;
-/// The offset from which on memory is used for buffers. The queues are in front of it.
+/// The offset of the memory for buffers. The queues are in front of it.
 pub(crate) const DATA: u64 = 1 << 20;
 
 /// The features of virtio that the guest accepts by default.
@@ -57,7 +57,7 @@ pub(crate) struct Guest {
     pub(crate) features: u64,
 }
 
-/// A status that no device writes, by which a missing status is recognised.
+/// A status that no device writes, so that a missing status is recognised.
 pub(crate) const NO_STATUS: u8 = 0xee;
 
 impl Guest {

@@ -13,7 +13,7 @@ use weir_config::Address;
 use weir_wire::nbd::client::{Handshake, HandshakeConfig, Outcome, Reply, ReplyParser, Session};
 use weir_wire::nbd::{Command, CommandFlags, Errno, Extent, REQUEST_LEN, Request};
 
-/// The time after which a server that does not answer counts as hung.
+/// The patience with a server. One that does not answer for longer counts as hung.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A connected socket of either kind.
@@ -103,7 +103,7 @@ pub(crate) struct Raw {
     cookie: u64,
     /// The lengths of outstanding reads, which a simple reply does not contain.
     reads: BTreeMap<u64, u32>,
-    /// The answers of which some chunks have been received.
+    /// The answers with some chunks received and others missing.
     parts: BTreeMap<u64, Answer>,
 }
 

@@ -46,7 +46,7 @@ enum Ended {
     Failed(String),
 }
 
-/// The result of a successful handshake, with which a connection begins.
+/// The result of a successful handshake, from which a connection is made.
 #[derive(Debug)]
 pub(super) struct Agreed {
     pub(super) socket: OwnedFd,

@@ -24,7 +24,7 @@ pub(super) struct Receiver {
     taken: u32,
     /// True if the last receive filled its buffers.
     filled: bool,
-    /// The number of successive receives for which a small buffer would have sufficed.
+    /// The number of successive receives that a small buffer would have had room for.
     sparse: u32,
     /// A short vector for receives into several buffers.
     spare: Vec<Buf>,
@@ -56,8 +56,8 @@ impl Receiver {
     pub(super) fn wanted(&mut self) -> Option<usize> {
         let taken = std::mem::take(&mut self.taken);
         let large = self.input.capacity() > INPUT;
-        // One request that fills the buffer is a large write, for which a large buffer is of no
-        // use.
+        // One request that fills the buffer is a large write, which does not benefit from a large
+        // buffer.
         let wanted = match (large, self.sparse) {
             (false, _) if self.filled && taken > 1 => INPUT_LARGE,
             (true, SPARSE..) => INPUT,

@@ -33,8 +33,7 @@ pub(crate) struct Devices {
     /// The id of the next connection.
     next: Arc<AtomicU64>,
     served: Vec<Served>,
-    /// The number of devices' operations for which each shard's ring has room besides other
-    /// clients.
+    /// The space in each shard's ring for operations of devices, besides those of other clients.
     rooms: Vec<usize>,
 }
 
@@ -57,8 +56,8 @@ pub(crate) fn operations(queues: u16, tags: u16) -> usize {
     2 * usize::from(queues) * usize::from(depth)
 }
 
-/// Checks whether block devices can be created. Returns the problem at the first volume for which
-/// one is configured.
+/// Checks whether block devices can be created. Returns the problem at the first volume that has
+/// one configured.
 pub(crate) fn look(config: &weir_config::Server) -> Option<Problem> {
     let volume = config.volumes.iter().find(|v| v.ublk)?;
     let why = Control::open().err()?;
@@ -71,8 +70,8 @@ pub(crate) fn has_driver() -> bool {
 }
 
 impl Devices {
-    /// Creates the manager of devices without any. `next` counts connections. `rooms` has the
-    /// number of devices' operations for which each shard's ring has room.
+    /// Creates the manager of devices without any. `next` counts connections. `rooms` is the space
+    /// in each shard's ring for operations of devices.
     pub(crate) fn new(shards: Vec<Address>, next: Arc<AtomicU64>, rooms: Vec<usize>) -> Self {
         Self {
             shards,

@@ -6,7 +6,7 @@ use crate::acceptor::Export;
 
 /// The longest range of a discard or write-zeroes request, in bytes.
 const RANGE: u32 = 1 << 30;
-/// The longest request for which a place has room, in bytes.
+/// The longest request in one place, in bytes.
 const PLACE: u32 = 32 << 20;
 /// The largest number of requests in all queues of a device. The shard's ring has room for all of
 /// them.

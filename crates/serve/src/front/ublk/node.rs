@@ -15,7 +15,7 @@ pub(super) type Why = String;
 /// The time limit for udev to set the owner of a device file, for a shard to accept a queue, and
 /// for the driver to notice the end of a server.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// The interval at which conditions are checked while waiting for them.
+/// The interval between two checks of a condition that the server waits for.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// Returns the path of the block device with this number.

@@ -68,7 +68,7 @@ pub(super) enum Heard {
     All,
     /// The VMM has disconnected.
     End,
-    /// The VMM sent a message after which it cannot be served.
+    /// The VMM sent a message that makes serving it impossible.
     Broken(Cow<'static, str>),
 }
 

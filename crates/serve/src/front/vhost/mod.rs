@@ -53,7 +53,7 @@ struct Session {
     socket: Handle,
     /// The channel for requests to the VMM (`VHOST_USER_SET_BACKEND_REQ_FD`).
     backend: Option<OwnedFd>,
-    /// The time at which the VMM is to be notified of a changed configuration space.
+    /// The due time of a notification that the configuration space has changed.
     news: Option<Instant>,
     disk: Disk,
     messages: Assembler<OwnedFd>,
@@ -67,7 +67,7 @@ struct Session {
     write_back: bool,
     memory: GuestMemory,
     queues: Vec<Queue>,
-    /// The index of the queue from which requests are taken first.
+    /// The index of the queue that is served first in the next turn.
     first: usize,
     /// The queue that the VMM has asked to stop (`VHOST_USER_GET_VRING_BASE`), while requests of it
     /// are in flight.
@@ -91,7 +91,7 @@ struct Session {
     request: Request,
 }
 
-/// The shared memory in which requests in flight are recorded.
+/// The shared memory that records requests in flight.
 #[derive(Debug)]
 struct Notes {
     mapping: Mapping,
@@ -251,10 +251,9 @@ impl Session {
     }
 }
 
-/// The time without a message from the VMM after which it is notified of a changed configuration. A
-/// VMM may not expect the notification while it waits for a reply: QEMU 6.0 to 7.2.0 then asks for
-/// the configuration space immediately, and mistakes the reply that it waited for as the reply to
-/// that.
+/// The silence of the VMM that must precede a notification of a changed configuration. A VMM may
+/// not expect the notification while it waits for a reply: QEMU 6.0 to 7.2.0 then asks for the
+/// configuration space immediately, and mistakes the reply that it waited for as the reply to that.
 const QUIET: Span = Span::from_millis(100);
 const NO_PLACE: &str = "the ring is full";
 const LOST: &str = "memory of its guest was removed";

@@ -20,10 +20,10 @@ const USED_INDEX: usize = 2;
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     pub(super) size: u16,
-    /// The available index at which service begins, as set by the VMM or left by the last stop.
+    /// The available index where service begins, as set by the VMM or left by the last stop.
     pub(super) base: u16,
     pub(super) addresses: Option<RingAddresses>,
-    /// True if the VMM has set a kick descriptor, after which the queue is to be served.
+    /// True if the VMM has set a kick descriptor. From then on the queue is to be served.
     pub(super) started: bool,
     pub(super) enabled: bool,
     pub(super) kick: Option<Handle>,
@@ -273,7 +273,7 @@ impl Queue {
         matches!(plan, Some(Plan::Wait(_)))
     }
 
-    /// Returns the time at which the queue must be polled or its guest called.
+    /// Returns the deadline for polling the queue or calling its guest.
     pub(super) fn due(&self) -> Option<Instant> {
         let wait = match self.kicks.as_ref().map(Kicks::plan) {
             Some(Plan::Wait(until)) => Some(until),

@@ -196,10 +196,10 @@ impl State {
 #[derive(Debug)]
 struct Disk {
     power: Power,
-    /// The operations in progress, by the time at which they end.
+    /// The operations in progress, by their end.
     running: BTreeMap<(Instant, u64), Running>,
     started: u64,
-    /// True while a thread sleeps until the next end, after which it wakes the shard.
+    /// True while a thread sleeps until the next end and then wakes the shard.
     waiting: Arc<AtomicBool>,
 }
 

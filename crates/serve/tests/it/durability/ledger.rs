@@ -6,8 +6,8 @@
 //! any connection. After a cut, a sector must hold a write that was sent. It must not hold a write
 //! that had completed before a promised write to the same sector began.
 //!
-//! Times are positions in the order in which clients observed events. A request is recorded as sent
-//! before the server can know of it, and as acknowledged after the server has answered it.
+//! Times are positions in the clients' order of events. A request is recorded as sent before the
+//! server can know of it, and as acknowledged after the server has answered it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
