@@ -102,6 +102,7 @@ impl Shard {
             return;
         }
         for volume in drive.volumes.iter_mut().flatten() {
+            // From here on, `admit` refuses new clients of the volume.
             volume.leaving = change.reload.removed.contains(&volume.name);
         }
         for slot in self.clients.slots() {
@@ -160,6 +161,7 @@ impl Shard {
         let Pending { change, result, .. } = pending;
         let outcome = self.prepare(change);
         if outcome.is_err() {
+            // The volumes that were to be removed accept clients again.
             self.decide(number, false);
         }
         // The send cannot fail, because the sender of the mail waits for it.
@@ -183,6 +185,7 @@ impl Shard {
         let sizes = sizes.chain(grown.iter().map(|(name, size)| (name.as_str(), *size)));
         edits.extend(sizes.map(|(name, size)| sized(&reload.plan, name, size)));
         if !edits.is_empty() {
+            // Nothing is changed yet, because another drive may still refuse.
             let asked = drive.layer.layer().would_change(&edits);
             asked.map_err(|error| ShardError::Promises {
                 drive: drive.name.clone(),
@@ -223,6 +226,7 @@ impl Shard {
             debug_assert!(changed.is_ok(), "{changed:?}");
             drive.touched = true;
         }
+        // After the core's change, which has removed the spaces and groups of these volumes.
         drive.remove_leaving();
         drive.set_plan(prepared.reload.plan);
         let mut alone = Vec::new();

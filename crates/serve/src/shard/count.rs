@@ -133,6 +133,7 @@ impl Drive {
     fn pool(&self, began_ns: u64, second: Window, was_busy: bool) -> Pool {
         let volumes = self.volumes.iter().flatten();
         let mut states = volumes.filter_map(|v| v.backend.remote()).peekable();
+        // Local storage has no server that could be slow or away.
         if states.peek().is_none() {
             return Pool::Fit;
         }

@@ -192,6 +192,7 @@ impl Drive {
         };
         let before = cx.budget;
         let result = call(volume.backend.as_mut(), &mut cx);
+        // The backend has used this part of the budget of its visit.
         self.budget -= before - cx.budget;
         if cx.deferred && !std::mem::replace(&mut volume.deferred, true) {
             self.deferred.push_back(space);
@@ -206,6 +207,7 @@ impl Drive {
             && let Some(space) = self.deferred.pop_front()
         {
             if let Some(volume) = &mut self.volumes[space as usize] {
+                // The backend defers again if the budget of this visit is not enough.
                 volume.deferred = false;
             }
             self.with_backend(ring, now, space, |backend, cx| backend.resume_deferred(cx));
@@ -391,6 +393,7 @@ impl Drive {
         };
         // A later flush could succeed although the data of the failed one is lost, because the
         // kernel reports a failed writeback only once.
+        // FUA promises durability for a single write, so the same rule applies to it.
         let syncs = dispatch.op == Op::Flush || dispatch.flags.has(Flags::FUA);
         if volume.sync_failed && syncs {
             return self.end(dispatch.tag, Some(Outcome::Error(EIO)));
@@ -448,6 +451,7 @@ impl Drive {
     /// Processes the pieces that backends have finished: read data goes to the request, errors to
     /// the volume, and completions to the layer.
     fn reap(&mut self, now: Instant) {
+        // The core has no piece with this tag.
         let sync_tag = self.sync_tag();
         let mut all = std::mem::take(&mut self.finished);
         for finished in all.drain(..) {

@@ -64,9 +64,11 @@ impl Shard {
             let Client { id, peer, .. } = client;
             tracing::warn!(connection = id, %peer, reason, "the server closed a connection");
         }
+        // From here on no answer is prepared, so the front end can be closed.
         client.state = State::Gone;
         let unsent = front.close(&mut self.ring);
         let drive = &mut self.drives[client.drive];
+        // The core cancels the requests that are not in the drive. The others complete normally.
         drive.layer.close(self.now, client.stream);
         drive.touched = true;
         let (mut requests, mut bytes) = (0, 0);
@@ -103,6 +105,7 @@ impl Shard {
             tracing::warn!(connection = id, %peer, "the server closes a connection to make room for another (limits.connections)");
         }
         self.mark_ready(slot);
+        // The client is not trusted to read its last answers, so the connection has a deadline.
         self.evicted.push_back((self.now + LAST_ANSWERS, id));
         if self.evicted.len() > LAST_ANSWERED {
             self.end_evicted();
@@ -161,11 +164,13 @@ impl Shard {
         if self.now < at {
             return;
         }
+        // Those that are disconnected now need some time to release their memory.
         self.evict_at = Some(self.now + PATIENCE);
         let mut idle = self.clients.slots();
         idle.retain(|&slot| {
             let Attached { client, front } = &self.clients[slot];
             client.state != State::Gone
+                // The kernel cannot reconnect, so its queues are spared.
                 && !front.is_kernel()
                 && self.pool.is_shared(client.used)
                 && client.last_activity + PATIENCE <= self.now
@@ -190,6 +195,7 @@ impl Shard {
             drive.suspend(self.now, client.space, client.non_flush, false);
         }
         let index = client.stream.slot() as usize;
+        // The core may have given the slot of the stream to a new client already.
         if drive.streams[index].is_some_and(|open| open.client == slot) {
             drive.streams[index] = None;
         }

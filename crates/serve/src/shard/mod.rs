@@ -182,6 +182,7 @@ pub(crate) struct Address {
 impl Address {
     /// Sends mail to the shard. Returns false if the shard has ended.
     pub(crate) fn tell(&self, mail: Mail) -> bool {
+        // The shard sleeps in its ring, so it has to be woken for the mail.
         let sent = self.mailbox.send(mail).is_ok();
         // The shard sleeps in the ring, which does not notice a channel.
         self.waker.wake();
@@ -230,10 +231,12 @@ pub(crate) fn spawn(setup: Setup) -> Result<Handle, ShardError> {
                     false
                 }
             };
+            // From here on, `Handle::alive` cannot be upgraded any more.
             drop(lives);
             durable
         })
         .map_err(ShardError::Thread)?;
+    // If the thread panics before it is ready, its sender is dropped and the receive fails.
     let waker = started.recv().unwrap_or(Err(ShardError::Ended))?;
     Ok(Handle {
         mailbox,
@@ -251,7 +254,7 @@ struct Shard {
     now: Instant,
     /// The beginnings and costs of this turn and the turns before it.
     turns: turn::Turns,
-    /// The order of clients for taking requests.
+    /// The schedule that selects the client to serve next.
     schedule: Schedule,
     /// The state of the counters at the beginning of the current second.
     second: second::Second,
@@ -388,6 +391,7 @@ fn open_drive(
     let mut layer = SeenLayer::new(layer, Seen::new(recorder, journal));
     let mut edits = plan.edits.clone();
     let sizes = volumes.iter().map(|s| (&s.name, s.storage.size()));
+    // The size of existing storage need not be configured, so the plan has no sizes.
     edits.extend(sizes.map(|(name, size)| sized(&plan, name, size)));
     if let Err(error) = layer.change(now, &edits) {
         return Err(ShardError::Promises { drive: name, error });
@@ -403,6 +407,7 @@ fn open_drive(
         drive.add(setup.start(&drive.plan)?);
     }
     let shared = drive.spaces(|volume| volume.terms.shared);
+    // Nothing of a shared minimum is promised here until this server is given a part.
     drive.put_parts_in_force(now, now, &shared);
     drive.put_terms_in_force(now);
     Ok(drive)

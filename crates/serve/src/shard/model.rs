@@ -69,6 +69,7 @@ impl Model {
             let base = self.places[dispatch.space.0 as usize].1;
             placed.offset = placed.offset.saturating_add(base);
         }
+        // Answers are advanced by `path`, so the model can be ahead of the clock.
         self.drive.submit(now.max(self.reached), &placed)?;
         self.jobs[dispatch.tag.0 as usize] = Some((dispatch.space.0, job));
         Ok(())

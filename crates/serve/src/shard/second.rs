@@ -77,6 +77,8 @@ impl Shard {
         let ends = self.second.ends;
         for slot in self.clients.slots() {
             let client = &self.clients[slot].client;
+            // A client that does not read its answers, or that has used up its overhead, delays
+            // itself.
             let is_own_fault = client.held || self.schedule.is_throttled(client.flow);
             let Some(arrived) = client.arrived.filter(|_| client.is_open() && !is_own_fault) else {
                 continue;

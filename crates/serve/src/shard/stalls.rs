@@ -48,6 +48,7 @@ impl Drive {
         if now < self.look_at {
             return;
         }
+        // The next check is scheduled below if a piece is still waiting.
         self.look_at = Instant::MAX;
         for tag in 0..self.flights.len() {
             let flight = self.flights[tag];
@@ -66,6 +67,7 @@ impl Drive {
 
     /// Notifies the core that the server of a volume hangs, and logs it.
     fn stall(&mut self, now: Instant, space: SpaceId) {
+        // The layer refuses, for example, if all pieces of the space count as stalled already.
         if !self.layer.stall(now, space) {
             return;
         }
@@ -81,6 +83,7 @@ impl Drive {
         let Some(answers) = volume.remote.as_mut() else {
             return;
         };
+        // Until the server answers, further pieces count as late at once (`Answers::longest`).
         answers.silent = true;
         if now >= answers.quiet_until {
             answers.quiet_until = now + QUIET;

@@ -54,6 +54,8 @@ impl Shard {
             return Stop::Ended;
         }
         let stop = self.with_front(slot, |front, cx| front.take(cx));
+        // The requests are entered even if the client violated the protocol after them. The core
+        // then rejects them, because their stream is closed, and `refuse` withdraws them.
         let mut taken = std::mem::take(&mut self.taken);
         for pending in taken.drain(..) {
             self.enter(pending);
@@ -92,6 +94,7 @@ impl Shard {
             let Err(rejected) = drive.layer.submit(self.now, &self.batch[start..]) else {
                 break;
             };
+            // The core accepts requests in order up to the first that it rejects.
             start += rejected.accepted;
             match rejected.reason {
                 reason @ (Reject::Full | Reject::StreamFull) => {
@@ -117,6 +120,8 @@ impl Shard {
         self.batch.clear();
         let client = &mut self.clients[slot].client;
         let drive = &self.drives[client.drive];
+        // All queued requests are submitted again in their order, and those that are rejected again
+        // return to the queue.
         for id in client.queue.drain(..) {
             let ask = &drive.requests[id].ask;
             let request = request(client.stream, client.space, ask, id);

@@ -73,9 +73,11 @@ impl Turns {
     /// Begins a turn. `spent` is the total cost of all turns before it.
     fn begin(&mut self, now: Instant, slept: bool, spent: Cost) {
         self.number += 1;
+        // The difference is the estimated cost of the turn that ends here.
         let cost = std::mem::replace(&mut self.spent, spent).abs_diff(spent);
         let took = now.since(self.begun[2]).as_nanos();
         if slept {
+            // A sleep says nothing about the cost of a turn, so the scale is not updated.
             self.begun = [now; 3];
             return;
         }
@@ -158,6 +160,7 @@ impl Shard {
         self.write_records(false);
         self.wait(timeout)?;
         for drive in &mut self.drives {
+            // First of all, so that a part of a shared minimum is never in force after its end.
             drive.lapse(self.now);
         }
         self.note_lateness();
@@ -196,8 +199,11 @@ impl Shard {
         let slept = sleeps && before.is_none_or(|at| self.now.since(at) > NAP);
         self.turns.begin(self.now, slept, spent);
         for drive in &mut self.drives {
+            // A shard that did not sleep was busy when the drive returned the pieces, and noticed
+            // them late.
             drive.is_timely = slept;
         }
+        // The old second must end before anything is counted in the new one.
         if self.second.is_over(self.now) {
             self.end_second();
         }
@@ -251,6 +257,7 @@ impl Shard {
             let slot = self.shared[n];
             let Attached { client, front } = &mut self.clients[slot];
             let Look { take, send } = front.look(self.now);
+            // A client that stopped at a bound is made ready by the event that frees the resource.
             if take && client.takes() && !client.ready {
                 client.arrived.get_or_insert_with(|| self.turns.arrived());
                 self.mark_ready(slot);
@@ -264,6 +271,7 @@ impl Shard {
     /// Asks clients that share memory with the shard to wake it, because it is about to sleep.
     /// Returns true if a client has requests after all.
     fn rest(&mut self) -> bool {
+        // If a completion is ready, the shard will not sleep, so no client has to be asked.
         if self.shared.is_empty() || self.ring.is_ready() {
             return false;
         }
@@ -272,6 +280,7 @@ impl Shard {
             let slot = self.shared[n];
             let Attached { client, front } = &mut self.clients[slot];
             if client.takes() && !client.ready && front.rest() {
+                // The request arrived since the last poll of the ring, a moment ago.
                 client.arrived.get_or_insert_with(|| Arrived::at(self.now));
                 self.mark_ready(slot);
                 any = true;
@@ -376,8 +385,12 @@ impl Shard {
     fn front_completed(&mut self, slot: u32, op: u32, completion: Completion) {
         let progress = self.with_front(slot, |front, cx| front.completed(op, completion, cx));
         self.clients[slot].client.note_activity(self.now);
+        // The resources of answers are released first, because the client may take requests with
+        // them below.
         self.left(slot, progress.left);
         match progress.then {
+            // A client that is gone has operations that still complete, but no requests are taken
+            // from it.
             Then::Take if self.clients[slot].client.state != State::Gone => {
                 self.note_arrival(slot);
                 return self.mark_ready(slot);
@@ -414,6 +427,8 @@ impl Shard {
         let (begun, mut visits) = (self.schedule.total(), 0);
         self.schedule.release(self.now);
         for drive in &mut self.drives {
+            // Completions come before new requests, so that the core decides with the present state
+            // of the drive.
             drive.settle(&mut self.ring, self.now);
         }
         loop {
@@ -474,8 +489,7 @@ impl Shard {
             self.resubmit(slot);
         }
         let stop = self.take(slot);
-        // If the client was disconnected, `disconnect` has emptied its queue and the batch is
-        // empty.
+        // The batch contains the requests that this visit has taken.
         let took = !self.batch.is_empty();
         self.submit(slot);
         self.note_stop(slot, &stop, took);
@@ -531,9 +545,11 @@ impl Shard {
             let Some(attached) = self.clients.get_mut(slot) else {
                 continue;
             };
+            // The entry is outdated, because the slot belongs to another client by now.
             if !std::mem::take(&mut attached.client.waiting) {
                 continue;
             }
+            // The waiting client itself may use the memory that others have left for it.
             self.pool.tight = false;
             attached.client.ready = true;
             self.serve(slot);

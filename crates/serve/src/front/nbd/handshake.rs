@@ -101,6 +101,8 @@ impl Handshake for Negotiation {
                 Some(Ended::Failed(reason)) => return Next::Over(Some(reason)),
                 None => {}
             }
+            // Bytes that were received earlier are consumed first, because no event announces them
+            // again.
             if self.input.is_empty() {
                 match self.receive() {
                     Ok(0) => return Next::Over(None),

@@ -122,6 +122,7 @@ impl Connection {
                 Stop::Empty
             }
             Err(rejected) => {
+                // The ring returns the buffers of an operation that it rejects.
                 self.receiver.restore(rejected.payload, 0);
                 debug_assert!(rejected.reason == Reason::Full);
                 Stop::Broken(NO_PLACE.into())
@@ -138,6 +139,8 @@ impl Connection {
         let large = INPUT_LARGE as u64;
         // The small buffer needs no reservation, because the pool leaves an eighth of the memory
         // for receive buffers.
+        // A large buffer only saves system calls, so a connection does without it if memory is
+        // scarce.
         if wanted == INPUT_LARGE && !cx.reserve_spare(large) {
             return;
         }
@@ -161,6 +164,7 @@ impl FrontEnd for Connection {
         if op == SEND {
             return self.sent(completion);
         }
+        // The kernel has copied the bytes from the socket on this thread.
         cx.charge_copy(completion.result.unwrap_or(0));
         Progress {
             left: Load::default(),

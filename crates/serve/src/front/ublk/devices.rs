@@ -193,6 +193,7 @@ impl Devices {
                     return self.take_back(&mut control, &device, (params, wanted), export);
                 }
                 _ => {
+                    // A device that cannot be recovered is replaced by a new one.
                     control.stop(device.number, PATIENCE)?;
                     control.delete(device.number)?;
                 }
@@ -201,6 +202,8 @@ impl Devices {
         let mut device = disk::device(export, &wanted, mark);
         device.number = number.unwrap_or(device.number);
         if lasts {
+            // The driver then keeps requests in progress if the server ends, and sends them to the
+            // next server.
             device = device.recoverable();
         }
         let device = control.add(&device)?;
@@ -273,6 +276,7 @@ impl Devices {
                 rules: disk::rules(params),
                 ready,
             });
+            // Only the uniqueness of the number matters, so the order of memory accesses does not.
             let id = self.next.fetch_add(1, Ordering::Relaxed);
             let several = device.queues > 1;
             let of = if several {
@@ -287,6 +291,7 @@ impl Devices {
                 space: export.place.space,
                 volume: export.name.clone(),
                 front,
+                // The kernel's queues take no place from clients (`limits.connections`).
                 ticket: Ticket::uncounted(id),
             };
             self.shards[export.place.shard].tell(Mail::Arrival(Box::new(arrival)));
@@ -416,8 +421,7 @@ fn remove(device: &Served, within: Duration, all: bool) {
     let number = device.number;
     let held = node::hold(number);
     match &held {
-        // Data that was written through the page cache may not have reached the server yet. If it
-        // cannot be written, the kernel logs the error.
+        // Data that was written through the page cache may not have reached the server yet.
         Ok(file) => drop(file.sync_all()),
         Err(error) if node::may_be_held(error) && device.recoverable && !all => {
             tracing::warn!(
@@ -428,6 +432,7 @@ fn remove(device: &Served, within: Duration, all: bool) {
         }
         Err(_) => {}
     }
+    // The server must not hold the device itself while the driver removes it.
     drop(held);
     let removed = Control::open().and_then(|mut control| {
         control.stop(number, within)?;

@@ -120,6 +120,7 @@ impl Queue {
             number: agreed.number,
             rules: agreed.rules,
             places: std::iter::repeat_with(Place::default).take(depth).collect(),
+            // Each place has at most one request, so these queues never allocate later.
             fresh: VecDeque::with_capacity(depth),
             loaded: VecDeque::with_capacity(depth),
             ready: Some(agreed.ready),

@@ -331,6 +331,8 @@ impl Session {
 
     fn set_features(&mut self, features: u64) -> Result<(), Refused> {
         let unknown = features & !self.disk.features;
+        // The virtio specification forbids drivers to accept features that were not offered (virtio
+        // 1.2, section 2.2.1).
         if unknown != 0 {
             return Err(Refused::Features(unknown));
         }
