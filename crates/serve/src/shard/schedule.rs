@@ -286,8 +286,8 @@ impl Schedule {
         for (tenant, rate) in old.tenants.iter_mut().zip(terms.tenants) {
             *tenant = renewed(rate, *tenant);
         }
+        // Accounts of removed volumes stay, because a flow can still refer to them.
         old.volumes
-            // Accounts of removed volumes stay, because a flow can still refer to them.
             .resize_with(terms.volumes.len().max(old.volumes.len()), Account::default);
         old.sums = vec![0; tenants + 1];
         for (account, terms) in old.volumes.iter_mut().zip(terms.volumes) {

@@ -144,7 +144,7 @@ impl State {
         self.written
     }
 
-    /// Returns the writes that a flush covers if it is submitted now.
+    /// What a flush that is submitted now covers.
     fn covered(&self) -> Vec<u64> {
         let writes = self.unflushed.iter();
         writes
@@ -220,7 +220,8 @@ enum Effect {
         number: u64,
         durable: bool,
     },
-    /// These writes become durable.
+    /// These writes become durable. They are selected when the flush is submitted, because it covers
+    /// only writes that have completed before.
     Sync(Vec<u64>),
 }
 
@@ -241,7 +242,6 @@ impl Disk {
                     .each_target(|at, bytes| bytes.copy_from_slice(&here[at..at + bytes.len()]));
                 Effect::None
             }
-            // The set of writes is fixed at submission, because a flush covers only earlier writes.
             Op::Flush => Effect::Sync(state.covered()),
             Op::Write => Effect::Complete {
                 number: state.write(job),
