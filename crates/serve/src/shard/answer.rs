@@ -123,6 +123,7 @@ impl Shard {
         }
     }
 
+    /// Releases reserved bytes, and makes the client ready if it waited for them.
     fn give(&mut self, slot: u32, bytes: u64) {
         if bytes > 0 {
             let client = &mut self.clients[slot].client;

@@ -44,6 +44,7 @@ impl Shard {
         }
     }
 
+    /// Opens a stream for a client and adds the client to the shard. Returns its slot.
     fn admit(&mut self, arrival: Arrival) -> Result<u32, Refused> {
         if self.drain.is_some() {
             return Err(Refused::Draining);

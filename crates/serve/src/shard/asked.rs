@@ -5,6 +5,7 @@ use weir_core::{Instant, Op, Span};
 /// A remote server is treated as hanging if a request has taken longer than this time, and longer
 /// than [`LATE_FACTOR`] times the usual time.
 const LATE: Span = Span::from_secs(1);
+/// The factor of the usual response time that makes a request late.
 const LATE_FACTOR: u64 = 4;
 /// The limit for a flush, which may have to make everything durable that was written before it.
 const FLUSH_LATE: Span = Span::from_secs(10);

@@ -86,6 +86,7 @@ impl Shard {
             .collect()
     }
 
+    /// Begins a change: refuses it, or lets the clients of removed volumes leave.
     pub(super) fn begin_change(
         &mut self,
         change: Change,
@@ -169,6 +170,7 @@ impl Shard {
         None
     }
 
+    /// Checks a change and starts the storage of its new volumes, without applying it.
     fn prepare(&mut self, change: Change) -> Result<Grown, ShardError> {
         let Change {
             drive: number,

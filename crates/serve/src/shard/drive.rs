@@ -440,6 +440,7 @@ impl Drive {
         }
     }
 
+    /// Finishes a piece that no backend carries out. Without an outcome it counts as returned busy.
     fn end(&mut self, tag: Tag, outcome: Option<Outcome>) {
         self.finished.push(Finished {
             tag,

@@ -27,6 +27,7 @@ pub(super) struct Drain {
     stage: Stage,
 }
 
+/// The stage of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     /// The requests that were taken are being answered.
@@ -126,6 +127,7 @@ impl Shard {
         }
     }
 
+    /// Returns the slot of the client with this connection id.
     fn slot_of(&self, id: u64) -> Option<u32> {
         let slots = self.clients.slots();
         slots.into_iter().find(|s| self.clients[*s].client.id == id)
@@ -182,6 +184,7 @@ impl Shard {
         }
     }
 
+    /// Removes a client of which nothing is left, and everything that refers to it.
     fn forget(&mut self, slot: u32) {
         let Some(Attached { mut client, front }) = self.clients.remove(slot) else {
             return;

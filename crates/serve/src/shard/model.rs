@@ -91,6 +91,7 @@ impl Model {
         None
     }
 
+    /// Returns the time of the next job, in the time of the server.
     pub(crate) fn next(&self) -> Option<Instant> {
         let next = self.drive.next_completion()?;
         Some(Instant::from_nanos(

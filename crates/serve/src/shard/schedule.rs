@@ -45,7 +45,7 @@ pub(crate) const REQUEST: Cost = 200;
 /// Cost of a message to a client, either a send or the signal that notifies a guest. Both wake a
 /// thread of the client.
 const MESSAGE: Cost = 4_000;
-/// Cost of what the core and the backend do for a request.
+/// Cost of the work of the core and the backend for a request.
 const CORE: Cost = 600;
 /// Cost of a look-up of extents in memory, which walks many chunks.
 const LOOK_UP: Cost = 10_000;
@@ -75,7 +75,7 @@ const HEADROOM: u64 = 16;
 /// Scale of the tags, so that a cost divided by the largest weight is not zero.
 const SCALE: u64 = 1 << 20;
 
-/// Cost of bytes that are copied.
+/// Returns the cost of copying `bytes`.
 pub(crate) const fn copied(bytes: u64) -> Cost {
     bytes / COPY
 }
@@ -87,7 +87,7 @@ pub(super) struct Work {
     /// The part of the cost that belongs to requests without data. A request that moves less than
     /// [`PAGE`] counts in proportion to the missing bytes.
     pub(super) overhead: Cost,
-    /// Requests that count for a min, and their bytes.
+    /// The number of requests that count for a min, and their bytes.
     pub(super) requests: u64,
     pub(super) bytes: u64,
 }
@@ -99,7 +99,7 @@ impl Work {
         self.overhead += MESSAGE * PAGE.saturating_sub(bytes) / PAGE;
     }
 
-    /// Adds a request that enters the core; [`REQUEST`] was added when it was parsed.
+    /// Adds a request that enters the core. [`REQUEST`] was added when the request was parsed.
     pub(super) fn add(&mut self, op: Op, length: u32) {
         let bytes = op.transfer(length.into());
         let look_up = if op == Op::Extents { LOOK_UP } else { 0 };
@@ -128,7 +128,7 @@ pub(super) struct Terms {
 pub(super) struct DriveTerms {
     /// The terms by the number of the space.
     pub(super) volumes: Vec<Option<Terms>>,
-    /// The mins of tenants.
+    /// The mins of the drive's tenants.
     pub(super) tenants: Vec<Option<Rate>>,
 }
 
@@ -171,6 +171,7 @@ struct Overheads {
     before: u64,
 }
 
+/// The accounts of a drive's volumes and tenants.
 #[derive(Debug, Default)]
 struct Drive {
     volumes: Vec<Account>,
@@ -200,6 +201,7 @@ struct Reservation {
     at: Instant,
 }
 
+/// An entry in one of the heaps, ordered by tag and then by age.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Entry {
     tag: u64,
@@ -207,6 +209,7 @@ struct Entry {
     flow: u32,
 }
 
+/// The state of a flow (see the head of this file).
 #[derive(Debug)]
 struct Flow {
     volume: VolumeId,
@@ -439,6 +442,7 @@ impl Schedule {
         client
     }
 
+    /// Counts a flow that is no longer ready.
     fn note_empty(&mut self, flow: u32) {
         self.account(flow).ready -= 1;
         self.ready -= 1;

@@ -89,6 +89,7 @@ impl Shard {
         }
     }
 
+    /// Returns the costs of a drive's volumes since the last second, and resets them.
     fn costs(&mut self, at: usize) -> Costs {
         let mut largest = [(0, None); 2];
         let volumes = self.drives[at].volumes.iter().zip(0..);
@@ -126,6 +127,7 @@ impl Shard {
 }
 
 impl Drive {
+    /// Passes the processor time of a second to the promises of volumes and tenants.
     fn note_processor(
         &mut self,
         costs: &Costs,

@@ -39,6 +39,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Returns the state in which nothing is promised here.
     pub(super) const fn nothing(lapses: u64) -> Self {
         Self {
             min: 0,

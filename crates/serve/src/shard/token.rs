@@ -21,6 +21,7 @@ pub(crate) const DRIVES_MAX: usize = 1 << 13;
 /// The number of spaces of a drive, so that a space's number takes 17 bits.
 pub(crate) const SPACES_MAX: u32 = 1 << 17;
 
+/// Returns the user value of a front end's operation.
 pub(crate) fn front(slot: u32, op: u32) -> u64 {
     debug_assert!(op < 1 << 31);
     u64::from(op) << 32 | u64::from(slot)
@@ -33,6 +34,7 @@ pub(crate) fn backend(drive: usize, space: u32) -> u64 {
     BACKEND | (drive as u64) << 49 | u64::from(space) << 32
 }
 
+/// Returns the owner of the operation with this user value.
 pub(crate) fn parse(token: u64) -> Token {
     let low = token as u32;
     if token & BACKEND != 0 {

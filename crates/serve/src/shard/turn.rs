@@ -132,6 +132,8 @@ impl Shard {
         }
     }
 
+    /// Repeats turns until the drain is complete or given up. Returns true if everything is
+    /// durable.
     fn turns(&mut self) -> std::io::Result<bool> {
         loop {
             match self.turn()? {
@@ -302,6 +304,7 @@ impl Shard {
         }
     }
 
+    /// Processes mail, and lets backends process messages of other threads.
     fn woken(&mut self) {
         self.has_mail = true;
         for _ in 0..MAILS {
@@ -351,6 +354,7 @@ impl Shard {
         }
     }
 
+    /// Passes a completion to its owner. Those of backends wait in a queue.
     fn completed(&mut self, completion: Completion) {
         match token::parse(completion.user) {
             Token::Front { slot, op } => self.front_completed(slot, op, completion),
@@ -450,6 +454,7 @@ impl Shard {
         }
     }
 
+    /// Lets a drive work, and delivers the core's notices to clients.
     fn turn_drive(&mut self, number: usize) {
         let drive = &mut self.drives[number];
         if !drive.is_due(self.now) {

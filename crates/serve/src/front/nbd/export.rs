@@ -69,6 +69,7 @@ pub(super) fn info(export: &Export, key: u64) -> ExportInfo {
     }
 }
 
+/// Returns the transmission flags of a volume, which show the supported commands.
 fn flags(traits: &Traits, rotational: bool) -> TransmissionFlags {
     let writable = !traits.read_only;
     // Several connections are safe (NBD_FLAG_CAN_MULTI_CONN), because a flush on one connection

@@ -168,6 +168,7 @@ impl Negotiation {
         Ok(true)
     }
 
+    /// Receives available bytes. Returns 0 if the client has disconnected.
     fn receive(&mut self) -> Result<usize, Errno> {
         let mut bytes = [0; READ];
         let (count, _) = rustix::net::recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT)?;

@@ -234,6 +234,7 @@ impl Input {
         }
     }
 
+    /// Consumes `count` bytes, which must have been received.
     pub(super) fn advance(&mut self, count: usize) {
         self.start += count;
         debug_assert!(self.start <= self.end);
@@ -246,6 +247,7 @@ impl Input {
         count
     }
 
+    /// Returns the size of the buffer, or 0 while it is lent.
     pub(super) fn capacity(&self) -> usize {
         self.buf.as_ref().map_or(0, Buf::capacity)
     }
@@ -272,6 +274,7 @@ impl Input {
         Some(buf)
     }
 
+    /// Takes the buffer back with `count` more received bytes.
     fn restore(&mut self, buf: Buf, count: usize) {
         self.buf = Some(buf);
         self.end += count;

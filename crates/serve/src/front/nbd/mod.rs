@@ -157,6 +157,7 @@ impl Connection {
     }
 }
 
+/// The reason for closing a connection if the ring rejects its operation.
 const NO_PLACE: &str = "the ring is full";
 
 impl FrontEnd for Connection {

@@ -111,6 +111,7 @@ impl Output {
     }
 }
 
+/// Converts an extent into that of the context `base:allocation`.
 fn extent(extent: &Extent) -> nbd::Extent {
     let flags = match extent.allocation {
         Allocation::Data => ExtentFlags::EMPTY,

@@ -23,6 +23,7 @@ impl Connection {
         }
     }
 
+    /// Discards or completes a payload, or takes the next request.
     fn step(&mut self, cx: &mut Context<'_>) -> Step {
         let receiver = &mut self.receiver;
         if self.skip > 0 {
@@ -143,6 +144,7 @@ fn ask(request: &Request) -> Option<Ask> {
     })
 }
 
+/// Returns the flags of a request for the core.
 fn flags(request: &Request, op: Op) -> Flags {
     let asked = |flag| request.flags.contains(flag);
     let mut flags = Flags::NONE;
@@ -164,6 +166,7 @@ fn flags(request: &Request, op: Op) -> Flags {
     flags
 }
 
+/// Returns the step that closes the connection after a violation of the protocol.
 fn hostile(error: &nbd::Fatal) -> Step {
     Step::Stop(Stop::Broken(error.to_string().into()))
 }

@@ -42,6 +42,7 @@ impl Control {
         Err("requires Linux 6.12 or later, because an older ublk driver supports neither copies by the server nor recovery".to_owned())
     }
 
+    /// Calls the driver with an argument that it reads or overwrites, and waits for the result.
     fn call(
         &mut self,
         verb: Verb,
@@ -82,12 +83,14 @@ impl Control {
         }
     }
 
+    /// Sets the parameters of a device that has not been started.
     pub(super) fn set_params(&mut self, number: u32, params: &Params) -> Result<(), Why> {
         let mut bytes = params.encode();
         self.call(Verb::SetParams, (number, 0), &mut bytes, AT_ONCE)
             .map_err(|errno| failed(&format!("create a device of {params:?}"), errno))
     }
 
+    /// Returns the parameters of a device, or `None` if they were never set or are invalid.
     pub(super) fn params(&mut self, number: u32) -> Result<Option<Params>, Why> {
         let mut bytes = [0; PARAMS_LEN];
         // The caller has to set the length of the structure (Linux: `ublk_ctrl_get_params`).
@@ -134,6 +137,7 @@ impl Control {
             .map_err(|errno| failed(&format!("stop {}", name(number)), errno))
     }
 
+    /// Deletes a stopped device.
     pub(super) fn delete(&mut self, number: u32) -> Result<(), Why> {
         self.call(Verb::Delete, (number, 0), &mut [], AT_ONCE)
             .map_err(|errno| failed(&format!("remove {}", name(number)), errno))
@@ -159,10 +163,12 @@ fn command(verb: Verb, device: u32, argument: usize, datum: u64) -> [u8; CONTROL
     .encode()
 }
 
+/// Returns the reason why a device cannot be created: the driver failed to do `what`.
 fn failed(what: &str, errno: Errno) -> Why {
     format!("cannot create the block device: {}", refused(what, errno))
 }
 
+/// Returns the error of a failed command, with advice if a permission is missing.
 fn refused(what: &str, errno: Errno) -> String {
     let error = weir_config::os_error::message(&errno.into());
     let help = match errno {

@@ -68,6 +68,7 @@ fn open(path: &str, options: &OpenOptions) -> Result<File, Why> {
     }
 }
 
+/// Returns true for errors that occur until udev has processed a new device.
 fn is_early(error: &io::Error) -> bool {
     matches!(
         error.kind(),

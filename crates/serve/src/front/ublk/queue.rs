@@ -90,6 +90,7 @@ impl Operation {
         u32::from(tag) << 1 | u32::from(self == Self::Copy)
     }
 
+    /// Returns the operation and the place of a number in [`Context::token`].
     fn of(number: u32) -> (Self, u16) {
         let operation = if number & 1 == 0 {
             Self::Command
@@ -100,6 +101,7 @@ impl Operation {
     }
 }
 
+/// The reason for closing a queue if the ring rejects its operation.
 const NO_PLACE: &str = "the ring is full";
 
 impl Attach for Agreed {

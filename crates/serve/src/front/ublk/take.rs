@@ -108,6 +108,7 @@ fn ask(request: &Request, tag: u16) -> Ask {
     }
 }
 
+/// Returns the error number for the kernel if its request is invalid.
 fn errno(refused: &Refused) -> u16 {
     match refused {
         Refused::Operation(_) => ENOTSUP,

@@ -111,6 +111,7 @@ impl Session {
         Heard::All
     }
 
+    /// Receives a part of a message, with its descriptors.
     fn receive(&mut self) -> Result<(usize, Vec<OwnedFd>), Errno> {
         // There is space for one descriptor more than permitted, so that too many of them are
         // noticed.
@@ -129,6 +130,7 @@ impl Session {
         Ok((received.bytes, descriptors))
     }
 
+    /// Carries out a message and sends its reply. Returns an error if the connection must end.
     fn answer_message(&mut self, message: Message<OwnedFd>) -> Result<(), Cow<'static, str>> {
         let Message {
             code,
@@ -246,6 +248,7 @@ impl Session {
         Ok(queue)
     }
 
+    /// Carries out a message that is not about queues.
     fn carry_out(&mut self, request: Request<OwnedFd>) -> Result<Answer, Refused> {
         match request {
             Request::GetFeatures => return Ok(Answer::Value(self.disk.features)),
@@ -347,6 +350,7 @@ impl Session {
         Ok(())
     }
 
+    /// Resets all queues to their initial state, for `RESET_OWNER` and `RESET_DEVICE`.
     fn reset(&mut self) {
         for queue in &mut self.queues {
             // Operations that are on the ring stay there, and the new queue has to wait for
@@ -361,6 +365,7 @@ impl Session {
         self.write_back = true;
     }
 
+    /// Replaces the guest's memory. Requests in flight keep the old mappings.
     fn set_table(&mut self, table: Vec<(Region, OwnedFd)>) -> Result<(), Refused> {
         let mut mapped: Vec<Mapped> = Vec::new();
         for (region, file) in table {
@@ -380,6 +385,8 @@ impl Session {
         Ok(())
     }
 
+    /// Removes the region with the same addresses and size. The descriptor's offset is not
+    /// compared.
     fn remove_region(&mut self, region: Region) -> Result<(), Refused> {
         let mut mapped = self.memory.regions().to_vec();
         let same = |m: &Mapped| {
@@ -415,6 +422,7 @@ impl Session {
         }
     }
 
+    /// Uses memory of the VMM for the record of requests in flight.
     fn set_inflight(&mut self, inflight: Inflight, file: &OwnedFd) -> Result<(), Refused> {
         let Inflight {
             size,
@@ -461,6 +469,7 @@ fn inflight_length(queues: u16, queue_size: u16) -> Option<u64> {
     fits.then(|| u64::from(queues) * inflight::length(queue_size) as u64)
 }
 
+/// Creates the memory for the record of requests in flight, which the VMM keeps.
 fn make_inflight(asked: Inflight) -> Result<Answer, Refused> {
     use rustix::fs::{MemfdFlags, SealFlags};
     let length = inflight_length(asked.queues, asked.queue_size).ok_or(Refused::Inflight)?;

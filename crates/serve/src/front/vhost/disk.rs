@@ -112,6 +112,7 @@ impl Disk {
     }
 }
 
+/// Returns the features of virtio that a volume offers.
 fn features(traits: &Traits) -> u64 {
     let writable = !traits.read_only;
     let always = feature::VERSION_1

@@ -118,6 +118,7 @@ impl<M: Shared> Log<M> {
             .collect()
     }
 
+    /// Returns the offset of a field in a head's entry.
     fn at(&self, head: u16, field: usize) -> usize {
         // The modulo keeps any index of a corrupt record within the region.
         HEADER + ENTRY * usize::from(head % self.size) + field

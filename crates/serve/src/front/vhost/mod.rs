@@ -255,7 +255,9 @@ impl Session {
 /// not expect the notification while it waits for a reply: QEMU 6.0 to 7.2.0 then asks for the
 /// configuration space immediately, and mistakes the reply that it waited for as the reply to that.
 const QUIET: Span = Span::from_millis(100);
+/// The reason for closing a session if the ring rejects its operation.
 const NO_PLACE: &str = "the ring is full";
+/// The reason for closing a session whose guest's memory was truncated.
 const LOST: &str = "memory of its guest was removed";
 
 impl FrontEnd for Session {

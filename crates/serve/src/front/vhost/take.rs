@@ -81,6 +81,7 @@ impl Session {
         }
     }
 
+    /// Takes one chain from a queue.
     fn step(&mut self, number: usize, cx: &mut Context<'_>) -> Step {
         if !cx.may_take() {
             return Step::Blocked;
@@ -198,6 +199,7 @@ impl Session {
         slices.pop()
     }
 
+    /// Answers a request for the device's id, without the core.
     fn tell_id(&mut self, number: usize, head: u16, cx: &mut Context<'_>) -> Step {
         let id = self.disk.id();
         let mut rest = &id[..(self.request.length as usize).min(id.len())];
