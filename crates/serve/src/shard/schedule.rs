@@ -39,8 +39,10 @@ use crate::slab::Slab;
 /// on proportions. Throttling and the bounds of a turn use the estimate as time.
 pub(super) type Cost = u64;
 
+// Costs are estimated and not measured. A measurement would charge a client for the time that the
+// thread was preempted, and a test could not repeat it (docs/decisions/processor-time.md).
+
 /// Cost of parsing a request and answering it.
-// The constants are fitted to a typical server (see `Turns::scale` for the measured ratio).
 pub(crate) const REQUEST: Cost = 200;
 /// Cost of a message to a client, either a send or the signal that notifies a guest. Both wake a
 /// thread of the client.

@@ -77,7 +77,7 @@ impl Turns {
         let cost = std::mem::replace(&mut self.spent, spent).abs_diff(spent);
         let took = now.since(self.begun[2]).as_nanos();
         if slept {
-            // A sleep says nothing about the cost of a turn, so the scale is not updated.
+            // The time includes a sleep, so it does not show the cost of a turn.
             self.begun = [now; 3];
             return;
         }

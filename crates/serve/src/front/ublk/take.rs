@@ -9,9 +9,9 @@ use crate::shard::{Ask, Context, Stop, cost};
 
 impl Queue {
     /// Takes requests in the order of their arrival, until there are none or a bound is reached.
-    // Writes whose payload has arrived count as begun, so they come first and even if the client
-    // is leaving.
     pub(super) fn take_all(&mut self, cx: &mut Context<'_>) -> Stop {
+        // Writes whose payload has arrived count as begun, so they come first, even if the client
+        // is leaving.
         while let Some(tag) = self.loaded.pop_front() {
             let place = &mut self.places[usize::from(tag)];
             let bufs = std::mem::take(&mut place.bufs);
