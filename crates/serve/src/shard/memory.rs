@@ -255,7 +255,7 @@ mod tests {
         let Some(Data::ReadMany(bufs)) = for_read(&arena, 5000, 128 << 10, 4096) else {
             panic!("half of the arena is free");
         };
-        // The read begins at the aligned offset 5000 - 904 = 4096, so the first buffer has a lead of
+        // The read begins at the aligned offset 5000 - 904 = 4096. Its first buffer has a lead of
         // 904 bytes.
         assert_eq!(bufs.iter().map(|b| b.len()).sum::<usize>(), 128 << 10);
         assert_eq!(bufs[0].window(), 904..4096);

@@ -220,8 +220,8 @@ enum Effect {
         number: u64,
         durable: bool,
     },
-    /// These writes become durable. They are selected when the flush is submitted, because it covers
-    /// only writes that have completed before.
+    /// These writes become durable. They are selected when the flush is submitted, because it
+    /// covers only writes that completed before.
     Sync(Vec<u64>),
 }
 
