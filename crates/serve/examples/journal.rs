@@ -1,8 +1,10 @@
-//! What the journals of a server cost: `cargo run --release -p weir-serve --example journal`.
+//! Measures the cost of a server's journals: `cargo run --release -p weir-serve --example journal`.
 //!
-//! A server at full load, small requests on volumes in memory: the processor time of its shard for a request. Then the same kind of load
-//! recorded, and the record replayed with a journal that is full and without one, in turn; the difference between the quickest of each is the
-//! journal's part of that time. Ratios of one run on one machine; the times themselves are those of this machine now.
+//! First, it measures the processor time of a shard per request at full load, with small requests
+//! to volumes in memory. Then it records the same kind of load. The recording is replayed
+//! alternately with a full journal and without a journal. The difference between the fastest
+//! replays of both kinds is the cost of the journal. The ratio is comparable between machines, but
+//! the times are those of this run.
 
 use std::error::Error;
 use std::fs;
@@ -18,19 +20,20 @@ use weir_model::load::Program;
 use weir_serve::{Options, Server};
 
 const CLIENTS: usize = 4;
-/// How long the load is measured, how long recorded, and how often the record is replayed before it is measured and then each way.
+/// The length of the measured load, the length of the recorded load, and the number of replays
+/// before and during the measurement.
 const LENGTH: Duration = Duration::from_secs(4);
 const RECORDED: Duration = Duration::from_millis(1500);
 const WARM: usize = 3;
 const REPLAYS: usize = 9;
-/// As the server's own.
+/// The size of the journal, equal to the default of the server.
 const JOURNAL: usize = 48 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let directory = std::env::temp_dir().join(format!("weir-journal-{}", std::process::id()));
     fs::create_dir_all(&directory)?;
     let measured = measure(&directory);
-    // Best effort: it is a directory for temporary files.
+    // Failures are ignored, because the system cleans up temporary files.
     let _ = fs::remove_dir_all(&directory);
     measured
 }
@@ -47,7 +50,7 @@ fn measure(directory: &Path) -> Result<(), Box<dyn Error>> {
     for pass in 0..WARM + REPLAYS {
         let (took, length) = replay(&record, Some((&mut journal, begins)))?;
         begins += length;
-        // Until it is full it is given its memory.
+        // Until the journal is full, it acquires memory, which would be measured too.
         if pass >= WARM {
             with = with.min(took);
             without = without.min(replay(&record, None)?.0);
@@ -69,7 +72,8 @@ fn measure(directory: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Requests that a server answered, and nanoseconds of its shard's processor time.
+/// Runs a load. Returns the number of completed requests, and the processor time of the shard in
+/// nanoseconds.
 fn load(
     directory: &Path,
     length: Duration,
@@ -113,9 +117,10 @@ fn load(
     Ok((outcomes.iter().map(|o| o.meter.requests()).sum(), time))
 }
 
-/// Nanoseconds that this process's shards have had a processor.
+/// Returns the processor time of this process's shards, in nanoseconds.
 fn used() -> Result<u64, Box<dyn Error>> {
     let mut sum = 0;
+    // The first figure of `schedstat` is the time on a processor.
     for task in fs::read_dir("/proc/self/task")? {
         let task = task?.path();
         if fs::read_to_string(task.join("comm"))?.starts_with("weir-shard") {
@@ -130,8 +135,9 @@ fn used() -> Result<u64, Box<dyn Error>> {
     Ok(sum)
 }
 
-/// Nanoseconds of this thread's processor time for each request of a record, replayed with a journal, to which it begins at that time, or
-/// without; and its length.
+/// Replays a recording, with or without a journal. The journal's times are shifted by the given
+/// span, so that time never goes backwards. Returns the processor time per request in nanoseconds,
+/// and the length of the recording.
 fn replay(
     record: &[u8],
     mut journal: Option<(&mut Journal, Span)>,

@@ -1,5 +1,8 @@
-//! Front ends: the protocols that clients speak, one room each. What attaches them to a shard is in `shard/front.rs`, what lets their
-//! clients in is in `acceptor/`; below this room nothing knows a protocol (`tests/it/structure.rs` keeps it so).
+//! Front ends: one module for each protocol that clients speak.
+//!
+//! The interface between a front end and its shard is in `shard/front.rs`. The handshakes are
+//! driven by `acceptor/`. No other module depends on a protocol, which `tests/it/structure.rs`
+//! checks.
 
 pub(crate) mod nbd;
 pub(crate) mod ublk;

@@ -1,5 +1,5 @@
-//! What a request costs a shard in counts, on the thread that turns it: nothing is allocated at steady state, and nothing is
-//! offered to a full layer in vain.
+//! Tests that count the cost of requests on the shard's thread. At steady state, a request
+//! allocates no memory, and requests are not submitted to a full layer in vain.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,7 +13,7 @@ use super::*;
 use crate::front::ublk::Toy;
 use crate::places::Ticket;
 
-/// A shard that this thread turns, and clients of it.
+/// A shard that this thread runs, and its clients.
 struct Bench {
     shard: Shard,
     clients: Vec<UnixStream>,
@@ -21,12 +21,13 @@ struct Bench {
 }
 
 impl Bench {
-    /// Serves `config`, with two clients of each of its volumes.
+    /// Serves `config` with two clients of each of its volumes.
     fn new(config: &str) -> Self {
         Self::with_clients(config, 2)
     }
 
-    /// Serves `config`, with `each` clients of each of its volumes: one of each, then the next of each.
+    /// Serves `config` with `each` clients of each of its volumes, one of each volume before the
+    /// next of each.
     fn with_clients(config: &str, each: usize) -> Self {
         let text = format!("listen.nbd = [\"unix:/run/weir.sock\"]\n{config}");
         let config = weir_config::parse("test.toml", &text);
@@ -73,7 +74,7 @@ impl Bench {
         bench
     }
 
-    /// Gives a volume a device whose requests never end.
+    /// Adds to the volume `v` a block device whose requests never end.
     fn add_device(&mut self, descriptors: Vec<Descriptor>) {
         let rules = Rules {
             sectors: 2048,
@@ -93,7 +94,8 @@ impl Bench {
         });
     }
 
-    /// Turns the shard until as many requests are over; how many allocations it made.
+    /// Runs the shard until `requests` more requests have completed. Returns the number of
+    /// allocations.
     fn turn_until_done(&mut self, requests: u64) -> u64 {
         let counters = |bench: &Self| bench.shard.drives[0].layer.layer().counters();
         let end = counters(self).done + requests;
@@ -108,8 +110,8 @@ impl Bench {
         count
     }
 
-    /// Sends `bytes` from every client and turns the shard until each has an answer of `expected` bytes; how many allocations the
-    /// shard made.
+    /// Sends `bytes` from every client, and runs the shard until each has received `expected`
+    /// bytes. Returns the number of the shard's allocations.
     fn exchange(&mut self, bytes: &[u8], expected: usize) -> u64 {
         let mut sent = vec![0; self.clients.len()];
         let mut got = vec![0; self.clients.len()];
@@ -117,12 +119,12 @@ impl Bench {
         let mut count = 0;
         while got.iter().any(|&got| got < expected) {
             for (n, client) in self.clients.iter_mut().enumerate() {
-                // In parts, so that payloads of all of them are on their way at a time.
+                // Sending in parts lets the payloads of all clients arrive at the same time.
                 let end = bytes.len().min(sent[n] + 20_000);
                 sent[n] += waits(client.write(&bytes[sent[n]..end]));
                 got[n] += waits(client.read(&mut into));
             }
-            // It is not to wait for clients, which are this thread.
+            // The shard must not wait for clients, because they run on this thread.
             self.shard.ring.waker().wake();
             count += allocation_counter::measure(|| {
                 assert!(self.shard.turn().unwrap() == leave::Drained::No);
@@ -155,7 +157,8 @@ fn request(command: Command, offset: u64, length: u32) -> Vec<u8> {
     bytes
 }
 
-/// What is allocated for twenty rounds of reads, writes and flushes, where that is least.
+/// Returns the number of allocations in twenty rounds of reads, writes and flushes, at the best of
+/// twenty attempts.
 fn allocations(config: &str) -> u64 {
     let mut bench = Bench::new(config);
     let mut bytes = Vec::new();
@@ -166,9 +169,11 @@ fn allocations(config: &str) -> u64 {
     bytes.extend(request(Command::Write, 65_536, 100_000));
     bytes.extend(request(Command::Read, 65_536, 100_000));
     bytes.extend(request(Command::Flush, 0, 0));
+    // Nine reads, nine writes and a flush are answered with 19 headers, and the reads with data.
     let expected = 19 * SIMPLE_REPLY_LEN + 8 * 4096 + 100_000;
-    // Vectors grow to what was ever in use at a time, which for a modelled drive depends on when its pieces end: they may grow
-    // once more later. What each request allocated would show in every window.
+    // Vectors grow to the largest number of elements in use at a time. On a modelled drive, that
+    // depends on the end times of pieces, so that vectors can grow once more later. An allocation
+    // for each request would show in every attempt.
     let mut least = u64::MAX;
     for _ in 0..20 {
         let window = (0..20).map(|_| bench.exchange(&bytes, expected)).sum();
@@ -180,6 +185,7 @@ fn allocations(config: &str) -> u64 {
     least
 }
 
+/// The modelled drive of these tests.
 const MODEL: &str = "{ kind = \"null\", service = \"20us\", tags = 8, link = \"1GB/s\" }";
 
 #[test]
@@ -189,11 +195,13 @@ fn what_a_shard_allocates_is_counted() {
     }
     let text = "drive.d = {}\nvolume.v = { drive = \"d\", memory = true, size = \"1MiB\" }\n";
     let mut bench = Bench::new(text);
+    // The first request fills empty vectors, so the counter must not be 0.
     let first = request(Command::Write, 0, 4096);
     assert!(bench.exchange(&first, SIMPLE_REPLY_LEN) > 0);
 }
 
-/// The ring by poll(2) gathers windows anew for each call: what counts is the one that servers have.
+/// Returns true if io_uring is available. The ring over poll(2) allocates windows in each call, and
+/// servers normally use io_uring.
 fn has_uring() -> bool {
     let config = RingConfig {
         backend: Backend::Uring,
@@ -229,7 +237,7 @@ fn nothing_is_allocated_for_a_request_at_steady_state() {
     }
 }
 
-/// A layer with room for a quarter of what four clients ask for.
+/// The layer has room for a quarter of the requests of four clients.
 #[test]
 fn whom_the_layer_has_no_room_for_asks_again_when_there_is_some() {
     if !has_uring() {
@@ -246,15 +254,17 @@ fn whom_the_layer_has_no_room_for_asks_again_when_there_is_some() {
         bench.exchange(&bytes, 64 * (SIMPLE_REPLY_LEN + 512));
     }
     let counters = bench.shard.drives[0].layer.layer().counters();
-    // At most one refusal for each request that ends and makes room.
+    // Each request that completes makes room once, so there is at most one rejection for each of
+    // the 20 x 4 x 64 requests.
     assert!(
         counters.rejected > 0 && counters.rejected <= 20 * 4 * 64,
         "{counters:?}"
     );
 }
 
-/// The first volume has a min, and the clients of the second send requests that move no data, as many as they can. How many of these are
-/// answered while a request of the first volume is under way, at most, in twenty tries.
+/// Returns the largest number of answers to a flood while a request of a promised client waited, in
+/// twenty attempts. The first volume has a min. The clients of the second volume send as many
+/// requests without data as they can.
 fn answered_before(flood: &[u8]) -> usize {
     let mut bench = Bench::with_clients(
         "drive.d = { capacity = { read = \"400MB/s\", write = \"400MB/s\" } }\n\
@@ -266,7 +276,7 @@ fn answered_before(flood: &[u8]) -> usize {
     let mut turn = |bench: &mut Bench| {
         let mut answered = 0;
         for client in bench.clients.iter_mut().skip(1).step_by(2) {
-            // Whole requests only: the socket holds more than that.
+            // Only whole requests are written, because the socket holds more than that.
             while waits(client.write(flood)) == flood.len() {}
             answered += waits(client.read(&mut into)) / SIMPLE_REPLY_LEN;
         }
@@ -279,7 +289,7 @@ fn answered_before(flood: &[u8]) -> usize {
         for _ in 0..20 {
             turn(&mut bench);
         }
-        // The throttling of the flood is not what is counted here.
+        // Throttling of the flood must have ended, because this test is not about it.
         std::thread::sleep(Duration::from_millis(60));
         bench.clients[0]
             .write_all(&request(Command::Read, 0, 4096))
@@ -299,7 +309,8 @@ fn a_flood_keeps_a_promised_client_waiting_for_a_few_turns_only() {
     if !has_uring() {
         return;
     }
-    // What two turns may cost, and what was answered before the request came.
+    // Two turns at the cost of a refused request, and as many for answers that were made before the
+    // request arrived.
     let bound = 4 * (schedule::TURN / schedule::REQUEST) as usize;
     for (name, one) in [
         ("refused", request(Command::Read, 1 << 40, 4096)),
@@ -312,7 +323,7 @@ fn a_flood_keeps_a_promised_client_waiting_for_a_few_turns_only() {
     }
 }
 
-/// A place of a block device: operation, sectors, first sector.
+/// Returns the descriptor of a request of a block device.
 fn descriptor(operation: u32, sectors: u32, first: u64) -> Descriptor {
     let mut bytes = [0; DESCRIPTOR_LEN];
     bytes[0..4].copy_from_slice(&operation.to_ne_bytes());
@@ -324,9 +335,10 @@ fn descriptor(operation: u32, sectors: u32, first: u64) -> Descriptor {
 const ONE: &str =
     "drive.d.policy = \"none\"\nvolume.v = { drive = \"d\", memory = true, size = \"1MiB\" }\n";
 
-/// Whether /dev/null takes commands, as from Linux 6.1 on.
+/// Returns true if /dev/null accepts uring commands, as it does from Linux 6.1 on.
 fn has_toy() -> bool {
     let mut bench = Bench::new(ONE);
+    // Operation 2 is a flush.
     bench.add_device(vec![descriptor(2, 0, 0)]);
     for _ in 0..10 {
         bench.shard.turn().unwrap();
@@ -340,7 +352,8 @@ fn nothing_is_allocated_for_a_block_device_at_steady_state() {
         return;
     }
     let mut bench = Bench::new(ONE);
-    // Reads of a page and of 128 KiB, a flush, a discard, zeroing. /dev/null has nothing that could be written.
+    // A read of 4 KiB, a read of 128 KiB, a flush, a discard and a write of zeroes. There is no
+    // write, because /dev/null provides no payload.
     let places = [
         (0, 8, 0),
         (0, 256, 64),
@@ -354,7 +367,8 @@ fn nothing_is_allocated_for_a_block_device_at_steady_state() {
     assert_eq!(windows.min(), Some(0));
 }
 
-/// Whatever the kernel says: it is answered, and what reaches the core is on the volume.
+/// Whatever the descriptors contain, requests are answered, and those that reach the core are
+/// within the volume.
 #[test]
 fn any_descriptors_are_answered() {
     if !has_uring() || !has_toy() {
@@ -367,6 +381,8 @@ fn any_descriptors_are_answered() {
         for _ in 0..rng.range(1, 64) {
             let mut bytes = [0; DESCRIPTOR_LEN];
             bytes.fill_with(|| rng.range(0, 255) as u8);
+            // Three of four descriptors are made plausible: a known operation, and a short range
+            // near the beginning of the volume.
             if rng.range(0, 3) > 0 {
                 bytes[0] %= 6;
                 bytes[5..8].fill(0);
@@ -374,7 +390,7 @@ fn any_descriptors_are_answered() {
             }
             places.push(bytes);
         }
-        // Something that is done each time.
+        // A valid read makes sure that some requests complete.
         places.push(descriptor(0, 8, rng.range(0, 255) * 8));
         bench.add_device(places);
         bench.turn_until_done(50);

@@ -1,4 +1,5 @@
-//! From the core's outcomes to clients' answers, and what is given back with them.
+//! The way from outcomes of the core to the answers of clients, and the resources that are released
+//! with them.
 
 use weir_core::{Done, Op, Outcome};
 
@@ -10,7 +11,8 @@ use super::front::{Answer, Found, Load};
 use crate::errno::{EIO, ESHUTDOWN};
 
 impl Shard {
-    /// A request is over: its answer joins the others of its client.
+    /// Processes a completed request. The front end prepares its answer, which is sent at the end
+    /// of the turn.
     pub(super) fn done(&mut self, number: usize, done: &Done) {
         let drive = &mut self.drives[number];
         let Some(pending) = drive.requests.remove(done.cookie as u32) else {
@@ -58,8 +60,8 @@ impl Shard {
         self.answered(slot, cost - kept, sends);
     }
 
-    /// The rest of what there is to do when a request was answered, or would have been (`sends` is false then). `bytes` bytes of its
-    /// reservation are not needed any more.
+    /// Does the remaining work for a completed request. `bytes` of its reservation are no longer
+    /// needed. `sends` is false if the client is gone and gets no answer.
     pub(super) fn answered(&mut self, slot: u32, bytes: u64, sends: bool) {
         if sends {
             self.mark_for_send(slot);
@@ -70,7 +72,8 @@ impl Shard {
         self.close_if_done(slot);
     }
 
-    /// Remembers that there is something to send, and puts the stream on hold if too much of it is not taken.
+    /// Marks a client as having answers to send. Holds the stream if too many answers wait to be
+    /// taken.
     pub(super) fn mark_for_send(&mut self, slot: u32) {
         let client = &mut self.clients[slot].client;
         if !client.marked {
@@ -82,7 +85,7 @@ impl Shard {
         }
     }
 
-    /// Answers have left, or never will.
+    /// Releases the resources of answers that have left or never will.
     pub(super) fn left(&mut self, slot: u32, load: Load) {
         if load != Load::default() {
             self.clients[slot].client.unsent -= load.bytes;
@@ -90,7 +93,8 @@ impl Shard {
         }
     }
 
-    /// Takes the stream off its hold once half of what it held it for has been taken.
+    /// Ends the hold of a stream once its unsent answers are down to half of the limit. The
+    /// difference keeps the stream from alternating between the two states.
     pub(super) fn unhold(&mut self, slot: u32) {
         let client = &self.clients[slot].client;
         if client.held && client.unsent <= self.limits.unsent_per_connection / 2 {
@@ -98,7 +102,7 @@ impl Shard {
         }
     }
 
-    /// The client does not take its answers, or does so again.
+    /// Holds a stream because its client does not take answers, or ends the hold.
     fn set_held(&mut self, slot: u32, held: bool) {
         let client = &mut self.clients[slot].client;
         client.held = held;
@@ -108,7 +112,8 @@ impl Shard {
         drive.touched = true;
     }
 
-    /// Takes back what requests had taken of the client's bounds and of memory.
+    /// Releases requests and bytes from the client's bounds, and makes the client ready if it
+    /// waited for that.
     pub(super) fn release(&mut self, slot: u32, requests: u32, bytes: u64) {
         let client = &mut self.clients[slot].client;
         client.outstanding -= requests;
@@ -118,6 +123,7 @@ impl Shard {
         }
     }
 
+    /// Releases reserved bytes, and makes the client ready if it waited for them.
     fn give(&mut self, slot: u32, bytes: u64) {
         if bytes > 0 {
             let client = &mut self.clients[slot].client;
@@ -128,7 +134,7 @@ impl Shard {
         }
     }
 
-    /// Lets the answers of this turn leave.
+    /// Sends the answers of this turn.
     pub(super) fn send_all(&mut self) {
         while let Some(slot) = self.marked.pop() {
             let Some(attached) = self.clients.get_mut(slot) else {

@@ -1,4 +1,4 @@
-//! How a client begins on its shard.
+//! The arrival of a client on its shard.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use super::front::Attached;
 use super::front::Unattached;
 use super::{Arrival, Shard};
 
-/// Why a client whose handshake is over is not served.
+/// The reason why a client is refused after its handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 enum Refused {
     #[error("the server is shutting down")]
@@ -25,7 +25,8 @@ enum Refused {
 }
 
 impl Shard {
-    /// Takes a client in; if there is no room for it, it is gone with a line in the log.
+    /// Accepts a client. If there is no room for it, its connection is closed and the reason is
+    /// logged.
     pub(super) fn arrive(&mut self, arrival: Arrival) {
         let (id, peer) = (arrival.id, arrival.peer.clone());
         match self.admit(arrival) {
@@ -43,18 +44,22 @@ impl Shard {
         }
     }
 
+    /// Opens a stream for a client and adds the client to the shard. Returns its slot.
     fn admit(&mut self, arrival: Arrival) -> Result<u32, Refused> {
         if self.drain.is_some() {
             return Err(Refused::Draining);
         }
+        // `join` requires that the schedule knows the volume, which may have been added in this
+        // turn.
         self.schedule_terms();
         let drive = &mut self.drives[arrival.drive];
         let volume = drive.volumes[arrival.space as usize].as_mut();
         let volume = volume
+            // While the client was on its way, the space can have been given to another volume.
             .filter(|v| !v.leaving && v.name == arrival.volume)
             .ok_or(Refused::Volume)?;
         let mut front = arrival.front.attach(self.ring.arena())?;
-        // It may have grown since the client chose it.
+        // The volume may have grown since the client chose it.
         front.resized(volume.size, self.now);
         let spec = StreamSpec {
             group: volume.group,

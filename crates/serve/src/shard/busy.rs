@@ -1,30 +1,30 @@
-//! How busy a drive is, and what all its clients get.
+//! The utilisation of a drive, and the service that all its clients get together.
 
 use weir_core::Instant;
 use weir_measure::{SECOND_NS, Window};
 
-/// What all clients of a drive get in the second under way, and how long it has been busy.
+/// Counters of a drive's current second: the service of all clients, and the drive's busy time.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
-    /// When the second under way ends, nanoseconds.
+    /// The end of the current second, in nanoseconds.
     pub(super) ends: u64,
     pub(super) second: Window,
-    /// Pieces in the drive, and how many there ever were.
+    /// The number of pieces in flight, and the number of all pieces dispatched so far.
     flying: u32,
     dispatched: u64,
-    /// Since when it has been busy, if it is, and for how long it was before.
+    /// The time since which the drive is busy (if it is), and the total of all earlier busy time.
     busy_since: Instant,
     busy_ns: u64,
-    /// That when the second under way began.
+    /// The total busy time at the beginning of the current second.
     busy_before_ns: u64,
 }
 
-/// A piece that has gone to the drive.
+/// The state of the drive when a piece was dispatched.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
-    /// Nothing else was in the drive.
+    /// True if no other piece was in flight.
     alone: bool,
-    /// How many were sent before it, itself included.
+    /// The number of pieces dispatched so far, this one included.
     number: u64,
 }
 
@@ -36,8 +36,8 @@ impl Counted {
         }
     }
 
-    /// A second has ended, and `next` is when the one under way does. Returns what clients got in it, and whether something was in the drive
-    /// for all of its time but a twentieth.
+    /// Ends the current second, and begins one that ends at `next`. Returns the service of clients
+    /// in the ended second, and true if the drive was busy for at least 95 % of it.
     pub(super) fn end_second(&mut self, now: Instant, next: u64) -> (Window, bool) {
         let busy = self.busy_ns(now);
         let began = self.ends - SECOND_NS;
@@ -48,7 +48,7 @@ impl Counted {
         (std::mem::take(&mut self.second), was_busy)
     }
 
-    /// A piece goes to the drive.
+    /// Counts a piece that is dispatched to the drive.
     pub(super) fn dispatched_at(&mut self, now: Instant) -> Sent {
         self.dispatched += 1;
         self.flying += 1;
@@ -61,16 +61,17 @@ impl Counted {
         }
     }
 
-    /// A piece is back. True if it had the drive to itself.
+    /// Counts a piece that has completed. Returns true if the piece had the drive to itself.
     pub(super) fn returned_at(&mut self, now: Instant, sent: Sent) -> bool {
         self.flying = self.flying.saturating_sub(1);
         if self.flying == 0 {
             self.busy_ns += now.since(self.busy_since).as_nanos();
         }
+        // No piece was in flight before it, and none was dispatched after it.
         sent.alone && sent.number == self.dispatched
     }
 
-    /// How long something has been in the drive, nanoseconds.
+    /// Returns the drive's total busy time, in nanoseconds.
     pub(super) fn busy_ns(&self, now: Instant) -> u64 {
         let since = now.since(self.busy_since).as_nanos();
         self.busy_ns + if self.flying > 0 { since } else { 0 }

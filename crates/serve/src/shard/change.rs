@@ -1,11 +1,20 @@
-//! A changed configuration: volumes and contracts that come, go and change while clients are served.
+//! A changed configuration: volumes and contracts are added, changed and removed while clients are
+//! served.
 //!
-//! What the configuration alone decides has been checked before a shard hears of it. A volume that has clients stays, and the change is
-//! refused, unless the configuration says otherwise. A volume that goes takes no further request; its
-//! clients get the answers to what they have under way, then their connections end (at the deadline in any case), then what was
-//! written to it is made durable. Then the change is prepared: the storage of what comes belongs to the shard, and the core has said
-//! that it takes the edits. When that is so on every drive, each drive changes as a whole, in one call into the core; when one
-//! refuses, none changes, and the volumes that were to go stay. All other connections go on.
+//! The server has checked everything that depends on the configuration alone. A shard then proceeds
+//! in these steps:
+//!
+//! 1. If a volume to be removed has clients, the change is refused, unless the configuration
+//!    permits their disconnection.
+//! 2. A volume to be removed takes no further requests. Its clients get the answers to requests in
+//!    progress and are disconnected, at the deadline in any case. Then its written data is made
+//!    durable.
+//! 3. The change is prepared ([`Prepared`]). The shard takes over the storage of new volumes, and
+//!    the core confirms that it would accept the edits.
+//! 4. When all drives are prepared, each of them applies its change in one call into the core. If
+//!    one drive refuses, none is changed, and the volumes that were to be removed stay.
+//!
+//! All other connections continue without interruption.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,24 +31,24 @@ use super::volume::{Started, Volume};
 use super::{Shard, ShardError, VolumeSetup, VolumeTerms, sized};
 use crate::backend::Grow;
 
-/// What changes on one drive.
+/// The change of one drive.
 #[derive(Debug)]
 pub(crate) struct Change {
     /// The drive's number within the shard.
     pub(crate) drive: usize,
     pub(crate) reload: DriveReload,
     pub(crate) added: Vec<VolumeSetup>,
-    /// Each volume's terms from now on.
+    /// The new terms of each volume.
     pub(crate) terms: BTreeMap<String, VolumeTerms>,
-    /// Of volumes that stay, the size that the configuration says.
+    /// The configured sizes of the volumes that stay.
     pub(crate) sizes: BTreeMap<String, Option<u64>>,
-    /// Whether volumes that go may have clients.
+    /// True if volumes can be removed although they have clients.
     pub(crate) in_use: bool,
-    /// How long clients of volumes that go have for what is under way.
+    /// The time that clients of removed volumes have for their requests in progress.
     pub(crate) patience: Duration,
 }
 
-/// A change that waits for clients of volumes that go.
+/// A change that waits until clients of removed volumes are disconnected.
 #[derive(Debug)]
 pub(super) struct Pending {
     change: Change,
@@ -47,7 +56,7 @@ pub(super) struct Pending {
     pub(super) deadline: Instant,
 }
 
-/// A change that can be put in force at once.
+/// A change that can be applied immediately.
 #[derive(Debug)]
 pub(super) struct Prepared {
     drive: usize,
@@ -58,17 +67,17 @@ pub(super) struct Prepared {
     grown: Grown,
 }
 
-/// Volumes that get larger, with their new size in bytes.
+/// Volumes that grow, with their new size in bytes.
 pub(crate) type Grown = BTreeMap<String, u64>;
 
-/// The storage of volumes that can be made larger, by their names.
+/// Storage that can be enlarged, by the name of the volume.
 pub(crate) type Growable = BTreeMap<String, Arc<dyn Grow>>;
 
-/// How many clients of a volume that has grown keep the size that they were told, by its name.
+/// The number of clients that do not learn that their volume has grown, by its name.
 pub(crate) type Untold = BTreeMap<String, u32>;
 
 impl Shard {
-    /// The storage of these volumes, as far as it can be made larger.
+    /// Returns the storage of these volumes, as far as it can be enlarged.
     pub(super) fn growable(&self, names: &[String]) -> Growable {
         let volumes = self.drives.iter().flat_map(|d| d.volumes.iter().flatten());
         let volumes = volumes.filter(|v| !v.leaving && names.contains(&v.name));
@@ -77,6 +86,7 @@ impl Shard {
             .collect()
     }
 
+    /// Begins a change: refuses it, or lets the clients of removed volumes leave.
     pub(super) fn begin_change(
         &mut self,
         change: Change,
@@ -88,11 +98,12 @@ impl Shard {
         let in_use = volumes.filter(|v| !change.in_use && v.in_use() > 0 && goes(&v.name));
         let in_use: Vec<_> = in_use.map(|v| (v.name.clone(), v.in_use())).collect();
         if !in_use.is_empty() {
-            // The thread that asked waits for this.
+            // The send cannot fail, because the sender of the mail waits for it.
             let _ = result.send(Err(ShardError::InUse { volumes: in_use }));
             return;
         }
         for volume in drive.volumes.iter_mut().flatten() {
+            // From here on, `admit` refuses new clients of the volume.
             volume.leaving = change.reload.removed.contains(&volume.name);
         }
         for slot in self.clients.slots() {
@@ -115,7 +126,7 @@ impl Shard {
         });
     }
 
-    /// Prepares changes for which nothing has to be waited any more.
+    /// Prepares changes that have nothing to wait for any more.
     pub(super) fn change(&mut self) {
         for pending in std::mem::take(&mut self.changes) {
             if let Some(pending) = self.try_change(pending) {
@@ -124,11 +135,12 @@ impl Shard {
         }
     }
 
-    /// Gives a change back that has to wait.
+    /// Prepares a change if its clients have left. Otherwise returns the change, which has to wait.
     fn try_change(&mut self, mut pending: Pending) -> Option<Pending> {
         let number = pending.change.drive;
         if pending.deadline <= self.now {
-            // Those that are gone are waited for as long as the drive takes.
+            // The connections are closed from here on. What is left of them ends when the drive has
+            // completed their pieces, for which there is no deadline.
             pending.deadline = Instant::MAX;
             for slot in self.clients.slots() {
                 let client = &self.clients[slot].client;
@@ -150,13 +162,15 @@ impl Shard {
         let Pending { change, result, .. } = pending;
         let outcome = self.prepare(change);
         if outcome.is_err() {
+            // The volumes that were to be removed accept clients again.
             self.decide(number, false);
         }
-        // The thread that asked waits for this.
+        // The send cannot fail, because the sender of the mail waits for it.
         let _ = result.send(outcome);
         None
     }
 
+    /// Checks a change and starts the storage of its new volumes, without applying it.
     fn prepare(&mut self, change: Change) -> Result<Grown, ShardError> {
         let Change {
             drive: number,
@@ -173,6 +187,7 @@ impl Shard {
         let sizes = sizes.chain(grown.iter().map(|(name, size)| (name.as_str(), *size)));
         edits.extend(sizes.map(|(name, size)| sized(&reload.plan, name, size)));
         if !edits.is_empty() {
+            // Nothing is changed yet, because another drive may still refuse.
             let asked = drive.layer.layer().would_change(&edits);
             asked.map_err(|error| ShardError::Promises {
                 drive: drive.name.clone(),
@@ -194,7 +209,8 @@ impl Shard {
         Ok(grown)
     }
 
-    /// Puts what was prepared for a drive in force, or throws it away: what was to go stays then.
+    /// Applies the change that was prepared for a drive, or discards it. If it is discarded, the
+    /// volumes that were to be removed stay.
     pub(super) fn decide(&mut self, number: usize, in_force: bool) -> Untold {
         let at = self.prepared.iter().position(|p| p.drive == number);
         let prepared = at.map(|at| self.prepared.swap_remove(at));
@@ -207,15 +223,18 @@ impl Shard {
         };
         if !prepared.edits.is_empty() {
             let changed = drive.layer.change(self.now, &prepared.edits);
-            // It has said that it would, and nothing that it depends on can have changed since.
+            // `prepare` has asked the core, and nothing on which its answer depends can have
+            // changed since.
             debug_assert!(changed.is_ok(), "{changed:?}");
             drive.touched = true;
         }
+        // After the core's change, which has removed the spaces and groups of these volumes.
         drive.remove_leaving();
         drive.set_plan(prepared.reload.plan);
         let mut alone = Vec::new();
         for volume in drive.volumes.iter_mut().flatten() {
             if let Some(terms) = prepared.terms.remove(&volume.name) {
+                // A volume that is no longer shared gets its whole min back.
                 if volume.terms.shared && !terms.shared {
                     alone.push(volume.group);
                 }
@@ -235,7 +254,8 @@ impl Shard {
         self.tell_sizes(number, &prepared.grown)
     }
 
-    /// Tells the clients of a drive how large their volumes are. Counts those of volumes that have grown which cannot be told.
+    /// Notifies the clients of a drive of the sizes of their volumes. Returns the number of clients
+    /// of grown volumes that cannot be notified.
     fn tell_sizes(&mut self, number: usize, grown: &Grown) -> Untold {
         let mut untold = Untold::new();
         for slot in self.clients.slots() {
@@ -254,7 +274,7 @@ impl Shard {
     }
 }
 
-/// Which volumes that stay get larger.
+/// Returns those of the remaining volumes that grow, with their new size.
 fn grown(drive: &Drive, sizes: &BTreeMap<String, Option<u64>>) -> Result<Grown, ShardError> {
     let mut grown = Grown::new();
     for volume in drive.volumes.iter().flatten().filter(|v| !v.leaving) {

@@ -1,4 +1,4 @@
-//! What a shard has of a client, whatever protocol it speaks.
+//! The state of a client that does not depend on its protocol.
 
 use std::collections::VecDeque;
 
@@ -6,28 +6,31 @@ use weir_core::{Instant, StreamId};
 
 use crate::places::Ticket;
 
-/// Where a client stands.
+/// The state of a client's connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// Requests come and go.
+    /// The client sends requests and receives answers.
     Open,
-    /// No further request is taken; what was taken is answered, then the connection ends.
+    /// No further request is taken. When all taken requests are answered, the connection ends.
     Leaving,
-    /// The client is not there any more, or broke the protocol: nothing is sent, what has not reached the drive is given up.
+    /// The client has disconnected or has violated the protocol. Nothing is sent to it, and
+    /// requests that have not reached the drive are given up.
     Gone,
 }
 
-/// When something arrived. The shard notices it at the beginning of a turn; it arrived during the turns before.
+/// The arrival time of bytes or requests, as a range. The shard notices an arrival only at the
+/// beginning of the turn that follows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Arrived {
-    /// The earliest time: promises count from it, so that no time for which a client waits is left out.
+    /// The earliest possible time. Promises count from it, so that they include all of the time for
+    /// which a client waits.
     pub(crate) earliest: Instant,
-    /// The most likely time: latencies count from it.
+    /// The most likely time. Latencies count from it.
     pub(crate) likely: Instant,
 }
 
 impl Arrived {
-    /// It arrived just now.
+    /// Returns the arrival of something that arrived exactly at `now`.
     pub(crate) fn at(now: Instant) -> Self {
         Self {
             earliest: now,
@@ -36,67 +39,71 @@ impl Arrived {
     }
 }
 
-/// A client and what it has under way.
+/// A client and its counters of requests and memory.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) id: u64,
     pub(crate) peer: String,
-    /// Its volume: the number of the drive within the shard, and the space.
+    /// The client's volume, as the number of the drive within the shard and the space on that
+    /// drive.
     pub(crate) drive: usize,
     pub(crate) space: u32,
-    /// What reads of the volume are rounded to ([`crate::backend::Traits::align`]).
+    /// The alignment of reads of the volume, in bytes ([`crate::backend::Traits::align`]).
     pub(crate) align: u32,
     pub(crate) stream: StreamId,
     pub(crate) state: State,
-    /// Requests the core had no room for, in their order.
+    /// Requests that the core had no room for, in their order.
     pub(crate) queue: VecDeque<u32>,
-    /// The core said so.
+    /// True if the core has asked the shard to pause the client's stream.
     pub(crate) paused: bool,
-    /// The core was told that the answers are not read.
+    /// True if the core has been notified that the client does not read its answers.
     pub(crate) held: bool,
-    /// It stopped at a bound; whatever frees something looks at it again.
+    /// True if the client stopped at a bound. An event that frees resources makes the client ready
+    /// again.
     pub(crate) blocked: bool,
-    /// It is in the shard's list of clients to take requests from.
+    /// True if the client is in the shard's list of clients to take requests from.
     pub(crate) ready: bool,
-    /// It is in the shard's list of clients with answers to send.
+    /// True if the client is in the shard's list of clients with answers to send.
     pub(crate) marked: bool,
-    /// It waits for memory in the shard's list.
+    /// True if the client is in the shard's list of clients that wait for memory.
     pub(crate) waiting: bool,
-    /// Its flow in the shard's schedule.
+    /// The client's flow in the shard's schedule.
     pub(crate) flow: u32,
-    /// When bytes or descriptors arrived from which no request was taken yet.
+    /// The arrival of bytes or descriptors that no request has been taken from yet.
     pub(crate) arrived: Option<Arrived>,
-    /// When the first part of a request arrived, and the turn that found the rest missing.
+    /// The arrival of the first part of a request, and the number of the turn that found the rest
+    /// missing.
     pub(crate) partial: Option<(Arrived, u64)>,
-    /// When it last took answers or sent something.
+    /// The time of the client's last message or of its last receipt of answers.
     pub(crate) last_activity: Instant,
-    /// Requests taken whose answer has not left.
+    /// The number of requests that were taken and whose answers have not left.
     pub(crate) outstanding: u32,
-    /// Of these, those that are not over: in the core, in its queue, or with the backend.
+    /// The number of outstanding requests that are in the core, in `queue`, or with the backend.
     pub(crate) live: u32,
-    /// Of these, those that count for promises: all but flushes.
+    /// The number of outstanding requests that count for promises, which is all except flushes.
     pub(crate) non_flush: u32,
-    /// Bytes that requests transferred whose answers have not begun to leave.
+    /// Bytes transferred by requests whose answers have not begun to leave.
     pub(crate) transferred: u64,
-    /// Bytes reserved.
+    /// Bytes of the shard's memory that are reserved for the client.
     pub(crate) used: u64,
-    /// Of these, those that answers keep until they have left.
+    /// Those of the reserved bytes that answers keep until they have left.
     pub(crate) unsent: u64,
     pub(crate) ticket: Ticket,
 }
 
 impl Client {
-    /// Requests come and go.
+    /// Returns true if the client is neither leaving nor gone.
     pub(crate) fn is_open(&self) -> bool {
         self.state == State::Open
     }
 
-    /// Its requests are taken as they come. A client at a bound is looked at when that changes.
+    /// Returns true if the client's requests can be taken. A client that stopped at a bound is made
+    /// ready when the bound may have changed.
     pub(crate) fn takes(&self) -> bool {
         self.is_open() && !self.paused && !self.blocked && !self.waiting
     }
 
-    /// It has sent or taken something.
+    /// Records that the client has sent or taken something.
     pub(crate) fn note_activity(&mut self, now: Instant) {
         self.last_activity = now;
         self.ticket.note_activity(now);

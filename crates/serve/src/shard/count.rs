@@ -1,4 +1,4 @@
-//! What a drive counts for the metrics: its volumes' requests, its seconds, and how promises fare.
+//! The counting of a drive's requests, and the judging of its promises second by second.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,36 +16,37 @@ use super::volume::{Tenant, Volume};
 use crate::backend::RemoteState;
 use crate::metrics::{Causes, Tally};
 
-/// What the shard knows of a request that is over.
+/// The shard's knowledge of a completed request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counts {
-    /// Its client does not read its answers.
+    /// True if the client does not read its answers.
     pub(super) held: bool,
-    /// It had the drive to itself.
+    /// True if the request had the drive to itself.
     pub(super) alone: bool,
-    /// For how long it was there before it was taken.
+    /// The time between the request's arrival and its being taken.
     pub(super) untaken: Span,
 }
 
-/// A second of a drive that has ended, perhaps with some after it.
+/// A second of a drive that has ended. More seconds may have ended since.
 struct Ended<'a> {
     now: Instant,
-    /// What all clients were served in it.
+    /// The service of all clients in this second.
     second: Window,
-    /// Its number by the shard's clock.
+    /// The number of the second by the shard's clock.
     number: u64,
     pool: Pool,
     names: &'a Names,
 }
 
-/// What is told of verdicts.
+/// The recipients of verdicts.
 struct Told<'a> {
     recorder: &'a mut Option<Recorder>,
     journal: &'a mut Journal,
 }
 
 impl Ended<'_> {
-    /// Judges a promise in this second. `busiest`: the other client for which the shard worked most; `limited`: requests that a limit holds.
+    /// Judges a promise for this second. `busiest` is the other client that used the shard's
+    /// processor most. `limited` is the number of requests that a limit throttles.
     fn judge(
         &self,
         told: &mut Told<'_>,
@@ -75,7 +76,7 @@ impl Ended<'_> {
 }
 
 impl Drive {
-    /// Time passes up to `now`, before anything that happens now.
+    /// Ends seconds that are over by `now`. Must be called before an event at `now` is counted.
     #[inline]
     pub(super) fn pass(&mut self, now: Instant) {
         if now.as_nanos() >= self.counted.ends {
@@ -83,7 +84,7 @@ impl Drive {
         }
     }
 
-    /// Ends the second that was under way, and those after it that are over, too: nothing happened in these.
+    /// Ends the current second. If later seconds are over as well, nothing happened in them.
     fn end_second(&mut self, now: Instant) {
         let limited = self.limited();
         let ns = now.as_nanos();
@@ -126,11 +127,13 @@ impl Drive {
         }
     }
 
-    /// What the server of a remote storage did in a second that began at `began_ns`, in which it served `second`. `was_busy`: it always had
-    /// something to do. Slow is what does less than may be promised of it.
+    /// Returns the state of the remote storage in a second that began at `began_ns` with the
+    /// service `second`. `was_busy` is true if the storage always had requests. It is slow if it
+    /// did less than the part of its capacity that can be promised.
     fn pool(&self, began_ns: u64, second: Window, was_busy: bool) -> Pool {
         let volumes = self.volumes.iter().flatten();
         let mut states = volumes.filter_map(|v| v.backend.remote()).peekable();
+        // Local storage has no server that could be slow or away.
         if states.peek().is_none() {
             return Pool::Fit;
         }
@@ -142,6 +145,7 @@ impl Drive {
         let Some(capacity) = self.layer.layer().config().drive.capacity else {
             return Pool::Fit;
         };
+        // In millionths, the unit of `PROMISABLE`.
         let part = |did: u64, of: u64| did.saturating_mul(1_000_000) / of.max(1);
         let bytes = part(second.bytes, capacity.bytes());
         let requests = match capacity.requests() {
@@ -155,7 +159,8 @@ impl Drive {
         }
     }
 
-    /// Requests of each volume that are held back by a limit, where it matters.
+    /// Counts the requests of each volume that a limit throttles. All counts are 0 if no verdict
+    /// depends on them.
     fn limited(&self) -> Vec<u32> {
         let mut limited = vec![0; self.volumes.len()];
         let is_still = |tally: &Promise| tally.is_still();
@@ -174,7 +179,8 @@ impl Drive {
         limited
     }
 
-    /// Tells the promises of a volume, its own and its tenant's, of something that happens now.
+    /// Applies `tell` to the promises that an event now concerns: that of a volume and that of its
+    /// tenant.
     #[inline]
     fn promises(&mut self, now: Instant, space: u32, tell: impl Fn(&mut Promise)) {
         let Some(volume) = &mut self.volumes[space as usize] else {
@@ -191,8 +197,9 @@ impl Drive {
         }
     }
 
-    /// Counts a request that goes to the layer. `held`: its client does not read its answers. `arrived`: when it came, at the earliest,
-    /// if that was before this turn.
+    /// Counts a request that is submitted to the layer. `held` is true if the client does not read
+    /// its answers. `arrived` is the earliest possible time of arrival, if that was before this
+    /// turn.
     pub(super) fn count_in(
         &mut self,
         now: Instant,
@@ -205,6 +212,7 @@ impl Drive {
         if let Some(volume) = &mut self.volumes[space as usize] {
             volume.tally.live += 1;
         }
+        // Promises are made for reads and writes. The time of a flush depends on earlier writes.
         if ask.op != Op::Flush {
             self.promises(now, space, |promise| {
                 if let Some(since) = arrived.filter(|_| !held) {
@@ -216,12 +224,12 @@ impl Drive {
         }
     }
 
-    /// A request that arrived at `since` was not taken by `now`.
+    /// Counts the wait of a request that arrived at `since` and was not taken by `now`.
     pub(super) fn note_untaken(&mut self, now: Instant, space: u32, since: Instant) {
         self.promises(now, space, |promise| promise.waits_since(since.as_nanos()));
     }
 
-    /// Counts a request that is over.
+    /// Counts a request that has completed.
     pub(super) fn count(&mut self, now: Instant, space: u32, done: &Done, counts: Counts) {
         let Counts {
             held,
@@ -241,7 +249,7 @@ impl Drive {
         self.promises(now, space, |promise| promise.ended(done, held, alone));
     }
 
-    /// Counts a piece that the drive has served.
+    /// Counts a piece that the drive has completed.
     pub(super) fn count_piece(&mut self, now: Instant, space: u32, op: Op, length: u32) {
         let bytes = op.charge(length.into());
         if bytes == 0 {
@@ -254,7 +262,7 @@ impl Drive {
         self.promises(now, space, |promise| promise.served(bytes));
     }
 
-    /// Counts a request back that the layer did not take.
+    /// Reverts [`Self::count_in`] for a request that the layer has refused or not received.
     pub(super) fn withdraw(&mut self, now: Instant, space: u32, op: Op, held: bool) {
         self.pass(now);
         if let Some(volume) = &mut self.volumes[space as usize] {
@@ -265,13 +273,14 @@ impl Drive {
         }
     }
 
-    /// A client does not read its answers, or does so again; `requests` of its requests count for promises.
+    /// Excludes a client's `requests` from promises while it does not read its answers (`held`), or
+    /// includes them again.
     pub(super) fn suspend(&mut self, now: Instant, space: u32, requests: u32, held: bool) {
         self.pass(now);
         self.promises(now, space, |promise| promise.suspend(requests, held));
     }
 
-    /// What volumes are promised is judged from now on as it is now.
+    /// Judges promises by the present contracts of the volumes from now on.
     pub(super) fn put_promises_in_force(&mut self, now: Instant) {
         self.has_new_terms = true;
         for volume in self.volumes.iter_mut().flatten() {
@@ -282,7 +291,7 @@ impl Drive {
         }
     }
 
-    /// The terms of volumes and tenants are in force from now on.
+    /// Applies the present terms of volumes and tenants to their promises.
     pub(super) fn put_terms_in_force(&mut self, now: Instant) {
         self.pass(now);
         let mut tenants: BTreeMap<&str, Contract> = BTreeMap::new();

@@ -1,4 +1,7 @@
-//! One drive of a shard: the core's layer, the volumes, and what is under way between them.
+//! One drive of a shard: the layer of the core, the volumes, and the requests in progress between
+//! them.
+//!
+//! The shard calls [`Drive::settle`] before it takes requests and [`Drive::turn`] afterwards.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -24,12 +27,14 @@ use crate::metrics::figures::{DriveFigures, TenantFigures};
 use crate::record::Tape;
 use crate::slab::Slab;
 
-/// How often the drive is filled in one turn if it empties at once.
+/// The maximum number of times that the layer is polled in one turn, if pieces complete
+/// immediately.
 const ROUNDS: usize = 4;
-/// Bytes of memory that are touched in one turn of a shard by what backends carry out at once: about 100 us. As many again go to
-/// what was deferred in turns before.
+/// The number of bytes of memory that backends may touch in one turn of a shard, which takes about
+/// 100 us. Backends that complete pieces by copying count against it. Work that was deferred in
+/// earlier turns has the same budget once more.
 const TURN: u64 = 512 << 10;
-/// Bytes of it that one volume may touch before another's turn.
+/// The number of these bytes that one volume may touch before other volumes continue.
 const VISIT: u64 = 128 << 10;
 
 /// A drive with its volumes.
@@ -38,51 +43,52 @@ pub(crate) struct Drive {
     pub(crate) name: String,
     pub(crate) number: usize,
     pub(crate) layer: SeenLayer,
-    /// Where the layer's record goes.
+    /// The tape that the layer's recording is written to.
     pub(crate) tape: Option<Tape>,
-    /// The slots in force.
+    /// The plan that is in force, with the slots of volumes and tenants.
     pub(crate) plan: Plan,
-    /// The contracts that the plan tells the core of, which have the whole of each shared min.
+    /// The contracts of the plan, which contain the whole of each shared minimum.
     pub(super) whole: BTreeMap<GroupId, Contract>,
-    /// By number of the space.
+    /// The volumes by the number of their space.
     pub(crate) volumes: Vec<Option<Volume>>,
     pub(crate) requests: Slab<Pending>,
-    /// By slot of the stream: whose it is.
+    /// The open streams by their slot.
     pub(crate) streams: Vec<Option<Open>>,
-    /// When the layer wants to be asked again.
+    /// The time of the next poll of the layer, and its reason.
     pub(crate) wake: Option<Wake>,
     model: Option<Model>,
-    /// Tenants with volumes here.
+    /// Tenants that have volumes on this drive.
     pub(super) tenants: Vec<Tenant>,
     pub(super) counted: Counted,
-    /// By tag: the piece in the drive.
+    /// The pieces in the drive by their tag.
     pub(super) flights: Vec<Flight>,
     pub(crate) finished: Vec<Finished>,
     completions: Vec<Completion>,
-    /// Something was told to the layer since it was asked what to do.
+    /// True if the layer was called since it was last polled.
     pub(crate) touched: bool,
-    /// A vector used again in every turn.
+    /// An output vector that every turn uses again.
     out: Vec<Output>,
     news: News,
-    /// What is left of [`TURN`].
+    /// The part of [`TURN`] that is left in this turn.
     budget: u64,
-    /// Volumes that have deferred something, in the order of their turn.
+    /// Volumes with deferred work, in the order of their continuation.
     deferred: VecDeque<u32>,
-    /// The volume that is made durable past the layer, before it goes.
+    /// The space of the volume that is being flushed without the layer ([`Self::sync`]).
     syncing: Option<u32>,
-    /// When the first part of a min that several servers keep is over.
+    /// The earliest end of a part of a shared minimum.
     pub(super) lapses_at: Instant,
-    /// Mins or weights have changed, and the shard's schedule does not know it yet.
+    /// True if mins or weights have changed and the shard's schedule has not been updated yet.
     pub(super) has_new_terms: bool,
-    /// The same of the mins of the volumes in these spaces alone.
+    /// Spaces of volumes with a new min, and no other change, that the schedule does not know yet.
     pub(super) new_mins: Vec<u32>,
-    /// The shard slept before this turn, so the latency of what the drive returned is the drive's and not the shard's.
+    /// True if the shard slept before this turn. Only then is the measured latency of returned
+    /// pieces that of the drive, without a delay in the shard.
     pub(super) is_timely: bool,
-    /// When to look whether remote servers answer.
+    /// The time of the next check for remote servers that do not answer.
     pub(super) look_at: Instant,
 }
 
-/// An open stream.
+/// An open stream with its client and space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Open {
     pub(crate) client: u32,
@@ -90,16 +96,16 @@ pub(crate) struct Open {
     pub(crate) stream: StreamId,
 }
 
-/// A piece in the drive.
+/// A piece that was dispatched to the drive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
     pub(super) piece: Dispatch,
     sent: Sent,
-    /// When it was sent to a remote server, while that has it.
+    /// The send time of the piece, if its volume is on a remote server that has not answered.
     pub(super) asked: Option<Asked>,
 }
 
-/// A flush of everything that is nobody's request.
+/// A flush of a volume that does not belong to any client's request.
 const FLUSH: Dispatch = Dispatch {
     queue: QueueId(0),
     tag: Tag(0),
@@ -145,7 +151,8 @@ impl Drive {
             tape,
             tenants: Vec::new(),
             counted: Counted::new(),
-            // One more for the sync of a volume past the layer.
+            // One flight more than the layer has tags is for the flush of a volume without the
+            // layer.
             flights: vec![none; tags + 1],
             finished: Vec::new(),
             completions: Vec::new(),
@@ -164,7 +171,8 @@ impl Drive {
         }
     }
 
-    /// Calls into the backend of a volume.
+    /// Calls a volume's backend with a budget of memory to touch, and queues the volume if it
+    /// defers work. Returns `None` if there is no volume in the space.
     pub(crate) fn with_backend<R>(
         &mut self,
         ring: &mut AnyRing,
@@ -184,6 +192,7 @@ impl Drive {
         };
         let before = cx.budget;
         let result = call(volume.backend.as_mut(), &mut cx);
+        // The backend has used this part of the budget of its visit.
         self.budget -= before - cx.budget;
         if cx.deferred && !std::mem::replace(&mut volume.deferred, true) {
             self.deferred.push_back(space);
@@ -191,32 +200,34 @@ impl Drive {
         Some(result)
     }
 
-    /// Lets the volumes that have deferred something go on, one after the other, for one turn's worth.
+    /// Lets volumes with deferred work continue one after another, until this turn's budget is used
+    /// up.
     fn resume_deferred(&mut self, ring: &mut AnyRing, now: Instant) {
         while self.budget > 0
             && let Some(space) = self.deferred.pop_front()
         {
             if let Some(volume) = &mut self.volumes[space as usize] {
+                // The backend defers again if the budget of this visit is not enough.
                 volume.deferred = false;
             }
             self.with_backend(ring, now, space, |backend, cx| backend.resume_deferred(cx));
         }
     }
 
-    /// From now on these slots are in force.
+    /// Replaces the plan that is in force.
     pub(super) fn set_plan(&mut self, plan: Plan) {
         self.whole = whole(&plan);
         self.plan = plan;
     }
 
-    /// The spaces of the volumes that `which` picks.
+    /// Returns the spaces of the volumes that `which` selects.
     pub(super) fn spaces(&self, which: impl Fn(&Volume) -> bool) -> Vec<u32> {
         let volumes = (0..).zip(&self.volumes);
         let picked = volumes.filter(|(_, volume)| volume.as_ref().is_some_and(&which));
         picked.map(|(space, _)| space).collect()
     }
 
-    /// Adds a volume.
+    /// Adds a started volume in its space.
     pub(crate) fn add(&mut self, started: Started) {
         let Started { space, volume } = started;
         if let Some(model) = &mut self.model {
@@ -225,7 +236,8 @@ impl Drive {
         self.volumes[space as usize] = Some(volume);
     }
 
-    /// The volume there has `size` bytes from now on: [`Backend::size`] has said that it can.
+    /// Changes the size of a volume. The caller has checked with [`Backend::size`] that the storage
+    /// is that large.
     pub(crate) fn resize(&mut self, space: u32, size: u64) {
         let Some(volume) = self.volumes[space as usize].as_mut() else {
             return;
@@ -239,7 +251,7 @@ impl Drive {
         }
     }
 
-    /// Removes the volumes that leave.
+    /// Removes all volumes that are marked as leaving.
     pub(crate) fn remove_leaving(&mut self) {
         for (space, slot) in (0..).zip(&mut self.volumes) {
             if slot.take_if(|v| v.leaving).is_some()
@@ -250,14 +262,14 @@ impl Drive {
         }
     }
 
-    /// Lets backends look at what other threads have for them.
+    /// Lets backends process the messages that other threads have left for them.
     pub(crate) fn woken(&mut self, ring: &mut AnyRing, now: Instant) {
         for space in self.news.take() {
             self.with_backend(ring, now, space, |backend, cx| backend.woken(cx));
         }
     }
 
-    /// Whether [`turn`](Self::turn) has anything to do.
+    /// Returns true if [`turn`](Self::turn) has something to do.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.touched
             || !self.finished.is_empty()
@@ -266,16 +278,19 @@ impl Drive {
             || self.next_due().is_some_and(|at| at <= now)
     }
 
-    /// Goes on with what was deferred and tells the layer what has ended, before anything new is submitted.
+    /// Resumes deferred work and reports completions to the layer, before new requests are
+    /// submitted.
     pub(crate) fn settle(&mut self, ring: &mut AnyRing, now: Instant) {
         self.pass(now);
         self.budget = TURN;
         self.resume_deferred(ring, now);
+        // The calls into backends later in this turn have a budget of their own.
         self.budget = TURN;
         self.touched |= self.complete(now);
     }
 
-    /// Tells the layer what the backends have finished; false if that was nothing.
+    /// Reports to the layer the pieces that backends have finished. Returns false if there were
+    /// none.
     fn complete(&mut self, now: Instant) -> bool {
         self.reap(now);
         if self.completions.is_empty() {
@@ -286,8 +301,8 @@ impl Drive {
         true
     }
 
-    /// Makes the volumes that `which` picks durable, one after the other, past the layer. True when there is nothing left to do;
-    /// a failure is logged.
+    /// Flushes the volumes that `which` selects, one after another and without the layer. Returns
+    /// true as soon as no volume has anything left to do. Failures are logged.
     pub(crate) fn sync(
         &mut self,
         ring: &mut AnyRing,
@@ -320,13 +335,14 @@ impl Drive {
         }
     }
 
-    /// The tag of a sync past the layer: behind all of the layer's.
+    /// Returns the tag for a flush without the layer, which is higher than all tags of the layer.
     fn sync_tag(&self) -> Tag {
         Tag(self.flights.len() as u32 - 1)
     }
 
-    /// Tells the layer what has ended, asks it what to do, and hands the pieces it dispatches to the backends, until nothing ends
-    /// at once any more, or for [`ROUNDS`] rounds: answers have to leave at some time. What is for clients is appended to `notices`.
+    /// Reports completions to the layer, polls it, and passes the dispatched pieces to the
+    /// backends. This is repeated until no piece completes immediately, but at most [`ROUNDS`]
+    /// times, so that answers can leave. Notices for clients are appended to `notices`.
     pub(crate) fn turn(&mut self, ring: &mut AnyRing, now: Instant, notices: &mut Vec<Output>) {
         self.touched = false;
         self.run_model(ring, now);
@@ -348,7 +364,7 @@ impl Drive {
         self.out = out;
     }
 
-    /// When this drive has something to do if nothing happens before.
+    /// Returns when this drive has something to do even if nothing happens before.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let model = self.model.as_ref().and_then(Model::next);
         let look = Some(self.look_at).filter(|&at| at < Instant::MAX);
@@ -356,14 +372,14 @@ impl Drive {
         all.into_iter().flatten().min()
     }
 
-    /// Carries out what the modelled drive has ended.
+    /// Passes to the backends those jobs that the modelled drive has completed.
     fn run_model(&mut self, ring: &mut AnyRing, now: Instant) {
         while let Some((space, job)) = self.model.as_mut().and_then(|m| m.pop(now)) {
             self.with_backend(ring, now, space, |backend, cx| backend.submit(job, cx));
         }
     }
 
-    /// Hands a piece to its backend, or to the model in front of it.
+    /// Passes a piece to its backend, or to the model in front of the backend.
     fn dispatch(&mut self, ring: &mut AnyRing, now: Instant, dispatch: &Dispatch) {
         let space = dispatch.space.0;
         let sent = self.counted.dispatched_at(now);
@@ -375,11 +391,16 @@ impl Drive {
         let Some(volume) = &mut self.volumes[space as usize] else {
             return self.end(dispatch.tag, Some(Outcome::Error(EIO)));
         };
+        // A later flush could succeed although the data of the failed one is lost, because the
+        // kernel reports a failed writeback only once.
+        // FUA promises durability for a single write, so the same rule applies to it.
         let syncs = dispatch.op == Op::Flush || dispatch.flags.has(Flags::FUA);
         if volume.sync_failed && syncs {
             return self.end(dispatch.tag, Some(Outcome::Error(EIO)));
         }
         match dispatch.op {
+            // Before the flush completes, because writes that are dispatched during the flush
+            // set it again.
             Op::Flush => volume.unsynced = false,
             Op::Read | Op::Extents => {}
             Op::Write | Op::Discard | Op::WriteZeroes => volume.unsynced = true,
@@ -387,10 +408,13 @@ impl Drive {
         let traits = volume.traits;
         let pending = &self.requests[dispatch.cookie as u32];
         let Some(data) = pending.payload.data(ring.arena(), dispatch, &traits) else {
+            // Without an outcome the layer dispatches the piece again later, when there may be
+            // memory.
             return self.end(dispatch.tag, None);
         };
         let length = match dispatch.op {
-            // The core was given the first sector of the range.
+            // The layer has only the first sector of the range (`take::LOOK_UP`), but the backend
+            // needs all of it.
             Op::Extents => pending.ask.length,
             _ => dispatch.length,
         };
@@ -403,7 +427,8 @@ impl Drive {
             data,
         };
         match &mut self.model {
-            // What is allocated is looked up in memory, whatever the drive does.
+            // A look-up of extents reads tables in memory, so the modelled drive spends no time on
+            // it.
             Some(model) if job.op != Op::Extents => {
                 if model.submit(now, dispatch, job).is_err() {
                     self.end(dispatch.tag, None);
@@ -415,6 +440,7 @@ impl Drive {
         }
     }
 
+    /// Finishes a piece that no backend carries out. Without an outcome it counts as returned busy.
     fn end(&mut self, tag: Tag, outcome: Option<Outcome>) {
         self.finished.push(Finished {
             tag,
@@ -423,8 +449,10 @@ impl Drive {
         });
     }
 
-    /// Takes in what the backends have finished: data to its request, errors to the volume, the rest to the layer.
+    /// Processes the pieces that backends have finished: read data goes to the request, errors to
+    /// the volume, and completions to the layer.
     fn reap(&mut self, now: Instant) {
+        // The core has no piece with this tag.
         let sync_tag = self.sync_tag();
         let mut all = std::mem::take(&mut self.finished);
         for finished in all.drain(..) {
@@ -450,6 +478,8 @@ impl Drive {
             if outcome == Some(Outcome::Ok) {
                 self.count_piece(now, space, op, piece.length);
                 if let Some(pending) = self.requests.get_mut(piece.cookie as u32) {
+                    // Only a whole request that had the drive to itself, on a shard that was not
+                    // busy, shows the latency that a promise can be compared with.
                     let whole = piece.length == pending.ask.length;
                     pending.alone = alone && whole && self.is_timely && op != Op::Extents;
                     pending.payload.keep(piece.within, data);
@@ -458,17 +488,17 @@ impl Drive {
             }
             self.completions.push(Completion { tag, outcome });
         }
-        // Nothing has finished meanwhile.
+        // The vector is still empty, because nothing in the loop calls a backend.
         self.finished = all;
     }
 
-    /// The slot of a stream's client.
+    /// Returns the slot of the client that has a stream.
     pub(crate) fn client(&self, stream: StreamId) -> Option<u32> {
         let open = self.streams.get(stream.slot() as usize)?.as_ref()?;
         Some(open.client)
     }
 
-    /// How things stand, for the metrics.
+    /// Returns the figures of the drive and its volumes for the metrics.
     pub(crate) fn snapshot(&mut self, now: Instant, detail: Detail) -> DriveFigures {
         self.pass(now);
         let mut gauges = vec![(0, 0); self.volumes.len()];
@@ -497,14 +527,15 @@ impl Drive {
             counters: self.layer.layer().counters(),
             served_ns: now.as_nanos(),
             busy_ns: self.counted.busy_ns(now),
-            // Those that read the configuration know it.
+            // The metrics fill this in from the configuration.
             room: Room::default(),
             volumes,
             tenants: tenants.collect(),
         }
     }
 
-    /// What explains the requests of a volume; nothing, if it is not this drive's.
+    /// Returns the journal's view of a volume's requests, or `None` if the volume is not on this
+    /// drive.
     pub(crate) fn view(&mut self, now: Instant, volume: &str) -> Option<Viewed> {
         self.pass(now);
         let mut volumes = self.volumes.iter().flatten();
@@ -516,7 +547,7 @@ impl Drive {
         })
     }
 
-    /// The streams of clients, each with its space.
+    /// Returns all open streams, each with its space.
     pub(super) fn open_streams(&self) -> Vec<(u32, StreamId)> {
         self.streams
             .iter()
@@ -525,13 +556,13 @@ impl Drive {
             .collect()
     }
 
-    /// Nothing of any client is left in the layer.
+    /// Returns true if the layer has no request and no piece of any client.
     pub(crate) fn is_idle(&self) -> bool {
         self.layer.layer().live() == 0 && self.layer.layer().in_flight() == 0
     }
 }
 
-/// The contracts that a plan tells the core of.
+/// Returns the contracts of all groups that a plan adds.
 fn whole(plan: &Plan) -> BTreeMap<GroupId, Contract> {
     let edits = plan.edits.iter();
     let added = edits.filter_map(|edit| match *edit {

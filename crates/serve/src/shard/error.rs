@@ -1,4 +1,4 @@
-//! Why a shard does not run, or does not take a change.
+//! Errors that prevent a shard from running or from accepting a change.
 
 use std::io;
 
@@ -6,91 +6,92 @@ use weir_config::units::Size;
 
 use weir_config::os_error;
 
-/// What is wrong with a shard or one of its drives, and where.
+/// An error of a shard or of one of its drives.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShardError {
-    /// The system gives no thread.
+    /// The operating system cannot create a thread.
     #[error("cannot start a thread: {}", os_error::message(.0))]
     Thread(io::Error),
-    /// Its thread ended before it ran; what it failed with is in the log.
+    /// The shard's thread ended before it was ready. The log has the reason.
     #[error("the thread ended immediately; see the log")]
     Ended,
-    /// It has failed before, or ends.
+    /// The shard has failed before, or is ending.
     #[error("a shard has ended")]
     Over,
-    /// The system gives no ring with that much memory.
+    /// The operating system cannot provide a ring with the configured memory.
     #[error("cannot start a shard: {error} (limits.arena = \"{}\", limits.connections = {connections})", Size(*.arena))]
     Ring {
-        /// What it says.
+        /// The reason why opening the ring failed.
         error: weir_uring::OpenError,
-        /// Bytes of memory that were asked for.
+        /// The size of the shard's memory, in bytes.
         arena: u64,
-        /// The connections that there may be.
+        /// The largest number of connections.
         connections: u32,
     },
-    /// A drive's tables cannot be had.
+    /// The layer of a drive cannot be created.
     #[error("drive {drive}: {error}")]
     Core {
-        /// Its name.
+        /// The name of the drive.
         drive: String,
-        /// Why.
+        /// The reason why the core refuses the configuration.
         error: weir_core::ConfigError,
     },
-    /// A drive cannot keep what it is to promise.
+    /// The promises of a drive exceed its capacity.
     #[error("drive {drive}: {error}")]
     Promises {
-        /// Its name.
+        /// The name of the drive.
         drive: String,
-        /// Why, with the sums.
+        /// The refusal of the core, with the sums.
         error: weir_core::Refusal,
     },
-    /// A drive's model cannot be had.
+    /// The model of a drive cannot be created.
     #[error("drive {drive}: {error}")]
     Model {
-        /// Its name.
+        /// The name of the drive.
         drive: String,
-        /// Why.
+        /// The rule that the configuration of the model violates.
         error: weir_core::rule::Broken,
     },
-    /// Volumes that a reload would remove have clients.
+    /// A reload would remove volumes that have clients.
     #[error("volume {}: cannot be removed while it has clients", volumes.iter().map(|v| &v.0[..]).collect::<Vec<_>>().join(", "))]
     InUse {
-        /// Their names, and how many connections each has.
+        /// The names of these volumes, each with its number of connections.
         volumes: Vec<(String, u32)>,
     },
-    /// A volume's storage does not start.
+    /// The storage of a volume cannot be started.
     #[error("volume {volume}: {}", os_error::message(.error))]
     Volume {
-        /// Its name.
+        /// The name of the volume.
         volume: String,
-        /// What the system answers.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// A volume would get smaller, and clients would not know.
+    /// The storage of a volume has shrunk. That is refused because clients would not learn of the
+    /// smaller size.
     #[error(
         "volume {volume}: its storage has shrunk to {} from {}, but a volume cannot shrink while the server is running; restore the size of the storage, or restart the server",
         Size(*.now),
         Size(*.was)
     )]
     Shrunk {
-        /// Its name.
+        /// The name of the volume.
         volume: String,
-        /// Bytes that it has while it is served.
+        /// The present size of the served volume, in bytes.
         was: u64,
-        /// Bytes that its storage has.
+        /// The size of the volume's storage, in bytes.
         now: u64,
     },
-    /// There is no plan for a drive that the configuration names.
+    /// The configuration names a drive without a plan.
     #[error("drive {drive} has no plan")]
     NoPlan {
-        /// Its name.
+        /// The name of the drive.
         drive: String,
     },
-    /// A reload names a drive that the server does not have.
+    /// A reload names a drive that the running server does not have.
     #[error("drive {drive} cannot be added while the server is running")]
     NewDrive {
-        /// Its name.
+        /// The name of the drive.
         drive: String,
     },
 }

@@ -1,15 +1,19 @@
-//! How a front end attaches to a shard.
+//! The interface between a shard and its front ends.
 //!
-//! A front end speaks one protocol with one client. The shard owns what every client has whatever it speaks ([`Client`]): the stream
-//! in the core, the bounds, the hold, the memory that is reserved. It calls the front end when an operation of its has ended on the
-//! ring, when requests may be taken, when one is over, and when answers may leave; nothing else of a shard knows the protocol.
+//! A front end speaks one protocol with one client. The shard owns everything about a client that
+//! does not depend on the protocol ([`Client`]): the stream in the core, the bounds, the hold, and
+//! the reserved memory. It calls the front end when one of the front end's operations on the ring
+//! has completed, when requests may be taken, when a request has completed, and when answers may be
+//! sent. Nothing else in a shard knows the protocol.
 //!
 //! ```text
 //! ring ──► completed ──► take ──► Ask ──► core, backend ──► answer ──► send ──► ring
 //! ```
 //!
-//! A front end over a socket receives in `take` and sends in `send`. One over shared memory reads its descriptors in `take`, is looked
-//! at in each turn ([`FrontEnd::look`]), asks for an event before the shard sleeps ([`FrontEnd::rest`]), and publishes in `send`.
+//! A front end over a socket receives in `take` and sends in `send`. A front end over shared memory
+//! reads its descriptors in `take` and publishes in `send`. The shard also polls it in each turn
+//! ([`FrontEnd::look`]), and lets it request a notification before the shard sleeps
+//! ([`FrontEnd::rest`]).
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -26,177 +30,190 @@ use super::schedule::{self, Work};
 use super::token;
 use crate::backend::Extents;
 
-/// What a client asks for.
+/// An operation that a client requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ask {
     pub(crate) op: Op,
     pub(crate) flags: Flags,
-    /// First byte in the volume, and bytes; zero for a flush.
+    /// The first byte in the volume. Offset and length are zero for a flush.
     pub(crate) offset: u64,
     pub(crate) length: u32,
-    /// The front end's name for it; the shard never looks into it.
+    /// The front end's identifier of the request, which the shard passes back unchanged.
     pub(crate) token: u64,
 }
 
-/// A request that was taken from a client and is not over.
+/// A request that was taken from a client and has not completed.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    /// The slot of the client.
+    /// The slot of the client that sent the request.
     pub(crate) client: u32,
     pub(crate) ask: Ask,
-    /// Bytes reserved for it.
+    /// Bytes of the shard's memory that are reserved for the request.
     pub(crate) cost: u64,
     pub(crate) payload: Payload,
-    /// It had the drive to itself, in one piece.
+    /// True if the request was a single piece that had the drive to itself.
     pub(crate) alone: bool,
-    /// For how long it was there before it was taken.
+    /// The time between the request's arrival and its being taken.
     pub(crate) untaken: Span,
 }
 
-/// Why no further request was taken.
+/// The reason why no further request was taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Stop {
-    /// There is no whole one. The front end has seen to it that [`FrontEnd::completed`] is called when there is more.
+    /// There is no complete request. The front end has arranged that [`FrontEnd::completed`] is
+    /// called when more arrives.
     Empty,
-    /// A bound is reached, or the core said to pause: [`FrontEnd::take`] is called again when that may have changed.
+    /// A bound is reached, or the core has paused the stream. [`FrontEnd::take`] is called again
+    /// when that may have changed.
     Blocked,
-    /// There may be more, but [`Context::is_spent`]: [`FrontEnd::take`] is called again when others were served.
+    /// There may be more requests, but [`Context::is_spent`] is true. [`FrontEnd::take`] is called
+    /// again after others were served.
     Spent,
-    /// None will be taken any more.
+    /// No further request will be taken from this client.
     Ended,
-    /// The client broke the protocol, or cannot be heard any more, for this reason: it is to go at once.
+    /// The client violated the protocol or its connection failed, for the given reason. It is
+    /// disconnected immediately.
     Broken(Cow<'static, str>),
 }
 
-/// What came of an operation on the ring.
+/// The consequences of a completed operation on the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Progress {
-    /// Answers that have left, or never will.
+    /// The answers that have left or never will.
     pub(crate) left: Load,
     pub(crate) then: Then,
 }
 
-/// What is to be done after an operation on the ring.
+/// The shard's next step after an operation on the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Then {
-    /// There may be requests to take.
+    /// Take requests, because there may be some.
     Take,
-    /// There are answers to send.
+    /// Send answers, because there are some.
     Send,
-    /// Nothing.
+    /// There is nothing to do.
     Rest,
-    /// The client is not there any more.
+    /// Close the client, which has disconnected.
     Gone,
 }
 
-/// What was found in memory that is shared with a client.
+/// The result of polling memory that is shared with a client.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Look {
-    /// There may be requests to take.
+    /// True if there may be requests to take.
     pub(crate) take: bool,
-    /// There is something to send.
+    /// True if there is something to send.
     pub(crate) send: bool,
 }
 
-/// What answers hold until they have left.
+/// The requests and memory that answers occupy until they have left.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Load {
     pub(crate) requests: u32,
-    /// Bytes that stay reserved for them.
+    /// Bytes that stay reserved for the answers.
     pub(crate) bytes: u64,
 }
 
 impl Load {
-    /// Adds what one more answer holds.
+    /// Adds one more answer, which occupies `bytes`.
     pub(crate) fn add(&mut self, bytes: u64) {
         self.requests += 1;
         self.bytes += bytes;
     }
 }
 
-/// A request that is over.
+/// A completed request that the front end is to answer.
 #[derive(Debug)]
 pub(crate) struct Answer<'a> {
     pub(crate) ask: &'a Ask,
-    /// Bytes reserved for it.
+    /// Bytes that are reserved for the request.
     pub(crate) cost: u64,
-    /// What was found, or an error number of Linux.
+    /// The result, or an error number of Linux.
     pub(crate) result: Result<Found<'a>, u16>,
 }
 
-/// What came of a request that did not fail.
+/// The result of a request that succeeded.
 #[derive(Debug)]
 pub(crate) enum Found<'a> {
-    /// Nothing but that it is done.
+    /// The request succeeded and has no data.
     Done,
-    /// What was read. The front end takes out what it sends from.
+    /// The data that was read. The front end takes out the buffers and sends from them.
     Data(&'a mut Payload),
     Extents(&'a Extents),
 }
 
-/// One client's protocol.
+/// The protocol of one client.
 pub(crate) trait FrontEnd: fmt::Debug {
-    /// An operation that it queued with the user value [`Context::token`]`(op)` has ended.
+    /// Processes the completion of an operation that was queued with the user value
+    /// [`Context::token`]`(op)`.
     fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>) -> Progress;
 
-    /// Takes requests ([`Context::take`]) until there are none or [`Context::may_take`] is false, and says why it stopped. While the
-    /// client is leaving it takes what it had begun to take, and nothing new.
+    /// Takes requests ([`Context::take`]) until there are none or [`Context::may_take`] is false.
+    /// Returns the reason why it stopped. While the client is leaving, the front end completes a
+    /// request that it had begun to take, and takes no new ones.
     fn take(&mut self, cx: &mut Context<'_>) -> Stop;
 
-    /// A request is over. Returns how many bytes of its reservation the answer keeps until it has left; the rest is given back now.
-    /// [`FrontEnd::send`] is called before the shard waits.
+    /// Prepares the answer to a completed request. Returns the number of reserved bytes that the
+    /// answer keeps until it has left. The rest is released immediately. [`FrontEnd::send`] is
+    /// called before the shard waits.
     fn answer(&mut self, answer: Answer<'_>, cx: &mut Context<'_>) -> u64;
 
-    /// Lets answers leave, once in a turn in which there were any, and says which have left at once.
+    /// Sends answers. Called once in each turn that has produced answers. Returns those that have
+    /// left immediately.
     ///
     /// # Errors
-    /// Why they cannot: the client is to go at once.
+    /// Returns the reason why answers cannot be sent. The client is then disconnected.
     fn send(&mut self, cx: &mut Context<'_>) -> Result<Load, &'static str>;
 
-    /// The volume has `size` bytes: each front end is told when it has attached, and again when a volume of its drive has changed. False
-    /// if the client does not learn of it, because its protocol has no message for it.
+    /// Notifies the front end that the volume has `size` bytes. Called after attaching, and
+    /// whenever a volume of the drive has changed. Returns false if the client does not learn of
+    /// it, because its protocol has no message for it.
     fn resized(&mut self, _size: u64, _now: Instant) -> bool {
         false
     }
 
-    /// The client is to go: ends what is under way on the ring and throws away what has not begun to leave, which is returned.
+    /// Closes the front end, because the client is to be disconnected. Cancels its operations on
+    /// the ring, and returns the discarded answers, which had not begun to leave.
     fn close(&mut self, ring: &mut AnyRing) -> Load;
 
-    /// Nothing is leaving, and nothing waits to.
+    /// Returns true if no answer is being sent or waits to be sent.
     fn is_idle(&self) -> bool;
 
-    /// No operation of its is on the ring.
+    /// Returns true if no operation of the front end is on the ring.
     fn is_over(&self) -> bool;
 
-    /// Its client is this machine's kernel, which has no other connection to ask by: it is not made to go for others' sake, and does not
-    /// keep its volume from going.
+    /// Returns true if the client is the kernel of this machine, which cannot reconnect by itself.
+    /// Such a client is not disconnected in favour of others, and does not prevent the removal of
+    /// its volume.
     fn is_kernel(&self) -> bool {
         false
     }
 
-    /// Its requests are in memory that it shares with its client, which can add to them without a word: the front end is looked at in every
-    /// turn, and has to be asked before the shard sleeps.
+    /// Returns true if the requests are in memory that the client shares, so that it can add
+    /// requests without a notification. The shard polls such a front end in every turn, and calls
+    /// [`Self::rest`] before it sleeps.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// Looks at what is shared, and does what is due.
+    /// Polls the shared memory, and does anything that is due.
     fn look(&mut self, _now: Instant) -> Look {
         Look::default()
     }
 
-    /// When it wants to be looked at, whatever happens.
+    /// Returns the deadline of the next poll of the front end, even if nothing happens.
     fn due(&self) -> Option<Instant> {
         None
     }
 
-    /// The shard is about to sleep: asks the client to wake it, and looks once more. True if there may be requests to take.
+    /// Asks the client to wake the shard, which is about to sleep, and polls once more. Returns
+    /// true if there may be requests to take.
     fn rest(&mut self) -> bool {
         false
     }
 }
 
-/// A client and its front end.
+/// A client together with its front end.
 #[derive(Debug)]
 pub(crate) struct Attached {
     pub(crate) client: Client,
@@ -204,22 +221,22 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
-    /// Nothing of it is left anywhere.
+    /// Returns true if no request and no operation of the client is left.
     pub(crate) fn is_over(&self) -> bool {
         self.client.live == 0 && self.front.is_over()
     }
 }
 
-/// A front end on its way to the shard's thread, where its client's volume is.
+/// A front end that is sent to the thread of the shard that has its client's volume.
 pub(crate) trait Attach: Send + fmt::Debug {
-    /// Makes the front end, on the thread of the shard.
+    /// Creates the front end on the thread of the shard.
     ///
     /// # Errors
-    /// Why it cannot be served.
+    /// Returns the reason why the client cannot be served.
     fn attach(self: Box<Self>, arena: &Arena) -> Result<Box<dyn FrontEnd>, Unattached>;
 }
 
-/// Why a front end cannot be attached.
+/// The reason why a front end cannot be attached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Unattached {
     #[error("no memory is left for it")]
@@ -230,10 +247,10 @@ pub(crate) enum Unattached {
     Socket,
 }
 
-/// What a front end works with during a call.
+/// The state of the shard that a front end can use during a call.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
-    /// The time of this turn.
+    /// The start of this turn.
     pub(crate) now: Instant,
     pub(crate) ring: &'a mut AnyRing,
     pub(crate) limits: &'a Limits,
@@ -242,15 +259,15 @@ pub(crate) struct Context<'a> {
     pub(super) pool: &'a mut Pool,
     pub(super) taken: &'a mut Vec<Pending>,
     pub(super) waiting: &'a mut VecDeque<u32>,
-    /// Vectors and payloads used again.
+    /// Vectors and payloads that are used again.
     pub(super) spare: &'a mut Spare,
-    /// There are answers to send.
+    /// Set by the front end if there are answers to send.
     pub(super) sends: bool,
-    /// What this call made the processor do.
+    /// The processor work that this call has caused.
     pub(super) work: Work,
 }
 
-/// Empty vectors, to be filled without allocating.
+/// Empty vectors that are used again, so that requests do not allocate.
 #[derive(Debug, Default)]
 pub(crate) struct Spare {
     bufs: Vec<Vec<Buf>>,
@@ -259,7 +276,7 @@ pub(crate) struct Spare {
 }
 
 impl Spare {
-    /// Takes the memory of a request that is over.
+    /// Takes back the memory of a completed request.
     pub(super) fn put(&mut self, mut payload: Payload) {
         payload.clear();
         match payload {
@@ -274,71 +291,79 @@ impl Spare {
 }
 
 impl Context<'_> {
-    /// The user value for an operation of this front end on the ring; `op`, below 2^31, comes back in [`FrontEnd::completed`].
+    /// Returns the user value for an operation of this front end on the ring. `op` must be below
+    /// 2^31, and is passed to [`FrontEnd::completed`].
     pub(crate) fn token(&self, op: u32) -> u64 {
         token::front(self.slot, op)
     }
 
-    /// Whether this call has cost as much as one client may before others are served: nothing more is to be taken now.
+    /// Returns true if this call has cost as much as one client may use before others are served.
+    /// No more requests should be taken then.
     pub(crate) fn is_spent(&self) -> bool {
         self.work.cost >= schedule::VISIT
     }
 
-    /// A request never enters the core, since it is refused or answered at once. It moves no data, but `bytes` that came with it were
-    /// copied.
+    /// Charges a request that never enters the core because it is refused or answered immediately.
+    /// It moves no data, but `bytes` that came with it were copied.
     pub(crate) fn charge_overhead(&mut self, bytes: u32) {
         let cost = schedule::REQUEST + schedule::copied(bytes.into());
         self.work.cost += cost;
         self.work.overhead += cost;
     }
 
-    /// Answers are sent to the client, or its guest is called: a thread of it is woken.
+    /// Charges a message to the client, or a call of its guest, either of which wakes a thread.
     pub(crate) fn charge_message(&mut self) {
         let bytes = std::mem::take(&mut self.client.transferred);
         self.work.send(bytes);
     }
 
-    /// Bytes were copied from the client.
+    /// Charges the copying of bytes that came from the client.
     pub(crate) fn charge_copy(&mut self, bytes: usize) {
         self.work.cost += schedule::copied(bytes as u64);
     }
 
-    /// Whether another request may be taken now.
+    /// Returns true if another request may be taken now.
     pub(crate) fn may_take(&self) -> bool {
         let client = &*self.client;
+        // Requests that the core had no room for go first, because a client's requests must stay
+        // in order.
         let full = client.outstanding >= self.limits.requests_per_connection;
         !client.paused && !full && client.queue.is_empty()
     }
 
-    /// Reserves what a request takes of the shard's memory; false if it must wait, in which case [`Stop::Blocked`] is the reason to stop.
+    /// Reserves shard memory for a request. Returns false if the request must wait. The front end
+    /// must then stop with [`Stop::Blocked`].
     pub(crate) fn reserve(&mut self, cost: u64) -> bool {
         let alone = self.client.outstanding == 0;
+        // A client with nothing under way is let through, or a request larger than the bound
+        // would never be served.
         if !alone && self.client.used + cost > self.limits.bytes_per_connection {
             return false;
         }
         if cost == 0 || self.pool.take(&mut self.client.used, cost, alone) {
             return true;
         }
+        // Otherwise the completion of one of its own requests makes the client ready again.
         if alone {
             self.wait_for_memory();
         }
         false
     }
 
-    /// Reserves memory that the front end can do without.
+    /// Reserves memory that the front end can do without. Returns false if there is none.
     pub(crate) fn reserve_spare(&mut self, bytes: u64) -> bool {
         self.pool.take(&mut self.client.used, bytes, false)
     }
 
-    /// Gives back what was reserved and is not needed.
+    /// Releases reserved memory that is not needed.
     pub(crate) fn give_back(&mut self, bytes: u64) {
         self.pool.give(&mut self.client.used, bytes);
     }
 
-    /// Cuts buffers for a payload whose cost is reserved; `None` if there are none: the reservation is given back then, and the client
-    /// waits.
+    /// Allocates buffers for a payload whose cost is reserved. If there is no memory, the
+    /// reservation is released, the client is listed as waiting for memory, and `None` is returned.
     pub(crate) fn cut_payload(&mut self, length: u32, cost: u64) -> Option<Vec<Buf>> {
-        // As many payloads may be arriving at a time as there are clients: each has a vector.
+        // Each client can have one payload that is arriving, and each of these uses one vector.
         let mut bufs = self.spare.bufs.pop().unwrap_or_default();
         if memory::for_payload(self.ring.arena(), length, &mut bufs) {
             return Some(bufs);
@@ -349,7 +374,8 @@ impl Context<'_> {
         None
     }
 
-    /// A client that has nothing under way waits for memory: nothing of its own will look at it again.
+    /// Lists the client as waiting for memory. It has nothing under way, so no event of its own
+    /// would make it ready again.
     fn wait_for_memory(&mut self) {
         if !self.client.waiting {
             self.client.waiting = true;
@@ -357,13 +383,13 @@ impl Context<'_> {
         }
     }
 
-    /// One more request counts against the client's bounds until its answer has left.
+    /// Counts one more request against the client's bounds, until its answer has left.
     pub(crate) fn begin(&mut self) {
         self.client.outstanding += 1;
         self.work.cost += schedule::REQUEST;
     }
 
-    /// A request that was begun is complete: to the core. `bufs` are what a write carries.
+    /// Passes on a complete request that was begun before. `bufs` is the payload of a write.
     pub(crate) fn take(&mut self, ask: Ask, cost: u64, bufs: Vec<Buf>) {
         let mut payload = self.spare.payload();
         if bufs.capacity() > 0 {
@@ -372,13 +398,14 @@ impl Context<'_> {
         self.push(ask, cost, payload);
     }
 
-    /// An empty vector for [`Context::take_guest`].
+    /// Returns an empty vector for [`Context::take_guest`].
     pub(crate) fn guest_slices(&mut self) -> Vec<GuestSlice> {
         self.spare.guests.pop().unwrap_or_default().0
     }
 
-    /// A request that was begun is complete: to the core. `slices` are the client's own memory, from which a write's bytes are taken and
-    /// into which those of a read are put; as many as the request has, none where it has none.
+    /// Passes on a complete request that was begun before. `slices` is the client's own memory,
+    /// which a write is read from and a read is written to. Its length is that of the request's
+    /// data.
     pub(crate) fn take_guest(&mut self, ask: Ask, cost: u64, slices: Vec<GuestSlice>) {
         self.push(ask, cost, Payload::Guest(GuestPayload(slices)));
     }
@@ -395,12 +422,13 @@ impl Context<'_> {
         });
     }
 
-    /// There is an answer to a request that was begun and never taken.
+    /// Notes that there is an answer to a request that was begun but not taken.
     pub(crate) fn mark_for_send(&mut self) {
         self.sends = true;
     }
 
-    /// The client says that it leaves: what was taken is answered, nothing else is taken.
+    /// Notes that the client wants to disconnect. Taken requests are still answered, but no more
+    /// are taken.
     pub(crate) fn leave(&mut self) {
         self.client.state = State::Leaving;
     }

@@ -1,7 +1,8 @@
-//! Volumes whose min several servers keep: their parts come in force and are over.
+//! Volumes with a shared minimum: the parts that this server holds are applied and lapse.
 //!
-//! The whole was admitted on the drive, so any part has room. The core and the judge of promises know the part alone. It is over at its time
-//! whatever the thread does that tells of parts: the shard looks before it does anything else in a turn.
+//! The whole minimum was admitted on the drive, so that any part of it has room. The core and the
+//! judge of promises know only the part. A part lapses on time even if the thread that reports
+//! parts hangs, because the shard checks at the beginning of each turn.
 
 use weir_core::{Edit, Instant};
 use weir_measure::Window;
@@ -11,7 +12,8 @@ use super::drive::Drive;
 use super::shared::{Held, Shared, Used};
 
 impl Drive {
-    /// From now on a volume's part is this; what it used, or nothing if it is not this drive's.
+    /// Applies the part of a volume's minimum. Returns how much the volume has used, or `None` if
+    /// it is not on this drive.
     pub(super) fn hold(
         &mut self,
         now: Instant,
@@ -26,8 +28,10 @@ impl Drive {
         } else {
             Shared::nothing(held.lapses)
         };
-        // A part that was renewed ends later than this, which `lapse` finds then.
+        // If the part was renewed, this time is earlier than the end of the part. In that case
+        // `lapse` finds nothing to do and computes the next time.
         self.lapses_at = self.lapses_at.min(volume.shared.until);
+        // If the core refuses the part, the previous one stays in force.
         if volume.contract() != was && !self.put_parts_in_force(now, now, &[space as u32]) {
             self.volumes[space].as_mut()?.shared = before;
         }
@@ -40,14 +44,15 @@ impl Drive {
         })
     }
 
-    /// Ends the parts whose time is over.
+    /// Ends the parts that have lapsed.
     pub(super) fn lapse(&mut self, now: Instant) {
         if self.lapses_at > now {
             return;
         }
         let lapsed = self.spaces(|volume| volume.shared.until <= now);
         let volumes = lapsed.iter().map(|space| &self.volumes[*space as usize]);
-        // What was promised until then is judged until then.
+        // The seconds until the end of the parts are judged by the promises that were in force in
+        // them.
         if let Some(at) = volumes.flatten().map(|volume| volume.shared.until).min() {
             self.pass(at);
             for &space in &lapsed {
@@ -62,8 +67,8 @@ impl Drive {
         self.lapses_at = next.unwrap_or(Instant::MAX);
     }
 
-    /// Applies the parts of the volumes in these spaces: in the core, and from `since` on for those
-    /// that judge promises. False if the core refuses them.
+    /// Applies the parts of the volumes in these spaces, in the core now and for the judgement of
+    /// promises from `since` on. Returns false if the core refuses them.
     pub(super) fn put_parts_in_force(
         &mut self,
         now: Instant,
@@ -83,7 +88,7 @@ impl Drive {
             return true;
         }
         if let Err(refused) = self.layer.change(now, &edits) {
-            // The whole was admitted.
+            // The whole minimum was admitted, so the core should accept any part of it.
             let drive = &self.name;
             tracing::error!(
                 drive,

@@ -1,4 +1,4 @@
-//! How connections end, and the shard.
+//! The end of connections, and the end of a shard.
 
 use std::time::Duration;
 
@@ -9,16 +9,17 @@ use super::Shard;
 use super::client::{Client, State};
 use super::front::Attached;
 
-/// How long a client that holds memory others wait for may do nothing.
+/// The permitted inactivity of a client that holds memory while others wait for memory.
 const PATIENCE: Span = Span::from_secs(5);
-/// How long a connection that has lost its place waits for its client to take the last answers.
+/// The permitted wait of a connection that has lost its place until its client takes the last
+/// answers.
 const LAST_ANSWERS: Span = Span::from_secs(1);
-/// Number of such connections at a time.
+/// The largest number of connections that have lost their place and wait in this way.
 const LAST_ANSWERED: usize = 16;
-/// Number of clients that are ended at a time.
+/// The largest number of idle clients that are disconnected at once.
 const EVICTIONS: usize = 16;
 
-/// The shard is ending.
+/// The progress of a shard that is ending.
 #[derive(Debug)]
 pub(super) struct Drain {
     within: Span,
@@ -26,22 +27,23 @@ pub(super) struct Drain {
     stage: Stage,
 }
 
+/// The stage of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// What was taken is being answered.
+    /// The requests that were taken are being answered.
     Answering,
-    /// No client is left; the storage is to end what it has begun and make everything durable.
+    /// No client is left. The storage completes its operations and makes everything durable.
     Settling,
 }
 
-/// Whether a shard may end.
+/// The result of a drain, or its state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Drained {
-    /// There is something to do still.
+    /// The shard still has something to do.
     No,
-    /// Every client has its answers and everything is durable, as far as the storage says so.
+    /// Every client has its answers, and everything is durable according to the storage.
     Yes,
-    /// The storage did not answer in time.
+    /// The storage did not respond in time.
     GivenUp,
 }
 
@@ -52,7 +54,8 @@ impl Drain {
 }
 
 impl Shard {
-    /// The client is not there any more, or (with a reason) is to go at once.
+    /// Disconnects a client. `reason` is logged if the server closes the connection, and is `None`
+    /// if the client has disconnected by itself.
     pub(super) fn disconnect(&mut self, slot: u32, reason: Option<&str>) {
         let Attached { client, front } = &mut self.clients[slot];
         if client.state == State::Gone {
@@ -62,12 +65,15 @@ impl Shard {
             let Client { id, peer, .. } = client;
             tracing::warn!(connection = id, %peer, reason, "the server closed a connection");
         }
+        // From here on no answer is prepared, so the front end can be closed.
         client.state = State::Gone;
         let unsent = front.close(&mut self.ring);
         let drive = &mut self.drives[client.drive];
+        // The core cancels the requests that are not in the drive. The others complete normally.
         drive.layer.close(self.now, client.stream);
         drive.touched = true;
         let (mut requests, mut bytes) = (0, 0);
+        // The core never got these requests, so it will not report their end.
         for id in std::mem::take(&mut client.queue) {
             client.live -= 1;
             if let Some(pending) = drive.requests.remove(id) {
@@ -83,9 +89,9 @@ impl Shard {
         self.close_if_done(slot);
     }
 
-    /// A connection has lost its place to another: no further request is taken from it. Its memory,
-    /// stream and descriptors are those of the newcomer as soon as what it has under way is
-    /// answered, so few such connections are waited for, and not for long.
+    /// Ends a connection that has lost its place to another. No further request is taken from it.
+    /// The newcomer gets its memory, stream and descriptors when its requests are answered.
+    /// Therefore only a few such connections are waited for, and only for a short time.
     pub(super) fn evict(&mut self, id: u64) {
         let Some(slot) = self.slot_of(id) else {
             return;
@@ -100,14 +106,15 @@ impl Shard {
             tracing::warn!(connection = id, %peer, "the server closes a connection to make room for another (limits.connections)");
         }
         self.mark_ready(slot);
+        // The client is not trusted to read its last answers, so the connection has a deadline.
         self.evicted.push_back((self.now + LAST_ANSWERS, id));
         if self.evicted.len() > LAST_ANSWERED {
             self.end_evicted();
         }
     }
 
-    /// Ends the connection that lost its place first, if it still waits for its client to take the
-    /// last answers.
+    /// Disconnects the connection that lost its place first, if its client has not taken the last
+    /// answers yet.
     fn end_evicted(&mut self) {
         let Some((_, id)) = self.evicted.pop_front() else {
             return;
@@ -120,18 +127,21 @@ impl Shard {
         }
     }
 
+    /// Returns the slot of the client with this connection id.
     fn slot_of(&self, id: u64) -> Option<u32> {
         let slots = self.clients.slots();
         slots.into_iter().find(|s| self.clients[*s].client.id == id)
     }
 
-    /// Ends a connection that is leaving once everything is answered, and forgets one of which nothing is left.
+    /// Ends a connection that is leaving once all its requests are answered, and removes one of
+    /// which nothing is left.
     pub(super) fn close_if_done(&mut self, slot: u32) {
         let Some(attached) = self.clients.get(slot) else {
             return;
         };
         match attached.client.state {
-            // A payload that is still to come is not waited for.
+            // The rest of a write's payload is not waited for, because that request was never
+            // taken.
             State::Leaving if attached.client.live == 0 && attached.front.is_idle() => {
                 self.disconnect(slot, None);
             }
@@ -140,8 +150,10 @@ impl Shard {
         }
     }
 
-    /// While somebody waits for memory: ends those clients, largest first, that hold more than what is guaranteed and have neither taken
-    /// answers nor sent anything for a while. Nobody else's request would ever be served otherwise.
+    /// Disconnects idle clients while others wait for memory, those with the most memory first.
+    /// Idle are clients that hold more than the guaranteed amount and have neither taken answers
+    /// nor sent anything for [`PATIENCE`]. Otherwise they could block the requests of all others
+    /// for ever.
     pub(super) fn evict_idle(&mut self) {
         while self.evicted.front().is_some_and(|(at, _)| *at <= self.now) {
             self.end_evicted();
@@ -154,11 +166,13 @@ impl Shard {
         if self.now < at {
             return;
         }
+        // Those that are disconnected now need some time to release their memory.
         self.evict_at = Some(self.now + PATIENCE);
         let mut idle = self.clients.slots();
         idle.retain(|&slot| {
             let Attached { client, front } = &self.clients[slot];
             client.state != State::Gone
+                // The kernel cannot reconnect, so its queues are spared.
                 && !front.is_kernel()
                 && self.pool.is_shared(client.used)
                 && client.last_activity + PATIENCE <= self.now
@@ -170,6 +184,7 @@ impl Shard {
         }
     }
 
+    /// Removes a client of which nothing is left, and everything that refers to it.
     fn forget(&mut self, slot: u32) {
         let Some(Attached { mut client, front }) = self.clients.remove(slot) else {
             return;
@@ -183,6 +198,7 @@ impl Shard {
             drive.suspend(self.now, client.space, client.non_flush, false);
         }
         let index = client.stream.slot() as usize;
+        // The core may have given the slot of the stream to a new client already.
         if drive.streams[index].is_some_and(|open| open.client == slot) {
             drive.streams[index] = None;
         }
@@ -195,8 +211,8 @@ impl Shard {
         }
     }
 
-    /// From now on nothing new is taken: what clients have sent beyond that is not answered, so that clients that connect again send
-    /// it again.
+    /// Begins to drain the shard. No new requests are taken. Requests that clients have sent beyond
+    /// that stay unanswered, so that clients send them again when they reconnect.
     pub(super) fn begin_drain(&mut self, within: Duration) {
         if self.drain.is_some() {
             return;
@@ -216,8 +232,8 @@ impl Shard {
         }
     }
 
-    /// Whether the shard may end. Nothing holds that up for longer than the drain's time for the answers and as much again for the
-    /// storage.
+    /// Advances the drain and returns its state. The answers may take the drain's time limit, and
+    /// the storage may take the same time again.
     pub(super) fn drained(&mut self) -> Drained {
         let Some(drain) = &mut self.drain else {
             return Drained::No;
@@ -231,6 +247,7 @@ impl Shard {
                         Some("its requests were not completed before the server's deadline"),
                     );
                 }
+                // The core has to process the closed streams before the drives are idle.
                 self.work();
             }
             if !over && self.clients.len() > 0 {

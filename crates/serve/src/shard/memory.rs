@@ -1,37 +1,46 @@
-//! How much of the shard's memory each client may have, and cutting buffers from it.
+//! The shard's memory: how much each client can reserve, and the allocation of buffers.
 //!
-//! Every byte a connection makes the server hold is *reserved* before the request that needs it is taken from its socket: the
-//! payload of a write until it is done, the data of a read until its answer has been sent. So no request waits for memory while
-//! it holds some, and clients that do not read their answers, or do not send what they announced, keep what they have and get no
-//! more. Half of the memory is guaranteed in equal parts to as many connections as there may be (a
-//! connection that made room for another keeps its part for its last answers: few do, and not for
-//! long, see `Shard::evict`); the other half is shared by the
-//! rule of dynamic thresholds (Choudhury and Hahne, 1998): nobody may have more of it than is left. However many take as much
-//! as they can, a newcomer finds at least half of what each of them has. A request larger than what is guaranteed may still have
-//! to wait for memory that others hold; if that takes long, clients that hold it and do not move are ended (`Shard::evict_idle`).
+//! Every byte that a connection makes the server hold is *reserved* before the request is taken
+//! from its socket. The payload of a write is reserved until the write has completed, and the data
+//! of a read until its answer has been sent. No request thus waits for memory while it holds some.
+//! Clients that do not read their answers or do not send announced data keep the memory they have,
+//! and get no more.
+//!
+//! One half of the memory is guaranteed in equal parts to the maximum number of connections. (A
+//! connection that made room for another keeps its part for its last answers. There are only a few
+//! of these, for a short time, see `Shard::evict`.)
+//!
+//! The other half is shared with dynamic thresholds (Choudhury and Hahne, 1998): no connection may
+//! have more of it than is free. Even if all others take as much as they can, a newcomer can get at
+//! least half as much as each of them has.
+//!
+//! A request larger than the guaranteed part may have to wait for memory that others hold. If that
+//! takes long, idle clients that hold memory are disconnected (`Shard::evict_idle`).
 
 use weir_uring::{Arena, Buf, Segment, SharedBuf};
 
 use crate::backend::Data;
 
-/// The smallest buffer that is cut, bytes: memory in whole pages can always be handed out, however it is fragmented.
+/// The size of the smallest buffer, in bytes. Memory in whole pages can always be allocated,
+/// however fragmented it is.
 pub(crate) const PAGE: usize = 4096;
-/// The largest buffer that is cut, bytes.
+/// The size of the largest buffer, in bytes.
 const LARGEST: usize = 1 << 20;
 
-/// The reservations of one shard.
+/// The memory reservations of one shard.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// Bytes that every connection may have.
+    /// Bytes that are guaranteed to every connection.
     guaranteed: u64,
-    /// Bytes of the shared half that nobody has.
+    /// Bytes of the shared half that are not reserved.
     free: u64,
-    /// Somebody waits for a large piece: others leave more.
+    /// True if a client waits for a large reservation. Others must then leave more memory free.
     pub(crate) tight: bool,
 }
 
 impl Pool {
-    /// For an arena of `bytes` and at most `connections`. An eighth is left for receive buffers and for rounding.
+    /// Creates the pool for an arena of `bytes` and at most `connections`. One eighth of the arena
+    /// remains for receive buffers and rounding.
     pub(crate) fn new(bytes: u64, connections: u32) -> Self {
         let usable = bytes - bytes / 8;
         Self {
@@ -41,8 +50,8 @@ impl Pool {
         }
     }
 
-    /// Reserves `bytes` for a connection that has `used`; false if it must wait. One that has nothing under way (is `alone`) may
-    /// take all that is free.
+    /// Reserves `bytes` for a connection that has `used`. Returns false if it must wait. A
+    /// connection that has nothing under way (`alone`) may take all free memory.
     pub(crate) fn take(&mut self, used: &mut u64, bytes: u64, alone: bool) -> bool {
         let before = used.saturating_sub(self.guaranteed);
         let after = (*used + bytes).saturating_sub(self.guaranteed);
@@ -51,6 +60,8 @@ impl Pool {
             return false;
         };
         let threshold = if self.tight { left / 4 } else { left };
+        // A connection that is alone is exempt from the threshold, or a large request could wait
+        // for ever.
         if extra > 0 && after > threshold && !alone {
             return false;
         }
@@ -59,12 +70,12 @@ impl Pool {
         true
     }
 
-    /// Whether a connection that has `used` has more than what is guaranteed.
+    /// Returns true if a connection that has `used` has more than the guaranteed amount.
     pub(crate) fn is_shared(&self, used: u64) -> bool {
         used > self.guaranteed
     }
 
-    /// Takes a reservation back. True if there is more to share now.
+    /// Releases a reservation. Returns true if the shared half has grown by it.
     pub(crate) fn give(&mut self, used: &mut u64, bytes: u64) -> bool {
         debug_assert!(bytes <= *used, "{bytes} bytes back of {used}");
         let before = used.saturating_sub(self.guaranteed);
@@ -75,17 +86,21 @@ impl Pool {
     }
 }
 
-/// What a range of `length` bytes takes of memory, with slack for an alignment of `align`.
+/// Returns the memory that a range of `length` bytes takes, with slack for an alignment to `align`.
 pub(crate) fn cost(length: u32, align: u32) -> u64 {
+    // Aligning can add up to `align` bytes in front of the range and after it.
     let slack = if align > 1 { 2 * u64::from(align) } else { 0 };
     let bytes = u64::from(length) + slack;
     if bytes > LARGEST as u64 {
+        // Larger ranges consist of several buffers, the last of which is rounded up.
         return bytes.next_multiple_of(PAGE as u64) + LARGEST as u64 / 4;
     }
+    // The arena allocates powers of two.
     bytes.next_power_of_two().max(PAGE as u64)
 }
 
-/// Buffers for a read of `length` bytes whose first byte is `offset` of its volume; `None` if there is no memory.
+/// Returns buffers for a read of `length` bytes at `offset` of the volume, or `None` if there is no
+/// memory.
 pub(crate) fn for_read(arena: &Arena, offset: u64, length: u32, align: u32) -> Option<Data> {
     let lead = (offset % u64::from(align)) as usize;
     let length = length as usize;
@@ -108,7 +123,8 @@ pub(crate) fn for_read(arena: &Arena, offset: u64, length: u32, align: u32) -> O
     Some(Data::ReadMany(bufs))
 }
 
-/// Buffers for a payload of `length` bytes, into `bufs`, which is empty; false, and still empty, if there is no memory.
+/// Allocates buffers for a payload of `length` bytes into `bufs`, which must be empty. Returns
+/// false and leaves `bufs` empty if there is no memory.
 pub(crate) fn for_payload(arena: &Arena, length: u32, bufs: &mut Vec<Buf>) -> bool {
     if let Some(buf) = cut(arena, length as usize) {
         bufs.push(buf);
@@ -117,7 +133,7 @@ pub(crate) fn for_payload(arena: &Arena, length: u32, bufs: &mut Vec<Buf>) -> bo
     fragments(arena, length as usize, bufs)
 }
 
-/// The part of a payload that a piece is about.
+/// Returns the part of a payload that a piece covers.
 pub(crate) fn for_write(payload: &[SharedBuf], within: u32, length: u32) -> Data {
     let (mut skip, mut left) = (within as usize, length as usize);
     let mut segments = Vec::new();
@@ -141,7 +157,7 @@ pub(crate) fn for_write(payload: &[SharedBuf], within: u32, length: u32) -> Data
     Data::WriteMany(segments)
 }
 
-/// One buffer, whole pages of it.
+/// Allocates one buffer of at least a page.
 fn cut(arena: &Arena, length: usize) -> Option<Buf> {
     if length > LARGEST {
         return None;
@@ -151,7 +167,7 @@ fn cut(arena: &Arena, length: usize) -> Option<Buf> {
     Some(buf)
 }
 
-/// Several buffers, as large as they come, whole pages each but the last.
+/// Allocates several buffers, each as large as possible. All except the last are whole pages.
 fn fragments(arena: &Arena, length: usize, bufs: &mut Vec<Buf>) -> bool {
     let mut left = length;
     let mut size = LARGEST;
@@ -174,7 +190,7 @@ fn fragments(arena: &Arena, length: usize, bufs: &mut Vec<Buf>) -> bool {
 mod tests {
     use super::*;
 
-    /// The figures that the configuration's documentation states.
+    /// The guaranteed amounts are those in the documentation of the configuration.
     #[test]
     fn what_is_guaranteed_to_each_connection_is_what_is_stated() {
         for (arena, connections, guaranteed) in [
@@ -183,7 +199,8 @@ mod tests {
             (64 << 20, 1024, 28 << 10),
         ] {
             let mut pool = Pool::new(arena, connections);
-            // All of them at once, page by page, with nothing left to share.
+            // With nothing left in the shared half, all connections can take the guaranteed amount
+            // page by page.
             pool.free = 0;
             for _ in 0..connections {
                 let mut used = 0;
@@ -238,6 +255,8 @@ mod tests {
         let Some(Data::ReadMany(bufs)) = for_read(&arena, 5000, 128 << 10, 4096) else {
             panic!("half of the arena is free");
         };
+        // The read begins at the aligned offset 5000 - 904 = 4096. Its first buffer has a lead of
+        // 904 bytes.
         assert_eq!(bufs.iter().map(|b| b.len()).sum::<usize>(), 128 << 10);
         assert_eq!(bufs[0].window(), 904..4096);
         assert!(for_read(&arena, 0, 512 << 10, 1).is_none());
@@ -254,10 +273,12 @@ mod tests {
         let second = arena.alloc(PAGE).unwrap();
         bufs.push(second);
         let payload: Vec<SharedBuf> = bufs.into_iter().map(Buf::into_shared).collect();
+        // The first buffer has 10,000 bytes, so 5,000 bytes from 300 on are within it.
         match for_write(&payload, 300, 5000) {
             Data::Write(part) => assert!(part.len() == 5000 && part[0] == (300 % 256) as u8),
             other => panic!("{other:?}"),
         }
+        // The range begins 1,000 bytes before the end of the first buffer.
         match for_write(&payload, 9_000, 2_000) {
             Data::WriteMany(parts) => {
                 assert_eq!(

@@ -1,8 +1,16 @@
-//! A shard: one thread, one ring, some drives and every client of theirs.
+//! A shard: one thread with one ring, some drives, and all clients of these drives.
 //!
-//! A turn is one system call, which sends the answers and starts the receives of the turn before and waits; then what has
-//! arrived is taken by the front ends, given to the core, carried out and answered. Nothing is handed to another thread on the way of a request,
-//! and nothing is done while nothing arrives: the only timeouts are those the core and the modelled drives ask for.
+//! The thread repeats a *turn* ([`turn`]). Each turn begins with one system call, which sends the
+//! answers and starts the receives of the previous turn, and then waits. Afterwards, front ends
+//! take the requests that have arrived, the core schedules them, backends carry them out, and front
+//! ends send the answers.
+//!
+//! No request is handed to another thread on its way. The shard sleeps while nothing arrives. Its
+//! only timeouts are those of the core, of modelled drives, and of its own deadlines (see
+//! `Shard::timeout`).
+//!
+//! A shard is started by [`spawn`]. Other threads send it [`Mail`] through its [`Handle`] or an
+//! [`Address`].
 
 #[cfg(test)]
 mod allocations;
@@ -71,50 +79,56 @@ pub use shared::{Held, Used};
 pub(crate) use token::{DRIVES_MAX, SPACES_MAX};
 pub(crate) use volume::{TenantTerms, VolumeSetup, VolumeTerms};
 
-/// A client that has chosen its volume.
+/// A client that has completed the handshake and has chosen its volume.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     pub(crate) id: u64,
     pub(crate) peer: String,
     pub(crate) drive: usize,
     pub(crate) space: u32,
-    /// The volume's name: the space may be another's by now.
+    /// The name of the volume. By the time the mail is read, the space can belong to another
+    /// volume.
     pub(crate) volume: String,
     pub(crate) front: Box<dyn Attach>,
     pub(crate) ticket: Ticket,
 }
 
-/// What other threads tell a shard.
+/// A message from another thread to a shard.
 #[derive(Debug)]
 pub(crate) enum Mail {
-    /// A client.
+    /// A new client, whose connection the shard takes over.
     Arrival(Box<Arrival>),
-    /// A connection has lost its place: answer what was taken from it and end it.
+    /// The connection with this id has lost its place: answer the requests that were taken from it,
+    /// and then end it.
     Evict(u64),
-    /// Take no further request, answer what was taken, make everything durable, end. After this long what is not answered is given
-    /// up, and after as long again what is not durable.
+    /// End the shard: take no further requests, answer those that were taken, make all volumes
+    /// durable. After this time, unanswered requests are given up. After the same time again,
+    /// volumes that are not durable are given up.
     Drain(Duration),
-    /// Say how things stand.
+    /// Return the figures of all drives, for the metrics.
     Snapshot(Detail, Sender<Vec<DriveFigures>>),
-    /// Hand out what explains the requests of a volume; nothing, if it is not this shard's.
+    /// Return the journal's view of a volume, or `None` if the volume is not on this shard.
     Explain {
         volume: String,
         wanted: Sender<Option<Viewed>>,
     },
-    /// A volume's part of a min that several servers keep; and say what it used, or nothing if it is not this shard's.
+    /// Promise this part of a volume's shared minimum. Returns how much the volume has used, or
+    /// `None` if the volume is not on this shard.
     Hold {
         volume: String,
         held: Held,
         used: Sender<Option<Used>>,
     },
-    /// Hand out the storage of these volumes, where it can be made larger.
+    /// Return the storage of those of these volumes that can grow.
     Growable {
         volumes: Vec<String>,
         wanted: Sender<Growable>,
     },
-    /// Prepare a changed configuration of a drive, and say whether it can be put in force, and which volumes that stay grow.
+    /// Prepare a changed configuration of a drive. Returns the volumes that grow, or the reason why
+    /// the configuration cannot be applied.
     Change(Box<Change>, Sender<Result<Grown, ShardError>>),
-    /// Put what was prepared for a drive in force, or throw it away. Answers when that is done, with the clients that do not learn of a new size.
+    /// Apply the change that was prepared for a drive, or discard it. Returns, once that is done,
+    /// the clients that cannot be notified of a new size.
     Decide {
         drive: usize,
         in_force: bool,
@@ -122,18 +136,19 @@ pub(crate) enum Mail {
     },
 }
 
-/// What a drive is made from, on the shard's thread.
+/// The configuration of a drive, as the shard's thread receives it.
 #[derive(Debug)]
 pub(crate) struct DriveSetup {
     pub(crate) name: String,
     pub(crate) plan: Plan,
-    /// And by how much its answers come sooner.
+    /// The configuration of the modelled drive, if there is one, and the time that its answers are
+    /// sent early.
     pub(crate) model: Option<(weir_model::drive::Config, Span)>,
     pub(crate) volumes: Vec<VolumeSetup>,
     pub(crate) tape: Option<Tape>,
 }
 
-/// What a shard is made from.
+/// The configuration of a shard, as its thread receives it.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) number: usize,
@@ -142,21 +157,22 @@ pub(crate) struct Setup {
     pub(crate) priority: ThreadPriority,
     pub(crate) ring: RingConfig,
     pub(crate) drives: Vec<DriveSetup>,
-    /// Bytes that the journal of a drive takes up.
+    /// Size of the journal of each drive, in bytes.
     pub(crate) journal: usize,
 }
 
-/// A running shard as other threads see it.
+/// A running shard, for the thread that started it.
 #[derive(Debug)]
 pub(crate) struct Handle {
     mailbox: Sender<Mail>,
     waker: Waker,
     thread: Option<JoinHandle<bool>>,
-    /// The thread has what this refers to until it ends.
+    /// A reference to an object that the shard's thread owns until it ends. It can be upgraded as
+    /// long as the shard is alive.
     pub(crate) alive: Weak<()>,
 }
 
-/// A way to tell a shard something.
+/// An address for sending mail to a shard from any thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     mailbox: Sender<Mail>,
@@ -164,9 +180,11 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Tells the shard; false if it has ended.
+    /// Sends mail to the shard. Returns false if the shard has ended.
     pub(crate) fn tell(&self, mail: Mail) -> bool {
+        // The shard sleeps in its ring, so it has to be woken for the mail.
         let sent = self.mailbox.send(mail).is_ok();
+        // The shard sleeps in the ring, which does not notice a channel.
         self.waker.wake();
         sent
     }
@@ -180,7 +198,8 @@ impl Handle {
         }
     }
 
-    /// Waits for its end; false if it ended by a fault.
+    /// Waits until the shard has ended. Returns false if it panicked, or if data may not be
+    /// durable.
     pub(crate) fn join(&mut self) -> bool {
         self.thread
             .take()
@@ -191,7 +210,7 @@ impl Handle {
 /// Starts a shard's thread and waits until it runs.
 ///
 /// # Errors
-/// Why it cannot.
+/// Returns an error if the thread cannot be started or the shard's parts cannot be opened.
 pub(crate) fn spawn(setup: Setup) -> Result<Handle, ShardError> {
     let (mailbox, mail) = channel();
     let (ready, started) = channel();
@@ -202,7 +221,7 @@ pub(crate) fn spawn(setup: Setup) -> Result<Handle, ShardError> {
         .spawn(move || {
             let durable = match Shard::new(setup, mail) {
                 Ok(shard) => {
-                    // The thread that started the shard waits for this.
+                    // The send cannot fail, because the thread that started the shard waits for it.
                     let _ = ready.send(Ok(shard.ring.waker()));
                     drop(ready);
                     shard.run()
@@ -212,10 +231,12 @@ pub(crate) fn spawn(setup: Setup) -> Result<Handle, ShardError> {
                     false
                 }
             };
+            // From here on, `Handle::alive` cannot be upgraded any more.
             drop(lives);
             durable
         })
         .map_err(ShardError::Thread)?;
+    // If the thread panics before it is ready, its sender is dropped and the receive fails.
     let waker = started.recv().unwrap_or(Err(ShardError::Ended))?;
     Ok(Handle {
         mailbox,
@@ -229,13 +250,13 @@ pub(crate) fn spawn(setup: Setup) -> Result<Handle, ShardError> {
 #[derive(Debug)]
 struct Shard {
     clock: Clock,
-    /// The time of this turn.
+    /// The start of this turn.
     now: Instant,
-    /// The turns before it.
+    /// The beginnings and costs of this turn and the turns before it.
     turns: turn::Turns,
-    /// Whose requests are taken next.
+    /// The schedule that selects the client to serve next.
     schedule: Schedule,
-    /// What the second under way began with.
+    /// The state of the counters at the beginning of the current second.
     second: second::Second,
     ring: AnyRing,
     limits: Limits,
@@ -244,30 +265,30 @@ struct Shard {
     waited: Waited,
     clients: Slab<Attached>,
     pool: Pool,
-    /// What backends' operations came to, for this turn and the next ones.
+    /// Results of backends' operations, which this turn and the next ones process.
     returned: VecDeque<turn::Returned>,
-    /// There is more mail than one turn reads.
+    /// True if there is more mail than one turn reads.
     has_mail: bool,
     /// Clients with answers to send.
     marked: Vec<u32>,
-    /// Clients whose requests are in memory that they share: looked at in each turn.
+    /// Clients that share memory with the shard. Their rings are polled in each turn.
     shared: Vec<u32>,
-    /// Clients that have nothing and wait for memory for their first request.
+    /// Clients with no request under way that wait for memory for their first request.
     waiting: VecDeque<u32>,
-    /// When clients that hold it without moving are made to give it up.
+    /// The time of the next disconnection of idle clients, if others wait for memory.
     evict_at: Option<Instant>,
-    /// Connections that have lost their place, and until when their clients may take the last
-    /// answers.
+    /// Connections that have lost their place, each with the time until which its client may take
+    /// its last answers.
     evicted: VecDeque<(Instant, u64)>,
-    /// Vectors used again in every turn.
+    /// Vectors that every turn uses again, so that turns do not allocate.
     taken: Vec<Pending>,
     batch: Vec<Request>,
-    /// The core's answers to clients and its wishes for their streams.
+    /// Notices of the core for clients: completed requests, and streams to pause or to resume.
     notices: Vec<Output>,
     spare: Spare,
     drain: Option<leave::Drain>,
     changes: Vec<change::Pending>,
-    /// What is ready to be put in force, if all other drives' is.
+    /// Changes that are ready to be applied as soon as those of all other drives are ready.
     prepared: Vec<change::Prepared>,
 }
 
@@ -276,7 +297,8 @@ impl Shard {
         if let Err(errno) = weir_uring::precise_timers() {
             tracing::warn!(%errno, "the server cannot set the timer slack of a shard; its timers can be late by 50 us");
         }
-        // Before the ring: the kernel's own threads for it are as the thread that opened it.
+        // The ring must be opened after the priority is set, because the kernel's worker threads
+        // for the ring inherit the priority of the thread that opens it.
         raise(setup.priority, setup.number);
         let ring = AnyRing::open(&setup.ring).map_err(|error| ShardError::Ring {
             error,
@@ -326,15 +348,16 @@ impl Shard {
     }
 }
 
-/// What [`ThreadPriority::High`] is.
+/// The nice value of [`ThreadPriority::High`].
 const HIGH: i32 = -10;
 
-/// Gives the calling thread its priority, or says why not, once for all shards.
+/// Sets the priority of the calling thread. If that fails, shard 0 logs the reason once for all
+/// shards.
 fn raise(priority: ThreadPriority, number: usize) {
     if priority == ThreadPriority::Normal {
         return;
     }
-    // Of the thread alone: on Linux each has its own.
+    // On Linux, a nice value belongs to a thread and not to the whole process (setpriority(2)).
     let raised = rustix::process::setpriority_process(None, HIGH);
     if let Err(errno) = raised
         && number == 0
@@ -368,6 +391,7 @@ fn open_drive(
     let mut layer = SeenLayer::new(layer, Seen::new(recorder, journal));
     let mut edits = plan.edits.clone();
     let sizes = volumes.iter().map(|s| (&s.name, s.storage.size()));
+    // The size of existing storage need not be configured, so the plan has no sizes.
     edits.extend(sizes.map(|(name, size)| sized(&plan, name, size)));
     if let Err(error) = layer.change(now, &edits) {
         return Err(ShardError::Promises { drive: name, error });
@@ -383,12 +407,13 @@ fn open_drive(
         drive.add(setup.start(&drive.plan)?);
     }
     let shared = drive.spaces(|volume| volume.terms.shared);
+    // Nothing of a shared minimum is promised here until this server is given a part.
     drive.put_parts_in_force(now, now, &shared);
     drive.put_terms_in_force(now);
     Ok(drive)
 }
 
-/// A volume's space with the size that its storage has.
+/// Returns the edit that gives the space of a volume the size of its storage.
 fn sized(plan: &Plan, volume: &str, size: u64) -> weir_core::Edit {
     weir_core::Edit::SetSpace {
         id: plan.volumes[volume].space,

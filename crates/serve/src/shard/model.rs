@@ -1,26 +1,30 @@
-//! A modelled drive in real time: jobs wait as long as the drive would take, then the memory behind it carries them out.
+//! A modelled drive in real time. Jobs are delayed as long as the drive would take, and are then
+//! carried out by the memory behind it.
 
 use weir_core::{Dispatch, Instant, Op, Span, Tag};
 use weir_model::drive::{Busy, Drive};
 
 use crate::backend::Job;
 
-/// The timing of a drive, in front of volumes in memory.
+/// The timing model of a drive, in front of volumes in memory.
 #[derive(Debug)]
 pub(crate) struct Model {
     drive: Box<dyn Drive>,
-    /// What the way from a client and back takes: answers come sooner by it.
+    /// The time that a request takes from the client to the drive and back. Answers are advanced by
+    /// it.
     path: Span,
-    /// The latest time of the drive's own at which something has ended: nothing begins before it any more.
+    /// The latest end of a job so far, in the time of the model. The model accepts no submission
+    /// before that time.
     reached: Instant,
-    /// By tag: the volume and its job.
+    /// The jobs in the drive by their tag, each with the space of its volume.
     jobs: Vec<Option<(u32, Job)>>,
-    /// By space: the size of the volume there, and where on the drive it begins. They lie one behind the other.
+    /// The size of each volume and its first byte on the drive, by space. The volumes are
+    /// contiguous.
     places: Vec<(u64, u64)>,
 }
 
 impl Model {
-    /// A drive for `spaces` spaces.
+    /// Creates a drive for `spaces` spaces.
     pub(crate) fn new(
         config: &weir_model::drive::Config,
         path: Span,
@@ -38,8 +42,9 @@ impl Model {
         })
     }
 
-    /// A volume of `size` bytes comes to a space; one of none has left it. Those behind it move, which takes no time: their data
-    /// is in memory, and what the model makes of a place is how far the next one is.
+    /// Sets the size of the volume in a space, which is 0 if the volume was removed. Volumes behind
+    /// it move. That takes no time, because the data is in memory, and the model uses positions
+    /// only for distances.
     pub(crate) fn place(&mut self, space: u32, size: u64) {
         self.places[space as usize].0 = size;
         let mut behind = 0u64;
@@ -49,10 +54,10 @@ impl Model {
         }
     }
 
-    /// Takes a job in.
+    /// Submits a job to the modelled drive.
     ///
     /// # Errors
-    /// The drive's queue is full.
+    /// Returns [`Busy`] if the drive's queue is full.
     pub(crate) fn submit(
         &mut self,
         now: Instant,
@@ -64,15 +69,18 @@ impl Model {
             let base = self.places[dispatch.space.0 as usize].1;
             placed.offset = placed.offset.saturating_add(base);
         }
+        // Answers are advanced by `path`, so the model can be ahead of the clock.
         self.drive.submit(now.max(self.reached), &placed)?;
         self.jobs[dispatch.tag.0 as usize] = Some((dispatch.space.0, job));
         Ok(())
     }
 
-    /// The next job whose time has come, with its volume. What the model says of its outcome is always success.
+    /// Returns the next job that is due, with its space. The model always reports success, so the
+    /// outcome is that of the memory.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<(u32, Job)> {
         let until = now + self.path;
-        // At its own time and not at the end of the path: what comes in between is not later than the drive.
+        // Each completion is processed at its own time instead of `until`, so that a job that is
+        // submitted in between does not begin later than it would on the drive.
         while let Some(at) = self.drive.next_completion().filter(|at| *at <= until) {
             self.reached = self.reached.max(at);
             if let Some(ended) = self.drive.pop(at.max(now)) {
@@ -83,6 +91,7 @@ impl Model {
         None
     }
 
+    /// Returns the time of the next job, in the time of the server.
     pub(crate) fn next(&self) -> Option<Instant> {
         let next = self.drive.next_completion()?;
         Some(Instant::from_nanos(
@@ -103,8 +112,10 @@ mod tests {
         for (space, size) in [(1, 10), (0, 5), (3, 7), (2, 1)] {
             model.place(space, size);
         }
+        // Volumes of 5, 10, 1 and 7 bytes in the order of the spaces.
         assert_eq!(bases(&model), [0, 5, 15, 16]);
         model.place(1, 0);
+        // Without the 10 bytes of space 1, the last two begin 10 bytes earlier.
         assert_eq!(bases(&model), [0, 5, 5, 6]);
     }
 }

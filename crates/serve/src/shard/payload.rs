@@ -1,4 +1,4 @@
-//! The memory of a request: where a write's bytes lie, and where those that are read are put.
+//! The memory of a request, which holds the data to write or receives the data that is read.
 
 use weir_core::{Dispatch, Op};
 use weir_uring::{Arena, Buf, GuestSlice, MAX_PIECES, SharedBuf};
@@ -6,28 +6,29 @@ use weir_uring::{Arena, Buf, GuestSlice, MAX_PIECES, SharedBuf};
 use super::memory;
 use crate::backend::{Data, Extents, Traits};
 
-/// Whose memory a request works on.
+/// The memory that a request works on.
 #[derive(Debug)]
 pub(crate) enum Payload {
-    /// Buffers of the shard's arena: a write's from when it is received, a read's from its dispatch until its answer has left.
+    /// Buffers of the shard's arena. A write has them from its reception on, and a read from its
+    /// dispatch until its answer has left.
     Arena(ArenaPayload),
-    /// The client's own memory. Pieces that the drive cannot reach there go through a buffer of the arena, from their dispatch until
-    /// they are over.
+    /// The client's own memory. Pieces that the storage cannot carry out in this memory go through
+    /// a buffer of the arena from their dispatch to their completion.
     Guest(GuestPayload),
 }
 
-/// Buffers of the shard's arena.
+/// Buffers of the shard's arena that belong to one request.
 #[derive(Debug, Default)]
 pub(crate) struct ArenaPayload {
-    /// What a write carries.
+    /// The payload of a write.
     written: Vec<SharedBuf>,
-    /// What has been read: place in the request, bytes.
+    /// The data that was read, each buffer with its position in the request.
     read: Vec<(u32, Buf)>,
-    /// What a look-up has found.
+    /// The result of a look-up of extents.
     extents: Option<Extents>,
 }
 
-/// Parts of a guest's memory, as many bytes as the request has, in order.
+/// Parts of a guest's memory in the order of the request, of the same total length.
 #[derive(Debug, Default)]
 pub(crate) struct GuestPayload(pub(super) Vec<GuestSlice>);
 
@@ -38,7 +39,7 @@ impl Default for Payload {
 }
 
 impl Payload {
-    /// Takes what a write carries; gives the empty vector back.
+    /// Takes the payload of a write from `bufs`, and returns the empty vector.
     pub(super) fn fill(&mut self, mut bufs: Vec<Buf>) -> Vec<Buf> {
         if let Self::Arena(arena) = self {
             arena.written.extend(bufs.drain(..).map(Buf::into_shared));
@@ -46,7 +47,7 @@ impl Payload {
         bufs
     }
 
-    /// The memory of a piece; `None` if there is none just now.
+    /// Returns the memory of a piece, or `None` if the arena has none at present.
     pub(super) fn data(&self, arena: &Arena, piece: &Dispatch, traits: &Traits) -> Option<Data> {
         match (piece.op, self) {
             (Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents, _) => Some(Data::None),
@@ -69,7 +70,7 @@ impl Payload {
         }
     }
 
-    /// Keeps what came back of a piece that began at `within` of its request.
+    /// Stores the data of a piece that begins at `within` of its request.
     pub(super) fn keep(&mut self, mut within: u32, data: Data) {
         let mut keep = |buf: Buf| {
             let length = buf.len() as u32;
@@ -91,7 +92,7 @@ impl Payload {
         }
     }
 
-    /// What a look-up has found.
+    /// Returns the result of a look-up of extents.
     pub(super) fn extents(&self) -> Option<&Extents> {
         match self {
             Self::Arena(arena) => arena.extents.as_ref(),
@@ -99,13 +100,14 @@ impl Payload {
         }
     }
 
-    /// Takes out what was read into the shard's memory, in order.
+    /// Takes out the buffers with read data, in the order of the request.
     pub(crate) fn take_read(&mut self) -> impl Iterator<Item = Buf> {
         let read = match self {
             Self::Arena(arena) => Some(&mut arena.read),
             Self::Guest(_) => None,
         };
         let sorted = read.map(|read| {
+            // Pieces can complete in any order.
             if read.len() > 1 {
                 read.sort_unstable_by_key(|(within, _)| *within);
             }
@@ -114,7 +116,7 @@ impl Payload {
         sorted.into_iter().flatten()
     }
 
-    /// Gives the memory back and keeps the vectors.
+    /// Releases the buffers and keeps the vectors for later requests.
     pub(super) fn clear(&mut self) {
         match self {
             Self::Arena(arena) => {
@@ -128,7 +130,7 @@ impl Payload {
 }
 
 impl GuestPayload {
-    /// The parts of it that `length` bytes from `within` on lie in.
+    /// Returns the parts of guest memory that hold `length` bytes from `within` on.
     fn cut(&self, within: u32, length: u32) -> Vec<GuestSlice> {
         let (mut skip, mut left) = (within as usize, length as usize);
         let mut slices = Vec::with_capacity(self.0.len());
@@ -148,7 +150,7 @@ impl GuestPayload {
         slices
     }
 
-    /// Copies what was read into a buffer to where it belongs.
+    /// Copies read data from a buffer to its position in the guest's memory.
     fn put(&self, within: u32, mut bytes: &[u8]) {
         for slice in self.cut(within, bytes.len() as u32) {
             let (here, rest) = bytes.split_at(slice.len());
@@ -158,8 +160,8 @@ impl GuestPayload {
     }
 }
 
-/// Whether the storage can work on a guest's memory as it is. If that is so for a request, it is so
-/// for its pieces that are cut at multiples of the storage's alignment.
+/// Returns true if the storage can work directly on a guest's memory. If that holds for a request,
+/// it holds for all its pieces that are cut at multiples of the storage's alignment.
 pub(crate) fn is_direct(slices: &[GuestSlice], offset: u64, traits: &Traits) -> bool {
     let align = traits.align as usize;
     traits.guest
@@ -168,7 +170,8 @@ pub(crate) fn is_direct(slices: &[GuestSlice], offset: u64, traits: &Traits) -> 
         && slices.iter().all(|slice| slice.is_aligned(align))
 }
 
-/// What a guest's memory holds now, in the shard's; `None` if there is none.
+/// Copies the present content of a guest's memory into the shard's. Returns `None` if there is no
+/// memory.
 fn copied(arena: &Arena, slices: &[GuestSlice], length: u32) -> Option<Data> {
     let mut bufs = Vec::new();
     if !memory::for_payload(arena, length, &mut bufs) {

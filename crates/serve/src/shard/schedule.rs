@@ -1,29 +1,30 @@
-//! Which client's requests a shard takes next: its processor time is shared like the drive's time.
+//! The order in which a shard takes the requests of its clients. Processor time is shared like the
+//! drive's time.
 //!
 //! A *flow* is all connections and queues through which one peer uses one volume. Only one flow is
-//! served at a time, for a bounded *visit*, and every request that it brings is charged with what
-//! the request costs the processor, whether it does I/O or not. Two rules decide between the flows
-//! that have requests, and a third bounds some of them:
+//! served at a time, for a bounded *visit*. Every request is charged with its cost for the
+//! processor, whether it does I/O or not. Two rules select the next of the flows that have
+//! requests, and a third rule throttles some flows:
 //!
 //! 1. **A volume that is behind its min goes first**, the one furthest behind before the others.
 //!    Each min has a clock, like the reservation clock of mClock (Gulati et al., OSDI 2010). Every
-//!    request advances the clock by the time for which the min pays for the request, also if the
-//!    request was chosen by the second rule. A request that moves no bytes advances it too, so that
-//!    nonsense uses the reservation up like I/O.
-//! 2. **Otherwise by weight**: each flow has a tag that advances by cost divided by weight, and the
-//!    least tag goes first (start-time fair queueing, Goyal et al., SIGCOMM 1996). This gives each
-//!    flow what deficit round robin would give, without rounds: weights differ by up to 10,000, and
-//!    what a visit costs is known only afterwards. A flow that returns has its debt, but never a
-//!    credit.
-//! 3. **Overhead is throttled** while another volume has a min. The cost of requests that move no
-//!    data (refused ones, flushes, look-ups, zeroing), and of the part of a page that a small
-//!    request does not move, may come to a tenth of the processor, all flows together
+//!    request advances the clock by the time for which the min pays for the request, even if the
+//!    second rule has selected the request. A request that moves no bytes advances it too, so that
+//!    invalid requests use up the reservation like I/O.
+//! 2. **Otherwise the order follows the weights.** Each flow has a tag that advances by cost
+//!    divided by weight, and the flow with the least tag goes first (start-time fair queueing,
+//!    Goyal et al., SIGCOMM 1996). This gives each flow the same service as deficit round robin,
+//!    without rounds. Rounds would not work well, because weights differ by up to a factor of
+//!    10,000 and the cost of a visit is known only afterwards. A flow that returns keeps its debt,
+//!    but never has a credit.
+//! 3. **Overhead is throttled** while another volume has a min. Overhead is the cost of requests
+//!    that move no data (refused requests, flushes, look-ups, zeroing), and of the part of a page
+//!    that a small request does not move. All flows together can use 10 % of the processor for it
 //!    ([`OVERHEAD`]). A flood of such requests costs the drive nothing, so nothing else slows it
-//!    down, and it would keep not only the shard busy but also the processors on which honest
-//!    clients run.
+//!    down. It would occupy not only the shard but also the processors on which other clients run.
 //!
-//! The peers of one volume share its weight equally, and the connections of one flow take turns.
-//! The schedule has no clock: callers say what time it is.
+//! The peers of one volume share its weight equally, and the connections of one flow are served in
+//! turn. The schedule has no clock of its own. The time is passed by the callers.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -34,69 +35,73 @@ use weir_measure::promise::{Rate, Units};
 use crate::places::Peer;
 use crate::slab::Slab;
 
-/// Processor time in nanoseconds, as it is estimated for a typical server. Which flow goes next
-/// depends on proportions only; throttling and the bounds of a turn take the estimate as time.
+/// Processor time in nanoseconds, estimated for a typical server. The order of flows depends only
+/// on proportions. Throttling and the bounds of a turn use the estimate as time.
 pub(super) type Cost = u64;
+
+// Costs are estimated and not measured. A measurement would charge a client for the time that the
+// thread was preempted, and a test could not repeat it (docs/decisions/processor-time.md).
 
 /// Cost of parsing a request and answering it.
 pub(crate) const REQUEST: Cost = 200;
-/// Cost of a message to a client, which wakes a thread of it: a send, or the signal that calls a
-/// guest.
+/// Cost of a message to a client, either a send or the signal that notifies a guest. Both wake a
+/// thread of the client.
 const MESSAGE: Cost = 4_000;
-/// Cost of what the core and the backend do for a request.
+/// Cost of the work of the core and the backend for a request.
 const CORE: Cost = 600;
 /// Cost of a look-up of extents in memory, which walks many chunks.
 const LOOK_UP: Cost = 10_000;
-/// Bytes that are copied in a nanosecond: between a socket or a guest and memory.
+/// The number of bytes per nanosecond when data is copied between memory and a socket or guest.
 const COPY: u64 = 8;
 
-/// The most that one flow may cost before others are served.
+/// The largest cost of one flow before others are served.
 pub(super) const VISIT: Cost = 25_000;
-/// The most that all flows together may cost before answers leave and new requests are looked for.
+/// The largest cost of all flows together before answers are sent and new requests are collected.
 pub(super) const TURN: Cost = 100_000;
 
-/// The reciprocal of the part of the processor that overhead may use.
+/// The reciprocal of the fraction of the processor that overhead may use, which is 10 %.
 const OVERHEAD: u64 = 10;
-/// A flow may use this part in advance for as long.
+/// The time that a flow may use its fraction in advance.
 const OVERHEAD_BURST: Span = Span::from_millis(50);
-/// A request that moves as many bytes has no overhead.
+/// The smallest number of bytes that makes a request free of overhead.
 const PAGE: u64 = 4096;
 
-/// How far the clock of a min may lag: what a client did not ask for earlier is not owed later.
+/// The largest lag of the clock of a min. Service that a client did not request earlier is not owed
+/// later.
 const LAG: Span = Span::from_millis(100);
-/// How far it may lead: a request that is large for a small min pays for no more than this.
+/// The largest lead of the clock. It bounds the debt of a request that is large for a small min.
 const LEAD: Span = Span::from_secs(10);
-/// A min is served first up to its rate and this fraction, so that a client that lags catches up.
+/// A min is served first up to its rate and 1/16 of it, so that a client that lags catches up.
 const HEADROOM: u64 = 16;
 
 /// Scale of the tags, so that a cost divided by the largest weight is not zero.
 const SCALE: u64 = 1 << 20;
 
-/// Cost of bytes that are copied.
+/// Returns the cost of copying `bytes`.
 pub(crate) const fn copied(bytes: u64) -> Cost {
     bytes / COPY
 }
 
-/// What a client made the shard do.
+/// The work that a client caused for the shard.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Work {
     pub(super) cost: Cost,
-    /// Of the cost, that of requests that move no data, and of those that move less than [`PAGE`]
-    /// the part that is missing.
+    /// The part of the cost that belongs to requests without data. A request that moves less than
+    /// [`PAGE`] counts in proportion to the missing bytes.
     pub(super) overhead: Cost,
-    /// Requests that count for a min, and their bytes.
+    /// The number of requests that count for a min, and their bytes.
     pub(super) requests: u64,
     pub(super) bytes: u64,
 }
 
 impl Work {
-    /// A message is sent to the client, about requests that transferred `bytes`.
+    /// Adds a message to the client for requests that transferred `bytes`.
     pub(super) fn send(&mut self, bytes: u64) {
         self.cost += MESSAGE;
         self.overhead += MESSAGE * PAGE.saturating_sub(bytes) / PAGE;
     }
 
-    /// Adds a request that enters the core; [`REQUEST`] was added when it was parsed.
+    /// Adds a request that enters the core. [`REQUEST`] was added when the request was parsed.
     pub(super) fn add(&mut self, op: Op, length: u32) {
         let bytes = op.transfer(length.into());
         let look_up = if op == Op::Extents { LOOK_UP } else { 0 };
@@ -108,23 +113,24 @@ impl Work {
     }
 }
 
-/// What a volume may have of the shard's processor.
+/// The terms of a volume's use of the shard's processor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Terms {
-    /// Its part of what mins leave, relative to the other volumes of the shard; at least 1.
+    /// The weight relative to the other volumes of the shard, for the time that the mins leave. At
+    /// least 1.
     pub(super) weight: u64,
-    /// Its own min.
+    /// The min of the volume itself.
     pub(super) min: Option<Rate>,
     /// The number of its tenant on its drive, if the tenant has a min.
     pub(super) tenant: Option<usize>,
 }
 
-/// What the volumes of a drive may have.
+/// The terms of all volumes of a drive.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DriveTerms {
-    /// By number of the space.
+    /// The terms by the number of the space.
     pub(super) volumes: Vec<Option<Terms>>,
-    /// The mins of tenants.
+    /// The mins of the drive's tenants.
     pub(super) tenants: Vec<Option<Rate>>,
 }
 
@@ -136,66 +142,68 @@ pub(super) type VolumeId = (usize, u32);
 pub(super) struct Schedule {
     drives: Vec<Drive>,
     flows: Slab<Flow>,
-    /// Flows that have requests, by tag. A flow has at most one entry here, whose tag may lie
-    /// before its own.
+    /// Flows with requests by their tag. A flow has at most one entry, with a tag that may be lower
+    /// than that of the flow.
     by_weight: BinaryHeap<Reverse<Entry>>,
-    /// The same for flows with a min, by its clock.
+    /// Flows with requests and a min by its clock, with entries of the same kind.
     by_min: BinaryHeap<Reverse<Entry>>,
-    /// Flows that have requests and are throttled, by the time at which this ends. Each has one
-    /// entry.
+    /// Throttled flows by the end of their throttling. Each has one entry.
     throttled: BinaryHeap<Reverse<Entry>>,
     overheads: Overheads,
-    /// The tag of the flow that was chosen by weight last.
+    /// The tag of the flow that was last chosen by weight.
     virtual_time: u64,
-    /// Number of entries so far: equal tags are served in the order of arrival.
+    /// The number of entries made so far. Flows with equal tags are served in the order of their
+    /// entries.
     order: u64,
-    /// All mins together, in bytes per second.
+    /// The sum of all mins, in bytes per second.
     promised: u64,
-    /// Flows with requests that are not throttled.
+    /// The number of flows with requests that are not throttled.
     ready: usize,
-    /// All costs so far.
+    /// The sum of all costs so far.
     spent: Cost,
 }
 
-/// How many flows had overhead.
+/// The number of flows that had overhead recently.
 #[derive(Debug, Default)]
 struct Overheads {
-    /// The window of time, [`OVERHEAD_BURST`] long.
+    /// The number of the current time window. A window is [`OVERHEAD_BURST`] long.
     number: u64,
-    /// In this window, and in the one before.
+    /// The number of flows with overhead in the current window, and in the one before.
     flows: u64,
     before: u64,
 }
 
+/// The accounts of a drive's volumes and tenants.
 #[derive(Debug, Default)]
 struct Drive {
     volumes: Vec<Account>,
     tenants: Vec<Option<Reservation>>,
-    /// The sum of the volumes' mins for each tenant, bytes per second, and last that of volumes
-    /// without a tenant.
+    /// The sum of the volumes' mins for each tenant, in bytes per second. The last entry is the sum
+    /// of volumes without a tenant.
     sums: Vec<u64>,
 }
 
-/// What a volume has of the processor.
+/// The processor account of a volume.
 #[derive(Debug, Default)]
 struct Account {
     weight: u64,
     min: Option<Reservation>,
     tenant: Option<usize>,
-    /// Of its flows, those with requests that are not throttled.
+    /// The number of its flows with requests that are not throttled.
     ready: u64,
-    /// Its costs since they were asked for last.
+    /// The costs since [`Schedule::take_spent`] was last called.
     spent: Cost,
 }
 
-/// The clock of a min.
+/// The reservation clock of a min.
 #[derive(Clone, Copy, Debug)]
 struct Reservation {
     rate: Rate,
-    /// The time up to which what was served pays for the min.
+    /// The time up to which the min is fulfilled by past service.
     at: Instant,
 }
 
+/// An entry in one of the heaps, ordered by tag and then by age.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Entry {
     tag: u64,
@@ -203,18 +211,19 @@ struct Entry {
     flow: u32,
 }
 
+/// The state of a flow (see the head of this file).
 #[derive(Debug)]
 struct Flow {
     volume: VolumeId,
     peer: Peer,
-    /// Its clients.
+    /// The number of clients that belong to the flow.
     clients: u32,
-    /// Of these, those with requests, in the order of their turn.
+    /// The clients with requests, in the order of service.
     ready: VecDeque<u32>,
     tag: u64,
-    /// The time up to which its overhead has used its part of the processor.
+    /// The time up to which past overhead uses up the flow's fraction of the processor.
     overhead_until: Instant,
-    /// The last window of time in which it had some.
+    /// The last time window in which the flow had overhead.
     overhead_seen: u64,
     is_throttled: bool,
     is_in_weights: bool,
@@ -222,19 +231,19 @@ struct Flow {
 }
 
 impl Flow {
-    /// Whether it may be chosen.
+    /// Returns true if the flow can be chosen.
     fn is_ready(&self) -> bool {
         !self.ready.is_empty() && !self.is_throttled
     }
 }
 
 impl Reservation {
-    /// Whether less was served than the min by `now`.
+    /// Returns true if the service by `now` is less than the min.
     fn is_behind(&self, now: Instant) -> bool {
         self.at <= now
     }
 
-    /// The min in bytes per second; a request counts as a page.
+    /// Returns the min in bytes per second, with a request counted as a page.
     fn size(&self) -> u64 {
         match self.rate.units {
             Units::Bytes => self.rate.a_second,
@@ -242,10 +251,11 @@ impl Reservation {
         }
     }
 
-    /// The processor did some work for this min, of `promised` that all mins come to.
+    /// Advances the clock for `work`. `promised` is the sum of all mins.
     ///
-    /// The clock advances by the time for which the min pays for the bytes or requests; at least by
-    /// the time in which this min's part of the processor, among all mins, pays for the cost.
+    /// The clock advances by the time in which the min pays for the bytes or requests. It advances
+    /// at least by the time in which this min's part of the processor, among all mins, pays for the
+    /// cost.
     fn advance(&mut self, now: Instant, work: Work, promised: u64) {
         let amount = match self.rate.units {
             Units::Bytes => work.bytes,
@@ -258,18 +268,19 @@ impl Reservation {
         let paid = ratio(amount, 1_000_000_000, rate);
         let least = ratio(work.cost, promised, self.size());
         let paid = Span::from_nanos(paid.max(least)).min(LEAD);
+        // A clock that lags further than `LAG` has lost the difference.
         self.at = (self.at.max(now.saturating_sub(LAG)) + paid).min(now + LEAD);
     }
 }
 
-/// `value * numerator / denominator`, rounded down, of any size.
+/// Returns `value * numerator / denominator`, rounded down. The product cannot overflow.
 fn ratio(value: u64, numerator: u64, denominator: u64) -> u64 {
     let product = u128::from(value) * u128::from(numerator);
     u64::try_from(product / u128::from(denominator.max(1))).unwrap_or(u64::MAX >> 2)
 }
 
 impl Schedule {
-    /// From now on the volumes of a drive have these terms. Clocks of mins that stay go on.
+    /// Replaces the terms of a drive's volumes. The clocks of mins that remain continue.
     pub(super) fn set_terms(&mut self, drive: usize, terms: DriveTerms) {
         while self.drives.len() <= drive {
             self.drives.push(Drive::default());
@@ -280,6 +291,7 @@ impl Schedule {
         for (tenant, rate) in old.tenants.iter_mut().zip(terms.tenants) {
             *tenant = renewed(rate, *tenant);
         }
+        // Accounts of removed volumes stay, because a flow can still refer to them.
         old.volumes
             .resize_with(terms.volumes.len().max(old.volumes.len()), Account::default);
         old.sums = vec![0; tenants + 1];
@@ -294,8 +306,8 @@ impl Schedule {
         self.list_ready();
     }
 
-    /// From now on a volume has this min, in time proportional to the number of tenants unless it
-    /// had none before. Its clock goes on.
+    /// Replaces the min of a volume, whose clock continues. The time is proportional to the number
+    /// of tenants, unless the volume had no min before.
     pub(super) fn set_min(&mut self, (drive, space): VolumeId, min: Option<Rate>) {
         let drive = &mut self.drives[drive];
         let account = &mut drive.volumes[space as usize];
@@ -310,7 +322,7 @@ impl Schedule {
         }
     }
 
-    /// Lists the flows with requests again: which have a min may have changed.
+    /// Lists the flows with requests again, because flows may have got a min.
     fn list_ready(&mut self) {
         for number in self.flows.slots() {
             let flow = &self.flows[number];
@@ -320,7 +332,8 @@ impl Schedule {
         }
     }
 
-    /// The flow of a client that begins to use a volume; it is left with [`Schedule::leave`].
+    /// Returns the flow of a client that begins to use a volume. It must be left with
+    /// [`Schedule::leave`].
     pub(super) fn join(&mut self, volume: VolumeId, peer: Peer) -> u32 {
         let slots = self.flows.slots();
         let mut same = slots.into_iter().filter(|slot| {
@@ -345,7 +358,7 @@ impl Schedule {
         })
     }
 
-    /// A client is gone.
+    /// Removes a client from its flow, and the flow if the client was its last.
     pub(super) fn leave(&mut self, flow: u32, client: u32) {
         self.withdraw(flow, client);
         let of = &mut self.flows[flow];
@@ -358,7 +371,7 @@ impl Schedule {
         }
     }
 
-    /// A client has no requests after all.
+    /// Removes a client from those with requests.
     fn withdraw(&mut self, flow: u32, client: u32) {
         let of = &mut self.flows[flow];
         let before = of.ready.len();
@@ -368,7 +381,7 @@ impl Schedule {
         }
     }
 
-    /// A client of a flow has requests, or may have; it is not listed yet.
+    /// Lists a client that has or may have requests. It must not be listed yet.
     pub(super) fn push(&mut self, flow: u32, client: u32) {
         let of = &mut self.flows[flow];
         of.ready.push_back(client);
@@ -377,16 +390,17 @@ impl Schedule {
         }
     }
 
-    /// A flow that is not throttled has requests.
+    /// Makes a flow ready that has requests and is not throttled.
     fn begin(&mut self, flow: u32) {
         let of = &mut self.flows[flow];
+        // A flow that was idle gets no credit for the time without requests.
         of.tag = of.tag.max(self.virtual_time);
         self.account(flow).ready += 1;
         self.ready += 1;
         self.list(flow);
     }
 
-    /// Ends the throttling of flows for which it is over.
+    /// Ends the throttling of flows that have waited long enough.
     pub(super) fn release(&mut self, now: Instant) {
         while let Some(Reverse(first)) = self.throttled.peek()
             && first.tag <= now.as_nanos()
@@ -401,23 +415,23 @@ impl Schedule {
         }
     }
 
-    /// When [`Schedule::release`] has something to do, if a flow that is throttled has requests.
+    /// Returns the time of the next call of [`Schedule::release`].
     pub(super) fn release_at(&self) -> Option<Instant> {
         let Reverse(first) = self.throttled.peek()?;
         Some(Instant::from_nanos(first.tag))
     }
 
-    /// Whether a flow is throttled.
+    /// Returns true if the flow is throttled.
     pub(super) fn is_throttled(&self, flow: u32) -> bool {
         self.flows[flow].is_throttled
     }
 
-    /// Whether no client has requests.
+    /// Returns true if no client that could be served has requests.
     pub(super) fn is_empty(&self) -> bool {
         self.ready == 0
     }
 
-    /// The client that is served next, which is not listed any more.
+    /// Removes and returns the client that is served next.
     pub(super) fn pop(&mut self, now: Instant) -> Option<u32> {
         let flow = self.behind(now).or_else(|| self.least())?;
         let of = &mut self.flows[flow];
@@ -430,12 +444,13 @@ impl Schedule {
         client
     }
 
+    /// Counts a flow that is no longer ready.
     fn note_empty(&mut self, flow: u32) {
         self.account(flow).ready -= 1;
         self.ready -= 1;
     }
 
-    /// The processor has worked for a flow.
+    /// Charges a flow for work of the processor.
     #[inline]
     pub(super) fn charge(&mut self, flow: u32, now: Instant, work: Work) {
         self.spent += work.cost;
@@ -453,19 +468,21 @@ impl Schedule {
             reservation.advance(now, work, self.promised);
         }
         if !is_behind {
-            // What a min pays for is not taken from what the weight gives. The flow is counted
-            // among the ready ones only if it has more requests.
+            // Work that a min pays for is not charged to the weight. A flow is counted among the
+            // ready ones of its volume only if it has more requests, so it is added here.
             let peers = account.ready + u64::from(!of.is_ready());
             let advance = ratio(work.cost.saturating_mul(peers), SCALE, account.weight);
             of.tag = of.tag.saturating_add(advance);
         }
+        // Overhead is limited only for the sake of other mins, and not for that of the flow's
+        // own.
         if work.overhead > 0 && self.promised > own {
             self.charge_overhead(flow, now, work.overhead);
         }
     }
 
-    /// Throttles a flow if its overhead has used too much of the processor. All flows that have
-    /// some share the part that they may use.
+    /// Throttles a flow if its overhead has used too much of the processor. All flows with overhead
+    /// share the permitted fraction equally.
     fn charge_overhead(&mut self, number: u32, now: Instant, cost: Cost) {
         let share = OVERHEAD * self.count_overhead(number, now);
         let flow = &mut self.flows[number];
@@ -488,8 +505,8 @@ impl Schedule {
         }
     }
 
-    /// Counts a flow that has overhead now; how many had some in this window of time, or in the one
-    /// before.
+    /// Counts a flow that has overhead now. Returns the number of flows with overhead in this time
+    /// window or the previous one, whichever is larger.
     fn count_overhead(&mut self, flow: u32, now: Instant) -> u64 {
         let number = now.as_nanos() / OVERHEAD_BURST.as_nanos();
         let window = &mut self.overheads;
@@ -507,12 +524,12 @@ impl Schedule {
         window.flows.max(window.before)
     }
 
-    /// What all volumes cost so far.
+    /// Returns the sum of the costs of all volumes so far.
     pub(super) fn total(&self) -> Cost {
         self.spent
     }
 
-    /// What a volume cost since this was asked last.
+    /// Returns the cost of a volume since the previous call.
     pub(super) fn take_spent(&mut self, (drive, space): VolumeId) -> Cost {
         let volumes = self.drives.get_mut(drive).map(|drive| &mut drive.volumes);
         let account = volumes.and_then(|volumes| volumes.get_mut(space as usize));
@@ -524,7 +541,8 @@ impl Schedule {
         &mut self.drives[drive].volumes[space as usize]
     }
 
-    /// The clock that is furthest behind of those that pay for a flow.
+    /// Returns the earliest clock of the mins that pay for a flow, which is the one furthest
+    /// behind.
     fn clock(&self, flow: &Flow) -> Option<Instant> {
         let drive = &self.drives[flow.volume.0];
         let account = &drive.volumes[flow.volume.1 as usize];
@@ -533,7 +551,7 @@ impl Schedule {
         clocks.map(|reservation| reservation.at).min()
     }
 
-    /// Lists a flow that has requests.
+    /// Lists a flow that has requests, in the order by weight and in the order by min.
     fn list(&mut self, number: u32) {
         self.order += 1;
         let order = self.order;
@@ -559,7 +577,7 @@ impl Schedule {
         }
     }
 
-    /// The flow that is furthest behind a min.
+    /// Removes and returns the flow that is furthest behind a min.
     fn behind(&mut self, now: Instant) -> Option<u32> {
         loop {
             let Reverse(first) = *self.by_min.peek()?;
@@ -571,12 +589,13 @@ impl Schedule {
                 continue;
             };
             if at.as_nanos() > first.tag {
-                // It was served since it was listed.
+                // The flow was served after it was listed, so its entry moves back.
                 self.by_min.pop();
                 let tag = at.as_nanos();
                 self.by_min.push(Reverse(Entry { tag, ..first }));
                 continue;
             }
+            // The first clock is ahead of its min, and all others are later.
             if at > now {
                 return None;
             }
@@ -586,7 +605,7 @@ impl Schedule {
         }
     }
 
-    /// The flow with the least tag.
+    /// Removes and returns the flow with the least tag.
     fn least(&mut self) -> Option<u32> {
         loop {
             let Reverse(first) = self.by_weight.pop()?;
@@ -595,6 +614,7 @@ impl Schedule {
                 flow.is_in_weights = false;
                 continue;
             }
+            // The flow was charged after it was listed, so its entry moves back.
             if flow.tag > first.tag {
                 let tag = flow.tag;
                 self.by_weight.push(Reverse(Entry { tag, ..first }));
@@ -608,7 +628,8 @@ impl Schedule {
 }
 
 impl Drive {
-    /// The sum of the mins of volumes and tenants, bytes per second.
+    /// Returns the sum of the mins of volumes and tenants, in bytes per second. A tenant counts
+    /// with its own min or the sum of its members' mins, whichever is larger.
     fn promised(&self) -> u64 {
         let alone = self.sums.last().copied().unwrap_or_default();
         let tenants = self.tenants.iter().zip(&self.sums);
@@ -617,12 +638,12 @@ impl Drive {
     }
 }
 
-/// A min in bytes per second; a request counts as a page.
+/// Returns a min in bytes per second, with a request counted as a page.
 fn size(min: Option<Reservation>) -> u64 {
     min.as_ref().map_or(0, Reservation::size)
 }
 
-/// Another min in the place of one whose clock goes on.
+/// Returns a reservation with a new rate that continues the clock of the old one.
 fn renewed(rate: Option<Rate>, was: Option<Reservation>) -> Option<Reservation> {
     let at = was.map_or(Instant::ZERO, |was| was.at);
     rate.map(|rate| Reservation { rate, at })
@@ -634,14 +655,14 @@ mod tests {
     use weir_core::random::Rng;
 
     const MB: u64 = 1_000_000;
-    /// A refused request.
+    /// The work of a refused request.
     const REFUSED: Work = Work {
         cost: REQUEST,
         overhead: REQUEST,
         requests: 0,
         bytes: 0,
     };
-    /// A read of 4 KiB.
+    /// The work of a read of 4 KiB.
     const READ: Work = Work {
         cost: 1000,
         overhead: 0,
@@ -657,8 +678,8 @@ mod tests {
         }
     }
 
-    /// A schedule whose volumes, on one drive, have these weights and mins, and the flow of one
-    /// client of each: client n of volume n.
+    /// Creates a schedule of volumes on one drive with these weights and mins. Each volume has one
+    /// flow with one client of the same number.
     fn schedule(volumes: &[(u64, u64)]) -> Schedule {
         let mut schedule = Schedule::default();
         let terms = DriveTerms {
@@ -679,9 +700,9 @@ mod tests {
         Instant::ZERO + Span::from_micros(us)
     }
 
-    /// Serves for a second one visit after another; each client has requests all the time, and a
-    /// visit is for `work`. How often each was served, and for how long the processor had nothing
-    /// to do, in nanoseconds.
+    /// Serves one visit after another for a second. Each client always has requests, and a visit
+    /// does its `work`. Returns the number of visits of each client, and the time without work for
+    /// the processor in nanoseconds.
     fn serve(schedule: &mut Schedule, work: &[Work]) -> (Vec<u64>, u64) {
         for client in 0..work.len() as u32 {
             schedule.push(client, client);
@@ -710,6 +731,7 @@ mod tests {
         let mut schedule = schedule(&[(100, 0), (300, 0), (10_000, 0)]);
         let (served, idle) = serve(&mut schedule, &[READ; 3]);
         let part = |n: usize| served[n] as f64 / served.iter().sum::<u64>() as f64;
+        // The weights add up to 10,400.
         for (n, weight) in [(0, 100.0), (1, 300.0), (2, 10_000.0)] {
             let expected = weight / 10_400.0;
             assert!((part(n) / expected - 1.0).abs() < 0.01, "{served:?}");
@@ -722,8 +744,9 @@ mod tests {
         let mut volumes = vec![(100, 0); 100];
         volumes[7].1 = 400 * MB;
         let (served, _) = serve(&mut schedule(&volumes), &[READ; 100]);
-        // Of the million requests, those that make its min and the headroom; what its weight gives
-        // it is counted in these.
+        // A second has a million requests of 1,000 ns each. The client gets its min and the
+        // headroom of 1/16, which is 425 MB/s. The service that its weight would give is contained
+        // in that.
         let rest = (1_000_000 - served[7]) / 99;
         let expected = 425 * MB / 4096;
         assert!(served[7].abs_diff(expected) < expected / 20, "{served:?}");
@@ -746,7 +769,7 @@ mod tests {
                 overhead: VISIT,
                 ..Work::default()
             };
-            // The first client sends nothing.
+            // The client with the min sends nothing.
             let (mut now, mut used) = (at(0), 0);
             while now < at(10_000_000) {
                 schedule.release(now);
@@ -759,6 +782,7 @@ mod tests {
                 used += visit.cost;
                 now += Span::from_nanos(visit.cost);
             }
+            // Ten seconds are 1e10 ns. The limit is 10 %, and the burst comes on top of it.
             let part = used as f64 / 1e10;
             assert!((0.05..0.12).contains(&part), "{floods} floods: {part}");
         }
@@ -777,8 +801,8 @@ mod tests {
 
     #[test]
     fn a_min_is_no_licence_to_flood() {
-        // Both are promised the same. One moves no data: it has its part, and the other has its
-        // own.
+        // Both have the same min. The client that moves no data gets its part, and the other one
+        // still reaches its min.
         let mut schedule = schedule(&[(100, 100 * MB), (100, 100 * MB)]);
         let (served, _) = serve(&mut schedule, &[READ, REFUSED]);
         assert!(served[0] > 100 * MB / 4096, "{served:?}");
@@ -800,8 +824,7 @@ mod tests {
         assert_eq!((flush.overhead, flush.requests), (REQUEST + CORE, 0));
     }
 
-    /// Whatever happens, a client that has requests is served once for each time it was listed, and
-    /// none waits for ever.
+    /// A client with requests is served once for each time it was listed, and none waits for ever.
     #[test]
     fn every_client_is_served_in_the_end() {
         let mut rng = Rng::new(7);
@@ -849,7 +872,7 @@ mod tests {
                 }
                 now += Span::from_nanos(rng.range(0, 100_000));
             }
-            // Nothing more comes: all are served.
+            // No more requests arrive, so all clients must be served.
             while listed.iter().any(|listed| *listed) {
                 schedule.release(now);
                 match schedule.pop(now) {

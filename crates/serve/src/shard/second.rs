@@ -1,4 +1,4 @@
-//! The end of a second on a shard: what its processor was used for, told to the promises and to the
+//! The end of a second on a shard: the use of its processor is reported to the promises and to the
 //! journal.
 
 use weir_core::{GroupId, Instant, Span};
@@ -9,20 +9,21 @@ use super::Shard;
 use super::drive::Drive;
 use super::schedule::{Cost, DriveTerms, Terms};
 
-/// The second under way.
+/// The current second of the shard.
 #[derive(Debug)]
 pub(super) struct Second {
     ends: Instant,
-    /// The kernel's count of the time without a processor when it began, nanoseconds.
+    /// The kernel's count of the time without a processor at the beginning of the second, in
+    /// nanoseconds.
     stalled: u64,
 }
 
-/// What the volumes of a drive cost in a second.
+/// The estimated processor cost of a drive's volumes in one second.
 #[derive(Debug)]
 struct Costs {
-    /// By number of the space.
+    /// The costs by the number of the space.
     volumes: Vec<Cost>,
-    /// The groups that cost most, the largest first.
+    /// The two groups with the largest costs, the largest first.
     largest: [(Cost, Option<GroupId>); 2],
 }
 
@@ -39,15 +40,15 @@ impl Second {
     }
 }
 
-/// The end of the second that contains `now`.
+/// Returns the end of the second that contains `now`.
 fn next(now: Instant) -> Instant {
     let second = now.as_nanos() / SECOND_NS + 1;
     Instant::from_nanos(second * SECOND_NS)
 }
 
 impl Shard {
-    /// The second that was under way is over. Its promises are judged only after this, when the
-    /// drives pass it.
+    /// Ends the current second. The drives judge their promises after this, when they end the
+    /// second on their part.
     pub(super) fn end_second(&mut self) {
         self.count_untaken();
         let stalled = self.waited.total().unwrap_or(self.second.stalled);
@@ -55,7 +56,8 @@ impl Shard {
         (self.second.stalled, self.second.ends) = (stalled, next(self.now));
         let costs: Vec<Costs> = (0..self.drives.len()).map(|at| self.costs(at)).collect();
         let all: Cost = costs.iter().flat_map(|drive| &drive.volumes).sum();
-        // An estimate is never more than the second that there was.
+        // The costs are estimates and can add up to more than a second, but the thread had no more
+        // than that.
         let all_ns = self.turns.time(all).min(SECOND_NS);
         let time = |cost: Cost| {
             let ns = u128::from(all_ns) * u128::from(cost) / u128::from(all.max(1));
@@ -70,20 +72,24 @@ impl Shard {
         }
     }
 
-    /// Requests that arrived and were not taken have waited, too.
+    /// Counts the waiting time of requests that arrived in this second and were not taken.
     fn count_untaken(&mut self) {
         let ends = self.second.ends;
         for slot in self.clients.slots() {
             let client = &self.clients[slot].client;
+            // A client that does not read its answers, or that has used up its overhead, delays
+            // itself.
             let is_own_fault = client.held || self.schedule.is_throttled(client.flow);
             let Some(arrived) = client.arrived.filter(|_| client.is_open() && !is_own_fault) else {
                 continue;
             };
+            // A nanosecond before the end, so that the wait belongs to the second that ends.
             let last = ends.saturating_sub(Span::from_nanos(1));
             self.drives[client.drive].note_untaken(last, client.space, arrived.earliest);
         }
     }
 
+    /// Returns the costs of a drive's volumes since the last second, and resets them.
     fn costs(&mut self, at: usize) -> Costs {
         let mut largest = [(0, None); 2];
         let volumes = self.drives[at].volumes.iter().zip(0..);
@@ -103,7 +109,7 @@ impl Shard {
         }
     }
 
-    /// Tells the schedule which mins and weights hold.
+    /// Updates the schedule with mins and weights that have changed.
     pub(super) fn schedule_terms(&mut self) {
         for (number, drive) in self.drives.iter_mut().enumerate() {
             let new_mins = std::mem::take(&mut drive.new_mins);
@@ -121,6 +127,7 @@ impl Shard {
 }
 
 impl Drive {
+    /// Passes the processor time of a second to the promises of volumes and tenants.
     fn note_processor(
         &mut self,
         costs: &Costs,
@@ -145,8 +152,8 @@ impl Drive {
         }
     }
 
-    /// What the processor is shared by: the weights of the contracts, tenants first, and the mins
-    /// that hold here.
+    /// Returns the terms by which the processor is shared: weights from the shares of tenants and
+    /// volumes, and the mins that are in force here.
     fn processor_terms(&self) -> DriveTerms {
         let tenants: Vec<_> = self
             .tenants
@@ -162,6 +169,7 @@ impl Drive {
         };
         let sums: Vec<u64> = (0..tenants.len()).map(shares).collect();
         let volumes = self.volumes.iter().map(|volume| {
+            // A tenant's share is divided among its volumes in proportion to their shares.
             let volume = volume.as_ref()?;
             let share = u64::from(volume.terms.contract.share) * WEIGHT;
             let of = volume.terms.tenant.as_ref().zip(volume.member);
@@ -181,5 +189,6 @@ impl Drive {
     }
 }
 
-/// The weight of a share of 1: a volume's part of its tenant's share is a fraction.
+/// The weight of a share of 1. It is larger than 1 because a volume can get a fraction of its
+/// tenant's share.
 const WEIGHT: u64 = 64;

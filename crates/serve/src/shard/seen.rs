@@ -1,4 +1,5 @@
-//! What sees every call into a drive's layer: its record, if it has one, and the journal that explains the latency of its requests.
+//! The observers of a drive's layer: its recording, if it has one, and the journal that explains
+//! the latency of its requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use weir_core::record::{Call, Observed, Observer, Recorder};
 use weir_core::{GroupId, Instant, Layer};
 use weir_measure::explain::{Journal, View};
 
-/// A layer whose calls are seen.
+/// A layer that reports all its calls to a [`Seen`].
 pub(crate) type SeenLayer = Observed<Seen>;
 
 /// The observers of a layer.
@@ -15,14 +16,14 @@ pub(crate) type SeenLayer = Observed<Seen>;
 pub(crate) struct Seen {
     pub(crate) recorder: Option<Recorder>,
     pub(super) journal: Journal,
-    /// What groups are called.
+    /// The names of the groups, for reports of the journal.
     pub(super) names: Arc<Names>,
 }
 
-/// The names of groups.
+/// The names of groups by their ids.
 pub(crate) type Names = BTreeMap<GroupId, String>;
 
-/// What explains a volume's requests, and what the drive's groups are called.
+/// The journal's view of a volume, with the names of the drive's groups.
 #[derive(Debug)]
 pub(crate) struct Viewed {
     pub(crate) view: View,
@@ -30,7 +31,7 @@ pub(crate) struct Viewed {
 }
 
 impl Seen {
-    /// `bytes`: what the journal takes of memory.
+    /// Creates the observers. The journal uses `bytes` of memory.
     pub(super) fn new(recorder: Option<Recorder>, bytes: usize) -> Self {
         Self {
             recorder,

@@ -1,34 +1,34 @@
-//! What is promised here of a min that several servers keep.
+//! The part of a shared minimum that this server promises.
 
 use weir_core::{Contract, Instant};
 
-/// What of a volume's min is promised by this server.
+/// The part of a volume's shared minimum that this server holds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Held {
-    /// Bytes a second.
+    /// Bytes per second that this server promises.
     pub min: u64,
-    /// Requests a second.
+    /// Requests per second that this server promises.
     pub min_iops: u64,
-    /// Which part of the whole that is, 0 to 1.
+    /// The fraction of the whole minimum that this part is, from 0 to 1.
     pub part: f64,
-    /// Until when; then it is nothing.
+    /// The end of the part. Afterwards nothing is promised here.
     pub until: std::time::Instant,
-    /// How often what was held before was lost.
+    /// The number of earlier parts that lapsed.
     pub lapses: u64,
 }
 
-/// What a volume was served, and how long requests of it waited, since it is served.
+/// The service that a volume has received since it was added, and the waiting time of its requests.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Used {
-    /// Bytes of requests that were answered without an error.
+    /// Bytes of requests that completed without an error.
     pub bytes: u64,
-    /// These requests.
+    /// The number of these requests.
     pub requests: u64,
-    /// Nanoseconds in which at least one request waited.
+    /// The total time with at least one waiting request, in nanoseconds.
     pub waited_ns: u64,
 }
 
-/// A [`Held`] as a volume has it.
+/// A [`Held`] part in the shard's time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shared {
     min: u64,
@@ -39,6 +39,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Returns the state in which nothing is promised here.
     pub(super) const fn nothing(lapses: u64) -> Self {
         Self {
             min: 0,
@@ -59,7 +60,8 @@ impl Shared {
         }
     }
 
-    /// A contract with this in the place of its min, which is the whole.
+    /// Returns the contract `whole` with this part in place of its min. The part cannot exceed the
+    /// whole.
     pub(super) fn of(&self, whole: &Contract) -> Contract {
         Contract {
             min: self.min.min(whole.min),

@@ -1,18 +1,22 @@
-//! Remote servers that hang: what they do not answer must not keep the drive from its other
+//! Detection of remote servers that hang, whose requests must not keep the drive from its other
 //! volumes.
+//!
+//! A piece that is late is reported to the core with `stall`. The core then no longer counts the
+//! volume's pieces as in the drive.
 
 use weir_core::{Instant, Op, SpaceId, Span, Tag};
 
 use super::asked::Asked;
 use super::drive::Drive;
 
-/// How often requests are looked at that remote servers have.
+/// The interval between two checks of the pieces on remote servers.
 const LOOK: Span = Span::from_millis(250);
-/// That a server hangs is logged once in this time.
+/// The minimum time between two log lines about hangs of the same server.
 const QUIET: Span = Span::from_secs(60);
 
 impl Drive {
-    /// What is kept of a piece that goes to a volume now, if that is a remote server's.
+    /// Returns the record of a piece that is dispatched to a volume now, or `None` if the volume is
+    /// not on a remote server.
     #[inline]
     pub(super) fn asked(&mut self, now: Instant, space: u32) -> Option<Asked> {
         self.volumes[space as usize].as_ref()?.remote?;
@@ -21,7 +25,7 @@ impl Drive {
         Some(Asked { at: now, stalled })
     }
 
-    /// A piece has come back.
+    /// Updates the response times of a remote server for a piece that it has answered.
     #[inline]
     pub(super) fn observe_answer(&mut self, now: Instant, tag: Tag) {
         let flight = &mut self.flights[tag.0 as usize];
@@ -31,17 +35,20 @@ impl Drive {
         let volume = self.volumes[flight.piece.space.0 as usize].as_mut();
         if let Some(answers) = volume.and_then(|v| v.remote.as_mut()) {
             answers.silent = false;
+            // A flush takes as long as the writes before it, which is no measure for other
+            // requests.
             if flight.piece.op != Op::Flush {
                 answers.observe(now.since(asked.at));
             }
         }
     }
 
-    /// Tells the core of volumes whose server has not answered for too long.
+    /// Notifies the core of volumes with a remote server that has not answered for too long.
     pub(super) fn look_for_stalls(&mut self, now: Instant) {
         if now < self.look_at {
             return;
         }
+        // The next check is scheduled below if a piece is still waiting.
         self.look_at = Instant::MAX;
         for tag in 0..self.flights.len() {
             let flight = self.flights[tag];
@@ -58,8 +65,9 @@ impl Drive {
         }
     }
 
-    /// The server of a volume hangs.
+    /// Notifies the core that the server of a volume hangs, and logs it.
     fn stall(&mut self, now: Instant, space: SpaceId) {
+        // The layer refuses, for example, if all pieces of the space count as stalled already.
         if !self.layer.stall(now, space) {
             return;
         }
@@ -75,6 +83,7 @@ impl Drive {
         let Some(answers) = volume.remote.as_mut() else {
             return;
         };
+        // Until the server answers, further pieces count as late at once (`Answers::longest`).
         answers.silent = true;
         if now >= answers.quiet_until {
             answers.quiet_until = now + QUIET;

@@ -1,4 +1,4 @@
-//! From a client's requests to the core's: what its front end has taken, within its bounds.
+//! The way of requests from a client's front end to the core, within the client's bounds.
 
 use weir_core::{Op, Reject, Request, SpaceId, Span, StreamId};
 
@@ -10,11 +10,12 @@ use super::front::{Answer, Ask, Context, FrontEnd, Stop};
 use super::schedule::Work;
 use crate::errno::EINVAL;
 
-/// What the core is given of a range whose length says nothing about the work.
+/// The length in bytes that the core gets for a look-up of extents, because its range does not
+/// determine its work.
 const LOOK_UP: u32 = 512;
 
 impl Shard {
-    /// Calls a client's front end and does what it asks for.
+    /// Calls a client's front end, and applies the results that it has left in the context.
     pub(super) fn with_front<R>(
         &mut self,
         slot: u32,
@@ -45,13 +46,16 @@ impl Shard {
         result
     }
 
-    /// Takes requests from a client until there are none or a bound is reached. What is for the core is in `batch` then.
+    /// Takes requests from a client until there are none or a bound is reached. The requests for
+    /// the core are then in `batch`.
     pub(super) fn take(&mut self, slot: u32) -> Stop {
         self.batch.clear();
         if self.clients[slot].client.state == State::Gone {
             return Stop::Ended;
         }
         let stop = self.with_front(slot, |front, cx| front.take(cx));
+        // The requests are entered even if the client violated the protocol after them. The core
+        // then rejects them, because their stream is closed, and `refuse` withdraws them.
         let mut taken = std::mem::take(&mut self.taken);
         for pending in taken.drain(..) {
             self.enter(pending);
@@ -63,7 +67,7 @@ impl Shard {
         stop
     }
 
-    /// A request is complete and goes to the core.
+    /// Counts a complete request and adds it to the batch for the core.
     fn enter(&mut self, mut pending: Pending) {
         let client = &mut self.clients[pending.client].client;
         let ask = pending.ask;
@@ -79,7 +83,8 @@ impl Shard {
         self.batch.push(request);
     }
 
-    /// Gives the requests in `batch` to the core; what it has no room for waits with the client.
+    /// Submits the requests in `batch` to the core. Requests that the core has no room for wait
+    /// with the client.
     pub(super) fn submit(&mut self, slot: u32) {
         let mut start = 0;
         while start < self.batch.len() {
@@ -89,10 +94,12 @@ impl Shard {
             let Err(rejected) = drive.layer.submit(self.now, &self.batch[start..]) else {
                 break;
             };
+            // The core accepts requests in order up to the first that it rejects.
             start += rejected.accepted;
             match rejected.reason {
                 reason @ (Reject::Full | Reject::StreamFull) => {
-                    // A client that the layer had no room for hears when there is some; to ask before is in vain.
+                    // If the whole layer is full, it resumes the stream when there is room.
+                    // Submitting earlier would be in vain.
                     client.paused |= reason == Reject::Full;
                     let rest = self.batch[start..].iter();
                     client.queue.extend(rest.map(|r| r.cookie as u32));
@@ -108,11 +115,13 @@ impl Shard {
         self.batch.clear();
     }
 
-    /// Tries again what the core had no room for.
+    /// Submits the requests again that the core had no room for.
     pub(super) fn resubmit(&mut self, slot: u32) {
         self.batch.clear();
         let client = &mut self.clients[slot].client;
         let drive = &self.drives[client.drive];
+        // All queued requests are submitted again in their order, and those that are rejected again
+        // return to the queue.
         for id in client.queue.drain(..) {
             let ask = &drive.requests[id].ask;
             let request = request(client.stream, client.space, ask, id);
@@ -121,7 +130,8 @@ impl Shard {
         self.submit(slot);
     }
 
-    /// The core refuses a request that the front end let pass: the volume is going, or a fault of ours.
+    /// Answers a request that the core refuses although the front end let it pass. The volume is
+    /// being removed, or the server has a bug.
     fn refuse(&mut self, slot: u32, id: u32, reason: Reject) {
         let client = &mut self.clients[slot].client;
         client.live -= 1;
@@ -155,7 +165,7 @@ impl Shard {
     }
 }
 
-/// What the core is told of a request.
+/// Returns the request as the core receives it.
 pub(super) fn request(stream: StreamId, space: u32, ask: &Ask, id: u32) -> Request {
     Request {
         stream,

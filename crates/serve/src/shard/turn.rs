@@ -1,4 +1,8 @@
-//! The turn of a shard: what completed, what to take, what to do, what to answer.
+//! The turn of a shard, from the wait for events to the answers.
+//!
+//! A turn waits on the ring, processes completions and mail, takes requests in the order of the
+//! schedule, lets the drives work, and sends answers. Its length is bounded, so that no client
+//! waits long for the others.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -15,23 +19,25 @@ use super::token::{self, Token};
 use super::{Mail, Shard};
 use crate::clock::until;
 
-/// Operations of backends that are taken in in one turn. The rest wait for the next turn: the first of many clients that are ready at
-/// once has its answers, and may go on, while the last still wait.
+/// The number of backends' operations that one turn processes. The rest waits for the next turn. If
+/// many clients become ready at once, the first of them thus gets its answers, and can continue,
+/// while the last ones still wait.
 const OPERATIONS: usize = 16;
-/// Visits to clients in one turn, for the same reason. With 8, sixteen volumes at depth 2 took twice as many calls of the kernel, 7 %
-/// more processor time a request, and were 8 % slower.
+/// The number of visits to clients in one turn, bounded for the same reason. With 8 instead of 16,
+/// sixteen volumes at a queue depth of 2 needed twice as many system calls and 7 % more processor
+/// time per request, and were 8 % slower.
 const VISITS: usize = 16;
-/// How long a turn takes requests while others wait, whatever they are estimated to cost: a slow machine, or one that a debugger or a
-/// hypervisor stopped, still answers.
+/// The longest time that a turn spends on requests while others wait, whatever their estimated
+/// cost. It bounds the turn on a slow machine, or if a debugger or hypervisor stops the thread.
 const LONGEST: Span = Span::from_micros(250);
-/// A turn of this estimated cost may have taken long enough for requests to arrive during it.
+/// The estimated cost above which a turn may have taken so long that requests arrived during it.
 const LONG: Cost = 20_000;
-/// A wait that is longer than this has put the thread to sleep.
+/// The length of a wait above which the thread is assumed to have slept.
 const NAP: Span = Span::from_micros(5);
-/// Messages that are read in one turn.
+/// The number of messages that one turn reads.
 const MAILS: usize = 16;
 
-/// What a backend's operation came to.
+/// The completion of a backend's operation, which waits to be processed.
 #[derive(Debug)]
 pub(super) struct Returned {
     drive: usize,
@@ -40,16 +46,17 @@ pub(super) struct Returned {
     completion: Completion,
 }
 
-/// When the last turns began, and what they cost.
+/// The beginnings of the last turns, and their measured cost.
 #[derive(Debug)]
 pub(super) struct Turns {
     pub(super) number: u64,
-    /// The beginnings of this turn and of the two before it, oldest first. All three are this one's if the thread slept before it:
-    /// nothing can have arrived earlier.
+    /// The beginnings of this turn and of the two before it, the oldest first. If the thread slept
+    /// before this turn, all three are the beginning of this turn, because nothing can have arrived
+    /// earlier.
     begun: [Instant; 3],
-    /// The schedule's costs when this turn began.
+    /// The total cost of the schedule at the beginning of this turn.
     spent: Cost,
-    /// Nanoseconds for each 256 of estimated cost.
+    /// The measured processor time for 256 units of estimated cost, in nanoseconds.
     scale: u64,
 }
 
@@ -63,43 +70,51 @@ impl Turns {
         }
     }
 
-    /// A turn begins. `spent`: what all turns before it cost together.
+    /// Begins a turn. `spent` is the total cost of all turns before it.
     fn begin(&mut self, now: Instant, slept: bool, spent: Cost) {
         self.number += 1;
+        // The difference is the estimated cost of the turn that ends here.
         let cost = std::mem::replace(&mut self.spent, spent).abs_diff(spent);
         let took = now.since(self.begun[2]).as_nanos();
         if slept {
+            // The time includes a sleep, so it does not show the cost of a turn.
             self.begun = [now; 3];
             return;
         }
         self.begun = [self.begun[1], self.begun[2], now];
         if cost >= LONG {
-            // A turn without a processor says nothing of its cost.
+            // The thread may have lost the processor during the turn, in which case the duration
+            // does not show the cost. One turn therefore changes the scale by at most a factor of
+            // 2, with a weight of 1/16.
             let seen = (took * 256 / cost).clamp(self.scale / 2, self.scale * 2);
             self.scale = (self.scale * 15 + seen).div_ceil(16).clamp(16, 1 << 16);
         }
     }
 
-    /// When something arrived that this turn was the first to find.
+    /// Returns the arrival time of something that this turn noticed first.
     fn arrived(&self) -> Arrived {
         let [earliest, before, now] = self.begun;
         Arrived {
             earliest,
+            // The previous turn collected events when it began, so the event came later than
+            // that. The middle is the expected value.
             likely: before + now.since(before) / 2,
         }
     }
 
-    /// Nanoseconds that the processor took for an estimated cost.
+    /// Returns the measured processor time for an estimated cost, in nanoseconds.
     pub(super) fn time(&self, cost: Cost) -> u64 {
         cost.saturating_mul(self.scale) / 256
     }
 }
 
 impl Shard {
-    /// Runs until it is told to end and everything is durable; false if a fault ended it.
+    /// Runs until the shard has ended. Returns true if everything is durable, and false if the
+    /// shard failed.
     pub(super) fn run(mut self) -> bool {
-        // What was acknowledged as durable is durable whatever happens here: it is never only in this thread's memory. A fault
-        // ends this shard's connections, and `Server::wait` says so.
+        // A panic cannot lose data that was acknowledged as durable, because such data is never
+        // only in this thread's memory. It ends this shard's connections, and `Server::wait`
+        // reports it.
         let ended = catch_unwind(AssertUnwindSafe(|| self.turns()));
         match ended {
             Ok(Ok(durable)) => durable,
@@ -117,6 +132,8 @@ impl Shard {
         }
     }
 
+    /// Repeats turns until the drain is complete or given up. Returns true if everything is
+    /// durable.
     fn turns(&mut self) -> std::io::Result<bool> {
         loop {
             match self.turn()? {
@@ -132,21 +149,25 @@ impl Shard {
         }
     }
 
-    /// Waits for something to do and does it; whether the shard may end then.
+    /// Waits for events and processes them. Returns the state of the drain, which tells the caller
+    /// that the shard can end.
     pub(super) fn turn(&mut self) -> std::io::Result<Drained> {
         let timeout = match self.timeout() {
             Some(Duration::ZERO) => Some(Duration::ZERO),
-            // A client that was found to have something is ready now.
+            // A shared ring had a request after all, so the client is ready now and the shard must
+            // not sleep.
             _ if self.rest() => Some(Duration::ZERO),
             timeout => timeout,
         };
         self.write_records(false);
         self.wait(timeout)?;
         for drive in &mut self.drives {
+            // First of all, so that a part of a shared minimum is never in force after its end.
             drive.lapse(self.now);
         }
         self.note_lateness();
-        // Whose requests are taken is decided among all that have some, so all are heard.
+        // The schedule must choose among all clients that have requests, so all completions are
+        // processed first.
         while let Some(completion) = self.ring.pop() {
             self.completed(completion);
         }
@@ -167,26 +188,32 @@ impl Shard {
         Ok(drained)
     }
 
-    /// Waits until something has arrived, or for this long.
+    /// Waits until an event arrives, or for `timeout`.
     fn wait(&mut self, timeout: Option<Duration>) -> std::io::Result<()> {
         let sleeps = timeout != Some(Duration::ZERO);
         let spent = self.schedule.total();
         let is_long = sleeps && spent - self.turns.spent >= LONG;
+        // Reading the clock costs time, so short turns do without it and are assumed to have
+        // slept.
         let before = is_long.then(|| self.clock.now());
         self.ring.submit_and_wait(timeout)?;
         self.now = self.clock.now();
         let slept = sleeps && before.is_none_or(|at| self.now.since(at) > NAP);
         self.turns.begin(self.now, slept, spent);
         for drive in &mut self.drives {
+            // A shard that did not sleep was busy when the drive returned the pieces, and noticed
+            // them late.
             drive.is_timely = slept;
         }
+        // The old second must end before anything is counted in the new one.
         if self.second.is_over(self.now) {
             self.end_second();
         }
         Ok(())
     }
 
-    /// How long there is nothing to do if nothing arrives.
+    /// Returns the time that the shard can sleep if nothing arrives, or `None` if there is no
+    /// limit.
     fn timeout(&self) -> Option<Duration> {
         let is_busy = !self.schedule.is_empty() || !self.returned.is_empty() || self.has_mail;
         if is_busy || self.drives.iter().any(|drive| drive.is_due(self.now)) {
@@ -217,7 +244,7 @@ impl Shard {
         Some(until(self.now, next))
     }
 
-    /// Tells the journals for how long this thread had no processor.
+    /// Reports to the journals how long this thread had no processor.
     fn note_lateness(&mut self) {
         if let Some(total) = self.waited.look(self.now) {
             for drive in &mut self.drives {
@@ -226,12 +253,13 @@ impl Shard {
         }
     }
 
-    /// Looks at the requests of clients that share memory with us.
+    /// Polls the rings of clients that share memory with the shard.
     fn look(&mut self) {
         for n in 0..self.shared.len() {
             let slot = self.shared[n];
             let Attached { client, front } = &mut self.clients[slot];
             let Look { take, send } = front.look(self.now);
+            // A client that stopped at a bound is made ready by the event that frees the resource.
             if take && client.takes() && !client.ready {
                 client.arrived.get_or_insert_with(|| self.turns.arrived());
                 self.mark_ready(slot);
@@ -242,8 +270,10 @@ impl Shard {
         }
     }
 
-    /// Asks clients that share memory with us to wake the shard, which is about to sleep; true if there is something to do after all.
+    /// Asks clients that share memory with the shard to wake it, because it is about to sleep.
+    /// Returns true if a client has requests after all.
     fn rest(&mut self) -> bool {
+        // If a completion is ready, the shard will not sleep, so no client has to be asked.
         if self.shared.is_empty() || self.ring.is_ready() {
             return false;
         }
@@ -252,6 +282,7 @@ impl Shard {
             let slot = self.shared[n];
             let Attached { client, front } = &mut self.clients[slot];
             if client.takes() && !client.ready && front.rest() {
+                // The request arrived since the last poll of the ring, a moment ago.
                 client.arrived.get_or_insert_with(|| Arrived::at(self.now));
                 self.mark_ready(slot);
                 any = true;
@@ -260,7 +291,8 @@ impl Shard {
         any
     }
 
-    /// Hands over what was recorded; at the `end`, when nothing more happens, the rest.
+    /// Passes recorded calls to the tapes. With `end`, nothing more will happen, and the rest is
+    /// passed on too.
     fn write_records(&mut self, end: bool) {
         for drive in &mut self.drives {
             let recorder = &mut drive.layer.observer_mut().recorder;
@@ -272,6 +304,7 @@ impl Shard {
         }
     }
 
+    /// Processes mail, and lets backends process messages of other threads.
     fn woken(&mut self) {
         self.has_mail = true;
         for _ in 0..MAILS {
@@ -285,23 +318,23 @@ impl Shard {
                 Mail::Drain(within) => self.begin_drain(within),
                 Mail::Snapshot(detail, wanted) => {
                     let drives = self.drives.iter_mut();
-                    // The thread that asked may have lost patience.
+                    // The receiver may have timed out.
                     let _ = wanted.send(drives.map(|d| d.snapshot(self.now, detail)).collect());
                 }
                 Mail::Explain { volume, wanted } => {
                     let mut drives = self.drives.iter_mut();
-                    // The thread that asked may have lost patience.
+                    // The receiver may have timed out.
                     let _ = wanted.send(drives.find_map(|d| d.view(self.now, &volume)));
                 }
                 Mail::Hold { volume, held, used } => {
                     let until = self.clock.at(held.until);
                     let mut drives = self.drives.iter_mut();
                     let held = (&volume[..], &held, until);
-                    // The thread that asked may have lost patience.
+                    // The receiver may have timed out.
                     let _ = used.send(drives.find_map(|d| d.hold(self.now, held)));
                 }
                 Mail::Growable { volumes, wanted } => {
-                    // The thread that asked waits for this.
+                    // The send cannot fail, because the sender of the mail waits for it.
                     let _ = wanted.send(self.growable(&volumes));
                 }
                 Mail::Change(change, result) => self.begin_change(*change, result),
@@ -311,7 +344,7 @@ impl Shard {
                     done,
                 } => {
                     let untold = self.decide(drive, in_force);
-                    // The thread that asked waits for this.
+                    // The send cannot fail, because the sender of the mail waits for it.
                     let _ = done.send(untold);
                 }
             }
@@ -321,6 +354,7 @@ impl Shard {
         }
     }
 
+    /// Passes a completion to its owner. Those of backends wait in a queue.
     fn completed(&mut self, completion: Completion) {
         match token::parse(completion.user) {
             Token::Front { slot, op } => self.front_completed(slot, op, completion),
@@ -333,7 +367,7 @@ impl Shard {
         }
     }
 
-    /// Lets the backends take in what their operations came to.
+    /// Lets the backends process the completions of their operations.
     fn take_returned(&mut self) {
         for _ in 0..OPERATIONS {
             let Some(returned) = self.returned.pop_front() else {
@@ -351,12 +385,16 @@ impl Shard {
         }
     }
 
-    /// An operation of a client's front end has ended.
+    /// Processes the completion of an operation of a client's front end.
     fn front_completed(&mut self, slot: u32, op: u32, completion: Completion) {
         let progress = self.with_front(slot, |front, cx| front.completed(op, completion, cx));
         self.clients[slot].client.note_activity(self.now);
+        // The resources of answers are released first, because the client may take requests with
+        // them below.
         self.left(slot, progress.left);
         match progress.then {
+            // A client that is gone has operations that still complete, but no requests are taken
+            // from it.
             Then::Take if self.clients[slot].client.state != State::Gone => {
                 self.note_arrival(slot);
                 return self.mark_ready(slot);
@@ -372,11 +410,13 @@ impl Shard {
         self.close_if_done(slot);
     }
 
-    /// Bytes of a client have arrived.
+    /// Records the arrival of bytes from a client.
     fn note_arrival(&mut self, slot: u32) {
         let now = self.turns.arrived();
         let client = &mut self.clients[slot].client;
-        // The rest of a request was there as soon as it was asked for, so the client did not wait in between.
+        // If the rest of a request arrived in the turn after its first part, it was in the socket
+        // as soon as it was asked for. The client sent both together, so the request counts from
+        // the first part.
         let partial = client.partial.take();
         let partial =
             partial.filter(|(_, turn)| turn + 1 == self.turns.number && now.earliest < self.now);
@@ -385,12 +425,14 @@ impl Shard {
             .get_or_insert_with(|| partial.map_or(now, |(arrived, _)| arrived));
     }
 
-    /// Takes requests in the order of the schedule, gives them to the core and carries out what it decides, until there is nothing left
-    /// to do or the turn has lasted long enough.
+    /// Takes requests in the order of the schedule, submits them to the core and carries out its
+    /// decisions, until nothing is left to do or the turn has lasted long enough.
     pub(super) fn work(&mut self) {
         let (begun, mut visits) = (self.schedule.total(), 0);
         self.schedule.release(self.now);
         for drive in &mut self.drives {
+            // Completions come before new requests, so that the core decides with the present state
+            // of the drive.
             drive.settle(&mut self.ring, self.now);
         }
         loop {
@@ -400,7 +442,7 @@ impl Shard {
                 self.serve(slot);
                 visits += 1;
                 goes_on = visits < VISITS && self.schedule.total() - begun < schedule::TURN;
-                // The clock is asked only if somebody would wait.
+                // Reading the clock costs time, so it is read only if another client would wait.
                 goes_on &= self.schedule.is_empty() || self.clock.now().since(self.now) < LONGEST;
             }
             for number in 0..self.drives.len() {
@@ -412,6 +454,7 @@ impl Shard {
         }
     }
 
+    /// Lets a drive work, and delivers the core's notices to clients.
     fn turn_drive(&mut self, number: usize) {
         let drive = &mut self.drives[number];
         if !drive.is_due(self.now) {
@@ -421,7 +464,7 @@ impl Shard {
         drive.turn(&mut self.ring, self.now, &mut notices);
         for notice in notices.drain(..) {
             match notice {
-                // Its drive has it already.
+                // The drive has passed the piece to its backend already.
                 Output::Dispatch(_) => {}
                 Output::Done(done) => self.done(number, &done),
                 Output::Pause(stream) => {
@@ -440,7 +483,7 @@ impl Shard {
         self.notices = notices;
     }
 
-    /// Takes a client's requests as far as its bounds allow and gives them to the core.
+    /// Takes a client's requests as far as its bounds allow, and submits them to the core.
     fn serve(&mut self, slot: u32) {
         let Some(attached) = self.clients.get_mut(slot) else {
             return;
@@ -451,14 +494,14 @@ impl Shard {
             self.resubmit(slot);
         }
         let stop = self.take(slot);
-        // What it took is in the batch, unless it was disconnected.
+        // The batch contains the requests that this visit has taken.
         let took = !self.batch.is_empty();
         self.submit(slot);
         self.note_stop(slot, &stop, took);
         self.close_if_done(slot);
     }
 
-    /// A visit to a client has ended.
+    /// Records why a visit to a client has ended.
     fn note_stop(&mut self, slot: u32, stop: &Stop, took: bool) {
         let Some(attached) = self.clients.get_mut(slot) else {
             return;
@@ -470,6 +513,8 @@ impl Shard {
                 client.partial = arrived.map(|arrived| (arrived, self.turns.number));
             }
             Stop::Spent => {
+                // Requests that are left over count from now, because the turn has accounted for
+                // their time until now.
                 if took {
                     client.arrived = Some(Arrived::at(self.now));
                 }
@@ -477,7 +522,8 @@ impl Shard {
             }
             Stop::Blocked => {
                 client.blocked = true;
-                // Others have the memory that it waits for. Any other bound is its own.
+                // Memory is held by other clients, so the client's wait for memory counts for its
+                // promises. All other bounds are of the client's own making.
                 if took || !client.waiting {
                     client.arrived = client.waiting.then(|| Arrived::at(self.now));
                 }
@@ -486,7 +532,7 @@ impl Shard {
         }
     }
 
-    /// Puts a client in the list of those to take requests from.
+    /// Adds a client to the list of those with requests to take.
     pub(super) fn mark_ready(&mut self, slot: u32) {
         let client = &mut self.clients[slot].client;
         client.blocked = false;
@@ -496,21 +542,24 @@ impl Shard {
         }
     }
 
-    /// Clients that wait for memory for their first request, in their order, as long as there is some.
+    /// Serves clients that wait for memory for their first request, in their order, as long as
+    /// there is memory.
     fn wake_waiting(&mut self) {
         while let Some(&slot) = self.waiting.front() {
             self.waiting.pop_front();
             let Some(attached) = self.clients.get_mut(slot) else {
                 continue;
             };
+            // The entry is outdated, because the slot belongs to another client by now.
             if !std::mem::take(&mut attached.client.waiting) {
                 continue;
             }
+            // The waiting client itself may use the memory that others have left for it.
             self.pool.tight = false;
             attached.client.ready = true;
             self.serve(slot);
             if self.clients.get(slot).is_some_and(|c| c.client.waiting) {
-                // Still not enough: it stays the first.
+                // The memory still does not suffice, and the client stays the first.
                 self.waiting.pop_back();
                 self.waiting.push_front(slot);
                 break;

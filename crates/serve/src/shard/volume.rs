@@ -1,4 +1,4 @@
-//! A volume as its shard sees it.
+//! A volume as its shard serves it.
 
 use std::io;
 
@@ -15,48 +15,51 @@ use crate::metrics::figures::VolumeFigures;
 use crate::metrics::{Causes, Detail, Tally};
 use weir_config::os_error;
 
-/// A volume of a drive.
+/// A volume of a drive, with its backend and counters.
 #[derive(Debug)]
 pub(crate) struct Volume {
     pub(crate) name: String,
-    /// Bytes.
+    /// The size in bytes that clients see.
     pub(crate) size: u64,
     pub(crate) traits: Traits,
     pub(crate) terms: VolumeTerms,
-    /// What of its min holds here, if several servers keep it.
+    /// The part of its shared minimum that this server holds.
     pub(super) shared: Shared,
-    /// Which of its drive's tenants it belongs to.
+    /// The index of its tenant in the drive's list of tenants.
     pub(super) member: Option<usize>,
     pub(crate) group: GroupId,
     pub(crate) backend: Box<dyn Backend>,
-    /// What its server takes to answer, if another server has its storage.
+    /// The response times of the remote server that has the storage, or `None` if the storage is
+    /// local.
     pub(super) remote: Option<Answers>,
-    /// A flush has failed: what was written before may be lost, and no later flush may say otherwise.
+    /// True if a flush has failed. Data that was written before may be lost, and no later flush may
+    /// report success.
     pub(crate) sync_failed: bool,
-    /// Something was written since the last flush.
+    /// True if data was written since the last flush.
     pub(crate) unsynced: bool,
-    /// It is among those of its drive that have deferred something.
+    /// True if the volume is in the drive's list of volumes with deferred work.
     pub(crate) deferred: bool,
-    /// It goes: no connection is accepted any more.
+    /// True if the volume is being removed and accepts no connections.
     pub(crate) leaving: bool,
     pub(crate) connections: u32,
-    /// Of these, those of this machine's kernel.
+    /// The number of these connections that belong to the kernel of this machine.
     pub(crate) kernel: u32,
     pub(crate) tally: Tally,
-    /// The other volume of its drive that the shard worked for most in the second that ends next.
+    /// The other volume of the drive that used the shard's processor most in the second that is
+    /// judged next.
     pub(super) busiest: Option<GroupId>,
 }
 
-/// What a volume's client was promised and permitted.
+/// The contracts of a volume and its tenant.
 #[derive(Clone, Debug)]
 pub(crate) struct VolumeTerms {
     pub(crate) contract: Contract,
     pub(crate) tenant: Option<TenantTerms>,
-    /// Several servers keep its min.
+    /// True if several servers share its min.
     pub(crate) shared: bool,
 }
 
-/// A tenant with volumes on a drive.
+/// A tenant that has volumes on the drive.
 #[derive(Debug)]
 pub(crate) struct Tenant {
     pub(crate) name: String,
@@ -64,14 +67,14 @@ pub(crate) struct Tenant {
     pub(crate) causes: Causes,
 }
 
-/// What a volume's tenant was promised and permitted.
+/// The name and contract of a volume's tenant.
 #[derive(Clone, Debug)]
 pub(crate) struct TenantTerms {
     pub(crate) name: String,
     pub(crate) contract: Contract,
 }
 
-/// A volume that is to be served.
+/// A volume that is to be started on a shard.
 #[derive(Debug)]
 pub(crate) struct VolumeSetup {
     pub(crate) name: String,
@@ -79,16 +82,16 @@ pub(crate) struct VolumeSetup {
     pub(crate) storage: Box<dyn Prepare>,
 }
 
-/// A volume whose storage belongs to the shard, before it belongs to its drive.
+/// A volume with storage that belongs to the shard, before the volume is added to its drive.
 #[derive(Debug)]
 pub(crate) struct Started {
-    /// The number of its space.
+    /// The number of the volume's space.
     pub(crate) space: u32,
     pub(crate) volume: Volume,
 }
 
 impl VolumeSetup {
-    /// Gives the storage to the thread that calls it, for the slots that the plan has for the volume.
+    /// Starts the storage on the calling thread, in the slots that the plan has for the volume.
     pub(super) fn start(self, plan: &Plan) -> Result<Started, ShardError> {
         let slot = plan.volumes[&self.name];
         let (size, traits) = (self.storage.size(), self.storage.traits());
@@ -123,12 +126,12 @@ impl VolumeSetup {
 }
 
 impl Volume {
-    /// Its contract as it holds here and now.
+    /// Returns the contract that is in force on this server.
     pub(super) fn contract(&self) -> Contract {
         self.here(&self.terms.contract)
     }
 
-    /// What of a contract holds here.
+    /// Returns the part of a contract that is in force on this server.
     pub(super) fn here(&self, whole: &Contract) -> Contract {
         if self.terms.shared {
             self.shared.of(whole)
@@ -137,12 +140,13 @@ impl Volume {
         }
     }
 
-    /// Connections of clients that would be disconnected if it went.
+    /// Returns the number of connections that would be closed if the volume were removed.
     pub(super) fn in_use(&self) -> u32 {
         self.connections - self.kernel
     }
 
-    /// `limited` of the volume's requests are held by a limit, and the oldest has been there for `oldest_ns`.
+    /// Returns the volume's figures. `limited` of its requests are throttled by a limit, and the
+    /// oldest request has waited for `oldest_ns`.
     pub(super) fn snapshot(
         &self,
         (limited, oldest_ns): (u32, u64),
@@ -170,15 +174,17 @@ impl Volume {
         }
     }
 
-    /// The storage failed a piece.
+    /// Counts and logs a piece that the storage has failed.
     pub(super) fn failed(&mut self, piece: &Dispatch, errno: u16) {
         let Dispatch { op, flags, .. } = *piece;
         if errno == ENOTSUP && flags.has(Flags::FAST_ZERO) {
-            // What the client asked: whether zeroing is faster than writing here. It is not.
+            // The client asked to zero only if that is faster than writing (NBD_CMD_FLAG_FAST_ZERO,
+            // NBD protocol: ENOTSUP otherwise). The answer is no failure of the storage.
             return;
         }
         self.tally.failed(op);
-        // What a remote server has answered is kept until it is back: a later flush may succeed.
+        // The backend keeps writes that the remote server has completed until it has reconnected,
+        // so a later flush may succeed.
         let away = errno == ENOTCONN;
         self.unsynced |= away && op == Op::Flush;
         let syncs = op == Op::Flush && !away || flags.has(Flags::FUA) && errno == EIO;
@@ -205,7 +211,7 @@ impl Volume {
     }
 }
 
-/// An operation as messages name it.
+/// Returns the name of an operation for messages.
 fn operation(op: Op) -> &'static str {
     match op {
         Op::Read => "read",

@@ -1,23 +1,24 @@
-//! For how long this thread was ready to run and had no processor, as the kernel counts it.
+//! The time that this thread was ready to run without having a processor, as the kernel measures
+//! it.
 
 use std::fs::File;
 use std::os::fd::AsFd;
 
 use weir_core::{Instant, Span};
 
-/// How often the kernel is asked.
+/// The interval between two reads of the kernel's counter.
 const EVERY: Span = Span::from_millis(10);
 
-/// The kernel's count of the calling thread.
+/// The kernel's run-queue wait counter of the calling thread.
 #[derive(Debug)]
 pub(super) struct Waited {
-    /// Linux: `/proc/thread-self/schedstat`. `None` where there is none.
+    /// The open file `/proc/thread-self/schedstat`, or `None` if there is none.
     file: Option<File>,
     asked: Instant,
 }
 
 impl Waited {
-    /// Of the calling thread.
+    /// Opens the counter of the calling thread.
     pub(super) fn new() -> Self {
         Self {
             file: File::open("/proc/thread-self/schedstat").ok(),
@@ -25,7 +26,7 @@ impl Waited {
         }
     }
 
-    /// Nanoseconds so far, if they have not just been asked for.
+    /// Returns the total in nanoseconds, or `None` if it was read less than [`EVERY`] ago.
     pub(super) fn look(&mut self, now: Instant) -> Option<u64> {
         if now.since(self.asked) < EVERY {
             return None;
@@ -34,7 +35,7 @@ impl Waited {
         self.total()
     }
 
-    /// Nanoseconds so far, by the kernel.
+    /// Returns the total in nanoseconds, read from the kernel.
     pub(super) fn total(&self) -> Option<u64> {
         let mut text = [0; 64];
         let read = rustix::io::pread(self.file.as_ref()?.as_fd(), &mut text, 0).ok()?;
@@ -42,7 +43,9 @@ impl Waited {
     }
 }
 
-/// The second figure of three.
+/// Returns the second figure of three: `schedstat` has the time on the processor, the time waited
+/// on a run queue, and the number of time slices (Linux:
+/// `Documentation/scheduler/sched-stats.rst`).
 fn parse(text: &[u8]) -> Option<u64> {
     let text = str::from_utf8(text).ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok()

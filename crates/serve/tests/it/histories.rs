@@ -1,5 +1,6 @@
-//! Random histories of servers that keep a minimum together, in virtual time: messages that are late or lost, servers that end and come back,
-//! networks that split, clocks that differ in speed. What is promised is never more than there is, and once all is quiet each server has its part.
+//! Random histories of servers that share a minimum, in virtual time. Messages are late or lost,
+//! servers end and return, networks are partitioned, and clocks differ in speed. The promised parts
+//! never exceed the whole, and after a quiet period each server has its part.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
@@ -10,13 +11,15 @@ use weir_serve::gateway::{
 };
 
 const MS: u64 = 1_000_000;
+/// A second in nanoseconds.
 const SECOND: u64 = 1_000 * MS;
-/// How long things go wrong, and how long all is quiet after it: the latest message takes [`LATE`], and a lease that it renews lasts six seconds.
+/// The length of the period with failures, and of the quiet period after it. The latest message
+/// takes [`LATE`], and a lease that it renews lasts six seconds.
 const TROUBLE: u64 = 6 * SECOND;
 const QUIET: u64 = 14 * SECOND;
 const LATE: u64 = 3 * SECOND;
 
-/// The store: leases end no sooner than they may, and perhaps later.
+/// The shared store. Leases end no earlier than promised, and possibly later.
 #[derive(Default)]
 struct Store {
     table: Table,
@@ -54,6 +57,7 @@ impl Store {
                 Answer::Gone
             }
             Ask::Read => Answer::Table(self.table.clone()),
+            // The comparison with the generation is that of a transaction in etcd.
             Ask::Write { generation, .. } if generation != self.table.generation => {
                 Answer::Table(self.table.clone())
             }
@@ -70,23 +74,24 @@ impl Store {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A server looks at its clock. Of which life, and for an ask that may have been lost since: which.
+    /// A server polls its member. Has the server and the number of its last request, by which
+    /// outdated events are recognised.
     Wake(usize, u64),
     GivesUp(usize, u64),
     Asked(usize, u64, usize),
     Answered(usize, u64, usize),
-    /// A server ends or comes back, the network splits or heals, demands change.
+    /// A server ends or returns, the network is partitioned or repaired, or demands change.
     Trouble,
 }
 
 struct Server {
     member: Member,
-    /// Parts of a million by which its clock is faster or slower.
+    /// The deviation of the server's clock, in millionths.
     drift: i64,
     alive: bool,
     reachable: bool,
     demand: Part,
-    /// Numbers of what it asked: of its life's last, and whether that is open.
+    /// The number of the last request, and whether it is unanswered.
     asked: u64,
     open: bool,
 }
@@ -116,9 +121,9 @@ struct History {
     last: u64,
     asks: Vec<Ask>,
     answers: Vec<Answer>,
-    /// Of a thousand messages.
+    /// The number of messages in a thousand that are lost.
     lost: u64,
-    /// Something happens at least this often, in milliseconds.
+    /// The largest time between two failures, in milliseconds.
     pace: u64,
 }
 
@@ -134,6 +139,8 @@ impl History {
         };
         let servers = (0..rng.range(1, 5)).map(|_| Server {
             member: Member::new(config),
+            // The difference between any two clocks stays below the configured drift, which the
+            // leases allow for.
             drift: rng.range(0, 95 * u64::from(drift) / 100).cast_signed()
                 - i64::from(drift) * 47 / 100,
             alive: true,
@@ -181,7 +188,7 @@ impl History {
         self.servers[at].member.set_demand(demand);
     }
 
-    /// How long a message takes; `None`: it is lost.
+    /// Returns the delivery time of a message, or `None` if it is lost.
     fn travels(&mut self, at: usize) -> Option<u64> {
         if !self.servers[at].reachable || self.rng.range(0, 999) < self.lost {
             return None;
@@ -236,6 +243,7 @@ impl History {
             }
             Event::Asked(at, number, place) => {
                 let ttl = self.config.ttl.as_nanos()
+                    // In half of all cases, the store keeps the lease for up to a second longer.
                     + self.rng.range(0, 1) * self.rng.range(0, SECOND - 1);
                 let ask = self.asks[place];
                 let answer = self.store.carry_out(&ask, self.now, ttl);
@@ -278,7 +286,7 @@ impl History {
         }
     }
 
-    /// A server comes back, or another process takes its place; it knows nothing of what was.
+    /// Starts a server again, or another process in its place. It has no memory of earlier events.
     fn begin(&mut self, at: usize) {
         let server = &mut self.servers[at];
         server.member = Member::new(self.config);
@@ -305,7 +313,7 @@ impl History {
         self.now = end;
     }
 
-    /// Everything works again, but for one server perhaps, which ends now.
+    /// Ends all failures, except that one server may end now and stay away.
     fn be_quiet(&mut self) {
         self.lost = 0;
         for at in 0..self.servers.len() {
@@ -326,6 +334,8 @@ impl History {
             .filter(|s| s.alive && !s.member.has_left())
             .collect();
         let demands: Vec<Part> = living.iter().map(|s| s.demand).collect();
+        // A server without demand is given up to 1/64 of the whole, and small changes of demand are
+        // not written.
         let slack = ONE / 64 * (living.len() as Part + 1);
         for (place, server) in living.iter().enumerate() {
             let part = server.part(self.now);
@@ -341,6 +351,7 @@ impl History {
 fn play(seed: u64) {
     let mut history = History::new(seed);
     history.run_until(TROUBLE, seed);
+    // The quiet period is long, so only every tenth history has one.
     if !seed.is_multiple_of(10) {
         return;
     }
@@ -395,6 +406,7 @@ fn a_write_that_is_late_does_not_lower_what_is_used() {
         stated: Stated::default(),
     };
     member.set_demand(ONE);
+    // Stage 1: the member obtains a lease and the whole minimum.
     assert_eq!(member.poll(at(0)), Some(Ask::Grant));
     member.answer(at(1), Answer::Granted(lease));
     assert_eq!(member.poll(at(1)), Some(Ask::Read));
@@ -408,6 +420,7 @@ fn a_write_that_is_late_does_not_lower_what_is_used() {
     member.answer(at(3), Answer::Written(1));
     assert_eq!(member.part(at(3)), ONE);
 
+    // Stage 2: it lowers its part, and the answer to the write is lost.
     member.set_demand(ONE / 2);
     let ask = Ask::Write {
         generation: 1,
@@ -426,7 +439,9 @@ fn a_write_that_is_late_does_not_lower_what_is_used() {
             rows,
         }),
     );
+    // The lost write may still be carried out, so only the smaller part is safe.
     assert_eq!(member.part(at(201)), ONE / 2, "the write may be done yet");
+    // Stage 3: a write with the same generation succeeds, which excludes the lost one.
     let ask = Ask::Write {
         generation: 1,
         row: row(ONE, ONE),
@@ -457,6 +472,7 @@ fn where_servers_state_different_minimums_the_least_is_split() {
         generation,
         rows: vec![other(bytes)],
     };
+    // Another server states 60, so the smaller of 60 and 100 is shared.
     member.answer(at(2), Answer::Table(table(3, 60)));
     assert_eq!(member.agreed(), stated(60));
     let Some(Ask::Write { row, .. }) = member.poll(at(2)) else {

@@ -1,4 +1,4 @@
-//! The integration tests of this crate, a module for each subject.
+//! The integration tests of this crate that need no real time, one module for each subject.
 
 #[path = "../tools/mod.rs"]
 mod tools;

@@ -1,25 +1,26 @@
-//! The house: what is common to all clients knows no protocol, and rooms use those below them.
+//! Tests of the structure of the crate: only front ends know a protocol, and modules use only
+//! modules below them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The only room that may speak a protocol with clients.
+/// The only module that may use a protocol with clients.
 const FRONT: &str = "front";
-/// The only one that may speak one with other servers.
+/// The only module that may use a protocol with other servers.
 const REMOTE: &str = "backend/nbd";
-/// It turns a shard between clients that are this test's, and these have to speak something.
+/// An exception, because it tests a shard with clients that need a protocol.
 const EXCEPT: &str = "shard/allocations.rs";
 
-/// From the bottom to the top: a room uses itself and those before it.
+/// The modules from the bottom to the top. A module may use itself and those before it.
 const ORDER: [&str; 21] = [
     "gateway", "clock", "errno", "log", "slab", "created", "holder", "memory", "places", "record",
     "backend", "metrics", "shard", "watch", "parts", "acceptor", "doors", "front", "error",
     "setup", "server",
 ];
-/// Above all of them.
+/// The modules above all of these.
 const TOP: [&str; 2] = ["preflight", "lib"];
 
-/// Every source file, with its path below `src`.
+/// Returns all source files, each with its path below `src`.
 fn sources() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut found = Vec::new();
@@ -40,14 +41,14 @@ fn sources() -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The room of a file.
+/// Returns the top-level module of a file.
 fn room(path: &Path) -> String {
     let first = path.iter().next().expect("it has a name");
     let first = first.to_str().expect("it is a word");
     first.trim_end_matches(".rs").to_owned()
 }
 
-/// What stands in code before the tests of a file, without comments.
+/// Returns the lines of code in front of a file's tests, without comments.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     let built = text.lines().take_while(|line| *line != "#[cfg(test)]");
     built.map(|line| line.split("//").next().unwrap_or_default())
@@ -74,6 +75,7 @@ fn only_front_ends_speak_a_protocol() {
             );
         }
     }
+    // The exceptions would hide it if no file was found at all.
     assert!(speaks >= 4, "front ends were looked at: {speaks}");
 }
 

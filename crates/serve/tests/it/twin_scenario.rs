@@ -1,14 +1,22 @@
-//! A simulated scenario, with the way between clients and server measured, comes out as the live one does.
+//! A comparison of simulated and live runs of a scenario: both give the same results if the path
+//! between clients and server is measured.
 //!
-//! What lies between clients and drive is measured on this machine, and nothing that is compared is among it. While one client has
-//! the server for itself, with one request at a time and with several: how long a request is on its way, and the processor time of
-//! a turn and of a request. By a thread that only sleeps while the clients are served: how late timers are, time after time, and
-//! when the machine stops for a while (a virtual machine does, on a host with others); the simulated server then is as late, and
-//! stops, too. Live rounds and measurements take turns, so that a machine whose speed changes changes both.
+//! The path is measured on this machine, and none of the compared figures enters the measurement.
+//! There are two measurements:
 //!
-//! Each client's bandwidth and its requests' mean time in the elevator and in the drive, live and simulated, are printed with the
-//! verdict. They agree only on processors that nobody else uses, so the test runs from `./bench twin`, waits for a quiet second, and
-//! prints how quiet it was. That the decisions are the same, to the byte and however busy the machine, is `twin.rs`.
+//! - One client alone on the server, with one request at a time and with several. These give the
+//!   time that a request is on its way, and the processor time of a turn and of a request.
+//! - A thread that only sleeps while clients are served. It gives the lateness of timers over time,
+//!   and the stalls of the machine (a virtual machine stalls if its host is busy). The simulated
+//!   server has the same lateness and the same stalls.
+//!
+//! Live rounds and measurements alternate, so that a change in the machine's speed affects both.
+//!
+//! The bandwidth of each client, and the mean times of its requests in the elevator and in the
+//! drive, are printed for the live and the simulated run, with a verdict. They agree only on
+//! processors that no other program uses. The test is therefore run by `./bench twin`. It waits for
+//! a quiet second, and prints how quiet that second was. `twin.rs` has the test that the decisions
+//! are identical, which holds on a busy machine too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,28 +31,34 @@ use weir_model::drive::null;
 use weir_model::load::{Arrival, Program};
 use weir_sim::{Machine, Path, Policy, Run, Scenario, Stall};
 
-/// How far live and simulated may be apart, in the best of some attempts: other processes only push them apart.
+/// The tolerance between live and simulated figures, as a fraction, in the best of some attempts.
+/// Other processes can only increase the difference.
 const TOLERANCE: f64 = 0.1;
+/// The number of attempts. One of them has to agree.
 const ATTEMPTS: u32 = 3;
-/// Times that are apart by less than a tenth of a service agree, too: a request that finds one of the tags free waits for nothing in
-/// the elevator and one that does not waits for most of a service, so a short mean is the share of those that do, and one in ten of
-/// a client's requests meeting another's is chance.
+/// Times that differ by less than 10 % of a service time agree as well. A request waits in the
+/// elevator either not at all, if a tag is free, or for most of a service time. A short mean is
+/// therefore the fraction of requests that wait, and whether one in ten of a client's requests
+/// meets another's is chance.
 const SLACK_US: f64 = 50.0;
+/// The size of each volume, in bytes.
 const SIZE: u64 = 16 << 20;
-/// An attempt is a number of rounds; in each, all clients are served for the one time, one alone for twice the other.
+/// The number of rounds in an attempt. In each round, all clients are served for [`LENGTH`], and
+/// one client alone for twice [`ALONE`].
 const ROUNDS: u32 = 4;
 const LENGTH: Duration = Duration::from_secs(2);
 const WARM_UP: Duration = Duration::from_millis(500);
 const ALONE: Duration = Duration::from_millis(500);
-/// A thread that only sleeps does so this long at a time. Later than this is a stall of the machine.
+/// The length of one nap of the sleeping thread. If it is late by [`STALL`] or more, the machine
+/// has stalled.
 const NAP: Duration = Duration::from_micros(250);
 const STALL: Duration = Duration::from_micros(100);
-/// A second is quiet in which a thread that only sleeps was this late at most, but for one time in a hundred. It is waited for, but
-/// not for longer than this many.
+/// The lateness of the sleeping thread that 99 % of its naps in a quiet second do not exceed. The
+/// test waits for a quiet second for at most [`PATIENCE`] seconds.
 const QUIET: Duration = Duration::from_micros(150);
 const PATIENCE: u32 = 30;
 
-/// The drive: 4 tags, 500 us.
+/// The drive, with 4 tags and a service time of 500 us.
 const DRIVE: null::Config = null::Config {
     service: Span::from_micros(500),
     tags: 4,
@@ -55,7 +69,7 @@ const DRIVE: null::Config = null::Config {
     command: null::Config::COMMAND,
 };
 
-/// A client with its contract, and how the file says it.
+/// A client with its contract, also in the form of the configuration.
 struct Client {
     name: &'static str,
     text: &'static str,
@@ -63,7 +77,8 @@ struct Client {
     program: Program,
 }
 
-/// Eight clients that want more than there is: one at a time and many, promised, limited, paced, with large shares and small.
+/// Returns eight clients that demand more than the drive can do. They have different queue depths,
+/// promises, limits, rates and shares.
 fn clients() -> Vec<Client> {
     let client = |name, text, contract, program| Client {
         name,
@@ -119,7 +134,7 @@ fn clients() -> Vec<Client> {
     ]
 }
 
-/// What became of a client: bytes a second, and the mean times of its requests in microseconds.
+/// The results of a client: bytes per second, and the mean times of its requests in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
     bandwidth: f64,
@@ -138,12 +153,12 @@ impl Figures {
     }
 }
 
-/// What a volume's metrics have grown by.
+/// The increase of a volume's metrics.
 #[derive(Clone, Copy, Debug, Default)]
 struct Served {
     requests: f64,
     bytes: f64,
-    /// Seconds, added up over the requests.
+    /// The sum over the requests, in seconds.
     elevator: f64,
     drive: f64,
 }
@@ -169,14 +184,14 @@ impl Served {
     }
 }
 
-/// A round: how long it was measured, and how late a thread was meanwhile that only sleeps.
+/// A live round: its measured length, and the naps of the sleeping thread during it.
 #[derive(Debug)]
 struct Round {
     seconds: f64,
     naps: Naps,
 }
 
-/// Serves the load once, and adds what became of each client to `served`.
+/// Serves the load once, and adds the results of each client to `served`.
 fn live(site: &Site, clients: &[Client], served: &mut [Served]) -> Round {
     let members = clients.iter().map(|c| load::member(c.name, c.program));
     let mut samples = Vec::new();
@@ -199,7 +214,7 @@ fn live(site: &Site, clients: &[Client], served: &mut [Served]) -> Round {
     }
 }
 
-/// Plays the same in virtual time, as many rounds.
+/// Simulates the same load for as many rounds.
 fn simulated(clients: &[Client], path: Path, rounds: &[Round]) -> Vec<Figures> {
     let mut meters: Vec<Meter> = Vec::new();
     for (number, round) in (0..).zip(rounds) {
@@ -237,19 +252,20 @@ fn span(duration: Duration) -> Span {
     Span::from_nanos(duration.as_nanos() as u64)
 }
 
-/// A client that had the server for itself. Sums over its requests, in nanoseconds.
+/// The measurements of a client that was alone on the server. Times are sums over its requests, in
+/// nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Alone {
     requests: f64,
     in_drive: f64,
     latency: f64,
-    /// Processor time of the server, and how often it slept.
+    /// The processor time of the server, and the number of times it slept.
     processor: f64,
     sleeps: f64,
 }
 
 impl Alone {
-    /// Serves random reads of 4 KiB, `depth` at a time.
+    /// Serves random reads of 4 KiB with a queue depth of `depth`.
     fn measure(&mut self, site: &Site, volume: &str, depth: u32) {
         let usage = || (process::shard_nanos(), process::shard_sleeps());
         let before = (Metrics::of(&site.server), usage());
@@ -265,17 +281,23 @@ impl Alone {
     }
 }
 
-/// What lies between clients and drive: from a client that had one request at a time, and one that had several.
+/// Computes the path between clients and drive from a client with one request at a time and a
+/// client with several.
 ///
-/// A server that is not busy sleeps after each turn, so that processor time against sleeps, both for each request, is a line
-/// whose slope is the time of a turn. A lone request comes in one turn and is answered in another: its drive's time hides the
-/// first, its client sees the second. How late a timer is for a lone client is no measure: processors that sleep long wake slowly.
+/// A server that is not busy sleeps after each turn. Processor time as a function of sleeps, both
+/// per request, is therefore a line with the time of a turn as its slope. A lone request arrives in
+/// one turn and is answered in another. The time of the first turn passes while the drive is idle,
+/// and the client sees that of the second. Timer lateness is not measured with a lone client,
+/// because processors that sleep long wake up slowly.
 fn path(one: &Alone, several: &Alone) -> Path {
     let processor = |a: &Alone| a.processor / a.requests;
     let sleeps = |a: &Alone| a.sleeps / a.requests;
     let turn = (processor(one) - processor(several)) / (sleeps(one) - sleeps(several));
+    // Noise can make the slope negative, or larger than all of the processor time.
     let turn = turn.clamp(0.0, processor(several) / sleeps(several));
     let request = processor(one) - turn * sleeps(one);
+    // The latency outside of the drive consists of one turn, half of the processor time of a
+    // request, and the way in both directions.
     let way = (one.latency - one.in_drive) / one.requests - turn - request / 2.0;
     let span = |nanos: f64| Span::from_nanos(nanos.max(0.0) as u64);
     Path {
@@ -313,7 +335,8 @@ fn a_simulated_scenario_comes_out_as_the_live_one() {
     panic!("live and simulated are too far apart: {}", apart.join(", "));
 }
 
-/// Serves, measures, simulates and compares; returns whose figures are too far apart, and which.
+/// Serves, measures, simulates and compares. Returns the clients with figures that differ too much,
+/// and these figures.
 fn compare(site: &Site, clients: &[Client]) -> Vec<String> {
     let quiet = (0..PATIENCE).any(|_| {
         let sleeper = Sleeper::start();
@@ -344,7 +367,7 @@ fn compare(site: &Site, clients: &[Client]) -> Vec<String> {
     table(clients, &live, &simulated(clients, path, &rounds))
 }
 
-/// Prints live and simulated side by side.
+/// Prints live and simulated figures next to each other. Returns the clients that differ.
 fn table(clients: &[Client], live: &[Figures], simulated: &[Figures]) -> Vec<String> {
     let columns = ["MB/s live", "elevator us", "drive us"]
         .map(|c| format!("{c:>11}{:>11}{:>9}", "simulated", "apart"));
@@ -356,7 +379,7 @@ fn table(clients: &[Client], live: &[Figures], simulated: &[Figures]) -> Vec<Str
             ("elevator", l.elevator, s.elevator, SLACK_US),
             ("drive", l.drive, s.drive, 0.0),
         ];
-        // What is no number is apart, too.
+        // NaN compares as false, so it counts as a difference.
         let agree = |live: f64, simulated: f64, slack: f64| {
             (live - simulated).abs() <= (TOLERANCE * simulated).max(slack)
         };
@@ -379,19 +402,20 @@ fn table(clients: &[Client], live: &[Figures], simulated: &[Figures]) -> Vec<Str
     apart
 }
 
-/// Naps of a thread that only sleeps: when each was to end, counted from the first, and how late it ended.
+/// The naps of a thread that only sleeps. Each has its intended end, relative to the start of the
+/// first, and its lateness.
 #[derive(Debug)]
 struct Naps(Vec<(Duration, Duration)>);
 
 impl Naps {
-    /// How late it was, at most, in that part of a thousand times.
+    /// Returns the lateness that `times` of a thousand naps do not exceed.
     fn late(&self, times: usize) -> Duration {
         let mut late: Vec<Duration> = self.0.iter().map(|nap| nap.1).collect();
         late.sort_unstable();
         late[late.len() * times / 1000]
     }
 
-    /// What the machine did: when it did not run the thread, and how late the thread was otherwise.
+    /// Returns the behaviour of the machine: its stalls, and the lateness of timers otherwise.
     fn machine(&self) -> Machine {
         let is_stall = |nap: &&(Duration, Duration)| nap.1 >= STALL;
         let stalls = self.0.iter().filter(is_stall).map(|&(at, late)| Stall {
@@ -406,7 +430,7 @@ impl Naps {
     }
 }
 
-/// The thread.
+/// A thread that only sleeps and records its lateness.
 #[derive(Debug)]
 struct Sleeper {
     stop: Arc<AtomicBool>,
@@ -418,6 +442,7 @@ impl Sleeper {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
+            // The server sets the timer slack of its threads too, so both have the same lateness.
             weir_uring::precise_timers().expect("the server has them, too");
             let (first, mut naps) = (Instant::now(), Vec::new());
             while !told.load(Ordering::Relaxed) {

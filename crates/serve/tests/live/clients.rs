@@ -1,7 +1,9 @@
-//! Programs of others as clients, each while hostile input runs on other connections of the same volume.
+//! Clients of other projects, each of which runs while hostile input is sent on other connections
+//! of the same volume.
 //!
-//! Each test runs on volumes in memory over a Unix socket and on volumes in files over TCP, under policy `contract`. What is not
-//! installed is skipped with a line; `WEIR_NO_SKIP=1` makes that a failure.
+//! Each test runs under the policy `contract`, on volumes in memory over a Unix socket and on
+//! volumes in files over TCP. If a program is not installed, its test is skipped with a line.
+//! `WEIR_NO_SKIP=1` makes that a failure.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,10 +16,11 @@ use crate::tools::{Site, log, pattern, uri};
 use weir_config::Address;
 use weir_wire::nbd::{Command, CommandFlags, Errno};
 
-/// Bytes of each volume.
+/// The size of each volume in bytes.
 const SIZE: usize = 40 << 20;
 
-/// A site with the volumes `a` and `b`, both alike, and `ro`. `storage` says what holds a volume.
+/// Starts a site with the equal volumes `a` and `b`, and the read-only volume `ro`. `storage`
+/// returns the storage of a volume as configuration.
 fn site(storage: &dyn Fn(&str) -> String) -> Site {
     let (a, b) = (storage("a"), storage("b"));
     let volume = |name: &str, rest: &str| {
@@ -32,7 +35,7 @@ fn site(storage: &dyn Fn(&str) -> String) -> Site {
     ))
 }
 
-/// Where a test runs.
+/// The site and the address that a test uses.
 struct Place<'a> {
     site: &'a Site,
     address: &'a Address,
@@ -43,12 +46,12 @@ impl Place<'_> {
         uri(self.address, export)
     }
 
-    /// A path for a file of the test's own.
+    /// Returns the path of a file for the test.
     fn file(&self, name: &str) -> String {
         self.site.files.path().join(name).display().to_string()
     }
 
-    /// A file with bytes for a whole volume.
+    /// Creates a file with data for a whole volume.
     fn image(&self, name: &str, seed: u64) -> String {
         let path = self.file(name);
         std::fs::write(&path, pattern(seed, SIZE)).unwrap();
@@ -56,7 +59,8 @@ impl Place<'_> {
     }
 }
 
-/// Runs a test in memory over a Unix socket, then in files over TCP, under attack each time; then the server must still answer.
+/// Runs a test in memory over a Unix socket, and then in files over TCP, both under attack.
+/// Afterwards the server must still answer.
 fn under_attack(programs: &[&str], test: impl Fn(&Place<'_>)) {
     if !have(programs) {
         return;
@@ -139,6 +143,7 @@ fn nbdcopy_keeps_holes() {
             .unwrap();
         std::fs::write(&back, pattern(5, SIZE)).unwrap();
         let a = place.uri("a");
+        // The sparse copy must also punch holes into data that was there.
         run("nbdcopy", &[&place.image("full", 6), &a]);
         run("nbdcopy", &["--flush", &sparse, &a]);
         run("nbdcopy", &[&a, &back]);
@@ -148,7 +153,7 @@ fn nbdcopy_keeps_holes() {
     });
 }
 
-/// All commands with all flags, and everything that must be refused: see the script.
+/// The script tests all commands with all flags, and all requests that must be refused.
 #[test]
 fn nbdsh_finds_every_command_as_the_protocol_says() {
     under_attack(&["nbdsh"], |place| {
@@ -255,7 +260,7 @@ fn nbdkit_in_front_passes_everything_on() {
             ],
         );
         assert!(same(&there, &back));
-        // And past it: what went through it is there.
+        // A copy without nbdkit shows that the data has reached the volume.
         std::fs::write(&back, vec![0; SIZE]).unwrap();
         run("nbdcopy", &[&place.uri("a"), &back]);
         assert!(same(&there, &back));
@@ -286,12 +291,13 @@ fn nbdinfo_lists_the_volumes_and_their_maps() {
     });
 }
 
-/// Whether two files hold the same.
+/// Returns true if two files have the same contents.
 fn same(a: &str, b: &str) -> bool {
     std::fs::read(a).unwrap() == std::fs::read(b).unwrap()
 }
 
-/// Whether zeroing is faster than writing is a question, and no is an answer.
+/// A client asks with FAST_ZERO whether zeroing is faster than writing, and the negative answer is
+/// not an error of the storage.
 #[test]
 fn zeroing_that_would_not_be_fast_is_no_failure_of_the_storage() {
     log::listen();
@@ -300,6 +306,7 @@ fn zeroing_that_would_not_be_fast_is_no_failure_of_the_storage() {
     );
     let mut raw = Raw::open(&site.unix, "v").unwrap();
     log::take();
+    // A range of 100 bytes is not aligned, so it would have to be written.
     let request = header(Command::WriteZeroes, CommandFlags::FAST_ZERO, 1, 0, 100);
     raw.stream.write_all(&request).unwrap();
     assert_eq!(raw.answer().unwrap().1, Err(Errno::NotSup));

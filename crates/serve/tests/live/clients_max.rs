@@ -1,8 +1,10 @@
-//! A limit is kept and reached: over five seconds a client that always has more to ask for gets its `max`.
+//! A max is met but not exceeded: a client that always has more requests gets its `max` over five
+//! seconds.
 //!
-//! The figures are printed (`cargo test --release -p weir-serve --test live clients_max:: -- --nocapture`); 2 % is what they must
-//! reach on a machine of their own. No run may get 5 % more; of four, one has to come within 5 % of it, for a client that waits for a
-//! processor does not ask.
+//! The figures are printed (`cargo test --release -p weir-serve --test live clients_max:: --
+//! --nocapture`). On a quiet machine, they must be within 2 %. No run may exceed the max by more
+//! than 5 %. One of four runs must reach it within 5 %, because a client that waits for a processor
+//! does not send requests.
 
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use weir_model::load::Program;
 
 const LENGTH: Duration = Duration::from_secs(5);
 
-/// What a volume is limited to, and how that shows.
+/// The limit of a volume, and the measurement that shows it.
 struct Limit {
     volume: &'static str,
     max: &'static str,
@@ -62,7 +64,8 @@ fn a_client_gets_its_max_and_no_more() {
     assert!(reached, "less than its max in four runs");
 }
 
-/// Plays all of them together; by how many per cent the least of them is off.
+/// Runs all clients together. Returns the deviation of the client with the lowest result, in per
+/// cent.
 fn least(limits: &[Limit]) -> f64 {
     let volumes = limits.iter().map(|l| {
         let (volume, max) = (l.volume, l.max);

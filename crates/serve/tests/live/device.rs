@@ -1,5 +1,5 @@
-//! A volume on a block device behind a running server, on a loop device of the test's own. Where none can be made (it takes root)
-//! the test is skipped with a line; `WEIR_NO_SKIP=1` makes that a failure.
+//! A volume on a block device. Each test creates a loop device for it. If that is not possible (it
+//! requires root), the test is skipped with a line. `WEIR_NO_SKIP=1` makes that a failure.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,15 @@ use weir_config::Address;
 
 const SIZE: usize = 8 << 20;
 
-/// A loop device over a file in a directory, perhaps mounted there; all of it goes with its owner.
+/// A loop device over a file, which is mounted by some tests. The mount, the device and the file
+/// are removed with their owner.
 struct Loop {
     directory: Temp,
     device: PathBuf,
     mounted: bool,
 }
 
-/// Runs a program; what it printed if it succeeded.
+/// Runs a program. Returns its output if it succeeds.
 fn run(program: &str, arguments: &[&Path]) -> Option<String> {
     let output = Program::new(program).args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
@@ -78,7 +79,8 @@ impl Loop {
         Server::start(&self.config(more), &Options::default())
     }
 
-    /// Starts it once nobody else looks at the device: a new one, or one just unmounted, is looked at by the system for a moment.
+    /// Starts a server once the device is not in use. After a device was created or unmounted, the
+    /// system opens it for a moment.
     fn start_soon(&self, more: &str) -> Server {
         let mut server = None;
         until("the device is in use", || {
@@ -103,7 +105,7 @@ impl Drop for Loop {
     }
 }
 
-/// Sends a request and waits for how it ends.
+/// Sends a request and returns its result.
 fn call(client: &mut Raw, command: Command, offset: u64, length: u32, payload: &[u8]) -> Ended {
     let sent = client.request(command, CommandFlags::EMPTY, offset, length, payload);
     sent.unwrap();
@@ -117,14 +119,14 @@ fn a_device_that_grows_is_a_larger_volume() {
     };
     let mut server = disk.start_soon("");
     let mut before = disk.connect();
-    // Its size is not the server's to change.
+    // The server cannot change the size of a device.
     let larger = disk.config(&format!("size = \"{}B\"", 2 * SIZE));
     let refused = server.reload(&larger).unwrap_err().to_string();
     assert!(refused.contains("resize the file"), "{refused}");
     let image = fs::File::options().write(true).open(disk.image()).unwrap();
     image.set_len(2 * SIZE as u64).unwrap();
     server.reload(&server.config().clone()).unwrap();
-    // The device does not know yet.
+    // The file behind the device has grown, but the device does not use the new size yet.
     let last = 2 * SIZE as u64 - 4096;
     assert!(call(&mut before, Command::Write, last, 3, b"abc").is_err());
     run("losetup", &[Path::new("--set-capacity"), &disk.device]).unwrap();
@@ -135,6 +137,7 @@ fn a_device_that_grows_is_a_larger_volume() {
         call(&mut after, Command::Read, last, 3, &[]).unwrap(),
         b"abc"
     );
+    // A client that connected before is still served.
     assert!(call(&mut before, Command::Read, 0, 1, &[]).is_ok());
     drop((before, after));
     assert!(server.shutdown());
@@ -157,13 +160,13 @@ fn what_clients_write_is_on_the_device() {
     assert!(call(&mut client, Command::Flush, 0, 0, &[]).is_ok());
     let read = call(&mut client, Command::Read, 4094, 5, &[]).unwrap();
     assert_eq!(read, b"\x05abc\x05");
-    // Nobody else may write to it meanwhile.
+    // No other server may use the device at the same time.
     let second = disk.start("").map(drop);
     let second = second.unwrap_err().to_string();
     assert!(second.contains("in use"), "{second}");
     drop(client);
     assert!(server.shutdown());
-    // The file behind it has the same bytes.
+    // The file behind the device has the same contents.
     let bytes = fs::read(disk.image()).unwrap();
     assert_eq!(bytes.len(), SIZE);
     assert_eq!(&bytes[4094..4099], b"\x05abc\x05");
@@ -211,12 +214,12 @@ fn a_mounted_device_is_refused_and_stays_as_it_is() {
         refused.contains(": volume.v.device: ") && refused.contains(&why),
         "{refused}"
     );
-    // Only to be read it may be in use.
+    // A volume that is only read may use a device that is in use.
     let server = disk.start_soon("read_only = true\n");
     assert!(server.shutdown());
     assert_eq!(fs::read(&file).unwrap(), b"precious");
     disk.unmount();
-    // And when it is free it is served.
+    // After unmounting, the device can be served.
     let server = disk.start_soon("");
     assert!(server.shutdown());
 }

@@ -1,4 +1,5 @@
-//! The store in etcd, against endpoints that answer what a test says: what is asked, what answers are taken for, and what is done when there is none.
+//! Tests of the store in etcd with scripted endpoints: the requests that it sends, the
+//! interpretation of replies, and the reaction to a missing reply.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -19,16 +20,16 @@ const CONFIG: Config = Config {
     drift: 10_000,
 };
 
-/// What an endpoint does with the next request.
+/// The behaviour of an endpoint for its next request.
 #[derive(Clone)]
 enum Does {
     Answers(u16, String),
-    /// Takes the request and says nothing.
+    /// Accepts the request and sends no reply.
     Hangs,
     Closes,
 }
 
-/// An endpoint, and what it was asked: path and body.
+/// A scripted endpoint, and the path and body of each request that it has received.
 struct Fake {
     address: String,
     asked: Arc<Mutex<Vec<(String, Value)>>>,
@@ -74,7 +75,7 @@ impl Fake {
     }
 }
 
-/// The path and the body of a request.
+/// Returns the path and the body of a request.
 fn request(stream: &mut TcpStream) -> (String, Value) {
     let mut read = Vec::new();
     loop {
@@ -133,7 +134,7 @@ fn write() -> Ask {
     }
 }
 
-/// A pair as etcd writes it.
+/// Returns a key-value pair in the form of etcd.
 fn pair(key: &str, value: &str, revision: u64, lease: u64) -> Value {
     json!({ "key": b64(key), "value": b64(value), "mod_revision": revision.to_string(), "lease": lease.to_string() })
 }
@@ -142,6 +143,7 @@ fn pair(key: &str, value: &str, revision: u64, lease: u64) -> Value {
 fn leases_are_granted_renewed_and_revoked() {
     let gone = json!({ "error": "etcdserver: requested lease not found", "code": 5 });
     let fake = Fake::new([
+        // etcd's JSON has 64-bit numbers as strings. 4660 is 0x1234.
         Does::Answers(200, json!({ "ID": "4660", "TTL": "2" }).to_string()),
         Does::Answers(200, json!({ "ID": "4661", "TTL": "1" }).to_string()),
         Does::Answers(
@@ -214,6 +216,8 @@ fn a_write_compares_the_generation_and_puts_both() {
 
 #[test]
 fn what_cannot_be_read_counts_as_a_server_that_has_everything() {
+    // Two of these keys are valid: the generation, and the row of `ROW`. One is not a member's, and
+    // the last three cannot be read.
     let others = json!({ "header": { "revision": "9" }, "kvs": [
         pair("/weir/alpha/generation", "", 7, 0),
         pair(KEY, TEXT, 7, 0x1234),
@@ -253,7 +257,8 @@ fn the_next_endpoint_is_asked_where_one_does_not_answer_and_stays_the_first() {
         Ok(Answer::Table(Table::default()))
     );
     let took = begun.elapsed();
-    // A quarter of the lease, and of that a quarter for the first.
+    // All endpoints together have a quarter of the lease, which is 500 ms. The first of four has a
+    // quarter of that.
     assert!(took < Duration::from_millis(450), "{took:?}");
     assert_eq!(
         ask(&mut etcd, Ask::Read),

@@ -1,4 +1,4 @@
-//! A live server says why a volume is slow.
+//! A running server explains why a volume is slow.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use weir_config::Address;
 use weir_measure::explain::{Cause, Stage};
 use weir_serve::ExplainError;
 
-/// A link of 100 MB/s, first come, first served, and a client that is promised 60.
+/// A link of 100 MB/s that serves in the order of arrival, and a client that is promised 60 MB/s.
 const CONFIG: &str = "
 [drive.d]
 policy = \"none\"
@@ -28,7 +28,7 @@ memory = true
 size = \"64MiB\"
 ";
 
-/// Reads one after the other, until it is told to stop.
+/// Reads one block after another until `stop` is set.
 fn reads(address: &Address, export: &str, length: u32, stop: &AtomicBool) {
     let mut raw = Raw::open(address, export).unwrap();
     let mut offset = 0;
@@ -43,6 +43,8 @@ fn the_neighbour_is_named_and_parts_add_up() {
     let site = Site::start(CONFIG);
     let explainer = site.server.explainer();
     let stop = AtomicBool::new(false);
+    // Six reads of 128 KiB take the link from two of 32 KiB, so the client gets about 8 of 100
+    // MB/s.
     std::thread::scope(|scope| {
         for _ in 0..6 {
             scope.spawn(|| reads(&site.unix, "hog", 128 << 10, &stop));
@@ -51,7 +53,7 @@ fn the_neighbour_is_named_and_parts_add_up() {
             scope.spawn(|| reads(&site.unix, "client", 32 << 10, &stop));
         }
         std::thread::sleep(Duration::from_millis(3500));
-        // While it is served, from another thread.
+        // The explanation is requested by another thread while requests are being served.
         let why = explainer
             .explain("client", Some(Duration::from_secs(2)))
             .unwrap();
@@ -88,7 +90,7 @@ fn a_volume_that_takes_the_place_of_another_is_not_explained_by_it() {
     drop(raw);
     assert_eq!(site.server.explain("hog", None).unwrap().requests, 100);
     let without = CONFIG.replace("[volume.hog]", "[volume.new]");
-    // The connection may not be gone yet.
+    // The server may not have noticed the end of the connection yet.
     until("the connection stays", || site.reload(&without));
     assert!(site.server.explain("hog", None).is_err());
     assert_eq!(site.server.explain("new", None).unwrap().requests, 0);

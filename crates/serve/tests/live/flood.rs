@@ -1,4 +1,4 @@
-//! Crowds of connections that do nothing: honest clients are served all the same, and soon.
+//! Floods of idle connections do not delay other clients.
 //!
 //! Figures are printed (`cargo test -p weir-serve --test live flood:: -- --nocapture`).
 
@@ -16,10 +16,10 @@ use weir_wire::nbd::client::HandshakeConfig;
 const ONE: &str =
     "[drive.memory]\n[volume.v]\ndrive = \"memory\"\nmemory = true\nsize = \"16MiB\"\n";
 
-/// What an honest client may wait at the most, with all of these at the door.
+/// The longest permitted wait of an honest client during a flood.
 const SOON: Duration = Duration::from_secs(1);
 
-/// This process has both ends of every connection.
+/// Raises the limit of open files, because this process has both ends of every connection.
 fn room_for_many() {
     let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let raised = rustix::process::Rlimit {
@@ -29,7 +29,7 @@ fn room_for_many() {
     rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
 }
 
-/// How long an honest client takes from its first packet to the end of its first read.
+/// Returns the time from an honest client's first packet to the end of its first read.
 fn honest(address: &Address) -> Duration {
     let begun = Instant::now();
     let mut raw = Raw::open(address, "v").unwrap();
@@ -79,7 +79,7 @@ fn silent_sockets_that_are_renewed_all_the_time_keep_nobody_out() {
             while !stop.load(Ordering::Relaxed) {
                 silent[renewed % 400] = connect();
                 renewed += 1;
-                // At another pace than the server's, which ends them too.
+                // The pace differs from that of the server, which closes silent connections too.
                 std::thread::sleep(Duration::from_millis(1));
             }
             renewed
@@ -98,7 +98,7 @@ fn silent_sockets_that_are_renewed_all_the_time_keep_nobody_out() {
         waits.len()
     );
     assert!(*worst < SOON, "{worst:?}");
-    // A bounded number of lines a second is written of them.
+    // The number of log lines per second is limited.
     let lines = log::take().matches("makes room").count() as u64;
     assert!(
         lines <= 10 * (begun.elapsed().as_secs() + 2),
@@ -106,7 +106,7 @@ fn silent_sockets_that_are_renewed_all_the_time_keep_nobody_out() {
     );
 }
 
-/// A connection from an address of this machine.
+/// Connects over TCP from a local address.
 fn from(host: [u8; 4], to: &Address) -> std::io::Result<Raw> {
     let Address::Tcp(to) = to else {
         unreachable!("only hosts are told apart here")
@@ -119,7 +119,7 @@ fn from(host: [u8; 4], to: &Address) -> std::io::Result<Raw> {
     Raw::over(stream, HandshakeConfig::new("v"))
 }
 
-/// Reads something over each, and forgets those that have ended.
+/// Reads over each connection, and removes those that have ended.
 fn work(busy: &mut Vec<Raw>) {
     busy.retain_mut(|raw| raw.read(0, 512).is_ok());
 }
@@ -131,6 +131,7 @@ fn busy_connections_of_one_host_keep_no_other_out() {
         .map(|_| from([127, 0, 0, 1], &site.tcp).unwrap())
         .collect();
     assert!(from([127, 0, 0, 1], &site.tcp).is_err(), "it has them all");
+    // The second host takes one place after another, until both have half.
     let mut others = Vec::new();
     for left in [7, 6, 5, 4] {
         work(&mut busy);
@@ -164,14 +165,15 @@ fn busy_connections_keep_no_client_of_a_promised_volume_out_at_either_socket() {
         while let Ok(raw) = Raw::open(&address, "evil") {
             busy.push(raw);
         }
-        // Without a promise the volume has its part of the rest, which is half.
+        // Without a promise, the volume gets its part of the unreserved places, which is half of
+        // them.
         let mut halves = Vec::new();
         while let Ok(raw) = Raw::open(&address, "honest") {
             halves.push(raw);
         }
         work(&mut busy);
         assert_eq!((busy.len(), halves.len()), (8, 8));
-        // With one it has places of its own from then on.
+        // With a promise, the volume has places of its own from now on.
         assert!(site.reload(&config("min = \"20MB/s\"\n")));
         let mut honest = Raw::open(&address, "honest").unwrap();
         assert_eq!(honest.read(0, 512).unwrap(), vec![0; 512]);
@@ -184,7 +186,7 @@ fn busy_connections_keep_no_client_of_a_promised_volume_out_at_either_socket() {
     }
 }
 
-/// Until a server has no more connections than these.
+/// Waits until the server has no more than `most` connections.
 fn wait_for_room(site: &Site, most: f64) {
     until("connections stay", || {
         Metrics::of(&site.server).sum("weir_connections", &[]) <= most
@@ -193,6 +195,7 @@ fn wait_for_room(site: &Site, most: f64) {
 
 #[test]
 fn one_that_makes_room_and_takes_no_answer_is_not_waited_for() {
+    // Each of the two has a long answer that nobody reads, and one of them loses its place.
     let site = Site::start(&format!("[limits]\nconnections = 2\n{ONE}"));
     let deaf = [(); 2].map(|()| deaf(&site.tcp, "v", 16 << 20));
     let other = from([127, 0, 0, 2], &site.tcp).unwrap();

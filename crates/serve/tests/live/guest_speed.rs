@@ -1,4 +1,5 @@
-//! How fast a guest's disk is, beside `qemu-storage-daemon`'s: 4 KiB random reads of memory, a guest that sleeps while it waits.
+//! Measures the speed of a guest's disk compared with that of `qemu-storage-daemon`, with random
+//! reads of 4 KiB from memory and a guest that sleeps while it waits.
 //!
 //!     PAIRS=9 SECONDS_EACH=2 cargo test --release -p weir-serve --test live guest_speed:: -- --ignored --nocapture
 
@@ -15,19 +16,19 @@ use weir_core::random::Rng;
 const SIZE: u64 = 64 << 20;
 const VOLUMES: usize = 16;
 
-/// One run.
+/// The results of one run.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// Requests a second.
+    /// The number of requests per second.
     rate: f64,
-    /// Processor time of the server for each, nanoseconds.
+    /// The server's processor time per request, in nanoseconds.
     server: f64,
-    /// Calls and kicks for each.
+    /// The number of calls and of kicks per request.
     calls: f64,
     kicks: f64,
 }
 
-/// Keeps `depth` reads in flight on each guest for a length of time.
+/// Keeps `depth` reads in flight on each guest for `length`.
 fn run(guests: &mut [Guest], depth: u64, length: Duration, nanos: impl Fn() -> u64) -> Run {
     let mut rng = Rng::new(1);
     let mut chains = Vec::new();
@@ -70,7 +71,7 @@ fn run(guests: &mut [Guest], depth: u64, length: Duration, nanos: impl Fn() -> u
         }
     }
     let nanos = nanos() - before;
-    // What is in flight is waited for: the next run begins with none.
+    // Requests in flight are completed, so that the next run begins without any.
     for guest in guests {
         for _ in 0..depth {
             guest.next(0);
@@ -98,8 +99,9 @@ fn publish(guest: &mut Guest) -> bool {
     wanted
 }
 
-/// Sleeps until some guest is called; how many were.
+/// Sleeps until at least one guest is called. Returns the number of guests that were called.
 fn wait(guests: &mut [Guest]) -> u64 {
+    // A guest that is armed too late has entries already, and nobody calls it for these.
     for guest in &mut *guests {
         if guest.queues[0].driver.arm().unwrap() {
             return 0;
@@ -119,7 +121,7 @@ fn wait(guests: &mut [Guest]) -> u64 {
     count
 }
 
-/// Processor time of all threads of a process so far, nanoseconds.
+/// Returns the processor time of all threads of a process so far, in nanoseconds.
 fn process_nanos(pid: u32) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let nanos = tasks.filter_map(|task| {
@@ -155,6 +157,7 @@ fn daemon(scratch: &Temp) -> Daemon {
     while (0..VOLUMES).any(|n| !scratch.path().join(format!("q{n}")).exists()) {
         std::thread::sleep(Duration::from_millis(10));
     }
+    // The daemon has the files open, so their names are not needed any more.
     for n in 0..VOLUMES {
         let _ = std::fs::remove_file(format!("/dev/shm/weir-guest-{}-{n}", std::process::id()));
     }
@@ -214,6 +217,7 @@ fn beside_qemu_storage_daemon() {
         let mut ours = connect(&paths("v", volumes), true);
         let mut theirs = connect(&paths("q", volumes), false);
         let (mut weir, mut qemu) = (Vec::new(), Vec::new());
+        // The runs alternate, so that a change in the machine's speed affects both.
         for _ in 0..pairs {
             qemu.push(run(&mut theirs, depth, length, || process_nanos(pid)));
             weir.push(run(&mut ours, depth, length, tools::process::shard_nanos));

@@ -1,4 +1,5 @@
-//! Virtual machines' disks: a guest made of memory and queues alone, against a running server.
+//! Disks of virtual machines: a guest that consists only of memory and queues uses a running
+//! server.
 
 use crate::tools;
 use std::io::Read;
@@ -14,6 +15,7 @@ use weir_wire::ring::split::Used;
 use weir_wire::vhost::Code;
 use weir_wire::virtio_blk::{CONFIG_LEN, feature};
 
+// The request types and status values of virtio (virtio 1.2, section 5.2.6).
 const IN: u32 = 0;
 const OUT: u32 = 1;
 const FLUSH: u32 = 4;
@@ -30,7 +32,8 @@ const VOLUMES: &str = "[drive.d]\n\
     [volume.file]\ndrive = \"d\"\nfile = \"{files}/image\"\nsize = \"16MiB\"\nlisten = { vhost = \"{files}/file\" }\n\
     [volume.ro]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\nread_only = true\nlisten = { vhost = \"{files}/ro\" }\n";
 
-/// Does something until the log has these words: it takes a bounded number of lines a second.
+/// Repeats an action until the log contains these words, because the number of log lines per second
+/// is limited.
 fn until_said(words: &str, mut act: impl FnMut()) {
     let mut said = String::new();
     for _ in 0..100 {
@@ -64,7 +67,7 @@ fn what_is_written_is_read_whatever_holds_it() {
             assert_eq!(guest.request(0, FLUSH, 0, &[]), OK);
             assert_eq!(guest.read(sector, length), bytes, "{name}: {length} bytes");
         }
-        // Of several buffers, which do not begin where a drive wants them to.
+        // A request with several buffers that are not aligned for a drive.
         let bytes = pattern(9, 4096 + 1024);
         let parts = [
             (DATA + 0x3003, 1000),
@@ -95,6 +98,7 @@ fn what_is_written_is_read_whatever_holds_it() {
 }
 
 #[test]
+// Eight sectors each are discarded and zeroed.
 fn ranges_are_discarded_and_zeroed_and_the_disk_has_a_name() {
     let site = Site::start(VOLUMES);
     for name in ["alpha", "file"] {
@@ -140,7 +144,7 @@ fn both_front_ends_of_a_volume_see_the_same() {
     assert_eq!(second.read(8, 4096), bytes);
 }
 
-/// Sectors of the disk, as its configuration space says.
+/// Returns the number of sectors of the disk, from its configuration space.
 fn capacity(guest: &Guest) -> u64 {
     let all = CONFIG_LEN as u32;
     let asked = [words(&[0, all, 0]), vec![0; CONFIG_LEN]].concat();
@@ -149,7 +153,7 @@ fn capacity(guest: &Guest) -> u64 {
     u64::from_le_bytes(answer[12..20].try_into().unwrap())
 }
 
-/// A volume with a socket of its own, which comes beside those that there are.
+/// Returns the configuration of another volume with a socket of its own.
 fn another(name: &str, socket: &str) -> String {
     format!(
         "[volume.{name}]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\nlisten = {{ vhost = \"{{files}}/{socket}\" }}\n"
@@ -164,12 +168,12 @@ fn sockets_come_and_go_with_their_volumes() {
     for round in 0..3 {
         assert!(site.reload(&with));
         let mut guest = Guest::start(&at(&site, "new"), 1);
-        // In memory, so that it comes empty each time.
+        // A new volume in memory is empty each time.
         assert_eq!(guest.read(0, 4096), [0; 4096]);
         let bytes = pattern(round, 4096);
         guest.write(0, &bytes);
         assert_eq!(guest.read(0, 4096), bytes);
-        // Not under its guest, unless the file says so; and it stays as it is.
+        // The volume of a guest is not removed without permission, and continues to work.
         assert!(!site.reload(VOLUMES));
         assert_eq!(guest.read(0, 4096), bytes);
         assert_eq!(Guest::start(&at(&site, "new"), 1).read(0, 4096), bytes);
@@ -202,13 +206,14 @@ fn a_socket_that_cannot_be_had_refuses_the_whole_change() {
     );
     let would = site.server.would_reload(&two).unwrap_err().to_string();
     assert_eq!(refused, would);
-    // There is no such file.
+    // Another volume of the change has no file.
     let absent = another("n", "n").replace(
         "memory = true\nsize = \"1MiB\"",
         "file = \"{files}/absent\"",
     );
     assert!(!site.reload(&(VOLUMES.to_owned() + &another("m", "m") + &absent)));
-    // One that goes is in use, which is found once the sockets are there.
+    // The volume to be removed is in use, which the server finds out after it has created the
+    // sockets.
     let guest = Guest::start(&at(&site, "ro"), 1);
     let without = VOLUMES.split("[volume.ro]").next().unwrap().to_owned();
     assert!(!site.reload(&(without.clone() + &another("m", "m"))));
@@ -217,7 +222,7 @@ fn a_socket_that_cannot_be_had_refuses_the_whole_change() {
     }
     assert_eq!(std::fs::read(at(&site, "taken")).unwrap(), b"not a socket");
     drop(guest);
-    // What a server has left that was killed is in nobody's way.
+    // The socket of a server that was killed is replaced.
     drop(std::os::unix::net::UnixListener::bind(at(&site, "m")).unwrap());
     let next = without + &another("m", "m");
     tools::until("the guest stays", || site.reload(&next));
@@ -244,12 +249,14 @@ fn a_volume_grows_while_it_is_served_and_its_guests_are_told() {
         guest.tell(Code::SET_BACKEND_REQ_FD, &[], &[theirs.as_fd()]);
         let mut before = tools::raw::Raw::open(&site.unix, name).unwrap();
         let old = 16 + 16 * round;
+        // A MiB has 1 << 11 sectors of 512 bytes.
         assert_eq!(capacity(&guest), old << 11);
         assert_eq!(guest.request(0, OUT, old << 11, &[1; 512]), IO_ERROR);
-        // A monitor that comes back may know the size of before.
+        // After a connection the server sends a notification, because a VMM that reconnects may
+        // know an earlier size.
         told(1);
 
-        // The server makes its image larger.
+        // Stage 1: the server enlarges its image.
         let new = sized(&format!("{}MiB", old + 16));
         assert!(site.reload(&new));
         let file = std::fs::File::options().write(true).open(&image).unwrap();
@@ -259,12 +266,14 @@ fn a_volume_grows_while_it_is_served_and_its_guests_are_told() {
         guest.write(((old + 16) << 11) - 8, &bytes);
         guest.write((old << 11) - 4, &bytes);
         assert_eq!(guest.read((old << 11) - 4, 4096), bytes);
-        // NBD has no word for it: a client that is there keeps what it was told, one that comes sees what there is.
+        // Stage 2: NBD has no message for a new size. A connected client keeps the size that it
+        // knows, and a new client sees the new size.
         assert!(before.read((old << 20) - 4096, 4096).is_ok());
         let mut after = tools::raw::Raw::open(&site.unix, name).unwrap();
         assert_eq!(after.read(((old + 16) << 20) - 4096, 4096).unwrap(), bytes);
 
-        // Nothing has changed, so that nothing is said; and nothing shrinks, whatever the request says.
+        // Stage 3: without a change there is no notification, and a volume never shrinks, whatever
+        // is requested.
         assert!(site.reload(&new));
         assert!(!site.reload(&sized(&format!("{old}MiB"))));
         file.set_len(old << 20).unwrap();
@@ -277,7 +286,8 @@ fn a_volume_grows_while_it_is_served_and_its_guests_are_told() {
         assert_eq!(capacity(&guest), (old + 16) << 11);
         file.set_len((old + 16) << 20).unwrap();
         assert!(site.reload(&unsaid));
-        // A monitor that has closed its end is not told any more, and its guest is served.
+        // Stage 4: a VMM that has closed its end of the channel gets no more notifications, and its
+        // guest is served.
         ours.set_nonblocking(true).unwrap();
         assert!((&ours).read(&mut [0; 64]).is_err());
         drop(ours);
@@ -299,6 +309,7 @@ fn several_queues_are_served_at_once_with_events_and_with_flags() {
         }
         let mut seen = 0;
         for round in 0..200u64 {
+            // 32 places of the memory are used once each per round, by 4 queues with 8 requests.
             for number in 0..4 {
                 for n in 0..8 {
                     let place = number as u64 * 8 + n;
@@ -323,6 +334,8 @@ fn what_a_guest_must_not_do_ends_in_a_status_and_the_queue_goes_on() {
     let site = Site::start(VOLUMES);
     let mut guest = Guest::start(&at(&site, "alpha"), 1);
     let data = [(DATA + 0x1000, 512)];
+    // The disk has 32,768 sectors. The second and third request overflow when they are converted to
+    // bytes or added up.
     for (kind, sector, expected) in [
         (IN, 32_768, IO_ERROR),
         (OUT, u64::MAX, IO_ERROR),
@@ -335,7 +348,8 @@ fn what_a_guest_must_not_do_ends_in_a_status_and_the_queue_goes_on() {
         assert_eq!(guest.get(DATA + 16, 1), [expected], "{kind} at {sector}");
     }
     let mut bad = Vec::new();
-    // Data outside of memory, the wrong way round, none at all, in half a sector; no header; no status.
+    // In turn: data outside of memory, half a sector, data in the wrong direction, no data, no
+    // header, and no status.
     for data in [(0x1000_0000, 512), (0xffff_ffff_0000, 512), (DATA, 100)] {
         bad.push((guest.frame(DATA, IN, 0, &[data]), Some(IO_ERROR)));
     }
@@ -369,13 +383,13 @@ fn a_queue_that_makes_no_sense_is_broken_and_others_go_on() {
     let mut guest = Guest::start(&at(&site, "alpha"), 2);
     let mut other = Guest::start(&at(&site, "alpha"), 1);
     other.write(5, &[1; 512]);
-    // The available index of the second queue jumps.
+    // The available index of the second queue jumps by more than its size.
     guest.put(0x4000 + 0x1000 + 2, &(SIZE + 1).to_le_bytes());
     tools::guest::kick(&guest.queues[1].kick);
     assert!(guest.next_within(1, Duration::from_millis(100)).is_none());
     guest.write(9, &[2; 512]);
     assert_eq!(other.read(9, 512), [2; 512]);
-    // Stopped and told anew, it is served again.
+    // When the queue is stopped and set up again, it is served again.
     guest.send(Code::GET_VRING_BASE, 0, &words(&[1, 0]), &[]);
     guest.answer(Code::GET_VRING_BASE).unwrap();
     guest.put(0x4000 + 0x1000 + 2, &[0, 0]);
@@ -392,13 +406,14 @@ fn messages_that_make_no_sense_are_refused_or_end_the_connection() {
     let guest = Guest::start(&path, 1);
     let file = [guest.file.as_fd()];
     let both = [guest.file.as_fd(); 2];
-    // Two regions of a page each, so far apart for the guest and for its monitor.
+    // Two regions of one page, at these distances for the guest and for its VMM.
     let two = |guest: u64, user: u64| {
         let regions = [0, 4096, 1 << 40, 0, guest, 4096, (1 << 40) + user, 4096];
         [words(&[2, 0]), doubles(&regions)].concat()
     };
     for (code, payload, files) in [
         (Code::SET_FEATURES, doubles(&[1 << 63]), &[][..]),
+        // Regions must not overlap, neither for the guest nor for the VMM.
         (Code::SET_MEM_TABLE, two(4095, 8192), &both[..]),
         (Code::SET_MEM_TABLE, two(8192, 4095), &both[..]),
         (Code::SET_MEM_TABLE, table(0, 1 << 40), &file[..]),
@@ -424,11 +439,13 @@ fn messages_that_make_no_sense_are_refused_or_end_the_connection() {
     }
     assert!(guest.try_tell(Code::SET_MEM_TABLE, &two(4096, 4096), &both));
     guest.tell_memory();
+    // A guest may have 64 regions.
     for n in 1..64 {
         assert!(guest.try_tell(Code::ADD_MEM_REG, &slot(n << 30), &file));
     }
     assert!(!guest.try_tell(Code::ADD_MEM_REG, &slot(64 << 30), &file));
-    // Half of a message is waited for; more than one can be is not.
+    // The server waits for the rest of a short message, but not for one that is longer than any
+    // message can be.
     let half = Guest::connect(&path);
     half.send(Code::GET_FEATURES, 0, &[], &[]);
     half.answer(Code::GET_FEATURES).unwrap();
@@ -437,6 +454,7 @@ fn messages_that_make_no_sense_are_refused_or_end_the_connection() {
     std::io::Write::write_all(&mut &long.socket, &words(&[5, 1, 1 << 20])).unwrap();
     assert!(long.is_ended());
     let many = Guest::connect(&path);
+    // A message can have at most 8 descriptors.
     let nine = [many.file.as_fd(); 9];
     many.send(
         Code::SET_MEM_TABLE,
@@ -453,6 +471,8 @@ fn messages_that_make_no_sense_are_refused_or_end_the_connection() {
 fn rings_outside_of_memory_break_their_queue_only() {
     let site = Site::start(VOLUMES);
     let mut guest = Guest::start(&at(&site, "alpha"), 1);
+    // In turn: an address outside of memory, a ring that ends outside of it, an overflow, and a
+    // misaligned address.
     for (n, address) in [
         (1, 0u64),
         (2, 0x7000_0000_0000 + (8 << 20) - 8),
@@ -481,7 +501,8 @@ fn memory_that_is_taken_away_ends_the_connection_and_nothing_else() {
         let mut other = Guest::start(&path, 1);
         let mut guest = Guest::start(&path, 1);
         guest.write(0, &[1; 4096]);
-        // The server may find it before the memory goes, so it writes where nobody looks.
+        // The server may see the request before the memory is removed, so it writes to a range that
+        // is not checked.
         let buffers = guest.frame(DATA, OUT, 16, &[(DATA + 0x1000, 4096)]);
         guest.queues[0].driver.add(&buffers).unwrap();
         let _ = guest.queues[0].driver.publish();
@@ -503,7 +524,7 @@ fn a_queue_that_is_stopped_says_how_far_it_was_served() {
     guest.send(Code::GET_VRING_BASE, 0, &words(&[0, 0]), &[]);
     let answer = guest.answer(Code::GET_VRING_BASE).unwrap();
     let base = u32::from_ne_bytes(answer[4..].try_into().unwrap());
-    // Everything that was taken is in the used ring already; what was not is left alone.
+    // All requests that were taken are in the used ring. The others were not touched.
     let mut done = 0;
     while guest.next_within(0, Duration::ZERO).is_some() {
         done += 1;
@@ -532,7 +553,7 @@ fn what_was_in_flight_when_a_monitor_comes_back_is_answered_once() {
             guest.submit_at(0, n, OUT, (round * 16 + n) * 8, 4096);
             wanted += 1;
         }
-        // Away in the middle of it, and back again.
+        // The VMM disconnects in the middle of the requests, and reconnects.
         guest.come_back(&path, &notes);
         guest.tell_queue(0, 0);
         for _ in 0..16 {
@@ -584,7 +605,7 @@ fn an_idle_guest_costs_nothing() {
     }
 }
 
-/// Kicks without work are listened to later and later, and work behind them is found all the same.
+/// Empty kicks are listened to less and less often, but a request behind them is found.
 #[test]
 fn a_storm_of_empty_kicks_wakes_the_server_seldom_and_hides_no_request() {
     let site = Site::start(VOLUMES);
@@ -605,15 +626,17 @@ fn a_storm_of_empty_kicks_wakes_the_server_seldom_and_hides_no_request() {
     let kicks = storm(Duration::from_millis(500));
     let wakes = tools::process::shard_sleeps() - before;
     assert!(kicks > 1000, "{kicks} kicks");
-    // 1, 2, 4 … ms: about ten in half a second, and a few of others.
+    // The intervals are 1, 2, 4, ... ms, so there are about ten wake-ups in half a second, and a
+    // few others.
     assert!(wakes < 60, "{wakes} wake-ups of {kicks} kicks");
-    // The first queue of the same guest is not held back, nor is the second for ever.
+    // The other queue of the same guest is not throttled, and a request in the second queue is
+    // served.
     guest.write(8, &[2; 512]);
     assert_eq!(guest.request(1, OUT, 16, &[3; 512]), OK);
     assert_eq!(other.read(16, 512), [3; 512]);
 }
 
-/// Some thousand requests, one at a time, of a volume whose queue may wake the server at most once in a millisecond.
+/// The queue of this volume may wake the server at most once per millisecond.
 #[test]
 fn a_volume_that_sleeps_is_woken_seldom_and_one_that_gathers_calls_seldom() {
     let site = Site::start(
@@ -635,7 +658,8 @@ fn a_volume_that_sleeps_is_woken_seldom_and_one_that_gathers_calls_seldom() {
     }
     let elapsed = begun.elapsed().as_millis() as u64;
     let wakes = tools::process::shard_sleeps() - before;
-    // A wake-up by the queue, and one to call.
+    // In each millisecond, the queue wakes the shard once, and a call of the guest wakes it once
+    // more.
     assert!(
         wakes <= 2 * elapsed + 20,
         "{wakes} wake-ups in {elapsed} ms"
@@ -654,11 +678,12 @@ fn a_volume_that_sleeps_is_woken_seldom_and_one_that_gathers_calls_seldom() {
     std::thread::sleep(Duration::from_millis(60));
     rustix::io::read(&guest.queues[0].call, &mut count).unwrap();
     let calls = u64::from_ne_bytes(count);
+    // 32 requests need two calls of 16 each.
     assert!((1..=8).contains(&calls), "{calls} calls for 32 requests");
 }
 
-/// A guest with one request at a time waits for the whole delay where answers are gathered, and not at all under the rules that go by how much
-/// there is to do.
+/// A guest with one request at a time waits for the whole delay if answers are gathered. It does
+/// not wait under the rules that depend on the load.
 #[test]
 fn rules_for_calls_are_a_volumes_own() {
     let volume = |name: &str, calls: &str| {
@@ -672,7 +697,8 @@ fn rules_for_calls_are_a_volumes_own() {
         .iter()
         .map(|(name, calls)| volume(name, calls))
         .collect();
-    // A server above the guest answers before that has looked away, so that nobody has to be called.
+    // A server with a high priority answers before the guest has stopped polling, so that no call
+    // would be necessary.
     let usual = "[server]\npriority = \"normal\"\n";
     let site = Site::start(&format!("{usual}[drive.d]\n{volumes}"));
     let answered = rules.map(|(name, _)| {
@@ -683,7 +709,7 @@ fn rules_for_calls_are_a_volumes_own() {
             guest.read(0, 512);
             answered += 1;
         }
-        // Many at a time are all answered, too.
+        // Many requests at a time are all answered under each rule.
         for _ in 0..200 {
             for n in 0..32 {
                 guest.submit_at(0, n, IN, n, 512);
@@ -695,19 +721,20 @@ fn rules_for_calls_are_a_volumes_own() {
         answered
     });
     let [gather, vic, spdk] = answered;
-    // A guest that happens to look in time needs no call.
+    // If the guest polls in time, it needs no call, so the first rule can exceed 30 answers in 300
+    // ms.
     println!("{answered:?} in thirty times the delay");
     assert!(vic > 3 * gather && spdk > 3 * gather, "{answered:?}");
 }
 
-/// An event that is full: a writer waits until it is read.
+/// Returns an event with the highest count, so that a writer blocks until it is read.
 fn full_event() -> OwnedFd {
     let event = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
     rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes()).unwrap();
     event
 }
 
-/// The next head of a queue whose guest is not called.
+/// Returns the next head of a queue that makes no calls to its guest.
 fn next_without_call(guest: &mut Guest, number: usize) -> Used {
     let found = (0..500).find_map(|_| guest.next_within(number, Duration::from_millis(20)));
     found.expect("a request that is never answered")
@@ -725,11 +752,11 @@ fn a_call_that_blocks_holds_nobody_up() {
         let head = guest.submit_at(0, 0, OUT, sector, 512);
         assert_eq!(next_without_call(&mut guest, 0).head, head);
         assert_eq!(guest.get(DATA + 16, 1), [OK]);
-        // Neither the same guest's other queue waits for it, nor another guest.
+        // Neither the other queue of the same guest nor another guest waits for the call.
         assert_eq!(guest.request(1, OUT, sector, &[3; 512]), OK);
         other.write(sector, &[4; 512]);
     }
-    // One call was under way, and one more is made for all that was answered meanwhile.
+    // One call was in progress, and one more is made for all answers since.
     let mut count = [0; 8];
     rustix::io::read(&call, &mut count).unwrap();
     let mut fds = [PollFd::new(&call, PollFlags::IN)];
@@ -738,7 +765,8 @@ fn a_call_that_blocks_holds_nobody_up() {
         tv_nsec: 0,
     };
     assert_eq!(poll(&mut fds, Some(&patience)), Ok(1), "no call was made");
-    // A guest that goes while a call of its own blocks holds up nobody that comes.
+    // A guest that disconnects while a call of it blocks does not block the guests that connect
+    // afterwards.
     let call = full_event();
     guest.tell(Code::SET_VRING_CALL, &doubles(&[0]), &[call.as_fd()]);
     guest.submit_at(0, 0, OUT, 0, 512);
@@ -749,7 +777,8 @@ fn a_call_that_blocks_holds_nobody_up() {
     assert_eq!(other.read(0, 512), [5; 512]);
 }
 
-/// The same memory in a new mapping, told in the middle of it: what is in flight ends in the old one, which is the same.
+/// The memory is mapped again while requests are in flight. These complete in the old mapping of
+/// the same memory.
 #[test]
 fn tables_of_memory_are_exchanged_while_requests_are_in_flight() {
     let site = Site::start(VOLUMES);
@@ -772,14 +801,15 @@ fn tables_of_memory_are_exchanged_while_requests_are_in_flight() {
         for n in 0..16 {
             assert_eq!(guest.read(n * 8, 4096), [20; 4096], "{name}");
         }
-        // A table without the memory of what is asked: that ends in an error, and with the memory back all is well.
+        // A table without the memory of a request makes that request fail, and restoring the table
+        // makes the next one succeed.
         let far = [words(&[1, 0]), doubles(&[1 << 40, 4096, 1 << 50, 0])].concat();
         assert!(guest.try_tell(Code::SET_MEM_TABLE, &far, &[guest.file.as_fd()]));
         guest.submit_at(0, 0, OUT, 0, 4096);
         guest.next(0);
         assert_eq!(guest.get(DATA + 16, 1), [NO_STATUS], "{name}");
         guest.tell_memory();
-        // What is asked is answered after what was said before it.
+        // Replies come in order, so the table is in use when this one arrives.
         guest.ask(Code::GET_FEATURES);
         guest.write(0, &[9; 4096]);
         assert_eq!(guest.read(0, 4096), [9; 4096], "{name}");

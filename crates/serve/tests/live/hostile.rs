@@ -1,7 +1,7 @@
-//! What clients that do not keep to the protocol can do to others: nothing.
+//! Clients that violate the protocol cannot harm others.
 //!
-//! Figures are printed (`cargo test -p weir-serve --test live hostile:: -- --nocapture`). Rates are asserted as parts of what was
-//! promised, with room for a machine that others use as well.
+//! Figures are printed (`cargo test -p weir-serve --test live hostile:: -- --nocapture`). The tests
+//! require a fraction of the promised rates, because other programs may use the machine as well.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -13,21 +13,23 @@ use crate::tools::{Site, load, log, pattern, process, until};
 use weir_model::load::Program;
 use weir_wire::nbd::{Command, CommandFlags};
 
-/// The demo's drive: 250 MB/s.
+/// The drive of the demo, with 250 MB/s.
 const DEMO: &str = "[drive.demo]\nmodel = \"demo\"\npolicy = \"contract\"\n";
-/// One volume in memory on a drive without a stated capacity.
+/// A volume in memory on a drive without a configured capacity.
 const ONE: &str =
     "[drive.memory]\n[volume.v]\ndrive = \"memory\"\nmemory = true\nsize = \"16MiB\"\n";
 
-/// A volume on the demo's drive.
+/// Returns the configuration of a volume on the demo's drive.
 fn volume(name: &str, min: &str) -> String {
     format!(
         "[volume.{name}]\ndrive = \"demo\"\nmodel = \"demo\"\nsize = \"16MiB\"\nmin = \"{min}\"\n"
     )
 }
 
-/// In the handshake: bytes behind the client's flags.
+/// Returns invalid bytes for the handshake, from the client flags on.
 fn bad_handshakes() -> Vec<Vec<u8>> {
+    // In turn: unknown client flags, an option that is too long, an option with a wrong magic
+    // number, and more options than a client may send.
     let mut long = option(7, &[]);
     long[12..16].copy_from_slice(&u32::MAX.to_be_bytes());
     let mut wrong = option(7, &go("v"));
@@ -41,7 +43,7 @@ fn bad_handshakes() -> Vec<Vec<u8>> {
     ]
 }
 
-/// In the transmission phase.
+/// Returns invalid bytes for the transmission phase.
 fn bad_requests() -> Vec<Vec<u8>> {
     let none = CommandFlags::EMPTY;
     let good = header(Command::Read, none, 1, 0, 4096);
@@ -49,7 +51,7 @@ fn bad_requests() -> Vec<Vec<u8>> {
     magic[0] ^= 1;
     vec![
         magic.to_vec(),
-        // A good one first, whose answer the client may miss.
+        // A valid request first. The client may miss its answer.
         [good, magic].concat(),
         header(Command::Write, none, 2, 0, u32::MAX).to_vec(),
         pattern(1, 10_000),
@@ -72,14 +74,15 @@ fn malformed_input_ends_its_connection_with_a_line_in_the_log() {
             "the handshake with a client failed; the server closed the connection"
         };
         log::take();
-        // A bounded number of lines a second is written: another second has room again.
+        // The number of log lines per second is limited, so the attempt is repeated until its line
+        // is logged.
         until(line, || {
             let mut stream = if after {
                 Raw::open(&site.unix, "v").unwrap().stream
             } else {
                 Stream::connect(&site.unix).unwrap()
             };
-            // The server may close before it has taken everything.
+            // The server may close the connection before it has read everything.
             let _ = stream.write_all(&bytes);
             assert!(closes(&mut stream), "{line}: {:02x?}", &bytes[..4]);
             let said = log::take();
@@ -136,12 +139,12 @@ fn clients_that_never_read_leave_memory_bounded_and_an_honest_client_its_min() {
         deaf.len(),
         grown as f64 / 1e6
     );
-    // The arena, the drive's tables, the stacks and buffers of our own clients.
+    // The arena, the tables of the drive, and the stacks and buffers of the test's clients.
     assert!(grown <= ARENA + (48 << 20), "{grown} bytes");
     for rate in rates {
         assert!(rate >= 0.95 * 10.0, "{rate} MB/s of 10 promised");
     }
-    // And they are served as soon as they read.
+    // The clients that did not read are served as soon as they read.
     for raw in deaf.iter_mut().step_by(50) {
         raw.stream.wait();
         for _ in 0..100 {
@@ -164,14 +167,15 @@ fn what_its_max_cannot_clear_in_five_seconds_is_not_read() {
     raw.stream.patience(Duration::from_millis(500));
     let begun = Instant::now();
     let mut sent = 0;
-    // Ends when no byte has been taken for half a second: at 1 MB/s and 16 KiB a request that would be thirty requests.
+    // The loop ends when no byte was accepted for half a second. At 1 MB/s, 30 requests of 16 KiB
+    // would be carried out in that time.
     while let Ok(n) = raw.stream.write(&request[sent % request.len()..]) {
         sent += n;
         assert!(sent < 64 << 20, "everything is read");
     }
     let seconds = begun.elapsed().as_secs_f64();
     println!("{:.1} MB taken in {seconds:.1} s", sent as f64 / 1e6);
-    // Five seconds' worth, what was carried out meanwhile, and what the kernel holds for a socket.
+    // Five seconds of requests, those carried out in the meantime, and the buffers of the socket.
     let allowed = MAX * (5.0 + seconds) + 1e6;
     assert!((sent as f64) < allowed, "{sent} bytes, {allowed} allowed");
     assert!(
@@ -195,16 +199,17 @@ fn a_connection_has_no_more_requests_under_way_than_configured() {
     for _ in 0..40 {
         assert!(raw.answer().unwrap().1.is_ok());
     }
-    // Two at a time, 5 ms each.
+    // 40 requests with 2 at a time and 5 ms each take 100 ms.
     assert!(begun.elapsed() >= Duration::from_millis(100));
 }
 
-/// Answers that may wait in the test below.
+/// The limit of unsent answers in the test below, in bytes.
 const UNSENT: f64 = 262_144.0;
-/// What each of its requests reads.
+/// The length of each request in the test below.
 const PIECE: u32 = 128 << 10;
 
-/// Bytes that are read for a client that asks for much and takes no answer.
+/// Returns the number of bytes that the server reads for a client that sends many requests and
+/// takes no answer.
 fn read_for_the_deaf(drive: &str, volume: &str) -> f64 {
     let site = Site::start(&format!(
         "[limits]\nunsent_per_connection = \"{UNSENT}B\"\n\
@@ -212,7 +217,8 @@ fn read_for_the_deaf(drive: &str, volume: &str) -> f64 {
     ));
     let raw = deaf(&site.unix, "v", PIECE);
     let served = || Metrics::of(&site.server).sum("weir_bytes_total", &[("op", "read")]);
-    // What one request through another connection takes is enough for the server to have done what it will do.
+    // By the time 50 requests of another connection are completed, the server has read as much for
+    // the first client as it will.
     let mut other = Raw::open(&site.unix, "v").unwrap();
     for _ in 0..50 {
         other.read(0, 512).unwrap();
@@ -226,13 +232,14 @@ fn read_for_the_deaf(drive: &str, volume: &str) -> f64 {
 #[test]
 fn answers_that_are_not_taken_are_no_more_than_configured() {
     let model = "model = { kind = \"null\", service = \"100us\", tags = 4, link = \"1GB/s\" }";
-    // A volume in memory does its work at once, up to 1 MiB a turn, and only then looks at what waits to be sent.
+    // A volume in memory reads up to 1 MiB in one turn before the server checks the unsent answers.
     for (drive, volume, turn) in [
         (model, model, 0.0),
         ("tags = 4", "memory = true", 1_048_576.0),
     ] {
         let bytes = read_for_the_deaf(drive, volume);
-        // Beside it the piece that reaches the bound, what was in the drive then, and two that the kernel takes for a socket.
+        // In addition, there are the piece that exceeds the limit, four pieces in the drive at that
+        // time, and two pieces in the buffers of the socket.
         let pieces = (1.0 + 4.0 + 2.0) * f64::from(PIECE);
         let allowed = UNSENT + turn + pieces;
         assert!(
@@ -246,7 +253,8 @@ fn answers_that_are_not_taken_are_no_more_than_configured() {
 fn a_handshake_that_drips_is_cut_at_its_deadline() {
     log::listen();
     let site = Site::start(&format!("[limits]\nhandshake_timeout = \"300ms\"\n{ONE}"));
-    // Each is a good beginning that does not end; the second is one that does not read the answers it asks for.
+    // The handshake begins correctly and never ends. The client requests the list of exports again
+    // and again, and does not read the answers.
     let endless: Vec<u8> = (0..500).flat_map(|_| option(3, &[])).collect();
     let drips = [&[0, 0, 0, 3], &endless[..]].concat();
     let begun = Instant::now();
@@ -254,7 +262,8 @@ fn a_handshake_that_drips_is_cut_at_its_deadline() {
     let mut stream = Stream::connect(&site.tcp).unwrap();
     stream.patience(Duration::from_millis(20));
     for byte in &drips {
-        // A byte every 20 ms, since no more than the greeting and one answer can be read.
+        // Reading waits up to 20 ms, because there is nothing to read except the greeting and one
+        // answer. A byte is thus sent every 20 ms.
         let failed = stream.write_all(&[*byte]).is_err();
         let end = matches!(stream.read(&mut [0; 4096]), Ok(0));
         if failed || end {
@@ -290,8 +299,8 @@ fn connections_over_the_limit_are_refused_and_those_below_stay() {
         }
         assert!(honest.read(0, 4096).unwrap() == pattern(4, 4096));
     }
-    // Users of the socket and the host of TCP come to have half of the places each: for that one
-    // was moved.
+    // The users of the Unix socket and the host of the TCP connections each get half of the places
+    // in the end. One connection was closed for that.
     assert_eq!(refused, 100 - 15 - 1);
     drop(flood);
     until("there is room again", || Raw::open(&site.unix, "v").is_ok());
@@ -316,7 +325,7 @@ fn whoever_stalls_costs_no_processor_time() {
             .unwrap();
         kept.push(half.stream);
     }
-    // Until what they have begun has come to rest.
+    // Until the server has done all work that these clients have caused.
     until("the server does not come to rest", || {
         let before = process::server_threads();
         std::thread::sleep(Duration::from_millis(100));
@@ -343,10 +352,10 @@ fn the_server_ends_while_it_is_attacked() {
     let begun = Instant::now();
     assert!(site.server.shutdown());
     println!("ended after {:.1?}", begun.elapsed());
-    // The drain's five seconds, for those that stall.
+    // The drain waits up to five seconds for clients that do not read.
     assert!(begun.elapsed() < Duration::from_secs(15));
     drop(stalled);
-    // What was taken has been answered; what was not, sees the end.
+    // Requests that were taken have been answered. The others get no answer.
     let answers = (1..64).map_while(|_| honest.answer().ok());
     for (_, result) in answers {
         assert!(result.is_ok(), "{result:?}");

@@ -1,4 +1,4 @@
-//! Integration tests in real time, a module for each subject.
+//! Integration tests in real time, one module for each subject.
 
 #[path = "../tools/mod.rs"]
 mod tools;

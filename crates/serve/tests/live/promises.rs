@@ -1,7 +1,8 @@
-//! What the server says of a promise is what the client that it was made to has seen: in bytes, and second by second.
+//! The server's verdicts on a promise agree with the client's own measurements, in bytes and for
+//! each second.
 //!
-//! The client's own count knows nothing of the server but when its seconds begin. Both look at the same run, so that it does not matter
-//! how fast the machine is.
+//! The client's count uses no data of the server except the beginning of its seconds. Both describe
+//! the same run, so that the result does not depend on the speed of the machine.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +15,11 @@ use weir_config::Address;
 use weir_core::random::Rng;
 use weir_wire::nbd::{Command, CommandFlags};
 
-/// What the client is promised, bytes a second.
+/// The minimum of the client in bytes per second.
 const MIN: f64 = 40e6;
 
-/// A link of 100 MB/s, first come, first served, and a client that is promised 40, as is its tenant.
+/// A link of 100 MB/s that serves in the order of arrival. A client and its tenant are promised 40
+/// MB/s.
 const CONFIG: &str = "
 [drive.d]
 policy = \"none\"
@@ -35,7 +37,7 @@ drive = \"d\"
 size = \"64MiB\"
 ";
 
-/// A request as its client saw it.
+/// A request as its client has observed it.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     sent: Instant,
@@ -43,7 +45,7 @@ struct Seen {
     bytes: u32,
 }
 
-/// Reads at random places, one request after the other, until it is told to stop.
+/// Reads at random positions, one request after another, until `stop` is set.
 fn reads(address: &Address, export: &str, length: u32, seed: u64, stop: &AtomicBool) -> Vec<Seen> {
     let mut raw = Raw::open(address, export).unwrap();
     let (mut rng, mut seen) = (Rng::new(seed), Vec::new());
@@ -60,7 +62,8 @@ fn reads(address: &Address, export: &str, length: u32, seed: u64, stop: &AtomicB
     seen
 }
 
-/// Four requests of 32 KiB at a time for six seconds, and beside them for the first three six of 128 KiB.
+/// Runs a client with four requests of 32 KiB at a time for six seconds. In the first three
+/// seconds, a neighbour has six requests of 128 KiB.
 fn play(site: &Site) -> Vec<Seen> {
     let (stop, stop_hog) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -79,7 +82,7 @@ fn play(site: &Site) -> Vec<Seen> {
     })
 }
 
-/// Commands that move no data: a read far behind the end, a flush, ... Each comes in batches.
+/// Commands that move no data, such as a read beyond the end or a flush, each with its range.
 const NOTHING: [(Command, u64, u32); 6] = [
     (Command::Read, 1 << 40, 4096),
     (Command::Flush, 0, 0),
@@ -89,7 +92,7 @@ const NOTHING: [(Command, u64, u32); 6] = [
     (Command::Unknown(77), 0, 0),
 ];
 
-/// Sends batches of requests that move no data, each drawn, until it is told to stop.
+/// Sends batches of drawn requests without data until `stop` is set.
 fn floods(address: &Address, seed: u64, stop: &AtomicBool) {
     let mut raw = Raw::open(address, "hog").unwrap();
     let mut rng = Rng::new(seed);
@@ -108,7 +111,8 @@ fn floods(address: &Address, seed: u64, stop: &AtomicBool) {
     }
 }
 
-/// Four requests of 32 KiB at a time for four seconds, beside a flood from a drawn number of connections.
+/// Runs a client with four requests of 32 KiB at a time for four seconds, together with a flood
+/// from a drawn number of connections.
 fn play_flood(site: &Site, seed: u64) -> Vec<Seen> {
     let connections = Rng::new(seed).range(1, 24);
     let stop = AtomicBool::new(false);
@@ -126,14 +130,14 @@ fn play_flood(site: &Site, seed: u64) -> Vec<Seen> {
     })
 }
 
-/// What a client got in a second, and how long it waited in it.
+/// The service of a client in one second, and its waiting time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Second {
     bytes: f64,
     waited: f64,
 }
 
-/// The client's own count of the seconds that begin at `origin`.
+/// Returns the client's own count of the seconds that begin at `origin`.
 fn count(seen: &[Seen], origin: Instant, seconds: usize) -> Vec<Second> {
     let at = |time: Instant| time.saturating_duration_since(origin).as_secs_f64();
     let mut all = vec![Second::default(); seconds];
@@ -141,6 +145,7 @@ fn count(seen: &[Seen], origin: Instant, seconds: usize) -> Vec<Second> {
     waits.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut until = 0.0_f64;
     for (from, to) in waits {
+        // Overlapping waits count once, so only the part after `until` is added.
         for (k, second) in all.iter_mut().enumerate() {
             let (begin, end) = (k as f64, k as f64 + 1.0);
             second.waited += (to.min(end) - from.max(until).max(begin)).max(0.0);
@@ -155,7 +160,7 @@ fn count(seen: &[Seen], origin: Instant, seconds: usize) -> Vec<Second> {
     all
 }
 
-/// What the server says of the client that `label` names, in the metrics that begin with `prefix`.
+/// Returns the server's counters for the client with this label, from metrics with this prefix.
 fn said(metrics: &Metrics, prefix: &str, label: (&str, &str)) -> [f64; 5] {
     let names = [
         "promised_seconds_total",
@@ -167,7 +172,8 @@ fn said(metrics: &Metrics, prefix: &str, label: (&str, &str)) -> [f64; 5] {
     names.map(|name| metrics.sum(&format!("{prefix}_{name}"), &[label]))
 }
 
-/// When the server's clock began: of many scrapes the fastest tells best.
+/// Returns the zero of the server's clock. Of many reads of the metrics, the fastest is the most
+/// precise.
 fn origin(site: &Site) -> Instant {
     let scrapes = (0..50).map(|_| {
         let before = Instant::now();
@@ -180,7 +186,8 @@ fn origin(site: &Site) -> Instant {
     scrapes.min_by_key(|s| s.0).unwrap().1
 }
 
-/// Plays once, and compares; what differs by too much. `others`: in how many seconds others have to have had what was missing.
+/// Runs a load and compares both counts. Returns the difference if it is too large. `others_had` is
+/// the number of short seconds that other clients must have caused.
 fn compare(config: &str, play: impl Fn(&Site) -> Vec<Seen>, others_had: f64) -> Result<(), String> {
     let site = Site::start(config);
     let seen = play(&site);
@@ -196,12 +203,14 @@ fn compare(config: &str, play: impl Fn(&Site) -> Vec<Seen>, others_had: f64) -> 
     assert!((promised - (kept + short + excused)).abs() < 0.5);
     assert!((tenant[0] - promised).abs() < 0.5 && (tenant[4] - lacking).abs() < 0.5);
 
-    // The first second is not a whole one of a server that has begun in it.
+    // The server has started during the first second, so that second is not judged.
     let all = count(&seen, origin, promised as usize + 1);
     let (mut own_short, mut own_lacking, mut near) = (0.0, 0.0, 0.0);
     for second in &all[1..] {
         let owed = MIN * second.waited;
+        // A second counts as short if more than 1 % of the min is missing.
         let lacks = owed - MIN / 100.0 - second.bytes;
+        // A verdict within 2 % of the min can differ, because the two clocks do.
         near += f64::from(u8::from(lacks.abs() < MIN / 50.0));
         if lacks > 0.0 {
             own_short += 1.0;
@@ -224,7 +233,8 @@ fn compare(config: &str, play: impl Fn(&Site) -> Vec<Seen>, others_had: f64) -> 
     );
     println!("{said}");
     let agree = (short - own_short).abs() <= near && off < 0.01;
-    // It is said which client had what is missing, and nobody says that the client did not ask.
+    // The metrics name the client that had the missing service, and do not claim that the client
+    // was idle.
     let true_reasons = by_hog >= others_had && others <= short && excused <= 1.0;
     if agree && true_reasons {
         Ok(())
@@ -233,13 +243,14 @@ fn compare(config: &str, play: impl Fn(&Site) -> Vec<Seen>, others_had: f64) -> 
     }
 }
 
-/// Within 1 % of what was promised. A client that gets no processor sees its answers late, and the server a client that does not ask: one
-/// run of eight has to be undisturbed.
+/// The counts agree within 1 % of the promise. If a client gets no processor, it sees its answers
+/// late, and the server sees a client without requests. Therefore only one of eight runs has to be
+/// undisturbed.
 #[test]
 fn the_servers_seconds_are_those_that_the_client_has_seen() {
     let mut said = Vec::new();
     for _ in 0..8 {
-        // Beside the hog it gets a fifth of the link.
+        // Next to the hog, the client gets a fifth of the link.
         match compare(CONFIG, play, 2.0) {
             Ok(()) => return,
             Err(differs) => said.push(differs),
@@ -248,8 +259,8 @@ fn the_servers_seconds_are_those_that_the_client_has_seen() {
     panic!("{}", said.join("\n"));
 }
 
-/// The same beside floods of requests that move no data. `WEIR_DRAWS` says how many mixes are drawn; one run of eight of each has to be
-/// undisturbed.
+/// The same comparison during floods of requests that move no data. `WEIR_DRAWS` sets the number of
+/// drawn mixes. For each mix, one of eight runs has to be undisturbed.
 #[test]
 fn the_servers_seconds_are_those_that_the_client_has_seen_beside_a_flood() {
     let mixes = std::env::var("WEIR_DRAWS").map_or(2, |n| n.parse().unwrap());

@@ -1,5 +1,5 @@
-//! A start that is refused leaves what was there, and nothing else: everything that a start makes, and everything that can be refused
-//! after it was made.
+//! A start that is refused leaves all files as they were. The tests cover everything that a start
+//! creates, and every reason for a refusal after that.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,10 +11,10 @@ use std::path::PathBuf;
 use crate::tools::Temp;
 use weir_serve::{Options, Server, preflight};
 
-/// A directory of a test, and what is in it.
+/// The directory of a test.
 struct Scratch(Temp);
 
-/// A volume with an image in a file system's cache.
+/// Returns the configuration of a volume with an image that uses the page cache.
 fn volume(name: &str, path: &str, more: &str) -> String {
     format!("[volume.{name}]\ndrive = \"a\"\nfile = \"DIR/{path}\"\ncache = \"host\"\n{more}")
 }
@@ -22,7 +22,8 @@ fn volume(name: &str, path: &str, more: &str) -> String {
 const SIZE: &str = "size = \"1MiB\"\n";
 
 impl Scratch {
-    /// With an old image, an old record, and a socket on which nobody listens.
+    /// Creates a directory with an old image, an old recording, and a socket that nobody listens
+    /// on.
     fn new() -> Self {
         let scratch = Self(Temp::new());
         fs::write(scratch.path("old.img"), vec![7; 1 << 20]).unwrap();
@@ -35,7 +36,7 @@ impl Scratch {
         self.0.path().join(name)
     }
 
-    /// Every file with its inode and what is in it.
+    /// Returns each file with its inode and its contents.
     fn state(&self) -> BTreeMap<PathBuf, (u64, Option<Vec<u8>>)> {
         let entries = fs::read_dir(self.0.path()).unwrap();
         let paths = entries.map(|e| e.unwrap().path());
@@ -47,7 +48,8 @@ impl Scratch {
         each.collect()
     }
 
-    /// When each file, and the directory, was changed last: what a start asks the kernel may count as a change, what a look asks not.
+    /// Returns the time of the last change of each file and of the directory. A start may change
+    /// these by its requests to the kernel, but a check must not.
     fn times(&self) -> Vec<(i64, i64)> {
         let paths = self.state().into_keys().chain([self.0.path().to_owned()]);
         let each = paths.map(|path| {
@@ -57,7 +59,8 @@ impl Scratch {
         each.collect()
     }
 
-    /// A configuration with a volume in a new image, one in an old one, a socket where one is dead, and these.
+    /// Returns a configuration with a volume in a new image, a volume in an old image, a socket in
+    /// place of one that nobody listens on, and the given text.
     fn config(&self, listen: &str, more: &str) -> weir_config::Server {
         let text = format!(
             "drive.a = {{}}\n[listen]\nnbd = [\"unix:DIR/nbd.sock\", \"unix:DIR/dead.sock\"{listen}\n{}{}{more}",
@@ -69,7 +72,8 @@ impl Scratch {
     }
 }
 
-/// A start of this is refused with these words, and everything is as it was.
+/// Checks that a start with this configuration is refused with these words, and leaves everything
+/// as it was.
 fn refused(scratch: &Scratch, config: &weir_config::Server, record: Option<&str>, words: &str) {
     let before = scratch.state();
     let options = Options {
@@ -83,7 +87,8 @@ fn refused(scratch: &Scratch, config: &weir_config::Server, record: Option<&str>
     assert_eq!(scratch.state(), before, "{words}");
 }
 
-/// What is refused by name of each step, and `weir check` says the same, and changes nothing either.
+/// Checks that a start is refused with these words, and that `weir check` reports the same problem
+/// and changes nothing either.
 fn refused_and_said(scratch: &Scratch, config: &weir_config::Server, words: &str) {
     refused(scratch, config, None, words);
     let (before, times) = (scratch.state(), scratch.times());
@@ -129,7 +134,8 @@ fn an_image_that_is_too_large_or_that_cannot_be_served_past_the_cache() {
     let volume =
         "[volume.c]\ndrive = \"b\"\nfile = \"DIR/huge.img\"\nsize = \"1PiB\"\nmin = \"1MB/s\"\n";
     let config = scratch.config("]", &format!("{capacity}{volume}"));
-    // What a start says is the kernel's: of some file systems that it is too large for a file.
+    // The message of the kernel depends on the file system, some of which report that the size is
+    // too large for a file.
     let before = scratch.state();
     let error = Server::start(&config, &Options::default()).unwrap_err();
     assert!(error.to_string().contains("cannot create "), "{error}");
@@ -155,6 +161,7 @@ fn images_that_fit_alone_and_not_together() {
         Some(place) => place.free.unwrap(),
         None => panic!("a file has a place"),
     };
+    // Each image takes 60 % of the free space, so that one fits and two do not.
     let size = free / 5 * 3 / 4096 * 4096;
     let volume = |name: &str| {
         format!(
@@ -165,12 +172,12 @@ fn images_that_fit_alone_and_not_together() {
     let before = scratch.state();
     let found = preflight(&scratch.config("]", &(capacity.to_owned() + &volumes)));
     let keys: Vec<&str> = found.findings.iter().map(|f| &f.problem.key[..]).collect();
-    // A file system may know no files past the cache; then that is what is said of both.
+    // If the file system does not support O_DIRECT, the findings report that for both volumes.
     assert!(keys.contains(&"volume.d.file"), "{:?}", found.findings);
     assert_eq!(scratch.state(), before);
 }
 
-/// What one start takes twice is taken, too.
+/// A file or an address that the same configuration uses twice is also in use.
 #[test]
 fn one_file_and_one_port_under_two_names() {
     let scratch = Scratch::new();
@@ -204,6 +211,7 @@ fn an_address_that_cannot_be_had() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let live = UnixListener::bind(scratch.path("live.sock")).unwrap();
+    // The binding keeps the listener alive until the end of the test.
     let _ = &live;
     for (listen, words) in [
         (format!(", \"127.0.0.1:{port}\"]"), "Address already in use"),
@@ -247,18 +255,19 @@ fn a_record_that_cannot_be_written_and_one_that_was_there() {
         Some("none/record"),
         "cannot write the record",
     );
-    // Each drive has its record: the first is made before the second is refused.
+    // Each drive has a recording of its own, and that of the first drive is created before that of
+    // the second is refused.
     let two = scratch.config("]", "[drive.b]\n");
     fs::create_dir(scratch.path("record.b")).unwrap();
     refused(&scratch, &two, Some("record"), "cannot write the record");
 }
 
-/// Shards are the last that can be refused but for threads: arenas that no address space has.
+/// Shards are started last. The arena is so large that no address space can hold it.
 #[test]
 fn a_shard_that_cannot_start() {
     let scratch = Scratch::new();
     let arena = "[limits]\narena = \"1TiB\"\nconnections = 3840\n";
-    // The kernel may have that memory to promise; a limit of this process' makes it refuse.
+    // The kernel may be able to promise that memory, so a limit of this process makes it refuse.
     let mut limit = rustix::process::getrlimit(rustix::process::Resource::As);
     limit.current = Some(64 << 30);
     rustix::process::setrlimit(rustix::process::Resource::As, limit).unwrap();
@@ -268,7 +277,7 @@ fn a_shard_that_cannot_start() {
     assert_eq!(fs::read(scratch.path("old.record")).unwrap(), b"old");
 }
 
-/// And one that is not refused keeps what it made, but for its sockets, which go with it.
+/// A start that succeeds keeps the files that it has created. Its sockets are removed when it ends.
 #[test]
 fn a_start_that_is_not_refused() {
     let scratch = Scratch::new();
@@ -293,7 +302,7 @@ fn a_start_that_is_not_refused() {
     );
 }
 
-/// A reload that is refused removes the images that it made.
+/// A refused reload removes the images that it has created.
 #[test]
 fn a_reload_that_is_refused() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! Volumes of files behind a running server: what clients write is in the file, and the file is the server's alone.
+//! Volumes in files: the data that clients write is in the file, and only one server uses the file.
 
 use std::{fs, io};
 
@@ -39,7 +39,7 @@ fn connect(directory: &Temp) -> Raw {
 
 const SIZE: u64 = 4 << 20;
 
-/// Four connections write what no two share, in all sizes, and zero and trim some of it.
+/// Four connections write, zero and trim disjoint ranges of all sizes.
 #[test]
 fn what_clients_write_is_in_the_file() {
     for volume in [
@@ -49,6 +49,8 @@ fn what_clients_write_is_in_the_file() {
         let directory = Temp::on_disk();
         let server = start(&directory, "s", volume).unwrap();
         let mut model = vec![0u8; SIZE as usize];
+        // Ranges that begin at multiples of 97 are not aligned to sectors or pages, so neighbours
+        // share blocks.
         let (grain, quarter) = (97, SIZE as usize / 4);
         std::thread::scope(|scope| {
             for (number, model) in model
@@ -120,7 +122,7 @@ fn an_image_belongs_to_one_server() {
     start(&directory, "two", "").unwrap();
 }
 
-/// A storage with a bug.
+/// Storage with a bug, which panics.
 #[derive(Debug)]
 struct Faulty;
 
@@ -168,7 +170,7 @@ fn a_server_whose_shard_panics_does_not_run() {
     let server = start_on(&directory, "s", "", &options).unwrap();
     let watch = server.watch();
     assert!(watch.is_running());
-    // Until the shard's end closes the connection.
+    // The connection is closed when the shard ends.
     assert!(connect(&directory).read(0, 512).is_err());
     while watch.is_running() {
         std::thread::yield_now();

@@ -1,7 +1,7 @@
-//! What a live server decided is decided again, to the byte, by another process.
+//! The decisions of a running server are repeated by another process, byte for byte.
 //!
-//! For thirty seconds of live load, and to see what happened in them:
-//! `WEIR_TWIN_SECONDS=30 cargo test --release -p weir-serve --test live twin:: -- --nocapture`.
+//! To test thirty seconds of load and print the events in them: `WEIR_TWIN_SECONDS=30 cargo test
+//! --release -p weir-serve --test live twin:: -- --nocapture`.
 
 use crate::tools;
 use std::path::Path;
@@ -17,13 +17,14 @@ use weir_core::{Outcome, Output};
 use weir_serve::Options;
 use weir_wire::nbd::Command;
 
-/// Where the other process finds the record.
+/// The environment variable with the path of the recording, for the other process.
 const RECORD: &str = "WEIR_TWIN_RECORD";
 const CLIENTS: u64 = 8;
-/// Bytes of each volume.
+/// The size of each volume in bytes.
 const SIZE: u64 = 16 << 20;
 
-/// A drive of 8 tags and 500 us, and tables so small that they are full at times.
+/// Returns the configuration of a drive with 8 tags and a service time of 500 us. Its tables are so
+/// small that they are sometimes full.
 fn config(policy: &str, contracts: &[String]) -> String {
     let model = "{ kind = \"null\", service = \"500us\", tags = 8, link = \"250MB/s\" }";
     let volumes = contracts.iter().enumerate().map(|(n, contract)| {
@@ -37,7 +38,7 @@ fn config(policy: &str, contracts: &[String]) -> String {
     )
 }
 
-/// The text of a contract. Some of these promise more than the drive can keep together, and are refused.
+/// Draws a contract. Some of these promise more than the drive can do, and are refused.
 fn drawn_contract(rng: &mut Rng) -> String {
     let share = rng.range(1, 1000);
     let rest = match rng.range(0, 5) {
@@ -53,29 +54,32 @@ fn drawn_contract(rng: &mut Rng) -> String {
     format!("share = {share}\n{rest}\n")
 }
 
-/// One client: comes, does something, goes, until the time is up. Returns how often it came.
+/// Runs a client that connects, sends requests and disconnects repeatedly. Returns the number of
+/// its connections.
 fn come_and_go(address: &Address, number: u64, until: Instant) -> u64 {
     let mut rng = Rng::new(number);
     let mut visits = 0;
     while Instant::now() < until {
         let mut raw = Raw::open(address, &format!("v{number}")).unwrap();
         visits += 1;
-        // Whatever comes of it: a server that is not read from for long may end the connection.
+        // Errors are ignored, because the server may close a connection that does not read for a
+        // long time.
         let _ = match rng.range(0, 3) {
             0 | 1 => steady(&mut raw, &mut rng),
             2 => burst(&mut raw, &mut rng).map(drop),
             _ => burst(&mut raw, &mut rng).and_then(|sent| {
-                // Not reading for a while is what makes the server hold its stream.
+                // If a client does not read for a while, the server holds its stream.
                 std::thread::sleep(Duration::from_millis(50));
                 (0..sent).try_for_each(|_| raw.answer().map(drop))
             }),
         };
-        // It goes without a word, whatever is outstanding.
+        // The connection is dropped without a disconnect request, with any number of requests
+        // outstanding.
     }
     visits
 }
 
-/// The depths, one after the other.
+/// Sends a drawn number of requests at a drawn queue depth.
 fn steady(raw: &mut Raw, rng: &mut Rng) -> std::io::Result<()> {
     let depth = rng.range(1, 16);
     let count = rng.range(50, 400);
@@ -90,7 +94,8 @@ fn steady(raw: &mut Raw, rng: &mut Rng) -> std::io::Result<()> {
     Ok(())
 }
 
-/// As many requests as the server takes, up to a few hundred, and no answer read. Returns how many were sent.
+/// Sends up to 300 requests as fast as the server takes them, without reading answers. Returns the
+/// number of requests sent.
 fn burst(raw: &mut Raw, rng: &mut Rng) -> std::io::Result<u64> {
     raw.stream.patience(Duration::from_millis(100));
     let count = rng.range(20, 300);
@@ -117,7 +122,7 @@ fn one(raw: &mut Raw, rng: &mut Rng, cookie: u64) -> std::io::Result<()> {
     }
 }
 
-/// Serves a drawn load under drawn contracts, and records it.
+/// Serves a drawn load under changing contracts, and records it.
 fn live(policy: &str, record: &Path, seconds: f64) {
     let options = Options {
         record: Some(record.to_owned()),
@@ -183,7 +188,7 @@ fn what_was_decided_live_is_decided_again_to_the_byte_by_another_process() {
     }
 }
 
-/// What happened in a record.
+/// The events in a recording.
 #[derive(Debug, Default)]
 struct Counts {
     opened: u64,
@@ -224,7 +229,8 @@ impl Counts {
     }
 }
 
-/// Makes the calls of a record into a layer of its own, and writes them down again: the two records must be the same bytes.
+/// Repeats the calls of a recording on a layer of its own, and records them again. Both recordings
+/// must have the same bytes.
 #[test]
 #[ignore = "run by the test above, in a process of its own"]
 fn the_other_process() {
@@ -247,7 +253,7 @@ fn the_other_process() {
         done.calls,
         bytes.len()
     );
-    // It would show little if these had not happened.
+    // The comparison would show little if any of these events had not happened.
     let full = counts.rejected + counts.paused;
     let Counts {
         opened,

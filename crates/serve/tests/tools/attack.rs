@@ -1,4 +1,4 @@
-//! Hostile input: everything a client should not send, at random places, from a seed.
+//! Hostile clients: invalid input of all kinds, drawn from a seed.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -15,18 +15,19 @@ use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN};
 use super::raw::{Raw, Stream, header};
 use super::until;
 
-/// Connections that an attacker leaves open at a time: handshakes that do not end, answers that are not read.
+/// The number of connections that an attacker leaves open, with incomplete handshakes or unread
+/// answers.
 const LEFT_OPEN: usize = 8;
-/// Connections of one flood.
+/// The largest number of connections of one flood.
 const FLOOD: u64 = 12;
-/// From one attack to the next: the attacked need processor time as well.
+/// The time between two attacks, because the attacked clients need processor time as well.
 const PAUSE: Duration = Duration::from_millis(2);
 
 const GREETING_LEN: usize = 18;
 const OPTION_MAGIC: &[u8] = b"IHAVEOPT";
 
-/// An attack on one volume that goes on until it is ended. It never sends a whole write, trim or zeroing that the server could
-/// carry out, so the volume's bytes must not change by it.
+/// An attack on one volume that continues until it is ended. It never sends a complete write, trim
+/// or zeroing that the server could carry out, so that the data of the volume must not change.
 #[derive(Debug)]
 pub(crate) struct Attack {
     stop: Arc<AtomicBool>,
@@ -35,7 +36,7 @@ pub(crate) struct Attack {
 }
 
 impl Attack {
-    /// Begins; returns when the first ten attacks have been made.
+    /// Starts an attack. Returns when the first ten attempts have been made.
     pub(crate) fn start(address: &Address, export: &str, seed: u64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let done = Arc::new(AtomicU64::new(0));
@@ -63,7 +64,7 @@ impl Attack {
         attack
     }
 
-    /// Attacks made so far.
+    /// Returns the number of attempts so far.
     pub(crate) fn count(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
@@ -72,7 +73,8 @@ impl Attack {
         self.thread.as_ref().is_some_and(|t| !t.is_finished())
     }
 
-    /// Ends it. It fails if the server did not accept a connection any more. Returns the number of attacks.
+    /// Ends the attack. Fails if the server did not accept a connection. Returns the number of
+    /// attempts.
     pub(crate) fn end(mut self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().expect("it is ended once");
@@ -85,7 +87,7 @@ impl Drop for Attack {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // The test has failed already.
+            // The result is ignored, because the test has failed already.
             let _ = thread.join();
         }
     }
@@ -99,12 +101,12 @@ struct Attacker {
 }
 
 impl Attacker {
-    /// One attack. That the server closes the connection in the middle of it is what is to be expected.
+    /// Makes one attempt. Usually the server closes the connection during it.
     fn attack(&mut self) {
         let stream = Stream::connect(&self.address).expect("the server accepts connections");
         stream.patience(Duration::from_millis(500));
         let kind = self.rng.range(0, 11);
-        // A connection over the limit is closed at once.
+        // The result is ignored, because the server closes connections over the limit immediately.
         let _ = match kind {
             0 => self.garbage(stream),
             1 => self.bad_option(stream),
@@ -131,13 +133,14 @@ impl Attacker {
         }
     }
 
-    /// Random bytes in the place of a handshake.
+    /// Sends random bytes instead of a handshake.
     fn garbage(&mut self, mut stream: Stream) -> io::Result<()> {
         let bytes = self.bytes(5000);
         stream.write_all(&bytes)
     }
 
-    /// The client's flags are right; what follows is not an option, or one that is not known.
+    /// Sends valid client flags, followed by something other than an option or by an unknown
+    /// option.
     fn bad_option(&mut self, mut stream: Stream) -> io::Result<()> {
         greet(&mut stream)?;
         let mut bytes = OPTION_MAGIC.to_vec();
@@ -147,7 +150,7 @@ impl Attacker {
         stream.write_all(&bytes)
     }
 
-    /// A handshake that stops at any byte, and then the connection ends or stays.
+    /// Stops a handshake at any byte, and then closes the connection or leaves it open.
     fn half_a_handshake(&mut self, mut stream: Stream) -> io::Result<()> {
         let mut whole = 3u32.to_be_bytes().to_vec();
         whole.extend(option(7, &go(&self.export)));
@@ -159,13 +162,13 @@ impl Attacker {
         Ok(())
     }
 
-    /// An option that announces more than anybody needs, or whose inner lengths lie.
+    /// Sends an option that announces too many bytes or has wrong inner lengths.
     fn huge_option(&mut self, mut stream: Stream) -> io::Result<()> {
         greet(&mut stream)?;
         let kind = self.rng.range(1, 12) as u32;
         let mut bytes = option(kind, &go(&self.export));
         let lie = [u32::MAX, 1 << 31, 1 << 20, 5][self.rng.range(0, 3) as usize];
-        // The option's own length, or that of the name within.
+        // The length of the option, or that of the name in it.
         let at = if self.rng.range(0, 1) == 0 { 12 } else { 16 };
         bytes[at..at + 4].copy_from_slice(&lie.to_be_bytes());
         stream.write_all(&bytes)?;
@@ -173,7 +176,7 @@ impl Attacker {
         stream.write_all(&more)
     }
 
-    /// Many connections at once that say nothing.
+    /// Opens many connections at once that send nothing.
     fn flood(&mut self) -> io::Result<()> {
         let count = self.rng.range(2, FLOOD);
         let streams: io::Result<Vec<Stream>> =
@@ -192,7 +195,8 @@ impl Attacker {
         raw.stream.write_all(&more)
     }
 
-    /// Requests of any command with any flags anywhere, but none that could change the volume.
+    /// Sends requests with any command and flags at any offset, but none that could change the
+    /// volume.
     fn wild_requests(&mut self) -> io::Result<()> {
         let mut raw = Raw::open(&self.address, &self.export)?;
         let size = raw.session.size;
@@ -218,20 +222,21 @@ impl Attacker {
                 _ => 0,
             };
             if command.modifies() {
-                // No command has this one: it is refused whatever the rest says.
+                // No command has this flag, so the request is refused whatever its other fields
+                // are.
                 flags |= 1 << 14;
             }
             let flags = CommandFlags::from_bits(flags);
             let bytes = header(command, flags, self.rng.next_u64(), offset, length);
             raw.stream.write_all(&bytes)?;
         }
-        // The answers, as far as they come; a read of many bytes is left in the middle.
+        // Reads some of the answers, and leaves a long read in the middle.
         let mut some = [0; 4096];
         let _ = raw.stream.read(&mut some);
         Ok(())
     }
 
-    /// A write to where others have their data, whose payload stops before its last byte.
+    /// Sends a write to a range with other clients' data, without the last bytes of its payload.
     fn half_a_write(&mut self) -> io::Result<()> {
         let mut raw = Raw::open(&self.address, &self.export)?;
         let length = self.rng.range(1, 256 << 10);
@@ -246,14 +251,14 @@ impl Attacker {
         Ok(())
     }
 
-    /// Asks for as much as the server takes requests for, and reads none of it.
+    /// Sends as many requests as the server takes, and reads no answer.
     fn never_reading(&mut self) -> io::Result<()> {
         let mut raw = Raw::open(&self.address, &self.export)?;
         raw.stream.never_wait();
         let length = 1 << self.rng.range(9, 20);
         for cookie in 0..1000 {
             let request = header(Command::Read, CommandFlags::EMPTY, cookie, 0, length);
-            // Less than a whole request may fit at last; nobody minds here.
+            // The last write can be partial, which is irrelevant here.
             if raw.stream.write(&request).is_err() {
                 break;
             }
@@ -262,7 +267,8 @@ impl Attacker {
         Ok(())
     }
 
-    /// Goes while requests are outstanding: at once, or by halves.
+    /// Disconnects while requests are outstanding, either immediately or by closing only one
+    /// direction.
     fn leaving_in_the_middle(&mut self) -> io::Result<()> {
         let mut raw = Raw::open(&self.address, &self.export)?;
         for cookie in 0..self.rng.range(1, 60) {
@@ -276,13 +282,13 @@ impl Attacker {
     }
 }
 
-/// Takes the server's greeting and answers with the client's flags.
+/// Receives the server's greeting and sends the client flags.
 fn greet(stream: &mut Stream) -> io::Result<()> {
     stream.read_exact(&mut [0; GREETING_LEN])?;
     stream.write_all(&3u32.to_be_bytes())
 }
 
-/// An option of the handshake.
+/// Returns the bytes of an option of the handshake.
 pub(crate) fn option(kind: u32, data: &[u8]) -> Vec<u8> {
     let mut bytes = OPTION_MAGIC.to_vec();
     bytes.extend(kind.to_be_bytes());
@@ -291,7 +297,7 @@ pub(crate) fn option(kind: u32, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The data of GO: the export, no questions.
+/// Returns the data of a GO option for an export, without information requests.
 pub(crate) fn go(export: &str) -> Vec<u8> {
     let mut data = (export.len() as u32).to_be_bytes().to_vec();
     data.extend(export.as_bytes());

@@ -1,4 +1,5 @@
-//! A virtual machine without a machine: memory, queues and a monitor that says whatever it is told to.
+//! A substitute for a virtual machine and its VMM: memory, virtqueues, and arbitrary vhost-user
+//! messages.
 
 use std::io::{IoSlice, Read};
 use std::mem::MaybeUninit;
@@ -18,36 +19,36 @@ use weir_wire::ring::split::{Areas, Buffer, Driver, Settings, Used, lengths};
 use weir_wire::vhost::{Code, HEADER_LEN, PROTOCOL_FEATURES, feature};
 use weir_wire::virtio_blk;
 
-/// A server that does not answer for this long has hung.
+/// The patience with a server. One that does not answer for longer counts as hung.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Where the guest's memory is for the guest and for its monitor.
+/// The address of the guest's memory, for the guest and for its VMM.
 pub(crate) const GUEST: u64 = 0x10_0000;
 const USER: u64 = 0x7000_0000_0000;
-/// Bytes of its memory.
+/// The size of the guest's memory in bytes.
 pub(crate) const MEMORY: u64 = 8 << 20;
-/// Where queue n lies, and how far the next one is.
+/// The distance between the rings of two queues. Queue 0 is at the beginning of the memory.
 const QUEUE: u64 = 0x4000;
-/// Entries of each queue.
+/// The number of entries of each queue.
 pub(crate) const SIZE: u16 = 128;
-/// Where buffers may be: what is before is for queues.
+/// The offset of the memory for buffers. The queues are in front of it.
 pub(crate) const DATA: u64 = 1 << 20;
 
-/// What it accepts of virtio, unless it is told otherwise.
+/// The features of virtio that the guest accepts by default.
 pub(crate) const FEATURES: u64 = virtio_blk::feature::VERSION_1
     | virtio_blk::feature::EVENT_IDX
     | virtio_blk::feature::INDIRECT
     | virtio_blk::feature::FLUSH
     | PROTOCOL_FEATURES;
 
-/// One queue as its driver has it.
+/// A queue with its driver and descriptors.
 pub(crate) struct Queue {
     pub(crate) driver: Driver<Part>,
     pub(crate) kick: OwnedFd,
     pub(crate) call: OwnedFd,
 }
 
-/// A guest with its monitor.
+/// A guest with its VMM.
 pub(crate) struct Guest {
     pub(crate) socket: UnixStream,
     pub(crate) file: OwnedFd,
@@ -56,11 +57,11 @@ pub(crate) struct Guest {
     pub(crate) features: u64,
 }
 
-/// A status that no device writes.
+/// A status that no device writes, so that a missing status is recognised.
 pub(crate) const NO_STATUS: u8 = 0xee;
 
 impl Guest {
-    /// Memory, and no connection yet.
+    /// Creates a guest with memory, and connects it without sending a message.
     pub(crate) fn connect(path: &Path) -> Self {
         let file = rustix::fs::memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&file, MEMORY).unwrap();
@@ -74,7 +75,7 @@ impl Guest {
         }
     }
 
-    /// A guest with this number of queues that are served.
+    /// Creates a guest with this number of queues, all of which are served.
     pub(crate) fn start(path: &Path, queues: usize) -> Self {
         let mut guest = Self::connect(path);
         guest.agree();
@@ -86,7 +87,7 @@ impl Guest {
         guest
     }
 
-    /// Connects again, as the same monitor does after it was away, with its notes of what was in flight.
+    /// Reconnects like a VMM that was disconnected, with its record of requests in flight.
     pub(crate) fn come_back(&mut self, path: &Path, notes: &OwnedFd) {
         self.socket = dial(path);
         self.agree();
@@ -95,7 +96,7 @@ impl Guest {
         self.tell(Code::SET_INFLIGHT_FD, &said, &[notes.as_fd()]);
     }
 
-    /// Features, as monitors begin.
+    /// Negotiates features, like VMMs do at the beginning.
     pub(crate) fn agree(&mut self) {
         self.tell(Code::SET_OWNER, &[], &[]);
         let offered = self.ask(Code::GET_FEATURES);
@@ -124,7 +125,7 @@ impl Guest {
         }
     }
 
-    /// A queue of our own, about which nothing was said yet.
+    /// Adds a queue without notifying the server.
     pub(crate) fn add_queue(&mut self, number: usize) {
         assert_eq!(number, self.queues.len());
         let settings = Settings {
@@ -138,7 +139,7 @@ impl Guest {
         });
     }
 
-    /// Says where a queue lies, and that it is to be served.
+    /// Sends the addresses and descriptors of a queue, and enables it.
     pub(crate) fn tell_queue(&self, number: usize, base: u32) {
         let n = number as u32;
         let at = USER + QUEUE * number as u64;
@@ -157,9 +158,10 @@ impl Guest {
         self.tell(Code::SET_VRING_ENABLE, &words(&[n, 1]), &[]);
     }
 
-    /// Sends a message as it is.
+    /// Sends an arbitrary message.
     pub(crate) fn send(&self, code: Code, flags: u32, payload: &[u8], files: &[BorrowedFd<'_>]) {
         let head = words(&[code.0, 1 | flags, payload.len() as u32]);
+        // Bits 0 and 1 of the flags are the version, which is 1.
         let bytes = [&head[..], payload].concat();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -167,34 +169,36 @@ impl Guest {
             assert!(control.push(SendAncillaryMessage::ScmRights(files)));
         }
         let parts = [IoSlice::new(&bytes)];
-        // The server may be gone: a request for an answer notices.
+        // The result is ignored, because the server may have closed the connection, which the next
+        // request for a reply notices.
         let _ = rustix::net::sendmsg(&self.socket, &parts, &mut control, SendFlags::NOSIGNAL);
     }
 
-    /// Says something and asks what came of it; false if it was refused.
+    /// Sends a message and requests an acknowledgement. Returns false if the message was refused.
     pub(crate) fn try_tell(&self, code: Code, payload: &[u8], files: &[BorrowedFd<'_>]) -> bool {
+        // Flag 8 is `VHOST_USER_NEED_REPLY`. A reply of 0 means success.
         self.send(code, 8, payload, files);
         self.answer(code) == Some(vec![0; 8])
     }
 
-    /// Says something that is carried out.
+    /// Sends a message that must succeed.
     pub(crate) fn tell(&self, code: Code, payload: &[u8], files: &[BorrowedFd<'_>]) {
         self.send(code, 0, payload, files);
     }
 
-    /// Asks for a number.
+    /// Requests a number.
     pub(crate) fn ask(&self, code: Code) -> u64 {
         self.send(code, 0, &[], &[]);
         let answer = self.answer(code).expect("an answer");
         u64::from_ne_bytes(answer.try_into().unwrap())
     }
 
-    /// What a message is answered; `None` if the connection has ended.
+    /// Returns the reply to a message, or `None` if the connection has ended.
     pub(crate) fn answer(&self, code: Code) -> Option<Vec<u8>> {
         self.answer_with(code).map(|(payload, _)| payload)
     }
 
-    /// As [`Guest::answer`], with what descriptor came with it.
+    /// Returns the reply like [`Guest::answer`], with the descriptor that came with it.
     pub(crate) fn answer_with(&self, code: Code) -> Option<(Vec<u8>, Option<OwnedFd>)> {
         let mut head = [0; HEADER_LEN];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -212,18 +216,19 @@ impl Guest {
             }
         }
         let word = |at: usize| u32::from_ne_bytes(head[at..at + 4].try_into().unwrap());
+        // The flags of a reply are the version 1 and the reply bit 4.
         assert_eq!((word(0), word(4)), (code.0, 5), "the answer to {code}");
         let mut payload = vec![0; word(8) as usize];
         (&self.socket).read_exact(&mut payload).ok()?;
         Some((payload, descriptor))
     }
 
-    /// True once the server has ended the connection.
+    /// Returns true as soon as the server has closed the connection.
     pub(crate) fn is_ended(&self) -> bool {
         self.socket.set_read_timeout(Some(PATIENCE)).unwrap();
         match (&self.socket).read(&mut [0; 64]) {
             Ok(count) => count == 0,
-            // It was ended with something of ours unread.
+            // The server closed the connection with unread messages in its buffer.
             Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
         }
     }
@@ -244,7 +249,8 @@ impl Guest {
         bytes
     }
 
-    /// Puts a request's header and an impossible status at `at`; its buffers.
+    /// Writes the header of a request and an invalid status at `at`. Returns the buffers of the
+    /// request.
     pub(crate) fn frame(
         &self,
         at: u64,
@@ -255,6 +261,7 @@ impl Guest {
         let header = [words(&[kind, 0]), doubles(&[sector])].concat();
         self.put(at, &header);
         self.put(at + 16, &[NO_STATUS]);
+        // Requests 0 (read) and 8 (get id) return data.
         let writable = matches!(kind, 0 | 8);
         let buffer = |at, length, writable| Buffer {
             address: GUEST + at,
@@ -267,7 +274,8 @@ impl Guest {
         buffers
     }
 
-    /// Adds a chain and lets the server know, if it wants to; its head.
+    /// Adds a chain, and notifies the server if it wants a notification. Returns the head of the
+    /// chain.
     pub(crate) fn submit(&mut self, number: usize, buffers: &[Buffer]) -> u16 {
         let queue = &mut self.queues[number];
         let head = queue.driver.add(buffers).unwrap();
@@ -277,7 +285,8 @@ impl Guest {
         head
     }
 
-    /// Submits a request with one buffer of data, in the `place`th part of the memory for requests; gives its head.
+    /// Submits a request with one data buffer, in part `place` of the memory for requests. Returns
+    /// its head.
     pub(crate) fn submit_at(
         &mut self,
         number: usize,
@@ -291,7 +300,7 @@ impl Guest {
         self.submit(number, &buffers)
     }
 
-    /// The next head that comes back; `None` if none does within `patience`.
+    /// Returns the next head that is returned, or `None` if none is within `patience`.
     pub(crate) fn next_within(&mut self, number: usize, patience: Duration) -> Option<Used> {
         let deadline = Instant::now() + patience;
         let queue = &mut self.queues[number];
@@ -300,6 +309,7 @@ impl Guest {
                 return Some(used);
             }
             if queue.driver.arm().unwrap() {
+                // Arming found another entry, so the guest must not sleep.
                 continue;
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -317,7 +327,8 @@ impl Guest {
         used.expect("a request that is never answered, or a call that is never made")
     }
 
-    /// Carries out one request with its frame at [`DATA`] and its data behind it; its status, and what was read.
+    /// Carries out one request with its header at [`DATA`] and its data after it. Returns its
+    /// status.
     pub(crate) fn request(&mut self, number: usize, kind: u32, sector: u64, data: &[u8]) -> u8 {
         let at = DATA + 0x1000;
         self.put(at, data);
@@ -338,7 +349,8 @@ impl Guest {
         self.get(DATA + 0x1000, length)
     }
 
-    /// Has the server make the memory in which is noted what is in flight, and tells it to use it.
+    /// Lets the server create the memory that records requests in flight, and passes it back for
+    /// use.
     pub(crate) fn inflight(&self, queues: u16) -> OwnedFd {
         let asked = inflight(0, queues);
         self.send(Code::GET_INFLIGHT_FD, 0, &asked, &[]);
@@ -349,7 +361,7 @@ impl Guest {
     }
 }
 
-/// What is said of the memory in which is noted what is in flight.
+/// Returns the payload of messages about the record of requests in flight.
 pub(crate) fn inflight(size: u64, queues: u16) -> Vec<u8> {
     [
         doubles(&[size, 0]),

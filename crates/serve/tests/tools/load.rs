@@ -1,4 +1,4 @@
-//! Honest clients that run load programs.
+//! Clients that follow the protocol and run load programs.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use weir_config::Address;
 use weir_model::client::{Fleet, Member, Outcome};
 use weir_model::load::Program;
 
-/// A client of a volume.
+/// Returns a client of a volume.
 pub(crate) fn member(export: &str, program: Program) -> Member {
     Member {
         name: export.to_owned(),
@@ -17,8 +17,8 @@ pub(crate) fn member(export: &str, program: Program) -> Member {
     }
 }
 
-/// Clients that begin together; they are measured for `length` after half a second. What happens meanwhile is up to `progress`,
-/// which is told the time since the beginning.
+/// Runs clients that start together and are measured for `length` after half a second. `progress`
+/// is called repeatedly with the time since the start.
 pub(crate) fn run(
     address: &Address,
     members: Vec<Member>,
@@ -40,12 +40,12 @@ pub(crate) fn run(
     outcomes
 }
 
-/// Bytes a second that a client got.
+/// Returns the bandwidth of a client in bytes per second.
 pub(crate) fn rate(outcome: &Outcome) -> f64 {
     outcome.meter.bytes() as f64 / (outcome.meter.length_ns() as f64 / 1e9)
 }
 
-/// Requests a second that a client got.
+/// Returns the request rate of a client per second.
 pub(crate) fn iops(outcome: &Outcome) -> f64 {
     outcome.meter.requests() as f64 / (outcome.meter.length_ns() as f64 / 1e9)
 }

@@ -1,4 +1,4 @@
-//! What the server writes to its log, for tests to read.
+//! The log of the server, for tests that check it.
 
 use std::io;
 use std::sync::{Mutex, Once, PoisonError};
@@ -19,7 +19,7 @@ impl io::Write for Writer {
     }
 }
 
-/// Begins to listen, once in a process.
+/// Starts to collect the log, once per process.
 pub(crate) fn listen() {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| {
@@ -30,7 +30,7 @@ pub(crate) fn listen() {
     });
 }
 
-/// What was written since it was asked last.
+/// Returns the text that was logged since the last call.
 pub(crate) fn take() -> String {
     let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
     let text = String::from_utf8_lossy(&lines).into_owned();

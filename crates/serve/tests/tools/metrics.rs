@@ -1,10 +1,10 @@
-//! What the server says of itself at `GET /metrics`.
+//! The metrics of a server, for tests that check them.
 
 use std::collections::BTreeMap;
 
 use weir_serve::{Detail, Server};
 
-/// The page.
+/// Returns the text of the metrics.
 pub(crate) fn text(server: &Server, detail: Detail) -> String {
     let config = server.config();
     let rooms = config.drives.iter().map(|drive| {
@@ -16,7 +16,7 @@ pub(crate) fn text(server: &Server, detail: Detail) -> String {
     text.expect("every shard answers")
 }
 
-/// One answer.
+/// A snapshot of the metrics.
 #[derive(Debug)]
 pub(crate) struct Metrics(String);
 
@@ -25,9 +25,10 @@ impl Metrics {
         Self(text(server, Detail::Full))
     }
 
-    /// The sum of the samples of that name that have all these labels.
+    /// Returns the sum of the samples with this name and all these labels.
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let lines = self.0.lines().filter_map(|line| line.strip_prefix(name));
+        // Another metric can have this name as the beginning of its own.
         let lines = lines.filter(|rest| rest.starts_with(['{', ' ']));
         let matching = lines.filter(|rest| {
             labels

@@ -1,5 +1,5 @@
-//! What the tests of a running server share: a server with its directory, clients that speak raw bytes, attackers, and the
-//! programs of others.
+//! Tools for tests of a running server: a server with its directory, clients that send raw bytes,
+//! attackers, and programs of other projects.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub(crate) mod attack;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use weir_config::Address;
 use weir_serve::{Options, ReloadError, Server};
 
-/// Waits until something is so; a server for which that takes too long is broken.
+/// Waits until a condition holds. Fails if that takes longer than a working server needs.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -28,17 +28,18 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A directory that goes with its owner.
+/// A temporary directory that is removed with its owner.
 #[derive(Debug)]
 pub(crate) struct Temp(PathBuf);
 
 impl Temp {
-    /// One with a short path, for sockets.
+    /// Creates a directory with a short path, because the paths of sockets are limited.
     pub(crate) fn new() -> Self {
         Self::within(&std::env::temp_dir())
     }
 
-    /// One on the file system of the build, for what is opened past the page cache.
+    /// Creates a directory on the file system of the build, for files that are opened with
+    /// O_DIRECT.
     pub(crate) fn on_disk() -> Self {
         Self::within(Path::new(env!("CARGO_TARGET_TMPDIR")))
     }
@@ -58,34 +59,35 @@ impl Temp {
 
 impl Drop for Temp {
     fn drop(&mut self) {
-        // Best effort: a test that has failed already is not to fail twice.
+        // The result is ignored, because a test that has failed already should not panic again.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// A running server that listens on a Unix socket and on a TCP port, and answers `GET /metrics`.
+/// A running server that listens on a Unix socket and on a TCP port.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) server: Server,
     pub(crate) unix: Address,
     pub(crate) tcp: Address,
-    /// Where its volumes' files are.
+    /// The directory of the volumes' files.
     pub(crate) files: Temp,
     socket: Temp,
-    /// No other site that was [started](Self::start) runs meanwhile.
+    /// A lock that keeps other sites from being [started](Self::start) in the meantime.
     alone: Option<MutexGuard<'static, ()>>,
 }
 
 impl Site {
-    /// Starts what `config` says, once no other site runs: two cores do not carry several servers with their clients. The addresses
-    /// are added to it. `{files}` stands for the directory of the volumes' files.
+    /// Starts a server with `config`, once no other site runs. Two processors are not enough for
+    /// several servers with their clients. The addresses are added to the configuration, and
+    /// `{files}` is replaced by the directory of the volumes' files.
     pub(crate) fn start(config: &str) -> Self {
         Self::start_with(config, &Options::default())
     }
 
     pub(crate) fn start_with(config: &str, options: &Options) -> Self {
         static ONE: Mutex<()> = Mutex::new(());
-        // A test that failed has poisoned it; the others are to run all the same.
+        // A failed test has poisoned the lock. The other tests should run anyway.
         let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         Self {
             alone: Some(alone),
@@ -93,7 +95,7 @@ impl Site {
         }
     }
 
-    /// Starts it whatever runs beside it.
+    /// Starts a server even if other sites run.
     pub(crate) fn beside(config: &str, options: &Options) -> Self {
         let (socket, files) = (Temp::new(), Temp::on_disk());
         let text = Self::text(config, &socket, &files);
@@ -109,20 +111,20 @@ impl Site {
         }
     }
 
-    /// Puts another configuration in force; false if it is refused.
+    /// Applies another configuration. Returns false if it is refused.
     pub(crate) fn reload(&mut self, config: &str) -> bool {
         let text = Self::text(config, &self.socket, &self.files);
         let parsed = weir_config::parse("", &text);
         parsed.is_ok_and(|config| self.server.reload(&config).is_ok())
     }
 
-    /// Puts another configuration in force that can be parsed; what has changed by it.
+    /// Applies another valid configuration. Returns the changes.
     pub(crate) fn change(&mut self, config: &str) -> Result<Vec<String>, ReloadError> {
         let config = self.parse(config);
         self.server.reload(&config)
     }
 
-    /// Another configuration of the same server.
+    /// Parses another configuration of the same server.
     pub(crate) fn parse(&self, config: &str) -> weir_config::Server {
         parse(&Self::text(config, &self.socket, &self.files))
     }
@@ -136,7 +138,7 @@ impl Site {
     }
 }
 
-/// A configuration without mistakes.
+/// Parses a configuration, which must be valid.
 pub(crate) fn parse(text: &str) -> weir_config::Server {
     weir_config::parse("", text).unwrap_or_else(|problems| {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
@@ -144,7 +146,7 @@ pub(crate) fn parse(text: &str) -> weir_config::Server {
     })
 }
 
-/// How other programs name an export: an NBD URI.
+/// Returns the NBD URI of an export.
 pub(crate) fn uri(address: &Address, export: &str) -> String {
     match address {
         Address::Unix(path) => format!("nbd+unix:///{export}?socket={}", path.display()),
@@ -152,7 +154,7 @@ pub(crate) fn uri(address: &Address, export: &str) -> String {
     }
 }
 
-/// How our own client names a server.
+/// Returns the address for Weir's own client.
 pub(crate) fn client_address(address: &Address) -> weir_model::client::Address {
     match address {
         Address::Unix(path) => weir_model::client::Address::Unix(path.clone()),
@@ -160,7 +162,7 @@ pub(crate) fn client_address(address: &Address) -> weir_model::client::Address {
     }
 }
 
-/// Bytes that differ from place to place and from seed to seed, and are no zeroes.
+/// Returns bytes that depend on the seed and differ from place to place. They are not zeroes.
 pub(crate) fn pattern(seed: u64, length: usize) -> Vec<u8> {
     let mut rng = weir_core::random::Rng::new(seed);
     let mut bytes = Vec::with_capacity(length + 8);

@@ -1,29 +1,29 @@
-//! What the system says about this process.
+//! Resource usage of this process, as the kernel reports it.
 
 use std::collections::BTreeMap;
 
-/// Bytes of memory in use (`VmRSS`).
+/// Returns the resident memory of this process in bytes (`VmRSS`).
 pub(crate) fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     field(&status, "VmRSS:") << 10
 }
 
-/// What a thread has used so far.
+/// The resources that a thread has used so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Used {
-    /// Clock ticks of processor time, in user space and in the kernel.
+    /// Processor time in user space and in the kernel, in clock ticks.
     pub(crate) ticks: u64,
-    /// How often it was given a processor.
+    /// The number of context switches.
     pub(crate) switches: u64,
 }
 
-/// The server's threads by name and number, and what each has used.
+/// Returns the server's threads by name and number, with the resources that each has used.
 pub(crate) fn server_threads() -> BTreeMap<String, Used> {
     let mut threads = BTreeMap::new();
     for entry in std::fs::read_dir("/proc/self/task").unwrap() {
         let path = entry.unwrap().path();
         let read = |name| std::fs::read_to_string(path.join(name));
-        // A thread may end while we look.
+        // A thread can end between the two reads.
         let (Ok(stat), Ok(status)) = (read("stat"), read("status")) else {
             continue;
         };
@@ -32,7 +32,8 @@ pub(crate) fn server_threads() -> BTreeMap<String, Used> {
             continue;
         }
         let fields: Vec<&str> = rest.split_whitespace().collect();
-        // Fields 14 and 15 of proc(5); the first after the name is the third.
+        // Fields 14 and 15 of proc(5) are utime and stime. The first field after the name is field
+        // 3.
         let time = |n: usize| fields[n - 3].parse::<u64>().unwrap();
         let used = Used {
             ticks: time(14) + time(15),
@@ -45,13 +46,13 @@ pub(crate) fn server_threads() -> BTreeMap<String, Used> {
     threads
 }
 
-/// The number behind a key.
+/// Returns the number that follows a key.
 fn field(text: &str, key: &str) -> u64 {
     let rest = text.split_once(key).unwrap().1;
     rest.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// How often the server's shards have gone to sleep so far.
+/// Returns the number of times that the server's shards have gone to sleep so far.
 pub(crate) fn shard_sleeps() -> u64 {
     let status = of_shards("status");
     let sleeps = status
@@ -60,14 +61,14 @@ pub(crate) fn shard_sleeps() -> u64 {
     sleeps.sum()
 }
 
-/// Processor time of the server's shards so far, in nanoseconds.
+/// Returns the processor time of the server's shards so far, in nanoseconds.
 pub(crate) fn shard_nanos() -> u64 {
     let nanos = of_shards("schedstat");
     let first = |text: &String| text.split_whitespace().next()?.parse::<u64>().ok();
     nanos.iter().map(|text| first(text).unwrap()).sum()
 }
 
-/// A file that the system keeps for each thread, of each shard.
+/// Returns the contents of a file in `/proc/self/task` for the thread of each shard.
 fn of_shards(file: &str) -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let paths = tasks.map(|entry| entry.unwrap().path());

@@ -1,9 +1,10 @@
-//! Programs of others: whether they are there, and running them.
+//! Programs of other projects: detecting and running them.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Whether all of these are installed. Says so if not, and fails if nothing may be skipped (`WEIR_NO_SKIP=1`).
+/// Returns true if all of these programs are installed. Otherwise prints a line, and fails if tests
+/// must not be skipped (`WEIR_NO_SKIP=1`).
 pub(crate) fn have(programs: &[&str]) -> bool {
     let missing = |program: &&&str| {
         let mut command = program_named(program);
@@ -22,7 +23,7 @@ pub(crate) fn have(programs: &[&str]) -> bool {
     false
 }
 
-/// Says why a test is skipped, and fails if nothing may be (`WEIR_NO_SKIP=1`).
+/// Prints why a test is skipped, and fails if tests must not be skipped (`WEIR_NO_SKIP=1`).
 pub(crate) fn skip(why: &str) {
     println!("skipped: {why}");
     assert!(
@@ -31,7 +32,8 @@ pub(crate) fn skip(why: &str) {
     );
 }
 
-/// A command of that name. The system's directories come first: nbdsh runs the first python3, which must be the one with libnbd.
+/// Returns a command by its name. The directories of the system come first, because nbdsh runs the
+/// first python3, which must be the one with libnbd.
 pub(crate) fn program_named(name: &str) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(if Path::new("/usr/bin").join(name).exists() {
@@ -43,12 +45,12 @@ pub(crate) fn program_named(name: &str) -> Command {
     command
 }
 
-/// Runs a program to its end and returns what it printed. It fails if the program does, or takes longer than a minute.
+/// Runs a program and returns its output. Fails if the program fails or takes longer than a minute.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
     run_with(program, arguments, Stdio::null())
 }
 
-/// As [`run`], with something to read.
+/// Runs a program like [`run`], with an input.
 pub(crate) fn run_with(program: &str, arguments: &[&str], input: impl Into<Stdio>) -> String {
     let mut command = program_named("timeout");
     let output = command

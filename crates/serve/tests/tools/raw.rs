@@ -1,4 +1,4 @@
-//! A client that sends exactly the bytes it is told to.
+//! A client that sends arbitrary bytes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ use weir_config::Address;
 use weir_wire::nbd::client::{Handshake, HandshakeConfig, Outcome, Reply, ReplyParser, Session};
 use weir_wire::nbd::{Command, CommandFlags, Errno, Extent, REQUEST_LEN, Request};
 
-/// A server that does not answer for this long has hung.
+/// The patience with a server. One that does not answer for longer counts as hung.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A connected socket of either kind.
@@ -31,19 +31,19 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Reads and writes that take longer fail.
+    /// Sets the time after which reads and writes fail.
     pub(crate) fn patience(&self, patience: Duration) {
         for side in [Timeout::Recv, Timeout::Send] {
             set_socket_timeout(&self.0, side, Some(patience)).unwrap();
         }
     }
 
-    /// Reads and writes fail instead of waiting.
+    /// Makes reads and writes fail instead of waiting.
     pub(crate) fn never_wait(&self) {
         rustix::io::ioctl_fionbio(&self.0, true).unwrap();
     }
 
-    /// Reads and writes wait again.
+    /// Makes reads and writes wait again.
     pub(crate) fn wait(&self) {
         rustix::io::ioctl_fionbio(&self.0, false).unwrap();
     }
@@ -65,7 +65,7 @@ impl Write for Stream {
     }
 }
 
-/// The bytes of a request's header.
+/// Returns the bytes of a request's header.
 pub(crate) fn header(
     command: Command,
     flags: CommandFlags,
@@ -83,7 +83,7 @@ pub(crate) fn header(
     request.encode()
 }
 
-/// The flags of a request that is to be durable, or need not be.
+/// Returns the flags of a request, with FUA if it is to be durable.
 pub(crate) fn fua(durable: bool) -> CommandFlags {
     if durable {
         CommandFlags::FUA
@@ -92,22 +92,22 @@ pub(crate) fn fua(durable: bool) -> CommandFlags {
     }
 }
 
-/// A connection in its transmission phase.
+/// A connection in the transmission phase.
 #[derive(Debug)]
 pub(crate) struct Raw {
     pub(crate) stream: Stream,
     pub(crate) session: Session,
     parser: ReplyParser,
     received: Vec<u8>,
-    /// The last cookie that [`Raw::request`] gave.
+    /// The last cookie that [`Raw::request`] has used.
     cookie: u64,
-    /// Lengths of reads under way, for simple replies.
+    /// The lengths of outstanding reads, which a simple reply does not contain.
     reads: BTreeMap<u64, u32>,
-    /// Answers of which only a part has come.
+    /// The answers with some chunks received and others missing.
     parts: BTreeMap<u64, Answer>,
 }
 
-/// What came back for a request.
+/// The complete answer to a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) data: Vec<u8>,
@@ -115,16 +115,16 @@ pub(crate) struct Answer {
     pub(crate) error: Option<Errno>,
 }
 
-/// How a request ended: its data, or its error.
+/// The result of a request: its data or its error.
 pub(crate) type Ended = Result<Vec<u8>, Errno>;
 
 impl Raw {
-    /// Connects and shakes hands.
+    /// Connects and completes the handshake.
     pub(crate) fn open(address: &Address, export: &str) -> io::Result<Self> {
         Self::over(Stream::connect(address)?, HandshakeConfig::new(export))
     }
 
-    /// Shakes hands over a connected socket.
+    /// Completes the handshake over a connected socket.
     pub(crate) fn over(mut stream: Stream, config: HandshakeConfig) -> io::Result<Self> {
         let mut handshake = Handshake::new(config);
         let (mut received, mut answer) = (Vec::new(), Vec::new());
@@ -153,7 +153,7 @@ impl Raw {
         }
     }
 
-    /// Sends a request of a command without flags.
+    /// Sends a request without flags.
     pub(crate) fn send(
         &mut self,
         command: Command,
@@ -174,7 +174,7 @@ impl Raw {
         self.stream.write_all(bytes)
     }
 
-    /// Sends a request without waiting; gives its cookie.
+    /// Sends a request without waiting for the answer. Returns its cookie.
     pub(crate) fn request(
         &mut self,
         command: Command,
@@ -193,7 +193,7 @@ impl Raw {
         Ok(self.cookie)
     }
 
-    /// Sends a request and waits for its answer, which must be the next.
+    /// Sends a request and waits for its answer, which must be the next one.
     pub(crate) fn call(
         &mut self,
         command: Command,
@@ -208,7 +208,7 @@ impl Raw {
         Ok(answer)
     }
 
-    /// The next whole answer, and whose it is.
+    /// Returns the next complete answer with its cookie.
     pub(crate) fn receive(&mut self) -> io::Result<(u64, Answer)> {
         loop {
             let parsed = self.parser.feed(&self.received);
@@ -226,13 +226,13 @@ impl Raw {
         }
     }
 
-    /// The next whole answer that is not one to `BLOCK_STATUS`.
+    /// Returns the next complete answer, which must not be one to `BLOCK_STATUS`.
     pub(crate) fn answer(&mut self) -> io::Result<(u64, Ended)> {
         let (cookie, answer) = self.receive()?;
         Ok((cookie, answer.error.map_or(Ok(answer.data), Err)))
     }
 
-    /// A read from start to end.
+    /// Sends a read and returns its data.
     pub(crate) fn read(&mut self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
         let answer = self.call(Command::Read, CommandFlags::EMPTY, offset, length, &[])?;
         match answer.error {
@@ -241,7 +241,7 @@ impl Raw {
         }
     }
 
-    /// Adds a part of an answer; whose it is, and whether that is all.
+    /// Adds a chunk of an answer. Returns its cookie, and true if the answer is complete.
     fn part(&mut self, reply: &Reply) -> io::Result<(u64, bool)> {
         let (cookie, done) = match *reply {
             Reply::Simple { cookie, .. } | Reply::None { cookie } => (cookie, true),
@@ -282,11 +282,12 @@ impl Raw {
     }
 }
 
-/// A client that asks for as much as the server takes requests for, and reads nothing.
+/// Connects a client that sends as many requests as the server takes, and reads no answer.
 pub(crate) fn deaf(address: &Address, export: &str, length: u32) -> Raw {
     let mut raw = Raw::open(address, export).unwrap();
     raw.stream.never_wait();
     for cookie in 0..2_000 {
+        // The loop ends when the socket is full, which shows that the server has stopped reading.
         let request = header(Command::Read, CommandFlags::EMPTY, cookie, 0, length);
         if !matches!(raw.stream.write(&request), Ok(n) if n == request.len()) {
             break;
@@ -295,7 +296,8 @@ pub(crate) fn deaf(address: &Address, export: &str, length: u32) -> Raw {
     raw
 }
 
-/// Waits for the server to close the connection, whatever it sends before.
+/// Waits until the server closes the connection, whatever it sends before. Returns false if it does
+/// not.
 pub(crate) fn closes(stream: &mut Stream) -> bool {
     let mut bytes = [0; 4096];
     let begun = Instant::now();

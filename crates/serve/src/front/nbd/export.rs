@@ -1,11 +1,11 @@
-//! A volume as the handshake of NBD describes it.
+//! The description of a volume in NBD's handshake.
 
 use weir_wire::nbd::{BlockSizes, Denied, ExportInfo, Exports, TransmissionFlags};
 
 use crate::acceptor::{Export, Offer};
 use crate::backend::Traits;
 
-/// What one client is offered, as the handshake asks for it.
+/// The volumes that are offered to one client.
 pub(super) struct Offered<'a>(pub(super) &'a Offer<'a>);
 
 impl Exports for Offered<'_> {
@@ -15,7 +15,8 @@ impl Exports for Offered<'_> {
         }
     }
 
-    /// The empty name is the only volume, where there is but one. The key is its place in the table.
+    /// Finds an export by its name. If there is only one volume, the empty name means that volume.
+    /// The key is the index in the table.
     fn find(&self, name: &str) -> Option<ExportInfo> {
         let all = self.0.table.exports();
         let found = match all {
@@ -51,7 +52,7 @@ impl Exports for Offered<'_> {
     }
 }
 
-/// What clients are told of a volume.
+/// Returns the description of a volume that clients receive.
 pub(super) fn info(export: &Export, key: u64) -> ExportInfo {
     ExportInfo {
         name: export.name.clone(),
@@ -68,9 +69,11 @@ pub(super) fn info(export: &Export, key: u64) -> ExportInfo {
     }
 }
 
+/// Returns the transmission flags of a volume, which show the supported commands.
 fn flags(traits: &Traits, rotational: bool) -> TransmissionFlags {
     let writable = !traits.read_only;
-    // A flush on one connection covers what was answered on every other.
+    // Several connections are safe (NBD_FLAG_CAN_MULTI_CONN), because a flush on one connection
+    // covers the writes that completed on all others.
     let mut flags = TransmissionFlags::SEND_FLUSH
         | TransmissionFlags::SEND_DF
         | TransmissionFlags::SEND_CACHE

@@ -1,4 +1,6 @@
-//! One handshake of NBD on its socket.
+//! The handshake of NBD on one socket.
+//!
+//! [`greet`] begins it, [`Negotiation`] is driven by the acceptor, and [`Agreed`] is its result.
 
 use std::os::fd::OwnedFd;
 
@@ -13,46 +15,47 @@ use super::export::Offered;
 use crate::acceptor::{Handshake, Next, Offer, Place};
 use crate::shard::{Attach, FrontEnd, Unattached};
 
-/// Most bytes taken from the socket at a time. What follows the handshake must fit into a connection's receive buffer.
+/// The largest number of bytes that are received at a time. The bytes that follow the handshake
+/// must fit into a connection's receive buffer.
 const READ: usize = 4096;
 
-/// A client that has connected.
+/// A client whose handshake is in progress.
 #[derive(Debug)]
 struct Negotiation {
     socket: OwnedFd,
-    /// It has sent nothing yet.
+    /// True if the client has not sent anything yet.
     silent: bool,
     handshake: weir_wire::nbd::Handshake,
-    /// Received and not consumed.
+    /// Bytes that were received and not consumed.
     input: Vec<u8>,
     output: Vec<u8>,
-    /// Bytes of the output that have been sent.
+    /// The number of bytes of the output that have been sent.
     sent: usize,
-    /// How it ended, once the output is sent.
+    /// The end of the handshake, which takes effect when the output is sent.
     ended: Option<Ended>,
-    /// What was agreed, once it has ended well.
+    /// The negotiated session, if the handshake succeeded.
     session: Option<Box<Session>>,
 }
 
-/// How a handshake ended.
+/// The result of a handshake.
 #[derive(Debug)]
 enum Ended {
-    /// The client has chosen; the volume is there, or nowhere any more.
+    /// The client has chosen a volume. The place is `None` if the volume no longer exists.
     Chosen(Option<Place>, Box<Session>),
     Aborted,
     Failed(String),
 }
 
-/// What a client and the server have agreed on.
+/// The result of a successful handshake, from which a connection is made.
 #[derive(Debug)]
 pub(super) struct Agreed {
     pub(super) socket: OwnedFd,
     pub(super) session: Box<Session>,
-    /// What the client sent behind the handshake.
+    /// Bytes that the client sent after the handshake.
     pub(super) rest: Vec<u8>,
 }
 
-/// Greets a client that has connected.
+/// Begins the handshake with a client that has connected.
 pub(crate) fn greet(socket: OwnedFd) -> Box<dyn Handshake> {
     let handshake = weir_wire::nbd::Handshake::new(HandshakeConfig::default());
     let mut output = Vec::new();
@@ -70,7 +73,7 @@ pub(crate) fn greet(socket: OwnedFd) -> Box<dyn Handshake> {
 }
 
 impl Handshake for Negotiation {
-    /// Room to send if there is something to send, else bytes.
+    /// Waits for space to send if there is output, and for input otherwise.
     fn interest(&self) -> PollFd<'_> {
         let flags = if self.sent < self.output.len() {
             PollFlags::OUT
@@ -85,7 +88,7 @@ impl Handshake for Negotiation {
             match self.send() {
                 Ok(true) => {}
                 Ok(false) => return Next::Wait,
-                // The client went away; nobody's fault.
+                // The client has disconnected, which is not worth a log entry.
                 Err(_) => return Next::Over(None),
             }
             match self.ended.take() {
@@ -98,6 +101,8 @@ impl Handshake for Negotiation {
                 Some(Ended::Failed(reason)) => return Next::Over(Some(reason)),
                 None => {}
             }
+            // Bytes that were received earlier are consumed first, because no event announces them
+            // again.
             if self.input.is_empty() {
                 match self.receive() {
                     Ok(0) => return Next::Over(None),
@@ -125,7 +130,7 @@ impl Handshake for Negotiation {
 }
 
 impl Negotiation {
-    /// Gives what was received to the handshake.
+    /// Passes received bytes to the handshake.
     fn feed(&mut self, offer: &Offer<'_>) {
         let fed = self
             .handshake
@@ -145,11 +150,12 @@ impl Negotiation {
         };
     }
 
-    /// True when everything is sent.
+    /// Sends output. Returns true when all of it is sent.
     fn send(&mut self) -> Result<bool, Errno> {
         while self.sent < self.output.len() {
             let rest = &self.output[self.sent..];
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            // The acceptor drives many handshakes on one thread, so none may block it.
             match rustix::net::send(&self.socket, rest, flags) {
                 Ok(count) => self.sent += count,
                 Err(Errno::AGAIN) => return Ok(false),
@@ -162,6 +168,7 @@ impl Negotiation {
         Ok(true)
     }
 
+    /// Receives available bytes. Returns 0 if the client has disconnected.
     fn receive(&mut self) -> Result<usize, Errno> {
         let mut bytes = [0; READ];
         let (count, _) = rustix::net::recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT)?;
@@ -171,7 +178,7 @@ impl Negotiation {
     }
 }
 
-/// A client that has chosen an export by a handshake without options.
+/// Returns the result of a handshake without options, in which the client has chosen `export`.
 #[cfg(test)]
 pub(crate) fn agreed(socket: OwnedFd, export: &crate::acceptor::Export) -> Box<dyn Attach> {
     let export = super::export::info(export, 0);

@@ -1,34 +1,36 @@
-//! What arrives on a connection: requests in a buffer of their own, payloads of writes straight into theirs.
+//! The receive side of a connection. Requests are received into a buffer of the connection, and
+//! payloads of writes directly into their own buffers.
 
 use weir_uring::{Buf, MAX_PIECES, Payload};
 
 use crate::shard::Ask;
 
-/// Bytes of a receive buffer at first.
+/// The initial size of the receive buffer, in bytes.
 pub(super) const INPUT: usize = 8 << 10;
-/// Bytes of the receive buffer of a connection that fills a small one with requests.
+/// The size of the receive buffer of a connection that fills the small one with requests, in bytes.
 pub(super) const INPUT_LARGE: usize = 64 << 10;
 
-/// After this number of receives in a row that a small buffer would have held, a small buffer is enough again.
+/// The number of successive receives that fit into a small buffer after which the large buffer is
+/// exchanged for a small one.
 const SPARSE: u32 = 32;
 
-/// What is received into.
+/// The buffers that a connection receives into.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     pub(super) input: Input,
-    /// The payload that is arriving.
+    /// The payload that is currently arriving.
     pub(super) gather: Option<Gather>,
-    /// Requests taken since the input was looked at for the size of its buffer.
+    /// The number of requests taken since the size of the buffer was last checked.
     taken: u32,
-    /// The last receive filled its buffers.
+    /// True if the last receive filled its buffers.
     filled: bool,
-    /// How many receives in a row a small buffer would have done for.
+    /// The number of successive receives that a small buffer would have had room for.
     sparse: u32,
-    /// A small vector for receiving into several buffers.
+    /// A short vector for receives into several buffers.
     spare: Vec<Buf>,
 }
 
-/// What a receive works on.
+/// The buffers of a receive operation.
 #[derive(Debug)]
 pub(super) enum Target {
     One(Buf),
@@ -43,25 +45,30 @@ impl Receiver {
         }
     }
 
-    /// A request is taken from the input: its header is consumed.
+    /// Consumes the header of a request that is taken.
     pub(super) fn begin(&mut self) {
         self.input.advance(weir_wire::nbd::REQUEST_LEN);
         self.taken += 1;
     }
 
-    /// The size that the buffer should have instead of its own, if it can be exchanged now.
+    /// Returns the size that the buffer should have instead of its present one, if it can be
+    /// exchanged now.
     pub(super) fn wanted(&mut self) -> Option<usize> {
         let taken = std::mem::take(&mut self.taken);
         let large = self.input.capacity() > INPUT;
+        // One request that fills the buffer is a large write, which does not benefit from a large
+        // buffer.
         let wanted = match (large, self.sparse) {
             (false, _) if self.filled && taken > 1 => INPUT_LARGE,
             (true, SPARSE..) => INPUT,
             _ => return None,
         };
+        // Bytes in the buffer would have to be copied. The next check comes soon.
         self.input.is_empty().then_some(wanted)
     }
 
-    /// The buffers to receive into: the rest of a payload and the input behind it, or the input alone. `None` while they are lent.
+    /// Lends the buffers to receive into: the rest of a payload followed by the input, or only the
+    /// input. Returns `None` while they are lent.
     pub(super) fn lend(&mut self) -> Option<Target> {
         let input = self.input.lend()?;
         let Some(gather) = self.gather.as_mut().filter(|g| g.left > 0) else {
@@ -71,16 +78,19 @@ impl Receiver {
         bufs.extend(gather.bufs.drain(gather.at..));
         let end = bufs[0].window().end;
         bufs[0].set_window(gather.filled..end);
-        // The kernel takes `MAX_PIECES` at a time; the rest waits for the next receive.
+        // The kernel accepts `MAX_PIECES` buffers at a time. The others wait for the next receive.
         if bufs.len() >= MAX_PIECES {
             gather.bufs.extend(bufs.drain(MAX_PIECES - 1..));
-            // They stand behind those lent: put back in `restore` at their place.
+            // They are kept after `gather.at`, and `restore` inserts the lent ones in front of
+            // them.
         }
+        // A request after the payload thus arrives with the same system call.
         bufs.push(input);
         Some(Target::Many(bufs))
     }
 
-    /// Takes the buffers back after a receive of `count` bytes, and notes what that says of the size they should have.
+    /// Takes the buffers back after a receive of `count` bytes, and updates the statistics for the
+    /// size of the buffer.
     pub(super) fn arrived(&mut self, payload: Payload, count: usize) {
         self.filled = count == payload.bytes();
         self.sparse = if count < INPUT {
@@ -91,7 +101,7 @@ impl Receiver {
         self.restore(payload, count);
     }
 
-    /// Takes the buffers back, `count` bytes further.
+    /// Takes the buffers back and advances by `count` bytes.
     pub(super) fn restore(&mut self, payload: Payload, count: usize) {
         match payload {
             Payload::Buf(buf) => self.input.restore(buf, count),
@@ -109,23 +119,24 @@ impl Receiver {
     }
 }
 
-/// The payload of a write as it arrives.
+/// The payload of a write while it arrives.
 #[derive(Debug)]
 pub(super) struct Gather {
     pub(super) ask: Ask,
-    /// Bytes reserved for it.
+    /// Bytes that are reserved for the request.
     pub(super) cost: u64,
-    /// The buffers; each window ends where its part of the payload ends and begins at 0 unless it is being received into.
+    /// The buffers of the payload. Each window ends at the end of its part of the payload. It
+    /// begins at 0 unless the buffer is being received into.
     pub(super) bufs: Vec<Buf>,
-    /// The buffer that is next, and how much of it is there.
+    /// The index of the current buffer, and the number of its bytes that have arrived.
     at: usize,
     filled: usize,
-    /// Bytes still to come.
+    /// The number of bytes that have not arrived.
     pub(super) left: usize,
 }
 
 impl Gather {
-    /// For a payload of `left` bytes, into buffers of as many.
+    /// Creates the state for a payload of `left` bytes, which `bufs` must have room for.
     pub(super) fn new(ask: Ask, cost: u64, bufs: Vec<Buf>, left: u32) -> Self {
         Self {
             ask,
@@ -137,7 +148,7 @@ impl Gather {
         }
     }
 
-    /// Takes what the input has.
+    /// Takes as many bytes from the input as belong to the payload.
     pub(super) fn take(&mut self, input: &mut Input) {
         while self.left > 0 && !input.is_empty() {
             let bytes = input.bytes();
@@ -149,7 +160,8 @@ impl Gather {
         }
     }
 
-    /// Takes back the buffers that were lent, of `count` bytes that arrived; says how many were for these.
+    /// Takes back lent buffers after a receive of `count` bytes. Returns the number of bytes that
+    /// were for these buffers.
     fn restore(&mut self, lent: &mut Vec<Buf>, count: usize) -> usize {
         for buf in &mut *lent {
             let end = buf.window().end;
@@ -163,7 +175,7 @@ impl Gather {
         here
     }
 
-    /// `count` bytes more have arrived in the buffers.
+    /// Records that `count` more bytes have arrived in the buffers.
     fn advance(&mut self, mut count: usize) {
         self.left -= count;
         while count > 0 {
@@ -179,10 +191,10 @@ impl Gather {
     }
 }
 
-/// Bytes received and not looked at yet.
+/// Bytes that were received and not processed yet.
 #[derive(Debug, Default)]
 pub(super) struct Input {
-    /// Not there while it is being received into.
+    /// The buffer, or `None` while it is lent to a receive.
     buf: Option<Buf>,
     start: usize,
     end: usize,
@@ -196,7 +208,7 @@ impl Input {
         }
     }
 
-    /// Puts in what came with the handshake; false if it does not fit.
+    /// Inserts the bytes that followed the handshake. Returns false if they do not fit.
     pub(super) fn preload(&mut self, bytes: &[u8]) -> bool {
         let Some(buf) = self.buf.as_mut().filter(|b| bytes.len() <= b.capacity()) else {
             return false;
@@ -211,7 +223,7 @@ impl Input {
         self.start == self.end
     }
 
-    /// What is there; nothing while it is being received into.
+    /// Returns the bytes, or none while the buffer is lent.
     pub(super) fn bytes(&mut self) -> &[u8] {
         match &mut self.buf {
             Some(buf) => {
@@ -222,29 +234,32 @@ impl Input {
         }
     }
 
+    /// Consumes `count` bytes, which must have been received.
     pub(super) fn advance(&mut self, count: usize) {
         self.start += count;
         debug_assert!(self.start <= self.end);
     }
 
-    /// Throws up to `count` bytes away; says how many.
+    /// Discards up to `count` bytes and returns their number.
     pub(super) fn discard(&mut self, count: usize) -> usize {
         let count = count.min(self.end - self.start);
         self.start += count;
         count
     }
 
+    /// Returns the size of the buffer, or 0 while it is lent.
     pub(super) fn capacity(&self) -> usize {
         self.buf.as_ref().map_or(0, Buf::capacity)
     }
 
-    /// Exchanges the buffer of an empty input.
+    /// Replaces the buffer of an empty input.
     pub(super) fn replace(&mut self, buf: Buf) {
         debug_assert!(self.is_empty());
         *self = Self::new(buf);
     }
 
-    /// The buffer, its window the free part behind what is there, which is moved to the front where little is free.
+    /// Lends the buffer with its free part as the window. If less than half is free, the bytes are
+    /// moved to the front before that.
     fn lend(&mut self) -> Option<Buf> {
         let mut buf = self.buf.take()?;
         let capacity = buf.capacity();
@@ -259,6 +274,7 @@ impl Input {
         Some(buf)
     }
 
+    /// Takes the buffer back with `count` more received bytes.
     fn restore(&mut self, buf: Buf, count: usize) {
         self.buf = Some(buf);
         self.end += count;

@@ -1,4 +1,7 @@
-//! NBD over a socket: what one client's connection is in its transmission phase.
+//! NBD over a socket: the connection of one client in the transmission phase.
+//!
+//! Requests are parsed in [`take`], arrive through [`input`], and are answered through [`output`].
+//! [`handshake`] comes before the transmission phase.
 
 mod export;
 mod handshake;
@@ -20,27 +23,27 @@ use output::Output;
 pub(crate) use handshake::agreed;
 pub(crate) use handshake::greet;
 
-/// The operation that receives.
+/// The number of the receive operation.
 const RECEIVE: u32 = 0;
-/// The operation that sends.
+/// The number of the send operation.
 const SEND: u32 = 1;
 
-/// A connection.
+/// A connection in the transmission phase.
 #[derive(Debug)]
 struct Connection {
     socket: Handle,
     rules: Rules,
     receiver: Receiver,
     receiving: Option<OpId>,
-    /// Bytes of a refused request's payload that are still to come.
+    /// Bytes of a refused request's payload that are still to come and are discarded.
     skip: u32,
     output: Output,
-    /// Answers that wait for the send under way.
+    /// Answers that wait until the current send has ended.
     next: Load,
     sending: Option<OpId>,
-    /// What leaves with the send under way.
+    /// The answers that leave with the current send.
     load: Load,
-    /// The vector that is not in use.
+    /// The segment vector that is not in use.
     spare: Vec<Segment>,
 }
 
@@ -70,16 +73,17 @@ impl Connection {
         })
     }
 
-    /// Bytes have arrived, or no more ever will.
+    /// Processes received bytes, or the end of the stream.
     fn received(&mut self, completion: Completion) -> Then {
         self.receiving = None;
         let count = completion.result.unwrap_or(0);
         self.receiver.arrived(completion.payload, count);
-        // The end of the stream, or a broken one: a client that wants its answers first says DISC and waits.
+        // A count of 0 is the end of the stream or an error. A client that still wants its answers
+        // sends NBD_CMD_DISC and waits.
         if count > 0 { Then::Take } else { Then::Gone }
     }
 
-    /// A send has ended.
+    /// Processes the end of a send.
     fn sent(&mut self, completion: Completion) -> Progress {
         self.sending = None;
         let failed = completion.result.is_err();
@@ -100,7 +104,7 @@ impl Connection {
         }
     }
 
-    /// Queues the receive for what comes next.
+    /// Queues the receive of the next bytes.
     fn receive(&mut self, cx: &mut Context<'_>) -> Stop {
         self.fit_input(cx);
         if self.receiving.is_some() || !cx.client.is_open() {
@@ -118,6 +122,7 @@ impl Connection {
                 Stop::Empty
             }
             Err(rejected) => {
+                // The ring returns the buffers of an operation that it rejects.
                 self.receiver.restore(rejected.payload, 0);
                 debug_assert!(rejected.reason == Reason::Full);
                 Stop::Broken(NO_PLACE.into())
@@ -125,12 +130,17 @@ impl Connection {
         }
     }
 
-    /// A connection that fills its small buffer with requests gets a large one while it does.
+    /// Exchanges the receive buffer. A connection that fills its small buffer with requests gets a
+    /// large one as long as it does.
     fn fit_input(&mut self, cx: &mut Context<'_>) {
         let Some(wanted) = self.receiver.wanted() else {
             return;
         };
         let large = INPUT_LARGE as u64;
+        // The small buffer needs no reservation, because the pool leaves an eighth of the memory
+        // for receive buffers.
+        // A large buffer only saves system calls, so a connection does without it if memory is
+        // scarce.
         if wanted == INPUT_LARGE && !cx.reserve_spare(large) {
             return;
         }
@@ -147,6 +157,7 @@ impl Connection {
     }
 }
 
+/// The reason for closing a connection if the ring rejects its operation.
 const NO_PLACE: &str = "the ring is full";
 
 impl FrontEnd for Connection {
@@ -154,6 +165,7 @@ impl FrontEnd for Connection {
         if op == SEND {
             return self.sent(completion);
         }
+        // The kernel has copied the bytes from the socket on this thread.
         cx.charge_copy(completion.result.unwrap_or(0));
         Progress {
             left: Load::default(),
@@ -182,7 +194,8 @@ impl FrontEnd for Connection {
         let spare = std::mem::take(&mut self.spare);
         let (segments, all) = self.output.take(spare, MAX_PIECES);
         if all {
-            // What is counted as given back comes with the last part.
+            // A request's resources are released with the last of its segments, so they are counted
+            // with the send that includes all segments.
             self.load = std::mem::take(&mut self.next);
         }
         cx.charge_message();
@@ -197,12 +210,13 @@ impl FrontEnd for Connection {
     }
 
     fn close(&mut self, _: &mut AnyRing) -> Load {
-        // A pending receive ends with this, and a pending send. It fails when the peer was faster.
+        // This completes a pending receive and a pending send. It fails if the client has already
+        // disconnected.
         let _ = self.socket.shutdown();
         self.output.clear();
         let mut load = std::mem::take(&mut self.next);
         if self.sending.is_none() {
-            // It could not be queued.
+            // The answers that were to leave with a send that could not be queued.
             let Load { requests, bytes } = std::mem::take(&mut self.load);
             load.requests += requests;
             load.bytes += bytes;

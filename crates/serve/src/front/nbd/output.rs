@@ -1,4 +1,4 @@
-//! Answers: from the outcome of a request to the segments of a send.
+//! The conversion of results into the segments of a send.
 
 use weir_core::Op;
 use weir_uring::{Arena, Buf, Header, Segment};
@@ -8,10 +8,11 @@ use crate::backend::{Allocation, Extent, Extents};
 use crate::errno::ENOMEM;
 use crate::shard::{Answer, Ask, Found, PAGE};
 
-/// Answers that have not begun to leave. One send at a time; what comes meanwhile is collected for the next.
+/// Answers that have not begun to leave. There is one send at a time, and further answers are
+/// collected for the next one.
 #[derive(Debug)]
 pub(super) struct Output {
-    /// Structured replies are agreed.
+    /// True if structured replies are negotiated.
     structured: bool,
     segments: Vec<Segment>,
 }
@@ -32,7 +33,8 @@ impl Output {
         self.segments.clear();
     }
 
-    /// Takes out as many segments as leave at a time; true if these are all. `spare`, which is empty, is used for what comes.
+    /// Takes out up to `most` segments, and returns true if these are all. `spare` must be empty,
+    /// and is used for further segments.
     pub(super) fn take(&mut self, spare: Vec<Segment>, most: usize) -> (Vec<Segment>, bool) {
         let mut segments = std::mem::replace(&mut self.segments, spare);
         let all = segments.len() <= most;
@@ -42,7 +44,7 @@ impl Output {
         (segments, all)
     }
 
-    /// Appends an answer; true if it holds memory until it has left.
+    /// Appends an answer. Returns true if it occupies memory until it has left.
     pub(super) fn answer(&mut self, answer: &mut Answer<'_>, arena: &Arena) -> bool {
         let Ask { op, token, .. } = *answer.ask;
         let chunked = matches!(op, Op::Read | Op::Extents);
@@ -66,8 +68,8 @@ impl Output {
         false
     }
 
-    /// Appends the answer to a request without data: to a command that has none, or an error. `chunked`: it comes in chunks where
-    /// these are agreed.
+    /// Appends an answer without data, which is an error or the success of a command without data.
+    /// If `chunked`, it is a chunk where structured replies are negotiated.
     pub(super) fn plain(&mut self, cookie: u64, chunked: bool, error: Option<Errno>) {
         let header = match (error, self.structured && chunked) {
             (Some(error), true) => Header::new(nbd::encode_error(cookie, error, true)),
@@ -77,7 +79,7 @@ impl Output {
         self.segments.push(Segment::Header(header));
     }
 
-    /// Appends what was read: one chunk or one reply, from where it lies.
+    /// Appends read data as one chunk or one simple reply, without copying it.
     fn data(&mut self, ask: &Ask, read: impl Iterator<Item = Buf>) {
         let header = if self.structured {
             let bytes = nbd::encode_data_header(ask.token, ask.offset, ask.length, true);
@@ -97,7 +99,8 @@ impl Output {
         );
     }
 
-    /// Appends the extents of a range, written into `page`, which holds [`crate::backend::EXTENTS_MAX`] of them.
+    /// Appends the extents of a range. They are written into `page`, which has room for
+    /// [`crate::backend::EXTENTS_MAX`] of them.
     fn extents(&mut self, cookie: u64, extents: &Extents, mut page: Buf) {
         let extents: Vec<nbd::Extent> = extents.extents().iter().map(extent).collect();
         let mut bytes = Vec::new();
@@ -108,6 +111,7 @@ impl Output {
     }
 }
 
+/// Converts an extent into that of the context `base:allocation`.
 fn extent(extent: &Extent) -> nbd::Extent {
     let flags = match extent.allocation {
         Allocation::Data => ExtentFlags::EMPTY,

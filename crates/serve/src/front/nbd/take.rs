@@ -1,4 +1,4 @@
-//! From bytes to requests.
+//! The parsing of received bytes into requests.
 
 use weir_core::{Flags, Op};
 use weir_wire::nbd::{self, Command, CommandFlags, REQUEST_LEN, Request};
@@ -6,9 +6,9 @@ use weir_wire::nbd::{self, Command, CommandFlags, REQUEST_LEN, Request};
 use super::{Connection, Gather};
 use crate::shard::{Ask, Context, PAGE, State, Stop, cost};
 
-/// What came of one look at the input.
+/// The result of one step of parsing.
 enum Step {
-    /// A request was taken; perhaps there is another.
+    /// A request was taken, and there may be another.
     Taken,
     Stop(Stop),
 }
@@ -23,6 +23,7 @@ impl Connection {
         }
     }
 
+    /// Discards or completes a payload, or takes the next request.
     fn step(&mut self, cx: &mut Context<'_>) -> Step {
         let receiver = &mut self.receiver;
         if self.skip > 0 {
@@ -41,6 +42,8 @@ impl Connection {
             }
             return Step::Taken;
         }
+        // A payload that had begun to arrive is completed above, but no further request is
+        // taken.
         if cx.client.state == State::Leaving {
             return Step::Stop(Stop::Ended);
         }
@@ -57,9 +60,10 @@ impl Connection {
         }
     }
 
-    /// Takes one request, if there is room for it.
+    /// Takes one request if there is room for it.
     fn request(&mut self, request: &Request, cx: &mut Context<'_>) -> Step {
-        // The protocol asks to skip up to 32 MiB, whatever is allowed.
+        // The NBD protocol asks servers to skip a refused payload of up to 32 MiB instead of
+        // disconnecting, whatever their own limit is.
         let limit = cx.limits.request_size.max(32 << 20);
         let payload = match request.check_payload(limit) {
             Ok(payload) => payload,
@@ -77,7 +81,8 @@ impl Connection {
         }
         let ask = ask(request).filter(|_| refused.is_none());
         let Some(ask) = ask else {
-            // Volumes need no warming: CACHE is done when it is asked.
+            // A request that is refused or needs no work is answered immediately. CACHE is one of
+            // these, because volumes need no warming.
             input.advance(REQUEST_LEN);
             self.skip = payload;
             cx.begin();
@@ -90,6 +95,7 @@ impl Connection {
         let cost = match ask.op {
             Op::Read => cost(ask.length, cx.client.align),
             Op::Write => cost(ask.length, 1),
+            // The block status is written into a page of the arena (`Output::extents`).
             Op::Extents => PAGE as u64,
             Op::Flush | Op::Discard | Op::WriteZeroes => 0,
         };
@@ -112,12 +118,13 @@ impl Connection {
     }
 }
 
-/// Whether the answer to a request comes in chunks, where those are agreed.
+/// Returns true if the answer to a request consists of chunks once structured replies are
+/// negotiated.
 fn chunked(request: &Request) -> bool {
     matches!(request.command, Command::Read | Command::BlockStatus)
 }
 
-/// What a request asks for; `None` for what no volume has to do with.
+/// Returns the operation of a request, or `None` if it does not concern a volume.
 fn ask(request: &Request) -> Option<Ask> {
     let op = match request.command {
         Command::Read => Op::Read,
@@ -137,11 +144,12 @@ fn ask(request: &Request) -> Option<Ask> {
     })
 }
 
+/// Returns the flags of a request for the core.
 fn flags(request: &Request, op: Op) -> Flags {
     let asked = |flag| request.flags.contains(flag);
     let mut flags = Flags::NONE;
     for (bit, flag) in [
-        // Where FUA means nothing it is dropped, as the protocol allows.
+        // FUA is ignored for commands that do not write, as the NBD protocol permits.
         (
             request.command.modifies() && asked(CommandFlags::FUA),
             Flags::FUA.with(Flags::SYNC),
@@ -158,6 +166,7 @@ fn flags(request: &Request, op: Op) -> Flags {
     flags
 }
 
+/// Returns the step that closes the connection after a violation of the protocol.
 fn hostile(error: &nbd::Fatal) -> Step {
     Step::Stop(Stop::Broken(error.to_string().into()))
 }

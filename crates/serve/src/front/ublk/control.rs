@@ -1,4 +1,4 @@
-//! Commands to the driver's control device.
+//! Commands to the control device of the ublk driver.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use weir_wire::ublk::{
 
 use super::node::{PAUSE, Why, name, unopened};
 
-/// How long the driver may take for a command that waits for nobody.
+/// The time limit for commands that do not depend on users of the device.
 const AT_ONCE: Duration = Duration::from_secs(10);
 
-/// The control device.
+/// The control device, with the features of the driver.
 #[derive(Debug)]
 pub(super) struct Control {
     commands: weir_uring::Control,
@@ -21,7 +21,7 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Opens it, if the kernel has what is needed.
+    /// Opens the control device, and checks that the driver has the required features.
     pub(super) fn open() -> Result<Self, Why> {
         let mut commands = weir_uring::Control::open(Path::new(PATH_CONTROL))
             .map_err(|e| unopened(PATH_CONTROL, &e))?;
@@ -42,6 +42,7 @@ impl Control {
         Err("requires Linux 6.12 or later, because an older ublk driver supports neither copies by the server nor recovery".to_owned())
     }
 
+    /// Calls the driver with an argument that it reads or overwrites, and waits for the result.
     fn call(
         &mut self,
         verb: Verb,
@@ -55,7 +56,7 @@ impl Control {
         ended.map(drop)
     }
 
-    /// Adds a device: as it has become.
+    /// Adds a device. Returns it with the properties that the driver has chosen.
     pub(super) fn add(&mut self, device: &Device) -> Result<Device, Why> {
         let mut info = device.encode();
         self.call(Verb::Add, (device.number, 0), &mut info, AT_ONCE)
@@ -69,7 +70,7 @@ impl Control {
         Ok(Device::parse(&info))
     }
 
-    /// How a device stands; `None` if there is none of that number.
+    /// Returns the state of a device, or `None` if there is no device with this number.
     pub(super) fn info(&mut self, number: u32) -> Result<Option<Device>, Why> {
         let mut info = [0; INFO_LEN];
         match self.call(Verb::GetInfo, (number, 0), &mut info, AT_ONCE) {
@@ -82,14 +83,17 @@ impl Control {
         }
     }
 
+    /// Sets the parameters of a device that has not been started.
     pub(super) fn set_params(&mut self, number: u32, params: &Params) -> Result<(), Why> {
         let mut bytes = params.encode();
         self.call(Verb::SetParams, (number, 0), &mut bytes, AT_ONCE)
             .map_err(|errno| failed(&format!("create a device of {params:?}"), errno))
     }
 
+    /// Returns the parameters of a device, or `None` if they were never set or are invalid.
     pub(super) fn params(&mut self, number: u32) -> Result<Option<Params>, Why> {
         let mut bytes = [0; PARAMS_LEN];
+        // The caller has to set the length of the structure (Linux: `ublk_ctrl_get_params`).
         bytes[0..4].copy_from_slice(&(PARAMS_LEN as u32).to_ne_bytes());
         self.call(Verb::GetParams, (number, 0), &mut bytes, AT_ONCE)
             .map_err(|errno| {
@@ -98,7 +102,8 @@ impl Control {
         Ok(Params::parse(&bytes))
     }
 
-    /// Lets users in, or those that wait for a server that has ended; all places are fetched.
+    /// Starts a device, or ends its recovery. Users can then use it, and requests that wait for a
+    /// server are sent again. All places must have been fetched.
     pub(super) fn start(&mut self, number: u32, recovers: bool) -> Result<(), Why> {
         let verb = if recovers {
             Verb::EndRecovery
@@ -110,32 +115,35 @@ impl Control {
             .map_err(|errno| failed(&format!("start {}", name(number)), errno))
     }
 
-    /// Makes a device whose server has ended ready for the next.
+    /// Prepares the recovery of a device whose server has ended.
     pub(super) fn start_recovery(&mut self, number: u32) -> Result<(), Why> {
         let end = Instant::now() + AT_ONCE;
         loop {
             match self.call(Verb::StartRecovery, (number, 0), &mut [], AT_ONCE) {
-                // Linux 6.12 says the second where a server that was killed had begun with this and had fetched nothing: it is ready.
+                // Linux 6.12 returns EINVAL if a server began the recovery and was killed before it
+                // fetched any request. The device is ready in that case.
                 Ok(()) | Err(Errno::INVAL) => return Ok(()),
-                // The files of the process that was killed are not all closed.
+                // The killed process has not closed all its files yet.
                 Err(Errno::BUSY) if Instant::now() < end => std::thread::sleep(PAUSE),
                 Err(errno) => return Err(failed(&format!("recover {}", name(number)), errno)),
             }
         }
     }
 
-    /// Lets nobody in any more; ends when every request is over.
+    /// Stops a device. New requests are refused, and the call returns when all requests have
+    /// completed.
     pub(super) fn stop(&mut self, number: u32, within: Duration) -> Result<(), Why> {
         self.call(Verb::Stop, (number, 0), &mut [], within)
             .map_err(|errno| failed(&format!("stop {}", name(number)), errno))
     }
 
+    /// Deletes a stopped device.
     pub(super) fn delete(&mut self, number: u32) -> Result<(), Why> {
         self.call(Verb::Delete, (number, 0), &mut [], AT_ONCE)
             .map_err(|errno| failed(&format!("remove {}", name(number)), errno))
     }
 
-    /// Makes a device as large as its volume has become; why it stays as it was, in a sentence.
+    /// Changes the size of a device to that of its volume. Returns the reason if that fails.
     pub(super) fn resize(&mut self, number: u32, sectors: u64) -> Result<(), String> {
         if self.features & feature::UPDATE_SIZE == 0 {
             return Err("resizing requires Linux 6.16 or later".to_owned());
@@ -155,10 +163,12 @@ fn command(verb: Verb, device: u32, argument: usize, datum: u64) -> [u8; CONTROL
     .encode()
 }
 
+/// Returns the reason why a device cannot be created: the driver failed to do `what`.
 fn failed(what: &str, errno: Errno) -> Why {
     format!("cannot create the block device: {}", refused(what, errno))
 }
 
+/// Returns the error of a failed command, with advice if a permission is missing.
 fn refused(what: &str, errno: Errno) -> String {
     let error = weir_config::os_error::message(&errno.into());
     let help = match errno {

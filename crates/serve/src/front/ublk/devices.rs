@@ -1,7 +1,9 @@
-//! The block devices of a server: how they come, are taken back from a server that has ended, and go.
+//! The block devices of a server: their creation, their recovery from an earlier server, and their
+//! removal.
 //!
-//! A device carries a mark by which a server of the same file and volume knows it. So nothing is noted anywhere else: a server that starts
-//! asks the driver what there is, and takes a device back that waits for it.
+//! A device has a mark that depends on the configuration file and the volume. A server that starts
+//! asks the driver for existing devices. It recognises a device of its own by the mark and recovers
+//! it, so no other record of devices is necessary.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,53 +23,55 @@ use crate::acceptor::Export;
 use crate::places::Ticket;
 use crate::shard::{Address, Arrival, Mail};
 
-/// The upper byte of every mark of ours.
+/// The upper byte of all marks of Weir, which is the letter W.
 const OURS: u64 = 0x57 << 56;
 
-/// The block devices of a server.
+/// The block devices of a server and the means to create them.
 #[derive(Debug)]
 pub(crate) struct Devices {
     shards: Vec<Address>,
-    /// The number of the next connection.
+    /// The id of the next connection.
     next: Arc<AtomicU64>,
     served: Vec<Served>,
-    /// Operations for which each shard's ring has room, beside those of other clients.
+    /// The space in each shard's ring for operations of devices, besides those of other clients.
     rooms: Vec<usize>,
 }
 
-/// A device that is served.
+/// A device that is being served.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Served {
     volume: String,
     number: u32,
     queues: u16,
     shard: usize,
-    /// Operations that it has on the ring at most.
+    /// The largest number of its operations on the ring.
     operations: usize,
     recoverable: bool,
 }
 
-/// Operations that the device of a volume on a drive with as many queues and tags has on its shard's ring at most: a command for each place,
-/// and the copy of its payload.
+/// Returns the largest number of operations on the shard's ring for the device of a volume, on a
+/// drive with this number of queues and tags. Each place has a command and the copy of a payload.
 pub(crate) fn operations(queues: u16, tags: u16) -> usize {
     let (queues, depth) = disk::shape(queues, tags);
     2 * usize::from(queues) * usize::from(depth)
 }
 
-/// Whether the block devices that a configuration wants could be had: what is wrong, at the first of them.
+/// Checks whether block devices can be created. Returns the problem at the first volume that has
+/// one configured.
 pub(crate) fn look(config: &weir_config::Server) -> Option<Problem> {
     let volume = config.volumes.iter().find(|v| v.ublk)?;
     let why = Control::open().err()?;
     Some(config.problem(&volume.ublk_key(), why, None))
 }
 
-/// Whether the kernel has the driver.
+/// Returns true if the kernel has the ublk driver.
 pub(crate) fn has_driver() -> bool {
     Path::new(weir_wire::ublk::PATH_CONTROL).exists()
 }
 
 impl Devices {
-    /// None yet. `next` counts connections; `rooms` are for how many operations of devices each shard's ring has room.
+    /// Creates the manager of devices without any. `next` counts connections. `rooms` is the space
+    /// in each shard's ring for operations of devices.
     pub(crate) fn new(shards: Vec<Address>, next: Arc<AtomicU64>, rooms: Vec<usize>) -> Self {
         Self {
             shards,
@@ -77,10 +81,11 @@ impl Devices {
         }
     }
 
-    /// Makes the devices that the configuration wants and that are not there, or takes them back.
+    /// Creates the configured devices that do not exist, or recovers them.
     ///
     /// # Errors
-    /// Why one cannot be had. What was made before it stays.
+    /// Returns the problem of the first device that cannot be created. Devices that were created
+    /// before it remain.
     pub(crate) fn start(
         &mut self,
         config: &weir_config::Server,
@@ -98,6 +103,8 @@ impl Devices {
                 volume.storage,
                 Storage::File(_) | Storage::Device(_) | Storage::Nbd(_)
             );
+            // Data in memory does not outlive the server, so users of such a device cannot wait
+            // for the next one.
             let mark = mark(config.file(), &volume.name);
             let lasts = lasts && !config.file().is_empty();
             let made = self.make(export, volume.ublk_number, (mark, lasts));
@@ -107,7 +114,7 @@ impl Devices {
         Ok(())
     }
 
-    /// Whether the ring of a volume's shard has room for its device.
+    /// Checks that the ring of a volume's shard has room for its device.
     fn check_room(&self, export: &Export) -> Result<(), Why> {
         let shard = export.place.shard;
         let others = self.served.iter().filter(|s| s.shard == shard);
@@ -122,20 +129,21 @@ impl Devices {
         )
     }
 
-    /// Removes the devices of volumes that are not to have one, all that are not `wanted`.
+    /// Removes the devices of all volumes that are not `wanted`.
     pub(crate) fn stop(&mut self, within: Duration, wanted: impl Fn(&str) -> bool) {
         let (stay, go) = self.served.drain(..).partition(|s| wanted(&s.volume));
         self.served = stay;
         end(go, within, true);
     }
 
-    /// Ends all of them. One that is mounted, or held by something like that, waits for the next server if its volume outlives this
-    /// one.
+    /// Ends all devices. If a device is mounted or otherwise held and its volume outlives the
+    /// server, it waits for the next server.
     pub(crate) fn end(&mut self, within: Duration) {
         end(std::mem::take(&mut self.served), within, false);
     }
 
-    /// Tells the kernel how large volumes are that have grown; of each whose device does not, why, in a line.
+    /// Reports the new sizes of grown volumes to the kernel. Returns a line with the reason for
+    /// each device that keeps its size.
     pub(crate) fn resize(&self, exports: &[Export], grown: impl Fn(&str) -> bool) -> Vec<String> {
         let served = self.served.iter().filter(|s| grown(&s.volume));
         let line = |served: &Served| {
@@ -147,19 +155,20 @@ impl Devices {
         served.filter_map(line).collect()
     }
 
-    /// The device of each volume that has one.
+    /// Returns the device of each volume that has one.
     pub(crate) fn names(&self) -> BTreeMap<String, String> {
         let served = self.served.iter();
         served.map(|s| (s.volume.clone(), name(s.number))).collect()
     }
 
-    /// Connections of the kernel to a volume.
+    /// Returns the number of the kernel's connections to a volume.
     pub(crate) fn queues(&self, volume: &str) -> u32 {
         let served = self.served.iter().find(|s| s.volume == volume);
         served.map_or(0, |served| served.queues.into())
     }
 
-    /// Whether the device of a volume is mounted, or held by something like that, as far as that can be seen.
+    /// Returns true if the device of a volume is mounted or otherwise held, as far as that can be
+    /// detected.
     pub(crate) fn is_held(&self, volume: &str) -> bool {
         let served = self.served.iter().find(|s| s.volume == volume);
         served.is_some_and(
@@ -167,7 +176,8 @@ impl Devices {
         )
     }
 
-    /// Makes the device of a volume, or takes it back if it is there and its volume `lasts`.
+    /// Creates the device of a volume. If an earlier server has left it and its volume `lasts`,
+    /// recovers it instead.
     fn make(
         &self,
         export: &Export,
@@ -183,6 +193,7 @@ impl Devices {
                     return self.take_back(&mut control, &device, (params, wanted), export);
                 }
                 _ => {
+                    // A device that cannot be recovered is replaced by a new one.
                     control.stop(device.number, PATIENCE)?;
                     control.delete(device.number)?;
                 }
@@ -191,6 +202,8 @@ impl Devices {
         let mut device = disk::device(export, &wanted, mark);
         device.number = number.unwrap_or(device.number);
         if lasts {
+            // The driver then keeps requests in progress if the server ends, and sends them to the
+            // next server.
             device = device.recoverable();
         }
         let device = control.add(&device)?;
@@ -200,7 +213,7 @@ impl Devices {
             .and_then(|()| control.start(device.number, false))
             .and_then(|()| node::check(device.number));
         if let Err(why) = started {
-            // What is left of it after this the driver has said nothing about.
+            // The device may not exist any more, so failures are ignored.
             let _ = control.stop(device.number, PATIENCE);
             let _ = control.delete(device.number);
             return Err(why);
@@ -209,7 +222,7 @@ impl Devices {
         Ok(served(&device, export, lasts))
     }
 
-    /// Takes a device back whose server has ended: it stays as it was made.
+    /// Recovers a device whose server has ended. Its parameters stay as they are.
     fn take_back(
         &self,
         control: &mut Control,
@@ -218,6 +231,7 @@ impl Devices {
         export: &Export,
     ) -> Result<Served, Why> {
         let number = device.number;
+        // Users of the device have seen these parameters, so the volume must still satisfy them.
         if params.sectors > wanted.sectors
             || params.logical_block < wanted.logical_block
             || wanted.read_only && !params.read_only
@@ -235,13 +249,14 @@ impl Devices {
         control.start(number, true)?;
         tracing::info!(volume = %export.name, device = %name(number), "the server has recovered the block device of the volume; its requests in flight are repeated");
         if params.sectors < wanted.sectors {
-            // It has said why, and works.
+            // `resize` has logged the reason, and the device works with its old size.
             let _ = resize(control, number, export);
         }
         Ok(served(device, export, true))
     }
 
-    /// Gives the queues of a device to the shard of its volume, which fetches the first requests.
+    /// Sends the queues of a device to the shard of its volume, and waits until they have fetched
+    /// the first requests.
     fn attach(&self, device: &Device, params: &Params, export: &Export) -> Result<(), Why> {
         let file = node::open_server(device.number)?;
         let mut answers = Vec::new();
@@ -261,6 +276,7 @@ impl Devices {
                 rules: disk::rules(params),
                 ready,
             });
+            // Only the uniqueness of the number matters, so the order of memory accesses does not.
             let id = self.next.fetch_add(1, Ordering::Relaxed);
             let several = device.queues > 1;
             let of = if several {
@@ -275,6 +291,7 @@ impl Devices {
                 space: export.place.space,
                 volume: export.name.clone(),
                 front,
+                // The kernel's queues take no place from clients (`limits.connections`).
                 ticket: Ticket::uncounted(id),
             };
             self.shards[export.place.shard].tell(Mail::Arrival(Box::new(arrival)));
@@ -313,7 +330,8 @@ fn served(device: &Device, export: &Export, recoverable: bool) -> Served {
     }
 }
 
-/// Makes a device as large as its volume; why it is not, in a line, which the log has, too.
+/// Changes the size of a device to that of its volume. On failure, logs and returns a line with the
+/// reason.
 fn resize(control: &mut Control, number: u32, export: &Export) -> Result<(), String> {
     let resized = control.resize(number, export.size / SECTOR);
     resized.map_err(|why| {
@@ -327,7 +345,8 @@ fn resize(control: &mut Control, number: u32, export: &Export) -> Result<(), Str
     })
 }
 
-/// The device that an earlier server of the volume has left, once that server's end has been noticed.
+/// Returns the device that an earlier server of the volume has left, after waiting until the driver
+/// has noticed the end of that server.
 fn left(control: &mut Control, mark: u64) -> Result<Option<Device>, Why> {
     let end = Instant::now() + PATIENCE;
     for number in node::numbers() {
@@ -348,18 +367,20 @@ fn left(control: &mut Control, mark: u64) -> Result<Option<Device>, Why> {
     Ok(None)
 }
 
-/// What a server of a file marks the device of a volume with.
+/// Returns the mark for the device of a volume of the server with this configuration file.
 fn mark(file: &str, volume: &str) -> u64 {
     let file = std::fs::canonicalize(Path::new(file)).unwrap_or_else(|_| file.into());
     let text = format!("{}\n{volume}", file.display());
-    // Fowler, Noll and Vo's hash (1a): the same in every build, as what is asked of the next server has to be.
+    // The FNV-1a hash (Fowler, Noll, Vo) is the same in every build, which is necessary because a
+    // later server must compute the same mark.
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     OURS | hash >> 8
 }
 
-/// Removes devices, each on a thread of its own, and waits `within` for that. `all`: those that are held, too.
+/// Removes devices, each on its own thread, and waits for at most `within`. With `all`, devices
+/// that are held are removed too.
 fn end(devices: Vec<Served>, within: Duration, all: bool) {
     let (done, ended) = channel();
     let count = devices.len();
@@ -368,7 +389,7 @@ fn end(devices: Vec<Served>, within: Duration, all: bool) {
         let thread = std::thread::Builder::new().name("weir-ublk".to_owned());
         let started = thread.spawn(move || {
             remove(&device, within, all);
-            // The thread that waits may have lost patience.
+            // The receiver may have timed out.
             let _ = done.send(());
         });
         if let Err(error) = started {
@@ -395,12 +416,12 @@ fn end(devices: Vec<Served>, within: Duration, all: bool) {
     }
 }
 
-/// Removes a device; without `all` one that is held stays, if the next server can take it back.
+/// Removes a device. Without `all`, a device that is held stays if the next server can recover it.
 fn remove(device: &Served, within: Duration, all: bool) {
     let number = device.number;
     let held = node::hold(number);
     match &held {
-        // What was written through the page cache and is not here yet.
+        // Data that was written through the page cache may not have reached the server yet.
         Ok(file) => drop(file.sync_all()),
         Err(error) if node::may_be_held(error) && device.recoverable && !all => {
             tracing::warn!(
@@ -411,6 +432,7 @@ fn remove(device: &Served, within: Duration, all: bool) {
         }
         Err(_) => {}
     }
+    // The server must not hold the device itself while the driver removes it.
     drop(held);
     let removed = Control::open().and_then(|mut control| {
         control.stop(number, within)?;

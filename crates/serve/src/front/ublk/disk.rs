@@ -1,19 +1,21 @@
-//! What the kernel is told of a volume.
+//! The parameters of a volume's block device.
 
 use weir_wire::ublk::{Device, Discard, MAX_DEPTH, MAX_QUEUES, Params, Rules, SECTOR};
 
 use crate::acceptor::Export;
 
-/// Longest range of a discard or of what is zeroed, bytes.
+/// The longest range of a discard or write-zeroes request, in bytes.
 const RANGE: u32 = 1 << 30;
-/// The longest request that a place has room for, bytes.
+/// The longest request in one place, in bytes.
 const PLACE: u32 = 32 << 20;
-/// Most requests that all queues of a device have at a time: the shard's ring has room for all of them.
+/// The largest number of requests in all queues of a device. The shard's ring has room for all of
+/// them.
 const PLACES_MAX: u16 = 2048;
-/// The largest block that Linux has here, bytes.
+/// The largest logical block size that Linux accepts here, in bytes.
 const PAGE: u32 = 4096;
 
-/// What the device of a volume is like: the drive's longest request, as far as a connection may have one.
+/// Returns the parameters of a volume's device. Its longest request is that of the drive, within
+/// the limit of a connection.
 pub(super) fn params(export: &Export) -> Params {
     let traits = &export.traits;
     let logical = traits.align.clamp(SECTOR as u32, PAGE);
@@ -43,8 +45,9 @@ pub(super) fn params(export: &Export) -> Params {
     }
 }
 
-/// Queues and requests in each of a device on a drive that has as many: no more queues than processors, as the kernel has it, and no more
-/// places than [`PLACES_MAX`].
+/// Returns the number of queues, and of requests in each, for a device on a drive with these
+/// numbers. There are no more queues than processors (which is also the kernel's limit), and no
+/// more than [`PLACES_MAX`] places.
 pub(super) fn shape(queues: u16, tags: u16) -> (u16, u16) {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let most = u16::try_from(processors).unwrap_or(MAX_QUEUES);
@@ -52,13 +55,13 @@ pub(super) fn shape(queues: u16, tags: u16) -> (u16, u16) {
     (queues, tags.clamp(1, MAX_DEPTH.min(PLACES_MAX / queues)))
 }
 
-/// A device for a volume, as its drive is.
+/// Returns the description of a volume's device for the driver.
 pub(super) fn device(export: &Export, params: &Params, mark: u64) -> Device {
     let (queues, depth) = shape(export.queues, export.tags);
     Device::new(queues, depth, params.longest * SECTOR as u32, mark)
 }
 
-/// What the kernel is held to.
+/// Returns the rules that requests of the kernel must follow.
 pub(super) fn rules(params: &Params) -> Rules {
     let bytes = |sectors: u32| sectors.saturating_mul(SECTOR as u32);
     Rules {

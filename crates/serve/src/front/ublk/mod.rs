@@ -1,12 +1,18 @@
-//! ublk: a volume as a block device of this machine, `/dev/ublkbN`, whose requests the kernel brings to the shard's own ring.
+//! ublk: a volume as a block device of this machine, `/dev/ublkbN`, with requests that the kernel
+//! passes to the shard's own ring (Linux: `Documentation/block/ublk.rst`).
 //!
-//! A device has as many queues as its drive, and each of them is a client: a stream, a front end. For each place of a queue a command is
-//! with the driver; it ends when there is a request in that place, which the driver has described in memory that it shares. What a write
-//! carries is read from `/dev/ublkcN`, and what was read is written to it, each by an operation on the ring; the command that brings a
-//! result back fetches the place's next request. So a turn takes one system call, however many requests come and go.
+//! A device has as many queues as its drive, up to one per processor. Each queue is a client with a
+//! stream and a front end. A queue has a number of *places*, which ublk calls tags.
 //!
-//! The kernel is a client that cannot connect again: a queue is not made to go for others' sake. What ends it is the end of its device
-//! ([`Devices`]), or of the process; the driver keeps requests that were under way then, and asks the next process.
+//! The server keeps one command with the driver for each place. The command completes when there is
+//! a request in that place, which the driver describes in shared memory. The payload of a write is
+//! read from `/dev/ublkcN` and the data of a read is written to it, each by an operation on the
+//! ring. The command that returns a result also fetches the next request of its place. One turn
+//! thus takes one system call, however many requests there are.
+//!
+//! The kernel is a client that cannot reconnect by itself, so a queue is never closed in favour of
+//! others. It ends with its device ([`Devices`]) or with the process. In the latter case, the
+//! driver keeps the requests in progress and sends them to the next process.
 
 mod control;
 mod devices;

@@ -1,4 +1,4 @@
-//! The files of devices.
+//! The device files of ublk block devices.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,25 +9,26 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 use weir_wire::ublk::PATH_CONTROL;
 
-/// Why there can be no block device, in words that go behind the name of a key.
+/// The reason why there is no block device, as a text that follows the name of a key.
 pub(super) type Why = String;
 
-/// How long udev may take to give a device to its user, a shard to let a queue in, and the driver to notice that a server has ended.
+/// The time limit for udev to set the owner of a device file, for a shard to accept a queue, and
+/// for the driver to notice the end of a server.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// How often what is not there yet is asked for again.
+/// The interval between two checks of a condition that the server waits for.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
-/// The block device of a number.
+/// Returns the path of the block device with this number.
 pub(super) fn name(number: u32) -> String {
     format!("/dev/ublkb{number}")
 }
 
-/// The device of a number that its server opens.
+/// Returns the path of the character device that the server opens.
 fn server_name(number: u32) -> String {
     format!("/dev/ublkc{number}")
 }
 
-/// The numbers of all devices that there are.
+/// Returns the numbers of all existing devices.
 pub(super) fn numbers() -> Vec<u32> {
     let entries = std::fs::read_dir("/dev").into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name());
@@ -37,10 +38,11 @@ pub(super) fn numbers() -> Vec<u32> {
     numbers
 }
 
-/// Opens the device of a number for its server.
+/// Opens the character device with this number for its server.
 pub(super) fn open_server(number: u32) -> Result<OwnedFd, Why> {
     let mut options = File::options();
-    // Copies are then made at once, see `Handle::driver`.
+    // With O_NONBLOCK, io_uring makes copies immediately instead of on a worker thread (see
+    // `Handle::driver`).
     let options = options
         .read(true)
         .write(true)
@@ -48,12 +50,14 @@ pub(super) fn open_server(number: u32) -> Result<OwnedFd, Why> {
     open(&server_name(number), options).map(OwnedFd::from)
 }
 
-/// Whether the block device of a number is there and can be opened: a server that cannot does not see either whether it is held.
+/// Checks that the block device exists and can be opened. Without access, the server could not
+/// detect either that the device is held.
 pub(super) fn check(number: u32) -> Result<(), Why> {
     open(&name(number), File::options().read(true)).map(drop)
 }
 
-/// Opens a device that has just been made: it may take a moment to be there, and another until udev gives it to the server's user.
+/// Opens a device file that has just been created. It can take a moment until the file exists, and
+/// another until udev sets its owner.
 fn open(path: &str, options: &OpenOptions) -> Result<File, Why> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -64,6 +68,7 @@ fn open(path: &str, options: &OpenOptions) -> Result<File, Why> {
     }
 }
 
+/// Returns true for errors that occur until udev has processed a new device.
 fn is_early(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -71,7 +76,7 @@ fn is_early(error: &io::Error) -> bool {
     )
 }
 
-/// Opens a device for nobody else, which a process that has mounted it forbids.
+/// Opens a device exclusively, which fails if it is mounted or otherwise held.
 pub(super) fn hold(number: u32) -> io::Result<File> {
     let mut options = File::options();
     let options = options
@@ -80,12 +85,13 @@ pub(super) fn hold(number: u32) -> io::Result<File> {
     options.open(name(number))
 }
 
-/// Whether somebody may have a device that could not be had for nobody else: all that says that nobody has is that it is not there.
+/// Returns true if a device that could not be opened exclusively may be held. Only an error that
+/// says that it does not exist excludes that.
 pub(super) fn may_be_held(error: &io::Error) -> bool {
     error.kind() != io::ErrorKind::NotFound
 }
 
-/// Why one of the driver's files cannot be opened.
+/// Returns the reason why a file of the driver cannot be opened, with advice.
 pub(super) fn unopened(path: &str, error: &io::Error) -> Why {
     let help = match error.kind() {
         io::ErrorKind::NotFound if path == PATH_CONTROL => {

@@ -1,4 +1,4 @@
-//! One queue of a device: what is in each of its places, and what is under way for it.
+//! One queue of a block device: the state of its places and its operations on the ring.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -21,16 +21,17 @@ use crate::shard::{
 /// A queue on its way to the shard of its volume.
 #[derive(Debug)]
 pub(super) struct Agreed {
-    /// `/dev/ublkcN`.
+    /// The open file `/dev/ublkcN`.
     pub(super) device: OwnedFd,
     pub(super) number: u16,
     pub(super) depth: u16,
     pub(super) rules: Rules,
-    /// Is told when all places are fetched, or why they cannot be.
+    /// Receives a message when all places have fetched their first request, or the reason why they
+    /// cannot.
     pub(super) ready: Sender<Result<(), String>>,
 }
 
-/// A queue.
+/// The front end of one queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     device: Handle,
@@ -38,56 +39,58 @@ pub(super) struct Queue {
     descriptors: DriverMemory,
     pub(super) rules: Rules,
     pub(super) places: Vec<Place>,
-    /// Places with a request that nobody has looked at, in the order in which they came.
+    /// Places with a new request, in the order of their arrival.
     pub(super) fresh: VecDeque<u16>,
-    /// Writes whose payload is here, which the core has not got.
+    /// Places with a write whose payload has arrived and that the core has not received.
     pub(super) loaded: VecDeque<u16>,
     ready: Option<Sender<Result<(), String>>>,
-    /// Answers that have left at once.
+    /// Answers that have left immediately.
     next: Load,
-    /// Payloads that are leaving.
+    /// The number of payloads that are being written to the driver.
     storing: u32,
-    /// Operations on the ring.
+    /// The number of operations on the ring.
     under_way: u32,
-    /// Places that the driver has taken back.
+    /// The number of places that the driver has ended.
     ended: usize,
     pub(super) broken: Option<String>,
 }
 
-/// What a place of the queue has.
+/// The state of a place of the queue.
 #[derive(Debug, Default)]
 pub(super) struct Place {
-    /// The command that is with the driver.
+    /// The command that the driver has.
     command: Option<OpId>,
-    /// What came of the request that was there last.
+    /// The result of the last request in this place.
     result: i32,
-    /// That has to be said again: the payload was not copied at the first attempt.
+    /// True if the result must be committed again, because the copy of the payload was not complete
+    /// at the first attempt.
     again: bool,
-    /// A payload is being copied.
+    /// True if a payload is being copied.
     copies: bool,
-    /// What is under way: of a write whose payload is being read or is there.
+    /// The request, if it is a write whose payload is being read or has been read.
     pub(super) ask: Option<Ask>,
     pub(super) cost: u64,
     pub(super) bufs: Vec<Buf>,
-    /// A vector that is used again.
+    /// A segment vector that is used again.
     segments: Vec<Segment>,
 }
 
-/// An operation of a place on the ring.
+/// The kind of a place's operation on the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Operation {
-    /// The command that is with the driver.
+    /// The command that the driver has.
     Command,
-    /// The copy of a payload.
+    /// The copy of a payload between the driver and the server.
     Copy,
 }
 
 impl Operation {
-    /// Its number in [`Context::token`].
+    /// Returns the number of the operation for [`Context::token`].
     fn number(self, tag: u16) -> u32 {
         u32::from(tag) << 1 | u32::from(self == Self::Copy)
     }
 
+    /// Returns the operation and the place of a number in [`Context::token`].
     fn of(number: u32) -> (Self, u16) {
         let operation = if number & 1 == 0 {
             Self::Command
@@ -98,6 +101,7 @@ impl Operation {
     }
 }
 
+/// The reason for closing a queue if the ring rejects its operation.
 const NO_PLACE: &str = "the ring is full";
 
 impl Attach for Agreed {
@@ -118,6 +122,7 @@ impl Queue {
             number: agreed.number,
             rules: agreed.rules,
             places: std::iter::repeat_with(Place::default).take(depth).collect(),
+            // Each place has at most one request, so these queues never allocate later.
             fresh: VecDeque::with_capacity(depth),
             loaded: VecDeque::with_capacity(depth),
             ready: Some(agreed.ready),
@@ -129,12 +134,12 @@ impl Queue {
         }
     }
 
-    /// What the driver says of a place's request.
+    /// Returns the driver's description of a place's request.
     pub(super) fn descriptor(&self, tag: u16) -> Descriptor {
         self.descriptors.read(usize::from(tag) * DESCRIPTOR_LEN)
     }
 
-    /// Fetches the first request of each place, once.
+    /// Fetches the first request of each place, on the first call only.
     pub(super) fn begin(&mut self, cx: &mut Context<'_>) {
         let Some(ready) = self.ready.take() else {
             return;
@@ -146,11 +151,11 @@ impl Queue {
             Some(reason) => Err(reason.clone()),
             None => Ok(()),
         };
-        // The thread that makes the device waits for this.
+        // The send cannot fail, because the thread that creates the device waits for it.
         let _ = ready.send(answer);
     }
 
-    /// Gives the driver the command of a place.
+    /// Passes a place's command to the driver.
     fn give(&mut self, tag: u16, result: Option<i32>, cx: &mut Context<'_>) {
         let command = IoCommand {
             queue: self.number,
@@ -171,7 +176,7 @@ impl Queue {
         }
     }
 
-    /// A request is over: says what came of it, and fetches the next.
+    /// Commits the result of a request, and fetches the next one.
     pub(super) fn commit(&mut self, tag: u16, result: i32, cx: &mut Context<'_>) {
         let place = &mut self.places[usize::from(tag)];
         place.result = result;
@@ -179,7 +184,7 @@ impl Queue {
         self.give(tag, Some(result), cx);
     }
 
-    /// Has what a write carries copied to `bufs`.
+    /// Copies the payload of a write into `bufs`.
     pub(super) fn load(&mut self, tag: u16, bufs: Vec<Buf>, cx: &mut Context<'_>) {
         let token = cx.token(Operation::Copy.number(tag));
         let offset = payload_offset(self.number, tag);
@@ -192,7 +197,7 @@ impl Queue {
         }
     }
 
-    /// Has what was read copied to where it belongs, and says what came of it when that is done.
+    /// Copies read data to the driver, and then commits the result.
     fn store(
         &mut self,
         tag: u16,
@@ -205,6 +210,8 @@ impl Queue {
         let place = &mut self.places[usize::from(tag)];
         let mut segments = std::mem::take(&mut place.segments);
         segments.extend(bufs.map(Segment::from));
+        // The linked command begins only after the copy. If the copy fails or is short, the
+        // kernel cancels the command.
         match cx.ring.write_linked(token, &self.device, offset, segments) {
             Ok(_) => {
                 place.copies = true;
@@ -216,21 +223,26 @@ impl Queue {
         }
     }
 
-    /// The driver has ended a place's command.
+    /// Processes the completion of a place's command.
     fn given(&mut self, tag: u16, completion: &Completion, cx: &mut Context<'_>) -> Then {
         let place = &mut self.places[usize::from(tag)];
+        // `close` has taken the id of the command that it cancelled.
         let closing = place.command.take().is_none();
         match completion.result {
             Ok(RESULT_OK) => {
                 self.fresh.push_back(tag);
                 return Then::Take;
             }
+            // The shard has cancelled the command, because the client is closed.
             Err(Errno::CANCELED) if closing => return Then::Rest,
+            // The copy in front of the command was short or failed, so the kernel has cancelled
+            // the link.
             Err(Errno::CANCELED) => {
                 place.again = true;
                 self.say_again(tag, cx);
                 return Then::Rest;
             }
+            // The device is being stopped. The client is gone when that holds for all places.
             Err(Errno::NODEV) => {
                 self.ended += 1;
                 return if self.ended == self.places.len() {
@@ -245,7 +257,7 @@ impl Queue {
         Then::Take
     }
 
-    /// Says again what came of a request, if its payload is not being copied any more.
+    /// Commits a cancelled result again, unless its payload is still being copied.
     fn say_again(&mut self, tag: u16, cx: &mut Context<'_>) {
         let Place {
             again,
@@ -258,7 +270,7 @@ impl Queue {
         }
     }
 
-    /// A payload was copied, or could not be.
+    /// Processes the end of a payload's copy.
     fn copied(&mut self, tag: u16, completion: Completion, cx: &mut Context<'_>) -> (Load, Then) {
         let mut left = Load::default();
         let place = &mut self.places[usize::from(tag)];
@@ -296,7 +308,7 @@ impl Queue {
     }
 }
 
-/// Says in the log what the driver would not do, if there is room for it.
+/// Logs an operation that the driver has failed, unless too much was logged recently.
 fn warn(reason: &str) {
     if crate::log::allowed() {
         tracing::warn!(reason, "a request of a block device failed");
@@ -350,7 +362,7 @@ impl FrontEnd for Queue {
 
     fn resized(&mut self, size: u64, _: weir_core::Instant) -> bool {
         self.rules.sectors = size / ublk::SECTOR;
-        // Its device says so by itself if it does not.
+        // `Devices::resize` reports a device that keeps its size.
         true
     }
 

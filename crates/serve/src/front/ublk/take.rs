@@ -1,4 +1,4 @@
-//! From the places of a queue to requests.
+//! The way of requests from the places of a queue to the core.
 
 use weir_core::{Flags, Op};
 use weir_wire::ublk::{Operation, Refused, Request};
@@ -8,8 +8,10 @@ use crate::errno::{EINVAL, ENOTSUP, EPERM};
 use crate::shard::{Ask, Context, Stop, cost};
 
 impl Queue {
-    /// Takes requests, oldest first, until there are none or a bound is reached.
+    /// Takes requests in the order of their arrival, until there are none or a bound is reached.
     pub(super) fn take_all(&mut self, cx: &mut Context<'_>) -> Stop {
+        // Writes whose payload has arrived count as begun, so they come first, even if the client
+        // is leaving.
         while let Some(tag) = self.loaded.pop_front() {
             let place = &mut self.places[usize::from(tag)];
             let bufs = std::mem::take(&mut place.bufs);
@@ -18,7 +20,7 @@ impl Queue {
             }
         }
         if !cx.client.is_open() {
-            // What has come meanwhile is asked again of the server that serves the device next.
+            // The driver sends new requests again to the server that recovers the device.
             return Stop::Ended;
         }
         while let Some(&tag) = self.fresh.front() {
@@ -36,7 +38,7 @@ impl Queue {
         Stop::Empty
     }
 
-    /// Takes the request of a place, if there is room for it.
+    /// Takes the request of a place. Returns false if there is no room for it.
     fn step(&mut self, tag: u16, cx: &mut Context<'_>) -> bool {
         let request = match Request::parse(&self.descriptor(tag), &self.rules) {
             Ok(request) => request,
@@ -74,7 +76,7 @@ impl Queue {
     }
 }
 
-/// What the core is asked.
+/// Returns the operation for the core.
 fn ask(request: &Request, tag: u16) -> Ask {
     let op = match request.operation {
         Operation::Read => Op::Read,
@@ -85,6 +87,7 @@ fn ask(request: &Request, tag: u16) -> Ask {
     };
     let mut flags = Flags::NONE;
     for (set, flag) in [
+        // FUA has no meaning for a discard.
         (
             request.fua && op != Op::Discard,
             Flags::FUA.with(Flags::SYNC),
@@ -105,6 +108,7 @@ fn ask(request: &Request, tag: u16) -> Ask {
     }
 }
 
+/// Returns the error number for the kernel if its request is invalid.
 fn errno(refused: &Refused) -> u16 {
     match refused {
         Refused::Operation(_) => ENOTSUP,

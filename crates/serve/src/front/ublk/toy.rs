@@ -1,5 +1,6 @@
-//! A driver for tests. `/dev/null` takes commands and ends each at once, as if the next request were there; what is written there is taken.
-//! The descriptors are the test's.
+//! A substitute for the driver in tests. `/dev/null` accepts uring commands and completes each
+//! immediately, as if there were another request. It discards written data. The test provides the
+//! descriptors.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,11 +12,11 @@ use weir_wire::ublk::{Descriptor, Rules, descriptors_len};
 use super::queue::{Agreed, Queue};
 use crate::shard::{Attach, FrontEnd, Unattached};
 
-/// A queue of such a device.
+/// A queue whose requests never end.
 #[derive(Debug)]
 pub(crate) struct Toy {
     pub(crate) rules: Rules,
-    /// One for each place.
+    /// The descriptors, one for each place.
     pub(crate) descriptors: Vec<Descriptor>,
 }
 
@@ -38,7 +39,7 @@ impl Attach for Toy {
     }
 }
 
-/// A file without a name.
+/// Creates an anonymous file.
 fn tempfile() -> File {
     let flags = rustix::fs::MemfdFlags::CLOEXEC;
     rustix::fs::memfd_create("descriptors", flags)

@@ -1,4 +1,4 @@
-//! What the monitor says over the socket, and what comes of it.
+//! The messages of the VMM and their replies (QEMU: docs/interop/vhost-user.rst).
 
 use std::borrow::Cow;
 use std::io::IoSliceMut;
@@ -22,73 +22,74 @@ use super::disk::{PROTOCOL, QUEUES};
 use super::queue::Queue;
 use super::{Notes, Session, inflight};
 
-/// Regions of memory that one guest may have.
+/// The largest number of memory regions of one guest.
 pub(super) const REGIONS_MAX: usize = 64;
-/// Messages that are looked at in one turn.
+/// The largest number of messages that are processed in one turn.
 const MESSAGES: usize = 16;
 
-/// Why a message was not carried out.
+/// The reason why a message was refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
     #[error("{0}")]
     Message(MessageError),
-    /// Features that were not offered.
+    /// The VMM selects features that were not offered.
     #[error("contains features {0:#x} that were not offered")]
     Features(u64),
-    /// There is no such queue.
+    /// There is no queue with this number.
     #[error("names queue {0}, but there are {QUEUES}")]
     Queue(u32),
-    /// A queue is served, and that cannot be changed meanwhile.
+    /// The queue is being served, and the parameter cannot be changed in that state.
     #[error("names queue {0}, which is already being served")]
     Running(u32),
     #[error(transparent)]
     Region(#[from] RegionError),
     #[error(transparent)]
     Map(#[from] MapError),
-    /// What a queue writes is to be logged, which was not offered.
+    /// The VMM requests logging of the queue's writes, which was not offered.
     #[error("requests a log of writes, which was not offered")]
     Logged,
-    /// A queue without kicks would have to be looked at all the time.
+    /// A queue without a kick descriptor is not supported, because it would have to be polled all
+    /// the time.
     #[error("has no descriptor, but queues without kicks are not supported")]
     NoKick,
-    /// That part of the configuration space cannot be written.
+    /// This part of the configuration space is read-only.
     #[error("changes a part of the configuration that is read-only")]
     Config,
-    /// Too many queues, or not of that size.
+    /// The numbers of queues and entries are not supported, or the memory is too small for them.
     #[error("has not enough memory for that number of queues of that size")]
     Inflight,
     #[error(transparent)]
     System(#[from] Errno),
 }
 
-/// What came of a look at the socket.
+/// The result of reading messages from the socket.
 pub(super) enum Heard {
-    /// There is nothing more now, or it is put off.
+    /// There are no more messages at present, or they are processed later.
     All,
-    /// The monitor is gone.
+    /// The VMM has disconnected.
     End,
-    /// It said something after which it cannot be served.
+    /// The VMM sent a message that makes serving it impossible.
     Broken(Cow<'static, str>),
 }
 
-/// What a message is answered.
+/// The reply to a message.
 enum Answer {
-    /// Nothing, but whether it was carried out if that was asked.
+    /// No reply except an acknowledgement, if the message requests one.
     Plain,
     Value(u64),
     Base(u32, u16),
     Config(u32, Option<Vec<u8>>),
     Inflight(Inflight, OwnedFd),
-    /// Later.
+    /// The reply is sent later, when the queue has stopped.
     Later,
 }
 
 impl Session {
-    /// Hears what the monitor has said, as far as that goes without waiting.
+    /// Processes messages of the VMM until reading would block.
     pub(super) fn hear(&mut self) -> Heard {
         for _ in 0..MESSAGES {
             if self.stopping.is_some() {
-                // The answer to the last message first.
+                // The reply to the last message has to be sent first.
                 return Heard::All;
             }
             let (count, descriptors) = match self.receive() {
@@ -110,8 +111,10 @@ impl Session {
         Heard::All
     }
 
+    /// Receives a part of a message, with its descriptors.
     fn receive(&mut self) -> Result<(usize, Vec<OwnedFd>), Errno> {
-        // Room for one more than there may be, so that this is seen.
+        // There is space for one descriptor more than permitted, so that too many of them are
+        // noticed.
         let mut space =
             [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX + 1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -127,6 +130,7 @@ impl Session {
         Ok((received.bytes, descriptors))
     }
 
+    /// Carries out a message and sends its reply. Returns an error if the connection must end.
     fn answer_message(&mut self, message: Message<OwnedFd>) -> Result<(), Cow<'static, str>> {
         let Message {
             code,
@@ -152,7 +156,8 @@ impl Session {
             }
             Err(refused) => {
                 let reason = format!("{code} {refused}");
-                // A monitor that asks for a value waits for one; there is none.
+                // A VMM that asks for a value waits for it, and an acknowledgement is no
+                // substitute.
                 if !acknowledges || is_question(code) {
                     return Err(reason.into());
                 }
@@ -183,13 +188,15 @@ impl Session {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         match sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut control, flags) {
             Ok(sent) if sent == bytes.len() => Ok(()),
-            // One answer is outstanding at a time, and the socket has room for hundreds.
+            // At most one reply is outstanding at a time, and the socket buffer has space for
+            // hundreds.
             Ok(_) | Err(Errno::AGAIN) => Err("it does not read its replies".into()),
             Err(_) => Err("its socket failed".into()),
         }
     }
 
-    /// Tells the monitor to read the configuration space again, if it has said where.
+    /// Notifies the VMM that the configuration space has changed, if it has set up a channel for
+    /// that.
     pub(super) fn say_config_changed(&mut self) {
         let Some(channel) = &self.backend else {
             return;
@@ -199,14 +206,15 @@ impl Session {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         match send(channel, &bytes, flags) {
             Ok(sent) if sent == bytes.len() => {}
-            // It has not read hundreds of these yet, and reads the space after each.
+            // Hundreds of notifications are unread. The VMM reads the whole configuration space
+            // after each of them, so this one is not needed.
             Err(Errno::AGAIN) => {}
-            // Without its end it has no use for ours.
+            // The VMM has closed its end of the channel, so this end is of no use.
             Ok(_) | Err(_) => self.backend = None,
         }
     }
 
-    /// Answers `GET_VRING_BASE` once nothing of the queue is in flight.
+    /// Replies to `GET_VRING_BASE` as soon as no request of the queue is in flight.
     pub(super) fn stopped(&mut self) -> Result<(), &'static str> {
         let Some(number) = self.stopping else {
             return Ok(());
@@ -231,7 +239,7 @@ impl Session {
         queue.ok_or(Refused::Queue(number))
     }
 
-    /// A queue that is not being served.
+    /// Returns a queue that is not being served.
     fn idle_queue(&mut self, number: u32) -> Result<&mut Queue, Refused> {
         let queue = self.queue(number)?;
         if queue.device.is_some() {
@@ -240,6 +248,7 @@ impl Session {
         Ok(queue)
     }
 
+    /// Carries out a message that is not about queues.
     fn carry_out(&mut self, request: Request<OwnedFd>) -> Result<Answer, Refused> {
         match request {
             Request::GetFeatures => return Ok(Answer::Value(self.disk.features)),
@@ -264,7 +273,8 @@ impl Session {
             Request::SetInflightFd(inflight, file) => self.set_inflight(inflight, &file)?,
             Request::SetBackendReqFd(channel) => {
                 self.backend = Some(channel);
-                // A monitor that comes back may know the size of before.
+                // The channel belongs to a new connection, and the VMM may know the size of an
+                // earlier one. The notification is due as soon as the VMM is quiet.
                 self.news = Some(Instant::MAX);
             }
             other => return self.carry_out_ring(other),
@@ -272,7 +282,7 @@ impl Session {
         Ok(Answer::Plain)
     }
 
-    /// What is said of queues.
+    /// Carries out messages about queues.
     fn carry_out_ring(&mut self, request: Request<OwnedFd>) -> Result<Answer, Refused> {
         match request {
             Request::SetVringNum { queue, size } => self.idle_queue(queue)?.size = size,
@@ -281,7 +291,8 @@ impl Session {
                 if addresses.logged {
                     return Err(Refused::Logged);
                 }
-                // While it is served this says where the same ring lies, in a table that was exchanged: its mapping is there still.
+                // For a queue that is being served, this message repeats the address of the same
+                // ring in a new memory table. The old mapping remains valid.
                 self.queue(addresses.queue)?.addresses = Some(addresses);
             }
             Request::SetVringKick { queue, descriptor } => {
@@ -289,13 +300,13 @@ impl Session {
                 let queue = self.queue(queue)?;
                 queue.kick = Some(Handle::foreign(kick));
                 queue.started = true;
-                // What was polled before is not any more: see `Session::watch`.
+                // The poll on the previous descriptor is cancelled in `Session::watch`.
                 queue.exchanged = queue.polling.is_some();
             }
             Request::SetVringCall { queue, descriptor } => {
                 let queue = self.queue(queue)?;
                 queue.call = descriptor.map(Handle::foreign);
-                // Answers may have been published while there was nobody to call.
+                // Requests may have been published while there was no descriptor to call with.
                 queue.call_again = queue.call.is_some() && queue.device.is_some();
                 self.calls = true;
             }
@@ -304,6 +315,7 @@ impl Session {
             }
             Request::SetVringEnable { queue, enabled } => self.queue(queue)?.enabled = enabled,
             Request::GetVringBase { queue: number } => {
+                // The VMM's message stops the queue, so further kicks are ignored.
                 let queue = self.queue(number)?;
                 queue.kick = None;
                 queue.exchanged = queue.polling.is_some();
@@ -322,11 +334,14 @@ impl Session {
 
     fn set_features(&mut self, features: u64) -> Result<(), Refused> {
         let unknown = features & !self.disk.features;
+        // The virtio specification forbids drivers to accept features that were not offered (virtio
+        // 1.2, section 2.2.1).
         if unknown != 0 {
             return Err(Refused::Features(unknown));
         }
         self.features = features;
-        // A monitor that does not know `SET_VRING_ENABLE` never sends it.
+        // Without negotiated protocol features, queues are enabled from the beginning, and the VMM
+        // does not send `SET_VRING_ENABLE`.
         if features & PROTOCOL_FEATURES == 0 {
             self.queues
                 .iter_mut()
@@ -335,8 +350,11 @@ impl Session {
         Ok(())
     }
 
+    /// Resets all queues to their initial state, for `RESET_OWNER` and `RESET_DEVICE`.
     fn reset(&mut self) {
         for queue in &mut self.queues {
+            // Operations that are on the ring stay there, and the new queue has to wait for
+            // them.
             let (polling, calling) = (queue.polling.take(), queue.calling.take());
             let generation = queue.generation.wrapping_add(1);
             *queue = Queue::new(false);
@@ -347,6 +365,7 @@ impl Session {
         self.write_back = true;
     }
 
+    /// Replaces the guest's memory. Requests in flight keep the old mappings.
     fn set_table(&mut self, table: Vec<(Region, OwnedFd)>) -> Result<(), Refused> {
         let mut mapped: Vec<Mapped> = Vec::new();
         for (region, file) in table {
@@ -366,6 +385,8 @@ impl Session {
         Ok(())
     }
 
+    /// Removes the region with the same addresses and size. The descriptor's offset is not
+    /// compared.
     fn remove_region(&mut self, region: Region) -> Result<(), Refused> {
         let mut mapped = self.memory.regions().to_vec();
         let same = |m: &Mapped| {
@@ -382,13 +403,15 @@ impl Session {
 
     fn read_config(&self, offset: u32, size: u32) -> Answer {
         let mut all = self.disk.config(self.write_back).to_vec();
-        // Monitors ask for the longest space that they know of.
+        // VMMs read the largest configuration space that they know, which can be longer than this
+        // one.
         all.resize(weir_wire::vhost::CONFIG_MAX, 0);
         let range = offset as usize..(offset + size) as usize;
         Answer::Config(offset, all.get(range).map(<[u8]>::to_vec))
     }
 
-    /// The driver chooses between write-back and write-through.
+    /// Changes between write-back and write-through, which is the only field that a driver can
+    /// write.
     fn write_config(&mut self, offset: u32, data: &[u8]) -> Result<(), Refused> {
         match data {
             [choice @ (0 | 1)] if offset as usize == Config::WRITE_BACK => {
@@ -399,6 +422,7 @@ impl Session {
         }
     }
 
+    /// Uses memory of the VMM for the record of requests in flight.
     fn set_inflight(&mut self, inflight: Inflight, file: &OwnedFd) -> Result<(), Refused> {
         let Inflight {
             size,
@@ -419,7 +443,7 @@ impl Session {
     }
 }
 
-/// The message has an answer of its own.
+/// Returns true if the message has a reply of its own.
 fn is_question(code: Code) -> bool {
     matches!(
         code,
@@ -438,18 +462,21 @@ fn map(region: Region, file: &OwnedFd) -> Result<Mapped, MapError> {
     Ok(Mapped { region, mapping })
 }
 
-/// How long the memory is in which is noted what is in flight; `None` if there cannot be that number of queues, or queues of that size.
+/// Returns the size of the memory that records requests in flight, or `None` if the numbers of
+/// queues or entries are not supported.
 fn inflight_length(queues: u16, queue_size: u16) -> Option<u64> {
     let fits = (1..=QUEUES).contains(&queues) && queue_size.is_power_of_two();
     fits.then(|| u64::from(queues) * inflight::length(queue_size) as u64)
 }
 
+/// Creates the memory for the record of requests in flight, which the VMM keeps.
 fn make_inflight(asked: Inflight) -> Result<Answer, Refused> {
     use rustix::fs::{MemfdFlags, SealFlags};
     let length = inflight_length(asked.queues, asked.queue_size).ok_or(Refused::Inflight)?;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = rustix::fs::memfd_create("weir-inflight", flags)?;
     rustix::fs::ftruncate(&memory, length)?;
+    // Sealing keeps the VMM from truncating the memory while the server has it mapped.
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(&memory, seals)?;
     let inflight = Inflight {

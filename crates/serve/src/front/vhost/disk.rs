@@ -1,4 +1,5 @@
-//! A volume as a disk of virtio: what it offers, and what it holds the driver to.
+//! A volume as a virtio block device: its features, its configuration space, and the rules for
+//! requests.
 
 use weir_wire::vhost::{PROTOCOL_FEATURES, feature as protocol};
 use weir_wire::virtio_blk::{CONFIG_LEN, Config, ID_LEN, RangeLimits, Rules, SECTOR, feature};
@@ -7,26 +8,27 @@ use super::queue::Notify;
 use crate::acceptor::Export;
 use crate::backend::Traits;
 
-/// Most queues of one disk.
+/// The largest number of queues of one disk.
 pub(super) const QUEUES: u16 = 16;
-/// Most buffers of data of one request: what fits into a queue of 128 beside header and status.
+/// The largest number of data buffers of one request. A queue of 128 entries has space for these,
+/// the header and the status.
 const SEGMENTS: u32 = 126;
-/// Longest range of a discard or of what is zeroed, bytes.
+/// The longest range of a discard or write-zeroes request, in bytes.
 const RANGE: u64 = 1 << 30;
 
-/// What is fixed of a disk.
+/// The properties of a disk.
 #[derive(Debug)]
 pub(super) struct Disk {
     pub(super) name: String,
     pub(super) traits: Traits,
     pub(super) rules: Rules,
-    /// What it offers of virtio.
+    /// The offered features of virtio.
     pub(super) features: u64,
     config: Config,
     pub(super) notify: Notify,
 }
 
-/// What is offered of the protocol.
+/// The offered features of the vhost-user protocol.
 pub(super) const PROTOCOL: u64 = protocol::MQ
     | protocol::REPLY_ACK
     | protocol::CONFIG
@@ -63,6 +65,8 @@ impl Disk {
         };
         let rules = Rules {
             capacity: config.capacity,
+            // Requests are addressed in sectors of 512 bytes. The block size above only
+            // recommends a size to the driver (virtio 1.2, section 5.2.5).
             block: SECTOR as u32,
             read_only: traits.read_only,
             segments: SEGMENTS,
@@ -80,7 +84,7 @@ impl Disk {
         }
     }
 
-    /// The disk has `size` bytes from now on; false if it had as many before.
+    /// Changes the size to `size` bytes. Returns false if that was the size before.
     pub(super) fn resize(&mut self, size: u64) -> bool {
         let capacity = size / SECTOR;
         let changed = self.config.capacity != capacity;
@@ -89,7 +93,7 @@ impl Disk {
         changed
     }
 
-    /// The configuration space, with the driver's choice of whether writes may be answered before they are on stable storage.
+    /// Returns the configuration space for the driver's choice of write-back mode.
     pub(super) fn config(&self, write_back: bool) -> [u8; CONFIG_LEN] {
         Config {
             write_back,
@@ -98,7 +102,8 @@ impl Disk {
         .encode()
     }
 
-    /// What a driver is told that asks for its name: the volume's, as much of it as there is room for.
+    /// Returns the reply to a request for the device's id, which is the name of the volume,
+    /// truncated to fit.
     pub(super) fn id(&self) -> [u8; ID_LEN] {
         let mut id = [0; ID_LEN];
         let length = self.name.len().min(ID_LEN);
@@ -107,6 +112,7 @@ impl Disk {
     }
 }
 
+/// Returns the features of virtio that a volume offers.
 fn features(traits: &Traits) -> u64 {
     let writable = !traits.read_only;
     let always = feature::VERSION_1

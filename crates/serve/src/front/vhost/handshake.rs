@@ -1,4 +1,5 @@
-//! How a virtual machine comes to its volume: the socket it connects to is the volume's, so there is nothing to choose.
+//! The connection of a virtual machine to its volume. Each volume has a socket of its own, so there
+//! is nothing to negotiate.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use super::Session;
 use crate::acceptor::{Export, Greet, Handshake, Next, Offer};
 use crate::shard::{Attach, FrontEnd, Unattached};
 
-/// A monitor that has connected and said nothing yet.
+/// A VMM that has connected and has not sent anything.
 #[derive(Debug)]
 struct Knock {
     socket: OwnedFd,
@@ -20,16 +21,16 @@ struct Knock {
     ending: Arc<AtomicU32>,
 }
 
-/// A monitor on its way to the shard of its volume.
+/// A VMM that is on its way to the shard of its volume.
 #[derive(Debug)]
 pub(super) struct Agreed {
     pub(super) socket: OwnedFd,
     pub(super) export: Box<Export>,
-    /// How many sessions at this socket have ended and have requests under way still.
+    /// The number of ended sessions at this socket that still have requests in progress.
     pub(super) ending: Arc<AtomicU32>,
 }
 
-/// What greets monitors at the socket of a volume.
+/// Returns the function that accepts connections at the socket of a volume.
 pub(crate) fn greeter(volume: &str) -> Greet {
     let volume: Arc<str> = volume.into();
     let ending = Arc::default();
@@ -44,7 +45,8 @@ pub(crate) fn greeter(volume: &str) -> Greet {
 }
 
 impl Handshake for Knock {
-    /// The first message: a monitor that says nothing takes no place from others.
+    /// Waits for the first message, so that a VMM that sends nothing does not take a place from
+    /// others.
     fn interest(&self) -> PollFd<'_> {
         PollFd::new(&self.socket, PollFlags::IN)
     }

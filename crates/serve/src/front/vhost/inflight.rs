@@ -1,55 +1,64 @@
-//! What is in flight, noted in memory that the monitor keeps: a process that serves a queue after us, or after our death, finds there which
-//! heads were taken and not returned.
+//! The record of requests in flight, in memory that the VMM keeps. A process that serves a queue
+//! after this one has ended or crashed reads there which heads were taken and not returned.
 //!
-//! Layout and order of steps: `vhost-user`, "Inflight I/O tracking", split queues. A region for each queue: a header of 16 bytes (features
-//! u64, version u16, entries u16, head of the last batch u16, used index u16), then 16 bytes for each descriptor (in flight u8, five
-//! that mean nothing, next of its batch u16, counter u64).
+//! The layout and the order of steps are those for split virtqueues in `vhost-user`, "Inflight I/O
+//! tracking". Each queue has a region. It begins with a header of 16 bytes: features (u64), version
+//! (u16), entries (u16), head of the last batch (u16) and used index (u16). Then there are 16 bytes
+//! for each descriptor: in flight (u8), padding (5 bytes), next of the batch (u16) and counter
+//! (u64).
 
 use weir_wire::ring::{Load, Shared, Store};
 
+/// The length of the header of a region.
 const HEADER: usize = 16;
+/// The length of the entry of a descriptor.
 const ENTRY: usize = 16;
+/// The offset of the version in the header, which is followed by those of the other fields.
 const VERSION: usize = 8;
 const ENTRIES: usize = 10;
 const LAST: usize = 12;
 const USED: usize = 14;
 
-/// In an entry: where it says that the head is in flight (with a byte that means nothing), its next, and its counter.
+/// The offset of the in-flight flag in an entry, which is followed by those of its next head and
+/// its counter. The flag is accessed together with a byte of padding.
 const IN_FLIGHT: usize = 0;
 const NEXT: usize = 6;
 const COUNTER: usize = 8;
 
-/// How long the region of a queue is in bytes.
+/// Returns the length of a queue's region in bytes.
 pub(super) const fn length(queue_size: u16) -> usize {
+    // Whole cache lines, so that queues do not share any.
     (HEADER + ENTRY * queue_size as usize).next_multiple_of(64)
 }
 
-/// The notes of one queue.
+/// The record of one queue.
 #[derive(Debug)]
 pub(super) struct Log<M> {
     memory: M,
     size: u16,
     counter: u64,
-    /// Heads returned since they were last published.
+    /// The heads that were returned since the last publication.
     batch: Vec<u16>,
 }
 
-/// What was found.
+/// The state that an earlier server has left in the record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Left {
-    /// Heads in flight, in the order in which they were taken.
+    /// The heads in flight in the order in which they were taken.
     pub(super) heads: Vec<u16>,
-    /// The queue was served before, with these notes.
+    /// True if the queue was served before with this record.
     pub(super) is_resumed: bool,
 }
 
 impl<M: Shared> Log<M> {
-    /// The notes of a queue of `size` entries, whose used index is `used` in its ring; and what was left there. `None` if the memory is too
-    /// short, or is of a queue of another size.
+    /// Opens the record of a queue of `size` entries, whose ring has the used index `used`. Also
+    /// returns the state that an earlier server has left. Returns `None` if the memory is too
+    /// short, or belongs to a queue of another size.
     pub(super) fn open(memory: M, size: u16, used: u16) -> Option<(Self, Left)> {
         if memory.len() < length(size) {
             return None;
         }
+        // Memory that was never used is zeroed, so it has version 0.
         let version = memory.load16(VERSION, Load::Relaxed);
         match version {
             0 => {
@@ -77,10 +86,12 @@ impl<M: Shared> Log<M> {
         Some((log, Left { heads, is_resumed }))
     }
 
-    /// Ends what was begun when a batch was published and its end not noted.
+    /// Completes a batch that was published but not recorded as published.
     fn end_batch(&self, used: u16) {
         let noted = self.memory.load16(USED, Load::Relaxed);
         let count = used.wrapping_sub(noted);
+        // The batch is linked from its last head on. Memory is shared with the VMM, so the
+        // number of steps is bounded.
         let mut head = self.memory.load16(LAST, Load::Relaxed);
         for _ in 0..count.min(self.size) {
             if head >= self.size {
@@ -90,10 +101,11 @@ impl<M: Shared> Log<M> {
                 .store16(self.at(head, IN_FLIGHT), 0, Store::Relaxed);
             head = self.memory.load16(self.at(head, NEXT), Load::Relaxed);
         }
+        // Released last, so that a crash before this repeats the step.
         self.memory.store16(USED, used, Store::Release);
     }
 
-    /// Counter and head of what is noted as in flight.
+    /// Returns the counter and the head of each entry that is marked as in flight.
     fn found(&self) -> Vec<(u64, u16)> {
         let all = 0..self.size;
         all.filter(|head| self.memory.load16(self.at(*head, IN_FLIGHT), Load::Relaxed) & 0xff == 1)
@@ -106,11 +118,13 @@ impl<M: Shared> Log<M> {
             .collect()
     }
 
+    /// Returns the offset of a field in a head's entry.
     fn at(&self, head: u16, field: usize) -> usize {
+        // The modulo keeps any index of a corrupt record within the region.
         HEADER + ENTRY * usize::from(head % self.size) + field
     }
 
-    /// A head is taken. To be called before anything is done for it.
+    /// Records that a head is taken. Must be called before anything is done for it.
     pub(super) fn take(&mut self, head: u16) {
         let at = self.at(head, COUNTER);
         self.memory.store32(at, self.counter as u32, Store::Relaxed);
@@ -118,19 +132,22 @@ impl<M: Shared> Log<M> {
         self.memory.store32(at + 4, high, Store::Relaxed);
         self.counter = self.counter.wrapping_add(1);
         self.memory
+            // The flag is stored after the counter, so that an entry in flight always has a
+            // valid counter.
             .store16(self.at(head, IN_FLIGHT), 1, Store::Release);
     }
 
-    /// A head is returned, and not yet published.
+    /// Records that a head is returned and not yet published.
     pub(super) fn finish(&mut self, head: u16) {
         let last = self.memory.load16(LAST, Load::Relaxed);
         self.memory
             .store16(self.at(head, NEXT), last, Store::Relaxed);
+        // The link must exist before the batch begins with this head.
         self.memory.store16(LAST, head, Store::Release);
         self.batch.push(head);
     }
 
-    /// What was returned is published: the used index is `used` now.
+    /// Records that the returned heads are published, with `used` as the used index.
     pub(super) fn published(&mut self, used: u16) {
         for head in std::mem::take(&mut self.batch) {
             self.memory
@@ -165,7 +182,7 @@ mod tests {
         log.finish(0);
         log.published(1);
         assert_eq!(open(&memory, 1).1, [5, 7, 2]);
-        // Heads that come later have a higher counter.
+        // Heads that are taken later have a higher counter.
         let (mut log, _) = open(&memory, 1);
         log.take(1);
         assert_eq!(open(&memory, 1).1, [5, 7, 2, 1]);
@@ -188,6 +205,7 @@ mod tests {
             let memory = Memory::new(length(SIZE));
             let mut bytes = vec![0; length(SIZE)];
             bytes.fill_with(|| rng.range(0, 255) as u8);
+            // A valid version (1) and number of entries (8), so that the rest is read.
             bytes[VERSION..VERSION + 4].copy_from_slice(&[1, 0, 8, 0]);
             memory.write(0, &bytes);
             let (_, left) = open(&memory, rng.range(0, 65_535) as u16);
@@ -195,7 +213,8 @@ mod tests {
         }
     }
 
-    /// Whenever the server dies, every head is either returned in the used ring or found, never both, never neither.
+    /// At whatever step the server crashes, each head is either returned in the used ring or found
+    /// in the record, but never both or neither.
     #[test]
     fn whenever_it_ends_nothing_is_lost_and_nothing_is_returned_twice() {
         for end in 0..200 {
@@ -218,7 +237,8 @@ mod tests {
                     }
                     2 => {
                         used = used.wrapping_add(batch.len() as u16);
-                        // Here the guest sees them. Sometimes that is the end.
+                        // The guest sees the heads from here on. In one of ten cases the server
+                        // crashes at this point.
                         free.append(&mut batch);
                         if rng.range(0, 9) == 0 {
                             break;
@@ -228,6 +248,7 @@ mod tests {
                     _ => {}
                 }
             }
+            // Returned heads that were not published count as in flight.
             let (_, mut left) = open(&memory, used);
             left.sort_unstable();
             taken.append(&mut batch);

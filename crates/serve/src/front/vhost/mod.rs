@@ -1,14 +1,17 @@
-//! `vhost-user`: a volume as the disk of a virtual machine, whose monitor says over a socket where the guest's memory and its queues are.
+//! `vhost-user`: a volume as the disk of a virtual machine. The VMM (the vhost-user front end)
+//! passes the guest's memory and virtqueues over a socket.
 //!
-//! A session is one monitor's connection. It has one stream and as many queues as were set up; requests are read from the guest's
-//! memory and carried out between that memory and the storage, without a copy where the storage can reach it.
+//! A [`Session`] is the connection of one VMM. It has one stream and up to [`QUEUES`] virtqueues.
+//! Requests are read from the guest's memory. If the storage can use that memory, data is
+//! transferred between the two without a copy.
 //!
-//! Which thread wakes which: while the shard is awake it looks at the queues itself ([`FrontEnd::look`]), once a turn. Before it sleeps it
-//! asks for kicks and looks once more ([`FrontEnd::rest`]). A kick ends a poll on the ring; what was returned is published once a turn, and
-//! the guest is called by an operation on the ring, if it wants to be: a call that blocks holds nobody up.
+//! While the shard is awake, it polls the queues in each turn ([`FrontEnd::look`]). Before it
+//! sleeps, it enables kicks and polls once more ([`FrontEnd::rest`]). A kick completes a poll
+//! operation on the ring. Completed requests are published once per turn. If the guest wants a
+//! call, an operation on the ring makes it, so that a call that blocks does not block the shard.
 //!
-//! What a guest does wrong ends in the status of its request, or breaks that queue, with a line in the log. What the monitor does wrong is
-//! refused, or ends the connection.
+//! An invalid request of the guest gets an error status, or makes the server stop serving the
+//! queue, and is logged. An invalid message of the VMM is refused, or ends the connection.
 
 mod control;
 mod disk;
@@ -38,53 +41,57 @@ use queue::Queue;
 
 pub(crate) use handshake::greeter;
 
-/// The operation that waits for the monitor.
+/// The number of the operation that waits for a message from the VMM.
 const CONTROL: u32 = 0;
-/// Of queue n: the operation that waits for a kick, and the next one is that which calls.
+/// The first operation number of queues. Queue n has two numbers from `FIRST_QUEUE + 2 * n` on, for
+/// the wait for a kick and for the call.
 const FIRST_QUEUE: u32 = 1;
 
-/// One monitor's connection.
+/// The connection of one VMM.
 #[derive(Debug)]
 struct Session {
     socket: Handle,
-    /// Where the monitor hears what it has not asked for.
+    /// The channel for requests to the VMM (`VHOST_USER_SET_BACKEND_REQ_FD`).
     backend: Option<OwnedFd>,
-    /// When it is to hear there that the configuration space is another.
+    /// The due time of a notification that the configuration space has changed.
     news: Option<Instant>,
     disk: Disk,
     messages: Assembler<OwnedFd>,
-    /// The operation that waits for the monitor to say something.
+    /// The operation that waits for a message from the VMM.
     watching: Option<OpId>,
-    /// Features in use: of virtio, and of the protocol.
+    /// The negotiated features of virtio and of the vhost-user protocol.
     features: u64,
     protocol: u64,
-    /// The driver's choice: writes may be answered before they are on stable storage.
+    /// The driver's choice of write-back mode, in which writes may complete before they are
+    /// durable.
     write_back: bool,
     memory: GuestMemory,
     queues: Vec<Queue>,
-    /// The queue that is looked at first.
+    /// The index of the queue that is served first in the next turn.
     first: usize,
-    /// A queue whose base was asked for, while something of it is in flight.
+    /// The queue that the VMM has asked to stop (`VHOST_USER_GET_VRING_BASE`), while requests of it
+    /// are in flight.
     stopping: Option<u32>,
     notes: Option<Notes>,
     under: Slab<Under>,
-    /// A request that was taken, is in `chain`, and waits for memory.
+    /// A taken request that waits for memory and is in `chain`.
     waiting: Option<Waiting>,
-    /// Answers that wait to be published.
+    /// Completed requests that wait to be published.
     next: Load,
-    /// Some queue has a call to be made.
+    /// True if a call is to be made for at least one queue.
     calls: bool,
-    /// Why it has to go.
+    /// The reason why the session has to end.
     broken: Option<Cow<'static, str>>,
-    /// How many sessions at this socket have ended and have requests under way still. While there are any none is taken: theirs may
-    /// be the same, which the monitor has brought back, and must not work on memory that was given to others since.
+    /// The number of ended sessions at this socket that still have requests in progress. While it
+    /// is not zero, no request is taken. The VMM can resubmit the same requests in a new session,
+    /// and the old ones must not access memory that the guest has reused since.
     ending: Arc<AtomicU32>,
     closed: bool,
     chain: Chain,
     request: Request,
 }
 
-/// Memory in which is noted what is in flight.
+/// The shared memory that records requests in flight.
 #[derive(Debug)]
 struct Notes {
     mapping: Mapping,
@@ -92,15 +99,15 @@ struct Notes {
     queue_size: u16,
 }
 
-/// A request under way.
+/// A request in progress.
 #[derive(Debug)]
 struct Under {
     queue: u8,
     generation: u32,
     head: u16,
-    /// Where its status goes.
+    /// The address of the request's status byte.
     status: GuestSlice,
-    /// Bytes that are written if it is done, its status among them.
+    /// The number of bytes written if the request succeeds, including the status byte.
     written: u32,
 }
 
@@ -113,7 +120,7 @@ struct Waiting {
 }
 
 impl Notes {
-    /// The region of a queue.
+    /// Returns the region of a queue.
     fn part(&self, number: usize) -> Option<Part> {
         let length = inflight::length(self.queue_size);
         let within = number < usize::from(self.queues);
@@ -153,14 +160,14 @@ impl Session {
         })
     }
 
-    /// Says in the log what is wrong, if there is room for it.
+    /// Logs a violation of the protocol, unless too much was logged recently.
     fn warn(&self, reason: fmt::Arguments<'_>) {
         if crate::log::allowed() {
             tracing::warn!(volume = %self.disk.name, %reason, "a virtual machine violated the protocol");
         }
     }
 
-    /// A queue cannot go on.
+    /// Stops serving a queue after an error, and logs the reason.
     fn break_queue(&mut self, number: usize, reason: &str) {
         self.queues[number].broken = true;
         self.calls |= self.queues[number].error.is_some();
@@ -169,7 +176,7 @@ impl Session {
         }
     }
 
-    /// Queues the operations that wait for the monitor and for kicks.
+    /// Queues the operations that wait for messages and for kicks.
     fn watch(&mut self, cx: &mut Context<'_>) -> Result<(), &'static str> {
         if self.watching.is_none() && self.stopping.is_none() {
             let queued = cx.ring.poll_readable(cx.token(CONTROL), &self.socket);
@@ -177,14 +184,15 @@ impl Session {
         }
         for (queue, number) in self.queues.iter_mut().zip(0..) {
             if let Some(polling) = queue.polling {
-                // Of a descriptor that was exchanged.
+                // The poll waits on a descriptor that the VMM has replaced.
                 if std::mem::take(&mut queue.exchanged) {
                     cx.ring.cancel(polling);
                 }
                 continue;
             }
             queue.exchanged = false;
-            // Kicks that are not listened to stay in their descriptor.
+            // If kicks are throttled, they stay in their descriptor until the queue is polled
+            // again.
             let listens = !queue.broken && !queue.is_waiting();
             if let Some(kick) = queue.kick.as_ref().filter(|_| listens) {
                 let token = cx.token(FIRST_QUEUE + 2 * number);
@@ -195,7 +203,7 @@ impl Session {
         Ok(())
     }
 
-    /// A poll of a kick's descriptor has ended.
+    /// Processes the completion of the poll on a kick descriptor.
     fn kicked(&mut self, number: usize, now: Instant) -> Then {
         let queue = &mut self.queues[number];
         queue.polling = None;
@@ -209,7 +217,7 @@ impl Session {
         Then::Take
     }
 
-    /// Calls the guest, or remembers to, where one call is under way.
+    /// Calls the guest. If a call is in progress, another call is made when it ends.
     fn call(&mut self, number: usize, cx: &mut Context<'_>) -> Result<(), &'static str> {
         let queue = &mut self.queues[number];
         if queue.calling.is_some() {
@@ -231,22 +239,25 @@ impl Session {
         Ok(())
     }
 
-    /// Nothing is taken now, whatever there is.
+    /// Returns true if no requests may be taken at present.
     fn is_held_up(&self) -> bool {
         self.closed || self.ending.load(Ordering::Relaxed) > 0
     }
 
-    /// Memory was taken away under the session.
+    /// Returns true if memory of the guest was truncated.
     fn has_lost_memory(&self) -> bool {
         let notes = self.notes.as_ref();
         self.memory.is_broken() || notes.is_some_and(|notes| notes.mapping.is_broken())
     }
 }
 
-/// How long a monitor has said nothing when it is told news: it may not expect them while it waits for answers (QEMU 6.0 to 7.2.0 asks
-/// for the configuration space at once, and takes the answer that it waited for as the one to that).
+/// The silence of the VMM that must precede a notification of a changed configuration. A VMM may
+/// not expect the notification while it waits for a reply: QEMU 6.0 to 7.2.0 then asks for the
+/// configuration space immediately, and mistakes the reply that it waited for as the reply to that.
 const QUIET: Span = Span::from_millis(100);
+/// The reason for closing a session if the ring rejects its operation.
 const NO_PLACE: &str = "the ring is full";
+/// The reason for closing a session whose guest's memory was truncated.
 const LOST: &str = "memory of its guest was removed";
 
 impl FrontEnd for Session {
@@ -314,9 +325,12 @@ impl FrontEnd for Session {
             return 0;
         };
         let queue = &mut self.queues[usize::from(under.queue)];
+        // The guest may have set up the queue again since, and then the head is that of another
+        // request.
         if queue.generation == under.generation {
             let (status, written) = match answer.result {
                 Ok(_) => (Status::Ok, under.written),
+                // Only the status byte is valid after an error.
                 Err(_) => (Status::IoError, 1),
             };
             under.status.copy_from(0, &[status as u8]);
@@ -354,7 +368,8 @@ impl FrontEnd for Session {
     }
 
     fn close(&mut self, ring: &mut AnyRing) -> Load {
-        // The socket stays until nothing works on the guest's memory any more: a monitor that connects again does so after that.
+        // The socket stays open until no operation uses the guest's memory any more, so that a VMM
+        // that reconnects does so after that.
         self.closed = true;
         self.ending.fetch_add(1, Ordering::Relaxed);
         let queues = self.queues.iter();
@@ -387,7 +402,7 @@ impl FrontEnd for Session {
                 queue.call_again = true;
                 self.calls = true;
             }
-            // It is listened to again.
+            // The throttling of kicks has ended for a queue.
             take |= waited && !queue.is_waiting();
         }
         take |= !self.is_held_up() && self.queues.iter_mut().any(Queue::has_more);
@@ -412,7 +427,8 @@ impl FrontEnd for Session {
         if self.is_held_up() {
             return false;
         }
-        // All of them are armed, not only those before the first that has something.
+        // All queues must be armed, and not only those up to the first with requests, so the
+        // iterator is not short-circuited.
         let found = self.queues.iter_mut().map(Queue::arm);
         let count = found.filter(|found| *found).count();
         count > 0
@@ -420,7 +436,7 @@ impl FrontEnd for Session {
 }
 
 impl Drop for Session {
-    /// Nothing of it is under way any more.
+    /// Runs when no operation of the session is in progress any more.
     fn drop(&mut self) {
         if self.closed {
             self.ending.fetch_sub(1, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! One queue of a disk: where it lies, by which descriptors both sides wake each other, and how far it was served.
+//! One virtqueue of a disk: its ring in the guest's memory, the descriptors for notifications, and
+//! its progress.
 
 use std::collections::VecDeque;
 
@@ -12,50 +13,52 @@ use weir_wire::vhost::RingAddresses;
 
 use super::inflight::Log;
 
-/// Where the used index stands in its area.
+/// The offset of the used index in the used area (virtio 1.2, section 2.7.8).
 const USED_INDEX: usize = 2;
 
-/// A queue.
+/// The state of one virtqueue.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     pub(super) size: u16,
-    /// The available index up to which it was served when it was last stopped, or was told.
+    /// The available index where service begins, as set by the VMM or left by the last stop.
     pub(super) base: u16,
     pub(super) addresses: Option<RingAddresses>,
-    /// A kick's descriptor was told, or that there is none: it is to be served.
+    /// True if the VMM has set a kick descriptor. From then on the queue is to be served.
     pub(super) started: bool,
     pub(super) enabled: bool,
     pub(super) kick: Option<Handle>,
     pub(super) call: Option<Handle>,
     pub(super) error: Option<Handle>,
-    /// The descriptor of kicks is another than that which is polled.
+    /// True if the kick descriptor is not the one that is being polled.
     pub(super) exchanged: bool,
-    /// The operations on them.
+    /// The operations on the kick and call descriptors.
     pub(super) polling: Option<OpId>,
     pub(super) calling: Option<OpId>,
-    /// The guest is to be called again once the call under way has ended.
+    /// True if the guest is to be called again when the current call has ended.
     pub(super) call_again: bool,
-    /// While it is served.
+    /// The device side of the ring, while the queue is being served.
     pub(super) device: Option<Device<Part>>,
     pub(super) log: Option<Log<Part>>,
-    /// Heads that were in flight when the process that served the queue before went away.
+    /// Heads that were in flight when the previous server of the queue ended.
     pub(super) left: VecDeque<u16>,
-    /// It cannot go on, and the guest was told.
+    /// True if the queue cannot be served any more after an error.
     pub(super) broken: bool,
-    /// Heads were returned that are not published.
+    /// True if heads were returned that are not published.
     pub(super) dirty: bool,
-    /// `GET_VRING_BASE` waits for what is in flight.
+    /// True if `GET_VRING_BASE` waits for requests in flight.
     pub(super) stopping: bool,
-    /// When it is looked at, and when its guest is called.
+    /// The policies for listening to kicks and for calling the guest, while the queue is being
+    /// served.
     pub(super) kicks: Option<Kicks>,
     pub(super) calls: Option<Calls>,
-    /// Heads returned that are not published.
+    /// The number of returned heads that are not published.
     pub(super) returned: u32,
-    /// Counts how often it was made anew: answers to requests from before belong to nobody.
+    /// A number that changes whenever the queue is set up again, so that requests from before are
+    /// recognised.
     pub(super) generation: u32,
 }
 
-/// When queues are looked at, and when guests are called.
+/// The policies for notifications between guest and server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Notify {
     pub(super) kicks: KickPolicy,
@@ -66,7 +69,8 @@ pub(super) struct Notify {
 impl Notify {
     pub(super) fn new(notify: &weir_config::Notify) -> Self {
         let kicks = match notify.wakes {
-            // A guest that kicks again and again without work is listened to later and later, but once in a second.
+            // A guest that kicks repeatedly without requests is listened to less and less often,
+            // but at least once per second.
             Wakes::AtOnce => KickPolicy::Throttle {
                 interval: Span::from_micros(1),
                 burst: 1000,
@@ -79,6 +83,8 @@ impl Notify {
             count: notify.call_count,
             delay: notify.call_delay,
         };
+        // The limits bound every policy. For a policy other than gathering, the configured count
+        // is one of them.
         let mut limits = Gather::MOST;
         if notify.calls != CallRule::Gather && gather.count > 1 {
             limits.count = gather.count;
@@ -107,7 +113,7 @@ impl Notify {
     }
 }
 
-/// Why a queue cannot be served.
+/// The reason why a queue cannot be served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum StartError {
     #[error("the queue size is not set")]
@@ -132,17 +138,17 @@ impl Queue {
         }
     }
 
-    /// Whether requests are to be taken from it.
+    /// Returns true if requests are to be taken from the queue.
     pub(super) fn is_active(&self) -> bool {
         self.device.is_some() && self.enabled && !self.broken && !self.stopping
     }
 
-    /// It is to be served, and it is not known yet whether it can be.
+    /// Returns true if the queue is to be served and has not been started.
     pub(super) fn is_due(&self) -> bool {
         self.started && self.enabled && self.device.is_none() && !self.broken
     }
 
-    /// Begins to serve it. `log` is its part of the memory in which is noted what is in flight.
+    /// Starts serving the queue. `log` is its region of the memory that records requests in flight.
     pub(super) fn start(
         &mut self,
         memory: &GuestMemory,
@@ -165,6 +171,7 @@ impl Queue {
             }
         };
         let areas = Areas {
+            // Alignments are those of virtio 1.2, section 2.7: 16, 2 and 4 bytes.
             descriptors: area("descriptors", at.descriptors, descriptors, 16)?,
             available: area("available entries", at.available, available, 2)?,
             used: area("used entries", at.used, used, 4)?,
@@ -173,8 +180,9 @@ impl Queue {
         if let Some(part) = log {
             let (log, left) = Log::open(part, self.size, published).ok_or(StartError::Log)?;
             self.log = Some(log);
-            // What is in flight was taken after what is in the used ring, and nothing else was: the notes know better than a monitor
-            // that was not told where its queue stopped.
+            // Requests in flight were taken after those in the used ring, and no others were taken.
+            // The record is therefore more reliable than the index of a VMM that was not notified
+            // of the last stop.
             if left.is_resumed {
                 self.base = published.wrapping_add(left.heads.len() as u16);
             }
@@ -194,7 +202,7 @@ impl Queue {
         Ok(())
     }
 
-    /// It is not served any more; how far it was is in `base`.
+    /// Stops serving the queue. Its progress is in `base` afterwards.
     pub(super) fn stop(&mut self) {
         if let Some(device) = self.device.take() {
             self.base = device.base();
@@ -209,12 +217,12 @@ impl Queue {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// Chains taken and not returned.
+    /// Returns the number of chains that were taken and not returned.
     pub(super) fn in_flight(&self) -> u32 {
         self.device.as_ref().map_or(0, Device::in_flight)
     }
 
-    /// Returns a head.
+    /// Returns a head with the number of bytes written.
     pub(super) fn finish(&mut self, head: u16, written: u32) {
         let Some(device) = &mut self.device else {
             return;
@@ -227,7 +235,7 @@ impl Queue {
         self.dirty = true;
     }
 
-    /// Lets the guest see what was returned; true if it is to be called.
+    /// Publishes the returned heads to the guest. Returns true if the guest is to be called.
     pub(super) fn publish(&mut self, now: Instant) -> bool {
         self.dirty = false;
         let (Some(device), Some(calls)) = (&mut self.device, &mut self.calls) else {
@@ -241,9 +249,10 @@ impl Queue {
         calls.published(now, returned, device.in_flight(), wanted) == Decision::Call
     }
 
-    /// A look found `found` requests.
+    /// Records that polling the queue found `found` requests.
     pub(super) fn looked(&mut self, now: Instant, found: u32) {
-        // Once for each kick: to be looked at by the way is no look that it has caused.
+        // An empty poll counts only if a kick caused it. The shard also polls this queue whenever
+        // it runs for other reasons.
         if let Some(kicks) = &mut self.kicks
             && (found > 0 || kicks.plan() == Plan::Look)
         {
@@ -251,24 +260,24 @@ impl Queue {
         }
     }
 
-    /// A kick was heard.
+    /// Records that a kick was received.
     pub(super) fn kicked(&mut self, now: Instant) {
         if let Some(kicks) = &mut self.kicks {
             kicks.kicked(now, now);
         }
     }
 
-    /// Its guest's kicks are not listened to now.
+    /// Returns true if kicks of the guest are being ignored for now.
     pub(super) fn is_waiting(&self) -> bool {
         let plan = self.kicks.as_ref().map(Kicks::plan);
         matches!(plan, Some(Plan::Wait(_)))
     }
 
-    /// When it has to be looked at, or its guest called.
+    /// Returns the deadline for polling the queue or calling its guest.
     pub(super) fn due(&self) -> Option<Instant> {
         let wait = match self.kicks.as_ref().map(Kicks::plan) {
             Some(Plan::Wait(until)) => Some(until),
-            // It is looked at all the time.
+            // The queue is polled all the time, so the shard must not sleep.
             Some(Plan::Spin(_)) => Some(Instant::ZERO),
             _ => None,
         };
@@ -276,7 +285,7 @@ impl Queue {
         [wait, call].into_iter().flatten().min()
     }
 
-    /// Does what is due; true if its guest is to be called.
+    /// Runs the timers of both policies. Returns true if the guest is to be called.
     pub(super) fn run_timers(&mut self, now: Instant) -> bool {
         if let Some(kicks) = &mut self.kicks {
             kicks.timer(now);
@@ -285,10 +294,12 @@ impl Queue {
         calls.is_some_and(|calls| calls.timer(now) == Decision::Call)
     }
 
-    /// Whether there may be something to take; what is wrong with the queue counts, since it is to be said.
+    /// Returns true if there may be requests to take. An error of the ring counts too, because
+    /// taking requests reports it.
     pub(super) fn has_more(&mut self) -> bool {
         let left = !self.left.is_empty();
         self.ask(|device| {
+            // The server is polling, so the guest need not kick.
             let more = left || device.look() != Ok(0);
             if more {
                 device.disarm();
@@ -297,13 +308,14 @@ impl Queue {
         })
     }
 
-    /// Asks for a kick; true if there is something to take already.
+    /// Enables kicks. Returns true if there are already requests to take.
     pub(super) fn arm(&mut self) -> bool {
         let left = !self.left.is_empty();
         self.ask(|device| left || device.arm() != Ok(false))
     }
 
-    /// Asks the rings of a queue that is served and waits for nothing; of one that is to be begun, whether that is due.
+    /// Calls `ask` for a queue that is being served and whose kicks are not throttled. For a queue
+    /// that is not being served, returns true if it is to be started.
     fn ask(&mut self, ask: impl FnOnce(&mut Device<Part>) -> bool) -> bool {
         if !self.is_active() {
             return self.is_due();

@@ -1,4 +1,4 @@
-//! From the guest's queues to requests.
+//! The way of requests from the guest's queues to the core.
 
 use weir_core::{Flags, Op};
 use weir_uring::GuestSlice;
@@ -9,20 +9,20 @@ use weir_wire::virtio_blk::{Command, Request, Status, feature};
 use super::{Session, Under, Waiting};
 use crate::shard::{Ask, Context, Stop, cost, is_direct};
 
-/// What came of one look at a queue.
+/// The result of one step on a queue.
 enum Step {
-    /// Something was taken; perhaps there is more.
+    /// A request was taken, and there may be another.
     Taken,
-    /// There is nothing.
+    /// The queue has no request.
     Empty,
-    /// A bound is reached.
+    /// A bound of the client is reached.
     Blocked,
-    /// It is the turn of others.
+    /// Other clients are to be served first.
     Spent,
 }
 
 impl Session {
-    /// Takes requests from all queues, each in its turn, until they are empty or a bound is reached.
+    /// Takes requests from all queues in rotation, until they are empty or a bound is reached.
     pub(super) fn take_all(&mut self, cx: &mut Context<'_>) -> Stop {
         if let Some(waiting) = self.waiting.take()
             && matches!(self.enter_waiting(&waiting, cx), Step::Blocked)
@@ -34,7 +34,8 @@ impl Session {
             let number = (self.first + n) % count;
             self.begin(number, cx);
             let mut found = 0;
-            // What the guest adds meanwhile is for the next turn.
+            // Requests that the guest adds in the meantime wait for the next turn. The loop thus
+            // ends even if the guest is faster.
             for _ in 0..self.queues[number].size {
                 let queue = &self.queues[number];
                 if !queue.is_active() || queue.is_waiting() {
@@ -49,7 +50,7 @@ impl Session {
                         return Stop::Blocked;
                     }
                     Step::Spent => {
-                        // The next queue has its turn, however much this one has left.
+                        // The next queue is served first, however many requests this one has left.
                         self.first = (number + 1) % count;
                         self.queues[number].looked(cx.now, found);
                         return Stop::Spent;
@@ -62,7 +63,7 @@ impl Session {
         Stop::Empty
     }
 
-    /// Begins to serve a queue about which everything was said.
+    /// Starts a queue when all its parameters are set.
     fn begin(&mut self, number: usize, cx: &Context<'_>) {
         if !self.queues[number].is_due() {
             return;
@@ -80,6 +81,7 @@ impl Session {
         }
     }
 
+    /// Takes one chain from a queue.
     fn step(&mut self, number: usize, cx: &mut Context<'_>) -> Step {
         if !cx.may_take() {
             return Step::Blocked;
@@ -91,6 +93,7 @@ impl Session {
         let Some(device) = &mut queue.device else {
             return Step::Empty;
         };
+        // Requests that were in flight when an earlier server ended come first.
         let taken = match queue.left.pop_front() {
             Some(head) => device
                 .retake(head, &self.memory, &mut self.chain)
@@ -100,6 +103,8 @@ impl Session {
         match taken {
             Ok(None) => Step::Empty,
             Ok(Some(head)) => {
+                // The head must be recorded before anything is done for it, or a crash would
+                // lose it.
                 if let Some(log) = &mut queue.log {
                     log.take(head);
                 }
@@ -119,7 +124,7 @@ impl Session {
         }
     }
 
-    /// Tries again what was taken and found no memory, unless its queue was made anew.
+    /// Enters a request that waited for memory, unless its queue was set up again.
     fn enter_waiting(&mut self, waiting: &Waiting, cx: &mut Context<'_>) -> Step {
         let Waiting {
             queue,
@@ -132,14 +137,15 @@ impl Session {
         self.enter(queue, head, cx)
     }
 
-    /// A chain was taken and is in `self.chain`: its request goes to the core, or back at once.
+    /// Parses the chain in `self.chain`. Its request goes to the core or is completed immediately.
     fn enter(&mut self, number: usize, head: u16, cx: &mut Context<'_>) -> Step {
         let parsed = self
             .request
             .parse(&self.chain, &self.memory, &self.disk.rules);
         if let Err(refused) = parsed {
             if let Some(status) = refused.status {
-                // It was found to be the guest's.
+                // The address was found to be in the guest's memory. If the region was removed
+                // since, the status is of no use to anyone.
                 let _ = self.memory.write(status, &[refused.code() as u8]);
             }
             let written = u32::from(refused.status.is_some());
@@ -151,7 +157,7 @@ impl Session {
         }
         let mut slices = cx.guest_slices();
         let Some(status) = self.find(&mut slices) else {
-            // The guest's memory has changed since it was looked at, a moment ago.
+            // The guest's memory was changed after the request was parsed, a moment ago.
             return self.give_back(number, head, 0, cx);
         };
         let mut ask = self.ask();
@@ -181,7 +187,8 @@ impl Session {
         Step::Taken
     }
 
-    /// Where the request's data lies, into `slices`, and its status.
+    /// Returns the address of the status byte, and fills `slices` with the memory of the request's
+    /// data.
     fn find(&self, slices: &mut Vec<GuestSlice>) -> Option<GuestSlice> {
         let Request { data, status, .. } = &self.request;
         for buffer in data {
@@ -192,11 +199,13 @@ impl Session {
         slices.pop()
     }
 
+    /// Answers a request for the device's id, without the core.
     fn tell_id(&mut self, number: usize, head: u16, cx: &mut Context<'_>) -> Step {
         let id = self.disk.id();
         let mut rest = &id[..(self.request.length as usize).min(id.len())];
         let mut written = 1;
         for buffer in &self.request.data {
+            // The buffers were checked when the request was parsed, as for the status.
             let (here, behind) = rest.split_at(rest.len().min(buffer.length as usize));
             let _ = self.memory.write(buffer.address, here);
             written += here.len() as u32;
@@ -206,7 +215,7 @@ impl Session {
         self.give_back(number, head, written, cx)
     }
 
-    /// Returns a head whose request is over without ever having been the core's.
+    /// Returns a head whose request completes without reaching the core.
     fn give_back(&mut self, number: usize, head: u16, written: u32, cx: &mut Context<'_>) -> Step {
         self.queues[number].finish(head, written);
         cx.charge_overhead(0);
@@ -214,7 +223,7 @@ impl Session {
         Step::Taken
     }
 
-    /// What the core is asked.
+    /// Returns the operation for the core.
     fn ask(&self) -> Ask {
         let request = &self.request;
         let range = request.ranges.first();
@@ -233,13 +242,14 @@ impl Session {
             op,
             flags,
             offset: range.map_or(request.offset, |range| range.offset),
-            // The limit of ranges is below this.
+            // The limit of ranges is below 2^32 bytes.
             length: range.map_or(request.length, |range| range.length as u32),
             token: 0,
         }
     }
 
-    /// Whether writes must be on stable storage when they are answered: where there are no flushes, or the driver has chosen so.
+    /// Returns the flags of writes. They must be durable on completion if the driver cannot flush,
+    /// or has chosen write-through (virtio 1.2, section 5.2.6.2).
     fn durability(&self) -> Flags {
         let flushes = self.features & feature::FLUSH != 0;
         let chosen = self.features & feature::CONFIG_WCE != 0 && !self.write_back;

@@ -1,4 +1,5 @@
-//! A drive of volumes in memory: what is carried out at once is carried out in parts.
+//! Tests of a drive with volumes in memory: work that is carried out immediately is divided among
+//! turns, and remote servers that hang do not occupy the drive.
 
 use crate::shard::front::Ask;
 use crate::shard::payload::Payload;
@@ -11,7 +12,7 @@ use super::super::asked::Answers;
 use super::super::take::request;
 use super::*;
 
-/// A drive with the volumes `a` and `b`, and what a shard keeps beside it.
+/// A drive with the volumes `a` and `b`, and the parts of a shard that it needs.
 struct Bench {
     drive: Drive,
     ring: AnyRing,
@@ -84,7 +85,7 @@ impl Bench {
         id
     }
 
-    /// One turn of the shard as far as the drive is concerned; the requests that ended in it.
+    /// Does one turn of the shard for the drive. Returns the requests that completed in it.
     fn turn(&mut self) -> Vec<u32> {
         self.turn_at(Instant::ZERO)
     }
@@ -108,7 +109,7 @@ impl Bench {
         ended
     }
 
-    /// Turns until all of `ids` have ended; how many that took.
+    /// Does turns until all requests in `ids` have completed. Returns the number of turns.
     fn run(&mut self, ids: &[u32]) -> usize {
         let mut left = ids.to_vec();
         for turn in 1..100_000 {
@@ -122,12 +123,16 @@ impl Bench {
     }
 }
 
+/// The size of a volume, and of a request that takes many turns.
 const LONG: u32 = 64 << 20;
+/// The size of a piece, which is below the budget of a visit.
 const PIECE: u32 = 128 << 10;
 
 #[test]
 fn a_long_zeroing_is_done_in_parts_and_others_are_served_between() {
     let mut bench = Bench::new(u64::from(LONG));
+    // Chunks that were never written are holes, and zeroing them costs nothing. Data makes the
+    // zeroing touch memory.
     for offset in (0..LONG).step_by(PIECE as usize) {
         let write = bench.submit(0, Op::Write, u64::from(offset), PIECE);
         bench.run(&[write]);
@@ -136,7 +141,8 @@ fn a_long_zeroing_is_done_in_parts_and_others_are_served_between() {
     assert!(bench.turn().is_empty());
     let mut turns = 1;
     loop {
-        // Two turns at most, whatever the other volume has begun: one to be taken in, one for its turn.
+        // A read takes at most two turns whatever the other volume has begun. It is dispatched in
+        // the first, and carried out in the second.
         let read = bench.submit(1, Op::Read, 0, 4096);
         let mut ended = bench.turn();
         turns += 1;
@@ -149,7 +155,7 @@ fn a_long_zeroing_is_done_in_parts_and_others_are_served_between() {
             break;
         }
     }
-    // In one turn: as much as goes to what is new, and to what was put off.
+    // One turn touches `TURN` bytes for new pieces and as much for deferred ones.
     let least = u64::from(LONG) / (2 * TURN);
     assert!(turns as u64 >= least, "{turns} turns, {least} expected");
 }
@@ -164,7 +170,7 @@ fn what_is_read_in_one_turn_is_bounded_and_everything_is_done() {
     while ended.len() < reads.len() {
         let now = bench.turn();
         assert!(!now.is_empty(), "a turn without progress");
-        // Each of the two shares may be exceeded by one piece.
+        // Each of the two budgets can be exceeded by one piece.
         let most = 2 * (TURN / u64::from(PIECE) + 1);
         assert!(now.len() as u64 <= most, "{} in one turn", now.len());
         ended.extend(now);
@@ -177,16 +183,17 @@ fn what_is_read_in_one_turn_is_bounded_and_everything_is_done() {
 #[test]
 fn a_zeroing_of_holes_is_done_at_once() {
     let mut bench = Bench::new(u64::from(LONG));
+    // Nothing was written, so there is no memory to touch.
     let zeroing = bench.submit(0, Op::WriteZeroes, 0, LONG);
     assert!(bench.run(&[zeroing]) <= 2);
     let trim = bench.submit(0, Op::Discard, 0, LONG);
     assert!(bench.run(&[trim]) <= 2);
 }
 
-/// A remote server that answers nothing until it is told to.
+/// A remote server that does not answer before `answers` is set.
 #[derive(Debug)]
 struct Hung {
-    /// Jobs, and whether they are answered when the backend is woken.
+    /// Jobs that are answered when the backend is woken, if `answers` is set.
     jobs: Vec<Job>,
     answers: Arc<AtomicBool>,
 }
@@ -231,17 +238,20 @@ fn a_remote_server_that_hangs_keeps_the_drive_from_nobody() {
         })
         .collect()
     };
+    // Stage 1: the requests of volume 0 take all places of the drive.
     let mut hung = submit_all(&mut bench);
     bench.turn_at(at(0));
     let tags = u32::from(bench.drive.layer.layer().config().drive.tags);
     assert_eq!(bench.drive.layer.layer().in_flight(), tags);
     let read = bench.submit(1, Op::Read, 0, 65536);
     assert!(bench.turn_at(at(999)).is_empty(), "the drive is full");
-    // It is looked at by itself.
+    // Stage 2: the drive detects the hang by itself. The limit of 1 s has passed at the first check
+    // after that, at most 250 ms later, and the places of volume 0 become free for volume 1.
     let look = bench.drive.next_due().unwrap();
     assert!(look <= at(1_249));
     assert_eq!(bench.turn_at(at(1_250)), [read]);
-    // However often it is asked, and whatever its clients ask, the others have the drive.
+    // Stage 3: further requests of volume 0 do not occupy the drive, whatever they are. All reads
+    // of volume 1 complete.
     hung.extend(submit_all(&mut bench));
     for second in 2..60 {
         let reads: Vec<u32> = (0..16)
@@ -251,8 +261,10 @@ fn a_remote_server_that_hangs_keeps_the_drive_from_nobody() {
         ended.extend(bench.turn_at(at(1_000 * second + 600)));
         assert_eq!(ended, reads, "second {second}");
     }
+    // A few requests of volume 0 are still sent, to find out whether its server answers again.
     let out = bench.drive.layer.layer().in_flight();
     assert!(out <= tags + 8, "{out} requests are there");
+    // Stage 4: the server answers, and each request completes exactly once.
     answers.store(true, Ordering::Relaxed);
     for ms in 61_000..62_000 {
         bench

@@ -1,12 +1,12 @@
-//! A disk in memory that loses its power.
+//! A disk in memory that loses data when its power is cut.
 //!
-//! What was written is in the disk's cache until a flush, or FUA, makes it durable; reads see the cache. [`Power::cut`] loses any
-//! part of the cache: whole writes, or single sectors of them. As every sector may or may not have reached the medium, and with
-//! any of the contents it had since it was last durable, the order in which a disk writes its cache back is any order, too.
-//! A sector never falls back behind what was made durable.
+//! Written data is in the disk's cache until a flush or FUA makes it durable. Reads see the cache.
+//! [`Power::cut`] loses any part of the cache, either whole writes or single sectors of them. Each
+//! sector keeps any of the contents that it had since it was last durable, which covers every order
+//! in which a disk can write its cache back. A sector never returns to a content from before that.
 //!
-//! The promises are kept to the letter: a flush makes durable what was *completed* before it was submitted and not a byte more,
-//! and takes its time.
+//! The disk does no more than it must: a flush takes time, and makes durable exactly those writes
+//! that had *completed* before it was submitted.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,20 +22,21 @@ use weir_uring::Completion;
 
 use super::ledger::SECTOR;
 
-/// The longest an operation takes, nanoseconds.
+/// The longest time of an operation, in nanoseconds.
 const LONGEST: u64 = 200_000;
-/// Linux's EIO.
+/// The error number EIO of Linux.
 const EIO: u16 = 5;
 
-/// The disks that there have been in this process, by name: they outlive servers.
+/// The disks of this process by the name of their volume. They outlive the servers.
 static DISKS: Mutex<BTreeMap<String, Power>> = Mutex::new(BTreeMap::new());
 
-/// The switch of a disk; clones switch the same one.
+/// The power switch of a disk. Clones belong to the same disk.
 #[derive(Clone, Debug)]
 pub(crate) struct Power(Arc<Mutex<State>>);
 
 impl Power {
-    /// A disk for the volume of that name, full of zeroes. `seed` draws what its cuts lose and how long its operations take.
+    /// Creates a disk of zeroes for the volume `name`. `seed` determines the losses of its cuts and
+    /// the times of its operations.
     pub(crate) fn new(name: &str, size: usize, seed: u64) -> Self {
         let power = Self(Arc::new(Mutex::new(State {
             on: false,
@@ -51,13 +52,13 @@ impl Power {
         power
     }
 
-    /// Cuts the power: of what was not made durable any part is lost. What runs, and what comes, fails with EIO until the volume
-    /// is opened again. Whether anything was lost.
+    /// Cuts the power, which loses any part of the data that is not durable. Operations fail with
+    /// EIO until the volume is opened again. Returns true if data was lost.
     pub(crate) fn cut(&self) -> bool {
         self.state().cut()
     }
 
-    /// What a client would read; after a cut, what is left.
+    /// Returns the contents that a client would read. After a cut, this is the remaining data.
     pub(crate) fn contents(&self) -> Vec<u8> {
         self.state().cache.clone()
     }
@@ -67,7 +68,7 @@ impl Power {
     }
 }
 
-/// Turns the disk of a volume on, with what is left on it.
+/// Turns on the disk of a volume, with the data that remains on it.
 pub(crate) fn open(volume: &Volume) -> io::Result<Box<dyn Prepare>> {
     let disks = DISKS.lock().unwrap_or_else(PoisonError::into_inner);
     let power = disks.get(&volume.name).cloned();
@@ -107,17 +108,18 @@ impl Prepare for Power {
 struct State {
     on: bool,
     random: Rng,
-    /// What a cut leaves, and the number of the write that each sector of it comes from.
+    /// The data that survives a cut, and for each sector the number of the write that it comes
+    /// from.
     medium: Vec<u8>,
     versions: Vec<u64>,
-    /// What reads see.
+    /// The data that reads return.
     cache: Vec<u8>,
-    /// Writes that are not durable, by number.
+    /// The writes that are not durable, by their number.
     unflushed: BTreeMap<u64, Write>,
     written: u64,
 }
 
-/// Whole sectors, as a write left them in the cache.
+/// Whole sectors with the content that a write left in the cache.
 #[derive(Debug)]
 struct Write {
     first: usize,
@@ -126,7 +128,7 @@ struct Write {
 }
 
 impl State {
-    /// Takes a write into the cache; gives its number.
+    /// Adds a write to the cache and returns its number.
     fn write(&mut self, job: &Job) -> u64 {
         let first = job.offset as usize;
         let here = &mut self.cache[first..first + job.length as usize];
@@ -151,7 +153,8 @@ impl State {
             .collect()
     }
 
-    /// Brings sectors of a write to the medium: those for which `keep` says so and that are not newer there.
+    /// Copies sectors of a write to the medium if `keep` returns true for them and the medium has
+    /// no later version.
     fn harden(&mut self, number: u64, write: &Write, mut keep: impl FnMut() -> bool) {
         let sectors = (write.first..).zip(write.bytes.chunks_exact(SECTOR));
         for (sector, bytes) in sectors {
@@ -172,10 +175,12 @@ impl State {
 
     fn cut(&mut self) -> bool {
         self.on = false;
-        // From a cut that loses all to one that loses nothing.
+        // The draw ranges from a cut that loses all writes to one that loses none.
         let kept = self.random.range(0, 4);
         let mut random = Rng::new(self.random.next_u64());
         let mut chance = |of: u64| random.range(0, of - 1);
+        // A third of the writes are torn, so that each of their sectors is kept or lost
+        // independently.
         for (number, write) in std::mem::take(&mut self.unflushed) {
             let torn = chance(3) == 0;
             let keep = chance(4) < kept;
@@ -187,46 +192,47 @@ impl State {
     }
 }
 
-/// The disk as a shard sees it.
+/// The backend of a disk.
 #[derive(Debug)]
 struct Disk {
     power: Power,
-    /// What is under way, by its end.
+    /// The operations in progress, by their end.
     running: BTreeMap<(Instant, u64), Running>,
     started: u64,
-    /// A thread sleeps until the next end and wakes the shard.
+    /// True while a thread sleeps until the next end and then wakes the shard.
     waiting: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
 struct Running {
-    /// `None`: it was answered already.
+    /// The tag of the operation.
     tag: Tag,
     data: Data,
     effect: Effect,
 }
 
-/// What happens at the end of an operation.
+/// The effect of an operation at its end.
 #[derive(Debug)]
 enum Effect {
     None,
-    /// A write is completed, and durable if so.
+    /// A write completes, and becomes durable with FUA.
     Complete {
         number: u64,
         durable: bool,
     },
-    /// These writes are durable.
+    /// These writes become durable. They are selected when the flush is submitted, because it
+    /// covers only writes that completed before.
     Sync(Vec<u64>),
 }
 
 impl Disk {
-    /// The disk's state, if the power is on.
+    /// Returns the state of the disk if its power is on.
     fn on(&self) -> Result<MutexGuard<'_, State>, u16> {
         let state = self.power.state();
         if state.on { Ok(state) } else { Err(EIO) }
     }
 
-    /// What a job does at once, what it does when it ends, and when that is.
+    /// Performs the immediate part of a job. Returns its effect at its end, and the time of that.
     fn begin(&self, job: &mut Job, now: Instant) -> Result<(Effect, Instant), u16> {
         let mut state = self.on()?;
         let effect = match job.op {
@@ -247,7 +253,8 @@ impl Disk {
         Ok((effect, now + takes))
     }
 
-    /// Has the shard woken when the next operation ends, or somewhat later if one that ends before has begun meanwhile.
+    /// Starts a thread that wakes the shard when the next operation ends. If an operation that ends
+    /// earlier begins in the meantime, it completes somewhat late.
     fn wait(&self, cx: &Context<'_>) {
         let Some(((end, _), _)) = self.running.first_key_value() else {
             return;
@@ -263,8 +270,9 @@ impl Disk {
         }
     }
 
-    /// An operation ends.
+    /// Ends an operation.
     fn end(&self, effect: Effect) -> Result<(), u16> {
+        // If the power was cut in the meantime, the operation fails and has no effect.
         let mut state = self.on()?;
         match effect {
             Effect::None => {}

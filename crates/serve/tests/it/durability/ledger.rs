@@ -1,22 +1,26 @@
-//! What clients were promised, written down by the clients: independent of everything that serves them.
+//! A ledger of the promises made to clients. It is written by the clients and independent of the
+//! server.
 //!
-//! Every write fills its sectors with its own number. A write is *promised* when it was acknowledged with FUA, or acknowledged
-//! before a flush was sent, on whatever connection, that was acknowledged then. After a cut a sector must hold a write that was
-//! sent, and none that was over before a promised one to the same sector began. Times are positions in the order in which the
-//! clients saw things happen: sent before the server can know, acknowledged after it has answered.
+//! Every write fills its sectors with its own number. A write is *promised* if it was acknowledged
+//! with FUA, or if it was acknowledged before a flush was sent and the flush was acknowledged, on
+//! any connection. After a cut, a sector must hold a write that was sent. It must not hold a write
+//! that had completed before a promised write to the same sector began.
+//!
+//! Times are positions in the clients' order of events. A request is recorded as sent before the
+//! server can know of it, and as acknowledged after the server has answered it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Bytes of a sector.
+/// The size of a sector in bytes.
 pub(crate) const SECTOR: usize = 512;
 
-/// Everything sent, and what came back. Sectors are numbered in the volume.
+/// All writes and flushes, with their answers. Sectors are numbered within the volume.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     now: u64,
     writes: Vec<Write>,
-    /// By sector: the writes to it that a cut may leave there, in the order in which they were sent.
+    /// The writes to each sector that a cut can leave there, in the order in which they were sent.
     sectors: BTreeMap<u64, Vec<usize>>,
     flushes: BTreeMap<u64, Vec<usize>>,
 }
@@ -29,7 +33,7 @@ struct Write {
     fua: bool,
 }
 
-/// A sector that breaks a promise.
+/// A sector that violates a promise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Lost {
     pub(crate) sector: u64,
@@ -37,7 +41,7 @@ pub(crate) struct Lost {
 }
 
 impl Ledger {
-    /// A write of whole sectors is sent; gives its number.
+    /// Records that a write of whole sectors is sent. Returns its number.
     pub(crate) fn write(&mut self, sectors: Range<u64>, fua: bool) -> usize {
         let number = self.writes.len() + 1;
         self.now += 1;
@@ -53,8 +57,9 @@ impl Ledger {
         number
     }
 
-    /// The bytes of write `number` to `sectors`.
+    /// Returns the data of write `number` to `sectors`.
     pub(crate) fn bytes(number: usize, sectors: &Range<u64>) -> Vec<u8> {
+        // The sector's number reveals data that was written to a wrong place.
         let one = |sector: u64| {
             let stamp = [(number as u64).to_le_bytes(), sector.to_le_bytes()].concat();
             stamp.repeat(SECTOR / 16)
@@ -62,7 +67,7 @@ impl Ledger {
         sectors.clone().flat_map(one).collect()
     }
 
-    /// A write was acknowledged.
+    /// Records that a write was acknowledged.
     pub(crate) fn written(&mut self, number: usize) {
         self.now += 1;
         let write = &mut self.writes[number - 1];
@@ -70,7 +75,7 @@ impl Ledger {
         write.promised |= write.fua;
     }
 
-    /// A flush is sent; gives its number.
+    /// Records that a flush is sent. Returns its number.
     pub(crate) fn flush(&mut self) -> u64 {
         self.now += 1;
         let writes = self.writes.iter().enumerate();
@@ -80,29 +85,30 @@ impl Ledger {
         self.now
     }
 
-    /// A flush was acknowledged.
+    /// Records that a flush was acknowledged.
     pub(crate) fn flushed(&mut self, number: u64) {
         for write in self.flushes.remove(&number).into_iter().flatten() {
             self.writes[write].promised = true;
         }
     }
 
-    /// How many writes are promised.
+    /// Returns the number of promised writes.
     pub(crate) fn promised(&self) -> usize {
         self.writes.iter().filter(|w| w.promised).count()
     }
 
-    /// Compares what is left of a sector with what was promised.
+    /// Compares the remaining content of a sector with the promises.
     pub(crate) fn check(&self, sector: u64, bytes: &[u8]) -> Result<(), Lost> {
         let lost = |what: String| Lost { sector, what };
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
         let found = number(0) as usize;
+        // All stamps of a sector are equal, because the disk writes sectors atomically.
         if bytes.chunks(16).any(|stamp| stamp != &bytes[..16]) {
             return Err(lost("it is torn".into()));
         }
         let here = self.sectors.get(&sector).map_or(&[][..], Vec::as_slice);
         if found == 0 && number(8) == 0 {
-            // Never written: no promised write may have been here.
+            // The sector was never written, so there must be no promised write to it.
             let promised = here.iter().find(|n| self.writes[**n - 1].promised);
             return promised.map_or(Ok(()), |n| {
                 Err(lost(format!(
@@ -114,6 +120,7 @@ impl Ledger {
             return Err(lost(format!("{found} was never written there")));
         }
         let Some(over) = self.writes[found - 1].acknowledged else {
+            // An unacknowledged write may have completed at any time, even after all later ones.
             return Ok(());
         };
         let later = |n: &&usize| self.writes[**n - 1].promised && self.writes[**n - 1].sent > over;
@@ -125,7 +132,7 @@ impl Ledger {
         }
     }
 
-    /// Compares a whole volume; the sectors that break a promise.
+    /// Compares a whole volume. Returns the sectors that violate a promise.
     pub(crate) fn check_all(&self, volume: &[u8]) -> Vec<Lost> {
         let sectors = (0u64..).zip(volume.chunks(SECTOR));
         sectors

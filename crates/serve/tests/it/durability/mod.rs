@@ -1,4 +1,5 @@
-//! A server whose drive loses its power while several clients write: whatever a FLUSH or FUA had acknowledged is there.
+//! Power cuts on a drive while several clients write: all writes that a FLUSH or FUA has
+//! acknowledged survive.
 
 mod disk;
 mod ledger;
@@ -16,21 +17,24 @@ use crate::tools::{Temp, parse};
 use disk::Power;
 use ledger::{Ledger, SECTOR};
 
+/// The number of sectors of the volume. It is small, so that clients often write to the same
+/// sectors.
 const SECTORS: u64 = 128;
 const CLIENTS: u64 = 4;
+/// The number of power cuts, each with a new server.
 const CUTS: u64 = 100;
 
 const NONE: CommandFlags = CommandFlags::EMPTY;
 
-/// What the clients of one run share.
+/// The state that the clients of one run share.
 #[derive(Debug)]
 struct Run {
     ledger: Mutex<Ledger>,
     power: Power,
     over: AtomicBool,
-    /// Promises until the power goes.
+    /// The number of promises until the power is cut.
     left: Mutex<u64>,
-    /// The cut lost something.
+    /// True if the cut lost data.
     lost: AtomicBool,
 }
 
@@ -39,7 +43,7 @@ impl Run {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A promise was made; at the last one the power goes, at once.
+    /// Counts a promise, and cuts the power immediately after the last one.
     fn promised(&self) {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         *left = left.saturating_sub(1);
@@ -49,14 +53,14 @@ impl Run {
     }
 }
 
-/// What was sent under a cookie.
+/// The request that was sent with a cookie.
 enum Sent {
     Write { number: usize, fua: bool },
     Flush(u64),
     Read,
 }
 
-/// A client's life: batches of one to four, until the power is gone.
+/// Runs a client, which sends batches of one to four requests until the power is cut.
 fn life(run: &Run, mut client: Raw, mut rng: Rng) {
     while !run.over.load(Ordering::SeqCst) {
         let batch = rng.range(1, 5);
@@ -94,7 +98,7 @@ fn life(run: &Run, mut client: Raw, mut rng: Rng) {
             let place = sent.iter().position(|(c, _)| *c == cookie);
             let (_, what) = sent.swap_remove(place.expect("an answer to each request, once"));
             if ended.is_err() {
-                // The power is gone: nothing is known of this request.
+                // The power is off, so the effect of this request is unknown.
                 continue;
             }
             match what {
@@ -114,7 +118,7 @@ fn life(run: &Run, mut client: Raw, mut rng: Rng) {
     }
 }
 
-/// A server on the disk of a volume, and how it is reached.
+/// Starts a server on the disk of a volume. Returns the server and its address.
 fn serve(directory: &Temp, volume: &str) -> (Server, Address) {
     let text = format!(
         "listen.nbd = [\"unix:{}/nbd.sock\"]\n\
@@ -153,6 +157,7 @@ fn a_hundred_cuts_lose_nothing_that_was_promised() {
                 let connection = Raw::open(&address, &volume).unwrap();
                 let rng = Rng::new(seed * CLIENTS + client);
                 let run = &run;
+                // All clients stop at the cut, so the server has no requests left.
                 scope.spawn(move || life(run, connection, rng));
             }
         });
@@ -164,7 +169,7 @@ fn a_hundred_cuts_lose_nothing_that_was_promised() {
         at_stake += ledger.promised();
         lossy += u32::from(run.lost.load(Ordering::SeqCst));
         if seed % 10 == 0 {
-            // The same by a client of the next server on that drive.
+            // A client of the next server on this drive reads the same.
             let (_server, address) = serve(&directory, &volume);
             let mut client = Raw::open(&address, &volume).unwrap();
             let read = client.read(0, left.len() as u32);
@@ -172,6 +177,6 @@ fn a_hundred_cuts_lose_nothing_that_was_promised() {
         }
     }
     assert!(at_stake > 1000, "{at_stake} writes were promised");
-    // Without a promise everything can be lost, else this disk would show no bug.
+    // Without promises, data can be lost. If it never was, this disk would reveal no bug.
     assert!(lossy > 50, "{lossy} of {CUTS} cuts lost something");
 }

@@ -1,4 +1,4 @@
-//! Servers of the tests' own, and clients that expect to be answered.
+//! Servers started by these tests, and clients that expect an answer to each request.
 
 use std::ops::{Deref, DerefMut};
 
@@ -13,7 +13,7 @@ pub(crate) fn serve(text: &str) -> Site {
     Site::beside(text, &Options::default())
 }
 
-/// One drive with one volume of 16 MiB in memory, named `v`.
+/// A configuration with one drive and one volume of 16 MiB in memory, named `v`.
 pub(crate) const ONE: &str = "drive.d.policy = \"none\"\n\
     volume.v = { drive = \"d\", memory = true, size = \"16MiB\" }\n";
 
@@ -22,13 +22,13 @@ impl Site {
         self.connect_with(HandshakeConfig::new(export)).unwrap()
     }
 
-    /// Connects; an error if the server refuses.
+    /// Connects to an export. Returns an error if the server refuses.
     pub(crate) fn connect_with(&self, config: HandshakeConfig) -> std::io::Result<Client> {
         Raw::over(Stream::connect(&self.unix)?, config).map(Client)
     }
 }
 
-/// A client that fails where it is not answered.
+/// A client that panics if it gets no answer.
 pub(crate) struct Client(pub(crate) Raw);
 
 impl Deref for Client {
@@ -46,7 +46,7 @@ impl DerefMut for Client {
 }
 
 impl Client {
-    /// Sends a request without waiting; gives its cookie.
+    /// Sends a request without waiting for the answer. Returns its cookie.
     pub(crate) fn send(
         &mut self,
         command: Command,
@@ -59,7 +59,7 @@ impl Client {
         sent.unwrap()
     }
 
-    /// The next whole answer; `None` when the server has closed.
+    /// Returns the next complete answer, or `None` if the server has closed the connection.
     pub(crate) fn receive(&mut self) -> Option<(u64, Answer)> {
         use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
         match self.0.receive() {
@@ -68,7 +68,7 @@ impl Client {
         }
     }
 
-    /// Sends a request and waits for its answer, which must be the next.
+    /// Sends a request and waits for its answer, which must be the next one.
     pub(crate) fn call(
         &mut self,
         command: Command,
@@ -91,7 +91,8 @@ impl Client {
         assert_eq!(answer.error, None);
     }
 
-    /// Says goodbye; true if the server closes then, with nothing more to say.
+    /// Sends a disconnect request. Returns true if the server then closes the connection without
+    /// another answer.
     pub(crate) fn leave(mut self) -> bool {
         self.send(Command::Disconnect, CommandFlags::EMPTY, 0, 0, &[]);
         self.receive().is_none()

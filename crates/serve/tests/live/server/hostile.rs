@@ -1,4 +1,5 @@
-//! What clients that stop, do not read, or go in the middle can do: nothing to others. `tests/hostile.rs` has more of them.
+//! Clients that stop sending, do not read, or disconnect at any time cannot harm others.
+//! `live/hostile.rs` has more such clients.
 
 use std::io::Write;
 
@@ -15,6 +16,7 @@ const NONE: CommandFlags = CommandFlags::EMPTY;
 fn a_payload_that_is_longer_than_allowed_is_skipped() {
     let bench = serve(&format!("limits.request_size = \"1MiB\"\n{ONE}"));
     let mut client = bench.connect("v");
+    // The payload is skipped, so the next request is parsed correctly.
     let answer = client.call(Command::Write, NONE, 0, 2 << 20, &vec![1; 2 << 20]);
     assert_eq!(answer.error, Some(weir_wire::nbd::Errno::Inval));
     assert_eq!(client.read(0, 10), [0; 10]);
@@ -24,6 +26,7 @@ fn a_payload_that_is_longer_than_allowed_is_skipped() {
 fn a_client_that_stops_in_the_middle_harms_nobody() {
     let bench = serve(ONE);
     let mut stopped = Vec::new();
+    // The write of 1 MiB stops within its header, after it, and within its payload.
     for length in [1, REQUEST_LEN - 1, REQUEST_LEN, REQUEST_LEN + 5000] {
         let mut client = bench.connect("v");
         let request = header(Command::Write, NONE, 1, 0, 1 << 20);
@@ -34,7 +37,7 @@ fn a_client_that_stops_in_the_middle_harms_nobody() {
     let mut honest = bench.connect("v");
     honest.write(0, &[1; 5000]);
     drop(stopped);
-    // What was not sent whole was not written.
+    // The incomplete writes had no effect.
     assert_eq!(honest.read(0, 5000), [1; 5000]);
 }
 
@@ -42,6 +45,7 @@ fn a_client_that_stops_in_the_middle_harms_nobody() {
 fn clients_that_announce_and_do_not_send_leave_room_for_others() {
     let bench = serve(&format!("limits.arena = \"64MiB\"\n{ONE}"));
     let mut stingy = Vec::new();
+    // Each client announces 16 MiB, which is 25 times the arena for all of them.
     for _ in 0..100 {
         let mut client = bench.connect("v");
         client.send(Command::Write, NONE, 0, 16 << 20, &[1, 2, 3]);
@@ -63,10 +67,13 @@ fn a_request_beyond_what_is_guaranteed_is_served_once_idle_hogs_are_ended() {
     let mut honest = bench.connect("v");
     let address = bench.server.addresses()[0].clone();
     let slow: Vec<_> = (0..100).map(|_| deaf(&address, "v", 128 << 10)).collect();
-    // Wait until they hold what they can get.
+    // Until the slow clients have reserved as much memory as they can get.
     for _ in 0..20 {
         honest.read(0, 4096);
     }
+    // An eighth of the arena is set aside, and half of the remaining 56 MiB is guaranteed in parts
+    // of 112 KiB. The request needs 12 MiB of the other half, which the slow clients hold until
+    // they are disconnected.
     assert_eq!(honest.read(0, 12 << 20).len(), 12 << 20);
     drop(slow);
 }
@@ -90,7 +97,7 @@ fn clients_that_come_and_go_in_the_middle_of_everything_leave_nothing_behind() {
             });
         }
     });
-    // Everything they had is free again: this takes more than half of the memory.
+    // All their memory is free again, because this request takes more than half of it.
     let mut last = bench.connect("v");
     assert_eq!(last.read(0, 12 << 20).len(), 12 << 20);
     assert!(last.leave());
@@ -99,7 +106,7 @@ fn clients_that_come_and_go_in_the_middle_of_everything_leave_nothing_behind() {
     });
 }
 
-/// Sends a lot, reads some answers, and goes without a word.
+/// Sends many requests, reads some answers, and disconnects without a disconnect request.
 fn rude(client: &mut crate::server::client::Client, seed: u64) {
     let mut rng = weir_core::random::Rng::new(seed);
     let mut draw = |below: u64| rng.range(0, below - 1);

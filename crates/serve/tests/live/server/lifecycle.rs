@@ -1,4 +1,4 @@
-//! Starting, changing, ending; and doing nothing.
+//! Start, change and end of a server, and its idle state.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::tools::{Site, Temp, parse, pattern, process};
 
 const NONE: CommandFlags = CommandFlags::EMPTY;
 
-/// A drive of 100 MB/s with these volumes.
+/// Returns the configuration of a drive of 100 MB/s with these volumes.
 fn drive(volumes: &str) -> String {
     format!("drive.d.capacity = {{ read = \"100MB/s\", write = \"100MB/s\" }}\n{volumes}")
 }
 
-/// The end of a server waits this long for requests under way.
+/// Returns the options of a server that waits at most this long for its requests when it ends.
 fn draining(millis: u64) -> Options {
     Options {
         drain: Duration::from_millis(millis),
@@ -40,7 +40,8 @@ fn what_was_taken_is_answered_before_the_end() {
     for n in 0..50 {
         client.send(Command::Read, NONE, n * 512, 512, &[]);
     }
-    // The first answer shows that they have arrived.
+    // The first answer shows that all requests have arrived. At 200 requests per second, most of
+    // the others are still throttled.
     assert!(client.receive().is_some());
     let ended = std::thread::scope(|scope| {
         let server = bench.server;
@@ -59,6 +60,7 @@ fn what_was_taken_is_answered_before_the_end() {
 #[test]
 fn a_client_that_does_not_read_does_not_hold_the_end_up() {
     let bench = Site::beside(ONE, &draining(100));
+    // The answers of 64 MiB are more than sockets hold, so the client delays the drain.
     let mut client = bench.connect("v");
     for _ in 0..64 {
         client.send(Command::Read, NONE, 0, 1 << 20, &[]);
@@ -67,7 +69,7 @@ fn a_client_that_does_not_read_does_not_hold_the_end_up() {
     assert!(bench.server.shutdown());
 }
 
-/// Ends a server; `None` if that takes longer than anything here should.
+/// Ends a server. Returns `None` if that takes longer than a server should need.
 fn ended(server: Server) -> Option<bool> {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(server.shutdown()));
@@ -75,6 +77,7 @@ fn ended(server: Server) -> Option<bool> {
 }
 
 #[test]
+// 32 MiB at 100 kB/s would take over five minutes.
 fn requests_that_a_max_holds_do_not_hold_the_end_up() {
     let max = ", max = { bandwidth = \"100KB/s\" }";
     let bench = Site::beside(&drive(&volume("v", max)), &draining(200));
@@ -95,6 +98,8 @@ fn storage_that_does_not_answer_does_not_hold_the_end_up() {
     );
     let bench = Site::beside(&text, &draining(200));
     let mut client = bench.connect("v");
+    // An answer to this request shows that the write was taken, because requests are taken in their
+    // order.
     client.send(Command::Write, NONE, 0, 4096, &[1; 4096]);
     client.send(Command::Cache, NONE, 0, 4096, &[]);
     assert!(client.receive().is_some(), "the write has been taken");
@@ -103,7 +108,8 @@ fn storage_that_does_not_answer_does_not_hold_the_end_up() {
 
 #[test]
 fn what_was_not_taken_at_the_end_is_not_answered_with_an_error() {
-    // Two requests are taken at a time; the others are read later, or never.
+    // The server takes two requests at a time, so most requests stay in the socket and are never
+    // read.
     let limits = "limits = { requests_per_connection = 2 }\n";
     let max = ", max = { iops = 20 }";
     let text = limits.to_owned() + &drive(&volume("v", max));
@@ -127,7 +133,7 @@ fn what_was_not_taken_at_the_end_is_not_answered_with_an_error() {
 fn a_start_that_fails_leaves_nothing_behind() {
     let bench = serve(ONE);
     let first = bench.parse(ONE);
-    // The address is taken.
+    // The address is in use by the first server.
     assert!(Server::start(&first, &Options::default()).is_err());
     drop(bench.server);
     assert!(matches!(bench.unix, Address::Unix(path) if !path.exists()));
@@ -135,7 +141,7 @@ fn a_start_that_fails_leaves_nothing_behind() {
     assert!(server.watch().is_running() && server.shutdown());
 }
 
-/// Volumes may go under their clients.
+/// Permits the removal of volumes that have clients.
 const IN_USE: &str = "server.remove_in_use = true\n";
 
 #[test]
@@ -145,7 +151,7 @@ fn volumes_come_and_go_without_others_noticing() {
     a.write(0, b"of a");
     b.write(0, b"of b");
     let next = drive(&(volume("a", ", share = 500") + &volume("c", "")));
-    // Not under its client, unless the file says so.
+    // Stage 1: without the permission, a volume with a client is not removed.
     let before = bench.server.config().clone();
     let said = bench.change(&next).unwrap_err().to_string();
     assert!(
@@ -155,6 +161,7 @@ fn volumes_come_and_go_without_others_noticing() {
     assert_eq!(*bench.server.config(), before);
     assert_eq!(b.read(0, 4), b"of b");
     assert_eq!(bench.connect("b").read(0, 4), b"of b");
+    // Stage 2: with the permission it is removed, and others are not affected.
     let changed = bench.change(&(next + IN_USE));
     assert_eq!(
         changed.unwrap(),
@@ -170,7 +177,7 @@ fn volumes_come_and_go_without_others_noticing() {
     assert_eq!(a.read(0, 4), b"of a");
     let mut c = bench.connect("c");
     c.write(0, b"of c");
-    // Back again, as a new volume in memory is: empty.
+    // Stage 3: the volume is added again. A new volume in memory is empty.
     let next = drive(&(volume("a", "") + &volume("b", "") + &volume("c", "")));
     bench.change(&next).unwrap();
     assert_eq!(bench.connect("b").read(0, 4), [0; 4]);
@@ -187,7 +194,8 @@ fn a_volume_that_goes_answers_what_is_under_way() {
     for n in 0..30 {
         b.send(Command::Write, NONE, n * 512, 512, &[n as u8; 512]);
     }
-    // What makes no sense is refused at once: by then the server has read what was sent before.
+    // An invalid request is refused immediately, and its answer shows that all earlier requests
+    // were taken. At 20 requests per second, the 30 writes take about 1.5 s.
     b.send(Command::Read, NONE, 1 << 40, 512, &[]);
     let mut answered = 0;
     while b.receive().expect("it is served").1.error.is_none() {
@@ -207,7 +215,7 @@ fn a_volume_that_goes_answers_what_is_under_way() {
 fn a_reload_is_in_force_as_a_whole_or_not_at_all() {
     let mut bench = serve(&drive(&volume("a", ", min = \"50MB/s\"")));
     let before = bench.server.config().clone();
-    // A volume cannot shrink, and so the new one is not there either.
+    // A volume cannot shrink, so the change is refused, and the new volume is not added either.
     let sizes =
         drive(&volume("c", "")) + "volume.a = { drive = \"d\", memory = true, size = \"2MiB\" }\n";
     let refused = bench.change(&sizes);
@@ -228,7 +236,7 @@ fn a_changed_max_holds_at_once() {
         a.send(Command::Read, NONE, 0, 512, &[]);
     }
     bench.change(&drive(&volume("a", ""))).unwrap();
-    // At two a second this would take twenty.
+    // At two requests per second, 40 requests would take 20 s.
     let started = std::time::Instant::now();
     for _ in 0..40 {
         assert!(a.receive().is_some());
@@ -266,7 +274,7 @@ fn a_record_replays_to_the_same_decisions() {
 
 #[test]
 fn an_idle_server_takes_no_processor_time() {
-    // In a process of its own, so that no other test's server is counted.
+    // The test runs in a process of its own, so that the servers of other tests are not counted.
     if std::env::var_os("WEIR_TEST_IDLE").is_none() {
         let status = std::process::Command::new(std::env::current_exe().unwrap())
             .args([
@@ -287,6 +295,7 @@ fn an_idle_server_takes_no_processor_time() {
         a.read(0, 4096);
         b.read(0, 4096);
     }
+    // Until the last work of the clients' requests is done.
     std::thread::sleep(Duration::from_millis(100));
     let before = process::server_threads();
     std::thread::sleep(Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! What the server says of itself.
+//! The metrics of a server.
 
 use weir_measure::promise::{Cause, Excuse};
 use weir_serve::Detail;
@@ -23,7 +23,8 @@ fn counts_what_was_served() {
     client.call(Command::Flush, CommandFlags::EMPTY, 0, 0, &[]);
     client.call(Command::BlockStatus, CommandFlags::EMPTY, 0, 1 << 20, &[]);
     let metrics = Metrics::of(&bench.server);
-    // Listing extents is a request like any other, and moves nothing.
+    // A look-up of extents counts as a request without data. With it, there are ten reads, a write
+    // and a flush, which make 13 requests.
     let samples = [
         ("weir_requests_total", &[("op", "read")][..], 10.0),
         ("weir_bytes_total", &[("op", "read")], 40_960.0),
@@ -31,6 +32,7 @@ fn counts_what_was_served() {
         ("weir_requests_total", &[("op", "flush")], 1.0),
         ("weir_requests_total", &[("op", "extents")], 1.0),
         ("weir_bytes_total", &[("op", "extents")], 0.0),
+        // The share of 300 of 400.
         ("weir_share_ratio", &[("kind", "promised")], 0.75),
         ("weir_stage_seconds_count", &[("stage", "elevator")], 13.0),
         ("weir_latency_seconds_count", &[], 13.0),
@@ -81,7 +83,7 @@ fn each_sample_follows_its_head(body: &str) {
     assert!(body.contains("volume=\"a \\\\ \\\"b\\\"\""));
 }
 
-/// `docs/metrics.md` has every family, with its kind, and no other.
+/// `docs/metrics.md` contains every metric family with its kind, and no others.
 #[test]
 fn every_metric_is_documented() {
     let bench = serve(
@@ -121,7 +123,7 @@ fn every_metric_is_documented() {
     }
 }
 
-/// Sums of contracts follow a reload.
+/// Sums of contracts change with a reload.
 #[test]
 fn what_is_promised_and_left_is_said_of_drives_and_tenants() {
     let config = |min: &str| {
@@ -145,12 +147,16 @@ fn what_is_promised_and_left_is_said_of_drives_and_tenants() {
         ("weir_drive_capacity_requests_per_second", 1e3),
         ("weir_drive_promised_bytes_per_second", 3e7),
         ("weir_drive_promised_requests_per_second", 100.0),
+        // The tenant's 30 MB/s include those of its volume. The drive's sum has 30 MB/s of 100,
+        // which is 30 %, and 100 requests per second of 1,000, which is 10 %.
         ("weir_drive_promised_ratio", 0.4),
+        // At most 90 % can be promised, so 50 % are left, in bytes or in requests.
         ("weir_drive_left_bytes_per_second", 5e7),
         ("weir_drive_left_requests_per_second", 500.0),
         ("weir_tenant_promised_bytes_per_second", 3e7),
     ];
     says(&bench, &drive);
+    // 30 MB/s less the 10 MB/s of the volume.
     says(&bench, &[("weir_tenant_left_bytes_per_second", 2e7)]);
     bench.change(&config("25MB/s")).unwrap();
     says(&bench, &drive);

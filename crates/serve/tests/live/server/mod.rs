@@ -1,4 +1,4 @@
-//! A server in this process, raw clients over Unix sockets.
+//! A server in this process, with clients that send raw bytes over Unix sockets.
 
 mod client;
 mod hostile;

@@ -1,4 +1,4 @@
-//! What clients that keep to the protocol get.
+//! Clients that follow the protocol get the answers that it specifies.
 
 use weir_serve::{Options, RingKind};
 use weir_wire::nbd::client::HandshakeConfig;
@@ -18,13 +18,13 @@ fn plain(export: &str) -> HandshakeConfig {
     }
 }
 
-/// The payload that a command carries.
+/// Returns the payload of a command, which is empty except for writes.
 fn payload(command: Command, length: u32) -> Vec<u8> {
     let bytes = if command == Command::Write { length } else { 0 };
     vec![1; bytes as usize]
 }
 
-/// Random operations on a volume against a vector of bytes, many at a time where they do not overlap.
+/// Compares random operations on a volume with the same operations on a vector of bytes.
 fn model(bench: &Site, config: HandshakeConfig) {
     let mut client = bench.connect_with(config).unwrap();
     let size = client.session.size;
@@ -106,7 +106,8 @@ fn many_at_a_time_are_all_answered() {
     let mut client = bench.connect("v");
     let data = pattern(1, 1 << 20);
     client.write(0, &data);
-    // More than one connection may have at a time: the rest waits in the socket.
+    // These are more requests than a connection may have outstanding. The others wait in the
+    // socket.
     let mut wanted = std::collections::BTreeMap::new();
     for n in 0..500u64 {
         let (offset, length) = (n * 1999, 1 + (n * 37 % 1500) as u32);
@@ -134,7 +135,8 @@ fn requests_longer_than_the_memory_guaranteed_are_answered() {
     for other in &mut others {
         other.send(Command::Read, NONE, 12_345, 24 << 20, &[]);
     }
-    // All at once: a client that does not take its answer for five seconds while others wait for memory is sent away.
+    // All clients read at the same time, because a client that does not take its answer for five
+    // seconds while others wait for memory is disconnected.
     std::thread::scope(|scope| {
         for other in &mut others {
             scope.spawn(|| assert!(other.receive().unwrap().1.data == data));
@@ -197,6 +199,8 @@ fn extents_follow_what_was_written() {
     let bench = serve(ONE);
     let mut client = bench.connect("v");
     client.write(256 << 10, &[1; 100]);
+    // Volumes in memory are allocated in chunks of 64 KiB. The state 3 is a hole that reads as
+    // zeroes, and 0 is data.
     let chunk = 64 << 10;
     let all = client.call(Command::BlockStatus, NONE, 0, 16 << 20, &[]);
     assert_eq!(all.error, None);
@@ -251,6 +255,6 @@ fn a_max_is_kept() {
     for _ in 0..31 {
         client.read(0, 512);
     }
-    // The first is free, each other waits for its hundredth of a second.
+    // The first request passes immediately, and each of the other 30 waits for 10 ms.
     assert!(started.elapsed() >= std::time::Duration::from_millis(290));
 }

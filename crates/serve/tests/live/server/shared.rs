@@ -1,4 +1,5 @@
-//! Volumes whose min several servers keep: the part that is told is in force, until its time, and whatever a reload changes.
+//! Volumes with a shared minimum: the reported part is in force until it lapses, whatever a reload
+//! changes.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -53,10 +54,11 @@ fn nothing_is_promised_until_a_part_is_told_and_after_its_time() {
     let metrics = Metrics::of(&bench.server);
     let of_v = &[("volume", "v")];
     assert!((metrics.sum("weir_gateway_part", of_v) - 0.25).abs() < 1e-9);
+    // The lapses of `held` are passed through to the metrics.
     assert!((metrics.sum("weir_gateway_lease_lost_total", of_v) - 3.0).abs() < 1e-9);
     thread::sleep(Duration::from_millis(450));
     assert_eq!((promised(&bench), figures(&bench).part), (None, Some(0.0)));
-    // One whose time is over already, and a volume of somebody else.
+    // A part that has already lapsed, and a volume that does not exist.
     parts.hold("v", held(10_000_000, 0.25, 0)).unwrap();
     assert_eq!(promised(&bench), None);
     assert_eq!(parts.hold("w", held(1, 1.0, 400)), Ok(None));
@@ -75,9 +77,11 @@ fn what_clients_used_is_said() {
     for _ in 0..4 {
         client.read(0, 4096);
     }
+    // The gateway's part is 0, but usage is reported anyway.
     let used = bench.server.parts().hold("v", held(0, 0.0, 400));
     let used = used.unwrap().unwrap();
     assert_eq!((used.bytes, used.requests), (4 * 4096, 4));
+    // Four reads one after another take 1 ms each.
     assert!(used.waited_ns >= 4_000_000, "{}", used.waited_ns);
 }
 
@@ -87,10 +91,11 @@ fn a_part_is_never_more_than_the_whole_that_a_reload_leaves() {
     let parts = bench.server.parts();
     parts.hold("v", held(20_000_000, 0.5, 60_000)).unwrap();
     bench.change(&shared("10MB/s")).unwrap();
+    // Half of the new whole is less than the part, so the part is cut to the whole.
     assert_eq!(promised(&bench), Some(10_000_000));
     bench.change(&shared("80MB/s")).unwrap();
     assert_eq!(promised(&bench), Some(20_000_000));
-    // The whole was admitted, so it is there when the others are not.
+    // The whole minimum was admitted, so one server can hold all of it while the others are absent.
     parts.hold("v", held(80_000_000, 1.0, 60_000)).unwrap();
     assert_eq!(promised(&bench), Some(80_000_000));
 }
