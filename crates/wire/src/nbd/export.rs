@@ -15,8 +15,8 @@ pub struct BlockSizes {
 }
 
 impl BlockSizes {
-    /// The sizes that apply if none were negotiated: 1, 4096 and unlimited (`proto.md`, Size
-    /// constraints).
+    /// The sizes that apply if none were negotiated: 1, 4096 and no maximum. `proto.md` (Size
+    /// constraints) recommends the first two, and a maximum of at least 32 MiB.
     pub const DEFAULT: Self = Self {
         minimum: 1,
         preferred: 4096,
