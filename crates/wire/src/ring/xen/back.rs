@@ -10,12 +10,12 @@ use super::{
 /// The time at which the back end requests an event for the next requests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Rearm {
-    /// When every request that it has taken is answered, as Linux's back end did until 2011. Until
+    /// After every request that it has taken is answered, as Linux's back end did until 2011. Until
     /// then, the back end only checks the ring after each answer. A request that is pushed while
     /// another is in the drive has to wait until that one completes.
     Answered,
-    /// When it has taken all requests, whatever is in the drive, as Linux's back end has done since
-    /// b4726a9df270 (2011).
+    /// As soon as it has taken all requests, whatever is in the drive. Linux's back end has done
+    /// this since b4726a9df270 (2011).
     Drained,
 }
 

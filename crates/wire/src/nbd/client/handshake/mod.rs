@@ -22,7 +22,7 @@ pub struct HandshakeConfig {
     /// The name of the export, at most 4096 bytes. If it is empty, the server chooses its default
     /// export.
     pub export: String,
-    /// Requests structured replies.
+    /// Requests structured replies from the server.
     pub structured: bool,
     /// Requests `base:allocation`, which requires `structured`.
     pub meta_allocation: bool,
