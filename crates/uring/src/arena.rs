@@ -303,6 +303,7 @@ mod tests {
         for (len, capacity) in [
             (1, 512),
             (512, 512),
+            // Capacities are rounded up to a power of two.
             (513, 1024),
             (4096, 4096),
             (5000, 8192),
@@ -311,6 +312,7 @@ mod tests {
             assert_eq!((buf.len(), buf.capacity()), (len, capacity));
             assert_eq!(buf.as_ptr().addr() % capacity.min(4096), 0);
         }
+        // Each buffer was dropped at the end of its iteration.
         assert_eq!(arena.available(), arena.capacity());
     }
 
@@ -325,6 +327,7 @@ mod tests {
             io::ErrorKind::InvalidInput
         );
         let arena = Arena::new(5000).unwrap();
+        // 5000 bytes are rounded up to two pages.
         assert_eq!(arena.capacity(), 8192);
         for len in [0, 8193, Arena::MAX_BUF, Arena::MAX_BUF + 1, usize::MAX] {
             assert!(arena.alloc(len).is_none());
@@ -341,9 +344,11 @@ mod tests {
             *byte = (at / 4) as u8;
         }
         buf.set_window(400..800);
+        // Every four bytes have the same value, so byte 400 is 100 and byte 799 is 199.
         assert_eq!((buf.len(), buf[0], buf[399]), (400, 100, 199));
         let outer = buf.into_shared().slice(40..200);
         let inner = outer.slice(40..80);
+        // Slices are relative to the window: 400 + 40 = 440 and 440 + 40 = 480, divided by 4.
         assert_eq!((inner.len(), inner[0], outer[0]), (40, 120, 110));
         assert_eq!(inner.slice(40..40).len(), 0);
     }
@@ -379,6 +384,7 @@ mod tests {
 
     #[test]
     fn memory_outlives_its_arena() {
+        // The arena itself is dropped at once. The buffer keeps the mapping.
         let mut buf = Arena::new(1 << 20).unwrap().alloc(1 << 20).unwrap();
         buf.fill(7);
         assert_eq!(buf[(1 << 20) - 1], 7);

@@ -232,6 +232,7 @@ mod tests {
         let mut buddy = Buddy::new(128);
         assert_eq!(buddy.take(0), Some(0));
         assert_eq!(buddy.take(0), Some(1));
+        // Four units are aligned to four, so units 2 and 3 are left out.
         assert_eq!(buddy.take(2), Some(4));
     }
 
@@ -247,6 +248,7 @@ mod tests {
             buddy.release(unit);
         }
         assert_eq!(buddy.free(), 1024);
+        // The stacks and the free lists are merged into one block of 1024 units.
         assert_eq!(buddy.take(10), Some(0));
         assert_eq!(buddy.take(0), None);
     }
@@ -274,6 +276,7 @@ mod tests {
             let mut buddy = Buddy::new(units);
             let mut owner = vec![false; units as usize];
             let mut held: Vec<(u32, u32)> = Vec::new();
+            // Each step takes a block, or releases a random one.
             for (order, take, pick) in steps {
                 if take || held.is_empty() {
                     let Some(unit) = buddy.take(order) else { continue };
@@ -295,6 +298,7 @@ mod tests {
             for (unit, _) in held {
                 buddy.release(unit);
             }
+            // The binary digits of the number of units are the largest blocks.
             for order in (0..ORDERS as u32).rev() {
                 if units & (1 << order) != 0 {
                     prop_assert!(buddy.take(order).is_some());

@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_takes_no_commands_says_so() {
-        // A system without io_uring has no driver that takes these either.
+        // A system without io_uring has no driver that accepts such commands either.
         let Ok(mut control) = Control::open(Path::new("/dev/null")) else {
             return;
         };
@@ -143,7 +143,7 @@ mod tests {
         let second = Duration::from_secs(1);
         for _ in 0..3 {
             let ended = control.call(0x2000_7501, &[0; 32], (8, &mut argument), second);
-            // /dev/null does take commands, from 6.1 on: it does nothing.
+            // Since Linux 6.1, /dev/null accepts commands and does nothing.
             assert!(matches!(
                 ended,
                 Ok(0) | Err(Errno::OPNOTSUPP | Errno::INVAL)

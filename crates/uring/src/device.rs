@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn the_numbers_are_those_of_the_kernel() {
-        // From linux/fs.h, for architectures whose _IO has no direction bits.
+        // The values of `linux/fs.h`, for architectures whose `_IO` has no direction bits.
         if cfg!(any(
             target_arch = "x86_64",
             target_arch = "aarch64",

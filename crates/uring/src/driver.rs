@@ -89,6 +89,7 @@ mod tests {
     fn what_was_written_is_read() {
         let memory = of(&(0..64).collect::<Vec<u8>>());
         assert_eq!(memory.read::<8>(8), [8, 9, 10, 11, 12, 13, 14, 15]);
+        // 40 + 24 is exactly the end of the mapping.
         assert_eq!(memory.read::<24>(40)[23], 63);
     }
 

@@ -113,6 +113,8 @@ mod tests {
         assert_eq!(try_lock(&two, Lock::Shared, 100..101), Err(Errno::AGAIN));
         assert_eq!(is_locked(&two, Lock::Shared, 1 << 40..1 << 41), Ok(true));
         assert_eq!(is_locked(&one, Lock::Exclusive, ALL), Ok(false));
+        // The copy refers to the same description, which therefore keeps the lock until the copy is
+        // dropped.
         let copy = one.try_clone().unwrap();
         drop(one);
         assert_eq!(try_lock(&two, Lock::Shared, ALL), Err(Errno::AGAIN));
@@ -126,6 +128,7 @@ mod tests {
         try_lock(&one, Lock::Shared, 10..20).unwrap();
         try_lock(&two, Lock::Shared, ALL).unwrap();
         assert_eq!(is_locked(&one, Lock::Exclusive, 30..31), Ok(true));
+        // Byte 19 is locked by the other description, and byte 20 is not.
         assert_eq!(try_lock(&two, Lock::Exclusive, 19..21), Err(Errno::AGAIN));
         assert_eq!(try_lock(&two, Lock::Exclusive, 20..30), Ok(()));
     }
@@ -133,6 +136,7 @@ mod tests {
     #[test]
     fn ranges_have_bounds() {
         let (one, _) = pair();
+        // An empty range, and one that begins beyond the largest offset.
         assert_eq!(try_lock(&one, Lock::Shared, 7..7), Err(Errno::INVAL));
         assert_eq!(
             try_lock(&one, Lock::Shared, 1 << 63..u64::MAX),

@@ -234,6 +234,7 @@ mod tests {
 
     #[test]
     fn an_unaligned_end_of_file_is_an_end() {
+        // With `O_DIRECT`, the read after byte 100 is not aligned and fails with EINVAL.
         let mut read = operation(READ, 4096);
         assert_eq!(read.advance(Ok(100)), None);
         assert_eq!(read.advance(Err(Errno::INVAL)), Some(Ok(100)));

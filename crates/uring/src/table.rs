@@ -117,6 +117,7 @@ mod tests {
         let (mut one, mut two) = (Table::<()>::new(1), Table::<()>::new(1));
         one.insert(operation(1)).unwrap();
         let foreign = two.insert(operation(2)).unwrap();
+        // Both IDs have the same slot and generation, but different tables.
         assert!(one.get(foreign).is_none() && one.remove(foreign).is_none());
         assert_eq!(one.len(), 1);
     }

@@ -412,10 +412,12 @@ mod tests {
             ring.recv(1, &socket, buf, Fill::Any).unwrap();
             ring.submit_and_wait(Some(Duration::from_millis(1)))
                 .unwrap();
+            // Nothing has arrived yet.
             assert!(ring.pop().is_none(), "{mode:?}");
             peer.write_all(b"hello").unwrap();
             assert_eq!(next(&mut ring).result, Ok(5), "{mode:?}");
 
+            // A wake-up by another thread ends a wait without a timeout.
             let waker = ring.waker();
             let thread = std::thread::spawn(move || waker.wake());
             while !ring.take_woken() {
@@ -425,6 +427,7 @@ mod tests {
             thread.join().unwrap();
 
             let buf = ring.arena().alloc(100).unwrap();
+            // Dropping the ring cancels the receive and returns its buffer to the arena.
             let arena = ring.arena().clone();
             ring.recv(2, &socket, buf, Fill::All).unwrap();
             ring.submit_and_wait(Some(Duration::ZERO)).unwrap();
@@ -442,6 +445,7 @@ mod tests {
         let segments = vec![Segment::from(Header::new(*b"late"))];
         let send = Operation::new(1, &socket, Kind::Send, crate::Payload::Segments(segments));
         let id = ring.table.insert(send).unwrap();
+        // The operation is put into the backlog as if the submission queue were full.
         ring.backlog.push_back(Queued::Operation(id));
         // The next entry goes behind it, as long as the backlog is not empty.
         ring.poll_readable(2, &socket).unwrap();

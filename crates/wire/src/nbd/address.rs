@@ -51,6 +51,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_what_is_read() {
+        // A Unix socket, IPv4 and IPv6 are printed as they are written.
         for text in ["unix:/run/weir.sock", "127.0.0.1:10809", "[::1]:10809"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }

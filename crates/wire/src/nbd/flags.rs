@@ -151,6 +151,7 @@ mod tests {
         let flags = TransmissionFlags::READ_ONLY | TransmissionFlags::SEND_CACHE;
         assert_eq!(format!("{flags:?}"), "READ_ONLY | SEND_CACHE");
         assert_eq!(
+            // Bit 15 has no name, so it is printed in hexadecimal.
             format!("{:?}", CommandFlags::from_bits(0x8001)),
             "FUA | 0x8000"
         );

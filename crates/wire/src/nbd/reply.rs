@@ -176,15 +176,18 @@ mod tests {
     fn simple_replies_in_bytes() {
         let good = encode_simple_reply(COOKIE, None);
         assert_eq!(good[..], hex("67446698 00000000 0001020304050607"));
+        // ENOSPC is 28, or 0x1c.
         let bad = encode_simple_reply(COOKIE, Some(Errno::NoSpc));
         assert_eq!(bad[..], hex("67446698 0000001c 0001020304050607"));
     }
 
     #[test]
     fn content_chunks_in_bytes() {
+        // The length counts 8 bytes of the offset: 4096 + 8 = 0x1008.
         let data = encode_data_header(COOKIE, 0x1_0000_0000, 4096, true);
         let expected = "668e33ef 0001 0001 0001020304050607 00001008 0000000100000000";
         assert_eq!(data[..], hex(expected));
+        // The length of a hole chunk is always 12: offset and hole size.
         let hole = encode_hole(COOKIE, 8192, 512, false);
         let expected = "668e33ef 0000 0002 0001020304050607 0000000c 0000000000002000 00000200";
         assert_eq!(hole[..], hex(expected));
@@ -202,12 +205,14 @@ mod tests {
             error[..],
             hex("668e33ef 0001 8001 0001020304050607 00000006 00000005 0000")
         );
+        // The length is 14: error, length of the message (0), offset.
         let at = encode_error_offset(COOKIE, Errno::Io, 512, false);
         let expected =
             "668e33ef 0000 8002 0001020304050607 0000000e 00000005 0000 0000000000000200";
         assert_eq!(at[..], hex(expected));
         let mut message = vec![0xee];
         append_error(&mut message, COOKIE, Errno::Perm, "no!", true);
+        // 6 bytes and a message of 3 bytes have a length of 9.
         let expected = "ee 668e33ef 0001 8001 0001020304050607 00000009 00000001 0003 6e6f21";
         assert_eq!(message, hex(expected));
     }
@@ -215,6 +220,7 @@ mod tests {
     #[test]
     fn long_messages_are_cut_between_characters() {
         let mut out = Vec::new();
+        // The last character has two bytes, of which only one would fit.
         let long = "x".repeat(MAX_STRING - 1) + "\u{e9}";
         append_error(&mut out, COOKIE, Errno::Io, &long, true);
         assert_eq!(out.len(), ERROR_LEN + MAX_STRING - 1);
@@ -236,6 +242,7 @@ mod tests {
         ];
         let mut out = vec![0xee];
         append_block_status(&mut out, COOKIE, 1, &extents, true);
+        // The context ID and two extents of 8 bytes have a length of 20 (0x14).
         let expected = "ee 668e33ef 0001 0005 0001020304050607 00000014 00000001
                         00001000 00000000 00000200 00000003";
         assert_eq!(out, hex(expected));

@@ -334,12 +334,14 @@ mod tests {
     #[test]
     fn beyond_the_end_is_enospc_for_writes_and_einval_for_the_rest() {
         for command in RANGED {
+            // The export has 1 MiB: begins at the end, extends beyond the end, lies far beyond it.
             for (offset, length) in [(1 << 20, 512), ((1 << 20) - 512, 1024), (1 << 40, 512)] {
                 let error = check(settings(), command, offset, length).unwrap_err();
                 let writes = matches!(command, Command::Write | Command::WriteZeroes);
                 let expected = if writes { Errno::NoSpc } else { Errno::Inval };
                 assert_eq!(error.errno(), expected, "{command:?} at {offset}");
             }
+            // The end would be 2^64.
             let overflow = check(settings(), command, u64::MAX - 511, 512);
             assert_eq!(overflow, Err(RequestError::Overflow), "{command:?}");
         }
@@ -429,6 +431,8 @@ mod tests {
                     Err(RequestError::Flags)
                 };
                 assert_eq!(request.validate(&all), expected, "{command:?} {flag:?}");
+                // `REQ_ONE` is always permitted with `BLOCK_STATUS`, because no transmission flag
+                // announces it.
                 if command != Command::BlockStatus || flag != CommandFlags::REQ_ONE {
                     assert_eq!(
                         request.validate(&fewer),
@@ -442,6 +446,7 @@ mod tests {
 
     #[test]
     fn unknown_commands_are_einval() {
+        // Code 8 is RESIZE, which is not supported.
         for code in [8, 9, 1000, u16::MAX] {
             let error = check(settings(), Command::Unknown(code), 0, 512).unwrap_err();
             assert_eq!(

@@ -130,10 +130,13 @@ mod tests {
         };
         let is = |address: &str, export: &str| Ok((address.to_owned(), export.to_owned()));
         assert_eq!(
+            // `%25` is a percent sign, `%3F` a question mark, and `%20` a blank.
             of("nbd+unix:///50%25%3F?socket=/tmp/a%20b/nbd.sock"),
             is("unix:/tmp/a b/nbd.sock", "50%?")
         );
         assert_eq!(of("nbd://[::1]:10809/disk"), is("[::1]:10809", "disk"));
+        // Without a port, 10809 applies. The part after the first slash is the name, even if it
+        // contains slashes.
         assert_eq!(of("nbd://[::1]/disk"), is("[::1]:10809", "disk"));
         assert_eq!(of("nbd://localhost"), is("localhost:10809", ""));
         assert_eq!(of("nbd://localhost/a/b"), is("localhost:10809", "a/b"));
@@ -160,16 +163,20 @@ mod tests {
             "",
             "/dev/sda",
             "nbd+unix:///disk",
+            // A Unix socket needs a path and must not have a host.
             "nbd+unix:///disk?socket=",
             "nbd+unix://host/disk?socket=/a",
             "nbd://host:port/disk",
             "nbd:///disk",
+            // TLS is not supported.
             "nbds://host/disk",
             "nbds+unix:///disk?socket=/a",
+            // Brackets must match, and must contain an IPv6 address.
             "nbd://[::1/disk",
             "nbd://::1:10809/disk",
             "nbd://[host]/disk",
             "nbd://user@host/disk",
+            // Incomplete escapes, a sign instead of a digit, and a byte that is not UTF-8.
             "nbd://host/%",
             "nbd://host/%+1",
             "nbd://host/%ff",

@@ -318,12 +318,14 @@ mod tests {
         let steps = [
             (0, (1, 1)),
             (3, (1, 1)),
+            // With a threshold of 4, the ratio changes at 4, 8, 12 and 16 outstanding commands.
             (4, (4, 5)),
             (7, (4, 5)),
             (8, (3, 4)),
             (12, (2, 3)),
             (15, (2, 3)),
             (16, (1, 2)),
+            // 17 / (2 · 4) is 2.1, rounded up to 3.
             (17, (1, 3)),
             (32, (1, 4)),
             (33, (1, 5)),
@@ -335,7 +337,8 @@ mod tests {
         }
     }
 
-    /// Of `of` responses in a row `calls` are told of, however they are published together: told by counting one by one.
+    /// In every cycle of responses, the configured number is notified, however they are grouped
+    /// into publications. The expectation is counted response by response.
     #[test]
     fn vic_tells_of_its_part() {
         for ratio in [(1, 1), (4, 5), (3, 4), (2, 3), (1, 2), (1, 4)] {
@@ -344,6 +347,7 @@ mod tests {
                 let mut calls = Calls::new(policy, Gather::MOST);
                 calls.ratio = ratio;
                 for first in (0..40).step_by(together) {
+                    // The expected result comes from checking each response alone.
                     let mut these = first..first + together as u32;
                     let expected = these.any(|response| response % ratio.1 < ratio.0);
                     let told = calls.advance(together as u32);
@@ -366,11 +370,12 @@ mod tests {
             let span = delay(&spdk(Span::from_micros(40)), responses);
             assert_eq!(span, Span::from_micros(micros), "{responses}");
         }
+        // The largest values must saturate instead of overflowing.
         let most = delay(&spdk(Span::MAX), u64::MAX);
         assert_eq!(most, Span::MAX);
     }
 
-    /// A period that has just ended counts; the one after it, in which nothing came, ends the delay.
+    /// The delay of a period that has just ended applies. It ends after a period without responses.
     #[test]
     fn spdks_delay_lasts_for_a_period() {
         let spdk = Spdk {
@@ -378,6 +383,8 @@ mod tests {
             ..Spdk::default()
         };
         let ms = |n| Instant::ZERO + Span::from_millis(n);
+        // 1200 responses in 10 ms are twice the threshold, so the delay is the base of 40 us. From
+        // 20 ms on, a whole period without responses has passed.
         for (next, expected) in [(10, 40), (19, 40), (20, 0)] {
             let mut calls = Calls::new(CallPolicy::Spdk(spdk), Gather::MOST);
             calls.published(ms(1), 1200, 0, true);
@@ -386,7 +393,7 @@ mod tests {
         }
     }
 
-    /// The limit holds at its instant, and with its last response.
+    /// The limits apply exactly at their time and with their last response.
     #[test]
     fn limits_hold_to_the_point() {
         let most = Gather {
@@ -394,11 +401,15 @@ mod tests {
             delay: Span::from_micros(50),
         };
         let mut calls = Calls::new(CallPolicy::Vic(Vic::default()), most);
+        // vIC would notify one of 100 responses, so only the limit causes the other calls.
         calls.ratio = (1, 100);
+        // The first response of the cycle is notified at once. The second waits until the limit of
+        // 50 us has passed.
         let us = |n| Instant::ZERO + Span::from_micros(n);
         assert_eq!(calls.published(us(0), 1, 9, true), Decision::Call);
         assert_eq!(calls.published(us(1), 1, 9, true), Decision::Wait(us(51)));
         assert_eq!(calls.published(us(51), 1, 9, true), Decision::Call);
+        // The third waiting response reaches the limit of 3.
         for (now, decision) in [(60, None), (61, None), (62, Some(Decision::Call))] {
             let expected = decision.unwrap_or_else(|| Decision::Wait(us(110)));
             assert_eq!(calls.published(us(now), 1, 9, true), expected);

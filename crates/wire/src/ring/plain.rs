@@ -256,6 +256,7 @@ mod tests {
         let mut read = [0; 256];
         guest.read(0x1f80, &mut read).expect("both regions");
         assert_eq!(read[..], written[..]);
+        // 128 bytes are in the region up to 0x2000, and 128 in the next.
         assert_eq!(guest.contiguous(0x1f80, 256), Some(128));
         assert_eq!(guest.check(0x1000, 0x2000), Ok(()));
     }
@@ -267,6 +268,7 @@ mod tests {
             (0, 1),
             (0xfff, 2),
             (0x2fff, 2),
+            // Both regions and one byte of the gap after them.
             (0x1000, 0x2001),
             (u64::MAX, 2),
         ] {
@@ -282,6 +284,7 @@ mod tests {
         let mut guest = Regions::new();
         guest.add(u64::MAX - 15, Memory::new(16));
         assert_eq!(guest.check(u64::MAX - 15, 16), Ok(()));
+        // One byte more would be beyond the address space.
         assert!(guest.check(u64::MAX - 15, 17).is_err());
         assert!(guest.read(u64::MAX, &mut [0; 2]).is_err());
     }
@@ -289,6 +292,7 @@ mod tests {
     #[test]
     fn bytes_and_numbers_are_the_same_memory() {
         let whole = Memory::new(23);
+        // The part begins within a word, and the memory ends within one.
         let part = whole.part(2, 21);
         for (start, length) in [
             (0, 0),
@@ -312,6 +316,7 @@ mod tests {
             part.read(start, &mut read);
             assert_eq!(read, written);
         }
+        // Position 2 of the part is 4 in the whole, which is aligned.
         part.store32(2, 0x0403_0201, Store::Release);
         part.store16(4, 0x0605, Store::Relaxed);
         let mut read = [0; 4];
@@ -330,6 +335,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "overlap")]
     fn regions_do_not_overlap() {
+        // 0x17ff is inside the region from 0x1000 to 0x2000.
         two().add(0x17ff, Memory::new(1));
     }
 }

@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_the_kernel() {
-        // As a compiler makes them of _IOWR('u', 0x20, struct ublksrv_io_cmd) and its neighbour.
+        // The values that a C compiler computes for _IOWR('u', 0x20, struct ublksrv_io_cmd) and the
+        // command after it.
         assert_eq!((FETCH, COMMIT_AND_FETCH), (0xc010_7520, 0xc010_7521));
         assert_eq!(read(0x02, 32), 0x8020_7502);
     }

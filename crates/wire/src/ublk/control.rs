@@ -180,6 +180,7 @@ mod tests {
             ..Device::new(2, 32, 1 << 20, 0x57e1_0000_0000_0001).recoverable()
         };
         let mut bytes = device.encode();
+        // The driver sets the state (2, quiesced) and the process (99).
         bytes[4] = 2;
         bytes[16..20].copy_from_slice(&99i32.to_ne_bytes());
         let told = Device {
@@ -200,6 +201,7 @@ mod tests {
         };
         let mut expected = [0; CONTROL_LEN];
         expected[0..4].copy_from_slice(&3u32.to_ne_bytes());
+        // The command concerns no queue.
         expected[4..6].copy_from_slice(&[0xff, 0xff]);
         expected[6..8].copy_from_slice(&0x0102u16.to_ne_bytes());
         expected[16..24].copy_from_slice(&0x0a0bu64.to_ne_bytes());

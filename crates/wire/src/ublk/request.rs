@@ -208,16 +208,20 @@ mod tests {
             let descriptor = descriptor(word, sectors, first);
             Request::parse(&descriptor, &RULES)
         };
+        // The device has 1000 sectors, so sectors 992 to 999 are the last ones.
         let write = parse(1 | FUA, 8, 992).unwrap();
         assert_eq!(write.operation, Operation::Write);
         assert!(write.fua && !write.keep);
         assert_eq!((write.offset, write.length), (992 * 512, 4096));
+        // The range of a flush has no meaning and is ignored.
         let flush = parse(2, 77, u64::MAX).unwrap();
         assert_eq!((flush.offset, flush.length), (0, 0));
+        // Beyond the end, empty, longer than 128 KiB, and with an overflow.
         for (word, sectors, first) in [(0, 8, 993), (0, 0, 0), (1, 257, 0), (3, 2, u64::MAX)] {
             let refused = Err(Refused::Range { first, sectors });
             assert_eq!(parse(word, sectors, first), refused);
         }
+        // Zeroing is not supported by these rules, and operation 4 is unknown.
         assert_eq!(parse(5, 8, 0), Err(Refused::Operation(5)));
         assert_eq!(parse(4, 8, 0), Err(Refused::Operation(4)));
     }
@@ -238,9 +242,12 @@ mod tests {
     #[test]
     fn places_are_where_the_driver_has_them() {
         assert_eq!(payload_offset(0, 0), 1 << 31);
+        // Each tag has 2^25 bytes (32 MiB), and each queue 2^16 tags.
         assert_eq!(payload_offset(0, 1), (1 << 31) + (32 << 20));
         assert_eq!(payload_offset(3, 0), (1 << 31) + (3 << 41));
         assert_eq!(
+            // The kernel reserves 4096 · 24 bytes for each queue. 32 descriptors of 24 bytes fit
+            // into one page, and 171 do not.
             (descriptors_offset(2), descriptors_len(32)),
             (196_608, 4096)
         );
@@ -250,6 +257,7 @@ mod tests {
             tag: 2,
             result: Some(-5),
         };
+        // -5 is 0xfffffffb.
         assert_eq!(commit.encode()[..8], [1, 0, 2, 0, 0xfb, 0xff, 0xff, 0xff]);
     }
 

@@ -113,6 +113,7 @@ mod tests {
     fn malformed_info_requests_are_refused() {
         for data in [
             vec![],
+            // Fewer requests than the count, and more.
             info(b"disk", 2, &[INFO_NAME]),
             info(b"disk", 0, &[INFO_NAME]),
             info(&[0xff], 0, &[]),
@@ -138,12 +139,14 @@ mod tests {
             allocation: true,
         };
         assert_eq!(MetaRequest::parse(&data), Some(expected));
+        // Every prefix is malformed, and so is additional data.
         for end in 0..data.len() {
             assert_eq!(MetaRequest::parse(&data[..end]), None, "cut at {end}");
         }
         data.push(0);
         assert_eq!(MetaRequest::parse(&data), None);
         assert_eq!(
+            // A count of 2^32 − 1 queries ends with the data.
             MetaRequest::parse(&[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]),
             None
         );
