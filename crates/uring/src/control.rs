@@ -95,9 +95,9 @@ impl Control {
             let entered = self.ring.submitter().submit_with_args(1, &args);
             if let Some(entry) = self.ring.completion().next() {
                 return Ok(entry.result());
+            }
             // The wait may end early, for example because of a signal, so the loop checks the time
             // itself.
-            }
             match entered.as_ref().err().and_then(Errno::from_io_error) {
                 None | Some(Errno::INTR | Errno::TIME) if !left.is_zero() => {}
                 error => {

@@ -83,9 +83,9 @@ pub(super) fn build(
             .mode(mode.flags().bits().cast_signed())
             .build(),
         Kind::Signal => opcode::Write::new(fd, ONE.as_ptr(), ONE.len() as u32)
-            .offset(u64::MAX)
             // The offset −1 stands for the current position, because an eventfd or a pipe has no
             // other.
+            .offset(u64::MAX)
             .build(),
         // The flags are those of libc, because the width of rustix's flags depends on its backend.
         Kind::PollReadable => opcode::PollAdd::new(fd, libc::POLLIN.unsigned_abs().into()).build(),

@@ -97,8 +97,8 @@ fn build(places: u32, mode: Mode) -> io::Result<IoUring> {
 
 fn knows_all(ring: &IoUring) -> io::Result<bool> {
     let mut probe = Probe::new();
-    // Without NODROP, completions could be lost. Without EXT_ARG, a wait could have no timeout.
     ring.submitter().register_probe(&mut probe)?;
+    // Without NODROP, completions could be lost. Without EXT_ARG, a wait could have no timeout.
     Ok(OPCODES.iter().all(|code| probe.is_supported(*code))
         && ring.params().is_feature_nodrop()
         && ring.params().is_feature_ext_arg())

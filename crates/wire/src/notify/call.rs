@@ -163,12 +163,12 @@ impl Calls {
         wanted: bool,
     ) -> Decision {
         self.count(now, responses, in_flight);
+        // Responses that already wait need a call even if the guest does not need one for the
+        // new ones.
         if self.waiting == 0 {
             if !wanted || responses == 0 {
                 return Decision::Nothing;
             }
-            // Responses that already wait need a call even if the guest does not need one for the
-            // new ones.
             self.since = now;
         }
         self.waiting = self.waiting.saturating_add(responses);

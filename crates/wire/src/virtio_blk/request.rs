@@ -400,8 +400,8 @@ fn on_disk(sector: u64, length: u64, rules: &Rules) -> Result<u64, RequestError>
     if !length.is_multiple_of(block) {
         return Err(unaligned(length));
     }
-    // The multiplication is checked, because the driver can state any 64-bit sector.
     let (sectors, capacity) = (length / SECTOR, rules.capacity);
+    // The multiplication is checked, because the driver can state any 64-bit sector.
     let offset = sector.checked_mul(SECTOR);
     match offset {
         Some(offset) if sector <= capacity && sectors <= capacity - sector => {

@@ -335,8 +335,8 @@ fn receive(stream: &[u8], cuts: &mut Cuts) -> (Vec<Reply>, Option<client::ReplyE
             Some(Reply::BlockStatus { extents, .. }) => u64::from(extents) * Extent::LEN as u64,
             _ => 0,
         };
-        // The caller skips the payload. It may end beyond the stream.
         heads.extend(reply);
+        // The caller skips the payload. It may end beyond the stream.
         at = at.saturating_add(usize::try_from(payload).unwrap_or(usize::MAX));
     }
     (heads, None)

@@ -193,11 +193,11 @@ fn ranges_that_make_no_sense_have_names() {
     let three = [range(0, 1, 0), range(1, 1, 0), range(2, 1, 0)];
     let zeroes = [header(13, 0), range(0, 8, 2)].concat();
     refused(&[
-        // The unmap flag (1) is invalid for a discard, and 2 is unknown for WRITE_ZEROES.
         (discard(&[]), &[1], RequestError::Empty),
         (discard(&[vec![0; 8]]), &[1], unaligned(8, 16)),
         (discard(&[range(0, 0, 0)]), &[1], RequestError::Empty),
         (
+            // The unmap flag (1) is invalid for a discard, and 2 is unknown for WRITE_ZEROES.
             discard(&[range(0, 8, 1)]),
             &[1],
             RequestError::Flags { flags: 1 },
@@ -273,8 +273,8 @@ fn the_last_sector_can_be_read() {
 }
 
 #[test]
-// The sector of these commands has no meaning, so it is not checked.
 fn a_name_and_a_flush_have_no_place() {
+    // The sector of these commands has no meaning, so it is not checked.
     let request = parse(&header(8, u64::MAX), &[20, 1], &rules()).expect("a name");
     assert_eq!((request.command, request.written()), (Command::GetId, 21));
     let request = parse(&header(4, u64::MAX), &[1], &rules()).expect("a flush");

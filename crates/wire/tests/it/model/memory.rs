@@ -110,9 +110,9 @@ impl Shared for Memory {
     fn read(&self, at: usize, into: &mut [u8]) {
         match self.place(at) {
             (Place::Bytes(version), start) => {
-                let value = self.value(version.load(Ordering::Relaxed));
                 // Relaxed: the ordering must come from the index and the fences of the ring, which
                 // is to be checked.
+                let value = self.value(version.load(Ordering::Relaxed));
                 into.copy_from_slice(&value[start..start + into.len()]);
             }
             _ => panic!("no bytes at {at}"),

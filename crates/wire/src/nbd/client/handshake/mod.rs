@@ -230,8 +230,8 @@ impl Handshake {
         Ok(())
     }
 
-    // `wanted` guarantees the length of the header, so that the defaults below are never used.
     fn reply_header(&mut self, option: u32, piece: &[u8]) -> Result<(), HandshakeError> {
+        // `wanted` guarantees the length of the header, so that the defaults below are never used.
         let mut header = Fields::new(piece);
         let magic = header.u64().unwrap_or(0);
         if magic != OPTION_REPLY_MAGIC {
@@ -387,8 +387,8 @@ impl Handshake {
         Ok(())
     }
 
-    // An acknowledgement of GO must follow the size and the flags of the export.
     fn accepted(&self) -> Result<Outcome, HandshakeError> {
+        // An acknowledgement of GO must follow the size and the flags of the export.
         if !self.described {
             return Err(HandshakeError::BadReply("the export has no description"));
         }
