@@ -113,6 +113,8 @@ impl AnyRing {
             Backend::Uring => UringRing::open(config).map(Self::Uring),
             Backend::Poll => PollRing::open(config).map(Self::Poll),
             Backend::Auto => match UringRing::open(config) {
+                // Other errors, such as a lack of memory for the arena, would affect poll(2) as
+                // well.
                 Err(OpenError::Uring(refusal)) => {
                     PollRing::open(config).map(|ring| Self::Poll(ring.instead_of(refusal)))
                 }

@@ -53,6 +53,7 @@ impl Arena {
                 ptr::null_mut(),
                 bytes,
                 ProtFlags::READ | ProtFlags::WRITE,
+                // The kernel need not reserve memory for pages that are never touched.
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )
         }?;

@@ -80,6 +80,8 @@ impl Buddy {
         if order > Self::MAX_ORDER {
             return None;
         }
+        // The stack first, then the free lists, and only if both have nothing, the blocks on all
+        // stacks.
         let unit = match self.stacks[order as usize].pop() {
             Some(unit) => unit,
             None => self.split(order).or_else(|| {
@@ -132,6 +134,7 @@ impl Buddy {
     fn seed(&mut self, units: u32) {
         let mut end = units;
         while end > 0 {
+            // The largest block that ends here and is aligned to its size.
             let order = end.trailing_zeros().min(Self::MAX_ORDER);
             end -= 1 << order;
             self.link(end, order as u8);
@@ -208,6 +211,7 @@ impl Buddy {
 
 impl Stack {
     fn push(&mut self, unit: u32) -> bool {
+        // A full stack leaves the block to the free lists.
         let Some(place) = self.units.get_mut(self.len) else {
             return false;
         };

@@ -90,6 +90,7 @@ impl Handle {
         let taken = rustix::io::preadv2(&self.0.fd, &mut into, u64::MAX, ReadWriteFlags::NOWAIT);
         match taken {
             Ok(bytes) => Ok(bytes > 0),
+            // `NOWAIT` makes an empty eventfd return EAGAIN.
             Err(Errno::AGAIN | Errno::INTR) => Ok(false),
             Err(errno) => Err(errno),
         }

@@ -211,6 +211,7 @@ impl Payload {
                     f(buf.as_mut_ptr(), buf.len());
                 }
             }
+            // The pointer is only read, because this payload is not one to read into.
             Self::Shared(buf) => f(buf.as_ptr().cast_mut(), buf.len()),
             Self::Segments(segments) => {
                 for segment in segments {

@@ -351,6 +351,8 @@ pub enum Fallocate {
 
 impl Fallocate {
     pub(crate) fn flags(self) -> FallocateFlags {
+        // Linux accepts `PUNCH_HOLE` only together with `KEEP_SIZE` (fallocate(2)), and the other
+        // modes must not change the size either.
         FallocateFlags::KEEP_SIZE
             | match self {
                 Self::KeepSize => FallocateFlags::empty(),

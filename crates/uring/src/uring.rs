@@ -294,9 +294,11 @@ impl Ring for UringRing {
             self.backlog.pop_front();
         }
         let ready = self.is_ready();
+        // There is something to return and nothing to submit, so no system call is needed.
         if ready && self.ring.submission().is_empty() {
             return Ok(());
         }
+        // With a backlog, the call must return so that the next entries can be submitted.
         let wait = !ready && self.backlog.is_empty() && timeout != Some(Duration::ZERO);
         self.enter(
             u32::from(wait),

@@ -82,6 +82,8 @@ impl GuestMemory {
 
     /// Returns the region that contains an address, and the position of the address in it.
     fn find(&self, address: u64) -> Option<(&Mapped, u64)> {
+        // Only the last region that begins at or before the address can contain it, because regions
+        // do not overlap.
         let behind = self.0.partition_point(|m| m.region.guest <= address);
         let mapped = self.0.get(behind.checked_sub(1)?)?;
         let at = address - mapped.region.guest;

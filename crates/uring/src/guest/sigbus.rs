@@ -91,6 +91,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let slot = &SLOTS[self.0];
+        // The end comes first, so that a handler that still sees the start finds an empty range.
         slot.end.store(0, Ordering::Relaxed);
         slot.start.store(0, Ordering::Release);
     }
@@ -153,6 +154,7 @@ fn replace(address: usize) -> bool {
     for slot in &SLOTS[..used] {
         let start = slot.start.load(Ordering::Acquire);
         let end = slot.end.load(Ordering::Relaxed);
+        // Slots that are free or being filled have no mapping yet.
         if start <= FILLING || !(start..end).contains(&address) {
             continue;
         }

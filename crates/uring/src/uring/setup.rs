@@ -140,6 +140,7 @@ pub(super) fn register(ring: &IoUring, arena: &Arena, bytes: usize) -> (Registra
             };
             return (registration, Registered::new(base, bytes));
         }
+        // The part must consist of whole pages.
         bytes = bytes / 2 / 4096 * 4096;
     }
     (Registration::None, Registered::new(base, 0))

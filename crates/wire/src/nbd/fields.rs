@@ -31,6 +31,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
+        // The length comes from the other side, so it may exceed the message.
         let (bytes, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(bytes)

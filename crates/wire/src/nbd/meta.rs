@@ -17,6 +17,7 @@ impl Extent {
 
     /// Decodes an extent from its bytes on the wire.
     pub const fn decode(bytes: [u8; Self::LEN]) -> Self {
+        // Length and flags are two numbers of 32 bits, the length first.
         let word = u64::from_be_bytes(bytes);
         Self {
             length: (word >> 32) as u32,

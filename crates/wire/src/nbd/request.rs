@@ -89,6 +89,7 @@ impl Request {
     #[inline]
     pub const fn payload_len(&self) -> u32 {
         match self.command {
+            // Only WRITE has a payload in the request (`proto.md`, Request types).
             Command::Write => self.length,
             _ => 0,
         }
@@ -134,6 +135,7 @@ impl Request {
 /// Returns [`Fatal::BadMagic`] if the stream is out of sync, so that the connection must end.
 #[inline]
 pub fn parse_request(input: &[u8]) -> Result<Option<Request>, Fatal> {
+    // Without extended headers, every request has the same length (`proto.md`, Request message).
     let Some(bytes) = input.first_chunk::<REQUEST_LEN>() else {
         return Ok(None);
     };

@@ -43,6 +43,7 @@ impl FromStr for Uri {
 
     fn from_str(text: &str) -> Result<Self, UriError> {
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
+        // TLS has an error of its own, which names the alternatives.
         if scheme == "nbds" || scheme.starts_with("nbds+") {
             return Err(UriError::Tls(text.to_owned()));
         }
@@ -64,6 +65,8 @@ fn parse(text: &str) -> Option<Uri> {
             let socket = decoded(parts.find(|(key, _)| *key == "socket")?.1)?;
             Address::Unix(Some(socket).filter(|path| !path.is_empty())?.into())
         }
+        // A query is refused, because `uri.md` asks clients to diagnose parameters that they do not
+        // understand, and a TCP address has no others here.
         ("nbd", None, host) => {
             // The port is missing if nothing follows the last colon, or if that colon belongs to an
             // IPv6 address in brackets.

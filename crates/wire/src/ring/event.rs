@@ -11,6 +11,7 @@
 /// requires an event. `new` must be at most 2^31 ahead of `old`.
 #[inline]
 pub fn crossed32(event: u32, old: u32, new: u32) -> bool {
+    // The distance from the event back to the new index is smaller than the step.
     new.wrapping_sub(event) < new.wrapping_sub(old)
 }
 
@@ -21,5 +22,6 @@ pub fn crossed32(event: u32, old: u32, new: u32) -> bool {
 /// requires an event. It corresponds to Xen's `event` minus one.
 #[inline]
 pub fn crossed16(event: u16, old: u16, new: u16) -> bool {
+    // `vring_need_event` of the specification.
     new.wrapping_sub(event.wrapping_add(1)) < new.wrapping_sub(old)
 }

@@ -83,6 +83,7 @@ impl ControlCommand {
     /// Encodes the command in the driver's format, without an address.
     pub fn encode(&self) -> [u8; CONTROL_LEN] {
         let mut bytes = [0; CONTROL_LEN];
+        // The layout of `struct ublksrv_ctrl_cmd`, whose address at 8 the caller adds.
         bytes[0..4].copy_from_slice(&self.device.to_ne_bytes());
         bytes[4..6].copy_from_slice(&NO_QUEUE.to_ne_bytes());
         bytes[6..8].copy_from_slice(&self.argument.to_ne_bytes());
@@ -138,6 +139,7 @@ impl Device {
     /// driver sets.
     pub fn encode(&self) -> [u8; INFO_LEN] {
         let mut bytes = [0; INFO_LEN];
+        // The layout of `struct ublksrv_ctrl_dev_info`.
         bytes[0..2].copy_from_slice(&self.queues.to_ne_bytes());
         bytes[2..4].copy_from_slice(&self.depth.to_ne_bytes());
         bytes[8..12].copy_from_slice(&self.longest.to_ne_bytes());

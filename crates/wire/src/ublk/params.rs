@@ -6,9 +6,11 @@ use super::control::at;
 /// used here.
 pub const PARAMS_LEN: usize = 60;
 
+// The parts of the structure that are present (`UBLK_PARAM_TYPE_*`).
 const TYPE_BASIC: u32 = 1;
 const TYPE_DISCARD: u32 = 2;
 
+// The attributes of the device (`UBLK_ATTR_*`).
 const READ_ONLY: u32 = 1;
 const ROTATIONAL: u32 = 2;
 const VOLATILE_CACHE: u32 = 4;
@@ -54,6 +56,7 @@ impl Params {
         let types = TYPE_BASIC | when(self.discard.is_some(), TYPE_DISCARD);
         let attributes = when(self.read_only, READ_ONLY)
             | when(self.rotational, ROTATIONAL)
+            // Without a volatile cache, Linux would not send FUA anyway.
             | when(self.cached, VOLATILE_CACHE | FUA);
         bytes[0..4].copy_from_slice(&(PARAMS_LEN as u32).to_ne_bytes());
         bytes[4..8].copy_from_slice(&types.to_ne_bytes());
@@ -92,6 +95,7 @@ impl Params {
             read_only: attributes & READ_ONLY != 0,
             rotational: attributes & ROTATIONAL != 0,
             cached: attributes & VOLATILE_CACHE != 0,
+            // The shifts come from the driver, and one of 32 or more is not valid.
             logical_block: 1u32.checked_shl(bytes[12].into())?,
             physical_block: 1u32.checked_shl(bytes[13].into())?,
             longest: u32::from_ne_bytes(at(bytes, 16)),

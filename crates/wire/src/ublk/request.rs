@@ -14,6 +14,7 @@ const TAG_BITS: u32 = 16;
 /// The granularity of the memory for descriptors in bytes.
 const PAGE: usize = 4096;
 
+// The flags `UBLK_IO_F_FUA` and `UBLK_IO_F_NOUNMAP`.
 const FUA: u32 = 1 << 13;
 const NO_UNMAP: u32 = 1 << 15;
 
@@ -60,6 +61,8 @@ impl IoCommand {
     /// Encodes the command in the driver's format.
     pub fn encode(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
+        // The layout of `struct ublksrv_io_cmd`. Its address stays 0, because payloads are copied
+        // through `/dev/ublkcN` (`USER_COPY`).
         bytes[0..2].copy_from_slice(&self.queue.to_ne_bytes());
         bytes[2..4].copy_from_slice(&self.tag.to_ne_bytes());
         bytes[4..8].copy_from_slice(&self.result.unwrap_or(0).to_ne_bytes());
@@ -138,6 +141,7 @@ impl Request {
     /// # Errors
     /// Returns the reason why the request is refused.
     pub fn parse(descriptor: &Descriptor, rules: &Rules) -> Result<Self, Refused> {
+        // The layout of `struct ublksrv_io_desc`: operation and flags, sectors, first sector.
         let word = u32::from_ne_bytes(at(descriptor, 0));
         let sectors = u32::from_ne_bytes(at(descriptor, 4));
         let first = u64::from_ne_bytes(at(descriptor, 8));

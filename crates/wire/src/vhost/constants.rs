@@ -15,6 +15,7 @@ pub const CONFIG_MAX: usize = 256;
 /// The length in bytes of the fields before the content of a configuration space.
 pub(super) const CONFIG_HEADER_LEN: usize = 12;
 
+// The flags in a message's header. The two lowest bits are the version.
 pub(super) const VERSION: u32 = 1;
 pub(super) const VERSION_MASK: u32 = 3;
 pub(super) const REPLY: u32 = 1 << 2;

@@ -323,6 +323,7 @@ impl Header {
     }
 }
 
+// The callers have checked the length before they read a number.
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
@@ -450,6 +451,7 @@ impl<D> Body<'_, D> {
         let (queue, value) = (word(self.payload, 0), word(self.payload, 4));
         match code {
             Code::SET_VRING_NUM => {
+                // The size is sent in 32 bits, but a split queue has at most 2^15 entries.
                 let size = u16::try_from(value).ok();
                 let size = size.filter(|s| s.is_power_of_two() && *s <= QUEUE_SIZE_MAX);
                 let size = size.ok_or(MessageError::QueueSize(value))?;
@@ -482,6 +484,7 @@ impl<D> Body<'_, D> {
         self.descriptors(0)?;
         Ok(Request::SetVringAddr(RingAddresses {
             queue: word(self.payload, 0),
+            // Bit 0 is `VHOST_VRING_F_LOG`, the only flag.
             logged: word(self.payload, 4) & 1 != 0,
             descriptors: double(self.payload, 8),
             used: double(self.payload, 16),
@@ -514,6 +517,7 @@ impl<D> Body<'_, D> {
             return Err(MessageError::Length(length as u32));
         }
         let (offset, size) = (word(self.payload, 0), word(self.payload, 4));
+        // Both numbers come from the front end, so their sum may overflow.
         let end = offset.checked_add(size);
         if size == 0 || end.is_none_or(|end| end as usize > CONFIG_MAX) {
             return Err(MessageError::Config { offset, size });

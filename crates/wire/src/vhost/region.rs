@@ -50,6 +50,7 @@ impl Region {
     }
 
     fn check(&self) -> Result<(), RegionError> {
+        // The subtractions of 1 in this file rely on this check.
         if self.size == 0 {
             return Err(RegionError::Empty);
         }

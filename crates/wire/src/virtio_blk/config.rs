@@ -43,6 +43,8 @@ impl Config {
     pub fn encode(&self) -> [u8; CONFIG_LEN] {
         let mut out = [0; CONFIG_LEN];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+        // Positions as in `struct virtio_blk_config` (virtio 1.2, section 5.2.4). The gaps belong
+        // to features that are not offered (`SIZE_MAX` at 8 and `GEOMETRY` at 16), or are unused.
         put(0, &self.capacity.to_le_bytes());
         put(12, &self.segments.to_le_bytes());
         put(20, &self.block.to_le_bytes());

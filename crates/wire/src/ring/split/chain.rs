@@ -8,6 +8,7 @@ use super::Settings;
 /// The length of a descriptor in bytes.
 pub const DESCRIPTOR: usize = 16;
 
+// The flags of a descriptor (virtio 1.2, section 2.7.5).
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 const INDIRECT: u16 = 4;
@@ -217,6 +218,7 @@ impl Chain {
         self.buffers.clear();
         (self.readable, self.writable) = (0, 0);
         let mut at = head;
+        // A chain without a loop has at most as many descriptors as the queue.
         for _ in 0..settings.size {
             let mut bytes = [0; DESCRIPTOR];
             table.read(usize::from(at) * DESCRIPTOR, &mut bytes);

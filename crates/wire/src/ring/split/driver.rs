@@ -183,6 +183,7 @@ impl<M: Shared> Driver<M> {
     fn read_index(&mut self) -> Result<u16, DriverError> {
         let found = self.areas.used.load16(INDEX, Load::Acquire);
         let taken = self.taken;
+        // The device can have returned at most the heads that it can see. The differences wrap.
         if found.wrapping_sub(taken) > self.decided.wrapping_sub(taken) {
             return Err(DriverError::Index { found, taken });
         }
@@ -208,6 +209,8 @@ impl<M: Shared> Driver<M> {
             .ok()
             .and_then(|head| self.chains.get_mut(head));
         match chain {
+            // The chain of a head that is not in flight is empty, so the device cannot return a
+            // head twice.
             Some(chain) if !chain.is_empty() => {
                 self.free.append(chain);
                 let head = head as u16;

@@ -58,6 +58,8 @@ use super::Shared;
 /// The largest size of a queue.
 pub const MAX_SIZE: u16 = 1 << 15;
 
+// Positions in the available ring and in the used ring, which both begin with flags and an index
+// (virtio 1.2, sections 2.7.6 and 2.7.8).
 const FLAGS: usize = 0;
 const INDEX: usize = 2;
 const ENTRIES: usize = 4;

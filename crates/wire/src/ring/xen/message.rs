@@ -36,6 +36,7 @@ impl Operation {
             1 => Self::Write,
             2 => Self::WriteBarrier,
             3 => Self::Flush,
+            // Number 4 is reserved in `io/blkif.h`.
             5 => Self::Discard,
             other => Self::Unknown(other),
         }
@@ -142,6 +143,8 @@ impl Request {
         out[8..16].copy_from_slice(&self.id.to_le_bytes());
         out[16..24].copy_from_slice(&self.sector.to_le_bytes());
         if self.operation == Operation::Discard {
+            // A discard has another layout than the other operations (`struct
+            // blkif_request_discard`).
             out[1] = u8::from(self.secure);
             out[24..32].copy_from_slice(&self.discarded.to_le_bytes());
             return out;
@@ -167,6 +170,7 @@ impl Request {
         match operation {
             Operation::Unknown(_) => return Err(refused(Refusal::UnknownOperation)),
             Operation::Discard => {
+                // Bit 0 is `BLKIF_DISCARD_SECURE`.
                 request.secure = bytes[1] & 1 != 0;
                 request.discarded = le_u64(bytes, 24);
                 return Ok(request);
@@ -278,6 +282,7 @@ pub enum Status {
 impl Status {
     const fn from_wire(number: i16) -> Self {
         match number {
+            // `BLKIF_RSP_OKAY`, `BLKIF_RSP_ERROR` and `BLKIF_RSP_EOPNOTSUPP`.
             0 => Self::Okay,
             -1 => Self::Error,
             -2 => Self::NotSupported,

@@ -58,6 +58,7 @@ pub use message::{
 
 use super::{Shared, Store};
 
+// Positions of the four indices and of the first slot in the page (`io/ring.h`).
 const REQ_PROD: usize = 0;
 const REQ_EVENT: usize = 4;
 const RSP_PROD: usize = 8;
