@@ -47,7 +47,7 @@ impl Arena {
             ));
         }
         let bytes = bytes.next_multiple_of(PAGE);
-        // SAFETY: a fresh private mapping at an address of the kernel's choice overlaps nothing.
+        // SAFETY: a new private mapping at an address that the kernel chooses overlaps nothing.
         let base = unsafe {
             rustix::mm::mmap_anonymous(
                 ptr::null_mut(),
@@ -239,7 +239,7 @@ impl View {
 
     /// Returns a pointer to the window's first byte.
     fn start_ptr(&self) -> NonNull<u8> {
-        // SAFETY: unit and window lie inside the mapping that starts at `base`.
+        // SAFETY: the unit and the window are inside the mapping that starts at `base`.
         unsafe {
             self.region
                 .base

@@ -263,19 +263,22 @@ impl Shared for Part {
     }
 
     fn load32(&self, at: usize, order: Load) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: `number` returns an aligned address inside a mapping that exists as long as
+        // `self`.
         let number = unsafe { AtomicU32::from_ptr(self.number(at)) };
         u32::from_le(number.load(order.into()))
     }
 
     fn store16(&self, at: usize, value: u16, order: Store) {
-        // SAFETY: as above.
+        // SAFETY: `number` returns an aligned address inside a mapping that exists as long as
+        // `self`.
         let number = unsafe { AtomicU16::from_ptr(self.number(at)) };
         number.store(value.to_le(), order.into());
     }
 
     fn store32(&self, at: usize, value: u32, order: Store) {
-        // SAFETY: as above.
+        // SAFETY: `number` returns an aligned address inside a mapping that exists as long as
+        // `self`.
         let number = unsafe { AtomicU32::from_ptr(self.number(at)) };
         number.store(value.to_le(), order.into());
     }

@@ -49,7 +49,7 @@ struct Previous(libc::sigaction);
 
 // SAFETY: the value is only read, and the pointers in it are addresses of functions.
 unsafe impl Send for Previous {}
-// SAFETY: as above.
+// SAFETY: the value is only read, and the pointers in it are addresses of functions.
 unsafe impl Sync for Previous {}
 
 /// The guard of a mapping, which protects it for as long as the guard exists.
@@ -111,7 +111,7 @@ fn install() -> io::Result<()> {
         // The previous action is stored before the handler is installed, because the handler reads
         // it. It cannot be set already.
         let _ = PREVIOUS.set(Previous(before));
-        // SAFETY: as above.
+        // SAFETY: all zeroes is a valid `sigaction`: the default action, no flags, an empty mask.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = handle as *const () as usize;
         // The handler runs on the alternate stack if there is one, because the stack itself may
@@ -143,7 +143,7 @@ extern "C" fn handle(_signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
         // SAFETY: this is the action that was in force before.
         unsafe { libc::sigaction(libc::SIGBUS, &raw const *before, ptr::null_mut()) };
     }
-    // SAFETY: as above.
+    // SAFETY: this is the thread's own errno, which is restored for the interrupted code.
     unsafe { *libc::__errno_location() = errno };
 }
 

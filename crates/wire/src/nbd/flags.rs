@@ -78,25 +78,26 @@ flag_set! {
     TransmissionFlags(u16) {
         /// The field is valid. This flag is always set on the wire.
         HAS_FLAGS = 0;
-        /// Writes are refused with EPERM.
+        /// The export is read-only, so that writes are refused with EPERM.
         READ_ONLY = 1;
-        /// FLUSH is supported.
+        /// The server supports the command FLUSH.
         SEND_FLUSH = 2;
-        /// The FUA flag is supported.
+        /// The server supports the flag FUA.
         SEND_FUA = 3;
         /// The medium rotates, so that seeks are expensive.
         ROTATIONAL = 4;
-        /// TRIM is supported.
+        /// The server supports the command TRIM.
         SEND_TRIM = 5;
-        /// `WRITE_ZEROES` and its flag `NO_HOLE` are supported.
+        /// The server supports `WRITE_ZEROES` and its flag `NO_HOLE`.
         SEND_WRITE_ZEROES = 6;
-        /// The flag DF is supported. It is sent only if structured replies were negotiated.
+        /// The server supports the flag DF. It is sent only if structured replies were negotiated.
         SEND_DF = 7;
         /// A FLUSH or FUA on one connection also covers writes that completed on other connections.
         CAN_MULTI_CONN = 8;
-        /// CACHE is supported.
+        /// The server supports the command CACHE.
         SEND_CACHE = 10;
-        /// The flag `FAST_ZERO` is supported. It is sent only together with `SEND_WRITE_ZEROES`.
+        /// The server supports the flag `FAST_ZERO`. It is sent only together with
+        /// `SEND_WRITE_ZEROES`.
         SEND_FAST_ZERO = 11;
     }
 }

@@ -84,7 +84,8 @@ pub fn encode_error(cookie: u64, error: Errno, done: bool) -> [u8; ERROR_LEN] {
     out
 }
 
-/// Appends an error chunk with a message for people, truncated to [`MAX_STRING`] bytes at a character boundary.
+/// Appends an error chunk with a message for people, which is truncated to [`MAX_STRING`] bytes at
+/// a character boundary.
 pub fn append_error(out: &mut Vec<u8>, cookie: u64, error: Errno, message: &str, done: bool) {
     // `proto.md` (Conventions) limits strings to 4096 bytes, and they must be valid UTF-8 after the
     // cut.

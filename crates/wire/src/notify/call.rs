@@ -365,7 +365,7 @@ mod tests {
             base,
             ..Spdk::default()
         };
-        // 600 in 10 ms is the threshold.
+        // 60,000 responses per second, the threshold, are 600 in 10 ms.
         for (responses, micros) in [(0, 0), (600, 0), (900, 20), (1200, 40), (1800, 80)] {
             let span = delay(&spdk(Span::from_micros(40)), responses);
             assert_eq!(span, Span::from_micros(micros), "{responses}");

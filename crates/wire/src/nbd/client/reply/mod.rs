@@ -63,7 +63,7 @@ pub enum Reply {
         /// True for the last chunk of a reply.
         done: bool,
     },
-    /// `extents` extents of [`Extent::LEN`](crate::nbd::Extent::LEN) bytes each follow.
+    /// As many extents as `extents` follow, of [`Extent::LEN`](crate::nbd::Extent::LEN) bytes each.
     BlockStatus {
         /// The cookie of the request.
         cookie: u64,
