@@ -9,11 +9,12 @@
 //! | area | bytes | content |
 //! |---|---|---|
 //! | descriptors | 16 × size | address u64, length u32, flags u16, next u16 |
-//! | available | 6 + 2 × size | flags, index, heads, `used_event`: the used index whose passing requires a call |
-//! | used | 6 + 8 × size | flags, index, (head, bytes written), `avail_event`: the available index whose passing requires a kick |
+//! | available | 6 + 2 × size | flags, index, heads, `used_event` |
+//! | used | 6 + 8 × size | flags, index, (head, bytes written), `avail_event` |
 //!
-//! With [`EVENT_IDX`](crate::virtio_blk::feature::EVENT_IDX), the two events name the entry that
-//! requires an event. Without it, a flag in each ring suppresses all events.
+//! With [`EVENT_IDX`](crate::virtio_blk::feature::EVENT_IDX), the driver needs a call when the used
+//! index passes `used_event`, and the device needs a kick when the available index passes
+//! `avail_event`. Without it, a flag in each ring suppresses all events.
 //!
 //! # The device's loop
 //! ```
