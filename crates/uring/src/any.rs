@@ -1,4 +1,4 @@
-//! Choice of a ring.
+//! The choice between the two kinds of ring, and the configuration that both share.
 
 use std::io;
 use std::time::Duration;
@@ -10,28 +10,29 @@ use crate::ring::{Completion, OpId, Registration, Rejected, Ring};
 use crate::uring::UringRing;
 use crate::waker::Waker;
 
-/// Which kind of ring to open.
+/// The kind of ring to open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// `io_uring`, or poll if the system refuses it.
+    /// `io_uring`, or poll(2) if the system refuses `io_uring`.
     #[default]
     Auto,
-    /// `io_uring` or nothing.
+    /// `io_uring` only, with an error if the system refuses it.
     Uring,
-    /// poll(2) and plain reads and writes. File operations block the shard here.
+    /// poll(2) with plain reads and writes. File operations block the shard.
     Poll,
 }
 
 /// The configuration of a ring.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Which kind of ring.
+    /// The kind of ring to open.
     pub backend: Backend,
-    /// Size of the arena in bytes, rounded up to whole pages. The ring itself uses 512 of them.
+    /// The size of the arena in bytes, rounded up to whole pages. The ring itself uses 512 of them.
     pub arena_bytes: usize,
-    /// Maximum number of operations in flight, 1 to 16384.
+    /// The maximum number of operations in flight, 1 to 16,384.
     pub in_flight: usize,
-    /// Maximum number of bytes of the arena to register with the kernel, which pins them in memory.
+    /// The maximum number of bytes of the arena to register with the kernel. Registration pins them
+    /// in memory.
     pub registered_bytes: usize,
 }
 
@@ -54,7 +55,8 @@ impl Config {
 }
 
 impl Default for Config {
-    /// `Auto`, 64 MiB, 1024 operations, and as much registered memory as permitted.
+    /// Returns `Auto`, 64 MiB, 1024 operations, and as much registered memory as the system
+    /// permits.
     fn default() -> Self {
         Self {
             backend: Backend::Auto,
@@ -65,18 +67,18 @@ impl Default for Config {
     }
 }
 
-/// Why a ring could not be opened.
+/// The reason why a ring could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// `in_flight` is out of range.
+    /// The value of `in_flight` is out of range.
     #[error("a ring must have 1 to 16384 operations in flight, not {0}")]
     InFlight(usize),
     /// The arena could not be mapped.
     #[error("cannot map an arena of {bytes} bytes: {source}")]
     Arena {
-        /// The requested size.
+        /// The requested size in bytes.
         bytes: usize,
-        /// The system's error.
+        /// The error that the system returned.
         source: io::Error,
     },
     /// The system refuses `io_uring`.
@@ -91,26 +93,28 @@ pub enum OpenError {
 
 /// A ring of either kind.
 #[derive(Debug)]
-// There is one for each shard, and it is not moved.
+// Each shard has one ring and does not move it.
 #[expect(clippy::large_enum_variant)]
 pub enum AnyRing {
-    /// By `io_uring`.
+    /// A ring that uses `io_uring`.
     Uring(UringRing),
-    /// By poll(2).
+    /// A ring that uses poll(2).
     Poll(PollRing),
 }
 
 impl AnyRing {
-    /// Opens the ring that `config` asks for. Must be called on the thread that uses it.
+    /// Opens the ring that `config` selects. Must be called on the thread that uses the ring.
     ///
     /// # Errors
     ///
-    /// See [`OpenError`]; with [`Backend::Auto`] a refused `io_uring` is not an error.
+    /// Returns [`OpenError`]. With [`Backend::Auto`], a refusal of `io_uring` is not an error.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         match config.backend {
             Backend::Uring => UringRing::open(config).map(Self::Uring),
             Backend::Poll => PollRing::open(config).map(Self::Poll),
             Backend::Auto => match UringRing::open(config) {
+                // Other errors, such as a lack of memory for the arena, would affect poll(2) as
+                // well.
                 Err(OpenError::Uring(refusal)) => {
                     PollRing::open(config).map(|ring| Self::Poll(ring.instead_of(refusal)))
                 }
@@ -119,7 +123,8 @@ impl AnyRing {
         }
     }
 
-    /// Why [`Backend::Auto`] chose poll, if it did.
+    /// Returns the system's refusal of `io_uring`, if [`Backend::Auto`] chose poll(2) because of
+    /// it.
     pub fn refusal(&self) -> Option<&io::Error> {
         match self {
             Self::Uring(_) => None,

@@ -1,4 +1,4 @@
-//! A region of memory, and the buffers allocated from it.
+//! Arena of buffers: a mapping of fixed size, and the buffers allocated from it.
 
 use std::cell::RefCell;
 use std::io;
@@ -10,16 +10,17 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::buddy::Buddy;
 
-/// Size of the smallest buffer in bytes.
+/// The size of the smallest buffer in bytes.
 const UNIT: usize = 512;
-/// The granularity of the region's size in bytes.
+/// The granularity of the mapping's size in bytes.
 const PAGE: usize = 4096;
 
 /// A bounded supply of buffers in one private mapping of fixed size.
 ///
-/// Buffers have power-of-two capacities from 512 bytes up; those of 4096 bytes and more are aligned to at least 4096. Allocating
-/// and freeing one needs no system call and no heap allocation. Clones are handles to the same arena; the mapping is removed when
-/// the last handle and the last buffer have been dropped, never before.
+/// The capacity of a buffer is a power of two of at least 512 bytes. Buffers of 4096 bytes and more
+/// are aligned to at least 4096. Allocating and freeing a buffer needs no system call and no heap
+/// allocation. Clones are handles to the same arena. The mapping is removed when the last handle
+/// and the last buffer have been dropped.
 #[derive(Clone)]
 pub struct Arena(Rc<Region>);
 
@@ -30,14 +31,14 @@ struct Region {
 }
 
 impl Arena {
-    /// Size of the largest buffer that any arena provides, in bytes.
+    /// The size in bytes of the largest buffer that an arena can provide.
     pub const MAX_BUF: usize = UNIT << Buddy::MAX_ORDER;
 
-    /// Maps an arena of `bytes`, rounded up to whole pages; the pages are not touched.
+    /// Maps an arena of `bytes`, rounded up to whole pages. The pages are not touched.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for 0 or more than 1 TiB, otherwise the error of mmap(2).
+    /// Returns `InvalidInput` for 0 or more than 1 TiB, and otherwise the error of mmap(2).
     pub fn new(bytes: usize) -> io::Result<Self> {
         if bytes == 0 || bytes > 1 << 40 {
             return Err(io::Error::new(
@@ -46,12 +47,13 @@ impl Arena {
             ));
         }
         let bytes = bytes.next_multiple_of(PAGE);
-        // SAFETY: a fresh private mapping at an address of the kernel's choice overlaps nothing.
+        // SAFETY: a new private mapping at an address that the kernel chooses overlaps nothing.
         let base = unsafe {
             rustix::mm::mmap_anonymous(
                 ptr::null_mut(),
                 bytes,
                 ProtFlags::READ | ProtFlags::WRITE,
+                // The kernel need not reserve memory for pages that are never touched.
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )
         }?;
@@ -62,10 +64,11 @@ impl Arena {
         })))
     }
 
-    /// A buffer whose window is its first `len` bytes and whose capacity is the next power of two, at least 512. Its contents are
-    /// whatever was there before, initially zeroes.
+    /// Allocates a buffer whose window is its first `len` bytes. Its capacity is the next power of
+    /// two, at least 512.
     ///
-    /// `None` if no free block is large enough, or if `len` is 0 or more than [`Arena::MAX_BUF`].
+    /// The content of a buffer is left over from its last use, or zero at first. Returns `None` if
+    /// no free block is large enough, or if `len` is 0 or more than [`Arena::MAX_BUF`].
     pub fn alloc(&self, len: usize) -> Option<Buf> {
         if len == 0 || len > Self::MAX_BUF {
             return None;
@@ -81,12 +84,13 @@ impl Arena {
         }))
     }
 
-    /// Total size in bytes.
+    /// Returns the total size in bytes.
     pub fn capacity(&self) -> usize {
         self.0.bytes
     }
 
-    /// Bytes not in use; because of fragmentation there may be no single buffer of that size.
+    /// Returns the number of unused bytes. A single buffer of that size may not be available,
+    /// because of fragmentation.
     pub fn available(&self) -> usize {
         self.0.buddy.borrow().free() as usize * UNIT
     }
@@ -99,9 +103,9 @@ impl Arena {
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: this is the mapping made in `Arena::new`, of that length. No `Arena` and no
-        // buffer is left, as each holds an `Rc` of this region; the kernel has no operation on it
-        // either, as the buffers of operations in flight are held by their ring until they
-        // complete (and leaked by it if they cannot be waited for).
+        // buffer is left, because each holds an `Rc` of this region. The kernel has no operation on
+        // it either, because the ring holds the buffers of operations in flight until they
+        // complete, and leaks the ones that it cannot wait for.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "the mapping is our own: {unmapped:?}");
     }
@@ -109,15 +113,16 @@ impl Drop for Region {
 
 /// A buffer with exclusive access, for reading and writing.
 ///
-/// It dereferences to its *window*, a range of its capacity; operations read into or write from the window. It returns to its arena
-/// when dropped. A forgotten buffer is lost to the arena and otherwise harmless.
+/// It dereferences to its *window*, which is a range of its capacity. Operations read into the
+/// window or write from it. The buffer returns to its arena when it is dropped. A buffer that is
+/// forgotten is lost to the arena, without any other harm.
 pub struct Buf(View);
 
-/// A buffer with shared access, for reading. Each reference has a window of its own, so a large payload can be
-/// written in parts at the same time without copying.
+/// A buffer with shared access, for reading. Each reference has a window of its own, so that parts
+/// of a large payload can be written concurrently without a copy.
 pub struct SharedBuf(View);
 
-/// A reference to a block, and a window into it.
+/// A reference to a block of the arena, with a window into it.
 struct View {
     region: Rc<Region>,
     unit: u32,
@@ -127,26 +132,26 @@ struct View {
 }
 
 impl Buf {
-    /// Maximum length of the window in bytes.
+    /// Returns the maximum length of the window in bytes.
     pub fn capacity(&self) -> usize {
         self.0.capacity()
     }
 
-    /// The window, in bytes of the capacity.
+    /// Returns the window as a range of the capacity, in bytes.
     pub fn window(&self) -> Range<usize> {
         self.0.window()
     }
 
-    /// Moves the window to `range`, in bytes of the capacity.
+    /// Moves the window to `range`, a range of the capacity in bytes.
     ///
     /// # Panics
     ///
-    /// As slicing does, if the range is outside the capacity.
+    /// If the range is outside of the capacity.
     pub fn set_window(&mut self, range: Range<usize>) {
         self.0.set_window(range);
     }
 
-    /// Converts exclusive to shared access.
+    /// Converts exclusive access to shared access.
     pub fn into_shared(self) -> SharedBuf {
         SharedBuf(self.0)
     }
@@ -162,20 +167,20 @@ impl Deref for Buf {
 
 impl DerefMut for Buf {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the window lies inside the block (`set_window` keeps it there) and the block in
-        // the mapping, which is initialised, lives as long as `region`, and is written to by no
-        // one else: a `Buf` is its block's only reference, and while the kernel uses the block the
-        // `Buf` is inside the ring, out of the caller's reach.
+        // SAFETY: `set_window` keeps the window inside the block, and the block is inside the
+        // mapping, which is initialised and lives as long as `region`. Nothing else writes to the
+        // block: a `Buf` is its only reference, and while the kernel uses the block, the `Buf` is
+        // inside the ring and out of the caller's reach.
         unsafe { std::slice::from_raw_parts_mut(self.0.start_ptr().as_ptr(), self.0.len as usize) }
     }
 }
 
 impl SharedBuf {
-    /// Another reference, whose window is `range` of *this window*.
+    /// Returns another reference, whose window is `range` of *this window*.
     ///
     /// # Panics
     ///
-    /// As slicing does, if the range is outside the window.
+    /// If the range is outside of this window.
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(
             range.start <= range.end && range.end <= self.len(),
@@ -232,9 +237,9 @@ impl View {
         self.len = (range.end - range.start) as u32;
     }
 
-    /// Pointer to the window's first byte.
+    /// Returns a pointer to the window's first byte.
     fn start_ptr(&self) -> NonNull<u8> {
-        // SAFETY: unit and window lie inside the mapping that starts at `base`.
+        // SAFETY: the unit and the window are inside the mapping that starts at `base`.
         unsafe {
             self.region
                 .base
@@ -243,10 +248,10 @@ impl View {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: the window lies inside the block and the block in the mapping, which is
-        // initialised and lives as long as `region`. No one writes to it: through a `Buf` only
-        // with `&mut`, through a `SharedBuf` no one can, and the kernel only while the `Buf` is
-        // inside the ring.
+        // SAFETY: the window is inside the block and the block inside the mapping, which is
+        // initialised and lives as long as `region`. Nothing writes to it in the meantime: a `Buf`
+        // requires `&mut` for that, a `SharedBuf` cannot be written through, and the kernel writes
+        // only while the `Buf` is inside the ring.
         unsafe { std::slice::from_raw_parts(self.start_ptr().as_ptr(), self.len as usize) }
     }
 }
@@ -279,7 +284,8 @@ impl std::fmt::Debug for SharedBuf {
 }
 
 impl View {
-    /// Without the contents, which are a client's data.
+    /// Formats the buffer without its contents, which are a client's data and must not appear in
+    /// logs.
     fn describe(&self, name: &str, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct(name)
             .field("capacity", &self.capacity())
@@ -298,6 +304,7 @@ mod tests {
         for (len, capacity) in [
             (1, 512),
             (512, 512),
+            // Capacities are rounded up to a power of two.
             (513, 1024),
             (4096, 4096),
             (5000, 8192),
@@ -306,6 +313,7 @@ mod tests {
             assert_eq!((buf.len(), buf.capacity()), (len, capacity));
             assert_eq!(buf.as_ptr().addr() % capacity.min(4096), 0);
         }
+        // Each buffer was dropped at the end of its iteration.
         assert_eq!(arena.available(), arena.capacity());
     }
 
@@ -320,6 +328,7 @@ mod tests {
             io::ErrorKind::InvalidInput
         );
         let arena = Arena::new(5000).unwrap();
+        // 5000 bytes are rounded up to two pages.
         assert_eq!(arena.capacity(), 8192);
         for len in [0, 8193, Arena::MAX_BUF, Arena::MAX_BUF + 1, usize::MAX] {
             assert!(arena.alloc(len).is_none());
@@ -336,9 +345,11 @@ mod tests {
             *byte = (at / 4) as u8;
         }
         buf.set_window(400..800);
+        // Every four bytes have the same value, so byte 400 is 100 and byte 799 is 199.
         assert_eq!((buf.len(), buf[0], buf[399]), (400, 100, 199));
         let outer = buf.into_shared().slice(40..200);
         let inner = outer.slice(40..80);
+        // Slices are relative to the window: 400 + 40 = 440 and 440 + 40 = 480, divided by 4.
         assert_eq!((inner.len(), inner[0], outer[0]), (40, 120, 110));
         assert_eq!(inner.slice(40..40).len(), 0);
     }
@@ -374,6 +385,7 @@ mod tests {
 
     #[test]
     fn memory_outlives_its_arena() {
+        // The arena itself is dropped at once. The buffer keeps the mapping.
         let mut buf = Arena::new(1 << 20).unwrap().alloc(1 << 20).unwrap();
         buf.fill(7);
         assert_eq!(buf[(1 << 20) - 1], 7);

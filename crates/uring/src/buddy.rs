@@ -1,23 +1,24 @@
-//! A buddy allocator of block numbers; it touches no memory except its own tables.
+//! A buddy allocator for numbered units. It accesses no memory except its own tables.
 //!
-//! Knuth, The Art of Computer Programming 1, section 2.5 (binary buddy system). Freed blocks stay whole on a short stack per
-//! size, so that a server that allocates and frees the same sizes neither splits nor merges; the stacks are merged when an
+//! The algorithm is the binary buddy system (Knuth, The Art of Computer Programming 1, section
+//! 2.5). Freed blocks stay whole on a short stack for each size, so that a server that keeps
+//! allocating and freeing the same sizes neither splits nor merges. The stacks are merged when an
 //! allocation would otherwise fail.
 
-/// Number of block sizes: a block of an order has `1 << order` units.
+/// The number of block sizes. A block of an order has `1 << order` units.
 const ORDERS: usize = 22;
-/// Number of blocks of each order that are kept unmerged.
+/// The number of freed blocks of each order that are kept unmerged.
 const STACK: usize = 64;
-/// No block.
+/// The end of a list, or an empty place.
 const NIL: u32 = u32::MAX;
 
-/// The allocator. A block is identified by its first unit.
+/// A buddy allocator. A block is identified by its first unit.
 pub(crate) struct Buddy {
     blocks: Vec<Block>,
-    /// First free block of each order.
+    /// The first free block of each order.
     heads: [u32; ORDERS],
     stacks: [Stack; ORDERS],
-    /// Number of units not in use.
+    /// The number of units that are not in use.
     free: u32,
 }
 
@@ -25,16 +26,16 @@ pub(crate) struct Buddy {
 struct Block {
     state: State,
     order: u8,
-    /// Number of references, while in use.
+    /// The number of references while the block is in use.
     refs: u32,
-    /// Neighbours in the free list, while free.
+    /// The neighbours in the free list while the block is free.
     next: u32,
     prev: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not the first unit of a block.
+    /// A unit that is not the first of a block, or whose block was merged.
     Inside,
     Free,
     Stacked,
@@ -48,10 +49,10 @@ struct Stack {
 }
 
 impl Buddy {
-    /// The largest order.
+    /// The order of the largest block.
     pub(crate) const MAX_ORDER: u32 = ORDERS as u32 - 1;
 
-    /// An allocator over `units` units, all free.
+    /// Creates an allocator for `units` units, all of them free.
     pub(crate) fn new(units: u32) -> Self {
         let inside = Block {
             state: State::Inside,
@@ -73,11 +74,14 @@ impl Buddy {
         buddy
     }
 
-    /// Allocates a block of `1 << order` units with one reference; `None` if no such block is free.
+    /// Allocates a block of `1 << order` units with one reference. Returns `None` if no such block
+    /// is free.
     pub(crate) fn take(&mut self, order: u32) -> Option<u32> {
         if order > Self::MAX_ORDER {
             return None;
         }
+        // The stack first, then the free lists, and only if both have nothing, the blocks on all
+        // stacks.
         let unit = match self.stacks[order as usize].pop() {
             Some(unit) => unit,
             None => self.split(order).or_else(|| {
@@ -103,7 +107,7 @@ impl Buddy {
             .expect("fewer than 2^32 references");
     }
 
-    /// Drops a reference; the block is freed with the last one.
+    /// Drops a reference. The block is freed with the last one.
     pub(crate) fn release(&mut self, unit: u32) {
         let block = &mut self.blocks[unit as usize];
         assert_eq!(block.state, State::Used, "only a block in use is released");
@@ -120,22 +124,24 @@ impl Buddy {
         }
     }
 
-    /// Number of units not in use.
+    /// Returns the number of units that are not in use.
     pub(crate) fn free(&self) -> u32 {
         self.free
     }
 
-    /// Divides the units into the largest aligned blocks, starting at the end, so that the first units are allocated first.
+    /// Divides the units into the largest aligned blocks. It starts at the end, so that the first
+    /// units are first in the free lists and are allocated first.
     fn seed(&mut self, units: u32) {
         let mut end = units;
         while end > 0 {
+            // The largest block that ends here and is aligned to its size.
             let order = end.trailing_zeros().min(Self::MAX_ORDER);
             end -= 1 << order;
             self.link(end, order as u8);
         }
     }
 
-    /// A block from the free lists, split from a larger one if necessary.
+    /// Takes a block from the free lists, and splits a larger one if necessary.
     fn split(&mut self, order: u32) -> Option<u32> {
         let mut from = (order as usize..ORDERS).find(|&from| self.heads[from] != NIL)? as u8;
         let unit = self.heads[usize::from(from)];
@@ -147,10 +153,12 @@ impl Buddy {
         Some(unit)
     }
 
-    /// Returns a block to the free lists, merged with its buddy as long as that is free.
+    /// Returns a block to the free lists, merged with its buddy as long as the buddy is free.
     fn merge(&mut self, mut unit: u32, mut order: u8) {
         self.blocks[unit as usize].state = State::Inside;
         while u32::from(order) < Self::MAX_ORDER {
+            // Buddies differ in the bit of their order. The buddy of a block near the end may not
+            // exist, which `get` detects.
             let buddy = unit ^ (1 << order);
             match self.blocks.get(buddy as usize) {
                 Some(block) if block.state == State::Free && block.order == order => {}
@@ -203,6 +211,7 @@ impl Buddy {
 
 impl Stack {
     fn push(&mut self, unit: u32) -> bool {
+        // A full stack leaves the block to the free lists.
         let Some(place) = self.units.get_mut(self.len) else {
             return false;
         };
@@ -227,6 +236,7 @@ mod tests {
         let mut buddy = Buddy::new(128);
         assert_eq!(buddy.take(0), Some(0));
         assert_eq!(buddy.take(0), Some(1));
+        // Four units are aligned to four, so units 2 and 3 are left out.
         assert_eq!(buddy.take(2), Some(4));
     }
 
@@ -242,6 +252,7 @@ mod tests {
             buddy.release(unit);
         }
         assert_eq!(buddy.free(), 1024);
+        // The stacks and the free lists are merged into one block of 1024 units.
         assert_eq!(buddy.take(10), Some(0));
         assert_eq!(buddy.take(0), None);
     }
@@ -258,8 +269,9 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with a map of the units: blocks never overlap, are aligned to their size, and none is lost: at the end
-        /// everything can be allocated in the largest blocks.
+        /// Compares the allocator with a map of the units: blocks never overlap and are aligned to
+        /// their size. At the end, everything can be allocated in the largest blocks, so no block
+        /// is lost.
         #[test]
         fn blocks_are_disjoint_aligned_and_come_back(
             units in 1u32..3000,
@@ -268,6 +280,7 @@ mod tests {
             let mut buddy = Buddy::new(units);
             let mut owner = vec![false; units as usize];
             let mut held: Vec<(u32, u32)> = Vec::new();
+            // Each step takes a block, or releases a random one.
             for (order, take, pick) in steps {
                 if take || held.is_empty() {
                     let Some(unit) = buddy.take(order) else { continue };
@@ -289,6 +302,7 @@ mod tests {
             for (unit, _) in held {
                 buddy.release(unit);
             }
+            // The binary digits of the number of units are the largest blocks.
             for order in (0..ORDERS as u32).rev() {
                 if units & (1 << order) != 0 {
                     prop_assert!(buddy.take(order).is_some());

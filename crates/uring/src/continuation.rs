@@ -1,5 +1,5 @@
-//! Tests, on both rings, of what follows a short transfer. The system rarely makes one, so the operations are queued as already
-//! partly done.
+//! Tests of the continuation of short transfers, on both rings. The system rarely transfers less
+//! than requested, so the operations are queued as partly done.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use crate::operation::{Kind, Operation};
 use crate::ring::Fill;
 use crate::{AnyRing, Backend, Buf, Config, Handle, Header, Payload, Ring, Segment, Sync};
 
-/// Total transfer, and how much of it is already done.
+/// The length of a transfer, and the numbers of bytes that are already done.
 const WHOLE: usize = 3000;
 const DONE: [usize; 6] = [1, 511, 512, 1000, 2047, 2999];
 
@@ -18,7 +18,7 @@ fn pattern() -> Vec<u8> {
     (0..WHOLE).map(|at| (at % 251) as u8).collect()
 }
 
-/// Both rings, or only one if the system refuses `io_uring`.
+/// Returns both rings, or only one if the system refuses `io_uring`.
 fn rings() -> impl Iterator<Item = AnyRing> {
     let configs = [Backend::Uring, Backend::Poll].map(|backend| Config {
         backend,
@@ -31,7 +31,7 @@ fn rings() -> impl Iterator<Item = AnyRing> {
         .filter_map(|config| AnyRing::open(&config).ok())
 }
 
-/// Runs the rest of an operation, and returns its payload.
+/// Executes the rest of an operation and returns its payload.
 fn finish(
     ring: &mut AnyRing,
     handle: &Handle,
@@ -51,7 +51,7 @@ fn finish(
     }
 }
 
-/// Payloads for writing the pattern: one buffer, and several segments.
+/// Returns payloads to write the pattern from: one buffer, and several segments.
 fn sources(ring: &AnyRing) -> [Payload; 2] {
     let mut buf = ring.arena().alloc(WHOLE).unwrap();
     buf.copy_from_slice(&pattern());
@@ -65,7 +65,7 @@ fn sources(ring: &AnyRing) -> [Payload; 2] {
     [Payload::Shared(shared), Payload::Segments(segments)]
 }
 
-/// Payloads for reading it.
+/// Returns payloads to read the pattern into: one buffer, and several.
 fn targets(ring: &AnyRing) -> [Payload; 2] {
     let zeroed = |len| -> Buf {
         let mut buf = ring.arena().alloc(len).unwrap();
@@ -76,7 +76,8 @@ fn targets(ring: &AnyRing) -> [Payload; 2] {
     [Payload::Buf(zeroed(WHOLE)), Payload::Bufs(bufs.into())]
 }
 
-/// Checks that the target has the pattern's end, after zeroes.
+/// Asserts that the target has the end of the pattern, after zeroes for the part that was already
+/// done.
 fn check_target(payload: Payload, done: usize) {
     let bufs = match payload {
         Payload::Buf(buf) => vec![buf],
@@ -101,6 +102,7 @@ fn temp_file() -> (Handle, File) {
 fn only_the_rest_is_read() {
     for mut ring in rings() {
         let (handle, mut file) = temp_file();
+        // The pattern begins at offset 700 of the file.
         file.write_all(&[&[0xff; 700], &pattern()[..]].concat())
             .unwrap();
         for done in DONE {
@@ -146,6 +148,7 @@ fn only_the_rest_is_sent() {
             }
         }
         drop(socket);
+        // The part that counts as done must not be sent.
         assert_eq!(peer.read(&mut [0]).unwrap(), 0, "and nothing more");
     }
 }

@@ -1,4 +1,4 @@
-//! The control device of a driver: commands one after the other, each waited for.
+//! Control device of a driver. Commands are executed one at a time, and each is waited for.
 
 use std::fs::File;
 use std::io;
@@ -11,18 +11,18 @@ use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 use rustix::io::Errno;
 
-/// Size of the largest argument in bytes.
+/// The size of the largest argument in bytes.
 const ARGUMENT: usize = 4096;
-/// Bytes that an entry of the submission queue carries for a driver here.
+/// The number of bytes for the driver in an entry of this ring's submission queue.
 const CARRIED: usize = 80;
 
-/// A driver's control device, on a ring of its own whose entries carry 80 bytes for the driver.
+/// A driver's control device, with a ring of its own whose entries carry 80 bytes for the driver.
 pub struct Control {
     ring: IoUring<squeue::Entry128>,
     device: File,
-    /// What the driver reads and writes during a command.
+    /// The memory that the driver reads and writes during a command.
     argument: ManuallyDrop<Box<[u8; ARGUMENT]>>,
-    /// A command did not end in its time: the driver may still work on the argument.
+    /// True if a command did not end in time, so that the driver may still use the argument.
     stuck: bool,
 }
 
@@ -31,7 +31,7 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// Those of open(2) and of `io_uring_setup(2)`.
+    /// Returns the error of open(2) or of `io_uring_setup(2)`.
     pub fn open(path: &Path) -> io::Result<Self> {
         let device = File::options().read(true).write(true).open(path)?;
         Ok(Self {
@@ -42,12 +42,16 @@ impl Control {
         })
     }
 
-    /// Gives the driver the command `code` and waits `within` for its end: its value. The command carries `bytes`, in which the address
-    /// of the argument is put at `address`, if there is an argument; what the driver has made of this is in `argument` then.
+    /// Executes the driver's command `code` and returns its value. Waits for its end for at most
+    /// `within`.
+    ///
+    /// The command carries `bytes`. If there is an argument, its address is stored at `address` in
+    /// them. Afterwards, `argument` contains the content that the driver has left in it.
     ///
     /// # Errors
     ///
-    /// The driver's; `ETIME` if the command has not ended, and `EBUSY` for every further one after that.
+    /// Returns the driver's error. Returns `ETIME` if the command has not ended in time, and
+    /// `EBUSY` for every later command.
     ///
     /// # Panics
     ///
@@ -72,15 +76,16 @@ impl Control {
         let entry = opcode::UringCmd80::new(Fd(self.device.as_raw_fd()), code)
             .cmd(carried)
             .build();
-        // SAFETY: the descriptor and the argument are there until the command has ended: both are this structure's, which leaks the
-        // argument if the end was not seen; the kernel keeps the file. Nobody else has the argument's address.
+        // SAFETY: the descriptor and the argument stay valid until the command has ended. Both
+        // belong to this structure, which leaks the argument if it did not see the end, and the
+        // kernel keeps the file open. No other code has the argument's address.
         unsafe { self.ring.submission().push(&entry) }.map_err(|_| Errno::BUSY)?;
         let result = self.wait(within)?;
         argument.copy_from_slice(&self.argument[..argument.len()]);
         u32::try_from(result).map_err(|_| Errno::from_raw_os_error(-result))
     }
 
-    /// The result of the command that was queued.
+    /// Waits for the result of the queued command.
     fn wait(&mut self, within: Duration) -> Result<i32, Errno> {
         let end = std::time::Instant::now() + within;
         loop {
@@ -91,9 +96,13 @@ impl Control {
             if let Some(entry) = self.ring.completion().next() {
                 return Ok(entry.result());
             }
+            // The wait may end early, for example because of a signal, so the loop checks the time
+            // itself.
             match entered.as_ref().err().and_then(Errno::from_io_error) {
                 None | Some(Errno::INTR | Errno::TIME) if !left.is_zero() => {}
                 error => {
+                    // The driver may write to the argument at any later time, so the argument must
+                    // never be freed or reused.
                     self.stuck = true;
                     return Err(error.unwrap_or(Errno::TIME));
                 }
@@ -105,7 +114,7 @@ impl Control {
 impl Drop for Control {
     fn drop(&mut self) {
         if !self.stuck {
-            // SAFETY: dropped once, here, and not used after; no command is under way.
+            // SAFETY: it is dropped once, here, and not used afterwards. No command is in progress.
             unsafe { ManuallyDrop::drop(&mut self.argument) };
         }
     }
@@ -126,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_takes_no_commands_says_so() {
-        // A system without io_uring has no driver that takes these either.
+        // A system without io_uring has no driver that accepts such commands either.
         let Ok(mut control) = Control::open(Path::new("/dev/null")) else {
             return;
         };
@@ -134,7 +143,7 @@ mod tests {
         let second = Duration::from_secs(1);
         for _ in 0..3 {
             let ended = control.call(0x2000_7501, &[0; 32], (8, &mut argument), second);
-            // /dev/null does take commands, from 6.1 on: it does nothing.
+            // Since Linux 6.1, /dev/null accepts commands and does nothing.
             assert!(matches!(
                 ended,
                 Ok(0) | Err(Errno::OPNOTSUPP | Errno::INVAL)

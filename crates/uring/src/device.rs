@@ -1,4 +1,4 @@
-//! Operations of block devices other than reading and writing.
+//! Operations on block devices other than reads and writes.
 
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -6,39 +6,42 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
 
+// The numbers are those of `linux/fs.h`.
 const BLKDISCARD: Opcode = opcode::none(0x12, 119);
 const BLKZEROOUT: Opcode = opcode::none(0x12, 127);
 
-/// Logical block size of a block device in bytes: the granularity of its requests.
+/// Returns the logical block size of a block device in bytes, which is the granularity of its
+/// requests.
 ///
 /// # Errors
 ///
-/// `ENOTTY` if it is not a block device.
+/// Returns `ENOTTY` if the descriptor is not a block device.
 pub fn logical_block(device: impl AsFd) -> Result<u32, Errno> {
     rustix::fs::ioctl_blksszget(device)
 }
 
-/// Discards a range of bytes of a block device; what it reads as afterwards is up to the device. Blocks until the device is done.
+/// Discards a range of bytes of a block device. The content afterwards depends on the device.
+/// Blocks until the device has completed it.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` if the device does not support it, `EINVAL` if the range is not a multiple of its logical blocks, `EBADF` if it
-/// is not open for writing.
+/// Returns `EOPNOTSUPP` if the device does not support it, `EINVAL` if the range is not a multiple
+/// of its logical blocks, and `EBADF` if it is not open for writing.
 pub fn discard(device: impl AsFd, range: Range<u64>) -> Result<(), Errno> {
     let argument = argument(range)?;
-    // SAFETY: BLKDISCARD reads two u64 (start and length in bytes) from where its argument points.
+    // SAFETY: BLKDISCARD reads two u64 (start and length in bytes) through its argument.
     unsafe { ioctl(device, Setter::<BLKDISCARD, [u64; 2]>::new(argument)) }
 }
 
-/// Makes a range of bytes of a block device read as zeroes; it stays provisioned. Blocks until the device is done; a device without
-/// a command for this is written to.
+/// Fills a range of bytes of a block device with zeroes and keeps its space allocated. Blocks until
+/// the device has completed it. If the device has no command for this, Linux writes zeroes.
 ///
 /// # Errors
 ///
-/// As [`discard`].
+/// Returns the same errors as [`discard`].
 pub fn zero_out(device: impl AsFd, range: Range<u64>) -> Result<(), Errno> {
     let argument = argument(range)?;
-    // SAFETY: BLKZEROOUT reads two u64 (start and length in bytes) from where its argument points.
+    // SAFETY: BLKZEROOUT reads two u64 (start and length in bytes) through its argument.
     unsafe { ioctl(device, Setter::<BLKZEROOUT, [u64; 2]>::new(argument)) }
 }
 
@@ -53,7 +56,7 @@ mod tests {
 
     #[test]
     fn the_numbers_are_those_of_the_kernel() {
-        // From linux/fs.h, for architectures whose _IO has no direction bits.
+        // The values of `linux/fs.h`, for architectures whose `_IO` has no direction bits.
         if cfg!(any(
             target_arch = "x86_64",
             target_arch = "aarch64",

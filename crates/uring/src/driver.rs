@@ -6,7 +6,8 @@ use std::ptr::NonNull;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// A mapping of memory that a driver writes while it is read: a list of what it asks for.
+/// A read-only mapping of memory to which a driver writes at any time, such as its list of
+/// requests.
 #[derive(Debug)]
 pub struct DriverMemory {
     base: NonNull<u8>,
@@ -14,14 +15,15 @@ pub struct DriverMemory {
 }
 
 impl DriverMemory {
-    /// Maps `bytes` of a driver's memory from `offset` on, which has to be as the driver wants it.
+    /// Maps `bytes` of a driver's memory from `offset` on. The driver defines which ranges are
+    /// valid.
     ///
     /// # Errors
     ///
-    /// The error of mmap(2).
+    /// Returns the error of mmap(2).
     pub fn new(device: impl AsFd, offset: u64, bytes: usize) -> Result<Self, Errno> {
-        // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing. It is only read, and its memory is there for as
-        // long as the mapping is: a driver counts these.
+        // SAFETY: a new mapping at an address that the kernel chooses overlaps nothing. It is only
+        // read, and its memory exists as long as the mapping, because a driver counts its mappings.
         let base = unsafe {
             rustix::mm::mmap(
                 std::ptr::null_mut(),
@@ -38,11 +40,12 @@ impl DriverMemory {
         })
     }
 
-    /// `N` bytes from `at` on, a multiple of 8 as `N` is one. Each eight of them are read once, as they are then.
+    /// Reads `N` bytes from `at` on, both of which must be multiples of 8. Each group of 8 bytes is
+    /// read in one access, so it is consistent.
     ///
     /// # Panics
     ///
-    /// If they are not all there, or not aligned.
+    /// If the range is not inside the mapping, or not aligned.
     pub fn read<const N: usize>(&self, at: usize) -> [u8; N] {
         assert!(
             at.is_multiple_of(8) && N.is_multiple_of(8) && at <= self.bytes && N <= self.bytes - at,
@@ -51,8 +54,9 @@ impl DriverMemory {
         );
         let mut read = [0; N];
         for (n, eight) in read.chunks_exact_mut(8).enumerate() {
-            // SAFETY: within the mapping and aligned, see above; a mapping begins at a page. Any value is a valid one, also if the driver
-            // writes it meanwhile.
+            // SAFETY: the assertion above keeps the access inside the mapping and aligned, because
+            // a mapping begins at a page. Any value is valid, even if the driver writes it at the
+            // same time.
             let word = unsafe { self.base.add(at + 8 * n).cast::<u64>().read_volatile() };
             eight.copy_from_slice(&word.to_ne_bytes());
         }
@@ -62,7 +66,7 @@ impl DriverMemory {
 
 impl Drop for DriverMemory {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping made in `new`, of that length, to which there is no reference.
+        // SAFETY: this is the mapping made in `new`, of that length, and no reference to it exists.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "the mapping is our own: {unmapped:?}");
     }
@@ -85,6 +89,7 @@ mod tests {
     fn what_was_written_is_read() {
         let memory = of(&(0..64).collect::<Vec<u8>>());
         assert_eq!(memory.read::<8>(8), [8, 9, 10, 11, 12, 13, 14, 15]);
+        // 40 + 24 is exactly the end of the mapping.
         assert_eq!(memory.read::<24>(40)[23], 63);
     }
 

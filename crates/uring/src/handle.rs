@@ -1,4 +1,4 @@
-//! Reference-counted descriptors.
+//! Reference-counted descriptors on which operations can be queued.
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -7,14 +7,15 @@ use std::rc::Rc;
 use rustix::fs::OFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 
-/// A file, device or socket that operations can be queued on.
+/// A file, device or socket on which operations can be queued.
 ///
-/// Clones share one descriptor. Every operation in flight holds a clone, so the descriptor is closed, and its number free for
-/// reuse, only after the last operation on it has completed and the caller has dropped the last clone. Dropping the caller's
-/// clone does not end a pending receive: use [`Ring::cancel`](crate::Ring::cancel) or [`Handle::shutdown`].
+/// Clones share one descriptor. Every operation in flight holds a clone. The descriptor is
+/// therefore closed, and its number reused, only after the last operation on it has completed and
+/// the caller has dropped the last clone. Dropping the caller's clone does not end a pending
+/// receive. Use [`Ring::cancel`](crate::Ring::cancel) or [`Handle::shutdown`] for that.
 ///
-/// A handle belongs to the thread of its ring (it is not `Send`); pass the `OwnedFd` between threads and create the handle where it
-/// is used.
+/// A handle belongs to the thread of its ring and is not `Send`. Pass the `OwnedFd` between threads
+/// and create the handle on the thread that uses it.
 #[derive(Clone, Debug)]
 pub struct Handle(Rc<Shared>);
 
@@ -23,21 +24,23 @@ struct Shared {
     fd: OwnedFd,
     receiving: Cell<bool>,
     sending: Cell<bool>,
-    /// The last receive left data in the socket, as far as the kernel reports it.
+    /// True if the last receive left data in the socket, as reported by the kernel.
     more: Cell<bool>,
-    /// Its driver copies from and to a process's own memory only, not what is registered of it.
+    /// True if the driver can copy only from and to a process's own memory, not from registered
+    /// buffers.
     unregistered: bool,
 }
 
 impl Handle {
     /// Takes ownership of the descriptor.
     ///
-    /// `O_NONBLOCK` is cleared on its open file description (which other processes may share): the ring waits for the socket, and
-    /// some of `io_uring`'s operations would otherwise fail with `EAGAIN`.
+    /// Clears `O_NONBLOCK` on its open file description, which other processes may share. The ring
+    /// waits for the socket itself, and some operations of `io_uring` would otherwise fail with
+    /// `EAGAIN`.
     ///
     /// # Errors
     ///
-    /// The error of fcntl(2); the descriptor is then closed.
+    /// Returns the error of fcntl(2). The descriptor is then closed.
     pub fn new(fd: OwnedFd) -> Result<Self, Errno> {
         let flags = rustix::fs::fcntl_getfl(&fd)?;
         if flags.contains(OFlags::NONBLOCK) {
@@ -46,15 +49,19 @@ impl Handle {
         Ok(Self::foreign(fd))
     }
 
-    /// Takes ownership of a descriptor whose open file description is somebody else's, too: an event that came over a socket. Its
-    /// flags stay as they are. It can be polled and signalled.
+    /// Takes ownership of a descriptor whose open file description is shared with another process,
+    /// such as an event that arrived over a socket. Its flags are not changed. It can be polled and
+    /// signalled.
     pub fn foreign(fd: OwnedFd) -> Self {
         Self::with(fd, false)
     }
 
-    /// Takes ownership of a device's descriptor whose driver takes commands ([`Ring::command`](crate::Ring::command)), and copies what is
-    /// read and written while the caller waits. Its flags stay as they are: with `O_NONBLOCK`, which means nothing else to such a driver,
-    /// reads and writes are carried out at once instead of by a thread of the kernel.
+    /// Takes ownership of a device's descriptor whose driver accepts commands
+    /// ([`Ring::command`](crate::Ring::command)) and copies the data of reads and writes while the
+    /// caller waits.
+    ///
+    /// Its flags are not changed. With `O_NONBLOCK`, which has no other meaning for such a driver,
+    /// reads and writes are executed at once instead of by a thread of the kernel.
     pub fn driver(fd: OwnedFd) -> Self {
         Self::with(fd, true)
     }
@@ -69,29 +76,33 @@ impl Handle {
         }))
     }
 
-    /// Takes what an eventfd has counted; false if that was nothing. Does not block, whatever its flags.
+    /// Takes the count of an eventfd. Returns false if it was zero. Never blocks, whatever the
+    /// descriptor's flags are.
     ///
     /// # Errors
     ///
-    /// The error of preadv2(2): `EINVAL` or `EOPNOTSUPP` if it is no eventfd.
+    /// Returns the error of preadv2(2), which is `EINVAL` or `EOPNOTSUPP` if the descriptor is not
+    /// an eventfd.
     pub fn take_event(&self) -> Result<bool, Errno> {
         let mut count = [0; 8];
         let mut into = [std::io::IoSliceMut::new(&mut count)];
-        // Where there is no position this one means none.
+        // The offset −1 stands for the current position, which an eventfd does not have.
         let taken = rustix::io::preadv2(&self.0.fd, &mut into, u64::MAX, ReadWriteFlags::NOWAIT);
         match taken {
             Ok(bytes) => Ok(bytes > 0),
+            // `NOWAIT` makes an empty eventfd return EAGAIN.
             Err(Errno::AGAIN | Errno::INTR) => Ok(false),
             Err(errno) => Err(errno),
         }
     }
 
-    /// Shuts both directions of a socket down, see shutdown(2): a pending receive completes with
-    /// 0, a pending send with `EPIPE`. Does not block.
+    /// Shuts down both directions of a socket with shutdown(2). A pending receive completes with 0,
+    /// a pending send with `EPIPE`. Does not block.
     ///
     /// # Errors
     ///
-    /// The error of shutdown(2): `ENOTCONN` if the peer has already disconnected, `ENOTSOCK` on a file.
+    /// Returns the error of shutdown(2): `ENOTCONN` if the peer has already disconnected,
+    /// `ENOTSOCK` for a file.
     pub fn shutdown(&self) -> Result<(), Errno> {
         rustix::net::shutdown(&self.0.fd, rustix::net::Shutdown::Both)
     }
@@ -126,8 +137,8 @@ impl AsFd for Handle {
     }
 }
 
-/// A stream socket carries at most one operation per direction: two could interleave their bytes if one of them is continued after
-/// a short transfer.
+/// A direction of a stream socket, which can carry at most one operation at a time. The bytes of
+/// two operations could interleave if one of them is continued after a short transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Receive,

@@ -1,25 +1,29 @@
-//! A ring that owns its buffers, and a poll-based twin behind one trait.
+//! I/O rings that own their buffers: one that uses `io_uring`, and one that uses poll(2).
 //!
-//! A [`Ring`] carries all I/O of a shard: it receives from and sends to sockets, reads and writes files and devices, and is woken
-//! by other threads, with one system call per turn. [`AnyRing::open`] opens one that uses `io_uring`, or poll(2) if the system
-//! refuses that.
+//! A [`Ring`] carries all I/O of a shard. It receives from and sends to sockets, reads and writes
+//! files and devices, and can be woken by other threads, with one system call for each pass of the
+//! shard's loop. [`AnyRing::open`] opens a ring that uses `io_uring`, or poll(2) if the system
+//! refuses `io_uring`.
 //!
-//! The ring owns the buffers that the kernel works on. Buffers come from an [`Arena`] and move into the operation; they return
-//! with its [`Completion`]. While the kernel uses a buffer nothing else can access it, and forgetting or dropping the ring, a
-//! buffer or a handle at any time leaks at worst. Descriptors are reference-counted ([`Handle`]) and stay open until their last
-//! operation has completed. Everything is bounded at set-up: the arena and the operations in flight; a full ring refuses
-//! operations instead of growing.
+//! The ring owns the buffers that the kernel uses. Buffers come from an [`Arena`], move into an
+//! operation and return with its [`Completion`]. While the kernel uses a buffer, no other code can
+//! access it. Forgetting or dropping the ring, a buffer or a handle at any time can leak memory,
+//! but has no other effect. Descriptors are reference-counted ([`Handle`]) and stay open until
+//! their last operation has completed. The arena and the number of operations in flight are fixed
+//! when the ring is opened. A full ring refuses operations instead of growing.
 //!
-//! A ring stays on the thread that opened it, as do its buffers and handles; only a [`Waker`] can be passed to other threads:
+//! A ring stays on the thread that opened it, as do its buffers and handles. Only a [`Waker`] can
+//! be passed to other threads:
 //!
 //! ```compile_fail
 //! fn send<T: Send>(_: T) {}
 //! send(weir_uring::AnyRing::open(&weir_uring::Config::default()));
 //! ```
 //!
-//! Memory that other processes share with us (a guest's) is mapped here, too ([`Mapping`], [`GuestMemory`]); operations can work on it.
+//! Memory that other processes share with this one (a guest's memory) is mapped here as well
+//! ([`Mapping`], [`GuestMemory`]), and operations can use it.
 //!
-//! This is the workspace's only crate with `unsafe` code.
+//! This is the only crate of the workspace with `unsafe` code.
 #![allow(unsafe_code)]
 
 mod any;
@@ -58,12 +62,12 @@ pub use rustix::io::Errno;
 pub use uring::UringRing;
 pub use waker::Waker;
 
-/// Sets the calling thread's timer slack to 1 ns (prctl(2), `PR_SET_TIMERSLACK`; 50 us by default), so that short timeouts of
-/// [`Ring::submit_and_wait`] expire on time.
+/// Sets the calling thread's timer slack to 1 ns, so that short timeouts of
+/// [`Ring::submit_and_wait`] expire on time. The default is 50 us (prctl(2), `PR_SET_TIMERSLACK`).
 ///
 /// # Errors
 ///
-/// The error of prctl(2); timeouts may then be late by the old slack.
+/// Returns the error of prctl(2). Timeouts may then be late by the default slack.
 pub fn precise_timers() -> Result<(), Errno> {
     rustix::thread::set_current_timer_slack(Some(std::num::NonZeroU64::MIN))
 }

@@ -1,4 +1,4 @@
-//! Operations in flight: what they do and how far they have got.
+//! Operations in flight: their kind, their payload and their progress.
 
 use rustix::io::Errno;
 
@@ -8,24 +8,26 @@ use crate::ring::{
     Command, Completion, Fallocate, Fill, MAX_BYTES, MAX_PIECES, Reason, Rejected, Sync,
 };
 
-/// An operation ready to be queued; created by the provided methods of [`Ring`](crate::Ring).
+/// An operation that is ready to be queued. The provided methods of [`Ring`](crate::Ring) create
+/// it.
 #[derive(Debug)]
 pub struct Operation {
     pub(crate) user: u64,
     pub(crate) handle: Handle,
     pub(crate) kind: Kind,
     pub(crate) payload: Payload,
-    /// Bytes in the payload's windows.
+    /// The number of bytes in the payload's windows.
     pub(crate) total: usize,
-    /// Bytes transferred so far.
+    /// The number of bytes transferred so far.
     pub(crate) done: usize,
-    /// It must not be continued.
+    /// True if the operation must not be continued.
     pub(crate) cancelled: bool,
-    /// The operation that is queued next begins when this one has done everything.
+    /// True if the operation that is queued next must not begin before this one is complete.
     pub(crate) linked: bool,
 }
 
-/// What is added to an eventfd.
+/// The value that a signal adds to an eventfd. It is static, because the kernel reads it while the
+/// operation is in flight.
 pub(crate) static ONE: [u8; 8] = 1u64.to_ne_bytes();
 
 #[derive(Clone, Copy, Debug)]
@@ -48,11 +50,11 @@ pub(crate) enum Kind {
         len: u64,
     },
     PollReadable,
-    /// Adds 1 to an eventfd, or writes as many bytes into a pipe.
+    /// Adds 1 to an eventfd, or writes 8 bytes into a pipe.
     Signal,
-    /// A driver's own command.
+    /// A command that only the driver of the device interprets.
     Command(Command),
-    /// The ring's own operation: reads the waker's counter.
+    /// The ring's own operation, which reads the waker's counter.
     Wake,
 }
 
@@ -70,13 +72,13 @@ impl Operation {
         }
     }
 
-    /// Lets the operation that is queued next begin when this one has done everything.
+    /// Makes the operation that is queued next wait until this one is complete.
     pub(crate) fn linked(mut self) -> Self {
         self.linked = true;
         self
     }
 
-    /// Whether it may be queued, apart from the ring's capacity.
+    /// Returns the reason why the operation may not be queued, apart from the ring's capacity.
     pub(crate) fn check(&self) -> Result<(), Reason> {
         let carries =
             self.total > 0 && self.total <= MAX_BYTES && self.payload.pieces() <= MAX_PIECES;
@@ -116,27 +118,30 @@ impl Operation {
         }
     }
 
-    /// Marks the socket's direction as in use, or as free.
+    /// Marks the socket's direction as busy or as free.
     pub(crate) fn occupy(&self, busy: bool) {
         if let Some(direction) = self.direction() {
             self.handle.direction(direction).set(busy);
         }
     }
 
-    /// Processes the result of one system call; `None` if the rest is to be continued.
+    /// Processes the result of one system call. Returns `None` if the rest of the operation must be
+    /// continued.
     pub(crate) fn advance(
         &mut self,
         outcome: Result<usize, Errno>,
     ) -> Option<Result<usize, Errno>> {
-        // What follows is linked to the first attempt alone.
+        // Only the first attempt carries the link, so the next operation is independent of the
+        // following attempts.
         self.linked = false;
         let bytes = match outcome {
-            // What it comes to is the driver's to say.
+            // Results of a command are defined by the driver.
             outcome if matches!(self.kind, Kind::Command(_)) => return Some(outcome),
             Err(Errno::INTR) if !self.cancelled => return None,
-            // This is how a worker thread of the kernel reports the cancellation.
+            // A worker thread of the kernel reports a cancellation in this way.
             Err(Errno::INTR) => return Some(Err(Errno::CANCELED)),
-            // A file whose end is not aligned: a read behind the end is not even valid.
+            // The end of the file is not aligned. With `O_DIRECT`, a read from that position is
+            // invalid, so the error means the end of the file.
             Err(Errno::INVAL) if self.done > 0 && matches!(self.kind, Kind::Read { .. }) => {
                 return Some(Ok(self.done));
             }
@@ -153,7 +158,7 @@ impl Operation {
             _ if self.done >= self.total => Some(Ok(self.done)),
             Kind::Recv(Fill::Any) => Some(Ok(self.done)),
             Kind::Recv(Fill::All) | Kind::Read { .. } if bytes == 0 => Some(Ok(self.done)),
-            // This is not documented to happen; a retry could go on for ever.
+            // This is not documented to happen, and a retry could go on forever.
             Kind::Send | Kind::Write { .. } if bytes == 0 => Some(Err(Errno::IO)),
             _ if self.cancelled => Some(Err(Errno::CANCELED)),
             _ => None,
@@ -169,7 +174,8 @@ impl Operation {
     }
 }
 
-/// Whether the end is a valid file offset. Also excludes -1, an offset with a special meaning.
+/// Returns true if the end is a valid file offset. This also excludes −1, which has a special
+/// meaning as an offset.
 fn in_range(offset: u64, len: u64) -> bool {
     let end = offset.checked_add(len);
     end.is_some_and(|end| i64::try_from(end).is_ok())
@@ -228,6 +234,7 @@ mod tests {
 
     #[test]
     fn an_unaligned_end_of_file_is_an_end() {
+        // With `O_DIRECT`, the read after byte 100 is not aligned and fails with EINVAL.
         let mut read = operation(READ, 4096);
         assert_eq!(read.advance(Ok(100)), None);
         assert_eq!(read.advance(Err(Errno::INVAL)), Some(Ok(100)));

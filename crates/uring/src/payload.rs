@@ -1,11 +1,11 @@
-//! The payload of an operation: buffers, and small headers beside them.
+//! The payload of an operation: buffers, and small headers next to them.
 
 use std::ops::Deref;
 
 use crate::arena::{Buf, SharedBuf};
 use crate::guest::GuestSlice;
 
-/// Bytes carried by value, at most [`Header::MAX`]: for example a reply's header before its data.
+/// A short sequence of bytes that is stored by value, such as a reply's header before its data.
 #[derive(Clone, Copy)]
 pub struct Header {
     bytes: [u8; Self::MAX],
@@ -13,10 +13,10 @@ pub struct Header {
 }
 
 impl Header {
-    /// Maximum length of a header in bytes.
+    /// The maximum length of a header in bytes.
     pub const MAX: usize = 64;
 
-    /// A header of an array's bytes; an array longer than [`Header::MAX`] does not compile.
+    /// Creates a header from an array. An array longer than [`Header::MAX`] does not compile.
     pub fn new<const N: usize>(bytes: [u8; N]) -> Self {
         const { assert!(N <= Self::MAX, "a header holds at most 64 bytes") };
         let mut all = [0; Self::MAX];
@@ -27,7 +27,7 @@ impl Header {
         }
     }
 
-    /// A header of a slice's bytes; `None` when there are more than [`Header::MAX`].
+    /// Creates a header from a slice. Returns `None` if it is longer than [`Header::MAX`].
     pub fn from_slice(bytes: &[u8]) -> Option<Self> {
         let mut all = [0; Self::MAX];
         all.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -52,11 +52,11 @@ impl std::fmt::Debug for Header {
     }
 }
 
-/// One segment of what [`Ring::send`](crate::Ring::send) and [`Ring::write`](crate::Ring::write)
-/// transfer: a header, or the window of a buffer.
+/// A segment of the data that [`Ring::send`](crate::Ring::send) and
+/// [`Ring::write`](crate::Ring::write) transfer: a header, or the window of a buffer.
 #[derive(Clone, Debug)]
 pub enum Segment {
-    /// Bytes by value.
+    /// Bytes that are stored by value.
     Header(Header),
     /// The window of a buffer.
     Buf(SharedBuf),
@@ -91,32 +91,36 @@ impl From<SharedBuf> for Segment {
     }
 }
 
-/// The buffers of an operation. They are returned with its completion or rejection in the same form, with their windows unchanged.
-/// Vectors are returned with their contents so that they can be cleared and reused without a fresh allocation.
+/// The buffers of an operation.
+///
+/// They return with its completion or rejection in the same form, and with their windows unchanged.
+/// Vectors return with their contents, so that they can be cleared and reused without another
+/// allocation.
 #[derive(Debug, Default)]
 pub enum Payload {
-    /// fsync, fallocate, poll.
+    /// No buffers, for fsync, fallocate, poll, signals and commands.
     #[default]
     None,
-    /// read, receive.
+    /// One buffer to read or receive into.
     Buf(Buf),
-    /// read or receive into several.
+    /// Several buffers to read or receive into.
     Bufs(Vec<Buf>),
-    /// write.
+    /// One buffer to write from.
     Shared(SharedBuf),
-    /// write of several, send.
+    /// Several segments to write or send from.
     Segments(Vec<Segment>),
-    /// A read into a guest's memory or a write from it.
+    /// Memory of a guest to read into or to write from.
     Guest(Vec<GuestSlice>),
 }
 
-/// Memory that a read can fill. No other crate can name it and make a read fill shared memory.
+/// Memory that a read can fill. The trait is not exported, so no other crate can implement it and
+/// let a read fill shared memory.
 pub trait Target: Into<Payload> {}
 
-/// Memory that a write can take its bytes from.
+/// Memory from which a write can take its bytes.
 pub trait Source: Into<Payload> {}
 
-/// Makes a type the memory of reads or writes, or both, by the form in which it is returned.
+/// Makes each type usable by reads or writes, and names the form of payload in which it returns.
 macro_rules! memory {
     ($($type:ty, $form:ident: $($use:ident)+;)+) => { $(
         impl From<$type> for Payload {
@@ -137,7 +141,7 @@ memory! {
 }
 
 impl Payload {
-    /// The buffer of a read or receive.
+    /// Returns the buffer of a read or receive.
     pub fn into_buf(self) -> Option<Buf> {
         match self {
             Self::Buf(buf) => Some(buf),
@@ -145,7 +149,7 @@ impl Payload {
         }
     }
 
-    /// The buffers of a read or receive into several.
+    /// Returns the buffers of a read or receive into several buffers.
     pub fn into_bufs(self) -> Option<Vec<Buf>> {
         match self {
             Self::Bufs(bufs) => Some(bufs),
@@ -153,7 +157,7 @@ impl Payload {
         }
     }
 
-    /// The buffer of a write.
+    /// Returns the buffer of a write.
     pub fn into_shared(self) -> Option<SharedBuf> {
         match self {
             Self::Shared(buf) => Some(buf),
@@ -161,7 +165,7 @@ impl Payload {
         }
     }
 
-    /// The segments of a write or send.
+    /// Returns the segments of a write or send.
     pub fn into_segments(self) -> Option<Vec<Segment>> {
         match self {
             Self::Segments(segments) => Some(segments),
@@ -173,7 +177,7 @@ impl Payload {
         matches!(self, Self::Guest(_))
     }
 
-    /// Total length of all windows in bytes.
+    /// Returns the total length of all windows in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::None => 0,
@@ -185,7 +189,7 @@ impl Payload {
         }
     }
 
-    /// Number of buffers and headers.
+    /// Returns the number of buffers and headers.
     pub fn pieces(&self) -> usize {
         match self {
             Self::None => 0,
@@ -196,8 +200,8 @@ impl Payload {
         }
     }
 
-    /// Calls `f` with start and length of each window, in order. The memory may be written to if the payload is one to read into,
-    /// and only read otherwise.
+    /// Calls `f` with the start and the length of each window, in order. The memory may be written
+    /// only if the payload is one to read into.
     pub(crate) fn for_each_piece(&mut self, mut f: impl FnMut(*mut u8, usize)) {
         match self {
             Self::None => {}
@@ -207,6 +211,7 @@ impl Payload {
                     f(buf.as_mut_ptr(), buf.len());
                 }
             }
+            // The pointer is only read, because this payload is not one to read into.
             Self::Shared(buf) => f(buf.as_ptr().cast_mut(), buf.len()),
             Self::Segments(segments) => {
                 for segment in segments {

@@ -22,15 +22,15 @@ use crate::waker::Waker;
 
 /// A [`Ring`] for systems without `io_uring`.
 ///
-/// Sockets never block it. Reads, writes, fsync and fallocate are executed one after the other inside [`Ring::submit_and_wait`] and
-/// block it for as long as the drive takes.
+/// Sockets never block it. Reads, writes, fsync and fallocate are executed one after the other
+/// inside [`Ring::submit_and_wait`] and block it until they have completed.
 pub struct PollRing {
     arena: Arena,
     capacity: usize,
     table: Table<()>,
-    /// Queued and not tried yet.
+    /// Operations that are queued and have not been tried yet.
     fresh: VecDeque<OpId>,
-    /// Tried, and waiting for their socket.
+    /// Operations that were tried and wait for their socket.
     waiting: Vec<OpId>,
     done: VecDeque<Completion>,
     waker: Waker,
@@ -39,11 +39,11 @@ pub struct PollRing {
 }
 
 impl PollRing {
-    /// Opens a ring; `config.backend` and `config.registered_bytes` are ignored.
+    /// Opens a ring. Ignores `config.backend` and `config.registered_bytes`.
     ///
     /// # Errors
     ///
-    /// See [`OpenError`].
+    /// Returns [`OpenError`] if the ring cannot be opened.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         let (arena, waker) = config.parts()?;
         Ok(Self {
@@ -68,7 +68,7 @@ impl PollRing {
         self.refusal.as_ref()
     }
 
-    /// Executes an operation as far as possible; `false` if its socket is not ready.
+    /// Executes an operation as far as possible. Returns `false` if its socket is not ready.
     fn run(&mut self, id: OpId, ready: bool) -> bool {
         let Some(operation) = self.table.get(id).and_then(|slot| slot.operation.as_mut()) else {
             return true;
@@ -103,10 +103,13 @@ impl PollRing {
                 .map(|(_, handle, flags)| PollFd::new(handle, *flags)),
         );
         match rustix::event::poll(&mut fds, timeout) {
+            // A wait may end early. The caller's loop calls again.
             Err(Errno::INTR) => return Ok(()),
             outcome => outcome?,
         };
         if !fds[0].revents().is_empty() {
+            // A `wake` between the read and `taken` sends no event. It is not lost, because the
+            // owner looks for its data only after `taken`.
             rustix::io::read(&waker, &mut [0; 8])?;
             waker.taken();
             self.woken = true;
@@ -116,11 +119,12 @@ impl PollRing {
                 self.run(*id, true);
             }
         }
+        // An operation that is still not ready stays in the list for the next call.
         self.waiting.retain(|id| self.table.get(*id).is_some());
         Ok(())
     }
 
-    /// The poll events of the waiting operations.
+    /// Returns the poll events for which the waiting operations wait.
     fn interests(&mut self) -> Vec<(OpId, Handle, PollFlags)> {
         let waiting = self.waiting.iter();
         waiting
@@ -170,6 +174,8 @@ impl Ring for PollRing {
     }
 
     fn cancel(&mut self, op: OpId) {
+        // An operation of this ring is never inside the kernel between two calls, so it can be
+        // completed at once.
         self.complete(op, Err(Errno::CANCELED));
         self.fresh.retain(|fresh| *fresh != op);
         self.waiting.retain(|waiting| *waiting != op);
@@ -183,7 +189,7 @@ impl Ring for PollRing {
         }
         let timeout = match timeout {
             _ if !self.done.is_empty() => Some(Timespec::default()),
-            // A timeout that the clock cannot represent is infinite.
+            // A timeout that the clock cannot represent is treated as infinite.
             Some(timeout) => Timespec::try_from(timeout).ok(),
             None => None,
         };
@@ -218,7 +224,8 @@ impl std::fmt::Debug for PollRing {
     }
 }
 
-/// Makes one system call of an operation; `EAGAIN` if its socket is not ready. `ready`: poll reported the socket as ready.
+/// Makes one system call of an operation. Returns `EAGAIN` if its socket is not ready. `ready` is
+/// true if poll(2) reported the socket as ready.
 fn call(operation: &mut Operation, ready: bool) -> Result<usize, Errno> {
     let done = operation.done;
     let fd = &operation.handle;
@@ -257,11 +264,12 @@ fn call(operation: &mut Operation, ready: bool) -> Result<usize, Errno> {
         Kind::Fallocate { mode, offset, len } => {
             rustix::fs::fallocate(fd, mode.flags(), offset, len).map(|()| 0)
         }
-        // It is polled for room first: a descriptor that blocks must not hold the others up.
+        // The descriptor is polled for room first, because a blocking write must not stop the other
+        // operations.
         Kind::Signal if ready => rustix::io::write(fd, &ONE),
         Kind::PollReadable | Kind::Wake if ready => Ok(0),
         Kind::PollReadable | Kind::Wake | Kind::Signal => Err(Errno::AGAIN),
-        // None is ever queued here.
+        // Commands are refused by `queue` and never get here.
         Kind::Command(_) => Err(Errno::NOSYS),
     }
 }
@@ -272,7 +280,8 @@ enum Way {
     Write(Sync),
 }
 
-/// Reads into a guest's memory or writes from it, of which there are no slices: only addresses that stay valid.
+/// Reads into a guest's memory or writes from it. There are no slices of such memory, only
+/// addresses that stay valid.
 fn transfer(operation: &mut Operation, offset: u64, way: Way) -> Result<usize, Errno> {
     let (fd, mut skip) = (operation.handle.raw(), operation.done);
     let offset = (offset + operation.done as u64).cast_signed();
@@ -287,10 +296,10 @@ fn transfer(operation: &mut Operation, offset: u64, way: Way) -> Result<usize, E
             });
         }
     });
-    // At most MAX_PIECES.
+    // There are at most `MAX_PIECES` parts.
     let count = libc::c_int::try_from(parts.len()).map_err(|_| Errno::INVAL)?;
-    // SAFETY: the parts are within mappings that the payload keeps; it is the kernel that accesses them, which fails with EFAULT where
-    // they are not there any more.
+    // SAFETY: the parts are inside mappings that the payload keeps alive. The kernel accesses them,
+    // and fails with EFAULT if their memory no longer exists.
     let done = unsafe {
         match way {
             Way::Read => libc::preadv(fd, parts.as_ptr(), count, offset),
@@ -306,7 +315,7 @@ fn transfer(operation: &mut Operation, offset: u64, way: Way) -> Result<usize, E
     })
 }
 
-/// The windows to read into, without their first `skip` bytes.
+/// Returns the windows to read into, without their first `skip` bytes.
 fn targets(payload: &mut Payload, mut skip: usize) -> Vec<IoSliceMut<'_>> {
     let bufs = match payload {
         Payload::Buf(buf) => std::slice::from_mut(buf),
@@ -321,7 +330,7 @@ fn targets(payload: &mut Payload, mut skip: usize) -> Vec<IoSliceMut<'_>> {
     rests.filter(|rest| !rest.is_empty()).collect()
 }
 
-/// The windows to write from, without their first `skip` bytes.
+/// Returns the windows to write from, without their first `skip` bytes.
 fn sources(payload: &Payload, mut skip: usize) -> Vec<IoSlice<'_>> {
     let rest = |bytes| {
         let bytes: &[u8] = bytes;

@@ -1,4 +1,4 @@
-//! The trait that both rings implement, and its arguments and results.
+//! The trait that both rings implement, with its arguments and results.
 
 use std::io;
 use std::time::Duration;
@@ -12,15 +12,16 @@ use crate::operation::{Kind, Operation};
 use crate::payload::{Payload, Segment, Source, Target};
 use crate::waker::Waker;
 
-/// Maximum number of buffers and headers of one operation (the kernel's `IOV_MAX`).
+/// The maximum number of buffers and headers of one operation, which is the kernel's `IOV_MAX`.
 pub const MAX_PIECES: usize = 1024;
 
-/// Maximum number of bytes of one operation (the kernel's `MAX_RW_COUNT`).
+/// The maximum number of bytes of one operation, which is the kernel's `MAX_RW_COUNT`.
 pub const MAX_BYTES: usize = 0x7fff_f000;
 
-/// A ring: operations are queued, started together by [`Ring::submit_and_wait`], and complete in any order through [`Ring::pop`].
+/// A ring of operations. They are queued, started together by [`Ring::submit_and_wait`], and
+/// returned by [`Ring::pop`] in any order.
 ///
-/// A shard's turn:
+/// One pass of a shard's loop:
 ///
 /// ```no_run
 /// # use weir_uring::{AnyRing, Config, Ring};
@@ -34,40 +35,44 @@ pub const MAX_BYTES: usize = 0x7fff_f000;
 /// # }
 /// ```
 ///
-/// Every queued operation completes exactly once. Its buffers belong to the ring until then and are returned with the completion.
-/// Operations are not ordered: a flush covers the writes that had completed when it was queued. `user` is the caller's token, which
-/// is not interpreted and may repeat.
+/// Every queued operation completes exactly once. Until then its buffers belong to the ring, and
+/// they return with the completion. Operations are not ordered. A flush covers the writes that had
+/// completed when it was queued. `user` is the caller's token. The ring does not interpret it, and
+/// it may repeat.
 ///
-/// An operation that cannot be queued is [`Rejected`] and returns its payload at once.
+/// An operation that cannot be queued is [`Rejected`], and its payload returns at once.
 pub trait Ring {
-    /// The arena whose leading part is registered with this ring. Buffers of another arena can be used, too, but without the
-    /// benefit of registration.
+    /// Returns the arena whose leading part is registered with this ring. Buffers of other arenas
+    /// can be used as well, but do not benefit from registration.
     fn arena(&self) -> &Arena;
 
-    /// How much of the arena is registered.
+    /// Returns the part of the arena that is registered.
     fn registration(&self) -> Registration;
 
-    /// Maximum number of operations in flight, as configured.
+    /// Returns the configured maximum number of operations in flight.
     fn capacity(&self) -> usize;
 
-    /// Operations queued or running whose completion has not been popped.
+    /// Returns the number of queued or running operations whose completion has not been popped.
     fn in_flight(&self) -> usize;
 
-    /// Queues an operation created by one of the methods below, which callers should use instead.
+    /// Queues an operation that one of the methods below has created. Callers should use those
+    /// methods instead.
     ///
     /// # Errors
     ///
-    /// As documented with each of them.
+    /// Returns the errors that each of those methods documents.
     fn queue(&mut self, operation: Operation) -> Result<OpId, Rejected>;
 
-    /// Receives into the window of `into`. Completes with the bytes received, 0 at the end of the
-    /// stream.
+    /// Receives into the window of `into`. Completes with the number of bytes received, which is 0
+    /// at the end of the stream.
     ///
-    /// With [`Fill::All`] it completes when the window is full, or short at the end of the stream.
+    /// With [`Fill::All`] it completes when the window is full, or with fewer bytes at the end of
+    /// the stream.
     ///
     /// # Errors
     ///
-    /// Rejected if the ring is full, a receive is already pending on the socket, or the window is empty.
+    /// Rejected if the ring is full, a receive is already pending on the socket, or the window is
+    /// empty.
     fn recv(&mut self, user: u64, from: &Handle, into: Buf, fill: Fill) -> Result<OpId, Rejected> {
         self.queue(Operation::new(
             user,
@@ -77,11 +82,13 @@ pub trait Ring {
         ))
     }
 
-    /// As [`Ring::recv`], into several windows in order: for example the rest of a payload and the header that follows it.
+    /// Receives like [`Ring::recv`], but into several windows in order, such as the rest of a
+    /// payload and the header that follows it.
     ///
     /// # Errors
     ///
-    /// As [`Ring::recv`]; also if there are more than [`MAX_PIECES`].
+    /// Returns the same errors as [`Ring::recv`], and is also rejected if there are more than
+    /// [`MAX_PIECES`] windows.
     fn recvv(
         &mut self,
         user: u64,
@@ -97,13 +104,15 @@ pub trait Ring {
         ))
     }
 
-    /// Sends all segments in order. Short sends are continued: it completes once, with all bytes or with an error (in that case
-    /// it is unknown how much was sent). Never raises `SIGPIPE`.
+    /// Sends all segments in order. Never raises `SIGPIPE`.
+    ///
+    /// Short sends are continued. The operation completes once, with all bytes or with an error. In
+    /// case of an error, it is unknown how much was sent.
     ///
     /// # Errors
     ///
-    /// Rejected if the ring is full, a send is already pending on the socket, or there are more than [`MAX_PIECES`] segments or no
-    /// bytes.
+    /// Rejected if the ring is full, a send is already pending on the socket, there are more than
+    /// [`MAX_PIECES`] segments, or there are no bytes.
     fn send(&mut self, user: u64, to: &Handle, segments: Vec<Segment>) -> Result<OpId, Rejected> {
         self.queue(Operation::new(
             user,
@@ -113,11 +122,13 @@ pub trait Ring {
         ))
     }
 
-    /// Reads the file at `offset` (bytes) into the window of a [`Buf`], several in order, or a
-    /// guest's memory. Short reads are continued; a completion with fewer bytes than the windows
-    /// means the file ends there. On `O_DIRECT` files offset, window start and length must be
-    /// multiples of the file's alignment (`EINVAL` otherwise). If some of a guest's memory was taken
-    /// away it fails with `EFAULT`.
+    /// Reads the file at `offset` (bytes) into the window of a [`Buf`], several of them in order,
+    /// or a guest's memory.
+    ///
+    /// Short reads are continued. A completion with fewer bytes than the windows means that the
+    /// file ends there. On `O_DIRECT` files, the offset, the start of the window and the length
+    /// must be multiples of the file's alignment, or the read fails with `EINVAL`. If some of a
+    /// guest's memory was truncated, it fails with `EFAULT`.
     ///
     /// # Errors
     ///
@@ -139,10 +150,13 @@ pub trait Ring {
     }
 
     /// Writes the window of a [`SharedBuf`](crate::SharedBuf), several [`Segment`]s in order, or a
-    /// guest's memory to the file at `offset` (bytes). Short writes are continued: it completes with all bytes or an error.
-    /// With [`Sync::Data`] the data is durable at completion, as after fdatasync(2) of just these
-    /// bytes (`RWF_DSYNC`). If some of a guest's memory was taken away it fails with `EFAULT`; if the
-    /// guest changes the memory in the meantime, the data written is not one state of it.
+    /// guest's memory to the file at `offset` (bytes).
+    ///
+    /// Short writes are continued. The operation completes with all bytes or an error. With
+    /// [`Sync::Data`], the data is durable at completion, as after an fdatasync(2) of exactly these
+    /// bytes (`RWF_DSYNC`). If some of a guest's memory was truncated, it fails with `EFAULT`. If
+    /// the guest changes its memory in the meantime, the written data may be a mixture of several
+    /// states.
     ///
     /// # Errors
     ///
@@ -164,7 +178,8 @@ pub trait Ring {
         ))
     }
 
-    /// Makes everything written to the file durable: fdatasync(2) with `datasync`, else fsync(2).
+    /// Makes all data written to the file durable, with fdatasync(2) if `datasync` is true, and
+    /// with fsync(2) otherwise.
     ///
     /// # Errors
     ///
@@ -178,7 +193,7 @@ pub trait Ring {
         ))
     }
 
-    /// fallocate(2) on `offset` and `len` (bytes); never changes the file's size.
+    /// Executes fallocate(2) on `len` bytes from `offset` on. Never changes the size of the file.
     ///
     /// # Errors
     ///
@@ -199,7 +214,7 @@ pub trait Ring {
         ))
     }
 
-    /// Completes, once, with 0 when the descriptor is readable, at its end, or broken.
+    /// Completes once, with 0, when the descriptor is readable, at its end, or broken.
     ///
     /// # Errors
     ///
@@ -213,7 +228,8 @@ pub trait Ring {
         ))
     }
 
-    /// Adds 1 to an eventfd (or writes 8 bytes into what else it is). If that would block it waits. Completes with 0.
+    /// Adds 1 to an eventfd, or writes 8 bytes into another descriptor. Waits if that would block.
+    /// Completes with 0.
     ///
     /// # Errors
     ///
@@ -222,13 +238,15 @@ pub trait Ring {
         self.queue(Operation::new(user, event, Kind::Signal, Payload::None))
     }
 
-    /// Gives a command to the driver of a device (`IORING_OP_URING_CMD`), which completes it when it likes, with a value of its own.
-    /// It carries no memory, so [`Ring::cancel`] ends it at once, as far as the ring is concerned: the driver has it until the ring is
-    /// dropped.
+    /// Sends a command to the driver of a device (`IORING_OP_URING_CMD`). The driver completes it
+    /// at any time, with a value that it defines.
+    ///
+    /// The command carries no memory, so [`Ring::cancel`] can end it at once from the ring's point
+    /// of view. The driver keeps it until the ring is dropped.
     ///
     /// # Errors
     ///
-    /// Rejected if the ring is full, or is one by poll(2), which has nothing of this kind.
+    /// Rejected if the ring is full, or uses poll(2), which has no such operation.
     fn command(&mut self, user: u64, device: &Handle, command: Command) -> Result<OpId, Rejected> {
         self.queue(Operation::new(
             user,
@@ -238,12 +256,13 @@ pub trait Ring {
         ))
     }
 
-    /// As [`Ring::write`], and the operation that is queued next begins when this one has written
-    /// everything: it ends with `ECANCELED` where the first attempt wrote less.
+    /// Writes like [`Ring::write`]. The operation that is queued next begins when this one has
+    /// written everything. It ends with `ECANCELED` if the first attempt wrote less.
     ///
     /// # Errors
     ///
-    /// As [`Ring::write`]; what is queued next is then on its own.
+    /// Returns the same errors as [`Ring::write`]. The operation that is queued next is then
+    /// independent.
     fn write_linked(
         &mut self,
         user: u64,
@@ -258,75 +277,82 @@ pub trait Ring {
         self.queue(Operation::new(user, file, kind, Payload::Segments(from)).linked())
     }
 
-    /// Cancels an operation. It still completes exactly once: with `ECANCELED`, or as it would have anyway (file I/O that has
-    /// reached the drive cannot be cancelled). An operation that has already completed, or one of another ring, is ignored
-    /// without an error.
+    /// Cancels an operation. It still completes exactly once, with `ECANCELED` or with its normal
+    /// result, because file I/O that has reached the drive cannot be cancelled. An operation that
+    /// has already completed, or that belongs to another ring, is ignored.
     fn cancel(&mut self, op: OpId);
 
-    /// Starts the queued operations and waits until a completion can be popped, the waker is used or the timeout (nanosecond
-    /// resolution, see [`precise_timers`](crate::precise_timers)) expires. `None` waits without a limit; zero does not wait. Does
-    /// not wait if there are completions already. May return early without a completion: after a signal, or an internal step.
+    /// Starts the queued operations and waits until a completion can be popped, the waker is used
+    /// or the timeout expires.
+    ///
+    /// Does not wait if there are completions already. The timeout has a resolution of a nanosecond
+    /// (see [`precise_timers`](crate::precise_timers)). `None` waits without a limit, and zero does
+    /// not wait. The call may return early without a completion, after a signal or an internal
+    /// step.
     ///
     /// # Errors
     ///
-    /// Errors of the system call that are not part of its normal operation; the ring cannot be used any more.
+    /// Returns errors of the system call that are not part of its normal operation. The ring cannot
+    /// be used afterwards.
     fn submit_and_wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
-    /// Whether a completion can be popped without waiting.
+    /// Returns true if a completion can be popped without waiting.
     fn is_ready(&mut self) -> bool;
 
-    /// The next completion, if one has arrived.
+    /// Returns the next completion, if one has arrived.
     fn pop(&mut self) -> Option<Completion>;
 
-    /// A handle with which other threads end a wait.
+    /// Returns a handle with which other threads can end a wait.
     fn waker(&self) -> Waker;
 
-    /// Whether the waker was used since the last call.
+    /// Returns true if the waker was used since the last call.
     fn take_woken(&mut self) -> bool;
 }
 
-/// How much of the arena is registered with the kernel as a fixed buffer.
+/// The part of the arena that is registered with the kernel as a fixed buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registration {
-    /// All of it.
+    /// The whole arena is registered.
     Full,
-    /// The leading bytes, as far as `RLIMIT_MEMLOCK` permits.
+    /// This number of leading bytes is registered, as far as `RLIMIT_MEMLOCK` permits.
     Partial(usize),
-    /// Nothing.
+    /// No part of the arena is registered.
     None,
 }
 
-/// When a receive completes.
+/// The condition under which a receive completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// With the first bytes that arrive.
+    /// Completes with the first bytes that arrive.
     Any,
-    /// When the windows are full.
+    /// Completes when all windows are full.
     All,
 }
 
-/// What the completion of a write guarantees.
+/// The guarantee that the completion of a write gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
-    /// The data has been accepted.
+    /// The data has been accepted by the system.
     No,
-    /// The data is durable.
+    /// The data is durable, even after a power failure.
     Data,
 }
 
-/// What to do with a range of a file, see fallocate(2).
+/// The operation on a range of a file (fallocate(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallocate {
-    /// Allocate space that reads as zeroes where there was none; data stays.
+    /// Allocates space that reads as zeroes where there was none. Existing data is kept.
     KeepSize,
-    /// Free the space; it reads as zeroes.
+    /// Frees the space, which then reads as zeroes.
     PunchHole,
-    /// Make it read as zeroes and keep the space allocated.
+    /// Makes the range read as zeroes and keeps its space allocated.
     ZeroRange,
 }
 
 impl Fallocate {
     pub(crate) fn flags(self) -> FallocateFlags {
+        // Linux accepts `PUNCH_HOLE` only together with `KEEP_SIZE` (fallocate(2)), and the other
+        // modes must not change the size either.
         FallocateFlags::KEEP_SIZE
             | match self {
                 Self::KeepSize => FallocateFlags::empty(),
@@ -336,32 +362,33 @@ impl Fallocate {
     }
 }
 
-/// A command for the driver of a device, in the driver's own terms.
+/// A command for the driver of a device, in a format that the driver defines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Command {
-    /// Which command.
+    /// The code of the command.
     pub code: u32,
-    /// What it carries.
+    /// The bytes that the command carries.
     pub bytes: [u8; 16],
 }
 
-/// Identifies an operation in flight for [`Ring::cancel`]. Not reused, and meaningless to another ring.
+/// The identifier of an operation in flight, for [`Ring::cancel`]. It is not reused, and has no
+/// meaning for another ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpId {
-    /// The ring.
+    /// The number of the ring's table.
     pub(crate) ring: u64,
-    /// The operation: slot and generation.
+    /// The slot and the generation of the operation.
     pub(crate) name: u64,
 }
 
-/// A completed operation.
+/// A completed operation, with its result and its buffers.
 #[derive(Debug)]
 pub struct Completion {
-    /// The caller's token.
+    /// The caller's token of the operation.
     pub user: u64,
-    /// Bytes transferred, or the system's error.
+    /// The number of bytes transferred, or the error of the system.
     pub result: Result<usize, Errno>,
-    /// The operation's buffers.
+    /// The buffers of the operation.
     pub payload: Payload,
 }
 
@@ -369,25 +396,26 @@ pub struct Completion {
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct Rejected {
-    /// The reason.
+    /// The reason for the rejection.
     pub reason: Reason,
-    /// The operation's buffers.
+    /// The buffers of the operation.
     pub payload: Payload,
 }
 
-/// Why an operation was not queued.
+/// The reason why an operation was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// The maximum number of operations is in flight: pop completions first.
+    /// The maximum number of operations is in flight. Pop completions first.
     #[error("the ring is full: complete some operations first")]
     Full,
     /// The socket already has an operation in this direction.
     #[error("the socket has a pending operation in this direction")]
     Busy,
-    /// An offset beyond 2^63, no bytes, too many bytes ([`MAX_BYTES`]) or too many pieces ([`MAX_PIECES`]).
+    /// The operation has no bytes, too many bytes ([`MAX_BYTES`]), too many pieces
+    /// ([`MAX_PIECES`]), or ends beyond 2^63.
     #[error("the operation has no bytes, exceeds the maximum of one call, or ends beyond 2^63")]
     Invalid,
-    /// A command for a driver, on a ring that has nothing of this kind.
+    /// The operation is a command for a driver, which a ring that uses poll(2) does not support.
     #[error("commands for a driver require io_uring")]
     Unsupported,
 }

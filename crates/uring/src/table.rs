@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::operation::Operation;
 use crate::ring::OpId;
 
-/// A fixed number of slots for operations, each with an `X` that stays when the operation changes.
+/// A fixed number of slots for operations. Each slot also has an `X`, which stays when the
+/// operation changes.
 pub(crate) struct Table<X> {
-    /// Unique to this table within the process.
+    /// The number of this table, which is unique within the process.
     ring: u64,
     slots: Vec<Slot<X>>,
     free: Vec<u32>,
@@ -20,7 +21,7 @@ pub(crate) struct Slot<X> {
 }
 
 impl<X: Default> Table<X> {
-    /// A table of `capacity` slots; fewer than 2^32.
+    /// Creates a table of `capacity` slots, which must be fewer than 2^32.
     pub(crate) fn new(capacity: usize) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let slots = std::iter::repeat_with(|| Slot {
@@ -37,12 +38,12 @@ impl<X: Default> Table<X> {
 }
 
 impl<X> Table<X> {
-    /// Number of operations in the table.
+    /// Returns the number of operations in the table.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Adds an operation; returns it if there is no free slot.
+    /// Adds an operation, or returns it if there is no free slot.
     pub(crate) fn insert(&mut self, operation: Operation) -> Result<OpId, Operation> {
         let Some(index) = self.free.pop() else {
             return Err(operation);
@@ -54,13 +55,13 @@ impl<X> Table<X> {
         Ok(self.id(name))
     }
 
-    /// The ID of the operation of this table with that name.
+    /// Returns the ID of the operation with this name in this table.
     pub(crate) fn id(&self, name: u64) -> OpId {
         let ring = self.ring;
         OpId { ring, name }
     }
 
-    /// The slot of an operation that is still in the table.
+    /// Returns the slot of an operation that is still in the table.
     pub(crate) fn get(&mut self, id: OpId) -> Option<&mut Slot<X>> {
         let own = id.ring == self.ring;
         let slot = self.slots.get_mut(id.name as u32 as usize)?;
@@ -68,9 +69,11 @@ impl<X> Table<X> {
         (own && there).then_some(slot)
     }
 
-    /// Removes an operation.
+    /// Removes an operation from the table.
     pub(crate) fn remove(&mut self, id: OpId) -> Option<Operation> {
         let slot = self.get(id)?;
+        // The new generation makes the old ID invalid. It repeats only after 2^32 operations of the
+        // same slot.
         slot.generation = slot.generation.wrapping_add(1);
         let operation = slot.operation.take()?;
         operation.occupy(false);
@@ -78,7 +81,7 @@ impl<X> Table<X> {
         Some(operation)
     }
 
-    /// The names of all operations in the table.
+    /// Returns the IDs of all operations in the table.
     pub(crate) fn ids(&self) -> Vec<OpId> {
         let used = self.slots.iter().zip(0u64..);
         used.filter(|(slot, _)| slot.operation.is_some())
@@ -114,6 +117,7 @@ mod tests {
         let (mut one, mut two) = (Table::<()>::new(1), Table::<()>::new(1));
         one.insert(operation(1)).unwrap();
         let foreign = two.insert(operation(2)).unwrap();
+        // Both IDs have the same slot and generation, but different tables.
         assert!(one.get(foreign).is_none() && one.remove(foreign).is_none());
         assert_eq!(one.len(), 1);
     }

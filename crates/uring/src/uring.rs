@@ -21,23 +21,24 @@ use crate::ring::{Completion, OpId, Reason, Registration, Rejected, Ring};
 use crate::table::Table;
 use crate::waker::Waker;
 
-/// System calls of one wait at most that run operations which can go on.
+/// The maximum number of system calls of one wait that run the kernel's pending work.
 const ROUNDS: usize = 32;
-/// How long a dropped ring waits for its last operations.
+/// The time for which a dropped ring waits for its last operations.
 const GRACE: Duration = Duration::from_secs(10);
-/// The user data of a cancellation's own completion; no operation has this name.
+/// The user data of a cancellation's own completion. No operation has this name.
 const CANCELLATION: u64 = u64::MAX;
-/// A longer timeout is infinite.
+/// Timeouts from this length on are treated as infinite.
 const LONGEST: Duration = Duration::from_secs(1 << 32);
 
 /// A [`Ring`] that uses `io_uring`.
 ///
-/// When it is dropped, operations in flight are cancelled and waited for; what was queued but not submitted may or may not be
-/// executed. If some do not complete within ten seconds (because a drive does not respond), their buffers, and with them the arena,
-/// are leaked: the kernel may still write to them.
+/// When it is dropped, it cancels the operations in flight and waits for them. Operations that were
+/// queued but not submitted may or may not be executed. If some operations do not complete within
+/// ten seconds, because a drive does not respond, their buffers and the arena are leaked, because
+/// the kernel may still write to them.
 pub struct UringRing {
     ring: IoUring,
-    /// The operations that the kernel works on. It is freed only when nothing is in flight.
+    /// The operations that the kernel uses. The table is freed only when nothing is in flight.
     table: ManuallyDrop<Table<Wire>>,
     /// Entries that did not fit into the submission queue.
     backlog: VecDeque<Queued>,
@@ -45,16 +46,17 @@ pub struct UringRing {
     registration: Registration,
     registered: Registered,
     capacity: usize,
-    /// Receives can be told to wait for their socket first.
+    /// True if the kernel accepts receives that wait for their socket first.
     polls: bool,
     enter: EnterFlags,
     waker: Waker,
     woken: bool,
-    /// Commands that were cancelled: the driver has them still, and nobody waits for that.
+    /// Completions of cancelled commands. The driver still has the commands, and no caller waits
+    /// for them.
     given_up: VecDeque<Completion>,
 }
 
-/// An entry for the submission queue.
+/// An entry for the submission queue, or for the backlog behind it.
 #[derive(Clone, Copy, Debug)]
 enum Queued {
     Operation(OpId),
@@ -62,22 +64,23 @@ enum Queued {
 }
 
 impl UringRing {
-    /// Opens a ring on the thread that uses it; `config.backend` is ignored.
+    /// Opens a ring on the thread that uses it. Ignores `config.backend`.
     ///
     /// # Errors
     ///
-    /// See [`OpenError`].
+    /// Returns [`OpenError`] if the ring cannot be opened.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         Self::open_in(&Mode::ALL, config)
     }
 
     fn open_in(modes: &[Mode], config: &Config) -> Result<Self, OpenError> {
         let (arena, waker) = config.parts()?;
-        // One more for the waker's own operation.
+        // One more place for the waker's own operation.
         let places = config.in_flight + 1;
         let ring = setup::ring(places as u32, modes).map_err(OpenError::Uring)?;
         let (registration, registered) = setup::register(&ring, &arena, config.registered_bytes);
-        // The flag for receives came with 5.19, that of the ring with 6.0.
+        // The flag for receives exists since Linux 5.19, and that of the ring since 6.0. The latter
+        // can be queried.
         let polls = ring.params().is_setup_single_issuer();
         let mut ring = Self {
             enter: setup::enter_flags(&ring),
@@ -97,7 +100,7 @@ impl UringRing {
         Ok(ring)
     }
 
-    /// Queues the read of the waker's counter, which stays in flight all the time.
+    /// Queues the read of the waker's counter, which is in flight at all times.
     fn listen(&mut self) -> Result<(), OpenError> {
         let operation = setup::wake(&self.waker, &self.arena)?;
         let id = self.table.insert(operation);
@@ -107,34 +110,37 @@ impl UringRing {
         Ok(())
     }
 
-    /// Adds an entry to the submission queue, or to the backlog behind it.
+    /// Adds an entry to the submission queue, or to the backlog if the backlog is not empty. This
+    /// keeps the order of entries.
     fn push(&mut self, queued: Queued) {
         if !self.backlog.is_empty() || !self.try_push(queued) {
             self.backlog.push_back(queued);
         }
     }
 
-    /// `false` if the submission queue is full and the kernel does not consume it now.
+    /// Adds an entry to the submission queue. Returns `false` if the queue is full and the kernel
+    /// does not consume it now.
     fn try_push(&mut self, queued: Queued) -> bool {
-        // A link ends where a call does: there has to be room for what follows it, too.
+        // A link does not extend beyond one system call, so there must be room for the linked
+        // operation as well.
         let room = 1 + usize::from(self.is_linked(queued));
         let free = {
             let queue = self.ring.submission();
             queue.capacity() - queue.len()
         };
         if free < room {
-            // If this fails, the queue is still full.
+            // An error is ignored, because the push below fails if the queue is still full.
             let _ = self.ring.submit();
         }
         let Some(entry) = self.entry(queued) else {
             return true;
         };
-        // SAFETY: the entry's addresses lie in the operation's payload and in its `Wire`, its
-        // descriptor is held by the operation's `Handle`, and all of these stay in their slot of
-        // the table, unmoved and unread by anyone, until the completion arrives (`pop`). The
-        // table's slots never move: it does not grow. Dropping the ring frees the table only when
-        // nothing is in flight, and forgetting the ring frees nothing at all. A payload is of
-        // buffers (whose mapping each of them keeps), and of vectors that no one changes here.
+        // SAFETY: the entry's addresses are in the operation's payload and in its `Wire`, and its
+        // descriptor is held by the operation's `Handle`. All of these stay in their slot of the
+        // table, unmoved and unread, until the completion arrives (`pop`). The slots never move,
+        // because the table does not grow. Dropping the ring frees the table only when nothing is
+        // in flight, and forgetting the ring frees nothing at all. A payload consists of buffers,
+        // each of which keeps its mapping, and of vectors that no code here changes.
         unsafe { self.ring.submission().push(&entry) }.is_ok()
     }
 
@@ -146,7 +152,8 @@ impl UringRing {
         operation.is_some_and(|operation| operation.linked)
     }
 
-    /// The entry for the submission queue; `None` if the operation has ended meanwhile.
+    /// Returns the entry for the submission queue, or `None` if the operation has ended in the
+    /// meantime.
     fn entry(&mut self, queued: Queued) -> Option<squeue::Entry> {
         Some(match queued {
             Queued::Operation(id) => {
@@ -161,7 +168,8 @@ impl UringRing {
         })
     }
 
-    /// Processes a completion from the kernel; `None` if it is not one for the caller.
+    /// Processes a completion from the kernel. Returns `None` if it is not a completion for the
+    /// caller.
     fn complete(
         &mut self,
         id: OpId,
@@ -173,6 +181,8 @@ impl UringRing {
             operation.handle.set_more(cqueue::sock_nonempty(flags));
         }
         let result = operation.advance(outcome);
+        // The waker's read is queued again at once, because it must be in flight whenever the
+        // thread waits.
         if matches!(operation.kind, Kind::Wake) && !operation.cancelled {
             operation.done = 0;
             self.waker.taken();
@@ -188,7 +198,8 @@ impl UringRing {
         Some(operation.completed(result))
     }
 
-    /// One system call: submits, waits for `want` completions, and runs the kernel's pending work.
+    /// Makes one system call that submits entries, waits for `want` completions, and runs the
+    /// kernel's pending work.
     fn enter(&mut self, want: u32, timeout: Option<Duration>) -> io::Result<()> {
         let submitted = self.ring.submission().len() as u32;
         let timespec = timeout.map(Timespec::from);
@@ -197,17 +208,18 @@ impl UringRing {
             args = args.timespec(timespec);
         }
         let submitter = self.ring.submitter();
-        // SAFETY: the flags include EXT_ARG, for which `args` is the argument's layout, and both it
-        // and the timespec it points to live until the call returns.
+        // SAFETY: the flags include EXT_ARG, for which `args` has the layout of the argument.
+        // `args` and the timespec to which it points live until the call returns.
         let outcome = unsafe { submitter.enter(submitted, want, self.enter.bits(), Some(&args)) };
         match outcome.as_ref().err().and_then(Errno::from_io_error) {
-            // Timed out; a signal; completions must be consumed first; out of memory for the moment.
+            // TIME: the timeout expired. INTR: a signal arrived. BUSY: completions must be consumed
+            // first. AGAIN: memory is short for the moment.
             Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(()),
             _ => outcome.map(drop),
         }
     }
 
-    /// Ends everything in flight; `false` if that is not possible.
+    /// Ends all operations in flight. Returns `false` if that is not possible.
     fn settle(&mut self) -> bool {
         for id in self.table.ids() {
             self.cancel(id);
@@ -238,7 +250,7 @@ impl Ring for UringRing {
     }
 
     fn in_flight(&self) -> usize {
-        // Without the waker's operation.
+        // The waker's own operation does not count.
         self.table.len() - 1 + self.given_up.len()
     }
 
@@ -258,7 +270,8 @@ impl Ring for UringRing {
             .as_ref()
             .is_some_and(|o| matches!(o.kind, Kind::Command(_)))
         {
-            // The kernel has no way to take one back, and nothing of ours to work on: it is only forgotten.
+            // The kernel cannot take a command back, and the command uses no memory of this
+            // process. So it is removed from the table at once.
             self.given_up.extend(
                 self.table
                     .remove(op)
@@ -281,16 +294,19 @@ impl Ring for UringRing {
             self.backlog.pop_front();
         }
         let ready = self.is_ready();
+        // There is something to return and nothing to submit, so no system call is needed.
         if ready && self.ring.submission().is_empty() {
             return Ok(());
         }
+        // With a backlog, the call must return so that the next entries can be submitted.
         let wait = !ready && self.backlog.is_empty() && timeout != Some(Duration::ZERO);
         self.enter(
             u32::from(wait),
             timeout.filter(|timeout| *timeout < LONGEST),
         )?;
-        // A call runs at most 20 of the operations that can go on (Linux 6.13, `IO_LOCAL_TW_DEFAULT_MAX`), in the order in which they
-        // became so. The rest would wait for the next turns, behind those of clients that keep many under way.
+        // One call runs at most 20 pending operations (Linux 6.13, `IO_LOCAL_TW_DEFAULT_MAX`), in
+        // the order in which they became ready. The others would otherwise wait for the next
+        // passes, behind those of clients with many operations in flight.
         for _ in 0..ROUNDS {
             if !self.ring.submission().taskrun() {
                 break;
@@ -333,8 +349,8 @@ impl Ring for UringRing {
 impl Drop for UringRing {
     fn drop(&mut self) {
         if self.settle() {
-            // SAFETY: dropped once, here, and not used after; the kernel has completed every
-            // operation that pointed into it.
+            // SAFETY: it is dropped once, here, and not used afterwards. The kernel has completed
+            // every operation that pointed into it.
             unsafe { ManuallyDrop::drop(&mut self.table) };
         }
     }
@@ -361,7 +377,8 @@ mod tests {
     use crate::payload::{Header, Segment};
     use crate::ring::Fill;
 
-    /// `None` if the system refuses `io_uring`; the tests of both rings report that.
+    /// Opens a ring in one mode, or returns `None` if the system refuses `io_uring`. The tests of
+    /// both rings report that.
     fn open(mode: Mode) -> Option<UringRing> {
         let config = Config {
             arena_bytes: 1 << 20,
@@ -397,10 +414,12 @@ mod tests {
             ring.recv(1, &socket, buf, Fill::Any).unwrap();
             ring.submit_and_wait(Some(Duration::from_millis(1)))
                 .unwrap();
+            // Nothing has arrived yet.
             assert!(ring.pop().is_none(), "{mode:?}");
             peer.write_all(b"hello").unwrap();
             assert_eq!(next(&mut ring).result, Ok(5), "{mode:?}");
 
+            // A wake-up by another thread ends a wait without a timeout.
             let waker = ring.waker();
             let thread = std::thread::spawn(move || waker.wake());
             while !ring.take_woken() {
@@ -410,6 +429,7 @@ mod tests {
             thread.join().unwrap();
 
             let buf = ring.arena().alloc(100).unwrap();
+            // Dropping the ring cancels the receive and returns its buffer to the arena.
             let arena = ring.arena().clone();
             ring.recv(2, &socket, buf, Fill::All).unwrap();
             ring.submit_and_wait(Some(Duration::ZERO)).unwrap();
@@ -427,8 +447,9 @@ mod tests {
         let segments = vec![Segment::from(Header::new(*b"late"))];
         let send = Operation::new(1, &socket, Kind::Send, crate::Payload::Segments(segments));
         let id = ring.table.insert(send).unwrap();
+        // The operation is put into the backlog as if the submission queue were full.
         ring.backlog.push_back(Queued::Operation(id));
-        // Behind it, as long as there is something.
+        // The next entry goes behind it, as long as the backlog is not empty.
         ring.poll_readable(2, &socket).unwrap();
         assert_eq!(ring.backlog.len(), 2);
         assert_eq!(next(&mut ring).user, 1);
@@ -447,7 +468,7 @@ mod tests {
         };
         let entries = ring.ring.params().sq_entries() as usize;
         let pairs: Vec<_> = (0..16).map(|_| pair()).collect();
-        // Each turn leaves two entries per operation, and no wait submits them.
+        // Each round leaves two entries for each operation, and no wait submits them.
         for turn in 0..entries {
             for (user, (socket, _)) in (0..).zip(&pairs) {
                 let buf = ring.arena().alloc(512).unwrap();

@@ -1,4 +1,4 @@
-//! Ending a ring's wait from another thread.
+//! Waker with which another thread ends a ring's wait.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -7,23 +7,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
-/// Makes [`Ring::submit_and_wait`](crate::Ring::submit_and_wait) return: the current wait, or the next one. Several calls before
-/// the ring has noticed are one wake-up.
+/// Makes [`Ring::submit_and_wait`](crate::Ring::submit_and_wait) return: the current wait, or the
+/// next one. Several calls before the ring has noticed result in one wake-up.
 ///
-/// Publish what the shard must find first, then wake it. A waker may outlive its ring.
+/// Publish the data that the shard must find first, then wake the shard. A waker may outlive its
+/// ring.
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     fd: OwnedFd,
-    /// A wake-up is pending; avoids the system call for further ones.
+    /// True if a wake-up is pending, so that further ones need no system call.
     pending: AtomicBool,
 }
 
 impl Waker {
     pub(crate) fn new() -> Result<Self, Errno> {
-        // Blocking on purpose: `io_uring` fails with EAGAIN on a non-blocking descriptor.
+        // The descriptor blocks, because `io_uring` fails with EAGAIN on a non-blocking one.
         let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
         Ok(Self(Arc::new(Shared {
             fd,
@@ -31,19 +32,21 @@ impl Waker {
         })))
     }
 
-    /// Wakes the ring's thread.
+    /// Wakes the ring's thread from its current or next wait.
     pub fn wake(&self) {
         if self.0.pending.swap(true, Ordering::SeqCst) {
             return;
         }
-        // The counter is at most 1 here, so the write neither blocks nor fails; only a signal can interrupt it.
+        // The counter is at most 1 here, so the write neither blocks nor fails. Only a signal can
+        // interrupt it.
         while let Err(Errno::INTR) = rustix::io::write(&self.0.fd, &1u64.to_ne_bytes()) {}
     }
 
-    /// The ring has consumed the event: the next `wake` sends another. Called before the ring's owner looks for what it was woken
-    /// for.
+    /// Reports that the ring has consumed the event, so that the next `wake` sends another one.
+    /// Must be called before the ring's owner looks for the data that was published.
     pub(crate) fn taken(&self) {
-        // A swap, to come after the push that a skipped `wake` announced.
+        // A swap instead of a store, so that this thread sees everything that was published before
+        // a skipped `wake`.
         self.0.pending.swap(false, Ordering::SeqCst);
     }
 }

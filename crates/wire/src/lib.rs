@@ -1,9 +1,13 @@
-//! Protocols as parsers and encoders: bytes in, values out.
+//! Storage protocols as parsers and encoders without I/O.
 //!
-//! No sockets, no clocks, no threads: the caller moves the bytes. [`nbd`] is the Network Block
-//! Device protocol, for the server and for the client. [`ring`] is the memory that a guest shares with
-//! its back end, [`virtio_blk`] what stands in it, [`notify`] when either side is told, and [`vhost`] sets all up. [`ublk`] is
-//! how the kernel asks a program to be a block device.
+//! No module here opens a socket, reads a clock or starts a thread. The caller moves the bytes and
+//! passes the time.
+//!
+//! - [`nbd`] is the Network Block Device protocol, for servers and for clients.
+//! - [`ring`] is the memory that a guest shares with its back end. [`virtio_blk`] decodes the
+//!   requests in that memory, [`notify`] decides when each side notifies the other, and [`vhost`]
+//!   decodes the messages that set all of this up.
+//! - [`ublk`] is the interface through which the Linux kernel lets a program serve a block device.
 #![forbid(unsafe_code)]
 
 pub mod nbd;

@@ -1,4 +1,4 @@
-//! All of a guest's memory: regions with gaps between them.
+//! The whole memory of a guest: regions at guest addresses, with gaps between them.
 
 use std::rc::Rc;
 
@@ -7,38 +7,41 @@ use weir_wire::vhost::Region;
 
 use super::{GuestSlice, Mapping, Part};
 
-/// A region that is mapped.
+/// A region of guest memory that is mapped into this process.
 #[derive(Clone, Debug)]
 pub struct Mapped {
-    /// Where it is for the guest and for its monitor.
+    /// The addresses of the region in the guest and in the VMM.
     pub region: Region,
-    /// Where it is for us.
+    /// The mapping of the region in this process.
     pub mapping: Mapping,
 }
 
-/// The regions of a guest, none of which overlaps another. Clones are cheap, and keep what is mapped: requests under way have their
-/// memory even if the table is exchanged under them.
+/// The regions of a guest, none of which overlaps another.
+///
+/// Clones are cheap and keep the mappings alive, so that requests in progress keep their memory
+/// even if the front end replaces the table of regions.
 #[derive(Clone, Debug, Default)]
 pub struct GuestMemory(Rc<Vec<Mapped>>);
 
 impl GuestMemory {
-    /// Of these regions, in any order.
+    /// Creates the memory from regions in any order.
     pub fn new(mut regions: Vec<Mapped>) -> Self {
         regions.sort_by_key(|mapped| mapped.region.guest);
         Self(Rc::new(regions))
     }
 
-    /// The regions, by the guest's addresses.
+    /// Returns the regions in the order of guest addresses.
     pub fn regions(&self) -> &[Mapped] {
         &self.0
     }
 
-    /// Memory was taken away under one of them.
+    /// Returns true if the memory of a region was truncated while it was mapped.
     pub fn is_broken(&self) -> bool {
         self.0.iter().any(|mapped| mapped.mapping.is_broken())
     }
 
-    /// What lies at an address of the monitor's process; `None` if it is not all in one region.
+    /// Returns the part at an address of the VMM's process, or `None` if it is not entirely in one
+    /// region.
     pub fn user_part(&self, address: u64, bytes: usize) -> Option<Part> {
         self.0.iter().find_map(|mapped| {
             let at = mapped.region.find_user(address, bytes as u64)?;
@@ -46,10 +49,12 @@ impl GuestMemory {
         })
     }
 
-    /// Appends the parts of a range that lie in one region each, in order. `length` is not 0.
+    /// Appends the slices of a range, one for each region that it spans, in order. `length` must
+    /// not be 0.
     ///
     /// # Errors
-    /// It is not all the guest's memory; some parts may have been appended.
+    /// Returns [`Outside`] if the range is not entirely in the guest's memory. Some slices may have
+    /// been appended.
     pub fn slices(
         &self,
         mut address: u64,
@@ -66,6 +71,8 @@ impl GuestMemory {
             let here = (mapped.region.size - at).min(u64::from(left)) as u32;
             into.push(mapped.mapping.slice(at, here).ok_or(outside)?);
             left -= here;
+            // The range may end at the last address, so the next address is computed only if it is
+            // needed.
             if left > 0 {
                 address = address.checked_add(u64::from(here)).ok_or(outside)?;
             }
@@ -73,15 +80,18 @@ impl GuestMemory {
         Ok(())
     }
 
-    /// The region that has an address, and where in it.
+    /// Returns the region that contains an address, and the position of the address in it.
     fn find(&self, address: u64) -> Option<(&Mapped, u64)> {
+        // Only the last region that begins at or before the address can contain it, because regions
+        // do not overlap.
         let behind = self.0.partition_point(|m| m.region.guest <= address);
         let mapped = self.0.get(behind.checked_sub(1)?)?;
         let at = address - mapped.region.guest;
         (at < mapped.region.size).then_some((mapped, at))
     }
 
-    /// Calls `each` for the parts of a range, with where the part is in it.
+    /// Calls `each` for every part of a range that is in one region, with the mapping, the position
+    /// in it, and the bytes of the range.
     fn each(
         &self,
         address: u64,

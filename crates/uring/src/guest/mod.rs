@@ -1,9 +1,10 @@
-//! Memory that is shared with a guest: counted mappings of descriptors that came over a socket.
+//! Memory that is shared with a guest: counted mappings of descriptors that arrived over a socket.
 //!
-//! The other side reads and writes this memory while we do, and may take it away. So there is never a reference to it: a [`Mapping`]
-//! gives out [`Part`]s, whose loads and stores are atomic or volatile, and [`GuestSlice`]s, which operations of the ring work on and
-//! whose bytes are copied in and out. Each of them counts the mapping, so it stays until the last operation on it has ended. What
-//! happens when the file behind it is truncated stands in `sigbus`.
+//! The other side reads and writes this memory at the same time, and may truncate it. Therefore, no
+//! reference to it is ever created. A [`Mapping`] hands out [`Part`]s, whose loads and stores are
+//! atomic or volatile, and [`GuestSlice`]s, on which operations of the ring work and whose bytes
+//! can be copied. Each of them counts the mapping, so that the mapping exists until the last
+//! operation on it has ended. `sigbus` handles the truncation of the underlying file.
 
 mod memory;
 mod sigbus;
@@ -20,58 +21,63 @@ use weir_wire::ring::{Load, Shared, Store};
 pub use memory::{GuestMemory, Mapped};
 use sigbus::Guard;
 
-/// Up to this many bytes are copied by volatile accesses, so that what is read once is read once.
+/// Up to this number of bytes, copies use volatile accesses, so that each byte is read exactly
+/// once.
 const SMALL: usize = 64;
 
-/// Why a descriptor's memory cannot be mapped.
+/// The reason why the memory of a descriptor cannot be mapped.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
-    /// It has no bytes, or ends beyond what an address can be.
+    /// The range is empty, or ends beyond the last address.
     #[error("{bytes:#x} bytes from {offset:#x} on cannot be mapped as memory")]
     Range {
-        /// First byte in the file.
+        /// The first byte in the file.
         offset: u64,
-        /// Bytes.
+        /// The length of the range in bytes.
         bytes: u64,
     },
     /// The file ends before the memory does.
     #[error("the memory should end at {end:#x}, but its file ends at {size:#x}")]
     Short {
-        /// Where it is said to end.
+        /// The stated end of the memory in the file.
         end: u64,
-        /// Where the file ends.
+        /// The actual end of the file.
         size: u64,
     },
-    /// It is neither a file nor a device.
+    /// The descriptor is neither a file nor a character device.
     #[error("the descriptor of the memory is not a file")]
     NoFile,
-    /// What the system says.
+    /// The error that the system returned.
     #[error(transparent)]
     System(#[from] std::io::Error),
 }
 
-/// A mapping of a part of a descriptor, shared with every other process that has the descriptor. Clones are the same mapping, which goes with
-/// the last of them and of what was cut out of it.
+/// A mapping of a range of a descriptor, shared with every process that has the descriptor.
+///
+/// Clones refer to the same mapping. It is removed when the last clone, [`Part`] and [`GuestSlice`]
+/// have been dropped.
 #[derive(Clone, Debug)]
 pub struct Mapping(Rc<Region>);
 
 #[derive(Debug)]
 struct Region {
-    /// Where the mapping begins: at or before `first`, as the pages of the file want it.
+    /// The start of the mapping. It is at or before `first`, because mappings begin at a page of
+    /// the file.
     base: NonNull<u8>,
     mapped: usize,
-    /// The first byte that was asked for, and how many.
+    /// The start and the length of the requested range.
     first: NonNull<u8>,
     bytes: usize,
-    /// Dropped before the mapping goes, see `Drop`.
+    /// The guard against SIGBUS, which must be dropped before the mapping is removed (see `Drop`).
     guard: Option<Guard>,
 }
 
 impl Mapping {
-    /// Maps `bytes` of a file from `offset` on, for reading and writing. The descriptor is not needed any more then.
+    /// Maps `bytes` of a file from `offset` on, for reading and writing. The descriptor is not
+    /// needed afterwards.
     ///
     /// # Errors
-    /// See [`MapError`].
+    /// Returns [`MapError`] if the range cannot be mapped.
     pub fn new(file: impl AsFd, offset: u64, bytes: u64) -> Result<Self, MapError> {
         let range = || MapError::Range { offset, bytes };
         let stat = rustix::fs::fstat(&file).map_err(std::io::Error::from)?;
@@ -84,7 +90,7 @@ impl Mapping {
             FileType::RegularFile | FileType::CharacterDevice => {}
             _ => return Err(MapError::NoFile),
         }
-        // Of huge pages the block size is that of the page.
+        // For huge pages, the block size of the file is the size of a page.
         let page = u64::try_from(stat.st_blksize).unwrap_or(0).max(4096);
         let page = if page.is_power_of_two() { page } else { 4096 };
         let start = offset / page * page;
@@ -93,8 +99,9 @@ impl Mapping {
             return Err(range());
         }
         let mapped = usize::try_from(mapped).map_err(|_| range())?;
-        // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing. That its contents change at any time, and
-        // that it can be truncated, is what this module is about.
+        // SAFETY: a new mapping at an address that the kernel chooses overlaps nothing. Its
+        // contents can change at any time and it can be truncated, and this module is written for
+        // both.
         let base = unsafe {
             rustix::mm::mmap(
                 std::ptr::null_mut(),
@@ -111,32 +118,33 @@ impl Mapping {
         let mut region = Region {
             base,
             mapped,
-            // SAFETY: `lead` is within the mapping, which ends behind `offset`.
+            // SAFETY: `lead` is within the mapping, which ends after `offset`.
             first: unsafe { base.add(lead) },
             bytes: bytes as usize,
             guard: None,
         };
-        // If there is no place for it the mapping goes with `region`.
+        // If there is no slot for the guard, the mapping is removed with `region`.
         region.guard = Some(Guard::new(base.addr().get(), mapped)?);
         Ok(Self(Rc::new(region)))
     }
 
-    /// Bytes.
+    /// Returns the length of the mapped range in bytes.
     pub fn len(&self) -> usize {
         self.0.bytes
     }
 
-    /// Never: a mapping has at least one byte.
+    /// Returns false, because a mapping has at least one byte.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Memory was taken away under it: what is read since then is not what the guest wrote.
+    /// Returns true if the memory was truncated while it was mapped. It has read as zeroes since
+    /// then.
     pub fn is_broken(&self) -> bool {
         self.0.guard.as_ref().is_some_and(Guard::is_broken)
     }
 
-    /// A part of it whose numbers are accessed; `None` if it is not all there, or not aligned to 8 bytes (to which pages are).
+    /// Returns a part for access to numbers, or `None` if it is not entirely inside the mapping.
     pub fn part(&self, at: u64, bytes: usize) -> Option<Part> {
         let at = self.check(at, bytes)?;
         Some(Part {
@@ -146,7 +154,8 @@ impl Mapping {
         })
     }
 
-    /// A part of it for an operation to work on; `None` if it is not all there, or has no bytes.
+    /// Returns a slice for operations to work on, or `None` if it is empty or not entirely inside
+    /// the mapping.
     pub fn slice(&self, at: u64, bytes: u32) -> Option<GuestSlice> {
         let part = self.part(at, bytes as usize)?;
         (bytes > 0).then_some(GuestSlice(part))
@@ -157,37 +166,39 @@ impl Mapping {
         (at <= self.0.bytes && bytes <= self.0.bytes - at).then_some(at)
     }
 
-    /// The address of a byte, which must be there, or of the end.
+    /// Returns the address of a byte of the range, or of its end.
     fn address(&self, at: usize) -> *mut u8 {
         debug_assert!(at <= self.0.bytes);
-        // SAFETY: within the mapping, or right behind what was asked for of it.
+        // SAFETY: the address is inside the mapping, or directly after the requested range.
         unsafe { self.0.first.add(at) }.as_ptr()
     }
 
-    /// Copies out of it.
+    /// Copies bytes out of the mapping.
     fn read(&self, at: usize, into: &mut [u8]) {
         let from = self.address(at);
         assert!(into.len() <= self.0.bytes - at, "beyond the mapping");
         if into.len() <= SMALL {
             for (n, byte) in into.iter_mut().enumerate() {
-                // SAFETY: the byte is in the mapping; any value is a valid one, also if the guest writes the byte meanwhile.
+                // SAFETY: the byte is inside the mapping. Any value is valid, even if the guest
+                // writes the byte at the same time.
                 *byte = unsafe { from.add(n).read_volatile() };
             }
             return;
         }
-        // SAFETY: both ranges are valid for their length and cannot overlap: one is ours alone. The source may change during the
-        // copy; its bytes come out as they are found, each read by this one copy (see the fence).
+        // SAFETY: both ranges are valid for their length and cannot overlap, because `into` is
+        // private to this process. The source may change during the copy. The bytes are then copied
+        // in whatever state they are found, each by this one copy (see the fence).
         unsafe { from.copy_to_nonoverlapping(into.as_mut_ptr(), into.len()) };
-        // What follows looks at the copy, never at the source again.
+        // The fence keeps the compiler from reading the source again in place of the copy.
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Copies into it.
+    /// Copies bytes into the mapping.
     fn write(&self, at: usize, from: &[u8]) {
         let into = self.address(at);
         assert!(from.len() <= self.0.bytes - at, "beyond the mapping");
-        // SAFETY: both ranges are valid for their length and cannot overlap: one is ours alone. A reader of the destination meanwhile
-        // is another process.
+        // SAFETY: both ranges are valid for their length and cannot overlap, because `from` is
+        // private to this process. Only other processes may read the destination at the same time.
         unsafe { into.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
         compiler_fence(Ordering::SeqCst);
     }
@@ -195,16 +206,18 @@ impl Mapping {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // Nobody accesses it any more; from here on its addresses may be another mapping's.
+        // No code accesses the mapping any more, and after munmap its addresses may belong to
+        // another one.
         self.guard = None;
-        // SAFETY: this is the mapping made in `Mapping::new`, of that length, or what the guard has put in its place. Nothing that was
-        // cut out of it is left, as that holds an `Rc` of this; and operations of a ring hold what they work on until they are over.
+        // SAFETY: this is the mapping made in `Mapping::new`, of that length, or its replacement by
+        // the guard. No part or slice of it is left, because each holds an `Rc` of this. Operations
+        // of a ring hold the slices on which they work until they complete.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.mapped) };
         debug_assert!(unmapped.is_ok(), "the mapping is our own: {unmapped:?}");
     }
 }
 
-/// A part of a mapping, in which a ring lies or operations work.
+/// A part of a mapping that contains a ring, or on which operations work.
 #[derive(Clone, Debug)]
 pub struct Part {
     mapping: Mapping,
@@ -213,17 +226,18 @@ pub struct Part {
 }
 
 impl Part {
-    /// The mapping it is of.
+    /// Returns the mapping to which the part belongs.
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
     }
 
-    /// Whether it begins at a multiple of `align`, a power of two, in this process.
+    /// Returns true if the part begins at a multiple of `align` in this process. `align` must be a
+    /// power of two.
     pub fn is_aligned(&self, align: usize) -> bool {
         self.mapping.address(self.at).addr().is_multiple_of(align)
     }
 
-    /// The address of a number, which must lie in it whole and be aligned.
+    /// Returns the address of a number, which must be entirely in the part and aligned.
     fn number<T>(&self, at: usize) -> *mut T {
         let size = size_of::<T>();
         assert!(
@@ -242,25 +256,29 @@ impl Shared for Part {
     }
 
     fn load16(&self, at: usize, order: Load) -> u16 {
-        // SAFETY: `number` gives an aligned address within a mapping that is there as long as `self`.
+        // SAFETY: `number` returns an aligned address inside a mapping that exists as long as
+        // `self`.
         let number = unsafe { AtomicU16::from_ptr(self.number(at)) };
         u16::from_le(number.load(order.into()))
     }
 
     fn load32(&self, at: usize, order: Load) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: `number` returns an aligned address inside a mapping that exists as long as
+        // `self`.
         let number = unsafe { AtomicU32::from_ptr(self.number(at)) };
         u32::from_le(number.load(order.into()))
     }
 
     fn store16(&self, at: usize, value: u16, order: Store) {
-        // SAFETY: as above.
+        // SAFETY: `number` returns an aligned address inside a mapping that exists as long as
+        // `self`.
         let number = unsafe { AtomicU16::from_ptr(self.number(at)) };
         number.store(value.to_le(), order.into());
     }
 
     fn store32(&self, at: usize, value: u32, order: Store) {
-        // SAFETY: as above.
+        // SAFETY: `number` returns an aligned address inside a mapping that exists as long as
+        // `self`.
         let number = unsafe { AtomicU32::from_ptr(self.number(at)) };
         number.store(value.to_le(), order.into());
     }
@@ -280,35 +298,37 @@ impl Shared for Part {
     }
 }
 
-/// A part of a guest's memory that operations read into or write from. Clones are the same memory.
+/// A part of a guest's memory that operations read into or write from. Clones refer to the same
+/// memory.
 #[derive(Clone, Debug)]
 pub struct GuestSlice(Part);
 
 impl GuestSlice {
-    /// Bytes, never 0.
+    /// Returns the length in bytes, which is never 0.
     pub fn len(&self) -> usize {
         self.0.bytes
     }
 
-    /// Never.
+    /// Returns false, because a slice has at least one byte.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Whether it begins at a multiple of `align`, a power of two, in this process, and its length is one.
+    /// Returns true if start and length are multiples of `align`, a power of two. The start is that
+    /// in this process.
     pub fn is_aligned(&self, align: usize) -> bool {
         self.0.is_aligned(align) && self.len().is_multiple_of(align)
     }
 
-    /// Memory was taken away under it.
+    /// Returns true if the memory was truncated while it was mapped.
     pub fn is_broken(&self) -> bool {
         self.0.mapping.is_broken()
     }
 
-    /// The part of it from `at` on, of `bytes`, which is not 0.
+    /// Returns the part of `bytes` bytes from `at` on. `bytes` must not be 0.
     ///
     /// # Panics
-    /// If it does not have them.
+    /// If the range is not entirely inside the slice.
     pub fn slice(&self, at: usize, bytes: usize) -> Self {
         assert!(
             bytes > 0 && at <= self.len() && bytes <= self.len() - at,
@@ -322,23 +342,24 @@ impl GuestSlice {
         })
     }
 
-    /// Copies its bytes from `at` on.
+    /// Copies the bytes from `at` on into `into`.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If the slice has fewer bytes.
     pub fn copy_to(&self, at: usize, into: &mut [u8]) {
         self.0.read(at, into);
     }
 
-    /// Copies bytes to `at` and behind.
+    /// Copies the bytes of `from` to `at`.
     ///
     /// # Panics
-    /// If there is not as much room.
+    /// If the slice has less room.
     pub fn copy_from(&self, at: usize, from: &[u8]) {
         self.0.write(at, from);
     }
 
-    /// Where it begins; valid as long as it is there.
+    /// Returns the address of the first byte. The pointer is valid for as long as this slice
+    /// exists.
     pub(crate) fn as_ptr(&self) -> *mut u8 {
         self.0.mapping.address(self.0.at)
     }

@@ -1,12 +1,15 @@
-//! What happens when memory is taken away under a mapping.
+//! Handler for SIGBUS, for the case that memory is truncated while it is mapped.
 //!
-//! The owner of a mapping's file can truncate the file, and the next access to what is gone raises SIGBUS, whose default ends the
-//! process and with it everybody's volumes. So a handler looks the address up among the mappings that are *guarded*: if it is one
-//! of these, fresh memory is put in the place of the whole mapping, the mapping is marked as broken, and the access goes on, with
-//! zeroes. Its owner sees the mark and ends that connection. Any other address is left to the handler that the signal had before.
+//! The owner of a mapped file can truncate the file. The next access to the missing part raises
+//! SIGBUS, which by default ends the process and with it the volumes of all clients. Therefore, a
+//! handler looks the address up among the *guarded* mappings. If it finds the mapping, it puts
+//! fresh memory in the place of the whole mapping and marks the mapping as broken. The access then
+//! continues and reads zeroes. The owner of the mapping finds the mark and ends the connection. For
+//! any other address, the handler restores the previous handler.
 //!
-//! The handler uses what a handler may: atomics and mmap(2). Mappings are looked up in a table of fixed size; one that finds no
-//! place is refused. Accesses by the kernel raise no signal: the operation fails with `EFAULT`.
+//! The handler uses only atomics and mmap(2), which are permitted in a signal handler. The table of
+//! mappings has a fixed size, and a mapping that finds no slot is refused. Accesses by the kernel
+//! raise no signal. The operation fails with `EFAULT` instead.
 
 use std::io;
 use std::ops::Range;
@@ -14,13 +17,14 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
-/// Mappings that can be guarded at a time, in the whole process.
+/// The maximum number of guarded mappings in the whole process.
 pub(crate) const GUARDS: usize = 16_384;
 
 struct Slot {
-    /// First address; 0 where the slot is free, 1 while it is being filled.
+    /// The first address of the mapping, or 0 while the slot is free, or 1 while it is being
+    /// filled.
     start: AtomicUsize,
-    /// The address behind the last.
+    /// The address after the last byte of the mapping.
     end: AtomicUsize,
     broken: AtomicBool,
 }
@@ -33,27 +37,29 @@ static SLOTS: [Slot; GUARDS] = [const {
     }
 }; GUARDS];
 
-/// Slots that were ever in use: the handler looks at no more.
+/// The number of slots that were ever in use, beyond which the handler does not look.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
+// An address of 1 cannot be the start of a mapping, which is aligned to pages.
 const FILLING: usize = 1;
 
-/// The handler that the signal had before.
+/// The action that the signal had before.
 static PREVIOUS: OnceLock<Previous> = OnceLock::new();
 
 struct Previous(libc::sigaction);
 
-// SAFETY: it is a value that is only read; the pointers in it are addresses of functions.
+// SAFETY: the value is only read, and the pointers in it are addresses of functions.
 unsafe impl Send for Previous {}
-// SAFETY: as above.
+// SAFETY: the value is only read, and the pointers in it are addresses of functions.
 unsafe impl Sync for Previous {}
 
-/// A mapping is guarded as long as this is there.
+/// The guard of a mapping, which protects it for as long as the guard exists.
 #[derive(Debug)]
 pub(super) struct Guard(usize);
 
 impl Guard {
-    /// Guards the addresses from `start` on, which are a mapping of the caller's and stay so until the guard is gone.
+    /// Guards `bytes` from `start` on. They must be a mapping of the caller until the guard is
+    /// dropped.
     pub(super) fn new(start: usize, bytes: usize) -> io::Result<Self> {
         install()?;
         for (at, slot) in SLOTS.iter().enumerate() {
@@ -67,6 +73,7 @@ impl Guard {
                 fence(Ordering::Release);
                 slot.broken.store(false, Ordering::Relaxed);
                 slot.end.store(start + bytes, Ordering::Relaxed);
+                // Release: a handler that sees the start also sees the end and the cleared mark.
                 slot.start.store(start, Ordering::Release);
                 return Ok(Self(at));
             }
@@ -77,7 +84,8 @@ impl Guard {
         ))
     }
 
-    /// Memory was taken away under the mapping: it reads as zeroes since.
+    /// Returns true if the memory was truncated while it was mapped. It has read as zeroes since
+    /// then.
     pub(super) fn is_broken(&self) -> bool {
         SLOTS[self.0].broken.load(Ordering::Acquire)
     }
@@ -86,30 +94,34 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let slot = &SLOTS[self.0];
+        // The end comes first, so that a handler that still sees the start finds an empty range.
         slot.end.store(0, Ordering::Relaxed);
         slot.start.store(0, Ordering::Release);
     }
 }
 
-/// Installs the handler, once.
+/// Installs the handler once for the process.
 fn install() -> io::Result<()> {
     static DONE: OnceLock<Result<(), i32>> = OnceLock::new();
     let done = DONE.get_or_init(|| {
         // SAFETY: all zeroes is a valid `sigaction`: the default action, no flags, an empty mask.
         let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: a query; `before` is a valid place for the answer.
+        // SAFETY: this is a query, and `before` is valid memory for the result.
         let asked = unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut before) };
         if asked != 0 {
             return Err(last_errno());
         }
-        // Before the handler can run, which reads it.
+        // The previous action is stored before the handler is installed, because the handler reads
+        // it. It cannot be set already.
         let _ = PREVIOUS.set(Previous(before));
-        // SAFETY: as above.
+        // SAFETY: all zeroes is a valid `sigaction`: the default action, no flags, an empty mask.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = handle as *const () as usize;
-        // On the alternate stack, where there is one: another mapping's fault may be the stack's.
+        // The handler runs on the alternate stack if there is one, because the stack itself may
+        // have caused the fault.
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        // SAFETY: the handler has the signature that SA_SIGINFO asks for and keeps to what a handler may do.
+        // SAFETY: the handler has the signature that SA_SIGINFO requires, and uses only functions
+        // that are permitted in a handler.
         let set = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()) };
         if set == 0 { Ok(()) } else { Err(last_errno()) }
     });
@@ -121,27 +133,36 @@ fn last_errno() -> i32 {
 }
 
 extern "C" fn handle(_signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid `siginfo_t`, and that of SIGBUS has an address.
+    // SAFETY: the kernel passes a valid `siginfo_t`, which contains an address for SIGBUS.
     let address = unsafe { (*info).si_addr() }.addr();
-    // SAFETY: the location of the thread's errno, which the interrupted code may be about to read.
+    // SAFETY: this is the thread's own errno, which is saved because the interrupted code may be
+    // about to read it.
     let errno = unsafe { *libc::__errno_location() };
     if !replace(address)
         && let Some(Previous(before)) = PREVIOUS.get()
     {
-        // The access is made again, and its signal is theirs.
-        // SAFETY: the action that was in force before.
+        // The access is repeated when the handler returns, and its signal then goes to the previous
+        // action.
+        // SAFETY: this is the action that was in force before.
         unsafe { libc::sigaction(libc::SIGBUS, &raw const *before, ptr::null_mut()) };
     }
-    // SAFETY: as above.
+    // SAFETY: this is the thread's own errno, which is restored for the interrupted code.
     unsafe { *libc::__errno_location() = errno };
 }
 
+<<<<<<< HEAD
 /// Returns the guarded mapping that has the address, and its slot.
 fn find(address: usize) -> Option<(&'static Slot, Range<usize>)> {
+=======
+/// Replaces the guarded mapping that contains the address by fresh memory. Returns false if there
+/// is no such mapping, or no memory.
+fn replace(address: usize) -> bool {
+>>>>>>> d-wire
     let used = USED.load(Ordering::Acquire).min(GUARDS);
     SLOTS[..used].iter().find_map(|slot| {
         let start = slot.start.load(Ordering::Acquire);
         let end = slot.end.load(Ordering::Relaxed);
+<<<<<<< HEAD
         // Another thread may have given the slot to another mapping between the two loads. A start of the one and an end of the other
         // would be a range that belongs to nobody here, and everything in it would be replaced.
         fence(Ordering::Acquire);
@@ -196,4 +217,28 @@ mod tests {
             }
         });
     }
+=======
+        // Slots that are free or being filled have no mapping yet.
+        if start <= FILLING || !(start..end).contains(&address) {
+            continue;
+        }
+        slot.broken.store(true, Ordering::Release);
+        // SAFETY: these addresses are a mapping that belongs to the guard for as long as it is in
+        // the table. The guard is still there, because the faulting access is by its owner. The
+        // replacement has the same size and can be read and written. Code that accesses it expects
+        // its contents to change at any time.
+        let fresh = unsafe {
+            libc::mmap(
+                ptr::without_provenance_mut(start),
+                end - start,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        return fresh != libc::MAP_FAILED;
+    }
+    false
+>>>>>>> d-wire
 }

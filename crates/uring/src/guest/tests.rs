@@ -19,7 +19,7 @@ fn memory(bytes: u64) -> OwnedFd {
 fn both_mappings_of_a_file_are_the_same_memory() {
     let file = memory(4 * PAGE);
     let whole = Mapping::new(&file, 0, 4 * PAGE).unwrap();
-    // Neither begins nor ends at a page.
+    // This mapping begins and ends within a page.
     let inner = Mapping::new(&file, PAGE + 8, 2 * PAGE).unwrap();
     drop(file);
     let (ours, theirs) = (
@@ -46,10 +46,12 @@ fn both_mappings_of_a_file_are_the_same_memory() {
 #[test]
 fn what_is_not_there_is_not_given_out() {
     let file = memory(2 * PAGE);
+    // One byte more than the file has.
     let short = Mapping::new(&file, PAGE, PAGE + 1);
     assert!(matches!(short, Err(MapError::Short { .. })), "{short:?}");
     let none = Mapping::new(&file, 0, 0);
     assert!(matches!(none, Err(MapError::Range { .. })), "{none:?}");
+    // The end would be beyond 2^64.
     let beyond = Mapping::new(&file, u64::MAX, 2);
     assert!(matches!(beyond, Err(MapError::Range { .. })), "{beyond:?}");
     let (socket, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -62,6 +64,7 @@ fn what_is_not_there_is_not_given_out() {
         "{read_only:?}"
     );
 
+    // Slices must not be empty or extend beyond the mapping.
     let mapping = Mapping::new(&file, 0, 2 * PAGE).unwrap();
     assert!(mapping.slice(0, 0).is_none());
     assert!(mapping.slice(2 * PAGE, 1).is_none());
@@ -89,9 +92,11 @@ fn a_range_over_two_regions_is_two_slices_and_a_gap_is_none() {
         mapping: Mapping::new(file, 0, PAGE).unwrap(),
     });
     let mut regions: Vec<_> = regions.collect();
+    // The order of the regions must not matter.
     regions.reverse();
     let guest = GuestMemory::new(regions);
     let mut slices = Vec::new();
+    // 100 bytes are in the first region, and 200 in the second.
     guest.slices(2 * PAGE - 100, 300, &mut slices).unwrap();
     let lengths: Vec<_> = slices.iter().map(GuestSlice::len).collect();
     assert_eq!(lengths, [100, 200]);
@@ -107,6 +112,7 @@ fn a_range_over_two_regions_is_two_slices_and_a_gap_is_none() {
     for (address, length) in [
         (0, 1),
         (PAGE - 1, 1),
+        // The gap from page 3 to page 4.
         (3 * PAGE - 1, 2),
         (3 * PAGE, 1),
         (5 * PAGE - 1, 2),
@@ -132,6 +138,7 @@ fn memory_that_is_taken_away_reads_as_zeroes_and_is_marked() {
     let other = Mapping::new(memory(PAGE), 0, PAGE).unwrap();
     let slice = mapping.slice(0, 4 * PAGE as u32).unwrap();
     slice.copy_from(0, &[7; 4 * PAGE as usize]);
+    // Truncating the file has no effect until the missing part is accessed.
     rustix::fs::ftruncate(&file, PAGE).unwrap();
     assert!(!mapping.is_broken());
     let mut bytes = vec![1; 2 * PAGE as usize];
@@ -139,7 +146,7 @@ fn memory_that_is_taken_away_reads_as_zeroes_and_is_marked() {
     assert!(mapping.is_broken() && slice.is_broken());
     assert!(!other.is_broken());
     assert_eq!(bytes, vec![0; 2 * PAGE as usize]);
-    // It can be used on, though nobody else sees it.
+    // The memory can still be used, but no other process sees it.
     slice.copy_from(0, &[9; 100]);
     let part = mapping.part(3 * PAGE, 16).unwrap();
     part.store16(0, 1, Store::Release);
@@ -155,6 +162,7 @@ fn a_slice_keeps_its_mapping() {
     }]);
     let mut slices = Vec::new();
     guest.slices(0, 16, &mut slices).unwrap();
+    // The slice keeps the mapping alive.
     drop(guest);
     slices[0].copy_from(0, b"still there");
     let mut bytes = [0; 11];

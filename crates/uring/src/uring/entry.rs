@@ -1,4 +1,4 @@
-//! Submission queue entries of operations.
+//! Submission queue entries, built from operations.
 
 use std::ops::Range;
 use std::ptr;
@@ -10,13 +10,13 @@ use rustix::io_uring::{MsgHdr, RecvFlags, SendFlags, iovec};
 use crate::operation::{Kind, ONE, Operation};
 use crate::ring::{Fill, Sync};
 
-/// The index of the one registered buffer.
+/// The index of the only registered buffer.
 const ARENA: u16 = 0;
-/// `IORING_RECVSEND_POLL_FIRST` (5.19).
+/// The flag `IORING_RECVSEND_POLL_FIRST` (Linux 5.19).
 const POLL_FIRST: u16 = 1;
 
-/// What the kernel reads beside the payload. It stays in place while the operation is in flight, and its vector is reused by the
-/// next operation in that slot.
+/// The structures that the kernel reads in addition to the payload. They stay in place while the
+/// operation is in flight, and the next operation in the same slot reuses the vector.
 pub(crate) struct Wire {
     iovecs: Vec<iovec>,
     message: MsgHdr,
@@ -39,7 +39,7 @@ impl Default for Wire {
     }
 }
 
-/// The addresses that are registered.
+/// The range of addresses that is registered with the kernel.
 pub(super) struct Registered(Range<usize>);
 
 impl Registered {
@@ -52,7 +52,8 @@ impl Registered {
     }
 }
 
-/// The entry for the rest of an operation. `polls`: the kernel can be told to wait for a socket before it tries it.
+/// Builds the entry for the rest of an operation. `polls` is true if the kernel can be told to wait
+/// for a socket before it tries it.
 pub(super) fn build(
     operation: &mut Operation,
     wire: &mut Wire,
@@ -64,7 +65,7 @@ pub(super) fn build(
     let done = operation.done as u64;
     let registered = Some(registered).filter(|_| operation.handle.takes_registered());
     let entry = match operation.kind {
-        // A socket that was found empty usually still is: trying it first costs a failing call.
+        // A socket that was found empty usually still is, and trying it first costs a failing call.
         Kind::Recv(fill) => receive(fd, wire, fill, polls && !operation.handle.has_more()),
         Kind::Send => send(fd, wire),
         Kind::Wake => read(fd, wire, 0, registered),
@@ -82,9 +83,11 @@ pub(super) fn build(
             .mode(mode.flags().bits().cast_signed())
             .build(),
         Kind::Signal => opcode::Write::new(fd, ONE.as_ptr(), ONE.len() as u32)
+            // The offset −1 stands for the current position, because an eventfd or a pipe has no
+            // other.
             .offset(u64::MAX)
             .build(),
-        // The width of rustix's flags depends on how it calls the system.
+        // The flags are those of libc, because the width of rustix's flags depends on its backend.
         Kind::PollReadable => opcode::PollAdd::new(fd, libc::POLLIN.unsigned_abs().into()).build(),
         Kind::Command(command) => opcode::UringCmd16::new(fd, command.code)
             .cmd(command.bytes)
@@ -96,7 +99,7 @@ pub(super) fn build(
     entry
 }
 
-/// The windows of the payload, without the part that is done.
+/// Collects the windows of the payload, without the bytes that are already transferred.
 fn gather(operation: &mut Operation, iovecs: &mut Vec<iovec>) {
     let mut skip = operation.done;
     iovecs.clear();
@@ -132,7 +135,7 @@ fn receive(fd: types::Fd, wire: &mut Wire, fill: Fill, poll_first: bool) -> sque
 }
 
 fn send(fd: types::Fd, wire: &mut Wire) -> squeue::Entry {
-    // With MSG_WAITALL the kernel continues short sends itself (5.19 and later).
+    // With MSG_WAITALL, the kernel continues short sends itself (Linux 5.19 and later).
     let flags = SendFlags::NOSIGNAL.bits() | RecvFlags::WAITALL.bits();
     if let Some((start, bytes)) = wire.single() {
         opcode::Send::new(fd, start, bytes)
@@ -189,7 +192,8 @@ fn write(
 }
 
 impl Wire {
-    /// The only window left, if there is only one; its size fits, see `MAX_BYTES`.
+    /// Returns the only remaining window, if there is exactly one. Its length fits because of
+    /// `MAX_BYTES`.
     fn single(&self) -> Option<(*mut u8, u32)> {
         match self.iovecs[..] {
             [ref only] => Some((only.iov_base.cast(), only.iov_len as u32)),
@@ -197,7 +201,7 @@ impl Wire {
         }
     }
 
-    /// The message of all windows.
+    /// Returns the message that consists of all windows.
     fn message(&mut self) -> *mut MsgHdr {
         self.message.msg_iov = self.iovecs.as_mut_ptr();
         self.message.msg_iovlen = self.iovecs.len();

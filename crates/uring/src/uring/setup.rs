@@ -1,4 +1,4 @@
-//! Setting up a ring: what this kernel supports, and how much memory may be registered.
+//! Setup of a ring: the features that this kernel supports, and the registration of memory.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -15,12 +15,12 @@ use crate::payload::Payload;
 use crate::ring::Registration;
 use crate::waker::Waker;
 
-/// Minimum size that is worth registering, in bytes.
+/// The minimum size in bytes for which registration is attempted.
 const REGISTER_MIN: usize = 64 << 10;
-/// Maximum size that the kernel accepts as one buffer, in bytes.
+/// The maximum size in bytes that the kernel accepts as one buffer.
 const REGISTER_MAX: usize = 1 << 30;
 
-/// The operations that the ring needs; all of them are in 5.6 and later.
+/// The operations that the ring needs, all of which Linux has since 5.6.
 const OPCODES: [u8; 14] = [
     opcode::AsyncCancel::CODE,
     opcode::Fallocate::CODE,
@@ -38,28 +38,29 @@ const OPCODES: [u8; 14] = [
     opcode::Writev::CODE,
 ];
 
-/// A mode of the kernel's completion handling.
+/// A mode of the kernel's completion handling, from best to oldest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// 6.1: completions are processed when this thread asks for them, and only by it.
+    /// The kernel processes completions only when this thread asks for them, and only on this
+    /// thread (Linux 6.1).
     Deferred,
-    /// 5.19: this thread is not interrupted for completions.
+    /// The kernel does not interrupt this thread for completions (Linux 5.19).
     Cooperative,
-    /// Anything earlier.
+    /// The handling of earlier kernels, without any of these flags.
     Plain,
 }
 
 impl Mode {
-    /// Best first.
+    /// All modes in the order of preference.
     pub(super) const ALL: [Self; 3] = [Self::Deferred, Self::Cooperative, Self::Plain];
 }
 
-/// A ring for `places` operations, in the first mode that the kernel supports.
+/// Opens a ring for `places` operations, in the first mode that the kernel supports.
 pub(super) fn ring(places: u32, modes: &[Mode]) -> io::Result<IoUring> {
     let mut refusal = io::ErrorKind::Unsupported.into();
     for mode in modes {
         match build(places, *mode) {
-            // This kernel does not know a flag.
+            // This kernel does not know a flag of the mode, so the next mode is tried.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => refusal = error,
             ring => {
                 let ring = ring?;
@@ -75,7 +76,7 @@ pub(super) fn ring(places: u32, modes: &[Mode]) -> io::Result<IoUring> {
 }
 
 fn build(places: u32, mode: Mode) -> io::Result<IoUring> {
-    // Each operation needs an entry, and some are left for cancellations.
+    // Each operation needs an entry. A quarter more and 16 are for cancellations.
     let entries = (places + places / 4 + 16).next_power_of_two();
     let mut builder = IoUring::builder();
     builder.setup_cqsize(entries * 2).setup_clamp();
@@ -97,23 +98,25 @@ fn build(places: u32, mode: Mode) -> io::Result<IoUring> {
 fn knows_all(ring: &IoUring) -> io::Result<bool> {
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;
+    // Without NODROP, completions could be lost. Without EXT_ARG, a wait could have no timeout.
     Ok(OPCODES.iter().all(|code| probe.is_supported(*code))
         && ring.params().is_feature_nodrop()
         && ring.params().is_feature_ext_arg())
 }
 
-/// The flags of every call.
+/// Returns the flags of every call.
 pub(super) fn enter_flags(ring: &IoUring) -> EnterFlags {
     let flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
     if ring.params().is_feature_no_iowait() {
-        // Otherwise an idle server would count as waiting for I/O.
+        // Without this flag, an idle server would count as waiting for I/O.
         flags | EnterFlags::NO_IOWAIT
     } else {
         flags
     }
 }
 
-/// Registers the leading part of the arena, at most `bytes`: halved until `RLIMIT_MEMLOCK` permits.
+/// Registers the leading part of the arena, at most `bytes`. The part is halved until
+/// `RLIMIT_MEMLOCK` permits it.
 pub(super) fn register(ring: &IoUring, arena: &Arena, bytes: usize) -> (Registration, Registered) {
     let base = arena.base().as_ptr();
     let mut bytes = bytes.min(arena.capacity()).min(REGISTER_MAX);
@@ -122,9 +125,9 @@ pub(super) fn register(ring: &IoUring, arena: &Arena, bytes: usize) -> (Registra
             iov_base: base.cast(),
             iov_len: bytes,
         };
-        // SAFETY: an `iovec` is an `iovec`, whichever crate declares it. The range lies in the
+        // SAFETY: both crates declare the same `iovec` of the system. The range is inside the
         // arena's mapping. The kernel pins its pages for as long as they are registered, so that
-        // even after the mapping's end it never writes to memory of another use.
+        // even after the mapping's end it never writes to memory that is used otherwise.
         let registered = unsafe {
             let iovecs = std::slice::from_raw_parts((&raw const whole).cast(), 1);
             ring.submitter().register_buffers(iovecs)
@@ -137,12 +140,13 @@ pub(super) fn register(ring: &IoUring, arena: &Arena, bytes: usize) -> (Registra
             };
             return (registration, Registered::new(base, bytes));
         }
+        // The part must consist of whole pages.
         bytes = bytes / 2 / 4096 * 4096;
     }
     (Registration::None, Registered::new(base, 0))
 }
 
-/// The operation that reads the waker's counter.
+/// Creates the operation that reads the waker's counter.
 pub(super) fn wake(waker: &Waker, arena: &Arena) -> Result<Operation, OpenError> {
     let fd = waker
         .as_fd()

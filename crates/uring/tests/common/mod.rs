@@ -1,4 +1,4 @@
-//! Shared by the tests of both rings.
+//! Helpers for the tests of both rings.
 #![allow(dead_code, unreachable_pub)]
 
 use std::fs::{File, OpenOptions};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use weir_uring::{AnyRing, Backend, Buf, Completion, Config, Fill, Handle, OpenError, Ring};
 
-/// A ring, or `None` with a message on standard error if the system refuses `io_uring`.
+/// Opens a ring. Returns `None` with a message on standard error if the system refuses `io_uring`.
 pub fn open(config: &Config) -> Option<AnyRing> {
     match AnyRing::open(config) {
         Ok(ring) => Some(ring),
@@ -32,7 +32,7 @@ pub fn config(backend: Backend) -> Config {
     }
 }
 
-/// Waits for the next completion; a lost completion fails the test here instead of hanging it.
+/// Waits for the next completion. If one is lost, the test fails here instead of hanging.
 pub fn next(ring: &mut impl Ring) -> Completion {
     let deadline = Instant::now() + Duration::from_secs(20);
     while Instant::now() < deadline {
@@ -44,13 +44,13 @@ pub fn next(ring: &mut impl Ring) -> Completion {
     panic!("an operation did not complete");
 }
 
-/// Submits all that is queued, of which nothing completes yet.
+/// Submits all queued operations, none of which may complete yet.
 pub fn pending(ring: &mut impl Ring) {
     ring.submit_and_wait(Some(Duration::ZERO)).unwrap();
     assert!(ring.pop().is_none());
 }
 
-/// Receives up to `len` bytes.
+/// Queues a receive of up to `len` bytes.
 pub fn recv(ring: &mut impl Ring, user: u64, socket: &Handle, len: usize, fill: Fill) {
     let buf = filled(ring, len, 0);
     ring.recv(user, socket, buf, fill).unwrap();
@@ -67,14 +67,14 @@ pub fn filled(ring: &impl Ring, len: usize, byte: u8) -> Buf {
     buf
 }
 
-/// Bytes that depend on their offset.
+/// Returns bytes that depend on their offset, so that misplaced data is noticed.
 pub fn pattern(len: usize) -> Vec<u8> {
     (0..len)
         .map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8)
         .collect()
 }
 
-/// A file that is removed when this is dropped.
+/// A temporary file, which is removed when this is dropped.
 pub struct TempFile(PathBuf);
 
 impl TempFile {
@@ -87,7 +87,7 @@ impl TempFile {
         Self(path)
     }
 
-    /// Opens with `O_DIRECT` if the file system supports it.
+    /// Opens the file with `O_DIRECT` if the file system supports it.
     pub fn direct(&self) -> Handle {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
@@ -97,7 +97,7 @@ impl TempFile {
         Handle::new(OwnedFd::from(file)).unwrap()
     }
 
-    /// For writing only.
+    /// Opens the file for writing only.
     pub fn write_only(&self) -> Handle {
         let file = OpenOptions::new().write(true).open(&self.0).unwrap();
         Handle::new(OwnedFd::from(file)).unwrap()
@@ -118,7 +118,7 @@ impl Drop for TempFile {
     }
 }
 
-/// Runs each test function with either backend.
+/// Runs each test function with both backends.
 #[macro_export]
 macro_rules! on_both_rings {
     ($($test:ident),* $(,)?) => {

@@ -1,4 +1,5 @@
-//! After its first turns a ring allocates nothing for an operation. A separate process, since the allocator is global.
+//! Test that a ring in use allocates no memory for an operation. The allocator that counts is
+//! global.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -14,16 +15,16 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: forwards everything to the system's allocator.
+// SAFETY: it forwards every call to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees the same conditions that `System` requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees the same conditions that `System` requires.
         unsafe { System.dealloc(block, layout) }
     }
 }
@@ -43,6 +44,7 @@ fn nothing_is_allocated_for_an_operation() {
     let mut bufs = Vec::with_capacity(2);
     let mut before = 0;
     for turn in 0..300 {
+        // The first hundred rounds may allocate, until all vectors have their final capacity.
         if turn == 100 {
             before = COUNT.get();
         }
@@ -59,6 +61,7 @@ fn nothing_is_allocated_for_an_operation() {
         ring.send(4, &socket, segments).unwrap();
         ring.fsync(5, &file, true).unwrap();
         ring.waker().wake();
+        // Empty vectors allocate nothing. The used ones return with their completions.
         (bufs, segments) = (Vec::new(), Vec::new());
         for _ in 0..5 {
             let completion = next(&mut ring);

@@ -1,4 +1,4 @@
-//! File operations, the same on both rings.
+//! Tests of file operations, which must behave identically on both rings.
 
 use crate::common;
 use crate::common::{TempFile, filled, next, pattern};
@@ -19,6 +19,7 @@ on_both_rings!(
 fn what_is_written_is_read(mut ring: AnyRing) {
     let temp = TempFile::new(1 << 20);
     let file = temp.direct();
+    // The last write is beyond the end of the file, which grows.
     for (at, sync) in [(0, Sync::No), (8192, Sync::Data), (1 << 20, Sync::No)] {
         let mut buf = ring.arena().alloc(12288).unwrap();
         buf.copy_from_slice(&pattern(12288));
@@ -39,6 +40,7 @@ fn what_is_written_is_read(mut ring: AnyRing) {
         assert_eq!(buf[..], pattern(12288)[4096..]);
         buf.set_window(0..16384);
         assert!(
+            // Bytes outside of the window are not touched.
             buf[..4096]
                 .iter()
                 .chain(&buf[12288..])
@@ -59,6 +61,7 @@ fn parts_of_one_buffer_are_written_at_the_same_time(mut ring: AnyRing) {
         ring.write(part as u64, &file, at as u64, window, Sync::No)
             .unwrap();
     }
+    // The operations keep the buffer alive.
     drop(whole);
     for _ in 0..8 {
         assert_eq!(next(&mut ring).result, Ok(1 << 17));
@@ -70,6 +73,7 @@ fn a_read_ends_where_the_file_ends(mut ring: AnyRing) {
     let temp = TempFile::new(0);
     temp.put(&pattern(5000));
     let file = temp.direct();
+    // The file has 5000 bytes, so 904 follow offset 4096, and none offset 8192.
     for (at, expected) in [(0, 5000), (4096, 904), (8192, 0)] {
         ring.read(0, &file, at, filled(&ring, 16384, 0)).unwrap();
         let read = next(&mut ring);
@@ -92,6 +96,7 @@ fn ranges_are_zeroed_and_kept(mut ring: AnyRing) {
         return;
     }
     assert_eq!((punched.user, punched.result), (1, Ok(0)));
+    // Allocating beyond the end must not change the size.
     ring.fallocate(2, &file, Fallocate::KeepSize, 4096, 8 * 4096)
         .unwrap();
     assert_eq!(next(&mut ring).result, Ok(0));
@@ -122,6 +127,7 @@ fn errors_are_told_with_the_buffer(mut ring: AnyRing) {
     assert_eq!((read.user, read.result), (1, Err(Errno::BADF)));
     assert_eq!(read.payload.into_buf().unwrap()[..], [5; 4096]);
     let (socket, _peer) = common::pair();
+    // A socket cannot be flushed.
     ring.fsync(2, &socket, true).unwrap();
     assert_eq!(next(&mut ring).result, Err(Errno::INVAL));
 }
@@ -134,13 +140,14 @@ fn what_makes_no_sense_is_rejected_with_the_buffer(mut ring: AnyRing) {
     assert_eq!(rejected.reason, Reason::Invalid);
     assert_eq!(rejected.payload.into_buf().unwrap().window(), 5..5);
 
-    // -1 is "the current position" to the kernel.
+    // The kernel treats the offset −1 as the current position.
     for offset in [u64::MAX, 1 << 63, i64::MAX as u64] {
         let rejected = ring
             .read(0, &file, offset, filled(&ring, 512, 0))
             .unwrap_err();
         assert_eq!(rejected.reason, Reason::Invalid);
     }
+    // One segment more than the kernel's maximum of 1024.
     let many = vec![Segment::from(Header::new([0])); 1025];
     let rejected = ring.write(0, &file, 0, many, Sync::No).unwrap_err();
     assert_eq!(rejected.reason, Reason::Invalid);
@@ -155,6 +162,7 @@ fn what_makes_no_sense_is_rejected_with_the_buffer(mut ring: AnyRing) {
 fn a_full_ring_says_so(mut ring: AnyRing) {
     let temp = TempFile::new(64 * 4096);
     let file = temp.direct();
+    // Fill the ring, whose capacity is 32.
     for user in 0..ring.capacity() as u64 {
         ring.write(
             user,
@@ -168,6 +176,7 @@ fn a_full_ring_says_so(mut ring: AnyRing) {
     let rejected = ring.fsync(99, &file, true).unwrap_err();
     assert_eq!((rejected.reason, ring.in_flight()), (Reason::Full, 32));
     let mut seen = [false; 32];
+    // Each completion that is popped makes room for one operation.
     for left in (0..32).rev() {
         let written = next(&mut ring);
         assert_eq!(written.result, Ok(4096));
@@ -185,7 +194,7 @@ fn a_file_stays_open_for_what_is_queued_on_it(mut ring: AnyRing) {
     ring.write(0, &file, 0, filled(&ring, 4096, 1).into_shared(), Sync::No)
         .unwrap();
     drop(file);
-    // Would take the number over if it were free.
+    // The next file would get the same descriptor number if it were free.
     let other = TempFile::new(0);
     let _file = other.direct();
     assert_eq!(next(&mut ring).result, Ok(4096));

@@ -1,4 +1,5 @@
-//! Operations on memory that another process has, too, and events that come from it; the same on both rings.
+//! Tests of operations on memory that is shared with another process, and of its events, on both
+//! rings.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -36,6 +37,7 @@ fn what_a_guest_writes_is_read_by_a_guest(mut ring: AnyRing) {
     all.copy_from(0, &pattern(16 * PAGE as usize));
     let page = PAGE as u32;
     for sync in [Sync::No, Sync::Data] {
+        // The parts are written in the order of the vector, not of their addresses.
         let from = slices(&guest, &[(2 * PAGE, page), (0, page)]);
         ring.write(3, &file, 8 * PAGE, from, sync).unwrap();
         let written = next(&mut ring);
@@ -48,6 +50,7 @@ fn what_a_guest_writes_is_read_by_a_guest(mut ring: AnyRing) {
     assert_eq!(first, &expected[2 * PAGE as usize..3 * PAGE as usize]);
     assert_eq!(second, &expected[..PAGE as usize]);
 
+    // The two pages return from the file to other places of the guest.
     let into = slices(&guest, &[(8 * PAGE, page), (12 * PAGE, page)]);
     ring.read(4, &file, 8 * PAGE, into).unwrap();
     assert_eq!(next(&mut ring).result, Ok(2 * PAGE as usize));
@@ -61,6 +64,7 @@ fn memory_that_was_taken_away_is_an_error(mut ring: AnyRing) {
     let file = temp.direct();
     let memory = memory(4 * PAGE);
     let guest = Mapping::new(&memory, 0, 4 * PAGE).unwrap();
+    // Accesses by the kernel raise no SIGBUS, but fail.
     rustix::fs::ftruncate(&memory, 0).unwrap();
     let into = slices(&guest, &[(PAGE, PAGE as u32)]);
     ring.read(1, &file, 0, into).unwrap();
@@ -81,6 +85,7 @@ fn a_mapping_lives_until_its_last_operation_has_ended(mut ring: AnyRing) {
     let into = slices(&guest, &[(0, PAGE as u32)]);
     temp.put(&[5; PAGE as usize]);
     ring.read(1, &file, 0, into).unwrap();
+    // The slice in the operation keeps the mapping alive.
     drop(guest);
     assert_eq!(next(&mut ring).result, Ok(PAGE as usize));
     let mut bytes = [0; 4];
@@ -101,9 +106,12 @@ fn events_are_signalled_and_taken(mut ring: AnyRing) {
         }
         let mut users = [(); 3].map(|()| next(&mut ring).user);
         users.sort_unstable();
+        // The poll completes once, and both signals complete.
         assert_eq!(users, [1, 2, 2]);
+        // Both signals were taken at once.
         assert_eq!(handle.take_event(), Ok(true));
         assert_eq!(handle.take_event(), Ok(false));
+        // The flags of a descriptor that others share must not change.
         assert_eq!(rustix::fs::fcntl_getfl(&event).unwrap(), before);
     }
     let file = Handle::foreign(memory(PAGE));
@@ -112,13 +120,14 @@ fn events_are_signalled_and_taken(mut ring: AnyRing) {
 
 fn an_event_that_is_full_is_waited_for(mut ring: AnyRing) {
     let event = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+    // The counter is at its maximum, so one more would block.
     rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes()).unwrap();
     let handle = Handle::foreign(event);
     let id = ring.signal(1, &handle).unwrap();
     let wait = std::time::Duration::from_millis(50);
     ring.submit_and_wait(Some(wait)).unwrap();
     assert!(ring.pop().is_none(), "nobody has taken anything");
-    // Somebody else's answer is not held up by it.
+    // Operations on other descriptors are not delayed by it.
     let other = Handle::foreign(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
     ring.signal(2, &other).unwrap();
     assert_eq!(next(&mut ring).user, 2);

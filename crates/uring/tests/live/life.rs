@@ -1,4 +1,5 @@
-//! Waiting, waking, memory, and the end of a ring: the same on both.
+//! Tests of waits, wake-ups, memory and the end of a ring, which must behave identically on both
+//! rings.
 
 use crate::common;
 use std::io::{Read, Write};
@@ -38,7 +39,8 @@ fn a_timeout_ends_the_wait_and_not_too_early(mut ring: AnyRing) {
 }
 
 fn an_operation_of_another_ring_is_not_cancelled_here(mut ring: AnyRing) {
-    // As many, so that every slot of this ring, its own one included, has its counterpart there.
+    // There are as many operations in the other ring, so that every slot of this ring has a
+    // counterpart there.
     let mut other = AnyRing::open(&config(Backend::Poll)).unwrap();
     let pairs: Vec<_> = (0..4).map(|_| pair()).collect();
     for (socket, _) in &pairs {
@@ -83,7 +85,7 @@ fn a_wake_up_before_the_wait_is_not_lost(mut ring: AnyRing) {
     }
 }
 
-/// Every message is seen although the ring waits without a timeout: no wake-up is lost.
+/// Every message is received although the ring waits without a timeout, so no wake-up is lost.
 fn wake_ups_come_one_by_one(mut ring: AnyRing) {
     let waker = ring.waker();
     let (to_ring, inbox) = std::sync::mpsc::channel();
@@ -91,6 +93,7 @@ fn wake_ups_come_one_by_one(mut ring: AnyRing) {
         for message in 0..2000 {
             to_ring.send(message).unwrap();
             waker.wake();
+            // The pauses vary whether several messages share a wake-up.
             if message % 7 == 0 {
                 std::thread::yield_now();
             }
@@ -113,8 +116,10 @@ fn wake_ups_come_one_by_one(mut ring: AnyRing) {
 fn an_exhausted_arena_says_so(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
     let mut bufs: Vec<_> = std::iter::from_fn(|| ring.arena().alloc(1 << 16)).collect();
+    // The arena of 4 MiB has room for 64 buffers of 64 KiB, and the ring itself may use one of
+    // them.
     assert!(bufs.len() >= 63 && ring.arena().alloc(1 << 16).is_none());
-    // A buffer in flight is not free; after its completion has been dropped, it is.
+    // A buffer in flight is not free. It is free after its completion has been dropped.
     ring.recv(0, &socket, bufs.pop().unwrap(), Fill::Any)
         .unwrap();
     assert!(ring.arena().alloc(1 << 16).is_none());
@@ -127,6 +132,7 @@ fn an_exhausted_arena_says_so(mut ring: AnyRing) {
 
 fn dropping_a_ring_ends_what_is_in_flight(mut ring: AnyRing) {
     let arena = ring.arena().clone();
+    // An unused ring of the same kind tells how much of an arena a ring itself uses.
     let before = {
         let other = open(&config(match ring {
             AnyRing::Uring(_) => Backend::Uring,
@@ -153,7 +159,7 @@ fn dropping_a_ring_ends_what_is_in_flight(mut ring: AnyRing) {
         }
     }
     drop(ring);
-    // Everything came back, and the sockets are closed.
+    // All buffers have returned, and the sockets are closed.
     assert_eq!(arena.available(), before);
     for mut peer in peers {
         let mut sent = Vec::new();
@@ -183,7 +189,7 @@ fn forgetting_a_ring_leaks_and_corrupts_nothing(mut ring: AnyRing) {
         other.fill(9);
     }
     peer.write_all(&[1; 4096]).unwrap();
-    // The kernel may receive whenever this thread makes a call.
+    // The kernel may receive the data in any system call of this thread.
     std::thread::sleep(Duration::from_millis(1));
     assert!(
         others
@@ -215,6 +221,7 @@ fn the_backend_is_chosen() {
     assert_eq!(auto.refusal().is_none(), uring.is_some());
     let poll = open(&config(Backend::Poll)).unwrap();
     assert!(matches!(poll, AnyRing::Poll(_)) && poll.refusal().is_none());
+    // The limits are 1 and 16,384 operations.
     for in_flight in [0, Config::MAX_IN_FLIGHT + 1] {
         let refused = AnyRing::open(&Config {
             in_flight,
@@ -235,6 +242,7 @@ fn the_backend_is_chosen() {
 fn as_much_is_registered_as_is_asked_for() {
     for (bytes, expected) in [
         (usize::MAX, Registration::Full),
+        // The arena has 4 MiB, so 1 MiB is a part of it.
         (1 << 20, Registration::Partial(1 << 20)),
         (0, Registration::None),
     ] {

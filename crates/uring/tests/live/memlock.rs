@@ -1,4 +1,4 @@
-//! The memory that is registered under a low `RLIMIT_MEMLOCK`.
+//! Test of the registration of memory under a low `RLIMIT_MEMLOCK`.
 
 use crate::common::{TempFile, config, next, open};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -7,7 +7,8 @@ use weir_uring::{AnyRing, Backend, Config, Registration, Ring, Sync};
 
 #[test]
 fn as_much_is_registered_as_is_permitted() {
-    // In a process of its own, because the limit and the capability are the process's.
+    // The test runs in a process of its own, because the limit and the capability belong to the
+    // process.
     if std::env::var_os("WEIR_TEST_MEMLOCK").is_none() {
         let name = "memlock::as_much_is_registered_as_is_permitted";
         let status = std::process::Command::new(std::env::current_exe().unwrap())
@@ -18,24 +19,26 @@ fn as_much_is_registered_as_is_permitted() {
         assert!(status.success());
         return;
     }
-    // With this capability the limit does not apply.
+    // With this capability, the limit does not apply.
     let mut sets = capabilities(None).unwrap();
     sets.effective.remove(CapabilitySet::IPC_LOCK);
     set_capabilities(None, sets).unwrap();
     let maximum = getrlimit(Resource::Memlock).maximum;
 
+    // 1 MiB of the 4 MiB may be pinned, so a quarter or less is registered.
     limit(1 << 20, maximum);
     let Some(ring) = open(&config(Backend::Uring)) else {
         return;
     };
     match ring.registration() {
         Registration::Partial(bytes) => assert!((1 << 18..=1 << 20).contains(&bytes)),
-        // The limit is the user's, over all processes.
+        // The limit counts all processes of the user, so nothing may be left of it.
         Registration::None => assert_eq!(registration(1 << 16), Registration::None),
         Registration::Full => panic!("4 MiB are not 1 MiB"),
     }
     every_buffer_works(ring);
 
+    // Without any permitted memory, the ring works with unregistered buffers.
     limit(0, maximum);
     let Some(ring) = open(&config(Backend::Uring)) else {
         return;
@@ -60,7 +63,8 @@ fn registration(bytes: usize) -> Registration {
     AnyRing::open(&config).unwrap().registration()
 }
 
-/// Buffers in and out of the registered part, all of the arena.
+/// Writes and reads with buffers inside and outside of the registered part, which together are the
+/// whole arena.
 fn every_buffer_works(mut ring: AnyRing) {
     let temp = TempFile::new(0);
     let file = temp.direct();

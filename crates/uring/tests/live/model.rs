@@ -1,4 +1,5 @@
-//! Random operations on either ring against a model: a file is bytes, a stream is bytes.
+//! Tests of random operations on both rings against a model, in which a file and a stream are
+//! sequences of bytes.
 
 use std::collections::VecDeque;
 
@@ -9,7 +10,7 @@ use weir_uring::{
     Segment, Sync,
 };
 
-/// The file's size and the unit of offsets, bytes.
+/// The size of the file, and the unit of offsets, in bytes.
 const SIZE: usize = 256 << 10;
 const BLOCK: usize = 512;
 
@@ -23,7 +24,8 @@ enum Verb {
     Flush,
 }
 
-/// An operation on `blocks` blocks, `gap` blocks after the previous one in its batch.
+/// An operation on `blocks` blocks, which begins `gap` blocks after the end of the previous one in
+/// its batch.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     verb: Verb,
@@ -71,7 +73,7 @@ fn rings() -> impl Strategy<Value = Config> {
         })
 }
 
-/// Two buffers that together hold `bytes`, cut after `split` blocks.
+/// Allocates two buffers that have `bytes` in total, cut after `split` blocks.
 fn two(ring: &AnyRing, bytes: usize, split: usize) -> Option<Vec<Buf>> {
     let cut = (split * BLOCK)
         .clamp(BLOCK, bytes.max(2 * BLOCK) - BLOCK)
@@ -80,7 +82,7 @@ fn two(ring: &AnyRing, bytes: usize, split: usize) -> Option<Vec<Buf>> {
     sizes.map(|size| ring.arena().alloc(size)).collect()
 }
 
-/// Queues a step at `at`; `false` if the ring or the arena is full.
+/// Queues a step at offset `at`. Returns `false` if the ring or the arena is full.
 fn queue(ring: &mut AnyRing, file: &Handle, user: u64, step: Step, at: usize) -> bool {
     let bytes = step.blocks * BLOCK;
     let offset = at as u64;
@@ -126,7 +128,7 @@ fn queue(ring: &mut AnyRing, file: &Handle, user: u64, step: Step, at: usize) ->
     }
 }
 
-/// Takes one completion and compares it with the model.
+/// Takes one completion, compares it with the model, and applies writes to the model.
 fn settle(ring: &mut AnyRing, model: &mut [u8], batch: &mut [Option<(Step, usize)>]) {
     let completion = next(ring);
     let (step, at) = batch[completion.user as usize]
@@ -160,7 +162,8 @@ fn settle(ring: &mut AnyRing, model: &mut [u8], batch: &mut [Option<(Step, usize
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Within a batch the ranges are disjoint, since operations are not ordered.
+    /// A file has the bytes of the model. The ranges of a batch are disjoint, because operations
+    /// are not ordered.
     #[test]
     fn a_file_is_its_bytes(
         config in rings(),
@@ -178,6 +181,7 @@ proptest! {
                 if at + step.blocks * BLOCK > SIZE {
                     break;
                 }
+                // A full ring or arena is not an error: complete an operation and try again.
                 while !queue(&mut ring, &file, user as u64, step, at) {
                     prop_assert!(ring.in_flight() > 0, "a step fits an empty ring");
                     settle(&mut ring, &mut model, &mut batch);
@@ -195,12 +199,13 @@ proptest! {
     }
 }
 
-/// Sends of a number of bytes in pieces of a size.
+/// Random sends, each with a number of bytes and the length of its segments.
 fn sends() -> impl Strategy<Value = Vec<(usize, usize)>> {
     proptest::collection::vec((1..150_000usize, 1..40_000usize), 1..6)
 }
 
-/// Segments of the stream's bytes from `at` on, as many as fit into the arena, and where they end.
+/// Builds segments of the stream's bytes from `at` on, as many as fit into the arena. Returns them
+/// and their end.
 fn segments(ring: &AnyRing, at: usize, bytes: usize, piece: usize) -> (Vec<Segment>, usize) {
     let mut segments = Vec::new();
     let mut from = at;
@@ -228,8 +233,8 @@ fn segments(ring: &AnyRing, at: usize, bytes: usize, piece: usize) -> (Vec<Segme
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Both ends of a stream on one ring, with small socket buffers and receives that are cancelled in flight: what was sent
-    /// arrives in order, once.
+    /// A stream arrives in order and once. Both ends are on one ring, the socket buffers are small,
+    /// and receives are cancelled in flight.
     #[test]
     fn a_stream_is_its_bytes(
         config in rings(),
@@ -258,6 +263,7 @@ proptest! {
             }
             let (window, all, mood) = windows.next().expect("a cycle");
             if receiving.is_none() && let Some(buf) = ring.arena().alloc(window) {
+                // A receive of everything must not wait for bytes that are not sent yet.
                 let fill = if all && window <= sent - received { Fill::All } else { Fill::Any };
                 receiving = ring.recv(1 + u64::from(fill == Fill::All), &to, buf, fill).ok();
             } else if mood == 0 && !all && let Some(op) = receiving {
@@ -283,7 +289,8 @@ proptest! {
                     }
                     Err(errno) => {
                         prop_assert_eq!(errno, Errno::CANCELED);
-                        // A cancelled receive of everything does not say how far it got.
+                        // A cancelled receive of everything does not tell how much it has received,
+                        // so the case cannot be judged.
                         prop_assume!(!filled);
                     }
                 }

@@ -1,4 +1,4 @@
-//! Socket operations, the same on both rings.
+//! Tests of socket operations, which must behave identically on both rings.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -41,6 +41,8 @@ fn what_arrives_is_received(mut ring: AnyRing) {
 fn a_full_window_is_waited_for(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
     let writer = std::thread::spawn(move || {
+        // The data arrives in many small parts, followed by other data that must not be received
+        // with it.
         for part in pattern(300_000).chunks(7001) {
             peer.write_all(part).unwrap();
         }
@@ -71,6 +73,7 @@ fn the_end_of_the_stream_is_zero_bytes(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
     peer.write_all(&[1; 10]).unwrap();
     drop(peer);
+    // The stream ends before the window is full.
     recv(&mut ring, 0, &socket, 100, Fill::All);
     assert_eq!(next(&mut ring).result, Ok(10));
     for fill in [Fill::Any, Fill::All] {
@@ -93,9 +96,10 @@ fn a_reply_is_a_header_and_data(mut ring: AnyRing) {
     ];
     ring.send(1, &socket, segments).unwrap();
     let sent = next(&mut ring);
+    // 3 + 200 + 0 + 3 + 10 bytes.
     assert_eq!(sent.result, Ok(216));
     assert_eq!(sent.payload.into_segments().unwrap().len(), 5);
-    // The vector's capacity is reused, and a single segment works as well.
+    // Single segments take another path in the ring, and must work as well.
     ring.send(2, &socket, vec![Header::new(*b"three").into()])
         .unwrap();
     assert_eq!(next(&mut ring).result, Ok(5));
@@ -109,7 +113,8 @@ fn a_reply_is_a_header_and_data(mut ring: AnyRing) {
     assert_eq!(all, expected);
 }
 
-/// Segments of `bytes` bytes of the pattern, in pieces of odd sizes, small ones as headers.
+/// Builds segments of `bytes` bytes of the pattern, in parts of odd lengths. Short parts are
+/// headers.
 fn segments(ring: &AnyRing, bytes: usize) -> Vec<Segment> {
     let pattern = pattern(bytes);
     let mut segments = Vec::new();
@@ -144,6 +149,7 @@ fn tcp_works_as_well(mut ring: AnyRing) {
         got
     });
     recv(&mut ring, 1, &socket, 300_000, Fill::All);
+    // 2 MB exceed the buffers of the socket, so the send must be continued.
     ring.send(2, &socket, segments(&ring, 2_000_000)).unwrap();
     let sent = next(&mut ring);
     assert_eq!((sent.user, sent.result), (2, Ok(2_000_000)));
@@ -170,7 +176,7 @@ fn one_operation_a_direction(mut ring: AnyRing) {
         .unwrap_err();
     assert_eq!(rejected.reason, Reason::Busy);
     assert_eq!(rejected.payload.into_buf().unwrap()[..], [3; 10]);
-    // The other direction, and another clone of the handle, are distinguished correctly.
+    // The other direction is free, and a clone of the handle counts as the same socket.
     ring.send(3, &socket, vec![Header::new([1]).into()])
         .unwrap();
     let clone = socket.clone();
@@ -187,6 +193,7 @@ fn one_operation_a_direction(mut ring: AnyRing) {
 
 fn a_pending_receive_is_cancelled(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
+    // With and without the operation in the kernel.
     for submitted in [true, false] {
         let recv = ring
             .recv(1, &socket, filled(&ring, 4096, 4), Fill::Any)
@@ -211,6 +218,7 @@ fn a_pending_receive_is_cancelled(mut ring: AnyRing) {
 
 fn a_pending_send_is_cancelled(mut ring: AnyRing) {
     let (socket, _peer) = pair();
+    // The peer does not read, so the send cannot complete.
     let send = ring.send(1, &socket, segments(&ring, 1_000_000)).unwrap();
     pending(&mut ring);
     ring.cancel(send);
@@ -229,6 +237,7 @@ fn an_old_name_cancels_nothing(mut ring: AnyRing) {
         .unwrap();
     next(&mut ring);
     recv(&mut ring, 2, &socket, 10, Fill::Any);
+    // The receive uses the slot of the completed send, but has another generation.
     ring.cancel(old);
     pending(&mut ring);
     peer.write_all(b"y").unwrap();
@@ -251,7 +260,7 @@ fn a_socket_stays_open_for_what_is_pending_on_it(mut ring: AnyRing) {
     pending(&mut ring);
     peer.write_all(b"still").unwrap();
     assert_eq!(next(&mut ring).result, Ok(5));
-    // Now it is closed.
+    // The receive was the last reference, so the socket is closed now.
     assert_eq!(peer.read(&mut [0]).unwrap(), 0);
 }
 
@@ -270,6 +279,7 @@ fn readiness_is_told_once(mut ring: AnyRing) {
 
 fn a_non_blocking_socket_is_waited_for(mut ring: AnyRing) {
     let (ours, mut peer) = std::os::unix::net::UnixStream::pair().unwrap();
+    // `Handle::new` clears this flag.
     ours.set_nonblocking(true).unwrap();
     let socket = Handle::new(ours.into()).unwrap();
     recv(&mut ring, 1, &socket, 10, Fill::Any);

@@ -1,19 +1,19 @@
-//! Addresses of servers.
+//! Addresses of NBD servers, as users write them.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A server's address: `unix:/path/of/socket` or `host:port`.
+/// The address of a server: `unix:/path/of/socket` or `host:port`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// A Unix socket.
+    /// The path of a Unix socket.
     Unix(PathBuf),
-    /// A TCP host and port.
+    /// A host and a port for TCP, as `host:port`.
     Tcp(String),
 }
 
-/// The text is no address.
+/// The error for a text that is not an address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a valid address: write unix:/path/of/socket or host:port")]
 pub struct AddressError(String);
@@ -23,6 +23,8 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let port = |t: &str| {
+            // Split at the last colon, because an IPv6 address in brackets contains colons of its
+            // own.
             t.rsplit_once(':')
                 .is_some_and(|(host, p)| !host.is_empty() && p.parse::<u16>().is_ok())
         };
@@ -49,6 +51,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_what_is_read() {
+        // A Unix socket, IPv4 and IPv6 are printed as they are written.
         for text in ["unix:/run/weir.sock", "127.0.0.1:10809", "[::1]:10809"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }

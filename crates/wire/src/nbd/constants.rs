@@ -1,10 +1,11 @@
-//! Magic numbers, codes and sizes of the NBD protocol (`NetworkBlockDevice/nbd`, `doc/proto.md`).
+//! Magic numbers, codes and sizes of the NBD protocol (`NetworkBlockDevice/nbd`, `doc/proto.md`,
+//! Values).
 //!
 //! Every number on the wire is big-endian.
 
 /// First eight bytes of a server's greeting, "NBDMAGIC".
 pub const NBD_MAGIC: u64 = 0x4e42_444d_4147_4943;
-/// Second eight bytes of a newstyle greeting and first of every option, "IHAVEOPT".
+/// Second eight bytes of a newstyle greeting, and first eight bytes of every option, "IHAVEOPT".
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
 /// First eight bytes of every reply to an option.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
@@ -27,29 +28,31 @@ pub const REQUEST_LEN: usize = 28;
 pub const SIMPLE_REPLY_LEN: usize = 16;
 /// Length of a structured reply chunk's header in bytes.
 pub const CHUNK_HEADER_LEN: usize = 20;
-/// Length of the zero padding after the reply to `EXPORT_NAME`, in bytes, unless `NO_ZEROES` was negotiated.
+/// Length in bytes of the zero padding after the reply to `EXPORT_NAME`, which is sent unless
+/// `NO_ZEROES` was negotiated.
 pub const EXPORT_NAME_PADDING: usize = 124;
-/// Longest string the protocol allows (export names, descriptions, queries, messages), in bytes.
+/// Longest string that the protocol permits (export names, descriptions, queries and messages), in
+/// bytes.
 pub const MAX_STRING: usize = 4096;
 
-/// Handshake flag of the server: the fixed newstyle handshake.
+/// Handshake flag of the server: it speaks the fixed newstyle handshake.
 pub const FLAG_FIXED_NEWSTYLE: u16 = 1 << 0;
 /// Handshake flag of the server: it can leave out the padding after `EXPORT_NAME`.
 pub const FLAG_NO_ZEROES: u16 = 1 << 1;
-/// Handshake flag of the client: the fixed newstyle handshake.
+/// Handshake flag of the client: it speaks the fixed newstyle handshake.
 pub const CLIENT_FLAG_FIXED_NEWSTYLE: u32 = 1 << 0;
-/// Handshake flag of the client: leave out the padding after `EXPORT_NAME`.
+/// Handshake flag of the client: the server must leave out the padding after `EXPORT_NAME`.
 pub const CLIENT_FLAG_NO_ZEROES: u32 = 1 << 1;
 
-/// Option: choose an export and enter transmission, with no way to report an error.
+/// Option: choose an export and enter transmission. There is no way to report an error.
 pub const OPT_EXPORT_NAME: u32 = 1;
 /// Option: end the session.
 pub const OPT_ABORT: u32 = 2;
 /// Option: list the exports.
 pub const OPT_LIST: u32 = 3;
-/// Option: start TLS.
+/// Option: start an encrypted session.
 pub const OPT_STARTTLS: u32 = 5;
-/// Option: describe an export.
+/// Option: describe an export without choosing it.
 pub const OPT_INFO: u32 = 6;
 /// Option: choose an export and enter transmission.
 pub const OPT_GO: u32 = 7;
@@ -60,7 +63,7 @@ pub const OPT_LIST_META_CONTEXT: u32 = 9;
 /// Option: select metadata contexts of an export.
 pub const OPT_SET_META_CONTEXT: u32 = 10;
 
-/// Option reply: done, accepted.
+/// Option reply: the option is done or accepted.
 pub const REP_ACK: u32 = 1;
 /// Option reply: one export of a list.
 pub const REP_SERVER: u32 = 2;
@@ -70,23 +73,23 @@ pub const REP_INFO: u32 = 3;
 pub const REP_META_CONTEXT: u32 = 4;
 /// Bit that marks an option reply as an error.
 pub const REP_ERROR_BIT: u32 = 1 << 31;
-/// Option reply: the option is not known.
+/// Option reply: the option is unknown or not supported.
 pub const REP_ERR_UNSUP: u32 = REP_ERROR_BIT | 1;
 /// Option reply: forbidden by the server's policy.
 pub const REP_ERR_POLICY: u32 = REP_ERROR_BIT | 2;
 /// Option reply: the option is malformed.
 pub const REP_ERR_INVALID: u32 = REP_ERROR_BIT | 3;
-/// Option reply: not on this platform.
+/// Option reply: the option is not supported on this platform.
 pub const REP_ERR_PLATFORM: u32 = REP_ERROR_BIT | 4;
-/// Option reply: TLS first.
+/// Option reply: the client must start TLS first.
 pub const REP_ERR_TLS_REQD: u32 = REP_ERROR_BIT | 5;
-/// Option reply: no such export.
+/// Option reply: there is no such export.
 pub const REP_ERR_UNKNOWN: u32 = REP_ERROR_BIT | 6;
 /// Option reply: the server is shutting down.
 pub const REP_ERR_SHUTDOWN: u32 = REP_ERROR_BIT | 7;
 /// Option reply: the client must ask for the block sizes first.
 pub const REP_ERR_BLOCK_SIZE_REQD: u32 = REP_ERROR_BIT | 8;
-/// Option reply: request or answer too large.
+/// Option reply: the request or its answer is too large.
 pub const REP_ERR_TOO_BIG: u32 = REP_ERROR_BIT | 9;
 
 /// Information: size and transmission flags of the export.
@@ -98,7 +101,7 @@ pub const INFO_DESCRIPTION: u16 = 2;
 /// Information: minimum, preferred and maximum block size.
 pub const INFO_BLOCK_SIZE: u16 = 3;
 
-/// Chunk: nothing more; ends a structured reply.
+/// Chunk: no content. It ends a structured reply.
 pub const CHUNK_NONE: u16 = 0;
 /// Chunk: data that was read.
 pub const CHUNK_OFFSET_DATA: u16 = 1;
@@ -108,14 +111,14 @@ pub const CHUNK_OFFSET_HOLE: u16 = 2;
 pub const CHUNK_BLOCK_STATUS: u16 = 5;
 /// Bit that marks a chunk as an error.
 pub const CHUNK_ERROR_BIT: u16 = 1 << 15;
-/// Chunk: an error.
+/// Chunk: an error of the whole request.
 pub const CHUNK_ERROR: u16 = CHUNK_ERROR_BIT | 1;
-/// Chunk: an error at an offset.
+/// Chunk: an error at an offset of the export.
 pub const CHUNK_ERROR_OFFSET: u16 = CHUNK_ERROR_BIT | 2;
 /// Chunk flag: the last chunk of this reply.
 pub const CHUNK_FLAG_DONE: u16 = 1 << 0;
 
-/// Name of the only metadata context the protocol itself defines.
+/// Name of the only metadata context that the protocol itself defines.
 pub const BASE_ALLOCATION: &str = "base:allocation";
-/// The ID this server gives to the context `base:allocation`.
+/// The ID that this server assigns to the context `base:allocation`.
 pub const BASE_ALLOCATION_ID: u32 = 1;

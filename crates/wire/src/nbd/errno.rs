@@ -1,6 +1,6 @@
-//! The error values a reply can carry.
+//! The error values that a reply can contain.
 
-/// An error value of the protocol; the discriminant is the value on the wire.
+/// An error value of the protocol. The discriminant is the value on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[repr(u32)]
 pub enum Errno {
@@ -10,7 +10,7 @@ pub enum Errno {
     /// EIO: the storage failed.
     #[error("input/output error")]
     Io = 5,
-    /// ENOMEM: no memory; a server should avoid it.
+    /// ENOMEM: no memory. A server should avoid it (`proto.md`, Error values).
     #[error("cannot allocate memory")]
     NoMem = 12,
     /// EINVAL: the request is invalid.
@@ -19,10 +19,11 @@ pub enum Errno {
     /// ENOSPC: no space, or a write beyond the end.
     #[error("no space left on device")]
     NoSpc = 28,
-    /// EOVERFLOW: too long to answer in one piece; only for READ with the flag DF.
+    /// EOVERFLOW: the reply does not fit into one chunk. Only for READ with the flag DF.
     #[error("value too large")]
     Overflow = 75,
-    /// ENOTSUP: not faster than writing; only for `WRITE_ZEROES` with the flag `FAST_ZERO`.
+    /// ENOTSUP: zeroing is not faster than writing. Only for `WRITE_ZEROES` with the flag
+    /// `FAST_ZERO`.
     #[error("operation not supported")]
     NotSup = 95,
     /// ESHUTDOWN: the server is shutting down.
@@ -31,13 +32,14 @@ pub enum Errno {
 }
 
 impl Errno {
-    /// The value on the wire.
+    /// Returns the value of the error on the wire.
     #[inline]
     pub const fn to_wire(self) -> u32 {
         self as u32
     }
 
-    /// The error of a reply: `None` for 0; a value that the protocol does not know counts as EINVAL, as the protocol asks.
+    /// Returns the error of a reply, or `None` for 0. An unknown value counts as EINVAL, as
+    /// `proto.md` recommends (Error values).
     pub const fn from_wire(value: u32) -> Option<Self> {
         Some(match value {
             0 => return None,
@@ -52,13 +54,17 @@ impl Errno {
         })
     }
 
-    /// The error to reply for an error number of Linux: EROFS and EACCES become EPERM, EDQUOT and EFBIG
-    /// become ENOSPC (as the protocol asks), and a number without a counterpart becomes EIO.
+    /// Returns the error to reply for an error number of Linux.
+    ///
+    /// EROFS and EACCES become EPERM. EDQUOT and EFBIG become ENOSPC, as `proto.md` recommends
+    /// (Error values). A number without a counterpart becomes EIO.
     pub const fn from_os(number: i32) -> Self {
         match number {
+            // EPERM, EACCES and EROFS.
             1 | 13 | 30 => Self::Perm,
             12 => Self::NoMem,
             22 => Self::Inval,
+            // EFBIG, ENOSPC and EDQUOT.
             27 | 28 | 122 => Self::NoSpc,
             75 => Self::Overflow,
             95 => Self::NotSup,

@@ -1,33 +1,36 @@
-//! What a server offers: exports, their sizes and features.
+//! Exports of a server: their sizes, features and names.
 
 use super::flags::TransmissionFlags;
 
 /// Block-size constraints of an export, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockSizes {
-    /// Smallest length and alignment of a request: a power of two, 1 to 65,536.
+    /// Smallest length and alignment of a request, a power of two from 1 to 65,536.
     pub minimum: u32,
-    /// Smallest length and alignment that is efficient: a power of two, at least 512 and `minimum`.
+    /// Smallest length and alignment that is efficient, a power of two that is at least 512 and at
+    /// least `minimum`.
     pub preferred: u32,
-    /// Longest READ or WRITE: a multiple of `minimum`, or `u32::MAX` for no limit.
+    /// Longest READ or WRITE, a multiple of `minimum`, or `u32::MAX` for no limit.
     pub maximum: u32,
 }
 
 impl BlockSizes {
-    /// The sizes if none were negotiated: 1, 4096, unlimited.
+    /// The sizes that apply if none were negotiated: 1, 4096 and no maximum. `proto.md` (Size
+    /// constraints) recommends the first two, and a maximum of at least 32 MiB.
     pub const DEFAULT: Self = Self {
         minimum: 1,
         preferred: 4096,
         maximum: u32::MAX,
     };
 
-    /// Whether these sizes are valid for an export of `size` bytes.
+    /// Returns true if the protocol permits these sizes for an export of `size` bytes.
     pub fn is_valid(&self, size: u64) -> bool {
         self.minimum.is_power_of_two()
             && self.minimum <= 65_536
             && self.preferred.is_power_of_two()
             && self.preferred >= self.minimum.max(512)
             && (self.maximum == u32::MAX || self.maximum.is_multiple_of(self.minimum))
+            // The maximum may be smaller than the preferred size if the whole export is.
             && u64::from(self.maximum) >= size.min(u64::from(self.preferred))
             && self.maximum > 0
     }
@@ -39,52 +42,58 @@ impl Default for BlockSizes {
     }
 }
 
-/// One export, as the handshake describes it to a client.
+/// A description of an export, as the handshake sends it to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportInfo {
-    /// Canonical name, at most 4096 bytes.
+    /// The canonical name of the export, at most 4096 bytes.
     pub name: String,
-    /// A description for people; may be empty; at most 4096 bytes.
+    /// A description for people, at most 4096 bytes. It may be empty.
     pub description: String,
-    /// The server's own number for it: returned in the session, never sent.
+    /// The server's own identifier of the export. It is returned in the session and never sent to a
+    /// client.
     pub key: u64,
-    /// Size in bytes.
+    /// The size of the export in bytes.
     pub size: u64,
-    /// Its features. `HAS_FLAGS` need not be set; `SEND_DF` is removed unless structured replies are negotiated, and
-    /// `SEND_FAST_ZERO` unless `SEND_WRITE_ZEROES` is set.
+    /// The features of the export. `HAS_FLAGS` need not be set. The handshake removes `SEND_DF`
+    /// unless structured replies are negotiated, and `SEND_FAST_ZERO` unless `SEND_WRITE_ZEROES` is
+    /// set.
     pub flags: TransmissionFlags,
-    /// Block-size constraints; they must be valid for `size` (see [`BlockSizes::is_valid`]).
+    /// The size constraints. They must be valid for `size` (see [`BlockSizes::is_valid`]).
     pub block_sizes: BlockSizes,
-    /// Whether `BLOCK_STATUS` is supported, that is, whether `base:allocation` can be selected.
+    /// True if `BLOCK_STATUS` is supported, so that clients can select `base:allocation`.
     pub allocation: bool,
 }
 
-/// The exports of a server, as the handshake needs them.
+/// A server's exports, as the handshake looks them up.
 pub trait Exports {
-    /// Calls `each` with name and description of every export that may be listed.
+    /// Calls `each` with the name and the description of every export that may be listed.
     fn list(&self, each: &mut dyn FnMut(&str, &str));
 
-    /// The export of this name; the empty name is that of the default export, if there is one.
+    /// Returns the export with this name. The empty name stands for the default export, if the
+    /// server has one.
     fn find(&self, name: &str) -> Option<ExportInfo>;
 
-    /// Why no transmission with this export, of [`find`](Self::find), can begin now, as a message
-    /// for the client. Called last, when a client is about to begin: `None` reserves a connection
-    /// for it.
+    /// Returns a message for the client if no session with this export can begin now.
+    ///
+    /// The handshake calls this last, when a client is about to begin with an export from
+    /// [`find`](Self::find). If the result is `None`, the implementation has reserved a connection
+    /// for the client.
     fn refuses(&self, _export: &ExportInfo) -> Option<&'static str> {
         None
     }
 
-    /// Called when a client is denied something and the handshake goes on: for the log.
+    /// Called when a client is denied something and the handshake continues, so that the server can
+    /// log it.
     fn denied(&self, _what: Denied<'_>) {}
 }
 
-/// What a client asked for and was denied.
+/// A client's demand that was denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Denied<'a> {
-    /// An export of this name.
+    /// An export of this name, which does not exist.
     Export(&'a str),
-    /// Encryption (`STARTTLS`).
+    /// Encryption (`STARTTLS`), which is not supported.
     Tls,
 }
 

@@ -2,7 +2,8 @@
 
 use super::constants::MAX_STRING;
 
-/// The rest of a message. Each method takes the next field; `None` means that the message is malformed.
+/// The rest of a message. Each method takes the next field and returns `None` if the message is
+/// malformed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fields<'a>(&'a [u8]);
 
@@ -23,19 +24,20 @@ impl<'a> Fields<'a> {
         self.chunk().map(u64::from_be_bytes)
     }
 
-    /// A string preceded by its length in 32 bits.
+    /// Takes a string that is preceded by its length in 32 bits.
     pub(super) fn counted_string(&mut self) -> Option<&'a str> {
         let length = usize::try_from(self.u32()?).ok()?;
         string(self.bytes(length)?)
     }
 
     pub(super) fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
+        // The length comes from the other side, so it may exceed the message.
         let (bytes, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(bytes)
     }
 
-    /// The rest of the message, as a string.
+    /// Returns the rest of the message as a string.
     pub(super) fn last_string(self) -> Option<&'a str> {
         string(self.0)
     }
@@ -51,7 +53,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// These bytes as a string, if the protocol allows it: UTF-8, no NUL, at most [`MAX_STRING`] bytes.
+/// Returns the bytes as a string if the protocol permits it: UTF-8, no NUL, at most [`MAX_STRING`]
+/// bytes (`proto.md`, Conventions).
 pub(super) fn string(bytes: &[u8]) -> Option<&str> {
     if bytes.len() > MAX_STRING || bytes.contains(&0) {
         return None;

@@ -1,4 +1,4 @@
-//! Sets of flags: of an export, of a request, of an extent.
+//! Sets of flags of exports, requests and extents.
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
@@ -15,34 +15,34 @@ macro_rules! flag_set {
         impl $set {
             $($(#[$doc])* pub const $flag: Self = Self(1 << $bit);)*
 
-            /// No flag.
+            /// The empty set of flags.
             pub const EMPTY: Self = Self(0);
 
-            /// The set with these bits on the wire; bits without a name are kept.
+            /// Creates a set from its bits on the wire. Bits without a name are kept.
             #[inline]
             pub const fn from_bits(bits: $bits) -> Self {
                 Self(bits)
             }
 
-            /// The bits on the wire.
+            /// Returns the bits of the set on the wire.
             #[inline]
             pub const fn bits(self) -> $bits {
                 self.0
             }
 
-            /// Whether every flag of `other` is in this set.
+            /// Returns true if every flag of `other` is in this set.
             #[inline]
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0
             }
 
-            /// This set with the flags of `other`.
+            /// Returns this set with the flags of `other`.
             #[inline]
             pub const fn with(self, other: Self) -> Self {
                 Self(self.0 | other.0)
             }
 
-            /// This set without the flags of `other`.
+            /// Returns this set without the flags of `other`.
             #[inline]
             pub const fn without(self, other: Self) -> Self {
                 Self(self.0 & !other.0)
@@ -73,43 +73,45 @@ macro_rules! flag_set {
 }
 
 flag_set! {
-    /// What an export supports, as sent to the client (`NBD_FLAG_*`). `HAS_FLAGS` is added when the flags are sent.
+    /// The features of an export, as sent to the client (`NBD_FLAG_*`). `HAS_FLAGS` is added when
+    /// the flags are sent.
     TransmissionFlags(u16) {
-        /// The field is valid; always set on the wire.
+        /// The field is valid. This flag is always set on the wire.
         HAS_FLAGS = 0;
-        /// Writes are refused with EPERM.
+        /// The export is read-only, so that writes are refused with EPERM.
         READ_ONLY = 1;
-        /// FLUSH is supported.
+        /// The server supports the command FLUSH.
         SEND_FLUSH = 2;
-        /// The FUA flag is supported.
+        /// The server supports the flag FUA.
         SEND_FUA = 3;
-        /// The medium rotates, so seeks are expensive.
+        /// The medium rotates, so that seeks are expensive.
         ROTATIONAL = 4;
-        /// TRIM is supported.
+        /// The server supports the command TRIM.
         SEND_TRIM = 5;
-        /// `WRITE_ZEROES` and its flag `NO_HOLE` are supported.
+        /// The server supports `WRITE_ZEROES` and its flag `NO_HOLE`.
         SEND_WRITE_ZEROES = 6;
-        /// The flag DF is supported; sent only if structured replies were negotiated.
+        /// The server supports the flag DF. It is sent only if structured replies were negotiated.
         SEND_DF = 7;
-        /// A FLUSH or FUA on one connection covers what other connections wrote.
+        /// A FLUSH or FUA on one connection also covers writes that completed on other connections.
         CAN_MULTI_CONN = 8;
-        /// CACHE is supported.
+        /// The server supports the command CACHE.
         SEND_CACHE = 10;
-        /// The flag `FAST_ZERO` is supported; sent only together with `SEND_WRITE_ZEROES`.
+        /// The server supports the flag `FAST_ZERO`. It is sent only together with
+        /// `SEND_WRITE_ZEROES`.
         SEND_FAST_ZERO = 11;
     }
 }
 
 flag_set! {
-    /// Flags of one request (`NBD_CMD_FLAG_*`).
+    /// The flags of one request (`NBD_CMD_FLAG_*`).
     CommandFlags(u16) {
-        /// Reply only when the data is on stable storage.
+        /// The reply must wait until the data is on stable storage.
         FUA = 0;
         /// `WRITE_ZEROES` must not punch a hole.
         NO_HOLE = 1;
         /// READ must be answered with at most one data chunk.
         DF = 2;
-        /// `BLOCK_STATUS` wants one extent, no longer than requested.
+        /// `BLOCK_STATUS` must report one extent, which is no longer than the requested range.
         REQ_ONE = 3;
         /// `WRITE_ZEROES` must fail with ENOTSUP if it is no faster than writing.
         FAST_ZERO = 4;
@@ -117,11 +119,11 @@ flag_set! {
 }
 
 flag_set! {
-    /// State of an extent in the context `base:allocation`.
+    /// The state of an extent in the context `base:allocation`.
     ExtentFlags(u32) {
-        /// Not allocated.
+        /// The extent is not allocated.
         HOLE = 0;
-        /// Reads as zeroes.
+        /// The extent reads as zeroes.
         ZERO = 1;
     }
 }
@@ -150,6 +152,7 @@ mod tests {
         let flags = TransmissionFlags::READ_ONLY | TransmissionFlags::SEND_CACHE;
         assert_eq!(format!("{flags:?}"), "READ_ONLY | SEND_CACHE");
         assert_eq!(
+            // Bit 15 has no name, so it is printed in hexadecimal.
             format!("{:?}", CommandFlags::from_bits(0x8001)),
             "FUA | 0x8000"
         );

@@ -1,13 +1,13 @@
-//! Extents: the reply to `BLOCK_STATUS`.
+//! Extents, the content of the reply to `BLOCK_STATUS`.
 
 use super::flags::ExtentFlags;
 
-/// A range of an export with one state, as it is in a `BLOCK_STATUS` chunk.
+/// A range of an export with a uniform state, in the format of a `BLOCK_STATUS` chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Length in bytes, never zero on the wire.
+    /// Length in bytes. It is never zero on the wire.
     pub length: u32,
-    /// State of the range.
+    /// State of the range in the selected context.
     pub flags: ExtentFlags,
 }
 
@@ -15,8 +15,9 @@ impl Extent {
     /// Length of an extent on the wire, in bytes.
     pub const LEN: usize = 8;
 
-    /// Decodes an extent.
+    /// Decodes an extent from its bytes on the wire.
     pub const fn decode(bytes: [u8; Self::LEN]) -> Self {
+        // Length and flags are two numbers of 32 bits, the length first.
         let word = u64::from_be_bytes(bytes);
         Self {
             length: (word >> 32) as u32,
@@ -24,7 +25,7 @@ impl Extent {
         }
     }
 
-    /// Encodes the extent.
+    /// Encodes the extent in the format of the wire.
     pub const fn encode(self) -> [u8; Self::LEN] {
         ((self.length as u64) << 32 | self.flags.bits() as u64).to_be_bytes()
     }

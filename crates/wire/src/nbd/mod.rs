@@ -1,23 +1,28 @@
 //! The Network Block Device protocol, for the server and (in [`client`]) for the client.
 //!
-//! Source of all rules: `NetworkBlockDevice/nbd`, `doc/proto.md`. Implemented are the fixed
-//! newstyle handshake with `LIST`, `INFO`, `GO`, `EXPORT_NAME`, `ABORT`, `STRUCTURED_REPLY`,
-//! `LIST_META_CONTEXT` and `SET_META_CONTEXT` (`base:allocation`); all commands but `RESIZE`;
-//! simple and structured replies. Not implemented: TLS (`STARTTLS` is answered as unknown),
-//! extended headers, the oldstyle handshake.
+//! The source of all rules is `doc/proto.md` of `NetworkBlockDevice/nbd`, which comments cite as
+//! `proto.md` with a heading. This module implements the fixed newstyle handshake with `LIST`,
+//! `INFO`, `GO`, `EXPORT_NAME`, `ABORT`, `STRUCTURED_REPLY`, `LIST_META_CONTEXT` and
+//! `SET_META_CONTEXT` (`base:allocation`), all commands except `RESIZE`, and simple and structured
+//! replies. It does not implement TLS (the reply to `STARTTLS` is that the option is unknown),
+//! extended headers, or the oldstyle handshake.
 //!
 //! # The server's side
-//! 1. Create a [`Handshake`] and send what [`Handshake::greet`] appends. Then pass received bytes to [`Handshake::feed`] and send
-//!    its output until there is an [`Outcome`]. Bytes that were not consumed by then are the first requests.
-//! 2. Take the rules of the session ([`Session::rules`]), and parse one request after the other with [`parse_request`]; check each
-//!    with [`Request::check_payload`] (an error ends the connection) and [`Request::validate`] (an error is replied). A WRITE's
-//!    payload follows its header, and must be received or skipped even if the request is refused.
-//! 3. Reply. With [`Session::structured`], READ and `BLOCK_STATUS` are answered with chunks only, also in case of an error; all
-//!    other commands, and all of them without it, with [`encode_simple_reply`]. DISC has no reply: reply to the requests in
-//!    flight, then close the connection.
+//! 1. Create a [`Handshake`] and send the bytes that [`Handshake::greet`] appends. Then pass
+//!    received bytes to [`Handshake::feed`] and send its output until it returns an [`Outcome`].
+//!    Bytes that were not consumed by then are the first requests.
+//! 2. Get the rules of the session from [`Session::rules`] and parse the requests with
+//!    [`parse_request`]. Check each request with [`Request::check_payload`] (an error ends the
+//!    connection) and [`Request::validate`] (an error is sent as the reply). A WRITE's payload
+//!    follows its header. The server must receive or skip it even if it refuses the request.
+//! 3. Reply. If [`Session::structured`] is set, READ and `BLOCK_STATUS` must be answered with
+//!    chunks, even in case of an error. All other commands, and all commands without structured
+//!    replies, are answered with [`encode_simple_reply`]. DISC has no reply: reply to the requests
+//!    in flight, then close the connection.
 //!
 //! # The client's side
-//! [`Uri`] says where an export is; then [`client::Handshake`], [`Request::encode`] and [`client::ReplyParser`].
+//! Parse the address of an export with [`Uri`], negotiate with [`client::Handshake`], send requests
+//! with [`Request::encode`] and read replies with [`client::ReplyParser`].
 //!
 //! # Example
 //! ```

@@ -1,8 +1,9 @@
-//! Replies of the transmission phase: encoding.
+//! Encoders for replies of the transmission phase.
 //!
-//! Encoders write headers only. The caller sends payloads from where they are, as separate segments of a vectored write. With
-//! structured replies negotiated, READ and `BLOCK_STATUS` must be answered with chunks (errors too); other commands may be answered
-//! with a simple reply either way.
+//! The encoders write headers only. The caller sends payloads from where they are, as separate
+//! segments of a vectored write. If structured replies were negotiated, READ and `BLOCK_STATUS`
+//! must be answered with chunks, and so must their errors. Other commands may be answered with a
+//! simple reply in either case.
 
 use super::constants::{
     CHUNK_BLOCK_STATUS, CHUNK_ERROR, CHUNK_ERROR_OFFSET, CHUNK_FLAG_DONE, CHUNK_HEADER_LEN,
@@ -20,12 +21,14 @@ pub const HOLE_LEN: usize = CHUNK_HEADER_LEN + 12;
 pub const ERROR_LEN: usize = CHUNK_HEADER_LEN + 6;
 /// Length of an error-at-offset chunk without a message, in bytes.
 pub const ERROR_OFFSET_LEN: usize = CHUNK_HEADER_LEN + 14;
-/// Maximum length of the data of one data chunk in bytes: the chunk's length field includes the offset.
+/// Maximum length of the data of one data chunk, in bytes. The chunk's length field also counts the
+/// 8 bytes of the offset.
 pub const MAX_CHUNK_DATA: u32 = u32::MAX - 8;
 /// Maximum number of extents in one `BLOCK_STATUS` chunk.
+// The chunk's length field also counts the 4 bytes of the context ID.
 pub const MAX_EXTENTS: usize = (u32::MAX as usize - 4) / Extent::LEN;
 
-/// A simple reply. A READ that succeeded without structured replies is followed by its data.
+/// Encodes a simple reply. Without structured replies, the data of a successful READ follows.
 #[inline]
 pub fn encode_simple_reply(cookie: u64, error: Option<Errno>) -> [u8; SIMPLE_REPLY_LEN] {
     let error = error.map_or(0, Errno::to_wire);
@@ -36,10 +39,11 @@ pub fn encode_simple_reply(cookie: u64, error: Option<Errno>) -> [u8; SIMPLE_REP
     out
 }
 
-/// The header of a data chunk: `length` bytes read at `offset` follow. `done` marks the last chunk of the reply.
+/// Encodes the header of a data chunk, which `length` bytes read at `offset` must follow. `done`
+/// marks the last chunk of the reply.
 ///
 /// # Panics
-/// If `length` is zero or above [`MAX_CHUNK_DATA`], which the rules for requests exclude.
+/// If `length` is zero or above [`MAX_CHUNK_DATA`]. The rules for requests exclude both.
 #[inline]
 pub fn encode_data_header(
     cookie: u64,
@@ -56,7 +60,7 @@ pub fn encode_data_header(
     out
 }
 
-/// A hole chunk: `length` bytes at `offset` read as zeroes. `length` must not be zero.
+/// Encodes a hole chunk: `length` bytes at `offset` read as zeroes. `length` must not be zero.
 #[inline]
 pub fn encode_hole(cookie: u64, offset: u64, length: u32, done: bool) -> [u8; HOLE_LEN] {
     debug_assert!(length > 0, "hole chunk of no bytes");
@@ -66,13 +70,13 @@ pub fn encode_hole(cookie: u64, offset: u64, length: u32, done: bool) -> [u8; HO
     out
 }
 
-/// A chunk without content that ends a reply.
+/// Encodes a chunk without content, which ends a reply.
 #[inline]
 pub fn encode_none(cookie: u64) -> [u8; CHUNK_HEADER_LEN] {
     chunk_header(cookie, CHUNK_NONE, 0, true)
 }
 
-/// An error chunk without a message.
+/// Encodes an error chunk without a message.
 #[inline]
 pub fn encode_error(cookie: u64, error: Errno, done: bool) -> [u8; ERROR_LEN] {
     let mut out = chunk_header(cookie, CHUNK_ERROR, 6, done);
@@ -80,8 +84,11 @@ pub fn encode_error(cookie: u64, error: Errno, done: bool) -> [u8; ERROR_LEN] {
     out
 }
 
-/// Appends an error chunk with a message for people, truncated to [`MAX_STRING`] bytes at a character boundary.
+/// Appends an error chunk with a message for people, which is truncated to [`MAX_STRING`] bytes at
+/// a character boundary.
 pub fn append_error(out: &mut Vec<u8>, cookie: u64, error: Errno, message: &str, done: bool) {
+    // `proto.md` (Conventions) limits strings to 4096 bytes, and they must be valid UTF-8 after the
+    // cut.
     let message = &message[..message.floor_char_boundary(MAX_STRING)];
     let mut header = encode_error(cookie, error, done);
     header[16..20].copy_from_slice(&(6 + message.len() as u32).to_be_bytes());
@@ -90,7 +97,7 @@ pub fn append_error(out: &mut Vec<u8>, cookie: u64, error: Errno, message: &str,
     out.extend_from_slice(message.as_bytes());
 }
 
-/// An error chunk with the error's offset in the export, without a message.
+/// Encodes an error chunk with the error's offset in the export, without a message.
 #[inline]
 pub fn encode_error_offset(
     cookie: u64,
@@ -131,7 +138,8 @@ pub fn append_block_status(
     }
 }
 
-/// The header common to all chunks, and zeroes behind it; `length` is that of the rest.
+/// Encodes the header that all chunks share, followed by zeroes. `length` is the length of the
+/// chunk's content in bytes.
 #[inline]
 fn chunk_header<const N: usize>(cookie: u64, kind: u16, length: u32, done: bool) -> [u8; N] {
     const { assert!(N >= CHUNK_HEADER_LEN) };
@@ -152,7 +160,7 @@ mod tests {
 
     const COOKIE: u64 = 0x0001_0203_0405_0607;
 
-    /// The bytes given as hexadecimal digits; blanks are ignored.
+    /// Decodes hexadecimal digits. Blanks are ignored.
     fn hex(digits: &str) -> Vec<u8> {
         let digits: Vec<char> = digits
             .chars()
@@ -169,15 +177,18 @@ mod tests {
     fn simple_replies_in_bytes() {
         let good = encode_simple_reply(COOKIE, None);
         assert_eq!(good[..], hex("67446698 00000000 0001020304050607"));
+        // ENOSPC is 28, or 0x1c.
         let bad = encode_simple_reply(COOKIE, Some(Errno::NoSpc));
         assert_eq!(bad[..], hex("67446698 0000001c 0001020304050607"));
     }
 
     #[test]
     fn content_chunks_in_bytes() {
+        // The length counts 8 bytes of the offset: 4096 + 8 = 0x1008.
         let data = encode_data_header(COOKIE, 0x1_0000_0000, 4096, true);
         let expected = "668e33ef 0001 0001 0001020304050607 00001008 0000000100000000";
         assert_eq!(data[..], hex(expected));
+        // The length of a hole chunk is always 12: offset and hole size.
         let hole = encode_hole(COOKIE, 8192, 512, false);
         let expected = "668e33ef 0000 0002 0001020304050607 0000000c 0000000000002000 00000200";
         assert_eq!(hole[..], hex(expected));
@@ -195,12 +206,14 @@ mod tests {
             error[..],
             hex("668e33ef 0001 8001 0001020304050607 00000006 00000005 0000")
         );
+        // The length is 14: error, length of the message (0), offset.
         let at = encode_error_offset(COOKIE, Errno::Io, 512, false);
         let expected =
             "668e33ef 0000 8002 0001020304050607 0000000e 00000005 0000 0000000000000200";
         assert_eq!(at[..], hex(expected));
         let mut message = vec![0xee];
         append_error(&mut message, COOKIE, Errno::Perm, "no!", true);
+        // 6 bytes and a message of 3 bytes have a length of 9.
         let expected = "ee 668e33ef 0001 8001 0001020304050607 00000009 00000001 0003 6e6f21";
         assert_eq!(message, hex(expected));
     }
@@ -208,6 +221,7 @@ mod tests {
     #[test]
     fn long_messages_are_cut_between_characters() {
         let mut out = Vec::new();
+        // The last character has two bytes, of which only one would fit.
         let long = "x".repeat(MAX_STRING - 1) + "\u{e9}";
         append_error(&mut out, COOKIE, Errno::Io, &long, true);
         assert_eq!(out.len(), ERROR_LEN + MAX_STRING - 1);
@@ -229,6 +243,7 @@ mod tests {
         ];
         let mut out = vec![0xee];
         append_block_status(&mut out, COOKIE, 1, &extents, true);
+        // The context ID and two extents of 8 bytes have a length of 20 (0x14).
         let expected = "ee 668e33ef 0001 0005 0001020304050607 00000014 00000001
                         00001000 00000000 00000200 00000003";
         assert_eq!(out, hex(expected));

@@ -1,4 +1,4 @@
-//! Requests of the transmission phase: parsing and encoding.
+//! Requests of the transmission phase: their parser and their encoder.
 
 use super::constants::{REQUEST_LEN, REQUEST_MAGIC};
 use super::flags::CommandFlags;
@@ -6,28 +6,28 @@ use super::flags::CommandFlags;
 /// The command of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Command {
-    /// Read `length` bytes at `offset`.
+    /// Reads `length` bytes at `offset`.
     Read,
-    /// Write the `length` bytes that follow the header at `offset`.
+    /// Writes the `length` bytes that follow the header at `offset`.
     Write,
-    /// The client disconnects; there is no reply.
+    /// Ends the session. There is no reply.
     Disconnect,
-    /// Put all completed writes on stable storage.
+    /// Puts all completed writes on stable storage.
     Flush,
-    /// The range is no longer needed.
+    /// States that the range is no longer needed.
     Trim,
-    /// The range will be needed.
+    /// States that the range will be needed soon.
     Cache,
-    /// Zero the range.
+    /// Fills the range with zeroes.
     WriteZeroes,
-    /// Report the extents of the range.
+    /// Reports the extents of the range.
     BlockStatus,
-    /// A command that this implementation does not know; the reply is EINVAL.
+    /// A command that this implementation does not know. The reply is EINVAL.
     Unknown(u16),
 }
 
 impl Command {
-    /// The command of this code.
+    /// Returns the command with this code.
     #[inline]
     pub const fn from_wire(code: u16) -> Self {
         match code {
@@ -43,7 +43,7 @@ impl Command {
         }
     }
 
-    /// The code of the command.
+    /// Returns the code of the command.
     #[inline]
     pub const fn to_wire(self) -> u16 {
         match self {
@@ -59,7 +59,7 @@ impl Command {
         }
     }
 
-    /// Whether the command changes the export's contents: WRITE, TRIM and `WRITE_ZEROES`.
+    /// Returns true if the command changes the export's contents: WRITE, TRIM and `WRITE_ZEROES`.
     #[inline]
     pub const fn modifies(self) -> bool {
         matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
@@ -69,11 +69,11 @@ impl Command {
 /// The header of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// The command.
+    /// The command that the server must execute.
     pub command: Command,
-    /// Its flags.
+    /// The flags of the command.
     pub flags: CommandFlags,
-    /// The client's identifier of the request; the reply carries the same.
+    /// The client's identifier of the request, which the reply repeats.
     pub cookie: u64,
     /// Start of the range in bytes.
     pub offset: u64,
@@ -82,21 +82,25 @@ pub struct Request {
 }
 
 impl Request {
-    /// Length of the payload that follows the header, in bytes: `length` for WRITE, otherwise zero. The payload follows even if the
-    /// request is refused, and must then be skipped.
+    /// Returns the length in bytes of the payload that follows the header: `length` for WRITE,
+    /// otherwise zero.
+    ///
+    /// The payload follows even if the request is refused, and must then be skipped.
     #[inline]
     pub const fn payload_len(&self) -> u32 {
         match self.command {
+            // Only WRITE has a payload in the request (`proto.md`, Request types).
             Command::Write => self.length,
             _ => 0,
         }
     }
 
-    /// The payload's length, unless it is more than the server accepts or skips.
+    /// Returns the payload's length, unless it is more than the server accepts or skips.
     ///
     /// # Errors
-    /// [`Fatal::PayloadTooLong`] if it is above `limit` bytes: the connection must end. The
-    /// protocol asks that `limit` be at least 32 MiB, whatever the maximum block size.
+    /// Returns [`Fatal::PayloadTooLong`] if the payload is longer than `limit` bytes. The
+    /// connection must then end. `limit` should be at least 32 MiB whatever the maximum block size
+    /// is, because the protocol recommends that (`proto.md`, Size constraints).
     #[inline]
     pub const fn check_payload(&self, limit: u32) -> Result<u32, Fatal> {
         let length = self.payload_len();
@@ -107,7 +111,7 @@ impl Request {
         }
     }
 
-    /// The header as it is sent.
+    /// Encodes the header in the format of the wire.
     #[inline]
     pub fn encode(&self) -> [u8; REQUEST_LEN] {
         let mut out = [0; REQUEST_LEN];
@@ -121,15 +125,17 @@ impl Request {
     }
 }
 
-/// Parses the header at the start of `input`; `None` means that there are fewer than [`REQUEST_LEN`] bytes. The caller advances by
-/// [`REQUEST_LEN`], then by [`Request::payload_len`].
+/// Parses the header at the start of `input`. Returns `None` if there are fewer than
+/// [`REQUEST_LEN`] bytes.
 ///
-/// An unknown command is not an error of the stream: it is returned as [`Command::Unknown`] and the reply is EINVAL.
+/// The caller advances by [`REQUEST_LEN`], then by [`Request::payload_len`]. An unknown command
+/// does not end the stream. It is returned as [`Command::Unknown`], and the reply is EINVAL.
 ///
 /// # Errors
-/// [`Fatal::BadMagic`]: the stream is out of sync, so the connection must end.
+/// Returns [`Fatal::BadMagic`] if the stream is out of sync, so that the connection must end.
 #[inline]
 pub fn parse_request(input: &[u8]) -> Result<Option<Request>, Fatal> {
+    // Without extended headers, every request has the same length (`proto.md`, Request message).
     let Some(bytes) = input.first_chunk::<REQUEST_LEN>() else {
         return Ok(None);
     };
@@ -146,22 +152,22 @@ pub fn parse_request(input: &[u8]) -> Result<Option<Request>, Fatal> {
     }))
 }
 
-/// Why a connection in the transmission phase must end.
+/// The reason why a connection in the transmission phase must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fatal {
     /// A request does not start with the magic number.
     #[error("the request starts with {found:#010x} instead of {REQUEST_MAGIC:#010x}")]
     BadMagic {
-        /// What was found instead.
+        /// The number found instead of the magic number.
         found: u32,
     },
     /// A WRITE announces more payload than the server will skip.
     #[error("a write of {length} bytes exceeds the limit of {limit} bytes")]
     PayloadTooLong {
-        /// Announced, in bytes.
+        /// The announced length in bytes.
         length: u32,
-        /// Allowed, in bytes.
+        /// The permitted length in bytes.
         limit: u32,
     },
 }

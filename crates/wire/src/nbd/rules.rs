@@ -1,46 +1,48 @@
-//! Which requests are refused before they reach the storage.
+//! The checks that a request must pass before it reaches the storage.
 
 use super::errno::Errno;
 use super::flags::{CommandFlags, TransmissionFlags};
 use super::request::{Command, Request};
 
-/// What the requests of a connection are checked against.
+/// The negotiated properties of a connection against which its requests are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RuleSettings {
     /// Size of the export in bytes.
     pub size: u64,
-    /// The transmission flags as sent to the client.
+    /// The transmission flags that were sent to the client.
     pub flags: TransmissionFlags,
-    /// Whether `base:allocation` was selected for this export, which `BLOCK_STATUS` needs.
+    /// True if `base:allocation` was selected for this export, which `BLOCK_STATUS` requires.
     pub meta_allocation: bool,
-    /// Alignment of offset and length in bytes, a power of two.
+    /// Required alignment of offset and length in bytes, a power of two.
     pub minimum_block: u32,
     /// Longest READ or WRITE in bytes.
     pub maximum_payload: u32,
-    /// Longest TRIM, CACHE or `WRITE_ZEROES` in bytes; `BLOCK_STATUS` has no limit.
+    /// Longest TRIM, CACHE or `WRITE_ZEROES` in bytes. `BLOCK_STATUS` has no limit.
     pub maximum_range: u32,
 }
 
-/// [`RuleSettings`] prepared for checking requests: a table look-up and a few comparisons for a valid request.
+/// [`RuleSettings`] prepared for the check: a table look-up and a few comparisons for a valid
+/// request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     settings: RuleSettings,
-    /// By command code: the flag bits that it must not carry.
+    /// By command code: the flag bits that the command must not carry.
     forbidden: [u16; COMMANDS],
-    /// By command code: the maximum length; 0 for a command without a range or one that is always refused.
+    /// By command code: the maximum length in bytes. It is 0 for commands without a range and for
+    /// commands that are always refused.
     longest: [u32; COMMANDS],
-    /// Bits that must be clear in offset and length.
+    /// The bits that must be clear in offset and length.
     unaligned: u64,
 }
 
-/// The codes of all known commands are below this.
+/// The number of known commands, whose codes are 0 to 7.
 const COMMANDS: usize = 8;
 
 impl Rules {
-    /// Prepares the check.
+    /// Prepares the check from the settings.
     ///
     /// # Panics
-    /// If the minimum block size is no power of two.
+    /// If the minimum block size is not a power of two.
     pub fn new(settings: RuleSettings) -> Self {
         assert!(
             settings.minimum_block.is_power_of_two(),
@@ -56,6 +58,7 @@ impl Rules {
         for code in 0..COMMANDS {
             let command = Command::from_wire(code as u16);
             rules.forbidden[code] = !settings.allowed_flags(command).bits();
+            // A limit of 0 sends the request to the detailed check, which finds the error to reply.
             if !settings.refused_as_read_only(command) && settings.offered(command) {
                 rules.longest[code] = settings.longest(command);
             }
@@ -63,25 +66,28 @@ impl Rules {
         rules
     }
 
-    /// The settings that these rules were made from.
+    /// Returns the settings from which these rules were made.
     pub fn settings(&self) -> &RuleSettings {
         &self.settings
     }
 
-    /// Whether a request with a range is valid; [`explain`](Self::explain) decides about everything else.
+    /// Returns true if a request with a range is valid. [`explain`](Self::explain) decides about
+    /// all others.
     #[inline]
     fn passes_quickly(&self, request: &Request) -> bool {
         let code = usize::from(request.command.to_wire());
         let Request { offset, length, .. } = *request;
         code < COMMANDS
             && request.flags.bits() & self.forbidden[code] == 0
+            // A length of 0 wraps to `u32::MAX`, which is below no limit, so that one comparison
+            // checks both bounds.
             && length.wrapping_sub(1) < self.longest[code]
             && offset <= self.settings.size
             && u64::from(length) <= self.settings.size - offset
             && (offset | u64::from(length)) & self.unaligned == 0
     }
 
-    /// The check in the order documented at [`Request::validate`].
+    /// Checks the request in the order that [`Request::validate`] documents.
     #[cold]
     fn explain(&self, request: &Request) -> Result<(), RequestError> {
         let settings = &self.settings;
@@ -103,6 +109,7 @@ impl Rules {
         if !settings.offered(command) {
             return Err(RequestError::NotOffered);
         }
+        // `proto.md` (Request types): offset and length of these commands must be zero.
         if matches!(command, Command::Flush | Command::Disconnect) {
             return if offset == 0 && length == 0 {
                 Ok(())
@@ -117,6 +124,8 @@ impl Rules {
             .checked_add(u64::from(length))
             .ok_or(RequestError::Overflow)?;
         if end > settings.size {
+            // `proto.md` (Error values): a server should reply ENOSPC to writes beyond the end, and
+            // EINVAL to other ranges.
             return Err(match command {
                 Command::Write | Command::WriteZeroes => RequestError::WriteBeyondEnd,
                 _ => RequestError::BeyondEnd,
@@ -133,8 +142,10 @@ impl Rules {
 }
 
 impl RuleSettings {
-    /// The flags that a request may carry. FUA is permitted with every command: some clients set it where it is meaningless, and
-    /// the protocol asks to accept it.
+    /// Returns the flags that a request may carry.
+    ///
+    /// If FUA was offered, it is permitted with every command. Some clients set it where it has no
+    /// effect, and the protocol requires servers to accept it (`proto.md`, Command flags).
     fn allowed_flags(&self, command: Command) -> CommandFlags {
         let mut allowed = CommandFlags::EMPTY;
         let mut allow = |offered: TransmissionFlags, flag: CommandFlags| {
@@ -149,6 +160,7 @@ impl RuleSettings {
                 allow(TransmissionFlags::SEND_WRITE_ZEROES, CommandFlags::NO_HOLE);
                 allow(TransmissionFlags::SEND_FAST_ZERO, CommandFlags::FAST_ZERO);
             }
+            // There is no transmission flag for `REQ_ONE`, so it is always offered.
             Command::BlockStatus => allow(TransmissionFlags::EMPTY, CommandFlags::REQ_ONE),
             _ => {}
         }
@@ -171,7 +183,7 @@ impl RuleSettings {
         }
     }
 
-    /// Maximum length of a range in bytes; 0 for a command without one.
+    /// Returns the maximum length of a range in bytes, or 0 for a command without a range.
     fn longest(&self, command: Command) -> u32 {
         match command {
             Command::Read | Command::Write => self.maximum_payload,
@@ -182,47 +194,47 @@ impl RuleSettings {
     }
 }
 
-/// Why a request is refused; the connection continues.
+/// The reason why a request is refused. The connection continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The command is not known.
+    /// The command is not known to this implementation.
     #[error("unknown command")]
     UnknownCommand,
     /// A flag is not known, does not belong to the command, or was not offered.
     #[error("flag unknown, not of this command, or not offered")]
     Flags,
-    /// The export is read-only.
+    /// The export is read-only, but the command would change it.
     #[error("write to a read-only export")]
     ReadOnly,
     /// The command was not offered, or its preconditions were not negotiated.
     #[error("command not offered or not negotiated")]
     NotOffered,
-    /// FLUSH or DISC with an offset or a length.
+    /// FLUSH or DISC has an offset or a length.
     #[error("offset or length must be zero")]
     Range,
-    /// No bytes.
+    /// The length of the range is zero.
     #[error("length is zero")]
     Empty,
-    /// Offset plus length is more than 64 bits hold.
+    /// Offset plus length does not fit into 64 bits.
     #[error("offset plus length overflows")]
     Overflow,
-    /// A write beyond the end of the export.
+    /// A WRITE or `WRITE_ZEROES` extends beyond the end of the export.
     #[error("write beyond the end of the export")]
     WriteBeyondEnd,
-    /// Another range beyond the end of the export.
+    /// The range of another command extends beyond the end of the export.
     #[error("range beyond the end of the export")]
     BeyondEnd,
-    /// Offset or length is no multiple of the minimum block size.
+    /// Offset or length is not a multiple of the minimum block size.
     #[error("not a multiple of the minimum block size")]
     Unaligned,
-    /// Longer than allowed.
+    /// The range is longer than the limit for its command.
     #[error("longer than the maximum block size")]
     TooLong,
 }
 
 impl RequestError {
-    /// The error to reply.
+    /// Returns the error to send as the reply.
     pub const fn errno(self) -> Errno {
         match self {
             Self::ReadOnly => Errno::Perm,
@@ -233,15 +245,15 @@ impl RequestError {
 }
 
 impl Request {
-    /// Checks the request against what was negotiated.
+    /// Checks the request against the negotiated rules.
     ///
-    /// The first of these that applies is returned: unknown command; flags; read-only; not offered;
-    /// for FLUSH and DISC: an offset or a length; empty; overflow; beyond the end; unaligned; too
+    /// Returns the first error that applies, in this order: unknown command, flags, read-only, not
+    /// offered, offset or length of FLUSH and DISC, empty, overflow, beyond the end, unaligned, too
     /// long.
     ///
     /// # Errors
-    /// Why the request must be refused; [`RequestError::errno`] is the error to reply. A WRITE's payload
-    /// still follows, and DISC has no reply at all.
+    /// Returns the reason why the request must be refused. [`RequestError::errno`] is the error to
+    /// reply. A WRITE's payload still follows, and DISC has no reply at all.
     #[inline]
     pub fn validate(&self, rules: &Rules) -> Result<(), RequestError> {
         if rules.passes_quickly(self) {
@@ -322,12 +334,14 @@ mod tests {
     #[test]
     fn beyond_the_end_is_enospc_for_writes_and_einval_for_the_rest() {
         for command in RANGED {
+            // The export has 1 MiB: begins at the end, extends beyond the end, lies far beyond it.
             for (offset, length) in [(1 << 20, 512), ((1 << 20) - 512, 1024), (1 << 40, 512)] {
                 let error = check(settings(), command, offset, length).unwrap_err();
                 let writes = matches!(command, Command::Write | Command::WriteZeroes);
                 let expected = if writes { Errno::NoSpc } else { Errno::Inval };
                 assert_eq!(error.errno(), expected, "{command:?} at {offset}");
             }
+            // The end would be 2^64.
             let overflow = check(settings(), command, u64::MAX - 511, 512);
             assert_eq!(overflow, Err(RequestError::Overflow), "{command:?}");
         }
@@ -417,6 +431,8 @@ mod tests {
                     Err(RequestError::Flags)
                 };
                 assert_eq!(request.validate(&all), expected, "{command:?} {flag:?}");
+                // `REQ_ONE` is always permitted with `BLOCK_STATUS`, because no transmission flag
+                // announces it.
                 if command != Command::BlockStatus || flag != CommandFlags::REQ_ONE {
                     assert_eq!(
                         request.validate(&fewer),
@@ -430,6 +446,7 @@ mod tests {
 
     #[test]
     fn unknown_commands_are_einval() {
+        // Code 8 is RESIZE, which is not supported.
         for code in [8, 9, 1000, u16::MAX] {
             let error = check(settings(), Command::Unknown(code), 0, 512).unwrap_err();
             assert_eq!(
@@ -439,7 +456,8 @@ mod tests {
         }
     }
 
-    /// `validate` asks the explained check only about what the quick one did not pass.
+    /// Tests the detailed check directly, because `validate` calls it only for requests that fail
+    /// the quick one.
     #[test]
     fn the_explained_check_passes_what_just_fits() {
         let rules = Rules::new(settings());
@@ -450,7 +468,8 @@ mod tests {
     }
 
     proptest! {
-        /// The fast check accepts exactly what the detailed one accepts, except for FLUSH and DISC.
+        /// The quick check accepts exactly the requests that the detailed one accepts, except FLUSH
+        /// and DISC.
         #[test]
         fn quick_and_explained_checks_agree(
             size in prop_oneof![(0..=16u64).prop_map(|n| n * 512), 0..=8192u64, any::<u64>()],

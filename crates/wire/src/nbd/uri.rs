@@ -1,37 +1,38 @@
-//! Addresses of exports, as the NBD project's `uri.md` writes them.
+//! URIs of exports, in the format of the NBD project's `uri.md`.
 
 use super::address::Address;
 use super::constants::MAX_STRING;
 use std::fmt;
 use std::str::FromStr;
 
-/// The port that a URI without one means.
+/// The default port of a URI, which is the one registered for NBD.
 const PORT: &str = "10809";
 
 /// An export: `nbd://host:port/export` or `nbd+unix:///export?socket=/path`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uri {
-    /// The server.
+    /// The server that has the export.
     pub address: Address,
-    /// The name of the export; empty for the server's default.
+    /// The name of the export. If it is empty, the server chooses its default export.
     pub export: String,
 }
 
-/// The text is no URI of an export that can be reached.
+/// The error for a text that is not a usable URI of an export.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
-    /// It is written wrongly.
+    /// The text does not have the syntax of an NBD URI.
     #[error(
         "{0:?} is not a valid NBD URI: write nbd://host:port/export or nbd+unix:///export?socket=/path"
     )]
     Malformed(String),
-    /// It asks for encryption.
+    /// The scheme is one of those that require TLS, which Weir does not support.
     #[error("{0:?}: TLS is not supported; use a Unix socket, or nbd:// through a tunnel")]
     Tls(String),
 }
 
 impl Uri {
-    /// Whether a text is meant as one.
+    /// Returns true if the text has the scheme of an NBD URI, even if it is malformed or requires
+    /// TLS.
     pub fn is_meant(text: &str) -> bool {
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
         scheme == "nbd" || scheme.starts_with("nbd+") || scheme.starts_with("nbds")
@@ -43,6 +44,7 @@ impl FromStr for Uri {
 
     fn from_str(text: &str) -> Result<Self, UriError> {
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
+        // TLS has an error of its own, which names the alternatives.
         if scheme == "nbds" || scheme.starts_with("nbds+") {
             return Err(UriError::Tls(text.to_owned()));
         }
@@ -65,7 +67,11 @@ fn parse(text: &str) -> Option<Uri> {
             let socket = decoded(parts.find(|(key, _)| *key == "socket")?.1)?;
             Address::Unix(Some(socket).filter(|path| !path.is_empty())?.into())
         }
+        // A query is refused, because `uri.md` asks clients to diagnose parameters that they do not
+        // understand, and a TCP address has no others here.
         ("nbd", None, host) => {
+            // The port is missing if nothing follows the last colon, or if that colon belongs to an
+            // IPv6 address in brackets.
             let last = host.rsplit_once(':').map_or("", |(_, port)| port);
             let host = if host.ends_with(']') || last.is_empty() {
                 format!("{}:{PORT}", host.trim_end_matches(':'))
@@ -80,7 +86,8 @@ fn parse(text: &str) -> Option<Uri> {
     Some(Uri { address, export })
 }
 
-/// Whether the host of `host:port` is one that can be looked up: a name, or an address whose brackets match.
+/// Returns true if the host of `host:port` can be looked up: it is a name, an IPv4 address, or an
+/// IPv6 address in matching brackets.
 fn is_host(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or("", |(host, _)| host);
     match host.strip_prefix('[').map(|rest| rest.strip_suffix(']')) {
@@ -89,7 +96,8 @@ fn is_host(address: &str) -> bool {
     }
 }
 
-/// With bytes written as such (`%20`) put in.
+/// Replaces percent-encoded bytes (`%20`). Returns `None` if an escape is incomplete or the result
+/// is not UTF-8.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -100,6 +108,7 @@ fn decoded(text: &str) -> Option<String> {
             continue;
         }
         let digits = std::str::from_utf8(behind.get(..2)?).ok()?;
+        // `from_str_radix` would accept a sign (`%+1`), so the digits are checked first.
         let is_hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
         bytes.push(u8::from_str_radix(digits, 16).ok().filter(|_| is_hex)?);
         rest = &behind[2..];
@@ -129,17 +138,21 @@ mod tests {
         };
         let is = |address: &str, export: &str| Ok((address.to_owned(), export.to_owned()));
         assert_eq!(
+            // `%25` is a percent sign, `%3F` a question mark, and `%20` a blank.
             of("nbd+unix:///50%25%3F?socket=/tmp/a%20b/nbd.sock"),
             is("unix:/tmp/a b/nbd.sock", "50%?")
         );
         assert_eq!(of("nbd://[::1]:10809/disk"), is("[::1]:10809", "disk"));
+        // Without a port, 10809 applies. The part after the first slash is the name, even if it
+        // contains slashes.
         assert_eq!(of("nbd://[::1]/disk"), is("[::1]:10809", "disk"));
         assert_eq!(of("nbd://localhost"), is("localhost:10809", ""));
         assert_eq!(of("nbd://localhost/a/b"), is("localhost:10809", "a/b"));
     }
 
     proptest! {
-        /// Whatever stands there is read or refused, and every name can be written.
+        /// Every text is parsed or refused without a panic, and every name can be written with
+        /// percent-encoding.
         #[test]
         fn every_name_can_be_written(text in ".{0,40}", name in "[^\\x00]{0,20}") {
             let _ = text.parse::<Uri>();
@@ -158,16 +171,20 @@ mod tests {
             "",
             "/dev/sda",
             "nbd+unix:///disk",
+            // A Unix socket needs a path and must not have a host.
             "nbd+unix:///disk?socket=",
             "nbd+unix://host/disk?socket=/a",
             "nbd://host:port/disk",
             "nbd:///disk",
+            // TLS is not supported.
             "nbds://host/disk",
             "nbds+unix:///disk?socket=/a",
+            // Brackets must match, and must contain an IPv6 address.
             "nbd://[::1/disk",
             "nbd://::1:10809/disk",
             "nbd://[host]/disk",
             "nbd://user@host/disk",
+            // Incomplete escapes, a sign instead of a digit, and a byte that is not UTF-8.
             "nbd://host/%",
             "nbd://host/%+1",
             "nbd://host/%ff",

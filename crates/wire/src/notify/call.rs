@@ -1,39 +1,46 @@
-//! Calls: when the guest is told of responses.
+//! Calls: the decision when to notify the guest of responses.
 
 use weir_core::{Instant, Span};
 
-/// How responses are told of.
+/// The policy by which the guest is notified of responses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallPolicy {
-    /// A call for each response, or for as many as are published together.
+    /// Calls once for each response, or for all responses that are published together.
     AtOnce,
-    /// A call when a number of responses wait, or when the first of them has waited for a time: the interrupt coalescing of `NVMe`.
+    /// Calls when a number of responses wait, or when the first of them has waited for a time. This
+    /// is the interrupt coalescing of `NVMe`.
     Gather(Gather),
-    /// By commands in flight: Ahmad, Gulati, Mashtizadeh, "vIC: Interrupt Coalescing for Virtual Machine Storage Device IO", USENIX ATC
-    /// 2011.
+    /// Calls for a part of the responses that depends on the number of commands in flight (Ahmad,
+    /// Gulati, Mashtizadeh, "vIC: Interrupt Coalescing for Virtual Machine Storage Device IO",
+    /// USENIX ATC 2011).
     Vic(Vic),
-    /// By the rate of responses: SPDK's vhost target.
+    /// Keeps a distance between calls that depends on the rate of responses, as SPDK's vhost target
+    /// does.
     Spdk(Spdk),
 }
 
-/// A number of responses and a time. `NVMe` has them as THR, the number less one, and TIME, in units of 100 us; there as here, a count of at most 1 or no
-/// delay is "at once".
+/// A number of responses and a time, one of which triggers a call.
+///
+/// `NVMe` expresses them as THR (the number minus one) and TIME (in units of 100 us). As in `NVMe`,
+/// a count of at most 1 or a delay of 0 means that every response is notified at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gather {
-    /// Responses that wait when a call is due.
+    /// The number of waiting responses that triggers a call.
     pub count: u32,
-    /// Time after which a call is due, from the first of them on.
+    /// The time after which the first waiting response triggers a call.
     pub delay: Span,
 }
 
-/// What vIC goes by.
+/// The parameters of vIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Vic {
-    /// With fewer other commands in flight every response is told of at once (the paper's `cifThreshold`, 4); at least 1.
+    /// With fewer other commands in flight than this, every response is notified at once (the
+    /// paper's `cifThreshold`, 4). At least 1.
     pub threshold: u32,
-    /// With fewer responses a second, too (`iopsThreshold`, 2000).
+    /// With fewer responses per second than this, every response is notified at once
+    /// (`iopsThreshold`, 2000).
     pub rate: u32,
-    /// How often the ratio of calls to responses is set anew (200 ms).
+    /// The interval at which the ratio of calls to responses is computed again (200 ms).
     pub epoch: Span,
 }
 
@@ -47,14 +54,16 @@ impl Default for Vic {
     }
 }
 
-/// What SPDK's rule goes by: the time between calls is `base · (rate − threshold) / threshold`.
+/// The parameters of SPDK's rule: the time between calls is `base · (rate − threshold) /
+/// threshold`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spdk {
-    /// The time between calls at twice the threshold; none is "off", SPDK's default.
+    /// The time between calls at twice the threshold. Zero switches the rule off, which is SPDK's
+    /// default.
     pub base: Span,
-    /// Responses a second below which nothing is delayed (60,000); at least 1.
+    /// The number of responses per second up to which nothing is delayed (60,000). At least 1.
     pub threshold: u32,
-    /// How often responses are counted (10 ms); not none.
+    /// The interval at which responses are counted (10 ms). It must not be zero.
     pub period: Span,
 }
 
@@ -69,52 +78,53 @@ impl Default for Spdk {
 }
 
 impl Gather {
-    /// No policy lets more responses wait, or any for longer, unless [`Calls::new`] is told otherwise.
+    /// The default limit of every policy: no more responses wait than this, and none waits for
+    /// longer.
     pub const MOST: Self = Self {
         count: 256,
         delay: Span::from_millis(10),
     };
 }
 
-/// What to do now.
+/// The action that the caller must take now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
-    /// Call the guest.
+    /// Call the guest now.
     Call,
-    /// Not yet: at this instant, [`Calls::timer`].
+    /// Do not call yet, but call [`Calls::timer`] at this instant.
     Wait(Instant),
-    /// There is nothing the guest wants to be told of.
+    /// There are no responses of which the guest must be notified.
     Nothing,
 }
 
-/// Decides when the guest is called.
+/// The state machine that decides when the guest of one queue is called.
 #[derive(Clone, Debug)]
 pub struct Calls {
     policy: CallPolicy,
-    /// No more responses wait, and none for longer, whatever the policy.
+    /// The limit of every policy on the number of waiting responses and on their waiting time.
     most: Gather,
-    /// How many responses wait to be told of.
+    /// The number of responses that wait for a call.
     waiting: u32,
-    /// Since when the first of them waits.
+    /// The time since which the first of them has been waiting.
     since: Instant,
-    /// When the guest was last called.
+    /// The time of the last call.
     called: Option<Instant>,
-    /// By which instant the guest has to be called.
+    /// The time by which the guest must be called.
     due: Option<Instant>,
-    /// What is counted since when.
+    /// The start of the current epoch or period, to which the two counts refer.
     began: Instant,
     responses: u64,
     outstanding: u32,
-    /// vIC's ratio: of the second number of responses, the guest is told of the first.
+    /// vIC's ratio: out of every `ratio.1` responses, `ratio.0` are notified.
     ratio: (u32, u32),
-    /// Which of them the next is.
+    /// The position of the next response among these, modulo `ratio.1`.
     place: u32,
-    /// SPDK's time between calls.
+    /// The time between calls by SPDK's rule.
     delay: Span,
 }
 
 impl Calls {
-    /// A queue of which nothing is known yet. `most`: what no policy goes beyond.
+    /// Creates the machine of a new queue. `most` is the limit that no policy exceeds.
     pub const fn new(policy: CallPolicy, most: Gather) -> Self {
         Self {
             policy,
@@ -132,18 +142,19 @@ impl Calls {
         }
     }
 
-    /// When to call [`timer`](Self::timer), if nothing happens before.
+    /// Returns the time at which to call [`timer`](Self::timer), if nothing happens earlier.
     pub const fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// How many responses wait to be told of.
+    /// Returns the number of responses that wait for a call.
     pub const fn waiting(&self) -> u32 {
         self.waiting
     }
 
-    /// `responses` were published, `in_flight` commands of the guest are yet to be answered, and the guest wants a call for what was
-    /// published (`wanted`), or does not because it looks by itself.
+    /// Reports that `responses` were published. `in_flight` commands of the guest are not yet
+    /// answered. `wanted` is true if the guest needs a call for the published responses, and false
+    /// if it polls.
     pub fn published(
         &mut self,
         now: Instant,
@@ -152,6 +163,8 @@ impl Calls {
         wanted: bool,
     ) -> Decision {
         self.count(now, responses, in_flight);
+        // Responses that already wait need a call even if the guest does not need one for the
+        // new ones.
         if self.waiting == 0 {
             if !wanted || responses == 0 {
                 return Decision::Nothing;
@@ -170,7 +183,7 @@ impl Calls {
         }
     }
 
-    /// The instant of the decision is there, or may be.
+    /// Reports that the time of the last decision may have come.
     pub fn timer(&mut self, now: Instant) -> Decision {
         match self.due {
             Some(due) if now >= due => self.call(now),
@@ -179,7 +192,8 @@ impl Calls {
         }
     }
 
-    /// Until when what waits may wait; `None` is "not at all".
+    /// Returns the time until which the waiting responses may wait, or `None` if they may not wait
+    /// at all.
     fn until(&mut self, now: Instant, responses: u32, in_flight: u32) -> Option<Instant> {
         match self.policy {
             CallPolicy::AtOnce => None,
@@ -187,9 +201,11 @@ impl Calls {
                 (self.waiting < count).then(|| self.since + delay)
             }
             CallPolicy::Vic(vic) => {
-                // The ratio goes on counting, so that those told of at once are some of those it lets be told of.
+                // The counter advances for all responses, so that responses that are notified at
+                // once count towards the ratio.
                 let told = self.advance(responses);
                 let few = in_flight < vic.threshold.max(1);
+                // vIC has no timer of its own. The limit of all policies ends the wait.
                 (!told && !few).then_some(Instant::MAX)
             }
             CallPolicy::Spdk(_) => self
@@ -199,15 +215,19 @@ impl Calls {
         }
     }
 
-    /// Moves vIC's counter on by `responses`; true if one of them is to be told of.
+    /// Advances vIC's counter by `responses`. Returns true if at least one of them must be
+    /// notified.
     fn advance(&mut self, responses: u32) -> bool {
         let (calls, of) = self.ratio;
         let first = self.place % of;
         self.place = ((u64::from(first) + u64::from(responses)) % u64::from(of)) as u32;
+        // True if the first response is one of the `calls`, or if the range extends into the next
+        // cycle and thus contains its start.
         first < calls || u64::from(first) + u64::from(responses) > u64::from(of)
     }
 
-    /// Counts, and sets what the policy goes by when its time is over.
+    /// Counts the responses, and computes the parameters of the policy again at the end of an epoch
+    /// or period.
     fn count(&mut self, now: Instant, responses: u32, in_flight: u32) {
         match self.policy {
             CallPolicy::Vic(vic) if now >= self.began + vic.epoch => {
@@ -216,7 +236,7 @@ impl Calls {
                 self.begin(now);
             }
             CallPolicy::Spdk(spdk) if now >= self.began + spdk.period => {
-                // Nothing came in the period before this one, if more than one has passed.
+                // If more than one period has passed, the last one had no responses.
                 let lately = now < self.began + spdk.period.saturating_mul(2);
                 let counted = if lately { self.responses } else { 0 };
                 self.delay = delay(&spdk, counted);
@@ -225,7 +245,8 @@ impl Calls {
             _ => {}
         }
         self.responses += u64::from(responses);
-        // What the guest has sent and not heard of, whether or not it is answered.
+        // The commands that the guest has sent and not yet been notified of, whether they are
+        // completed or not.
         let outstanding = in_flight
             .saturating_add(responses)
             .saturating_add(self.waiting);
@@ -251,13 +272,14 @@ impl Calls {
     }
 }
 
-/// How many a second `count` in `span` are.
+/// Returns `count` in `span` as a rate per second, saturated at the maximum.
 fn rate(count: u64, span: Span) -> u64 {
     let per_second = u128::from(count) * 1_000_000_000 / u128::from(span.as_nanos().max(1));
     u64::try_from(per_second).unwrap_or(u64::MAX)
 }
 
-/// vIC's ratio of calls to responses, by what was outstanding at most: all, 4/5, 3/4, 2/3, then 2 · threshold / outstanding.
+/// Returns vIC's ratio of calls to responses for the maximum of outstanding commands: 1, 4/5, 3/4,
+/// 2/3, and then 2 · threshold / outstanding.
 fn ratio(vic: &Vic, outstanding: u32, per_second: u64) -> (u32, u32) {
     let threshold = vic.threshold.max(1);
     if per_second < u64::from(vic.rate) {
@@ -268,13 +290,15 @@ fn ratio(vic: &Vic, outstanding: u32, per_second: u64) -> (u32, u32) {
         1 => (4, 5),
         2 => (3, 4),
         3 => (2, 3),
-        // Rounded up: not more calls than the ratio says.
+        // The denominator is rounded up, so that there are at most as many calls as the ratio
+        // permits.
         _ => (1, outstanding.div_ceil(threshold.saturating_mul(2))),
     }
 }
 
-/// SPDK's time between calls after a period with `responses` responses.
+/// Returns SPDK's time between calls after a period with `responses` responses.
 fn delay(spdk: &Spdk, responses: u64) -> Span {
+    // Numerator and denominator are multiplied by the period, so that no rate has to be rounded.
     let period = spdk.period.as_nanos().max(1);
     let threshold = u128::from(spdk.threshold.max(1)) * u128::from(period);
     let counted = u128::from(responses) * 1_000_000_000;
@@ -294,12 +318,14 @@ mod tests {
         let steps = [
             (0, (1, 1)),
             (3, (1, 1)),
+            // With a threshold of 4, the ratio changes at 4, 8, 12 and 16 outstanding commands.
             (4, (4, 5)),
             (7, (4, 5)),
             (8, (3, 4)),
             (12, (2, 3)),
             (15, (2, 3)),
             (16, (1, 2)),
+            // 17 / (2 · 4) is 2.1, rounded up to 3.
             (17, (1, 3)),
             (32, (1, 4)),
             (33, (1, 5)),
@@ -311,7 +337,8 @@ mod tests {
         }
     }
 
-    /// Of `of` responses in a row `calls` are told of, however they are published together: told by counting one by one.
+    /// In every cycle of responses, the configured number is notified, however they are grouped
+    /// into publications. The expectation is counted response by response.
     #[test]
     fn vic_tells_of_its_part() {
         for ratio in [(1, 1), (4, 5), (3, 4), (2, 3), (1, 2), (1, 4)] {
@@ -320,6 +347,7 @@ mod tests {
                 let mut calls = Calls::new(policy, Gather::MOST);
                 calls.ratio = ratio;
                 for first in (0..40).step_by(together) {
+                    // The expected result comes from checking each response alone.
                     let mut these = first..first + together as u32;
                     let expected = these.any(|response| response % ratio.1 < ratio.0);
                     let told = calls.advance(together as u32);
@@ -337,16 +365,17 @@ mod tests {
             base,
             ..Spdk::default()
         };
-        // 600 in 10 ms is the threshold.
+        // 60,000 responses per second, the threshold, are 600 in 10 ms.
         for (responses, micros) in [(0, 0), (600, 0), (900, 20), (1200, 40), (1800, 80)] {
             let span = delay(&spdk(Span::from_micros(40)), responses);
             assert_eq!(span, Span::from_micros(micros), "{responses}");
         }
+        // The largest values must saturate instead of overflowing.
         let most = delay(&spdk(Span::MAX), u64::MAX);
         assert_eq!(most, Span::MAX);
     }
 
-    /// A period that has just ended counts; the one after it, in which nothing came, ends the delay.
+    /// The delay of a period that has just ended applies. It ends after a period without responses.
     #[test]
     fn spdks_delay_lasts_for_a_period() {
         let spdk = Spdk {
@@ -354,6 +383,8 @@ mod tests {
             ..Spdk::default()
         };
         let ms = |n| Instant::ZERO + Span::from_millis(n);
+        // 1200 responses in 10 ms are twice the threshold, so the delay is the base of 40 us. From
+        // 20 ms on, a whole period without responses has passed.
         for (next, expected) in [(10, 40), (19, 40), (20, 0)] {
             let mut calls = Calls::new(CallPolicy::Spdk(spdk), Gather::MOST);
             calls.published(ms(1), 1200, 0, true);
@@ -362,7 +393,7 @@ mod tests {
         }
     }
 
-    /// The limit holds at its instant, and with its last response.
+    /// The limits apply exactly at their time and with their last response.
     #[test]
     fn limits_hold_to_the_point() {
         let most = Gather {
@@ -370,11 +401,15 @@ mod tests {
             delay: Span::from_micros(50),
         };
         let mut calls = Calls::new(CallPolicy::Vic(Vic::default()), most);
+        // vIC would notify one of 100 responses, so only the limit causes the other calls.
         calls.ratio = (1, 100);
+        // The first response of the cycle is notified at once. The second waits until the limit of
+        // 50 us has passed.
         let us = |n| Instant::ZERO + Span::from_micros(n);
         assert_eq!(calls.published(us(0), 1, 9, true), Decision::Call);
         assert_eq!(calls.published(us(1), 1, 9, true), Decision::Wait(us(51)));
         assert_eq!(calls.published(us(51), 1, 9, true), Decision::Call);
+        // The third waiting response reaches the limit of 3.
         for (now, decision) in [(60, None), (61, None), (62, Some(Decision::Call))] {
             let expected = decision.unwrap_or_else(|| Decision::Wait(us(110)));
             assert_eq!(calls.published(us(now), 1, 9, true), expected);

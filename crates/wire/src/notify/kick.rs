@@ -1,86 +1,91 @@
-//! Kicks: when the queue is looked at.
+//! Kicks: the decision when to check a queue for requests.
 
 use weir_core::{Instant, Span};
 
-/// How a guest's kicks are answered. Every time in it counts as a second if it is longer: nobody is forgotten.
+/// The policy by which a guest's kicks are served. Times of more than one second count as one
+/// second, so that no guest waits forever.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KickPolicy {
-    /// Look at once, listen again as soon as the queue is empty.
+    /// Checks the queue at once, and arms again as soon as it is empty.
     AtOnce,
-    /// After the last request go on looking for `span` before listening: no kick and no wake-up for what comes meanwhile, for
-    /// processor time. For latency, tens of microseconds.
+    /// Continues to check the queue for `span` after the last request before it arms. Requests in
+    /// that time need neither a kick nor a wake-up, at the cost of processor time. Tens of
+    /// microseconds reduce latency.
     Spin {
-        /// How long.
+        /// The time to continue after the last request.
         span: Span,
     },
-    /// After each wake-up sleep for `span` without listening, then look: at most one wake-up in `span`, in the long run. For processor
-    /// time, hundreds of microseconds.
+    /// Ignores kicks for `span` after each wake-up and then checks the queue. In the long run,
+    /// there is at most one wake-up per `span`. Hundreds of microseconds save processor time.
     Sleep {
-        /// How long.
+        /// The time to ignore kicks after a wake-up.
         span: Span,
     },
-    /// Listen again late, if wake-ups come faster than the rate, or if kicks come without work: the rule with which Linux's back ends
-    /// answer hostile guests (XSA-332).
+    /// Arms late if wake-ups exceed the rate, or if kicks arrive without requests. Linux's back
+    /// ends use this rule against hostile guests (XSA-332).
     Throttle {
-        /// One wake-up in `interval`, in the long run.
+        /// The time for each wake-up in the long run.
         interval: Span,
-        /// How many wake-ups may come ahead of that.
+        /// The number of wake-ups that may exceed that rate in a burst.
         burst: u32,
-        /// Linux's unit of time: from the second kick in a row without work on, listen again after 1, 2, 4, … of them, at most a second;
-        /// a kick that is only heard when the turn of events is in its third: after 10.
+        /// Linux's unit of time. From the second consecutive kick without a request on, the queue
+        /// arms after 1, 2, 4, … jiffies, at most after one second. If a kick is received after
+        /// more than two jiffies of the same pass of the event loop, the queue arms after ten
+        /// jiffies.
         jiffy: Span,
     },
 }
 
-/// XSA-332: kicks without work from this one on are answered late.
+/// XSA-332: kicks without a request are delayed from this number of consecutive ones on.
 const SPURIOUS: u32 = 2;
-/// XSA-332 (`event_loop_timeout`): how many jiffies a turn of events may last.
+/// XSA-332 (`event_loop_timeout`): the permitted duration of a pass of the event loop, in jiffies.
 const TURN: u64 = 2;
-/// XSA-332 (`event_eoi_delay`): after how many jiffies a kick beyond that is listened for again.
+/// XSA-332 (`event_eoi_delay`): the delay in jiffies before the queue arms after a longer pass.
 const TURN_DELAY: u64 = 10;
-/// XSA-332: the longest delay for kicks without work; and here the longest time of any policy.
+/// XSA-332: the maximum delay for kicks without requests. Here it limits the times of all policies.
 const LONGEST: Span = Span::from_secs(1);
 
-/// What to do now.
+/// The action that the caller must take now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Plan {
-    /// Take everything there is in the queue, then tell [`Kicks::looked`].
+    /// Take all requests from the queue, then call [`Kicks::looked`].
     Look,
-    /// Stay awake and look again and again, without asking for a kick. When something is found, take everything and tell
-    /// [`Kicks::looked`]; else, at this instant, [`Kicks::timer`].
+    /// Keep checking the queue without requesting a kick. If a request is found, take all requests
+    /// and call [`Kicks::looked`]. Otherwise call [`Kicks::timer`] at this instant.
     Spin(Instant),
-    /// Ask for a kick and look once more. If there is something, take everything and tell [`Kicks::looked`]; else sleep until a kick comes,
-    /// and tell [`Kicks::kicked`].
+    /// Request a kick and check the queue once more. If there are requests, take all of them and
+    /// call [`Kicks::looked`]. Otherwise sleep until a kick arrives, and call [`Kicks::kicked`].
     Arm,
-    /// Sleep without asking for a kick and without listening to any; at this instant, [`Kicks::timer`].
+    /// Sleep without requesting a kick and ignore any that arrive. Call [`Kicks::timer`] at this
+    /// instant.
     Wait(Instant),
-    /// Nothing: go on with what was to be done.
+    /// Continue with the current action.
     Nothing,
 }
 
-/// Decides when a queue is looked at.
+/// The state machine that decides when one queue is checked.
 #[derive(Clone, Debug)]
 pub struct Kicks {
     policy: KickPolicy,
     enabled: bool,
-    /// What is to be done; [`Plan::Nothing`] before the queue is enabled.
+    /// The current action, or [`Plan::Nothing`] before the queue is enabled.
     plan: Plan,
-    /// Whether it was a kick that we woke for, and none that was heard late.
+    /// True if a kick caused the last wake-up, and not the end of a wait.
     by_kick: bool,
-    /// Whether the turn of events had lasted too long when the kick was heard.
+    /// True if the pass of the event loop had already lasted too long when the kick was received.
     late: bool,
-    /// How many requests were found since we woke.
+    /// The number of requests found since the last wake-up.
     found: u64,
-    /// When a request was last found.
+    /// The time at which a request was last found.
     worked: Instant,
-    /// Up to when wake-ups are paid for.
+    /// The time up to which wake-ups are paid for: each wake-up adds one interval.
     paid: Instant,
-    /// How many kicks in a row came without work.
+    /// The number of consecutive kicks without a request.
     spurious: u32,
 }
 
 impl Kicks {
-    /// A queue that is not yet enabled.
+    /// Creates the machine of a queue that is not yet enabled.
     pub const fn new(policy: KickPolicy) -> Self {
         Self {
             policy,
@@ -95,29 +100,32 @@ impl Kicks {
         }
     }
 
-    /// The queue is enabled: look, since a kick may have come before.
+    /// Enables the queue and checks it, because a kick may have arrived before.
     pub fn enable(&mut self, now: Instant) -> Plan {
         self.enabled = true;
-        // It was not the guest that woke us: nothing is charged to it.
+        // The guest did not cause this wake-up, so it is not charged for it.
         let paid = self.paid;
         let plan = self.wake(now, false);
         self.paid = paid;
         plan
     }
 
-    /// The queue is disabled: kicks mean nothing until it is enabled.
+    /// Disables the queue. Kicks are ignored until it is enabled again.
     pub fn disable(&mut self) {
         self.enabled = false;
         self.plan = Plan::Nothing;
     }
 
-    /// What is to be done, as last told.
+    /// Returns the current action, which was returned last.
     pub const fn plan(&self) -> Plan {
         self.plan
     }
 
-    /// A kick was heard, in a turn of events that began at `turn` (`now` if the caller knows no turns). While a [`Plan::Wait`] lasts it
-    /// changes nothing: what it stands for is found when the wait is over.
+    /// Reports a kick that was received in a pass of the event loop that began at `turn`. Pass
+    /// `now` if the caller has no passes.
+    ///
+    /// During a [`Plan::Wait`], a kick changes nothing. The requests that it announces are found at
+    /// the end of the wait.
     pub fn kicked(&mut self, now: Instant, turn: Instant) -> Plan {
         match self.plan {
             _ if !self.enabled => Plan::Nothing,
@@ -133,7 +141,7 @@ impl Kicks {
         }
     }
 
-    /// The instant of the plan is there, or may be.
+    /// Reports that the time of the current action may have come.
     pub fn timer(&mut self, now: Instant) -> Plan {
         match self.plan {
             Plan::Wait(until) if now >= until => self.wake(now, false),
@@ -142,8 +150,8 @@ impl Kicks {
         }
     }
 
-    /// The queue was looked at, and is empty now: `found` requests were taken, be it after [`Plan::Look`], in [`Plan::Spin`] or in the last
-    /// look of [`Plan::Arm`].
+    /// Reports that the queue was checked and is now empty. `found` requests were taken, whether
+    /// after [`Plan::Look`], during [`Plan::Spin`] or in the last check of [`Plan::Arm`].
     pub fn looked(&mut self, now: Instant, found: u32) -> Plan {
         if !self.enabled {
             return Plan::Nothing;
@@ -164,12 +172,14 @@ impl Kicks {
                 self.paid_for(burst).max(self.distrust(now, jiffy))
             }
         };
-        // A look that nobody asked for and that found nothing: the next request may wake us, else we would wake for ever.
+        // If nobody kicked and nothing was found, the queue arms. Otherwise an idle guest would
+        // wake the back end forever.
         let until = until.filter(|until| *until > now && (self.by_kick || self.found > 0));
         self.set(until.map_or(Plan::Arm, Plan::Wait))
     }
 
-    /// Until when we sleep, so that wake-ups do not come faster than is paid for, but for `burst`.
+    /// Returns the time until which the queue must sleep to keep the rate of wake-ups, except for
+    /// `burst` of them.
     fn paid_for(&self, burst: u32) -> Option<Instant> {
         let ahead = self.interval()?.saturating_mul(u64::from(burst));
         Some(self.paid.saturating_sub(ahead))
@@ -184,7 +194,8 @@ impl Kicks {
         }
     }
 
-    /// Until when a guest is not listened to that kicks without work, or when we are late already.
+    /// Returns the time until which kicks are ignored, because they came without requests or
+    /// because the event loop is late already.
     fn distrust(&mut self, now: Instant, jiffy: Span) -> Option<Instant> {
         if self.found > 0 {
             self.spurious = 0;
@@ -194,10 +205,11 @@ impl Kicks {
         let turn = self
             .late
             .then(|| jiffy.saturating_mul(TURN_DELAY).min(LONGEST));
-        // Told once for each kick: the last look of `Plan::Arm` is no other.
+        // The delay applies once for each kick. The last check of `Plan::Arm` is not another kick.
         self.late = false;
         let doubled = self.spurious.checked_sub(SPURIOUS).filter(|_| self.by_kick);
-        // A shift that loses bits is beyond the longest delay anyway.
+        // Shifts that would lose bits are far beyond the maximum delay, so the exponent is limited
+        // instead.
         let delay = doubled.map(|n| jiffy.saturating_mul(1 << n.min(62)).min(LONGEST));
         turn.max(delay).map(|delay| now + delay)
     }

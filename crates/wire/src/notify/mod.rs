@@ -1,12 +1,17 @@
-//! When a guest's kick is looked at, and when the guest is called: notification as state machines.
+//! Notification between a guest and its back end, as state machines that decide when each side is
+//! notified.
 //!
-//! - [`Kicks`]: towards us. A guest kicks when it has put requests in the ring; to wake for each costs processor time, to wait costs the
-//!   guest latency. At once, spin, sleep, or throttle.
-//! - [`Calls`]: towards the guest. We call when there are responses; the guest pays for each. At once, gather, vIC, SPDK.
+//! - [`Kicks`] decides when a kick of the guest is served. A guest kicks after it has put requests
+//!   into the ring. A wake-up for each kick costs processor time, and waiting costs the guest
+//!   latency. The policies are: at once, spin, sleep and throttle.
+//! - [`Calls`] decides when the guest is called. The back end calls when there are responses, and
+//!   the guest pays for each call. The policies are: at once, gather, vIC and SPDK.
 //!
-//! There is one machine of each kind for a queue. It has no clock and moves no event: it is told what happened and when, and says what to
-//! do and when to come back. A guest that sleeps is never forgotten: whatever is put off has an instant, and a kick that was not listened
-//! to is made good by a look at the queue at that instant. Source: `docs/rings.md`.
+//! Each queue has one machine of each kind. A machine has no clock and delivers no event. The
+//! caller reports events with their time, and the machine returns the next action and the time of
+//! the next call. No guest can sleep forever: every delay has an end, and a kick that arrives while
+//! the queue ignores kicks is replaced by a check of the queue at that end. `docs/rings.md` lists
+//! the policies with their bounds and sources.
 //!
 //! # Example
 //! ```

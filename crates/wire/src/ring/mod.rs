@@ -1,21 +1,26 @@
-//! Rings of requests in memory that two sides share: a guest and its back end.
+//! Rings of requests in memory that a guest and its back end share.
 //!
-//! Each side moves its own index and reads the other's; nobody takes a lock. Before a side sleeps it leaves word from which entry on
-//! it wants an event, and then *looks once more*: that final check is what makes it impossible that one sleeps while work is
-//! pending and no event is on its way.
+//! Each side writes its own index and reads the index of the other side, without locks. A side that
+//! is going to sleep *arms*: it writes the position from which on it needs an event, executes a
+//! full barrier, and then *checks the ring once more*. Because of this final check, no side can
+//! sleep while work is pending and no event is on its way.
 //!
-//! - [`xen`]: the ring of Xen's block devices, both halves.
-//! - [`split`]: virtio's split queue, the device's half and the driver's.
+//! - [`xen`]: the ring of Xen's block devices, both sides.
+//! - [`split`]: virtio's split queue, the device's side and the driver's side.
 //! - [`plain`]: memory for simulations and tests.
 //!
-//! Nothing here reads a clock, moves an event or maps memory. The caller brings memory as [`Shared`] (what the ring itself lies in)
-//! and [`Guest`] (what its entries point to), and moves the events: a method that returns `true` for "tell the other side" has
-//! decided, not done it. When to look and when to call is what the machines of [`notify`](crate::notify) decide.
+//! No code here reads a clock, delivers an event or maps memory. The caller provides memory as
+//! [`Shared`] (the ring itself) and [`Guest`] (the memory to which its entries point), and delivers
+//! the events. A method that returns `true` has decided that the other side must be notified, but
+//! has not notified it. The state machines of [`notify`](crate::notify) decide when to check the
+//! ring and when to call the guest. `docs/rings.md` has the rules and their proofs.
 //!
-//! # What the other side may do
-//! Anything, at any time: it shares the memory. Every value is read once and checked after it was read; every index of the other
-//! side is compared with our own count, so that no call does more work than the ring has entries. What cannot be made sense of has a
-//! name, and a ring that cannot go on says so in every later call ([`xen::Broken`], [`split::Broken`]).
+//! # Hostile peers
+//! The other side shares the memory, so it can write any value at any time. Every value is
+//! therefore read once and checked afterwards. Every index of the other side is compared with a
+//! count of our own, so that no call does more work than the ring has entries. Each kind of invalid
+//! value has an error of its own. A ring that cannot continue returns the same error in every later
+//! call ([`xen::Broken`], [`split::Broken`]).
 
 mod event;
 pub mod plain;
@@ -26,21 +31,22 @@ use std::sync::atomic::Ordering;
 
 pub use event::{crossed16, crossed32};
 
-/// How a load is ordered.
+/// The memory ordering of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Load {
-    /// Not at all: the value is a hint, or is ordered by a load or a fence beside it.
+    /// No ordering: the value is a hint, or another load or fence orders it.
     Relaxed,
-    /// Nothing that follows is read before it: what the other side wrote before its [`Store::Release`] is seen.
+    /// No later access moves before this load. A side that loads the result of a [`Store::Release`]
+    /// sees every write before that store.
     Acquire,
 }
 
-/// How a store is ordered.
+/// The memory ordering of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Store {
-    /// Not at all.
+    /// No ordering with other accesses.
     Relaxed,
-    /// A side that sees the store through [`Load::Acquire`] sees everything before the store.
+    /// A side that sees this store through [`Load::Acquire`] also sees everything before it.
     Release,
 }
 
@@ -62,23 +68,25 @@ impl From<Store> for Ordering {
     }
 }
 
-/// A piece of memory that both sides read and write: the ring itself, with its indices and entries.
+/// Memory that both sides read and write: the ring itself, with its indices and entries.
 ///
-/// Places are offsets in bytes from its start; values are little-endian there, whatever the machine. A place is always accessed with
-/// the same width, and numbers are aligned to theirs. The callers in this module check the length once, when the ring is made, and
-/// keep within it: an implementation may panic beyond its end, and must not touch anything there.
+/// Positions are offsets in bytes from the start. Values in memory are little-endian on every
+/// machine. A position is always accessed with the same width, and numbers are aligned to their
+/// width. The callers in this module check the length once, when they create a ring, and stay
+/// within it. An implementation may panic beyond the end, and must not access memory there.
 ///
-/// All methods take `&self`, and the other side may write at the same time: an implementation must make that harmless (atomic or
-/// volatile accesses; bytes that are copied while they change may come out mixed).
+/// All methods take `&self`, and the other side may write at the same time. An implementation must
+/// make that harmless, by atomic or volatile accesses. Bytes that change while they are copied may
+/// be a mixture of old and new ones.
 #[expect(clippy::len_without_is_empty, reason = "no ring is empty")]
 pub trait Shared {
-    /// How long it is in bytes.
+    /// Returns the length of the memory in bytes.
     fn len(&self) -> usize;
 
-    /// The 16-bit number at `at`.
+    /// Returns the 16-bit number at `at`.
     fn load16(&self, at: usize, order: Load) -> u16;
 
-    /// The 32-bit number at `at`.
+    /// Returns the 32-bit number at `at`.
     fn load32(&self, at: usize, order: Load) -> u32;
 
     /// Writes the 16-bit number at `at`.
@@ -87,47 +95,56 @@ pub trait Shared {
     /// Writes the 32-bit number at `at`.
     fn store32(&self, at: usize, value: u32, order: Store);
 
-    /// A full barrier: no load after it is done before a store ahead of it is seen by everyone (`SeqCst`).
+    /// Executes a full barrier (`SeqCst`): no later load is done before every earlier store is
+    /// visible to the other side.
     fn fence(&self);
 
-    /// Copies the bytes from `at` on.
+    /// Copies the bytes that begin at `at` into `into`.
     fn read(&self, at: usize, into: &mut [u8]);
 
-    /// Copies bytes to `at`.
+    /// Copies the bytes of `from` to `at`.
     fn write(&self, at: usize, from: &[u8]);
 }
 
-/// What a guest's addresses lead to: regions with gaps between them.
+/// A guest's memory: regions at guest addresses, with gaps between them.
 ///
-/// A range may lie over several regions that adjoin in the guest's addresses and lie elsewhere in ours.
+/// A range may span several regions that are adjacent in guest addresses but not in ours.
 pub trait Guest {
-    /// How many bytes from `address` on lie in one region, at most `length`; `None` if not even the first does. `length` is not 0.
+    /// Returns how many of the `length` bytes from `address` on are in the same region, or `None`
+    /// if the first byte is in no region. `length` must not be 0.
     fn contiguous(&self, address: u64, length: u64) -> Option<u64>;
 
-    /// Copies the bytes from `address` on.
+    /// Copies the bytes that begin at `address` into `into`.
     ///
     /// # Errors
-    /// [`Outside`] if not all of them are the guest's; `into` may have been written in part.
+    /// Returns [`Outside`] if some bytes are not in the guest's memory. Part of `into` may have
+    /// been written.
     fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Outside>;
 
-    /// Copies bytes to `address`.
+    /// Copies the bytes of `from` to `address`.
     ///
     /// # Errors
-    /// [`Outside`] if not all of the range is the guest's; a part may have been written.
+    /// Returns [`Outside`] if part of the range is not in the guest's memory. Another part may have
+    /// been written.
     fn write(&self, address: u64, from: &[u8]) -> Result<(), Outside>;
 
-    /// Whether the whole range is the guest's. It takes as many steps as there are regions in the range.
+    /// Checks that the whole range is in the guest's memory, in as many steps as the range has
+    /// regions.
     ///
     /// # Errors
-    /// [`Outside`] with the range.
+    /// Returns [`Outside`] with the range.
     fn check(&self, address: u64, length: u64) -> Result<(), Outside> {
         let outside = Outside { address, length };
         let (mut at, mut left) = (address, length);
         while left > 0 {
             let piece = self.contiguous(at, left).ok_or(outside)?;
+            // An implementation that returns 0 must not make this loop endless, nor one that
+            // returns too much make it underflow.
             left -= piece.clamp(1, left);
             at = match at.checked_add(piece) {
                 Some(next) => next,
+                // The range may end at the last byte of the address space, where the next address
+                // would overflow.
                 None if left == 0 => return Ok(()),
                 None => return Err(outside),
             };
@@ -136,12 +153,12 @@ pub trait Guest {
     }
 }
 
-/// A range that is not, or not wholly, the guest's memory.
+/// The error for a range that is not entirely in the guest's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{length} bytes at {address:#x} are not entirely in the guest's memory")]
 pub struct Outside {
-    /// Where it starts.
+    /// The first address of the range.
     pub address: u64,
-    /// How long it is in bytes.
+    /// The length of the range in bytes.
     pub length: u64,
 }

@@ -1,4 +1,4 @@
-//! Memory for simulations and tests: words that two sides share, and a guest's regions made of them.
+//! Shared memory and guest memory made of atomic words, for simulations and tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use super::split::{Areas, lengths};
 use super::{Guest, Load, Outside, Shared, Store};
 
-/// How long a word is in bytes.
+/// The length of a word in bytes.
 const WORD: usize = 4;
 
-/// A piece of memory. Clones are the same memory; [`part`](Self::part) is a window on it.
+/// A range of shared memory. Clones refer to the same memory, and [`part`](Self::part) returns a
+/// window on it.
 ///
-/// Two sides may use it in one loop or in two threads. Numbers have to be aligned in the whole, not only in the part.
+/// Both sides may use it from one loop or from two threads. Numbers must be aligned in the whole
+/// memory, not only in a part.
 #[derive(Clone, Debug)]
 pub struct Memory {
     words: Arc<[AtomicU32]>,
@@ -20,7 +22,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// `length` bytes of zeroes.
+    /// Allocates `length` bytes of zeroes.
     pub fn new(length: usize) -> Self {
         let words = length.div_ceil(WORD);
         Self {
@@ -30,10 +32,10 @@ impl Memory {
         }
     }
 
-    /// The `length` bytes from `start` on.
+    /// Returns a window on the `length` bytes from `start` on.
     ///
     /// # Panics
-    /// If they are not all in it.
+    /// If the window is not entirely within this memory.
     pub fn part(&self, start: usize, length: usize) -> Self {
         Self {
             words: Arc::clone(&self.words),
@@ -42,7 +44,7 @@ impl Memory {
         }
     }
 
-    /// Where in the whole the `length` bytes from `at` on are.
+    /// Converts a position in this window into one in the whole memory, and checks the end.
     fn whole(&self, at: usize, length: usize) -> usize {
         assert!(
             at.checked_add(length).is_some_and(|end| end <= self.length),
@@ -52,7 +54,8 @@ impl Memory {
         self.start + at
     }
 
-    /// The word of a number of `length` bytes, and by how many bits it is shifted there.
+    /// Returns the word that contains a number of `length` bytes, and the shift in bits of the
+    /// number in that word.
     fn number(&self, at: usize, length: usize) -> (&AtomicU32, usize) {
         let at = self.whole(at, length);
         assert!(
@@ -63,10 +66,11 @@ impl Memory {
     }
 }
 
-/// Changes the bits of `mask` in a word to those of `value`; a thread that changes other bits at the same time loses none.
+/// Replaces the bits of `mask` in a word by those of `value`. Concurrent changes of other bits are
+/// not lost.
 fn change(word: &AtomicU32, mask: u32, value: u32, order: Ordering) {
     let merge = |old: u32| Some(old & !mask | value);
-    // It always has a new value, so it cannot fail.
+    // `merge` always returns a new value, so the update cannot fail.
     let _ = word.fetch_update(order, Ordering::Relaxed, merge);
 }
 
@@ -126,6 +130,7 @@ impl Shared for Memory {
             mask[skip..skip + length].fill(u8::MAX);
             let (value, mask) = (u32::from_le_bytes(value), u32::from_le_bytes(mask));
             let word = &self.words[at / WORD];
+            // A whole word needs no read, so a plain store is enough.
             if length == WORD {
                 word.store(value, Ordering::Relaxed);
             } else {
@@ -137,7 +142,7 @@ impl Shared for Memory {
 }
 
 impl Areas<Memory> {
-    /// Areas of zeroes for a queue of `size` entries, as long as they must be.
+    /// Allocates zeroed areas of exactly the required length for a queue of `size` entries.
     pub fn new(size: u16) -> Self {
         let [descriptors, available, used] = lengths(size).map(Memory::new);
         Self {
@@ -148,15 +153,15 @@ impl Areas<Memory> {
     }
 }
 
-/// A guest's memory: regions at addresses.
+/// A guest's memory: regions at guest addresses.
 #[derive(Clone, Debug, Default)]
 pub struct Regions {
-    /// Address and memory, in the order of addresses; none overlap.
+    /// Address and memory of each region, in the order of addresses and without overlap.
     regions: Vec<(u64, Memory)>,
 }
 
 impl Regions {
-    /// No memory.
+    /// Creates a guest without memory.
     pub fn new() -> Self {
         Self::default()
     }
@@ -164,7 +169,7 @@ impl Regions {
     /// Adds `memory` at `address`.
     ///
     /// # Panics
-    /// If it is empty, goes beyond the last address, or overlaps what is there.
+    /// If the region is empty, extends beyond the last address, or overlaps another one.
     pub fn add(&mut self, address: u64, memory: Memory) {
         let length = memory.len() as u64;
         assert!(length > 0, "an empty region");
@@ -180,7 +185,7 @@ impl Regions {
         self.regions.insert(before, (address, memory));
     }
 
-    /// The region of `address`, and where in it that is.
+    /// Returns the region that contains `address`, and the position of `address` in it.
     fn find(&self, address: u64) -> Option<(&Memory, usize)> {
         let after = self.regions.partition_point(|(start, _)| *start <= address);
         let (start, memory) = self.regions.get(after.checked_sub(1)?)?;
@@ -188,7 +193,8 @@ impl Regions {
         (at < memory.len()).then_some((memory, at))
     }
 
-    /// Does `each` with every piece of the range that is in one region: the memory, where in it, and which bytes of the range.
+    /// Calls `each` for every part of the range that is in one region, with the memory, the
+    /// position in it, and the bytes of the range.
     fn pieces(
         &self,
         address: u64,
@@ -250,6 +256,7 @@ mod tests {
         let mut read = [0; 256];
         guest.read(0x1f80, &mut read).expect("both regions");
         assert_eq!(read[..], written[..]);
+        // 128 bytes are in the region up to 0x2000, and 128 in the next.
         assert_eq!(guest.contiguous(0x1f80, 256), Some(128));
         assert_eq!(guest.check(0x1000, 0x2000), Ok(()));
     }
@@ -261,6 +268,7 @@ mod tests {
             (0, 1),
             (0xfff, 2),
             (0x2fff, 2),
+            // Both regions and one byte of the gap after them.
             (0x1000, 0x2001),
             (u64::MAX, 2),
         ] {
@@ -276,6 +284,7 @@ mod tests {
         let mut guest = Regions::new();
         guest.add(u64::MAX - 15, Memory::new(16));
         assert_eq!(guest.check(u64::MAX - 15, 16), Ok(()));
+        // One byte more would be beyond the address space.
         assert!(guest.check(u64::MAX - 15, 17).is_err());
         assert!(guest.read(u64::MAX, &mut [0; 2]).is_err());
     }
@@ -283,6 +292,7 @@ mod tests {
     #[test]
     fn bytes_and_numbers_are_the_same_memory() {
         let whole = Memory::new(23);
+        // The part begins within a word, and the memory ends within one.
         let part = whole.part(2, 21);
         for (start, length) in [
             (0, 0),
@@ -306,6 +316,7 @@ mod tests {
             part.read(start, &mut read);
             assert_eq!(read, written);
         }
+        // Position 2 of the part is 4 in the whole, which is aligned.
         part.store32(2, 0x0403_0201, Store::Release);
         part.store16(4, 0x0605, Store::Relaxed);
         let mut read = [0; 4];
@@ -324,6 +335,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "overlap")]
     fn regions_do_not_overlap() {
+        // 0x17ff is inside the region from 0x1000 to 0x2000.
         two().add(0x17ff, Memory::new(1));
     }
 }

@@ -1,53 +1,53 @@
-//! The numbers of `linux/ublk_cmd.h`.
+//! Constants of `linux/ublk_cmd.h`.
 
-/// The device that takes [`ControlCommand`](super::ControlCommand)s.
+/// The path of the device that accepts [`ControlCommand`](super::ControlCommand)s.
 pub const PATH_CONTROL: &str = "/dev/ublk-control";
 
-/// Most requests that a queue has at a time.
+/// The maximum number of requests of a queue (`UBLK_MAX_QUEUE_DEPTH`).
 pub const MAX_DEPTH: u16 = 4096;
-/// Most queues of a device.
+/// The maximum number of queues of a device.
 pub const MAX_QUEUES: u16 = 4096;
 
-/// Bytes of one [`Descriptor`](super::Descriptor).
+/// The length of one [`Descriptor`](super::Descriptor) in bytes.
 pub const DESCRIPTOR_LEN: usize = 24;
 
-/// What a command to fetch a request comes to when there is one.
+/// The result of a fetch command when a request has arrived.
 pub const RESULT_OK: usize = 0;
 
-/// The command that fetches a place's first request.
+/// The command that fetches the first request of a tag.
 pub const FETCH: u32 = read_write(0x20, 16);
-/// The command that brings a request's result back and fetches the next in its place.
+/// The command that returns the result of a request and fetches the next one of the same tag.
 pub(super) const COMMIT_AND_FETCH: u32 = read_write(0x21, 16);
 
-/// Features of the driver, and what a device was made with.
+/// Features of the driver, and of a device when it is added.
 pub mod feature {
     /// A device outlives its server's process.
     pub const USER_RECOVERY: u64 = 1 << 3;
-    /// Requests that the process had when it ended are asked again of the next.
+    /// Requests that were in flight when the process ended are issued again to the next one.
     pub const USER_RECOVERY_REISSUE: u64 = 1 << 4;
-    /// A user without rights may have it.
+    /// A user without privileges may own the device.
     pub const UNPRIVILEGED_DEV: u64 = 1 << 5;
-    /// Commands are numbered as calls of ioctl(2) are.
+    /// Commands are encoded like those of ioctl(2).
     pub const CMD_IOCTL_ENCODE: u64 = 1 << 6;
-    /// The server copies payloads by reading and writing.
+    /// The server copies payloads with reads and writes of the character device.
     pub const USER_COPY: u64 = 1 << 7;
-    /// A device's size can change.
+    /// The size of a device can change.
     pub const UPDATE_SIZE: u64 = 1 << 10;
 
-    /// What Weir cannot do without.
+    /// The features that Weir requires.
     pub const NEEDED: u64 = USER_RECOVERY | USER_RECOVERY_REISSUE | CMD_IOCTL_ENCODE | USER_COPY;
 }
 
-/// How a device stands.
+/// The state of a device, as the driver reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// It has not begun, or has ended: there is no `/dev/ublkbN`.
+    /// The device has not started or was stopped, so `/dev/ublkbN` does not exist.
     Dead,
-    /// A server serves it.
+    /// A server serves the device.
     Live,
-    /// Its server has ended, and its requests wait for the next.
+    /// The server has ended, and the requests wait for the next one.
     Quiesced,
-    /// Something that is not known here.
+    /// A state that is unknown to this module.
     Other(u16),
 }
 
@@ -62,12 +62,13 @@ impl State {
     }
 }
 
-/// The number of a command as those of ioctl(2) are made (`_IOR`): direction, bytes of the argument, the driver's letter, its number.
+/// Encodes a command like `_IOR` of ioctl(2): direction, length of the argument, the driver's
+/// letter, number.
 pub(super) const fn read(number: u32, bytes: u32) -> u32 {
     2 << 30 | bytes << 16 | (b'u' as u32) << 8 | number
 }
 
-/// As [`read`], for `_IOWR`.
+/// Encodes a command like `_IOWR` of ioctl(2), with the same fields as [`read`].
 pub(super) const fn read_write(number: u32, bytes: u32) -> u32 {
     3 << 30 | bytes << 16 | (b'u' as u32) << 8 | number
 }
@@ -78,7 +79,8 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_the_kernel() {
-        // As a compiler makes them of _IOWR('u', 0x20, struct ublksrv_io_cmd) and its neighbour.
+        // The values that a C compiler computes for _IOWR('u', 0x20, struct ublksrv_io_cmd) and the
+        // command after it.
         assert_eq!((FETCH, COMMIT_AND_FETCH), (0xc010_7520, 0xc010_7521));
         assert_eq!(read(0x02, 32), 0x8020_7502);
     }

@@ -1,46 +1,49 @@
-//! Commands to the control device, and what the driver says of a device.
+//! Commands to the control device, and the driver's description of a device.
 
 use super::constants::{State, read, read_write};
 use super::feature;
 
-/// Bytes of a [`ControlCommand`].
+/// The length of a [`ControlCommand`] in bytes.
 pub const CONTROL_LEN: usize = 32;
-/// Bytes of a [`Device`].
+/// The length of an encoded [`Device`] in bytes.
 pub const INFO_LEN: usize = 64;
-/// In an encoded command: where the address of its argument is put.
+/// The position of the argument's address in an encoded command.
 const ADDRESS: usize = 8;
-/// The queue of a command that is for none.
+/// The queue of commands that concern no particular queue.
 const NO_QUEUE: u16 = u16::MAX;
 
-/// What is to be done.
+/// The action of a control command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
-    /// What the driver can do: eight bytes.
+    /// Returns the features of the driver, in eight bytes.
     GetFeatures,
-    /// How a device stands: a [`Device`].
+    /// Returns the state of a device, as a [`Device`].
     GetInfo,
-    /// Add a device: a [`Device`], which comes back as it has become.
+    /// Adds a device. The argument is a [`Device`], which the driver completes with the actual
+    /// values.
     Add,
-    /// Say what it is like: [`Params`](super::Params).
+    /// Sets the parameters of a device ([`Params`](super::Params)).
     SetParams,
-    /// What was said.
+    /// Returns the parameters of a device.
     GetParams,
-    /// Let users in; ends when every place of every queue is fetched. The datum is the server's process.
+    /// Starts a device for users. The command completes when every tag of every queue is fetched.
+    /// The datum is the server's process.
     Start,
-    /// Let nobody in any more; ends when every request is over.
+    /// Stops a device for users. The command completes when all requests have completed.
     Stop,
-    /// Forget the device, without waiting for those that have `/dev/ublkcN` open.
+    /// Removes a device, without waiting for processes that have `/dev/ublkcN` open.
     Delete,
-    /// A server of a device is no more: make ready for the next.
+    /// Prepares a device for the next server after its server has ended.
     StartRecovery,
-    /// The next serves: ends when every place of every queue is fetched. The datum is its process.
+    /// Starts a device for the next server. The command completes when every tag of every queue is
+    /// fetched. The datum is the process.
     EndRecovery,
-    /// The size changes. The datum is its sectors.
+    /// Changes the size of a device. The datum is the new size in sectors.
     UpdateSize,
 }
 
 impl Verb {
-    /// The command's number.
+    /// Returns the number of the command.
     pub const fn code(self) -> u32 {
         let bytes = CONTROL_LEN as u32;
         match self {
@@ -62,23 +65,25 @@ impl Verb {
 /// A command to the control device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ControlCommand {
-    /// What is to be done.
+    /// The action of the command.
     pub verb: Verb,
-    /// To which device; `u32::MAX` for one that is to be added with any number, and where it is about none.
+    /// The number of the device. `u32::MAX` adds a device with any number, and is used for commands
+    /// that concern no device.
     pub device: u32,
-    /// Bytes of the argument.
+    /// The length of the argument in bytes.
     pub argument: u16,
-    /// A number that goes with it.
+    /// A number that belongs to the command.
     pub datum: u64,
 }
 
 impl ControlCommand {
-    /// Where in what is encoded the address of the argument is put.
+    /// The position in the encoded command at which the address of the argument must be stored.
     pub const ADDRESS: usize = ADDRESS;
 
-    /// As the driver reads it, without an address.
+    /// Encodes the command in the driver's format, without an address.
     pub fn encode(&self) -> [u8; CONTROL_LEN] {
         let mut bytes = [0; CONTROL_LEN];
+        // The layout of `struct ublksrv_ctrl_cmd`, whose address at 8 the caller adds.
         bytes[0..4].copy_from_slice(&self.device.to_ne_bytes());
         bytes[4..6].copy_from_slice(&NO_QUEUE.to_ne_bytes());
         bytes[6..8].copy_from_slice(&self.argument.to_ne_bytes());
@@ -87,29 +92,29 @@ impl ControlCommand {
     }
 }
 
-/// What the driver and the server know of a device.
+/// The description of a device that the driver and the server share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Device {
-    /// Its queues; the driver gives it no more than there are processors.
+    /// The number of queues. The driver reduces it to the number of processors.
     pub queues: u16,
-    /// Requests that each queue has at a time.
+    /// The number of requests that each queue can hold.
     pub depth: u16,
-    /// How it stands.
+    /// The state of the device.
     pub state: State,
-    /// Bytes of the longest request.
+    /// The length of the longest request in bytes.
     pub longest: u32,
-    /// N of `/dev/ublkbN`; `u32::MAX` for any.
+    /// N of `/dev/ublkbN`, or `u32::MAX` for any.
     pub number: u32,
-    /// The server's process; not positive if there is none.
+    /// The process of the server. It is not positive if there is none.
     pub process: i32,
-    /// What it was made with ([`feature`]).
+    /// The features with which the device was added ([`feature`]).
     pub features: u64,
-    /// The server's own mark, which the driver keeps and does not look at.
+    /// A value of the server's own, which the driver stores without interpreting it.
     pub mark: u64,
 }
 
 impl Device {
-    /// A device that is to be added.
+    /// Creates the description of a device to add.
     pub fn new(queues: u16, depth: u16, longest: u32, mark: u64) -> Self {
         Self {
             queues,
@@ -123,16 +128,18 @@ impl Device {
         }
     }
 
-    /// It outlives its server, whose requests are asked again of the next.
+    /// Makes the device outlive its server. Requests in flight are issued again to the next server.
     #[must_use]
     pub fn recoverable(mut self) -> Self {
         self.features |= feature::USER_RECOVERY | feature::USER_RECOVERY_REISSUE;
         self
     }
 
-    /// As the driver reads it. Its state and process are the driver's to say.
+    /// Encodes the description in the driver's format, without state and process, which only the
+    /// driver sets.
     pub fn encode(&self) -> [u8; INFO_LEN] {
         let mut bytes = [0; INFO_LEN];
+        // The layout of `struct ublksrv_ctrl_dev_info`.
         bytes[0..2].copy_from_slice(&self.queues.to_ne_bytes());
         bytes[2..4].copy_from_slice(&self.depth.to_ne_bytes());
         bytes[8..12].copy_from_slice(&self.longest.to_ne_bytes());
@@ -142,7 +149,7 @@ impl Device {
         bytes
     }
 
-    /// What the driver has said.
+    /// Decodes the description that the driver returned.
     pub fn parse(bytes: &[u8; INFO_LEN]) -> Self {
         Self {
             queues: u16::from_ne_bytes(at(bytes, 0)),
@@ -157,7 +164,7 @@ impl Device {
     }
 }
 
-/// `N` bytes of a structure, which has them.
+/// Returns `N` bytes of a structure, which must be long enough.
 pub(super) fn at<const N: usize>(bytes: &[u8], start: usize) -> [u8; N] {
     let mut part = [0; N];
     part.copy_from_slice(&bytes[start..start + N]);
@@ -175,6 +182,7 @@ mod tests {
             ..Device::new(2, 32, 1 << 20, 0x57e1_0000_0000_0001).recoverable()
         };
         let mut bytes = device.encode();
+        // The driver sets the state (2, quiesced) and the process (99).
         bytes[4] = 2;
         bytes[16..20].copy_from_slice(&99i32.to_ne_bytes());
         let told = Device {
@@ -195,6 +203,7 @@ mod tests {
         };
         let mut expected = [0; CONTROL_LEN];
         expected[0..4].copy_from_slice(&3u32.to_ne_bytes());
+        // The command concerns no queue.
         expected[4..6].copy_from_slice(&[0xff, 0xff]);
         expected[6..8].copy_from_slice(&0x0102u16.to_ne_bytes());
         expected[16..24].copy_from_slice(&0x0a0bu64.to_ne_bytes());

@@ -1,12 +1,16 @@
-//! ublk: the kernel asks a program to be a block device, `/dev/ublkbN`.
+//! ublk, the interface through which the Linux kernel lets a program serve the block device
+//! `/dev/ublkbN`.
 //!
-//! Numbers and layouts are those of `linux/ublk_cmd.h` (Linux 6.12), which gives them for use by programs; what they mean stands in
-//! the kernel's `Documentation/block/ublk.rst`. Everything is in the byte order of the machine.
+//! Constants and layouts are those of `linux/ublk_cmd.h` (Linux 6.12), which is published for use
+//! by programs. Their meaning is documented in the kernel's `Documentation/block/ublk.rst`. All
+//! numbers are in the byte order of the machine.
 //!
-//! A device is added, described ([`Params`]) and started by commands to `/dev/ublk-control` ([`ControlCommand`]). Its requests stand in
-//! memory of the driver, one place for each queue and tag ([`Descriptor`]); the program gives the driver a command for each of them
-//! ([`IoCommand`]), which ends when there is a request in that place, and which brings the last one's result back. Payloads are copied
-//! by reading and writing `/dev/ublkcN` at [`payload_offset`].
+//! Commands to `/dev/ublk-control` add, describe ([`Params`]) and start a device
+//! ([`ControlCommand`]). Its requests are in memory of the driver, which has one [`Descriptor`] for
+//! each queue and tag. For each of them, the server gives the driver a command ([`IoCommand`]). The
+//! command completes when a request has arrived, and also returns the result of the previous
+//! request of the same tag. The server copies payloads by reading and writing `/dev/ublkcN` at
+//! [`payload_offset`].
 
 mod constants;
 mod control;
@@ -23,5 +27,5 @@ pub use request::{
     payload_offset,
 };
 
-/// Bytes of a sector, in which sizes and places are counted.
+/// The length of a sector in bytes, in which sizes and positions are counted.
 pub const SECTOR: u64 = 512;

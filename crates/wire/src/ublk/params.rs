@@ -1,64 +1,69 @@
-//! What a device is like: the limits of its queue in Linux.
+//! The parameters of a device, which become the limits of its queue in Linux.
 
 use super::control::at;
 
-/// Bytes of [`Params`]: as much of the kernel's structure as is used here.
+/// The length of encoded [`Params`] in bytes. This is the part of the kernel's structure that is
+/// used here.
 pub const PARAMS_LEN: usize = 60;
 
+// The parts of the structure that are present (`UBLK_PARAM_TYPE_*`).
 const TYPE_BASIC: u32 = 1;
 const TYPE_DISCARD: u32 = 2;
 
+// The attributes of the device (`UBLK_ATTR_*`).
 const READ_ONLY: u32 = 1;
 const ROTATIONAL: u32 = 2;
 const VOLATILE_CACHE: u32 = 4;
 const FUA: u32 = 8;
 
-/// What a device is like.
+/// The parameters of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// Its size in sectors.
+    /// The size of the device in sectors.
     pub sectors: u64,
-    /// Nothing can be written.
+    /// True if the device cannot be written.
     pub read_only: bool,
-    /// It turns.
+    /// True if the medium rotates, so that seeks are expensive.
     pub rotational: bool,
-    /// Writes are on stable storage only after a flush, or if they say so themselves (FUA).
+    /// True if writes are on stable storage only after a flush, or if they have the flag FUA.
     pub cached: bool,
-    /// Bytes of its blocks, a power of two from 512 to 4096.
+    /// The logical block size in bytes, a power of two from 512 to 4096.
     pub logical_block: u32,
-    /// Bytes of the blocks that it prefers, a power of two and no less.
+    /// The preferred block size in bytes, a power of two that is at least the logical block size.
     pub physical_block: u32,
-    /// Sectors of the longest request, at least 8.
+    /// The longest request in sectors, at least 8.
     pub longest: u32,
-    /// What can be given back and zeroed; `None` for nothing.
+    /// The limits of discarding and zeroing, or `None` if neither is supported.
     pub discard: Option<Discard>,
 }
 
-/// How ranges can be given back and zeroed.
+/// The limits of requests that discard or zero ranges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Discard {
-    /// Bytes that are given back at once, a power of two.
+    /// The granularity of a discard in bytes, a power of two.
     pub granularity: u32,
-    /// Sectors that a request gives back at most; 0 if none can be.
+    /// The longest discard in sectors, or 0 if discards are not supported.
     pub discard: u32,
-    /// Sectors that a request zeroes at most; 0 if none can be.
+    /// The longest range to zero in sectors, or 0 if that is not supported.
     pub write_zeroes: u32,
 }
 
 impl Params {
-    /// As the driver reads them.
+    /// Encodes the parameters in the driver's format.
     pub fn encode(&self) -> [u8; PARAMS_LEN] {
         let mut bytes = [0; PARAMS_LEN];
         let when = |set: bool, bit: u32| if set { bit } else { 0 };
         let types = TYPE_BASIC | when(self.discard.is_some(), TYPE_DISCARD);
         let attributes = when(self.read_only, READ_ONLY)
             | when(self.rotational, ROTATIONAL)
+            // Without a volatile cache, Linux would not send FUA anyway.
             | when(self.cached, VOLATILE_CACHE | FUA);
         bytes[0..4].copy_from_slice(&(PARAMS_LEN as u32).to_ne_bytes());
         bytes[4..8].copy_from_slice(&types.to_ne_bytes());
         bytes[8..12].copy_from_slice(&attributes.to_ne_bytes());
         bytes[12] = self.logical_block.ilog2() as u8;
-        // What it prefers is the least and the best at once.
+        // The preferred block size serves as the physical block, the optimal and the minimum I/O
+        // size.
         bytes[13..16].fill(self.physical_block.ilog2() as u8);
         bytes[16..20].copy_from_slice(&self.longest.to_ne_bytes());
         bytes[24..32].copy_from_slice(&self.sectors.to_ne_bytes());
@@ -66,12 +71,14 @@ impl Params {
             bytes[44..48].copy_from_slice(&discard.granularity.to_ne_bytes());
             bytes[48..52].copy_from_slice(&discard.discard.to_ne_bytes());
             bytes[52..56].copy_from_slice(&discard.write_zeroes.to_ne_bytes());
+            // One range per request (`max_discard_segments`).
             bytes[56..58].copy_from_slice(&1u16.to_ne_bytes());
         }
         bytes
     }
 
-    /// What the driver has of a device; `None` if its server had not said it, or no block that there is.
+    /// Decodes the parameters that the driver has stored. Returns `None` if the server had not set
+    /// them, or if a block size is invalid.
     pub fn parse(bytes: &[u8; PARAMS_LEN]) -> Option<Self> {
         let types = u32::from_ne_bytes(at(bytes, 4));
         let attributes = u32::from_ne_bytes(at(bytes, 8));
@@ -88,6 +95,7 @@ impl Params {
             read_only: attributes & READ_ONLY != 0,
             rotational: attributes & ROTATIONAL != 0,
             cached: attributes & VOLATILE_CACHE != 0,
+            // The shifts come from the driver, and one of 32 or more is not valid.
             logical_block: 1u32.checked_shl(bytes[12].into())?,
             physical_block: 1u32.checked_shl(bytes[13].into())?,
             longest: u32::from_ne_bytes(at(bytes, 16)),

@@ -1,52 +1,56 @@
-//! Requests: what a descriptor asks for, with everything checked, and the commands that fetch them.
+//! Parser that converts a descriptor into a request, with all checks, and the commands that fetch
+//! requests.
 
 use super::SECTOR;
 use super::constants::{COMMIT_AND_FETCH, DESCRIPTOR_LEN, FETCH, MAX_DEPTH};
 use super::control::at;
 
-/// Where payloads begin in `/dev/ublkcN`.
+/// The start of the payloads in `/dev/ublkcN` (`UBLKSRV_IO_BUF_OFFSET`).
 const PAYLOADS: u64 = 0x8000_0000;
-/// Bits of a place within a payload.
+/// The number of bits of an offset within a payload (`UBLK_IO_BUF_BITS`).
 const PAYLOAD_BITS: u32 = 25;
-/// Bits of a tag above it.
+/// The number of bits of a tag above them (`UBLK_TAG_BITS`).
 const TAG_BITS: u32 = 16;
-/// The granularity of descriptors' memory.
+/// The granularity of the memory for descriptors in bytes.
 const PAGE: usize = 4096;
 
+// The flags `UBLK_IO_F_FUA` and `UBLK_IO_F_NOUNMAP`.
 const FUA: u32 = 1 << 13;
 const NO_UNMAP: u32 = 1 << 15;
 
-/// A descriptor, as it stands in the driver's memory.
+/// A request in the format of the driver's memory.
 pub type Descriptor = [u8; DESCRIPTOR_LEN];
 
-/// Bytes of the descriptors of a queue with `depth` requests.
+/// Returns the length in bytes of the descriptors of a queue with `depth` requests.
 pub const fn descriptors_len(depth: u16) -> usize {
     (depth as usize * DESCRIPTOR_LEN).next_multiple_of(PAGE)
 }
 
-/// Where in `/dev/ublkcN` the descriptors of a queue are mapped.
+/// Returns the offset in `/dev/ublkcN` at which the descriptors of a queue are mapped.
 pub const fn descriptors_offset(queue: u16) -> u64 {
+    // The driver places queues as if each had the maximum depth.
     queue as u64 * descriptors_len(MAX_DEPTH) as u64
 }
 
-/// Where in `/dev/ublkcN` the payload of the request in a queue's place is read and written.
+/// Returns the offset in `/dev/ublkcN` of the payload of a request, by its queue and tag.
 pub const fn payload_offset(queue: u16, tag: u16) -> u64 {
     PAYLOADS + ((queue as u64) << (PAYLOAD_BITS + TAG_BITS) | (tag as u64) << PAYLOAD_BITS)
 }
 
-/// A command that fetches the next request of a queue's place.
+/// A command that fetches the next request of a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IoCommand {
-    /// The queue.
+    /// The number of the queue.
     pub queue: u16,
-    /// The place.
+    /// The tag of the request in its queue.
     pub tag: u16,
-    /// What came of the request that is there: bytes, or an error number below 0. `None`: there was none yet.
+    /// The result of the current request of the tag: bytes, or a negative error number. `None` if
+    /// there has been no request yet.
     pub result: Option<i32>,
 }
 
 impl IoCommand {
-    /// The command's number.
+    /// Returns the number of the command.
     pub const fn code(&self) -> u32 {
         match self.result {
             Some(_) => COMMIT_AND_FETCH,
@@ -54,9 +58,11 @@ impl IoCommand {
         }
     }
 
-    /// As the driver reads it.
+    /// Encodes the command in the driver's format.
     pub fn encode(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
+        // The layout of `struct ublksrv_io_cmd`. Its address stays 0, because payloads are copied
+        // through `/dev/ublkcN` (`USER_COPY`).
         bytes[0..2].copy_from_slice(&self.queue.to_ne_bytes());
         bytes[2..4].copy_from_slice(&self.tag.to_ne_bytes());
         bytes[4..8].copy_from_slice(&self.result.unwrap_or(0).to_ne_bytes());
@@ -64,79 +70,82 @@ impl IoCommand {
     }
 }
 
-/// What is asked for.
+/// The operation that a request asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Operation {
-    /// Read into the payload.
+    /// Reads from the device into the payload.
     Read,
-    /// Write the payload.
+    /// Writes the payload to the device.
     Write,
-    /// Put what was written on stable storage.
+    /// Puts completed writes on stable storage.
     Flush,
-    /// The range is no longer needed.
+    /// States that the range is no longer needed.
     Discard,
-    /// Zero the range.
+    /// Fills the range with zeroes.
     WriteZeroes,
 }
 
-/// A request that can be carried out.
+/// A request that passed all checks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Request {
-    /// What is asked for.
+    /// The operation that the request asks for.
     pub operation: Operation,
-    /// It is to be on stable storage when it is answered.
+    /// True if the request may complete only when it is on stable storage.
     pub fua: bool,
-    /// What is zeroed keeps its space.
+    /// True if a zeroed range must keep its space.
     pub keep: bool,
-    /// Its first byte; 0 for a flush.
+    /// The start of the range in bytes, or 0 for a flush.
     pub offset: u64,
-    /// Its bytes, never 0 but for a flush.
+    /// The length of the range in bytes. It is 0 only for a flush.
     pub length: u32,
 }
 
-/// What a device accepts: what the kernel was told, and is held to.
+/// The limits of a device. The kernel learns them from [`Params`](super::Params), and its requests
+/// are checked against them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
-    /// The device's size in sectors.
+    /// The size of the device in sectors.
     pub sectors: u64,
-    /// Nothing can be written.
+    /// True if the device cannot be written.
     pub read_only: bool,
-    /// Bytes of the longest read or write.
+    /// The longest read or write in bytes.
     pub longest: u32,
-    /// Bytes of the longest range that is given back; 0 if none can be.
+    /// The longest discard in bytes, or 0 if discards are not supported.
     pub discard: u32,
-    /// Bytes of the longest range that is zeroed; 0 if none can be.
+    /// The longest range to zero in bytes, or 0 if that is not supported.
     pub write_zeroes: u32,
 }
 
-/// A request that is not carried out.
+/// The reason why a request is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refused {
-    /// An operation that is not known here, or that the device does not have.
+    /// The operation is unknown, or is not supported by the device.
     #[error("operation {0} is not supported by the device")]
     Operation(u8),
-    /// A write to a device that is only read.
+    /// The device is read-only, but the request would change it.
     #[error("a write to a read-only device")]
     ReadOnly,
-    /// A range that is not all there, or too long.
+    /// The range is not entirely on the device, or is too long.
     #[error("{sectors} sectors from {first} on exceed the device or the maximum request")]
     Range {
-        /// The first sector.
+        /// The first sector of the range.
         first: u64,
-        /// How many.
+        /// The number of sectors of the range.
         sectors: u32,
     },
 }
 
 impl Request {
-    /// What a descriptor asks for.
+    /// Parses a descriptor and checks it against the limits.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns the reason why the request is refused.
     pub fn parse(descriptor: &Descriptor, rules: &Rules) -> Result<Self, Refused> {
+        // The layout of `struct ublksrv_io_desc`: operation and flags, sectors, first sector.
         let word = u32::from_ne_bytes(at(descriptor, 0));
         let sectors = u32::from_ne_bytes(at(descriptor, 4));
         let first = u64::from_ne_bytes(at(descriptor, 8));
+        // The lowest byte is the operation (`UBLK_IO_OP_*`), the others are its flags.
         let (operation, longest) = match word as u8 {
             0 => (Operation::Read, rules.longest),
             1 => (Operation::Write, rules.longest),
@@ -146,6 +155,8 @@ impl Request {
             other => return Err(Refused::Operation(other)),
         };
         let (fua, keep) = (word & FUA != 0, word & NO_UNMAP != 0);
+        // FUA means nothing for a read, and NO_UNMAP only has a meaning for zeroing, so both are
+        // ignored elsewhere.
         let mut request = Self {
             operation,
             fua: fua && operation != Operation::Read,
@@ -153,6 +164,7 @@ impl Request {
             offset: 0,
             length: 0,
         };
+        // The sectors of a flush have no meaning, so they are not checked.
         match operation {
             Operation::Flush => return Ok(request),
             Operation::Read => {}
@@ -200,16 +212,20 @@ mod tests {
             let descriptor = descriptor(word, sectors, first);
             Request::parse(&descriptor, &RULES)
         };
+        // The device has 1000 sectors, so sectors 992 to 999 are the last ones.
         let write = parse(1 | FUA, 8, 992).unwrap();
         assert_eq!(write.operation, Operation::Write);
         assert!(write.fua && !write.keep);
         assert_eq!((write.offset, write.length), (992 * 512, 4096));
+        // The range of a flush has no meaning and is ignored.
         let flush = parse(2, 77, u64::MAX).unwrap();
         assert_eq!((flush.offset, flush.length), (0, 0));
+        // Beyond the end, empty, longer than 128 KiB, and with an overflow.
         for (word, sectors, first) in [(0, 8, 993), (0, 0, 0), (1, 257, 0), (3, 2, u64::MAX)] {
             let refused = Err(Refused::Range { first, sectors });
             assert_eq!(parse(word, sectors, first), refused);
         }
+        // Zeroing is not supported by these rules, and operation 4 is unknown.
         assert_eq!(parse(5, 8, 0), Err(Refused::Operation(5)));
         assert_eq!(parse(4, 8, 0), Err(Refused::Operation(4)));
     }
@@ -230,9 +246,12 @@ mod tests {
     #[test]
     fn places_are_where_the_driver_has_them() {
         assert_eq!(payload_offset(0, 0), 1 << 31);
+        // Each tag has 2^25 bytes (32 MiB), and each queue 2^16 tags.
         assert_eq!(payload_offset(0, 1), (1 << 31) + (32 << 20));
         assert_eq!(payload_offset(3, 0), (1 << 31) + (3 << 41));
         assert_eq!(
+            // The kernel reserves 4096 · 24 bytes for each queue. 32 descriptors of 24 bytes fit
+            // into one page, and 171 do not.
             (descriptors_offset(2), descriptors_len(32)),
             (196_608, 4096)
         );
@@ -242,11 +261,13 @@ mod tests {
             tag: 2,
             result: Some(-5),
         };
+        // -5 is 0xfffffffb.
         assert_eq!(commit.encode()[..8], [1, 0, 2, 0, 0xfb, 0xff, 0xff, 0xff]);
     }
 
     proptest! {
-        /// Whatever stands in a descriptor, what is taken from it is on the device and no longer than was agreed.
+        /// Whatever a descriptor contains, an accepted request is on the device and within the
+        /// limits.
         #[test]
         fn what_is_taken_is_within_the_rules(
             bytes in any::<[[u8; 8]; 3]>(),
@@ -257,7 +278,8 @@ mod tests {
         ) {
             let mut bytes: Descriptor = bytes.concat().try_into().unwrap();
             if small {
-                // Most of what is drawn would be refused at a glance.
+                // Most random descriptors would be refused at once, so half of them are made
+                // plausible.
                 bytes[0] %= 6;
                 bytes[6] = 0;
                 bytes[7] = 0;

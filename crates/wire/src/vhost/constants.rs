@@ -1,56 +1,59 @@
-//! Numbers of the protocol.
+//! Constants of the `vhost-user` protocol (QEMU, `docs/interop/vhost-user.rst`).
 
-/// Bytes of a message's header.
+/// The length of a message's header in bytes.
 pub const HEADER_LEN: usize = 12;
-/// Most bytes behind a header: a table of eight regions is the longest message but one, a configuration space the longest.
+/// The maximum length of a payload in bytes. The longest payload is a whole configuration space. A
+/// table of eight regions is 4 bytes shorter.
 pub const PAYLOAD_MAX: usize = CONFIG_HEADER_LEN + CONFIG_MAX;
-/// Most descriptors that may come with a message: one for each region of a table.
+/// The maximum number of descriptors with a message: one for each region of a table.
 pub const DESCRIPTORS_MAX: usize = 8;
-/// Most regions of one table; with `CONFIGURE_MEM_SLOTS` there may be more, added one by one.
+/// The maximum number of regions in one table. With `CONFIGURE_MEM_SLOTS`, further regions can be
+/// added one by one.
 pub const TABLE_REGIONS_MAX: usize = 8;
-/// Most bytes of a configuration space.
+/// The maximum length of a configuration space in bytes.
 pub const CONFIG_MAX: usize = 256;
-/// Bytes before the contents of a configuration space.
+/// The length in bytes of the fields before the content of a configuration space.
 pub(super) const CONFIG_HEADER_LEN: usize = 12;
 
+// The flags in a message's header. The two lowest bits are the version.
 pub(super) const VERSION: u32 = 1;
 pub(super) const VERSION_MASK: u32 = 3;
 pub(super) const REPLY: u32 = 1 << 2;
 pub(super) const NEED_REPLY: u32 = 1 << 3;
-/// In the number of a queue that a descriptor belongs to: there is none.
+/// The flag in a queue number which states that the message has no descriptor.
 pub(super) const NO_DESCRIPTOR: u64 = 1 << 8;
-/// What a back end says of a changed configuration space.
+/// The back end's message that the configuration space has changed.
 pub(super) const BACKEND_CONFIG_CHANGE: u32 = 2;
-/// What a back end says when there are answers, where notifications are messages.
+/// The back end's message that there are responses, if notifications are messages.
 pub(super) const BACKEND_VRING_CALL: u32 = 4;
 
-/// Most entries of a split queue.
+/// The maximum number of entries of a split queue.
 pub const QUEUE_SIZE_MAX: u16 = 1 << 15;
 
-/// Bit of the features of virtio with which `vhost-user` says that it has features of its own.
+/// The bit among virtio's features which states that `vhost-user` has features of its own.
 pub const PROTOCOL_FEATURES: u64 = 1 << 30;
 
-/// Features of the protocol, as bits.
+/// Features of the protocol as bits of a 64-bit number.
 pub mod feature {
-    /// Several queues.
+    /// The device may have several queues.
     pub const MQ: u64 = 1 << 0;
-    /// A front end may ask to be told what came of any message.
+    /// The front end may request a reply to any message.
     pub const REPLY_ACK: u64 = 1 << 3;
-    /// The back end has a way to say something by itself.
+    /// The back end has a channel for requests of its own.
     pub const BACKEND_REQ: u64 = 1 << 5;
-    /// The configuration space is the back end's.
+    /// The back end provides the configuration space.
     pub const CONFIG: u64 = 1 << 9;
-    /// What is in flight is noted in shared memory, and survives the back end.
+    /// Requests in flight are recorded in shared memory, so that they survive the back end.
     pub const INFLIGHT_SHMFD: u64 = 1 << 12;
     /// The device can be reset.
     pub const RESET_DEVICE: u64 = 1 << 13;
-    /// Kicks and calls are messages, and not signals of a descriptor.
+    /// Kicks and calls are messages instead of signals of a descriptor.
     pub const INBAND_NOTIFICATIONS: u64 = 1 << 14;
-    /// Regions of memory come and go one by one.
+    /// Regions of memory can be added and removed one by one.
     pub const CONFIGURE_MEM_SLOTS: u64 = 1 << 15;
 }
 
-/// Names what a message asks for, as numbers of the protocol.
+/// The code of a message, as a number of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Code(pub u32);
 

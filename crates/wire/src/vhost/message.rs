@@ -1,4 +1,4 @@
-//! From bytes and descriptors to messages.
+//! Parser that assembles messages from bytes and descriptors. [`Assembler`] is the main type.
 
 use super::constants::{
     CONFIG_HEADER_LEN, CONFIG_MAX, Code, DESCRIPTORS_MAX, HEADER_LEN, NEED_REPLY, NO_DESCRIPTOR,
@@ -6,216 +6,219 @@ use super::constants::{
 };
 use super::region::Region;
 
-/// Why the rest of a stream cannot be understood.
+/// The reason why the rest of a stream cannot be parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FrameError {
-    /// Another version of the protocol, or bits that mean nothing.
+    /// The message has another version of the protocol, or invalid flags.
     #[error("a message with flags {flags:#x} does not have version 1")]
     Version {
         /// The flags of the message.
         flags: u32,
     },
-    /// An answer came that nobody asked for.
+    /// The message is a reply that was not requested.
     #[error("a reply to {0} that was not requested")]
     Reply(Code),
-    /// The message is longer than any that there is.
+    /// The message is longer than any message of the protocol.
     #[error("{code} has {length} bytes; a message has at most {PAYLOAD_MAX}")]
     TooLong {
-        /// What it would be.
+        /// The code of the message.
         code: Code,
-        /// Bytes behind its header.
+        /// The length of the payload in bytes.
         length: u32,
     },
-    /// More descriptors came than any message has.
+    /// The message has more descriptors than any message of the protocol.
     #[error("a message has more than {DESCRIPTORS_MAX} descriptors")]
     Descriptors,
 }
 
-/// Why a message cannot be carried out, whatever the state of the device; the next one can be understood.
+/// The reason why a message cannot be executed, whatever the state of the device is. The next
+/// message can be parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MessageError {
-    /// What is asked for is not offered.
+    /// The message is unknown or not offered.
     #[error("was not offered")]
     Unknown,
-    /// It has another length than it must have, bytes behind the header.
+    /// The payload has an invalid length. Contains its length in bytes.
     #[error("has an invalid length of {0} bytes")]
     Length(u32),
-    /// It came with this number of descriptors, and must have another.
+    /// The message has an invalid number of descriptors. Contains their number.
     #[error("has an invalid number of descriptors ({0})")]
     Descriptors(usize),
-    /// The number of regions of a table; there may be 1 to 8.
+    /// The table has an invalid number of regions. Contains their number, which must be 1 to 8.
     #[error("has {0} regions; it must have 1 to {TABLE_REGIONS_MAX}")]
     Regions(u32),
-    /// A queue's size that is zero, no power of two or more than 32,768.
+    /// The size of a queue is zero, not a power of two, or more than 32,768. Contains the size.
     #[error("has a queue of {0} entries; it must be a power of two up to {QUEUE_SIZE_MAX}")]
     QueueSize(u32),
-    /// A queue's index that its ring cannot have.
+    /// The index of a queue does not fit into 16 bits. Contains the index.
     #[error("has an index of {0}, which exceeds 16 bits")]
     QueueBase(u32),
-    /// Bytes of a configuration space beyond its end: it has at most 256.
+    /// A range of the configuration space is empty or ends beyond the maximum of 256 bytes.
     #[error(
         "names {size} bytes from {offset} on of a configuration space, which has at most {CONFIG_MAX}"
     )]
     Config {
-        /// First byte.
+        /// The first byte of the range.
         offset: u32,
-        /// Bytes.
+        /// The length of the range in bytes.
         size: u32,
     },
-    /// A number that is neither 0 nor 1 says whether a queue is enabled.
+    /// The state of a queue is neither 0 (disabled) nor 1 (enabled). Contains the number.
     #[error("has {0}, but must have 0 or 1")]
     Enable(u32),
 }
 
-/// A message of the front end. `D` stands for a descriptor.
+/// A message of the front end. `D` is the caller's type for a descriptor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message<D> {
-    /// What it is, by its number.
+    /// The code of the message.
     pub code: Code,
-    /// The front end asks what came of it (`REPLY_ACK`).
+    /// True if the front end requests a reply with the result (`REPLY_ACK`).
     pub needs_reply: bool,
-    /// Bytes behind its header.
+    /// The length of the payload in bytes.
     pub length: u32,
-    /// What it asks for, or what is wrong with it.
+    /// The parsed request, or the reason why it is invalid.
     pub request: Result<Request<D>, MessageError>,
 }
 
-/// Where a queue lies, as addresses of the front end's process.
+/// The addresses of a queue in the front end's process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RingAddresses {
-    /// Number of the queue.
+    /// The number of the queue.
     pub queue: u32,
-    /// What it writes is to be logged at `log`.
+    /// True if writes to the queue must be logged at `log`.
     pub logged: bool,
-    /// Table of descriptors.
+    /// The address of the table of descriptors.
     pub descriptors: u64,
-    /// Used ring.
+    /// The address of the used ring.
     pub used: u64,
-    /// Available ring.
+    /// The address of the available ring.
     pub available: u64,
-    /// Where to log, of no meaning unless `logged`.
+    /// The address of the log. It has no meaning unless `logged` is true.
     pub log: u64,
 }
 
-/// Memory in which is noted what is in flight.
+/// The memory in which requests in flight are recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inflight {
-    /// Bytes; zero if they are to be told.
+    /// The length in bytes, or zero in a request for the back end to choose it.
     pub size: u64,
-    /// First byte in the descriptor.
+    /// The first byte of the memory in its descriptor.
     pub offset: u64,
-    /// Queues.
+    /// The number of queues whose requests are recorded.
     pub queues: u16,
-    /// Entries of each.
+    /// The number of entries of each queue.
     pub queue_size: u16,
 }
 
-/// What the front end asks for.
+/// A request of the front end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request<D> {
-    /// Which features of virtio there are.
+    /// Returns the supported features of virtio.
     GetFeatures,
-    /// These are in use.
+    /// Sets the features of virtio that are used.
     SetFeatures(u64),
-    /// The sender is the owner of the session.
+    /// Makes the sender the owner of the session.
     SetOwner,
-    /// The session is over; not used any more.
+    /// Ends the session. This request is deprecated.
     ResetOwner,
-    /// The guest's memory is this and nothing else.
+    /// Replaces the guest's memory by these regions.
     SetMemTable(Vec<(Region, D)>),
-    /// How many entries a queue has.
+    /// Sets the number of entries of a queue.
     SetVringNum {
-        /// Number of the queue.
+        /// The number of the queue.
         queue: u32,
-        /// A power of two.
+        /// The number of entries, a power of two.
         size: u16,
     },
-    /// Where a queue lies.
+    /// Sets the addresses of a queue.
     SetVringAddr(RingAddresses),
-    /// From which entry of the available ring on a queue is served.
+    /// Sets the index of the available ring at which a queue starts to be served.
     SetVringBase {
-        /// Number of the queue.
+        /// The number of the queue.
         queue: u32,
-        /// The index.
+        /// The index of the next entry.
         base: u16,
     },
-    /// Stop a queue, and say how far it was served.
+    /// Stops a queue and returns the index up to which it was served.
     GetVringBase {
-        /// Number of the queue.
+        /// The number of the queue.
         queue: u32,
     },
-    /// By which descriptor the guest says that there are requests; none: the queue is to be looked at by oneself.
+    /// Sets the descriptor through which the guest kicks a queue. Without a descriptor, the back
+    /// end must poll the queue.
     SetVringKick {
-        /// Number of the queue.
+        /// The number of the queue.
         queue: u32,
-        /// The descriptor.
+        /// The descriptor, if there is one.
         descriptor: Option<D>,
     },
-    /// By which descriptor the guest is told that there are answers.
+    /// Sets the descriptor through which the guest is called.
     SetVringCall {
-        /// Number of the queue.
+        /// The number of the queue.
         queue: u32,
-        /// The descriptor.
+        /// The descriptor, if there is one.
         descriptor: Option<D>,
     },
-    /// By which descriptor the guest is told of errors.
+    /// Sets the descriptor through which errors are reported.
     SetVringErr {
-        /// Number of the queue.
+        /// The number of the queue.
         queue: u32,
-        /// The descriptor.
+        /// The descriptor, if there is one.
         descriptor: Option<D>,
     },
-    /// Which features of the protocol there are.
+    /// Returns the supported features of the protocol.
     GetProtocolFeatures,
-    /// These are in use.
+    /// Sets the features of the protocol that are used.
     SetProtocolFeatures(u64),
-    /// How many queues there may be.
+    /// Returns the maximum number of queues.
     GetQueueNum,
-    /// Serve a queue, or do not.
+    /// Enables or disables a queue.
     SetVringEnable {
-        /// Number of the queue.
+        /// The number of the queue.
         queue: u32,
-        /// Serve it.
+        /// True to serve the queue.
         enabled: bool,
     },
-    /// Over this the back end may say something by itself.
+    /// Sets the descriptor on which the back end can send requests to the front end.
     SetBackendReqFd(D),
-    /// Part of the configuration space.
+    /// Returns a range of the configuration space.
     GetConfig {
-        /// First byte.
+        /// The first byte of the range.
         offset: u32,
-        /// Bytes.
+        /// The length of the range in bytes.
         size: u32,
     },
-    /// Change part of the configuration space.
+    /// Changes a range of the configuration space.
     SetConfig {
-        /// First byte.
+        /// The first byte of the range.
         offset: u32,
-        /// What is to be there.
+        /// The new content of the range.
         data: Vec<u8>,
     },
-    /// Make the memory in which is noted what is in flight.
+    /// Allocates the memory in which requests in flight are recorded.
     GetInflightFd(Inflight),
-    /// This is that memory, perhaps of a back end that is gone.
+    /// Passes that memory, which may contain the records of an earlier back end.
     SetInflightFd(Inflight, D),
-    /// A queue has requests, where notifications are messages.
+    /// Kicks a queue, if notifications are messages.
     VringKick {
-        /// Number of the queue.
+        /// The number of the queue.
         queue: u32,
     },
-    /// Put the device back to what it was at first.
+    /// Resets the device to its initial state.
     ResetDevice,
-    /// How many regions of memory there may be.
+    /// Returns the maximum number of memory regions.
     GetMaxMemSlots,
-    /// This is the guest's memory, too.
+    /// Adds a region to the guest's memory.
     AddMemReg(Region, D),
-    /// This is not the guest's memory any more.
+    /// Removes a region from the guest's memory.
     RemMemReg(Region),
 }
 
-/// Puts messages together from what a socket gives.
+/// Assembles messages from the bytes and descriptors that a socket delivers.
 ///
-/// It must be given no more bytes at a time than [`Assembler::room`] has: descriptors that come with them then belong to that message.
+/// Do not read more bytes at a time than fit into [`Assembler::room`]. The descriptors that arrive
+/// with these bytes then belong to the same message.
 #[derive(Debug)]
 pub struct Assembler<D> {
     bytes: [u8; HEADER_LEN + PAYLOAD_MAX],
@@ -234,30 +237,31 @@ impl<D> Default for Assembler<D> {
 }
 
 impl<D> Assembler<D> {
-    /// Where the next bytes go; never empty.
+    /// Returns the place for the next bytes, which is never empty.
     pub fn room(&mut self) -> &mut [u8] {
         let end = self.end();
         &mut self.bytes[self.have..end]
     }
 
-    /// The end of what is wanted next.
+    /// Returns the end of the part that is read next: the header, or the payload.
     fn end(&self) -> usize {
         if self.have < HEADER_LEN {
             return HEADER_LEN;
         }
-        // What is longer was refused with its header.
+        // Messages that are too long were refused with their header, so this is within the array.
         HEADER_LEN + word(&self.bytes, 8) as usize
     }
 
-    /// A message has begun and not ended: the end of the stream would be half of one.
+    /// Returns true if a message is incomplete, so that the stream must not end here.
     pub fn is_partial(&self) -> bool {
         self.have > 0
     }
 
-    /// `count` bytes were put into the room, and `descriptors` came with them. Gives the message once it is whole.
+    /// Reports that `count` bytes were written into the room and that `descriptors` arrived with
+    /// them. Returns the message once it is complete.
     ///
     /// # Errors
-    /// Why the stream cannot be understood from here on.
+    /// Returns the reason why the rest of the stream cannot be parsed.
     pub fn filled(
         &mut self,
         count: usize,
@@ -279,6 +283,8 @@ impl<D> Assembler<D> {
         }
         let payload = &self.bytes[HEADER_LEN..self.have];
         let request = request(header.code, payload, &mut self.descriptors);
+        // Descriptors that the parser did not take are dropped with the message, and thereby closed
+        // if `D` owns them.
         self.descriptors.clear();
         self.have = 0;
         Ok(Some(Message {
@@ -317,6 +323,7 @@ impl Header {
     }
 }
 
+// The callers have checked the length before they read a number.
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
@@ -329,7 +336,7 @@ fn half(bytes: &[u8], at: usize) -> u16 {
     u16::from_ne_bytes(bytes[at..at + 2].try_into().expect("two bytes"))
 }
 
-/// What a message asks for.
+/// Parses the request in a payload.
 fn request<D>(
     code: Code,
     payload: &[u8],
@@ -360,7 +367,7 @@ fn request<D>(
     }
 }
 
-/// What is behind a header.
+/// The payload and the descriptors of a message.
 struct Body<'a, D> {
     payload: &'a [u8],
     descriptors: &'a mut Vec<D>,
@@ -383,13 +390,13 @@ impl<D> Body<'_, D> {
         }
     }
 
-    /// The only descriptor.
+    /// Takes the only descriptor of the message.
     fn one(self) -> Result<D, MessageError> {
         self.descriptors(1)?;
         self.descriptors.pop().ok_or(MessageError::Descriptors(0))
     }
 
-    /// Messages that are nothing but their number.
+    /// Parses messages that consist of their code alone.
     fn nothing(self, code: Code) -> Result<Request<D>, MessageError> {
         let request = match code {
             Code::GET_FEATURES => Request::GetFeatures,
@@ -421,7 +428,8 @@ impl<D> Body<'_, D> {
         if count == 0 || count as usize > TABLE_REGIONS_MAX {
             return Err(MessageError::Regions(count));
         }
-        // User-mode Linux always sends room for two.
+        // User-mode Linux always sends room for two regions, so the payload may be longer than the
+        // table.
         let room = 8..=8 + TABLE_REGIONS_MAX * Region::LEN;
         let end = 8 + count as usize * Region::LEN;
         if !room.contains(&self.payload.len()) || self.payload.len() < end {
@@ -443,6 +451,7 @@ impl<D> Body<'_, D> {
         let (queue, value) = (word(self.payload, 0), word(self.payload, 4));
         match code {
             Code::SET_VRING_NUM => {
+                // The size is sent in 32 bits, but a split queue has at most 2^15 entries.
                 let size = u16::try_from(value).ok();
                 let size = size.filter(|s| s.is_power_of_two() && *s <= QUEUE_SIZE_MAX);
                 let size = size.ok_or(MessageError::QueueSize(value))?;
@@ -475,6 +484,7 @@ impl<D> Body<'_, D> {
         self.descriptors(0)?;
         Ok(Request::SetVringAddr(RingAddresses {
             queue: word(self.payload, 0),
+            // Bit 0 is `VHOST_VRING_F_LOG`, the only flag.
             logged: word(self.payload, 4) & 1 != 0,
             descriptors: double(self.payload, 8),
             used: double(self.payload, 16),
@@ -486,6 +496,7 @@ impl<D> Body<'_, D> {
     fn event(self, code: Code) -> Result<Request<D>, MessageError> {
         self.length(8)?;
         let value = double(self.payload, 0);
+        // The lowest byte is the number of the queue, and bit 8 states that there is no descriptor.
         let queue = (value & 0xff) as u32;
         let descriptor = if value & NO_DESCRIPTOR != 0 {
             self.descriptors(0)?;
@@ -506,6 +517,7 @@ impl<D> Body<'_, D> {
             return Err(MessageError::Length(length as u32));
         }
         let (offset, size) = (word(self.payload, 0), word(self.payload, 4));
+        // Both numbers come from the front end, so their sum may overflow.
         let end = offset.checked_add(size);
         if size == 0 || end.is_none_or(|end| end as usize > CONFIG_MAX) {
             return Err(MessageError::Config { offset, size });
@@ -520,7 +532,8 @@ impl<D> Body<'_, D> {
         })
     }
 
-    /// The structure has 20 bytes, and 24 where a compiler has filled it up.
+    /// Parses the description of in-flight memory. The structure has 20 bytes, or 24 if a compiler
+    /// has padded it.
     fn inflight(self, code: Code) -> Result<Request<D>, MessageError> {
         if !matches!(self.payload.len(), 20 | 24) {
             return Err(MessageError::Length(self.payload.len() as u32));
@@ -544,7 +557,7 @@ impl<D> Body<'_, D> {
         if code == Code::ADD_MEM_REG {
             return Ok(Request::AddMemReg(region, self.one()?));
         }
-        // Some front ends send the descriptor with it, which the protocol allows and nobody needs.
+        // Some front ends send the region's descriptor, which the protocol allows. It is not used.
         if self.descriptors.len() > 1 {
             return Err(MessageError::Descriptors(self.descriptors.len()));
         }

@@ -1,11 +1,13 @@
-//! The messages of `vhost-user`, as a back end hears and says them: how a virtual machine's disk is set up.
+//! The messages of `vhost-user`, the protocol with which a VMM sets up a disk in a back end.
 //!
-//! Source of all rules: QEMU, `docs/interop/vhost-user.rst`. A front end (the virtual machine monitor) says over a Unix socket where
-//! the guest's memory is, where its queues lie in it and by which descriptors both sides wake each other; requests themselves are in
-//! that memory. Numbers are in the byte order of the machine.
+//! The source of all rules is QEMU's `docs/interop/vhost-user.rst`. The front end (the VMM) uses a
+//! Unix socket to tell the back end the location of the guest's memory, the location of the queues
+//! in it, and the descriptors through which both sides notify each other. The requests themselves
+//! are in the guest's memory. All numbers are in the byte order of the machine.
 //!
-//! Descriptors come beside the bytes of the message they belong to; here they are whatever type the caller has for them. What is offered
-//! is decided by the user of this module: [`Request`] has what there can be of a disk, the rest is [`MessageError::Unknown`].
+//! Descriptors arrive next to the bytes of the message to which they belong. This module accepts
+//! any type for them. The caller decides which features to offer. [`Request`] contains the messages
+//! that a disk can need, and all others result in [`MessageError::Unknown`].
 //!
 //! ```
 //! use weir_wire::vhost::{Assembler, Code, Reply, Request};

@@ -1,55 +1,58 @@
-//! Answers, and what the back end says by itself.
+//! Replies of the back end, and the messages that it sends on its own.
 
 use super::constants::{
     BACKEND_CONFIG_CHANGE, BACKEND_VRING_CALL, Code, NEED_REPLY, REPLY, VERSION,
 };
 use super::message::Inflight;
 
-/// An answer.
+/// A reply to a message of the front end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reply<'a> {
-    /// A number: features, how many queues or regions there may be.
+    /// A number, such as features or the maximum number of queues or regions.
     Value(u64),
-    /// What came of a message whose sender asked (`REPLY_ACK`).
+    /// The result of a message whose sender requested it (`REPLY_ACK`).
     Ack {
-        /// It was carried out.
+        /// True if the message was executed.
         done: bool,
     },
-    /// How far a queue was served.
+    /// The index up to which a queue was served.
     Base {
-        /// Number of the queue.
+        /// The number of the queue.
         queue: u32,
-        /// The next entry of the available ring.
+        /// The index of the next entry of the available ring.
         base: u16,
     },
-    /// Part of the configuration space; `None` if there is no such part.
+    /// A range of the configuration space, or `None` if there is no such range.
     Config {
-        /// First byte.
+        /// The first byte of the range.
         offset: u32,
-        /// What is there.
+        /// The content of the range.
         data: Option<&'a [u8]>,
     },
-    /// The memory in which is noted what is in flight. Its descriptor is sent with it.
+    /// The memory in which requests in flight are recorded. Its descriptor must be sent with the
+    /// reply.
     Inflight {
-        /// What it is.
+        /// The description of the memory.
         inflight: Inflight,
-        /// Bytes that the question had, which the answer has, too.
+        /// The length of the request's payload in bytes, which the reply must have as well.
         length: u32,
     },
 }
 
 impl Reply<'_> {
-    /// Appends the answer to a message.
+    /// Appends the reply to the message with this code.
     pub fn append(&self, code: Code, out: &mut Vec<u8>) {
         let start = out.len();
         header(code, REPLY, out);
         match self {
             Self::Value(value) => out.extend(value.to_ne_bytes()),
+            // `REPLY_ACK`: zero means success, and any other value an error.
             Self::Ack { done } => out.extend(u64::from(!done).to_ne_bytes()),
             Self::Base { queue, base } => {
                 out.extend(queue.to_ne_bytes());
                 out.extend(u32::from(*base).to_ne_bytes());
             }
+            // An empty payload reports an error (`vhost-user.rst`, `VHOST_USER_GET_CONFIG`).
             Self::Config { data: None, .. } => {}
             Self::Config {
                 offset,
@@ -73,15 +76,15 @@ impl Reply<'_> {
     }
 }
 
-/// Appends what the back end says when its configuration space has changed.
+/// Appends the message that the configuration space has changed.
 pub fn append_config_changed(out: &mut Vec<u8>) {
     header(Code(BACKEND_CONFIG_CHANGE), 0, out);
 }
 
-/// Bytes of the front end's answer to [`append_call`].
+/// The length in bytes of the front end's reply to [`append_call`].
 pub const CALL_ANSWER_LEN: usize = super::HEADER_LEN + 8;
 
-/// Appends what the back end says when a queue has answers, and asks to be told when that was heard
+/// Appends the message that a queue has responses, and requests a reply
 /// ([`INBAND_NOTIFICATIONS`](super::feature::INBAND_NOTIFICATIONS)).
 pub fn append_call(queue: u32, out: &mut Vec<u8>) {
     let start = out.len();

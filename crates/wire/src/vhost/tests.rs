@@ -1,4 +1,4 @@
-//! Golden bytes, every error by its name, and random messages.
+//! Tests of the protocol's bytes, of every error, and of random addresses.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ fn message(code: Code, flags: u32, payload: &[u8]) -> Vec<u8> {
     [words.as_flattened(), payload].concat()
 }
 
-/// What one message with the descriptors 0, 1, 2 … is understood as.
+/// Parses one message that arrives with the descriptors 0, 1, 2 and so on.
 fn understand(bytes: &[u8], descriptors: u32) -> Result<Option<Message<u32>>, FrameError> {
     let mut assembler = Assembler::default();
     let mut at = 0;
@@ -53,6 +53,7 @@ fn region_bytes() -> Vec<u8> {
 #[cfg(target_endian = "little")]
 #[test]
 fn messages_have_the_bytes_of_the_protocol() {
+    // SET_VRING_ENABLE (18) with version 1 and NEED_REPLY (bit 3), 8 bytes: queue 2, enabled.
     let bytes = [18, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0];
     let understood = understand(&bytes, 0).unwrap().unwrap();
     assert_eq!(understood.code, Code::SET_VRING_ENABLE);
@@ -63,11 +64,13 @@ fn messages_have_the_bytes_of_the_protocol() {
     };
     assert_eq!(understood.request, Ok(enable));
 
+    // Replies have version 1 and REPLY (bit 2), hence flags of 5.
     let mut out = Vec::new();
     Reply::Value(0x0102).append(Code::GET_FEATURES, &mut out);
     let value = [1, 0, 0, 0, 5, 0, 0, 0, 8, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0];
     assert_eq!(out, value);
     out.clear();
+    // ADD_MEM_REG (37) is answered with 1, because zero means success.
     Reply::Ack { done: false }.append(Code::ADD_MEM_REG, &mut out);
     let refused = [37, 0, 0, 0, 5, 0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(out, refused);
@@ -76,12 +79,14 @@ fn messages_have_the_bytes_of_the_protocol() {
         queue: 3,
         base: 0xfffe,
     };
+    // GET_VRING_BASE (11): the index of 16 bits is sent in 32 bits.
     base.append(Code::GET_VRING_BASE, &mut out);
     let stopped = [
         11, 0, 0, 0, 5, 0, 0, 0, 8, 0, 0, 0, 3, 0, 0, 0, 0xfe, 0xff, 0, 0,
     ];
     assert_eq!(out, stopped);
     out.clear();
+    // The back end's own message 2 is neither a reply nor does it request one.
     append_config_changed(&mut out);
     assert_eq!(out, [2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
 }
@@ -94,6 +99,7 @@ fn a_configuration_space_is_answered_with_its_place_or_with_nothing() {
         data: Some(&[1, 2, 3]),
     };
     config.append(Code::GET_CONFIG, &mut out);
+    // The reply has a header of 12 bytes (offset, size, flags) and the three bytes.
     let expected = [words(&[24, 5, 15, 4, 3, 0]), vec![1, 2, 3]].concat();
     assert_eq!(out, expected);
     out.clear();
@@ -102,6 +108,7 @@ fn a_configuration_space_is_answered_with_its_place_or_with_nothing() {
         data: None,
     };
     none.append(Code::GET_CONFIG, &mut out);
+    // An empty payload reports that there is no such range.
     assert_eq!(out, words(&[24, 5, 0]));
 }
 
@@ -113,6 +120,7 @@ fn the_memory_of_what_is_in_flight_is_answered_as_long_as_it_was_asked() {
         queues: 2,
         queue_size: 128,
     };
+    // 20 bytes of fields, or 24 if the compiler of the front end pads the structure.
     for length in [20, 24] {
         let mut out = Vec::new();
         Reply::Inflight { inflight, length }.append(Code::GET_INFLIGHT_FD, &mut out);
@@ -145,7 +153,7 @@ fn every_message_without_a_payload_is_understood() {
     }
 }
 
-/// What each message is understood as.
+/// Asserts that each message is parsed as the given request.
 fn assert_understood<const N: usize>(rows: [(Code, Vec<u8>, u32, Request<u32>); N]) {
     for (code, payload, descriptors, expected) in rows {
         assert_eq!(request(code, &payload, descriptors), Ok(expected), "{code}");
@@ -224,6 +232,7 @@ fn what_is_said_of_queues_is_understood() {
         available: 3,
         log: u64::MAX,
     };
+    // Queue and flags, then the addresses of descriptors, used ring, available ring and log.
     let place = [words(&[queue, 0]), doubles(&[1, 2, 3, u64::MAX])].concat();
     assert_understood([
         (
@@ -255,6 +264,7 @@ fn what_is_said_of_queues_is_understood() {
 
 #[test]
 fn descriptors_of_queues_may_be_missing_if_that_is_said() {
+    // Bit 8 states that no descriptor comes with the message.
     let none = doubles(&[1 << 8 | 3]);
     let one = doubles(&[3]);
     let queue = 3;
@@ -284,12 +294,14 @@ fn what_is_wrong_with_a_message_has_a_name() {
     use MessageError::*;
     let two = [words(&[2, 0]), region_bytes(), region_bytes()].concat();
     assert_refused([
+        // Code 26 is not in the table, and SET_LOG_BASE is known but not offered.
         (Code(26), vec![], 0, Unknown),
         (Code::SET_LOG_BASE, vec![0; 16], 1, Unknown),
         (Code::SET_FEATURES, vec![0; 7], 0, Length(7)),
         (Code::SET_FEATURES, vec![0; 8], 1, Descriptors(1)),
         (Code::SET_MEM_TABLE, vec![0; 4], 0, Length(4)),
         (Code::SET_MEM_TABLE, vec![0; 8], 0, Regions(0)),
+        // Nine regions are one more than a table may have.
         (
             Code::SET_MEM_TABLE,
             [words(&[9, 0]), vec![0; 260 - 8]].concat(),
@@ -298,8 +310,10 @@ fn what_is_wrong_with_a_message_has_a_name() {
         ),
         (Code::SET_MEM_TABLE, two.clone(), 1, Descriptors(1)),
         (Code::SET_MEM_TABLE, two.clone(), 3, Descriptors(3)),
+        // A table of two regions has 8 + 2 · 32 = 72 bytes, so the last byte is missing.
         (Code::SET_MEM_TABLE, two[..71].to_vec(), 2, Length(71)),
         (Code::SET_VRING_NUM, words(&[0, 0]), 0, QueueSize(0)),
+        // 96 is not a power of two, and 65,536 is one but exceeds the maximum of 32,768.
         (Code::SET_VRING_NUM, words(&[0, 96]), 0, QueueSize(96)),
         (
             Code::SET_VRING_NUM,
@@ -322,6 +336,7 @@ fn what_is_wrong_with_a_message_has_a_name() {
 #[test]
 fn what_is_wrong_with_memory_and_configuration_in_a_message_has_a_name() {
     use MessageError::*;
+    // Ranges without bytes, with an overflow, and that end at byte 257 of 256.
     let place = |offset, size| (words(&[offset, size, 0]), Config { offset, size });
     for (code, (payload, error)) in [
         (Code::GET_CONFIG, place(0, 0)),
@@ -346,10 +361,12 @@ fn what_is_wrong_with_memory_and_configuration_in_a_message_has_a_name() {
 fn a_stream_that_is_none_of_the_protocol_is_refused_with_its_header() {
     let get = Code::GET_FEATURES;
     for (bytes, error) in [
+        // Versions 0 and 2, then a reply (bit 2).
         (message(get, 0, &[]), FrameError::Version { flags: 0 }),
         (message(get, 2, &[]), FrameError::Version { flags: 2 }),
         (message(get, 5, &[]), FrameError::Reply(get)),
         (
+            // The longest payload has 12 + 256 = 268 bytes.
             words(&[1, 1, 269]),
             FrameError::TooLong {
                 code: get,
@@ -367,6 +384,7 @@ fn a_stream_that_is_none_of_the_protocol_is_refused_with_its_header() {
         assert_eq!(understand(&bytes, 0), Err(error), "{error}");
     }
     assert_eq!(
+        // A message has at most eight descriptors.
         understand(&message(get, 1, &[]), 9),
         Err(FrameError::Descriptors)
     );
@@ -384,8 +402,9 @@ fn what_is_wrong_with_memory_has_a_name() {
     let far = moved(1 << 20, 1 << 20);
     assert_eq!(check(REGION, &[]), Ok(()));
     assert_eq!(check(REGION, &[far]), Ok(()));
-    // Side by side is not over each other.
+    // Adjacent regions do not overlap.
     assert_eq!(check(REGION, &[moved(0x2000, 0x2000)]), Ok(()));
+    // The regions overlap in guest addresses, in user addresses, and in both.
     for other in [moved(0x1fff, 1 << 20), moved(1 << 20, 0x1fff), REGION] {
         assert_eq!(check(REGION, &[other]), Err(RegionError::Overlap(other)));
         assert_eq!(check(other, &[REGION]), Err(RegionError::Overlap(REGION)));
@@ -394,6 +413,8 @@ fn what_is_wrong_with_memory_has_a_name() {
     assert_eq!(check(third, &[REGION, far]), Err(RegionError::TooMany(2)));
     let empty = Region { size: 0, ..REGION };
     assert_eq!(check(empty, &[]), Err(RegionError::Empty));
+    // The last byte would be beyond 2^64 in guest addresses, in user addresses, beyond 2^63 in the
+    // file, and everywhere.
     for over in [
         Region {
             guest: u64::MAX - 0x1ffe,
@@ -414,6 +435,7 @@ fn what_is_wrong_with_memory_has_a_name() {
     ] {
         assert_eq!(check(over, &[]), Err(RegionError::Overflow), "{over:?}");
     }
+    // The last byte of this region is the last one of the address space, which is permitted.
     let last = Region {
         guest: u64::MAX - 0x1fff,
         ..REGION
@@ -427,7 +449,7 @@ fn what_is_wrong_with_memory_has_a_name() {
 }
 
 proptest! {
-    /// Whatever a region is, an address is found in it exactly if all of its bytes lie there.
+    /// An address is found in a region exactly if all of its bytes are in the region.
     #[test]
     fn addresses_are_found_where_they_are(
         user in any::<u64>(), size in 1u64.., address in any::<u64>(), length in any::<u64>(),
@@ -441,7 +463,7 @@ proptest! {
     }
 }
 
-/// As the protocol numbers them.
+/// The numbers of the bits are those of the protocol.
 #[test]
 fn features_are_bits() {
     let features = [
@@ -490,6 +512,8 @@ fn regions_that_touch_do_not_overlap() {
         user,
         offset: 0,
     };
+    // Adjacent on either side, then overlapping by one byte on either side in one of the two
+    // address spaces.
     let here = region(0x4000, 0x2000, 0x9000);
     for (other, joins) in [
         (region(0x6000, 0x1000, 0xb000), true),

@@ -1,47 +1,50 @@
-//! The configuration space: what the device says of itself.
+//! The configuration space, in which the device describes itself to the driver.
 
-/// How long the configuration space is in bytes.
+/// The length of the configuration space in bytes.
 pub const CONFIG_LEN: usize = 60;
 
-/// What the device says of itself. Fields whose feature is not offered are 0.
+/// The content of the configuration space. Fields whose feature is not offered are 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Config {
     /// The disk's size in sectors.
     pub capacity: u64,
-    /// How many segments a request has at most (`SEG_MAX`).
+    /// The maximum number of segments of a request (`SEG_MAX`).
     pub segments: u32,
     /// The block size in bytes (`BLK_SIZE`).
     pub block: u32,
-    /// How many blocks a physical block has, as a power of two (`TOPOLOGY`).
+    /// The number of blocks of a physical block, as an exponent of two (`TOPOLOGY`).
     pub physical: u8,
-    /// The first aligned block (`TOPOLOGY`).
+    /// The offset of the first aligned block (`TOPOLOGY`).
     pub alignment: u8,
-    /// The smallest good request in blocks (`TOPOLOGY`).
+    /// The smallest efficient request in blocks (`TOPOLOGY`).
     pub least: u16,
-    /// The best request in blocks (`TOPOLOGY`).
+    /// The optimal request in blocks (`TOPOLOGY`).
     pub best: u32,
-    /// Whether writes may be answered before they are on stable storage (`CONFIG_WCE`, writable).
+    /// True if writes may be answered before they are on stable storage. The driver may change it
+    /// (`CONFIG_WCE`).
     pub write_back: bool,
-    /// How many queues there are (`MQ`).
+    /// The number of queues of the device (`MQ`).
     pub queues: u16,
     /// The limits of discards (`DISCARD`).
     pub discard: Option<super::RangeLimits>,
-    /// What a discard is best aligned to, in sectors (`DISCARD`).
+    /// The optimal alignment of a discard, in sectors (`DISCARD`).
     pub discard_alignment: u32,
     /// The limits of requests that write zeroes (`WRITE_ZEROES`).
     pub write_zeroes: Option<super::RangeLimits>,
-    /// Whether writing zeroes may give up the space (`WRITE_ZEROES`).
+    /// True if writing zeroes may deallocate the space (`WRITE_ZEROES`).
     pub may_unmap: bool,
 }
 
 impl Config {
-    /// Where [`write_back`](Self::write_back) stands: the one byte that a driver may write.
+    /// The position of [`write_back`](Self::write_back), the only byte that a driver may write.
     pub const WRITE_BACK: usize = 32;
 
-    /// Its bytes.
+    /// Encodes the configuration space.
     pub fn encode(&self) -> [u8; CONFIG_LEN] {
         let mut out = [0; CONFIG_LEN];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+        // Positions as in `struct virtio_blk_config` (virtio 1.2, section 5.2.4). The gaps belong
+        // to features that are not offered (`SIZE_MAX` at 8 and `GEOMETRY` at 16), or are unused.
         put(0, &self.capacity.to_le_bytes());
         put(12, &self.segments.to_le_bytes());
         put(20, &self.block.to_le_bytes());
@@ -69,7 +72,7 @@ mod tests {
     use super::*;
     use crate::virtio_blk::RangeLimits;
 
-    /// Offsets as in the specification's `struct virtio_blk_config`.
+    /// Offsets as in the specification's `struct virtio_blk_config` (virtio 1.2, section 5.2.4).
     #[test]
     fn the_bytes_stand_where_the_specification_has_them() {
         let config = Config {

@@ -1,86 +1,92 @@
-//! Requests: what a chain of buffers asks for, with everything checked.
+//! Parser that converts a chain of buffers into a request, with all checks.
 
 use super::{RangeLimits, Rules, SECTOR};
 use crate::ring::split::{Buffer, Chain};
 use crate::ring::{Guest, Outside};
 
-/// How long a request's header is in bytes.
+/// The length of a request's header in bytes.
 pub const HEADER: usize = 16;
-/// How long a range of a discard is in bytes.
+/// The length of one range of a discard in bytes.
 pub const RANGE: usize = 16;
-/// How long the device's name is in bytes, as [`Command::GetId`] returns it; shorter ones are filled up with zeroes.
+/// The length in bytes of the device's name, as [`Command::GetId`] returns it. Shorter names are
+/// padded with zeroes.
 pub const ID_LEN: usize = 20;
 
-/// What a request asks for.
+/// The command of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Command {
-    /// Read into the data.
+    /// Reads from the disk into the data.
     #[default]
     In,
-    /// Write from the data.
+    /// Writes the data to the disk.
     Out,
-    /// Put what was written on stable storage.
+    /// Puts completed writes on stable storage.
     Flush,
-    /// The device's name, into the data.
+    /// Reads the device's name into the data.
     GetId,
-    /// The ranges are no longer needed.
+    /// States that the ranges are no longer needed.
     Discard,
-    /// Zero the ranges.
+    /// Fills the ranges with zeroes.
     WriteZeroes,
 }
 
-/// How a request ended.
+/// The result of a request, with its value in guest memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Status {
-    /// Done.
+    /// The request was executed successfully.
     Ok = 0,
-    /// Failed.
+    /// The request failed with an error.
     IoError = 1,
-    /// Not offered.
+    /// The request is not supported by the device.
     Unsupported = 2,
 }
 
-/// A range of the disk.
+/// A range of the disk in a discard or a request that writes zeroes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Range {
-    /// Where it starts, in bytes.
+    /// The start of the range in bytes.
     pub offset: u64,
-    /// How long it is in bytes, never 0.
+    /// The length of the range in bytes. It is never 0.
     pub length: u64,
-    /// Whether zeroing it may give up the space.
+    /// True if zeroing the range may deallocate its space.
     pub unmap: bool,
 }
 
-/// A request that can be carried out. To be kept from one call to the next, so that its memory is used again.
+/// A request that passed all checks.
+///
+/// Keep it from one call to the next, so that its memory is reused.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// What it asks for.
+    /// The command of the request.
     pub command: Command,
-    /// Where it starts on the disk, in bytes; 0 for a flush, a name, and for requests with ranges.
+    /// The start on the disk in bytes. It is 0 for a flush, for a name, and for requests with
+    /// ranges.
     pub offset: u64,
-    /// How many bytes its data has.
+    /// The length of the data in bytes.
     pub length: u32,
-    /// Where the status goes in guest memory.
+    /// The guest address of the status byte.
     pub status: u64,
-    /// The data: all to be read by the device, or all to be written. Empty for a flush, and for requests with ranges.
+    /// The data buffers, all of which the device reads, or all of which it writes. Empty for a
+    /// flush and for requests with ranges.
     pub data: Vec<Buffer>,
-    /// The ranges of a discard, or of what is zeroed.
+    /// The ranges of a discard, or of a request that writes zeroes.
     pub ranges: Vec<Range>,
 }
 
-/// A request that is not carried out.
+/// A request that is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct Refused {
-    /// What is wrong with it.
+    /// The reason for the refusal.
     pub why: RequestError,
-    /// Where its status goes; `None` if there is no room for one, and the head goes back without.
+    /// The guest address of the status byte. If it is `None`, there is no room for a status, and
+    /// the head is returned without one.
     pub status: Option<u64>,
 }
 
 impl Refused {
-    /// The status it gets.
+    /// Returns the status of the refused request.
     pub const fn code(&self) -> Status {
         match self.why {
             RequestError::Unknown { .. }
@@ -91,92 +97,93 @@ impl Refused {
     }
 }
 
-/// What is wrong with a request.
+/// The reason why a request is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RequestError {
-    /// Fewer bytes to be read than a header has: there is none, it is short, or it can only be written.
+    /// The device can read fewer bytes than a header has, because the header is missing, short or
+    /// only writable.
     #[error("the device can read {readable} bytes, but a header has {HEADER}")]
     Header {
-        /// How many there are.
+        /// The number of readable bytes of the chain.
         readable: u64,
     },
-    /// No byte that can be written: there is no room for the status, or it can only be read.
+    /// The chain has no writable byte at its end, so that there is no room for the status.
     #[error("the request has no writable byte for the status")]
     NoStatus,
-    /// A buffer is not in guest memory.
+    /// A buffer is not entirely in guest memory.
     #[error("{0}")]
     Outside(Outside),
-    /// A command that does not exist: its number.
+    /// The command number does not exist.
     #[error("unknown command {number}")]
     Unknown {
-        /// The number.
+        /// The number of the command.
         number: u32,
     },
-    /// A command that was not offered.
+    /// The command was not offered to the driver.
     #[error("{command:?} was not offered")]
     NotOffered {
-        /// Which.
+        /// The command of the request.
         command: Command,
     },
-    /// Data to be read by the device that ought to be written, or the other way round.
+    /// The direction of the data does not fit the command.
     #[error("the data of {command:?} has the wrong direction")]
     Direction {
-        /// The command.
+        /// The command of the request.
         command: Command,
     },
-    /// A read or write of nothing, or an empty range.
+    /// A read, a write or a range has no bytes.
     #[error("the request has no data")]
     Empty,
-    /// More data than the device takes at once.
+    /// The request has more data than the device accepts at once.
     #[error("the request has {length} bytes; at most {limit} are supported")]
     TooLong {
-        /// How many bytes.
+        /// The length of the data in bytes.
         length: u64,
-        /// How many there may be.
+        /// The permitted length in bytes.
         limit: u64,
     },
-    /// More buffers of data, or more ranges, than the device takes at once.
+    /// The request has more data buffers or ranges than the device accepts at once.
     #[error("the request has {count} buffers or ranges; at most {limit} are supported")]
     TooMany {
-        /// How many.
+        /// The number of buffers or ranges.
         count: u64,
-        /// How many there may be.
+        /// The permitted number.
         limit: u64,
     },
-    /// A range that does not start or end at a block, or a list of ranges that ends within one.
+    /// A range does not begin or end at a block, or a list of ranges ends within one of them.
     #[error("{bytes} bytes are not a multiple of {block}")]
     Unaligned {
-        /// The number that is no multiple.
+        /// The number that is not a multiple.
         bytes: u64,
-        /// What it has to be a multiple of.
+        /// The required divisor in bytes.
         block: u32,
     },
-    /// A range beyond the end of the disk.
+    /// The range extends beyond the end of the disk.
     #[error("{sectors} sectors from {sector} on exceed the disk of {capacity} sectors")]
     BeyondEnd {
-        /// Where it starts, in sectors.
+        /// The start of the range in sectors.
         sector: u64,
-        /// How many sectors it has.
+        /// The length of the range in sectors.
         sectors: u64,
-        /// How many the disk has.
+        /// The size of the disk in sectors.
         capacity: u64,
     },
-    /// A write to a disk that can only be read.
+    /// The disk is read-only, but the request would change it.
     #[error("the disk is read-only")]
     ReadOnly,
-    /// Flags of a range that do not exist, or not for this command.
+    /// A range has unknown flags, or flags of another command.
     #[error("a range has the invalid flags {flags:#x}")]
     Flags {
-        /// The flags.
+        /// The flags of the range.
         flags: u32,
     },
 }
 
 impl Request {
-    /// Makes this the request in `chain`. It reads the header, and the ranges if there are some, once each.
+    /// Parses the request in `chain` into `self`. Reads the header and any ranges exactly once.
     ///
     /// # Errors
-    /// [`Refused`]; what `self` is then means nothing.
+    /// Returns [`Refused`]. The content of `self` is then meaningless.
     pub fn parse<G: Guest>(
         &mut self,
         chain: &Chain,
@@ -186,6 +193,7 @@ impl Request {
         self.data.clear();
         self.ranges.clear();
         (self.offset, self.length, self.status) = (0, 0, 0);
+        // The place for the status comes first, because every later error is reported in it.
         let status = status_place(chain, guest);
         let refused = |why| Refused {
             why,
@@ -195,7 +203,8 @@ impl Request {
         self.parse_body(chain, guest, rules).map_err(refused)
     }
 
-    /// How many bytes were written into the buffers of a request that was done: its data, if it reads, and the status.
+    /// Returns how many bytes a successful request has written into its buffers: the status, and
+    /// the data if the command reads.
     pub fn written(&self) -> u32 {
         1 + match self.command {
             Command::In | Command::GetId => self.length,
@@ -218,6 +227,7 @@ impl Request {
         let number = le_u32(&header, 0);
         let sector = le_u64(&header, 8);
         self.command = command(number)?;
+        // The status takes the last writable byte, so the subtraction cannot underflow here.
         let (out, into) = (readable - HEADER as u64, chain.writable - 1);
         let command = self.command;
         let wrong_way = match command {
@@ -249,13 +259,13 @@ impl Request {
         }
     }
 
-    /// Notes where on the disk `length` bytes from `sector` on are.
+    /// Stores the position on the disk of the `length` bytes from `sector` on.
     fn take_range(&mut self, sector: u64, length: u64, rules: &Rules) -> Result<(), RequestError> {
         self.offset = on_disk(sector, length, rules)?;
         Ok(())
     }
 
-    /// Notes the `length` bytes of data between header and status.
+    /// Stores the buffers of the `length` bytes of data between header and status.
     fn take_data<G: Guest>(
         &mut self,
         chain: &Chain,
@@ -270,7 +280,9 @@ impl Request {
             let limit = u64::from(rules.length);
             return Err(RequestError::TooLong { length, limit });
         }
-        // Whether the header's bytes come before it or the status after it: the data is what is left of each direction.
+        // Header and status have opposite directions, so the data is the rest of the buffers of its
+        // own direction. Only readable data follows the header, and the count of bytes ends
+        // writable data before the status.
         let writable = !matches!(self.command, Command::Out);
         let (mut skip, mut left) = (if writable { 0 } else { HEADER as u64 }, length);
         for buffer in chain.buffers.iter().filter(|b| b.writable == writable) {
@@ -330,7 +342,8 @@ impl Request {
     }
 }
 
-/// The command of this number. 8 (`GET_ID`) is Linux's name for it.
+/// Returns the command with this number (virtio 1.2, section 5.2.6). Number 8 is
+/// `VIRTIO_BLK_T_GET_ID`.
 fn command(number: u32) -> Result<Command, RequestError> {
     Ok(match number {
         0 => Command::In,
@@ -343,7 +356,8 @@ fn command(number: u32) -> Result<Command, RequestError> {
     })
 }
 
-/// A range of a discard or of what is zeroed: sector u64, sectors u32, flags u32.
+/// Parses a range of a discard or of a request that writes zeroes: sector u64, sectors u32, flags
+/// u32.
 fn range(
     raw: &[u8; RANGE],
     command: Command,
@@ -352,6 +366,7 @@ fn range(
 ) -> Result<Range, RequestError> {
     const UNMAP: u32 = 1;
     let (sector, sectors, flags) = (le_u64(raw, 0), le_u32(raw, 8), le_u32(raw, 12));
+    // The specification (5.2.6.2) does not permit the flag `unmap` in a discard.
     let known = if command == Command::WriteZeroes {
         UNMAP
     } else {
@@ -375,7 +390,7 @@ fn range(
     })
 }
 
-/// Where on the disk a range starts, in bytes, if it is aligned and on the disk.
+/// Returns the start on the disk of a range in bytes, if the range is aligned and on the disk.
 fn on_disk(sector: u64, length: u64, rules: &Rules) -> Result<u64, RequestError> {
     let block = u64::from(rules.block);
     let unaligned = |bytes| RequestError::Unaligned {
@@ -386,6 +401,7 @@ fn on_disk(sector: u64, length: u64, rules: &Rules) -> Result<u64, RequestError>
         return Err(unaligned(length));
     }
     let (sectors, capacity) = (length / SECTOR, rules.capacity);
+    // The multiplication is checked, because the driver can state any 64-bit sector.
     let offset = sector.checked_mul(SECTOR);
     match offset {
         Some(offset) if sector <= capacity && sectors <= capacity - sector => {
@@ -403,7 +419,7 @@ fn on_disk(sector: u64, length: u64, rules: &Rules) -> Result<u64, RequestError>
     }
 }
 
-/// Where the status goes: the last byte that can be written.
+/// Returns the guest address of the status, which is the last writable byte.
 fn status_place<G: Guest>(chain: &Chain, guest: &G) -> Result<u64, RequestError> {
     match chain.buffers.last() {
         Some(last) if last.writable => {
@@ -415,7 +431,7 @@ fn status_place<G: Guest>(chain: &Chain, guest: &G) -> Result<u64, RequestError>
     }
 }
 
-/// Reads the bytes from `skip` on of what the device can read, however they are spread over buffers.
+/// Copies readable bytes from position `skip` on, however they are spread over buffers.
 fn gather<G: Guest>(
     buffers: &[Buffer],
     mut skip: u64,

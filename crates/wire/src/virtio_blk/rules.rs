@@ -1,29 +1,31 @@
-//! What a device accepts.
+//! The limits of a virtio block device.
 
-/// What a device accepts; what the driver was told, and is held to.
+/// The limits of a device. The driver learns them from the features and the configuration space,
+/// and its requests are checked against them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
     /// The disk's size in sectors.
     pub capacity: u64,
-    /// What ranges of reads and writes have to be a multiple of, in bytes: a power of two, at least 512.
+    /// The block size in bytes, to which ranges of reads and writes must be aligned. It is a power
+    /// of two of at least 512.
     pub block: u32,
-    /// Nothing can be written.
+    /// True if the driver can only read.
     pub read_only: bool,
-    /// How many buffers of data a request has at most.
+    /// The maximum number of data buffers of a request.
     pub segments: u32,
-    /// How many bytes of data a request has at most.
+    /// The maximum length of the data of a request in bytes.
     pub length: u32,
-    /// The limits of discards; `None` if there are none.
+    /// The limits of discards, or `None` if they are not supported.
     pub discard: Option<RangeLimits>,
-    /// The limits of requests that write zeroes; `None` if there are none.
+    /// The limits of requests that write zeroes, or `None` if they are not supported.
     pub write_zeroes: Option<RangeLimits>,
 }
 
 /// The limits of requests that carry ranges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RangeLimits {
-    /// How many sectors a range has at most.
+    /// The maximum length of a range in sectors.
     pub sectors: u32,
-    /// How many ranges a request has at most.
+    /// The maximum number of ranges of a request.
     pub ranges: u32,
 }

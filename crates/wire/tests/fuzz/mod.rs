@@ -1,4 +1,5 @@
-//! Targets for fuzzers: each takes any bytes, drives a parser or a ring with them, and asserts what must always hold.
+//! Targets for fuzzers. Each target takes arbitrary bytes, drives a parser or a ring with them, and
+//! asserts its invariants.
 
 pub(crate) mod nbd;
 pub(crate) mod ring;

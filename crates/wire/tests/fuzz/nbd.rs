@@ -1,20 +1,22 @@
-//! Entry points for fuzzers: each takes any bytes, drives the parsers with them, and asserts what must always hold.
+//! Fuzz targets for NBD. Each target takes arbitrary bytes, drives the parsers with them, and
+//! asserts their invariants.
 //!
-//! The first [`CONTROL_LEN`] bytes choose limits, features and where the stream is cut; the rest is the stream. Every stream is fed
-//! once as a whole and once in pieces, and both must have the same result.
+//! The first [`CONTROL_LEN`] bytes select limits, features and the places at which the stream is
+//! cut. The rest is the stream. Every stream is fed once as a whole and once in parts, and both
+//! must have the same result.
 
 use weir_core::random::Xorshift;
 use weir_wire::nbd::client::{self, Reply, ReplyParser};
 use weir_wire::nbd::*;
 
-/// How many bytes at the start of the input are settings.
+/// The number of bytes at the start of the input that are settings.
 pub(crate) const CONTROL_LEN: usize = 8;
 
-/// Drives the server's handshake with the stream, then the client's, as if the other side had sent
-/// it.
+/// Drives the server's handshake with the stream, and then the client's, as if the other side had
+/// sent it.
 ///
 /// # Panics
-/// If something does not hold that must.
+/// If an invariant does not hold.
 pub(crate) fn handshake(data: &[u8]) {
     let Some((control, stream)) = data.split_first_chunk::<CONTROL_LEN>() else {
         return;
@@ -35,6 +37,7 @@ pub(crate) fn handshake(data: &[u8]) {
         ..
     } = whole
     {
+        // The outcome may not depend on bytes that belong to the transmission phase.
         let exact = serve(config, stream, consumed, &mut Cuts::none());
         assert_eq!(whole, exact, "the server needs bytes it did not consume");
     }
@@ -55,6 +58,7 @@ pub(crate) fn handshake(data: &[u8]) {
     let whole = connect(&config, stream, &mut Cuts::none());
     let pieces = connect(&config, stream, &mut Cuts::new(control));
     assert_eq!(whole, pieces, "pieces change what the client does");
+    // The client sends at most four options with one name of five bytes, so 256 bytes are generous.
     assert!(
         whole.out.len() <= 256,
         "the client sends {} bytes",
@@ -73,10 +77,10 @@ pub(crate) fn handshake(data: &[u8]) {
     );
 }
 
-/// Drives the parser and the rules of requests as a server does, skipping payloads.
+/// Drives the parser and the rules of requests as a server does, and skips payloads.
 ///
 /// # Panics
-/// If something does not hold that must.
+/// If an invariant does not hold.
 pub(crate) fn requests(data: &[u8]) {
     let Some((control, mut stream)) = data.split_first_chunk::<CONTROL_LEN>() else {
         return;
@@ -91,6 +95,7 @@ pub(crate) fn requests(data: &[u8]) {
         maximum_range: u32::from(range) * 64,
     };
     let rules = Rules::new(settings);
+    // A server skips payloads up to a limit of its own, which exceeds the longest valid write.
     let skippable = 2 * settings.maximum_payload;
     loop {
         let request = match parse_request(stream) {
@@ -101,6 +106,7 @@ pub(crate) fn requests(data: &[u8]) {
             }
             Err(fatal) => panic!("the parser knows no limit: {fatal:?}"),
         };
+        // Every shorter prefix must be recognised as incomplete.
         for end in 0..REQUEST_LEN {
             assert_eq!(
                 parse_request(&stream[..end]),
@@ -130,10 +136,10 @@ pub(crate) fn requests(data: &[u8]) {
     }
 }
 
-/// Drives the parser of replies as a client does, skipping payloads.
+/// Drives the parser of replies as a client does, and skips payloads.
 ///
 /// # Panics
-/// If something does not hold that must.
+/// If an invariant does not hold.
 pub(crate) fn replies(data: &[u8]) {
     let Some((control, stream)) = data.split_first_chunk::<CONTROL_LEN>() else {
         return;
@@ -143,7 +149,7 @@ pub(crate) fn replies(data: &[u8]) {
     assert_eq!(whole, pieces, "pieces change what the client reads");
 }
 
-/// What a server's handshake led to.
+/// The result of a server's handshake.
 #[derive(Debug, PartialEq)]
 struct Served {
     consumed: usize,
@@ -163,15 +169,19 @@ fn serve(config: HandshakeConfig, stream: &[u8], limit: usize, cuts: &mut Cuts) 
     handshake.greet(&mut served.out);
     while served.consumed < stream.len() {
         let piece = cuts.piece(&stream[served.consumed..]);
-        // As a caller that sends the output between calls.
+        // Like a caller that sends the output between calls.
         let mut out = Vec::new();
         let end = handshake.feed(piece, &Offered, &mut out);
+        // `feed` stops after the answer that reached the limit, so it exceeds the limit by at most
+        // one answer.
         assert!(
             out.len() < config.output + Offered::LONGEST_ANSWER,
             "{} bytes at once",
             out.len()
         );
         let held = handshake.held_bytes();
+        // A message is at most the data of an option or a header of 16 bytes, and a selection keeps
+        // one name.
         assert!(
             held <= config.option_data.max(16) as usize + MAX_STRING,
             "{held} bytes held"
@@ -191,7 +201,7 @@ fn serve(config: HandshakeConfig, stream: &[u8], limit: usize, cuts: &mut Cuts) 
                 }
             }
             Err(error) => {
-                // How far it got before the error depends on the pieces.
+                // The progress before the error depends on the parts.
                 served.consumed = 0;
                 served.end = Err(error);
                 return served;
@@ -201,7 +211,7 @@ fn serve(config: HandshakeConfig, stream: &[u8], limit: usize, cuts: &mut Cuts) 
     served
 }
 
-/// What a client's handshake led to.
+/// The result of a client's handshake.
 #[derive(Debug, PartialEq)]
 struct Connected {
     consumed: usize,
@@ -242,7 +252,7 @@ fn connect(config: &client::HandshakeConfig, stream: &[u8], cuts: &mut Cuts) -> 
     connected
 }
 
-/// What the rules, written down a second time and otherwise, say of the request.
+/// Checks the verdict against a second, independent formulation of the rules.
 fn check_verdict(request: &Request, settings: &RuleSettings, verdict: Result<(), RequestError>) {
     let Request {
         command,
@@ -285,6 +295,7 @@ fn check_verdict(request: &Request, settings: &RuleSettings, verdict: Result<(),
                 fua || !flags.contains(CommandFlags::FUA),
                 "FUA that was not offered"
             );
+            // The five known flags occupy the bits 0 to 4.
             assert!(flags.bits() < 32, "a flag nobody knows");
         }
         Err(error) => match error.errno() {
@@ -297,7 +308,7 @@ fn check_verdict(request: &Request, settings: &RuleSettings, verdict: Result<(),
     }
 }
 
-/// All heads of replies in the stream, and whether it ended in a violation.
+/// Returns the heads of all replies in the stream, and the violation with which it ended, if any.
 fn receive(stream: &[u8], cuts: &mut Cuts) -> (Vec<Reply>, Option<client::ReplyError>) {
     let mut parser = ReplyParser::new();
     let (mut at, mut heads) = (0, Vec::new());
@@ -325,14 +336,15 @@ fn receive(stream: &[u8], cuts: &mut Cuts) -> (Vec<Reply>, Option<client::ReplyE
             _ => 0,
         };
         heads.extend(reply);
+        // The caller skips the payload. It may end beyond the stream.
         at = at.saturating_add(usize::try_from(payload).unwrap_or(usize::MAX));
     }
     (heads, None)
 }
 
-/// Where a stream is cut, by random numbers that the control bytes seed.
+/// The places at which a stream is cut, chosen by random numbers that the control bytes seed.
 struct Cuts {
-    /// `None` cuts nowhere.
+    /// The source of the places, or `None` for no cuts.
     random: Option<Xorshift>,
 }
 
@@ -342,14 +354,14 @@ impl Cuts {
     }
 
     fn new(control: &[u8; CONTROL_LEN]) -> Self {
-        // Made odd, since the seed must not be zero.
+        // The seed is made odd, because it must not be zero.
         Self {
             random: Some(Xorshift::new(u64::from_be_bytes(*control) | 1)),
         }
     }
 
-    /// The next piece of `rest`, at least one byte if there is one: short ones mostly, so that
-    /// headers are cut.
+    /// Returns the next part of `rest`, which is at least one byte if there is one. Most parts are
+    /// short, so that headers are cut.
     fn piece<'a>(&mut self, rest: &'a [u8]) -> &'a [u8] {
         let Some(random) = &mut self.random else {
             return rest;
@@ -361,12 +373,12 @@ impl Cuts {
     }
 }
 
-/// Exports to ask for: `alpha`, also the default, and `beta`, which is small, read-only and in
-/// blocks of 512 bytes.
+/// The exports of the server: `alpha`, also the default, and `beta`, which is small, read-only and
+/// has blocks of 512 bytes.
 struct Offered;
 
 impl Offered {
-    /// No answer to one option is longer than this, in bytes.
+    /// An upper limit in bytes for the answer to one option.
     const LONGEST_ANSWER: usize = 256;
 }
 
@@ -388,6 +400,7 @@ impl Exports for Offered {
             key: u64::from(alpha),
             size: if alpha { 1 << 20 } else { 4096 },
             flags: if alpha {
+                // All features except READ_ONLY.
                 TransmissionFlags::from_bits(0x0dff).without(TransmissionFlags::READ_ONLY)
             } else {
                 TransmissionFlags::READ_ONLY

@@ -1,8 +1,8 @@
-//! Entry points for fuzzers: a hostile side writes anything into the shared memory, between our calls, and we assert what must always
-//! hold.
+//! Fuzz targets for the rings. A hostile side writes arbitrary values into the shared memory
+//! between our calls, and the targets assert the invariants.
 //!
-//! The first [`CONTROL_LEN`] bytes are settings; the rest is a program, a byte for what is done and then its operands. What is missing
-//! at the end is 0.
+//! The first [`CONTROL_LEN`] bytes are settings. The rest is a program in which each operation has
+//! one byte and some operands. Operands that are missing at the end are 0.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -14,20 +14,20 @@ use weir_wire::ring::xen::{self, Back, Front, Rearm, Request, Response, Status};
 use weir_wire::ring::{Guest, Load, Outside, Shared, Store};
 use weir_wire::virtio_blk::{self, Command, RangeLimits, Rules, SECTOR};
 
-/// How many bytes at the start of the input are settings.
+/// The number of bytes at the start of the input that are settings.
 pub(crate) const CONTROL_LEN: usize = 8;
-/// Where the guest's memory starts: two regions that adjoin, of [`REGION`] bytes each.
+/// The start of the guest's memory: two adjacent regions of [`REGION`] bytes each.
 pub(crate) const GUEST: u64 = 0x1_0000;
-/// How long each of them is in bytes.
+/// The length of each region in bytes.
 pub(crate) const REGION: u64 = 0x1000;
-/// How long Xen's page is: four slots.
+/// The length of Xen's page in bytes, which has room for four slots.
 const PAGE: usize = 64 + 4 * xen::SLOT;
 
-/// The program: bytes that are taken from the front.
+/// A program, whose bytes are taken from the front.
 struct Program<'a>(&'a [u8]);
 
 impl Program<'_> {
-    /// The next operation, if there is one.
+    /// Returns the next operation, if there is one.
     fn next(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -52,7 +52,7 @@ impl Program<'_> {
     }
 }
 
-/// Guest memory that counts how often it is read.
+/// Guest memory that counts its reads.
 struct Counted {
     guest: Regions,
     reads: Cell<usize>,
@@ -81,7 +81,8 @@ fn guest() -> Counted {
     Counted { guest, reads }
 }
 
-/// Bit 0 to 2 of the first byte: the size as a power of two; bit 3: events by index; bit 4: tables. The second: how long tables are.
+/// Decodes the settings. In the first byte, bits 0 to 2 are the size as an exponent of two, bit 3
+/// selects events by index, and bit 4 tables. The second byte is the maximum length of a table.
 fn settings(control: &[u8; CONTROL_LEN]) -> Settings {
     Settings {
         size: 1 << (control[0] & 7),
@@ -97,10 +98,10 @@ fn contents(memory: &Memory) -> Vec<u8> {
     bytes
 }
 
-/// The device's half of virtio's queue, with its requests, against a hostile driver.
+/// Drives the device's side of virtio's queue, with its requests, against a hostile driver.
 ///
 /// # Panics
-/// If something does not hold that must.
+/// If an invariant does not hold.
 pub(crate) fn device(data: &[u8]) {
     let Some((control, program)) = data.split_first_chunk::<CONTROL_LEN>() else {
         return;
@@ -108,6 +109,7 @@ pub(crate) fn device(data: &[u8]) {
     let settings = settings(control);
     let areas = Areas::new(settings.size);
     let start = u16::from_le_bytes([control[2], control[3]]);
+    // Position 2 is the index of each ring. A random start makes indices wrap early.
     areas.used.store16(2, start, Store::Relaxed);
     areas.available.store16(2, start, Store::Relaxed);
     let mut attacked = Attacked {
@@ -144,7 +146,7 @@ fn rules(control: &[u8; CONTROL_LEN]) -> Rules {
     }
 }
 
-/// A device, the driver that attacks it, and what we know of both.
+/// A device, the driver that attacks it, and the expected state of both.
 struct Attacked {
     device: Device<Memory>,
     areas: Areas<Memory>,
@@ -153,9 +155,9 @@ struct Attacked {
     rules: Rules,
     chain: Chain,
     request: virtio_blk::Request,
-    /// Heads in flight, the oldest first.
+    /// The heads in flight, the oldest first.
     in_flight: VecDeque<u16>,
-    /// The index that the driver has written last.
+    /// The last index that the driver has written.
     available: u16,
     broken: Option<Broken>,
 }
@@ -172,7 +174,7 @@ impl Attacked {
                 let descriptor = program.bytes::<DESCRIPTOR>();
                 self.areas.descriptors.write(at * DESCRIPTOR, &descriptor);
             }
-            // A descriptor that makes more sense: somewhere in the guest's memory, or just beyond.
+            // A more plausible descriptor, in the guest's memory or slightly beyond it.
             2 => {
                 let [at, flags, next] = program.bytes();
                 let descriptor = Descriptor {
@@ -188,14 +190,14 @@ impl Attacked {
             }
             3 => {
                 let address = GUEST + u64::from(program.word());
-                // Beyond the end it changes nothing.
+                // Writes beyond the end have no effect.
                 let _ = self.guest.write(address, &program.bytes::<16>());
             }
             4 => {
                 let at = usize::from(program.byte()) % self.areas.used.len();
                 self.areas.used.write(at, &program.bytes::<1>());
             }
-            // One more head, as an honest driver gives it.
+            // The driver adds one more head, as an honest driver does.
             5 | 6 => {
                 let size = self.settings.size;
                 let at = 4 + 2 * usize::from(self.available % size);
@@ -206,7 +208,7 @@ impl Attacked {
                     .available
                     .store16(2, self.available, Store::Release);
             }
-            // The server before us noted what was in flight, in memory that the guest may write.
+            // An earlier server recorded heads in flight in memory that the guest may write.
             11 if operation >= 128 => {
                 let head = u16::from(program.byte());
                 self.take(Some(head));
@@ -215,7 +217,7 @@ impl Attacked {
         }
     }
 
-    /// What we do, by which nothing but the used ring may change.
+    /// Executes a call of ours, during which only the used ring may change.
     fn act(&mut self, operation: u8, program: &mut Program<'_>) {
         let before = [&self.areas.descriptors, &self.areas.available].map(contents);
         match operation {
@@ -232,7 +234,8 @@ impl Attacked {
                 }
                 let _ = self.device.publish();
                 let published = self.areas.used.load16(2, Load::Acquire);
-                // The driver may have written the index; ours is not taken from there, and stands there once there is something new.
+                // The driver may have overwritten the index. The device does not read it back, and
+                // writes its own as soon as there is a new entry.
                 assert!(head.is_none() || published == self.device.used_index());
             }
             10 => {
@@ -241,6 +244,7 @@ impl Attacked {
             }
             _ => {
                 self.device.disarm();
+                // The number of available chains never exceeds the size of the queue.
                 let looked = self.device.look();
                 assert!(looked.unwrap_or(0) <= self.settings.size);
                 self.note(looked.err());
@@ -251,14 +255,14 @@ impl Attacked {
         assert_eq!(before, after, "the device writes what is the driver's");
     }
 
-    /// A queue that is broken stays so, for the same reason.
+    /// Asserts that a broken queue stays broken, for the same reason.
     fn note(&mut self, broken: Option<Broken>) {
         assert!(self.broken.is_none() || broken == self.broken);
         self.broken = broken;
         assert_eq!(self.device.broken(), broken);
     }
 
-    /// Takes the next chain, or that of `head` once more.
+    /// Takes the next chain, or takes the chain of `head` again.
     fn take(&mut self, head: Option<u16>) {
         self.guest.reads.set(0);
         let taken = match head {
@@ -268,6 +272,7 @@ impl Attacked {
                 taken.map(|()| Some(head))
             }
         };
+        // Each descriptor of a table is read once, and a chain leads to at most one table.
         let most = usize::from(self.settings.table);
         assert!(
             self.guest.reads.get() <= most,
@@ -300,6 +305,7 @@ impl Attacked {
             readable,
             writable,
         } = &self.chain;
+        // The descriptors of the queue before the table, and those of the table.
         let most = usize::from(self.settings.size) + usize::from(self.settings.table);
         assert!(!buffers.is_empty() && buffers.len() <= most);
         let sum = |writable| -> u64 {
@@ -308,6 +314,7 @@ impl Attacked {
         };
         assert_eq!((*readable, *writable), (sum(false), sum(true)));
         assert!(readable + writable <= 1 << 32);
+        // Readable buffers come first.
         assert!(buffers.is_sorted_by_key(|buffer| buffer.writable));
         for buffer in buffers {
             let last = u64::from(buffer.length.checked_sub(1).expect("it has a byte"));
@@ -318,6 +325,8 @@ impl Attacked {
     fn parse(&mut self) {
         self.guest.reads.set(0);
         let parsed = self.request.parse(&self.chain, &self.guest, &self.rules);
+        // Only the header and at most two ranges are read, in one read for each byte or for each
+        // buffer.
         let most = (HEADER_READS + 2 * virtio_blk::RANGE).min(3 * self.chain.buffers.len());
         assert!(
             self.guest.reads.get() <= most,
@@ -336,7 +345,7 @@ impl Attacked {
         }
     }
 
-    /// What the rules say of a request, written down a second time.
+    /// Checks an accepted request against a second formulation of the rules.
     fn check_request(&self) {
         let (request, rules) = (&self.request, &self.rules);
         assert_eq!(self.guest.check(request.status, 1), Ok(()));
@@ -375,13 +384,13 @@ impl Attacked {
     }
 }
 
-/// A header is read in as many pieces as it has bytes, at most.
+/// The header is read in at most as many parts as it has bytes.
 const HEADER_READS: usize = virtio_blk::HEADER;
 
-/// The driver's half of virtio's queue, against a hostile device.
+/// Drives the driver's side of virtio's queue against a hostile device.
 ///
 /// # Panics
-/// If something does not hold that must.
+/// If an invariant does not hold.
 pub(crate) fn driver(data: &[u8]) {
     let Some((control, program)) = data.split_first_chunk::<CONTROL_LEN>() else {
         return;
@@ -411,6 +420,8 @@ pub(crate) fn driver(data: &[u8]) {
                 ];
                 match driver.add(&buffers) {
                     Ok(head) => in_flight.push((head, count)),
+                    // `add` may refuse only chains without buffers, or with more than there are
+                    // free descriptors.
                     Err(_) => assert!(count == 0 || count > free),
                 }
             }
@@ -430,6 +441,7 @@ pub(crate) fn driver(data: &[u8]) {
         }
         free = driver.free();
         let held: usize = in_flight.iter().map(|(_, count)| count).sum();
+        // Whatever the device returns, every descriptor is either free or in flight.
         assert_eq!(
             free + held,
             usize::from(settings.size),
@@ -438,10 +450,10 @@ pub(crate) fn driver(data: &[u8]) {
     }
 }
 
-/// Both halves of Xen's ring, each against what is written into the page.
+/// Drives both sides of Xen's ring, each against arbitrary writes to the page.
 ///
 /// # Panics
-/// If something does not hold that must.
+/// If an invariant does not hold.
 pub(crate) fn xen(data: &[u8]) {
     let Some((control, program)) = data.split_first_chunk::<CONTROL_LEN>() else {
         return;
@@ -469,32 +481,35 @@ pub(crate) fn xen(data: &[u8]) {
             _ => ring.step_front(operation % 12, &mut program),
         }
         assert_eq!(ring.back.in_flight() as usize, ring.in_drive.len());
+        // The page has four slots.
         assert!(ring.in_drive.len() <= 4 && ring.front.free() <= 4);
     }
 }
 
-/// Xen's ring with both halves, each of which takes what is written into the page for the other.
+/// Xen's ring with both sides, and a page to which an attacker writes on behalf of either side.
 struct Ring {
     page: Memory,
     back: Back<Memory>,
     front: Front<Memory>,
     in_drive: VecDeque<Response>,
-    /// Why the back end cannot go on, and the front end.
+    /// The errors with which the back end and the front end stopped.
     broken: [Option<xen::Broken>; 2],
 }
 
 impl Ring {
     fn attack(&mut self, operation: u8, program: &mut Program<'_>) {
         match operation {
+            // Any byte of the four indices.
             0 => {
                 let at = usize::from(program.byte() % 16);
                 self.page.write(at, &program.bytes::<1>());
             }
+            // Any byte of the page, slots included.
             1 => {
                 let at = usize::from(program.word()) % PAGE;
                 self.page.write(at, &program.bytes::<1>());
             }
-            // An index one further, as an honest side writes it.
+            // An index advances by one, as an honest side writes it.
             _ => {
                 let at = if program.byte() & 1 == 0 { 0 } else { 8 };
                 let index = self.page.load32(at, Load::Relaxed).wrapping_add(1);
@@ -559,7 +574,7 @@ impl Ring {
     }
 }
 
-/// A ring that is broken stays so, for the same reason, as far as it is asked.
+/// Asserts that a broken ring reports the same reason whenever it is asked.
 fn keep(known: &mut Option<xen::Broken>, broken: Option<xen::Broken>) {
     if let (Some(known), Some(broken)) = (&known, &broken) {
         assert_eq!(known, broken);
@@ -567,10 +582,11 @@ fn keep(known: &mut Option<xen::Broken>, broken: Option<xen::Broken>) {
     *known = known.or(broken);
 }
 
-/// What a request of Xen's keeps, whatever the bytes.
+/// Checks an accepted request of Xen's ring.
 fn check_xen(request: &Request) {
     assert_eq!(Request::decode(&request.encode()), Ok(*request));
     assert!(request.segments().len() <= xen::MAX_SEGMENTS);
+    // 11 segments of at most 8 sectors.
     assert!(request.sectors() <= 88);
     for segment in request.segments() {
         assert!(segment.first <= segment.last && segment.last < xen::SECTORS_IN_PAGE);

@@ -1,17 +1,19 @@
-//! Entry point for fuzzers: takes any bytes, puts messages together from them, and asserts what must always hold.
+//! Fuzz target for `vhost-user`. It takes arbitrary bytes, assembles messages from them, and
+//! asserts the invariants.
 //!
-//! The first [`CONTROL_LEN`] bytes say how many descriptors come with each message in turn and where the stream is cut; the rest is
-//! the stream. It is fed once in whole messages and once in pieces, and both must have the same result.
+//! The first [`CONTROL_LEN`] bytes select the number of descriptors with each message, in turn, and
+//! the places at which the stream is cut. The rest is the stream. It is fed once in whole messages
+//! and once in parts, and both must have the same result.
 
 use weir_wire::vhost::*;
 
-/// How many bytes at the start of the input are settings.
+/// The number of bytes at the start of the input that are settings.
 pub(crate) const CONTROL_LEN: usize = 8;
 
-/// Drives the assembler with the stream, and the check of regions with those that came.
+/// Drives the assembler with the stream, and the check of regions with the regions in it.
 ///
 /// # Panics
-/// If something does not hold that must.
+/// If an invariant does not hold.
 pub(crate) fn messages(data: &[u8]) {
     let Some((control, stream)) = data.split_first_chunk::<CONTROL_LEN>() else {
         return;
@@ -28,6 +30,8 @@ pub(crate) fn messages(data: &[u8]) {
         if let Request::AddMemReg(region, _) = request
             && check_joining(region, regions.iter().copied(), 4).is_ok()
         {
+            // The last byte of the region must be found, one byte more must not, and no other
+            // region may contain it.
             let last = region.user + (region.size - 1);
             assert_eq!(region.find_user(last, 1), Some(region.size - 1));
             assert_eq!(region.find_user(last, 2), None);
@@ -54,6 +58,7 @@ fn feed(mut stream: &[u8], control: &[u8; CONTROL_LEN], most: usize) -> Fed {
         let count = room.len().min(stream.len()).min(most);
         room[..count].copy_from_slice(&stream[..count]);
         stream = &stream[count..];
+        // Descriptors arrive with the first bytes of their message.
         let descriptors = if begins {
             usize::from(control[messages.len() % CONTROL_LEN] & 15)
         } else {

@@ -1,7 +1,8 @@
-//! Replays the corpus of the fuzzers, and mutations of it.
+//! Runs the corpus of the fuzzers, and mutations of it.
 //!
-//! `corpus/TARGET/seed-*` are built by this file: run it with `WEIR_WRITE_CORPUS=1` to write them
-//! anew. `found-*` were found by a fuzzer: with the seeds, they reach all the code that it reached.
+//! This file builds `corpus/TARGET/seed-*`. Run it with `WEIR_WRITE_CORPUS=1` to write them again.
+//! A fuzzer found the inputs `found-*`. Together with the seeds, they reach all code that the
+//! fuzzer reached.
 
 use crate::fuzz;
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use weir_wire::nbd::*;
 use weir_wire::ring::split::{DESCRIPTOR, Descriptor};
 use weir_wire::vhost;
 
-/// A directory of the corpus, what it is for, and its seeds.
+/// A directory of the corpus, the fuzz target to run, and the seeds.
 type Target = (&'static str, fn(&[u8]), fn() -> Seeds);
 
 const TARGETS: [Target; 7] = [
@@ -27,7 +28,7 @@ const TARGETS: [Target; 7] = [
     ("ring-xen", fuzz::ring::xen, xen_seeds),
 ];
 
-/// Inputs by their name.
+/// Inputs by the names of their files.
 type Seeds = BTreeMap<&'static str, Vec<u8>>;
 
 #[test]
@@ -62,6 +63,7 @@ fn the_corpus_passes() {
 fn mutations_of_the_corpus_pass() {
     for (target, run, _) in TARGETS {
         let corpus = corpus(target);
+        // A fixed seed ("weir"), so that a failure can be repeated.
         let mut random = Random(Rng::new(0x7765_6972));
         for round in 0..100_000 {
             let mut input = corpus[round % corpus.len()].clone();
@@ -79,7 +81,7 @@ fn directory(target: &str) -> PathBuf {
         .join(target)
 }
 
-/// The files of a target, in the order of their names.
+/// Returns the inputs of a target, in the order of their names.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let entries = fs::read_dir(directory(target)).expect("the corpus is there");
     let mut paths: Vec<PathBuf> = entries
@@ -120,7 +122,7 @@ fn mutate(input: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Random) {
     }
 }
 
-/// Everything allowed, no bound near.
+/// Settings with every feature and with limits that are never reached.
 const GENEROUS: [u8; fuzz::nbd::CONTROL_LEN] = [0b1_1110, 0xff, 64, 0xff, 1, 2, 3, 4];
 
 fn with_control(control: [u8; fuzz::nbd::CONTROL_LEN], stream: &[&[u8]]) -> Vec<u8> {
@@ -136,7 +138,7 @@ fn counted(string: &str) -> Vec<u8> {
     [&(string.len() as u32).to_be_bytes(), string.as_bytes()].concat()
 }
 
-/// Data of INFO and GO that asks for names, descriptions and block sizes.
+/// Encodes the data of INFO and GO with requests for the name, the description and the block sizes.
 fn info(name: &str) -> Vec<u8> {
     [&counted(name)[..], &[0, 3, 0, 1, 0, 2, 0, 3]].concat()
 }
@@ -161,7 +163,7 @@ fn handshake_seeds() -> Seeds {
     seeds
 }
 
-/// What clients send.
+/// Inputs that clients send in the handshake.
 fn client_seeds() -> Seeds {
     let go = option(OPT_GO, &info("alpha"));
     let select = option(OPT_SET_META_CONTEXT, &meta("alpha", BASE_ALLOCATION));
@@ -180,6 +182,7 @@ fn client_seeds() -> Seeds {
         option(OPT_GO, b"junk"),
         select,
     ];
+    // Limits of 32 bytes of data, three options, and 17 bytes of output.
     let mut tight = GENEROUS;
     tight[1..4].copy_from_slice(&[1, 3, 1]);
     let client = |options: &[u8]| with_control(GENEROUS, &[&[0, 0, 0, 3], options]);
@@ -204,7 +207,7 @@ fn client_seeds() -> Seeds {
     ])
 }
 
-/// What servers send.
+/// Inputs that servers send in the handshake.
 fn server_seeds() -> Seeds {
     let ack = |option| reply(option, REP_ACK, &[]);
     let all = [
@@ -236,6 +239,7 @@ fn server_seeds() -> Seeds {
         reply(OPT_GO, REP_ERR_UNSUP, &[]),
         vec![0, 0, 0, 0, 0, 0x10, 0, 0, 0, 1],
     ];
+    // Bits 1 and 5: the export "alpha", by EXPORT_NAME.
     let mut by_export_name = GENEROUS;
     by_export_name[0] = 0b10_0010;
     let server = |replies: &[Vec<u8>]| {
@@ -264,9 +268,10 @@ fn request(command: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
 }
 
 fn request_seeds() -> Seeds {
-    // All abilities, 200 << 45 bytes, blocks of 512, payloads to 4096 bytes, ranges to 8192.
+    // All features, 200 << 45 bytes, blocks of 512 bytes, payloads up to 4096 bytes, ranges up to
+    // 8192.
     let able = [0xed, 0x0d, 200, 0x89, 64, 128, 0, 0];
-    // Read-only, 200 << 2 bytes, blocks of 1, no contexts.
+    // Read-only, 200 << 2 bytes, blocks of 1 byte, no metadata contexts.
     let read_only = [0x02, 0, 200, 0, 64, 128, 0, 0];
     let one_of_each: Vec<u8> = [0, 4, 5, 6, 7]
         .map(|code| request(code, 0, 512, 512))
@@ -346,6 +351,7 @@ fn reply_seeds() -> Seeds {
     ];
     let mut status = Vec::new();
     append_block_status(&mut status, 6, BASE_ALLOCATION_ID, &extents, true);
+    // A hole without bytes is malformed.
     let mut broken = hole;
     broken[28..].fill(0);
     Seeds::from([
@@ -370,7 +376,7 @@ fn reply_seeds() -> Seeds {
     ])
 }
 
-/// A message of `vhost-user` as the front end sends it.
+/// Encodes a message of `vhost-user` as the front end sends it.
 fn vhost(code: vhost::Code, flags: u32, payload: &[u8]) -> Vec<u8> {
     let words = [code.0, flags, payload.len() as u32].map(u32::to_ne_bytes);
     [words.as_flattened(), payload].concat()
@@ -384,7 +390,7 @@ fn words(values: &[u32]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_ne_bytes()).collect()
 }
 
-/// What sets a queue up.
+/// The messages that set up a queue.
 fn vhost_ring(queue: u32) -> Vec<u8> {
     use vhost::Code;
     let addresses = doubles(&[1 << 40, (1 << 40) + 4096, (1 << 40) + 8192, 0]);
@@ -400,13 +406,14 @@ fn vhost_ring(queue: u32) -> Vec<u8> {
     .concat()
 }
 
-/// How a session begins.
+/// The messages with which a session begins.
 fn vhost_begin() -> Vec<u8> {
     use vhost::Code;
     let nothing = |code| vhost(code, 1, &[]);
     [
         nothing(Code::GET_FEATURES),
         nothing(Code::GET_PROTOCOL_FEATURES),
+        // The bits MQ, REPLY_ACK, BACKEND_REQ, CONFIG, INFLIGHT_SHMFD and CONFIGURE_MEM_SLOTS.
         vhost(Code::SET_PROTOCOL_FEATURES, 1, &doubles(&[0x9229])),
         nothing(Code::GET_QUEUE_NUM),
         nothing(Code::GET_MAX_MEM_SLOTS),
@@ -424,11 +431,12 @@ fn vhost_seeds() -> Seeds {
     let config = [Code::GET_CONFIG, Code::SET_CONFIG].map(|code| vhost(code, 1, &config));
     let inflight = [doubles(&[4096, 0]), words(&[1 | 128 << 16, 0])].concat();
     let inflight = vhost(Code::GET_INFLIGHT_FD, 1, &inflight);
+    // A message that ends after 3 of its 8 bytes.
     let half = &vhost(Code::SET_FEATURES, 1, &[0; 8])[..15];
     let answer = vhost(Code::GET_FEATURES, 5, &[0; 8]);
     let slots = [slot(Code::ADD_MEM_REG), slot(Code::REM_MEM_REG)].concat();
     let overlapping = slot(Code::ADD_MEM_REG).repeat(2);
-    // This number of descriptors comes with each message.
+    // This number of descriptors arrives with each message.
     let with = |descriptors, stream: &[u8]| {
         with_control([descriptors; fuzz::vhost::CONTROL_LEN], &[stream])
     };
@@ -446,7 +454,8 @@ fn vhost_seeds() -> Seeds {
     ])
 }
 
-/// A queue of 8 whose indices wrap after two, events by index, tables of up to 64; 255 sectors in blocks of 512, everything offered.
+/// Settings: a queue of 8 entries whose indices wrap after two, events by index, tables of up to 64
+/// descriptors. The disk has 255 sectors in blocks of 512 bytes and offers every command.
 const QUEUE: [u8; fuzz::ring::CONTROL_LEN] = [0x1b, 64, 0xfe, 0xff, 255, 0x18, 0x8f, 64];
 
 fn descriptor(address: u64, length: u32, flags: u16, next: u16) -> [u8; DESCRIPTOR] {
@@ -459,24 +468,24 @@ fn descriptor(address: u64, length: u32, flags: u16, next: u16) -> [u8; DESCRIPT
     descriptor.encode()
 }
 
-/// Puts a descriptor in the table, at `at`.
+/// Encodes the operation that writes a descriptor at index `at`.
 fn describe(at: u8, address: u64, length: u32, flags: u16, next: u16) -> Vec<u8> {
     [&[1, at][..], &descriptor(address, length, flags, next)].concat()
 }
 
-/// Writes 16 bytes of guest memory: a header, a range or a descriptor.
+/// Encodes the operation that writes 16 bytes of guest memory: a header, a range or a descriptor.
 fn put(at: u16, bytes: [u8; 16]) -> Vec<u8> {
     [&[3][..], &at.to_le_bytes(), &bytes].concat()
 }
 
-/// A header of a request, or the first half of one.
+/// Encodes the header of a request, or the first half of one.
 fn block_header(number: u8, sector: u8) -> [u8; 16] {
     let mut bytes = [0; 16];
     (bytes[0], bytes[8]) = (number, sector);
     bytes
 }
 
-/// A request of three buffers whose head is `head`: header, data, status.
+/// Encodes a request with the head `head` and three buffers: header, data, status.
 fn block_request(head: u8, number: u8, sector: u8, length: u32) -> Vec<u8> {
     let data = if number == 0 { 3 } else { 1 };
     let next = u16::from(head) + 1;
@@ -490,7 +499,7 @@ fn block_request(head: u8, number: u8, sector: u8, length: u32) -> Vec<u8> {
     .concat()
 }
 
-/// A read whose three buffers stand in a table, served.
+/// Encodes a read whose three buffers are in a table, and its service.
 fn read_by_table() -> Vec<u8> {
     [
         put(0, block_header(0, 1)),
@@ -505,7 +514,7 @@ fn read_by_table() -> Vec<u8> {
 }
 
 fn device_seeds() -> Seeds {
-    // Take, finish and publish, arm.
+    // Take a chain, finish and publish it, arm.
     let serve = [7, 9, 0, 10];
     let all = [
         block_request(0, 0, 8, 1024),
@@ -549,7 +558,7 @@ fn device_seeds() -> Seeds {
 }
 
 fn driver_seeds() -> Seeds {
-    // Two chains; the device returns the first.
+    // The driver adds two chains, and the device returns the first.
     let give = [2, 1, 2, 2, 3];
     let returned = [0, 2, 0xff, 0, 3, 0xff, 4, 6, 1, 0];
     Seeds::from([
@@ -570,12 +579,13 @@ fn driver_seeds() -> Seeds {
 }
 
 fn xen_seeds() -> Seeds {
-    // The indices wrap after two.
+    // The indices wrap after two steps.
     let drained = [0xfe, 0xff, 0xff, 0xff, 0, 0, 0, 0];
     let mut answered = drained;
     answered[4] = 1;
     let one = [7, 8, 3, 4, 6, 5, 9, 10, 11, 1];
-    // Slot 2, where the first request is: a read of one segment, taken, then one with a bad segment and one with too many.
+    // The first request is in slot 2. It is a read of one segment that is taken, then one with an
+    // invalid segment, then one with too many segments.
     let read = [1, 0x21, 1, 1, 2, 0, 3, 4];
     let bad = [1, 0x91, 1, 1, 1, 0xad, 1, 9, 2, 0, 3, 4];
     let many = [1, 0x41, 0, 12, 2, 0, 3, 4, 5, 5, 5, 6];

@@ -1,4 +1,4 @@
-//! The integration tests of this crate, a module for each subject.
+//! Integration tests of this crate, with one module for each subject.
 
 #[path = "../fuzz/mod.rs"]
 mod fuzz;

@@ -1,4 +1,5 @@
-//! Notification: golden decisions, and models that watch drawn guests under drawn policies.
+//! Tests of notification: golden decisions, and models that check the bounds for random guests
+//! under random policies.
 
 use proptest::prelude::*;
 use std::fmt::Write as _;
@@ -19,30 +20,31 @@ fn span(us: u64) -> Span {
     Span::from_micros(us)
 }
 
-/// A guest: when requests come, and when it kicks though it was not asked to.
+/// A guest: the times of its requests, and of kicks that were not requested.
 struct Guest {
     requests: Vec<u64>,
     storms: Vec<u64>,
 }
 
-/// What a queue saw.
+/// The record of a run.
 #[derive(Default)]
 struct Seen {
-    /// When each request was taken.
+    /// The time at which each request was taken.
     taken: Vec<u64>,
-    /// How often we slept and were woken, and when.
+    /// The time of each wake-up.
     wakes: Vec<u64>,
-    /// How often the guest kicked because it was asked to.
+    /// The number of kicks that the queue had requested.
     kicks: usize,
 }
 
-/// Runs a guest against a queue, until all is over. Looking takes no time but `work` ns for each request.
+/// Runs a guest against a queue until all requests are taken. Each request takes `work` ns, and
+/// checking takes no time.
 fn run(policy: KickPolicy, guest: &Guest, work: u64) -> Seen {
     let mut kicks = Kicks::new(policy);
     let mut seen = Seen::default();
     let mut plan = kicks.enable(ns(0));
     let (mut now, mut storm) = (0, 0);
-    // Takes what is there at `now`.
+    // Takes the requests that have arrived by `now`.
     let take = |seen: &mut Seen, now: &mut u64| {
         let mut found = 0;
         while guest
@@ -80,7 +82,7 @@ fn run(policy: KickPolicy, guest: &Guest, work: u64) -> Seen {
                     plan = kicks.looked(ns(now), found);
                     continue;
                 }
-                // Kicks while we did not listen are one that we hear now.
+                // Kicks that arrived while the queue ignored them count as one kick now.
                 let empty = guest.storms.get(storm).copied().map(|at| at.max(now));
                 storm += guest.storms[storm..]
                     .iter()
@@ -89,6 +91,7 @@ fn run(policy: KickPolicy, guest: &Guest, work: u64) -> Seen {
                 let Some(at) = next.into_iter().chain(empty).min() else {
                     return seen;
                 };
+                // A kick without a request at the same time as a requested one is the same kick.
                 seen.kicks += usize::from(next == Some(at));
                 storm += usize::from(guest.storms.get(storm) == Some(&at));
                 now = at;
@@ -104,10 +107,12 @@ fn run(policy: KickPolicy, guest: &Guest, work: u64) -> Seen {
             Plan::Nothing => panic!("an enabled queue has something to do"),
         };
     }
+    // No policy may need more steps than this for a few hundred events.
     panic!("it goes on for ever: {policy:?}");
 }
 
-/// How long a request waits at most, and how far apart wake-ups are in the long run.
+/// Returns the maximum time that a request waits, and the interval and the burst of wake-ups in the
+/// long run, as `docs/rings.md` states them.
 fn bounds(policy: KickPolicy) -> (u64, u64, u64) {
     match policy {
         KickPolicy::AtOnce | KickPolicy::Spin { .. } => (0, 0, 0),
@@ -118,6 +123,7 @@ fn bounds(policy: KickPolicy) -> (u64, u64, u64) {
             jiffy,
         } => {
             let (interval, jiffy) = (interval.as_nanos(), jiffy.as_nanos());
+            // With a jiffy of 0, kicks without requests cause no delay.
             let late = if jiffy > 0 { SECOND } else { 0 };
             (late.max(2 * interval), interval, u64::from(burst))
         }
@@ -140,7 +146,7 @@ fn kick_policy() -> impl Strategy<Value = KickPolicy> {
     ]
 }
 
-/// Times one after the other, with gaps of all sizes.
+/// Random increasing times, with gaps of all sizes.
 fn times(most: usize) -> impl Strategy<Value = Vec<u64>> {
     let gap = prop_oneof![0u64..10, 0u64..10_000, 0u64..1_000_000, 0u64..50_000_000];
     prop::collection::vec(gap, 0..most).prop_map(|gaps| {
@@ -154,7 +160,7 @@ fn times(most: usize) -> impl Strategy<Value = Vec<u64>> {
 }
 
 proptest! {
-    /// Every request is taken, in time; and nobody wakes us more often than the policy lets.
+    /// Every request is taken in time, and there are no more wake-ups than the policy permits.
     #[test]
     fn a_kick_is_looked_at_late_but_never_lost(
         policy in kick_policy(),
@@ -168,13 +174,15 @@ proptest! {
         let (wait, interval, burst) = bounds(policy);
         let mut free = 0;
         for (taken, came) in seen.taken.iter().zip(&guest.requests) {
-            // Behind others it waits for their work, too.
+            // Behind other requests, a request also waits for their work.
             let ready = free.max(*came);
             prop_assert!(*taken >= *came && *taken <= ready + wait, "{} {}", came, taken);
             free = taken + work;
         }
         for (first, from) in seen.wakes.iter().enumerate() {
             for (wakes, to) in (1..).zip(&seen.wakes[first..]) {
+                // Any sequence of wake-ups may exceed the rate by the burst and two
+                // (`docs/rings.md`, Kicks).
                 let most = (to - from).checked_div(interval).map_or(u64::MAX, |paid| paid + burst + 2);
                 prop_assert!(wakes <= most, "{} wake-ups in {} ns", wakes, to - from);
             }
@@ -195,10 +203,14 @@ fn kicks_without_work_are_answered_later_and_later() {
     assert_eq!(kicks.looked(ns(0), 0), Plan::Arm);
     let mut now = us(1);
     let mut delays = Vec::new();
+    // The first kick without a request has no delay. From the second on, the delays are 4 ms · 2^n,
+    // at most 1 s.
     for _ in 0..14 {
         assert_eq!(kicks.kicked(now, now), Plan::Look);
         if let Plan::Wait(until) = kicks.looked(now, 0) {
             delays.push(until.since(now).as_nanos() / 1_000_000);
+            // A kick during the wait changes nothing, and the check after the wait finds nothing,
+            // so the queue arms.
             assert_eq!(kicks.kicked(now, now), Plan::Wait(until), "nobody listens");
             assert_eq!(kicks.timer(until), Plan::Look);
             assert_eq!(kicks.looked(until, 0), Plan::Arm);
@@ -209,13 +221,15 @@ fn kicks_without_work_are_answered_later_and_later() {
         4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000, 1000, 1000, 1000,
     ];
     assert_eq!(delays, expected);
-    // Work makes good for all of it.
+    // One request ends the distrust.
     assert_eq!(kicks.kicked(now, now), Plan::Look);
     assert_eq!(kicks.looked(now, 1), Plan::Arm);
-    // A kick heard at the end of the second jiffy of a turn, and in the third.
+    // The pass of the event loop has lasted exactly two jiffies when the kick arrives, and then
+    // slightly more than two.
     let turn = now.saturating_sub(jiffy.saturating_mul(2));
     assert_eq!(kicks.kicked(now, turn), Plan::Look);
     assert_eq!(kicks.looked(now, 1), Plan::Arm);
+    // Two jiffies of 4 ms are 8,000,000 ns.
     let turn = now.saturating_sub(Span::from_nanos(8_000_001));
     assert_eq!(kicks.kicked(now, turn), Plan::Look);
     assert_eq!(
@@ -226,7 +240,7 @@ fn kicks_without_work_are_answered_later_and_later() {
 
 #[test]
 fn a_time_that_is_over_is_not_waited_for() {
-    // Work that takes as long as the sleep would.
+    // The work takes as long as the sleep would, from 10 us to 210 us, so the queue arms at once.
     let mut kicks = Kicks::new(KickPolicy::Sleep { span: span(200) });
     kicks.enable(us(0));
     kicks.looked(us(0), 0);
@@ -235,7 +249,7 @@ fn a_time_that_is_over_is_not_waited_for() {
     let mut kicks = Kicks::new(KickPolicy::Spin { span: Span::ZERO });
     kicks.enable(us(0));
     assert_eq!(kicks.looked(us(0), 1), Plan::Arm);
-    // Nobody spins for what has never come.
+    // The queue does not spin if there has never been a request.
     let mut kicks = Kicks::new(KickPolicy::Spin { span: span(20) });
     kicks.enable(us(0));
     assert_eq!(kicks.looked(us(0), 0), Plan::Arm);
@@ -247,6 +261,7 @@ fn a_time_that_is_over_is_not_waited_for() {
         count: 8,
         delay: span(100),
     };
+    // The limit of 50 us is shorter than the policy's delay of 100 us.
     let mut calls = Calls::new(CallPolicy::Gather(gather), most);
     assert_eq!(calls.published(us(0), 1, 9, true), Decision::Wait(us(50)));
     assert_eq!(calls.timer(us(49)), Decision::Wait(us(50)), "not yet");
@@ -258,6 +273,7 @@ fn a_time_that_is_over_is_not_waited_for() {
 fn vic_delays_nothing_below_its_rate() {
     let mut calls = Calls::new(CallPolicy::Vic(Vic::default()), Gather::MOST);
     let mut now = ns(0);
+    // 1000 responses per second are below the rate of 2000, and 2500 (one in 400 us) are above it.
     for (gap, delayed) in [(1_000, false), (400, true), (1_000, false)] {
         let mut waits = 0;
         for step in 0..2000u64 {
@@ -266,7 +282,8 @@ fn vic_delays_nothing_below_its_rate() {
                 calls.timer(now);
             }
             let waited = calls.published(now, 1, 31, true) != Decision::Call;
-            // What the epoch before has taught counts for one more.
+            // The ratio of the previous epoch still applies for up to one more, so the first 400 ms
+            // do not count.
             waits += u64::from(waited && step * gap > 400_000);
         }
         assert_eq!(waits > 0, delayed, "one in {gap} us");
@@ -275,6 +292,7 @@ fn vic_delays_nothing_below_its_rate() {
 
 #[test]
 fn no_time_of_a_policy_forgets_anybody() {
+    // Each time of a policy counts as at most one second, so these times are in fact one second.
     let ever = Span::MAX;
     let throttle = KickPolicy::Throttle {
         interval: ever,
@@ -292,6 +310,7 @@ fn no_time_of_a_policy_forgets_anybody() {
         };
         let seen = run(policy, &guest, 1);
         for (taken, came) in seen.taken.iter().zip(&guest.requests) {
+            // The bound is two seconds, plus the work of the two requests.
             assert!(
                 *taken <= came + 2 * SECOND + 2,
                 "{policy:?}: {taken} after {came}"
@@ -307,21 +326,23 @@ fn a_kick_before_the_queue_is_enabled_is_not_lost() {
     assert_eq!(kicks.looked(us(1), 1), Plan::Nothing);
     assert_eq!(kicks.enable(us(2)), Plan::Look);
     assert_eq!(kicks.looked(us(2), 1), Plan::Arm);
+    // Kicks mean nothing while the queue is disabled, and enabling it checks it.
     kicks.disable();
     assert_eq!(kicks.kicked(us(3), us(3)), Plan::Nothing);
     assert_eq!(kicks.enable(us(4)), Plan::Look);
 }
 
-/// What a guest with a fixed number of commands in flight saw.
+/// The record of a guest with a fixed number of commands in flight.
 struct Closed {
     calls: u64,
     responses: u64,
-    /// The longest that a response waited.
+    /// The longest time that a response waited for its call, in ns.
     longest: u64,
 }
 
-/// Runs a guest with a number of commands in flight, each of which takes `service` ns, answered by `servers` at a time, for 4 s. It sends the
-/// next command when it is called. What comes before `from` is not counted.
+/// Runs a guest for 4 s that keeps `depth` commands in flight. Each takes `service` ns on one of
+/// `servers` servers. The guest sends the next command when it is called. Events before `from` are
+/// not counted.
 fn closed(calls: &mut Calls, depth: u32, (servers, service): (u32, u64), from: u64) -> Closed {
     let mut seen = Closed {
         calls: 0,
@@ -342,6 +363,7 @@ fn closed(calls: &mut Calls, depth: u32, (servers, service): (u32, u64), from: u
             .into_iter()
             .chain(next)
             .min()
+            // If neither a call nor a completion is due, the guest would wait forever.
             .expect("nobody sleeps for ever");
         let decision = if next == Some(now) {
             busy.pop();
@@ -373,6 +395,8 @@ fn adaptive() -> [CallPolicy; 2] {
 #[test]
 fn at_depth_one_no_adaptive_policy_delays_anything_below_its_threshold() {
     for policy in adaptive() {
+        // At depth 1, 17 us per request are 58,800 responses per second, slightly below SPDK's
+        // threshold of 60,000.
         for service in [17_000, 50_000, 4_000_000] {
             let mut calls = Calls::new(policy, Gather::MOST);
             let seen = closed(&mut calls, 1, (1, service), 0);
@@ -404,9 +428,11 @@ fn at_depth_32_there_is_a_call_for_four_requests() {
     ] {
         for (servers, service) in [(1, 5_000), (4, 20_000), (32, 80_000)] {
             let mut calls = Calls::new(policy, Gather::MOST);
-            // After vIC's first epoch, in which it knows nothing yet.
+            // The first epoch of vIC (200 ms) does not count, because nothing is known before its
+            // end.
             let seen = closed(&mut calls, 32, (servers, service), SECOND / 4);
             let calls = seen.calls;
+            // At most one call for four responses, with four more for the ends of the interval.
             assert!(4 * calls <= seen.responses + 4, "{policy:?}: {calls}");
             let ratio = calls as f64 / seen.responses as f64;
             println!("depth 32, {servers} servers, {policy:?}: {ratio:.3} calls a request");
@@ -422,21 +448,22 @@ fn spdks_delay_ends_with_the_load() {
     };
     let most = Gather::MOST;
     let mut calls = Calls::new(CallPolicy::Spdk(spdk), most);
-    // Twice the threshold for 30 ms.
+    // Twice the threshold, 120,000 responses per second (one in 8.333 us), for 30 ms.
     let mut delayed = 0;
     for step in 0..3600u64 {
         let decision = calls.published(ns(step * 8_333), 1, 32, true);
         delayed += u64::from(decision != Decision::Call);
     }
     assert!(delayed > 1000, "{delayed} of 3600 were delayed");
-    // One response, a second later, and one more right behind it.
+    // One response a second later and another one directly after it are not delayed, because the
+    // period without responses ended the delay.
     assert_eq!(calls.timer(ns(SECOND)), Decision::Call);
     assert_eq!(calls.published(ns(2 * SECOND), 1, 0, true), Decision::Call);
     assert_eq!(
         calls.published(ns(2 * SECOND + 1), 1, 0, true),
         Decision::Call
     );
-    // And after a period with few.
+    // The delay also ends after a period with few responses.
     let mut calls = Calls::new(CallPolicy::Spdk(spdk), most);
     for step in 0..2400u64 {
         calls.published(ns(step * 8_333), 1, 32, true);
@@ -473,7 +500,8 @@ fn call_policy() -> impl Strategy<Value = CallPolicy> {
 }
 
 proptest! {
-    /// Whatever the guest wanted to be told of is told by the instant that was given, within the limits; and nothing else calls.
+    /// A response for which the guest needs a call is followed by a call within the limits, by the
+    /// time that was returned. There are no other calls.
     #[test]
     fn every_response_is_told_of_in_time(
         policy in call_policy(),
@@ -485,6 +513,8 @@ proptest! {
         let (mut now, mut waits) = (0, None::<u64>);
         for (gap, responses, in_flight, wanted) in steps {
             let next = now + gap;
+            // If the time of the last decision has come, the timer is called first, as a caller
+            // would.
             if let Some(due) = calls.due().filter(|due| due.as_nanos() <= next) {
                 prop_assert!(waits.is_some(), "an instant for nothing");
                 prop_assert_eq!(calls.timer(due), Decision::Call);
@@ -502,6 +532,7 @@ proptest! {
                 }
                 Decision::Wait(until) => {
                     let since = waits.expect("something waits");
+                    // No response waits for longer than the limit, whatever the policy is.
                     prop_assert!(until > ns(now) && until <= ns(since) + span(delay));
                     prop_assert_eq!(calls.due(), Some(until));
                     prop_assert!((1..count).contains(&calls.waiting()));
@@ -514,7 +545,8 @@ proptest! {
     }
 }
 
-/// What each policy decides for the same small loads: written down, so that a change is seen. `WEIR_BLESS=1` writes it anew.
+/// The decisions of each policy for the same small loads are recorded in a file, so that a change
+/// is noticed. `WEIR_BLESS=1` writes the file again.
 #[test]
 fn decisions_are_as_written_down() {
     let mut table = String::new();
@@ -546,7 +578,7 @@ fn kick_table(table: &mut String) {
             },
         ),
     ];
-    // When each step is, and how many requests there are then.
+    // The time of each step in us, and the number of requests at that time.
     let steps = [
         (10, 1),
         (15, 0),
@@ -608,7 +640,7 @@ fn call_table(table: &mut String) {
     for (name, policy) in policies {
         let _ = writeln!(table, "calls, {name}");
         let mut calls = Calls::new(policy, Gather::MOST);
-        // 2 ms with 32 in flight, then 3 ms with little.
+        // 2 ms with 32 commands in flight, then four single requests.
         let busy = (0..100u64).map(|step| (step * 20, 31));
         let idle = (0..4u64).map(|step| (2500 + 500 * step, 0));
         let mut line = String::new();

@@ -1,4 +1,5 @@
-//! virtio's queue beside rust-vmm's `virtio-queue`: the same driver, the same memory, and the same answers.
+//! Comparison of virtio's queue with rust-vmm's `virtio-queue`: the same driver and the same memory
+//! must give the same results.
 
 use proptest::prelude::*;
 use virtio_queue::{Queue, QueueT};
@@ -10,12 +11,12 @@ use weir_wire::ring::split::{
 use weir_wire::ring::{Shared, Store};
 
 const SIZE: u16 = 8;
-/// Where the areas are, and guest memory for tables.
+/// The addresses of the three areas, and of guest memory for tables.
 const PLACES: [u64; 3] = [0x1000, 0x2000, 0x3000];
 const TABLES: u64 = 0x4000;
 const ALL: usize = 0x8000;
 
-/// Both devices, each with a copy of the memory, and one driver.
+/// Both devices, each with a copy of the memory, and the driver that both serve.
 struct Both {
     memory: Memory,
     guest: Regions,
@@ -25,7 +26,7 @@ struct Both {
     their_memory: GuestMemoryMmap,
     chain: Chain,
     in_flight: Vec<u16>,
-    /// Heads that the driver waits for, and where their tables are.
+    /// The heads for which the driver waits, with the addresses of their tables.
     tables: Vec<(u16, u64)>,
 }
 
@@ -67,13 +68,14 @@ impl Both {
             in_flight: Vec::new(),
             tables: Vec::new(),
         };
-        // The used index and the event, where the driver has set both to the start.
+        // The driver has set the used index and the event to the start, which the other copy must
+        // have as well.
         for at in [2, 4 + 8 * u64::from(SIZE)] {
             let place = GuestAddress(PLACES[2] + at);
             let written = both.their_memory.write_obj(start.to_le(), place);
             written.expect("it is there");
         }
-        // Our first publication calls in any case; from then on both go by the event.
+        // Our first publication always calls. From then on, both devices decide by the event.
         both.give(&[(1, true)], false);
         both.take().expect("the same");
         both.finish(0, 0).expect("the same");
@@ -84,7 +86,7 @@ impl Both {
         both
     }
 
-    /// What the driver has written is theirs, too.
+    /// Copies everything that the driver has written to the other memory.
     fn copy(&self) {
         let used = PLACES[2] as usize;
         for range in [0..used, TABLES as usize..ALL] {
@@ -107,6 +109,7 @@ impl Both {
             })
             .collect();
         buffers.sort_by_key(|buffer| buffer.writable);
+        // Each chain gets a table of its own, so that a chain in flight never changes.
         let mut places = (0..).map(|place| TABLES + 0x100 * place);
         let free = |place: &u64| self.tables.iter().all(|(_, taken)| taken != place);
         let place = places.find(free).expect("there is no end of them");
@@ -172,7 +175,8 @@ impl Both {
         self.used_rings_agree()
     }
 
-    /// Only where ours is published: theirs writes its index with each head.
+    /// Compares the used rings, but only after our device has published, because the other one
+    /// writes its index with each head.
     fn used_rings_agree(&mut self) -> Result<(), TestCaseError> {
         let length = lengths(SIZE)[2];
         let (mut ours, mut theirs) = (vec![0; length], vec![0; length]);
@@ -212,7 +216,8 @@ proptest! {
                     if flag {
                         let _ = both.driver.arm_after(drawn % 4);
                     } else {
-                        // Garbage where the event stands: it changes which side is called when, and nothing else.
+                        // Garbage in the event must not have any effect except on the decision to
+                        // call.
                         let event = PLACES[1] as usize + 4 + 2 * usize::from(SIZE);
                         both.memory.store16(event, drawn, Store::Relaxed);
                     }

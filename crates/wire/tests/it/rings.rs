@@ -1,4 +1,4 @@
-//! The rings on one thread: order, bounds, wrap, and what hostile sides do.
+//! Tests of the rings on one thread: order, bounds, wrapping indices, and hostile sides.
 
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use weir_wire::ring::{Guest, Load, Shared, Store, crossed16, crossed32};
 
 const TABLES: u64 = 0x10000;
 
-/// A guest with 64 KiB at [`TABLES`].
+/// A guest with 64 KiB of memory at [`TABLES`].
 fn guest() -> Regions {
     let mut guest = Regions::new();
     guest.add(TABLES, Memory::new(0x10000));
@@ -30,7 +30,8 @@ fn buffer(length: u32, writable: bool) -> Buffer {
     }
 }
 
-/// A queue whose driver has put `descriptors` in the table, from 0 on, and head 0 in the available ring.
+/// A queue whose driver has written `descriptors` to the table from index 0 on, and head 0 to the
+/// available ring.
 fn hostile(settings: Settings, descriptors: &[Descriptor]) -> Device<Memory> {
     let areas = Areas::new(settings.size);
     for (index, descriptor) in descriptors.iter().enumerate() {
@@ -45,7 +46,7 @@ fn refused(settings: Settings, descriptors: &[Descriptor], guest: &Regions) -> C
     let mut chain = Chain::default();
     match device.take(guest, &mut chain) {
         Err(TakeError::Chain { head: 0, why }) => {
-            // The head goes back, and the queue goes on.
+            // The head returns to the driver, and the queue continues.
             device.finish(0, 0);
             assert!(device.publish());
             assert_eq!((device.in_flight(), device.look()), (0, Ok(0)));
@@ -61,12 +62,14 @@ fn chains_that_make_no_sense_have_names() {
     let read = Descriptor::of(buffer(1, false));
     let write = Descriptor::of(buffer(1, true));
     let full = Descriptor::of(buffer(u32::MAX, true));
+    // 16 bytes from 2^64 − 15 on end one byte beyond the address space.
     let beyond = Descriptor {
         address: u64::MAX - 14,
         length: 16,
         ..read
     };
     let cases: [(&[Descriptor], ChainError); 7] = [
+        // A loop of one descriptor, and a loop that does not contain the head.
         (&[read.then(0)], ChainError::Loop { descriptors: 4 }),
         (
             &[read.then(1), read.then(2), read.then(1)],
@@ -88,6 +91,7 @@ fn chains_that_make_no_sense_have_names() {
             },
         ),
         (&[write.then(1), read], ChainError::Order),
+        // 2^32 − 1 + 1 + 1 bytes exceed 2^32 by one.
         (
             &[full.then(1), write.then(2), write],
             ChainError::TooLong {
@@ -98,6 +102,7 @@ fn chains_that_make_no_sense_have_names() {
     for (descriptors, why) in cases {
         assert_eq!(refused(settings, descriptors, &guest), why);
     }
+    // 2^32 bytes are exactly permitted.
     let most = [full.then(1), write];
     let mut chain = Chain::default();
     assert_eq!(
@@ -122,6 +127,7 @@ fn tables_that_make_no_sense_have_names() {
     of(table.then(1), TableError::Next);
     of(longer(0), TableError::Empty);
     of(longer(1025 * 16), TableError::TooLong { descriptors: 1025 });
+    // 24 bytes are one and a half descriptors, and an address of 8 modulo 16 is not aligned.
     for (address, length) in [(TABLES, 24), (TABLES + 8, 32)] {
         let descriptor = Descriptor {
             address,
@@ -130,6 +136,7 @@ fn tables_that_make_no_sense_have_names() {
         };
         of(descriptor, TableError::Misaligned { address, length });
     }
+    // The addresses are before, partly before, and beyond the end of the guest's memory.
     for address in [0, TABLES - 16, u64::MAX - 15] {
         let why = refused(settings, &[at(address)], &guest);
         assert!(
@@ -147,6 +154,7 @@ fn tables_that_make_no_sense_have_names() {
     );
     let nested = Descriptor::table(TABLES, 1);
     guest.write(TABLES + 32, &nested.encode()).expect("there");
+    // Tables must not contain tables.
     of(at(TABLES + 32), TableError::Nested);
     let circle = Descriptor::of(buffer(1, false)).then(0);
     guest.write(TABLES + 64, &circle.encode()).expect("there");
@@ -154,7 +162,7 @@ fn tables_that_make_no_sense_have_names() {
         refused(settings, &[at(TABLES + 64)], &guest),
         ChainError::Loop { descriptors: 2 }
     );
-    // What makes sense: descriptors of the queue, then a table.
+    // A valid chain: a descriptor of the queue, then a table with the rest.
     let chained = [Descriptor::of(buffer(7, false)).then(1), table];
     let mut chain = Chain::default();
     let head = hostile(settings, &chained).take(&guest, &mut chain);
@@ -172,6 +180,7 @@ fn a_queue_that_makes_no_sense_says_so_from_then_on() {
     let mut chain = Chain::default();
     let guest = guest();
 
+    // With 4 entries, the index may be at most 4 ahead of 0. 0x8000 and 65,535 are jumps backwards.
     for found in [5, 0x8000, u16::MAX] {
         let mut device = hostile(settings, &[read]);
         let areas = Areas::new(4);
@@ -189,6 +198,7 @@ fn a_queue_that_makes_no_sense_says_so_from_then_on() {
         assert_eq!(device.take(&guest, &mut chain), Ok(Some(0)));
     }
 
+    // The same head twice in the available ring.
     let twice = Areas::new(4);
     twice.descriptors.write(0, &read.encode());
     twice.available.store16(2, 2, Store::Release);
@@ -200,6 +210,7 @@ fn a_queue_that_makes_no_sense_says_so_from_then_on() {
     let retaken = device.retake(1, &guest, &mut chain);
     assert_eq!(retaken, Err(broken.into()), "it stays broken");
 
+    // Head 4 does not exist in a queue of 4.
     let beyond = Areas::new(4);
     beyond.available.store16(4, 4, Store::Relaxed);
     beyond.available.store16(2, 1, Store::Release);
@@ -222,6 +233,7 @@ fn an_index_that_goes_back_breaks_the_queue() {
     let mut chain = Chain::default();
     assert_eq!(device.take(&guest(), &mut chain), Ok(Some(0)));
     assert_eq!(device.take(&guest(), &mut chain), Ok(Some(1)));
+    // Both chains are taken, and then the driver moves its index from 2 back to 1.
     areas.available.store16(2, 1, Store::Release);
     let broken = QueueBroken::Index {
         found: 1,
@@ -233,10 +245,12 @@ fn an_index_that_goes_back_breaks_the_queue() {
 
 #[test]
 fn sizes_and_areas_are_checked() {
+    // 0x8001 is larger than the maximum, but not a power of two either.
     for size in [0, 3, 6, 0x8001] {
         let error = Device::new(Areas::new(8), Settings::new(size), 0).err();
         assert_eq!(error, Some(LayoutError::Size { size }));
     }
+    // The used ring of 8 entries needs 6 + 8 · 8 = 70 bytes.
     let mut short = Areas::new(8);
     short.used = Memory::new(5 + 64);
     let error = Device::new(short, Settings::new(8), 0).err();
@@ -246,6 +260,8 @@ fn sizes_and_areas_are_checked() {
         needed: 70,
     };
     assert_eq!(error, Some(expected));
+    // The header has 64 bytes and a slot 112. 4096 bytes have room for 36 slots, and 32 is the
+    // largest power of two.
     let pages = [175, 176, 4096, 8192, 16384, 32768];
     let fit = pages.map(|length| slots(length).ok());
     assert_eq!(
@@ -256,6 +272,7 @@ fn sizes_and_areas_are_checked() {
 
 #[test]
 fn xen_indices_that_make_no_sense_break_the_ring() {
+    // With 32 slots, the index may be at most 32 ahead of 0.
     for found in [33, 1 << 31, u32::MAX] {
         let page = Memory::new(4096);
         init(&page);
@@ -267,6 +284,7 @@ fn xen_indices_that_make_no_sense_break_the_ring() {
             most: 32,
         };
         assert_eq!(back.look(), Err(broken));
+        // Restoring a valid index does not repair the ring.
         page.store32(0, 1, Store::Release);
         assert_eq!(back.arm(), Err(broken), "it stays broken");
         assert!(back.take().is_none());
@@ -290,6 +308,7 @@ fn xen_requests_that_make_no_sense_have_names() {
     let read = |segments: &[Segment]| Request::new(Operation::Read, 9, 0, segments);
     let mut too_many = read(&[segment(0, 7)]).encode();
     too_many[1] = 12;
+    // Operation 6 (indirect segments) is not offered.
     let mut unknown = read(&[]).encode();
     unknown[0] = 6;
     for (bytes, why, status) in [
@@ -327,6 +346,8 @@ fn xen_requests_that_make_no_sense_have_names() {
 
 #[test]
 fn before_the_patch_a_request_waits_for_the_one_in_the_drive() {
+    // The drive has the first request when the second is pushed. Only with `Drained` has the back
+    // end requested an event for it.
     for (rearm, told) in [(Rearm::Answered, false), (Rearm::Drained, true)] {
         let page = Memory::new(4096);
         init(&page);
@@ -337,10 +358,10 @@ fn before_the_patch_a_request_waits_for_the_one_in_the_drive() {
         assert_eq!(back.look(), Ok(1));
         let first = back.take().expect("there is one").expect("it makes sense");
         assert_eq!(back.drained(), Ok(false));
-        // The first is in the drive. The second comes.
+        // The first request is in the drive when the second one is pushed.
         front.push(&Request::flush(2)).expect("there is room");
         assert_eq!(front.publish(), told, "{rearm:?}");
-        // The first is answered: by now it is seen in any case.
+        // With either rule, the second request is found after the first one is answered.
         back.answer(&Response::to(&first, Status::Okay));
         let _ = back.publish();
         let more = back.answered().expect("the ring goes on");
@@ -372,7 +393,8 @@ proptest! {
         prop_assert_eq!(Response::decode(&response.encode()), response);
     }
 
-    /// An event is due if and only if a step of the index comes to it: told by walking there.
+    /// An event is crossed exactly if one of the steps of the index reaches it, which the test
+    /// finds out by walking.
     #[test]
     fn an_event_is_crossed_when_a_step_reaches_it(event: u32, back in 0u32..64, steps in 0u32..64) {
         let old = event.wrapping_sub(back);
@@ -380,7 +402,8 @@ proptest! {
         prop_assert_eq!(crossed32(event, old, old.wrapping_add(steps)), walked);
     }
 
-    /// Requests come out in the order in which they went in, each once, across the wrap, whatever is published and looked at when.
+    /// Requests arrive once and in the order in which they were pushed, across the wrap, whatever
+    /// is published and checked at which time.
     #[test]
     fn xen_keeps_the_order_across_the_wrap(
         start in (u32::MAX - 40)..=u32::MAX,
@@ -415,12 +438,13 @@ proptest! {
                 }
                 _ => {}
             }
+            // The page has 32 slots.
             prop_assert!(front.in_flight() <= 32 && back.in_flight() <= 32);
             prop_assert!(answered <= taken && taken <= pushed);
         }
     }
 
-    /// Heads come back as they were given, across the wrap, with tables and without, out of order.
+    /// Heads return as they were added, across the wrap, with tables and without, out of order.
     #[test]
     fn split_returns_every_head_across_the_wrap(
         start: u16,
@@ -476,6 +500,7 @@ fn every_16_bit_event_is_crossed_when_a_step_reaches_it() {
     for steps in [0u16, 1, 2, 3, 255, 256, 0x7fff, 0x8000, u16::MAX] {
         for old in [0u16, 1, 0x7fff, 0x8000, 0xfffe, 0xffff] {
             let mut reached = vec![false; 1 << 16];
+            // Virtio's rule: the entries from `old` up to, but not including, `new` are passed.
             for step in 0..steps {
                 reached[usize::from(old.wrapping_add(step))] = true;
             }
@@ -494,10 +519,12 @@ fn every_16_bit_event_is_crossed_when_a_step_reaches_it() {
 #[test]
 fn a_first_publication_calls_and_an_empty_one_never() {
     let mut device = hostile(Settings::new(4), &[Descriptor::of(buffer(1, true))]);
+    // No entry was returned yet, so there is nothing to publish.
     assert!(!device.publish());
     let mut chain = Chain::default();
     let taken = device.take(&guest(), &mut chain);
     assert_eq!(taken, Ok(Some(0)));
+    // A taken head is not visible in the used ring before it is finished and published.
     assert_eq!(device.areas().used.load16(2, Load::Relaxed), 0);
     device.finish(0, 1);
     assert!(device.publish());

@@ -1,4 +1,5 @@
-//! The rings between two threads of this machine: each sleeps as soon as it has nothing to do, and nobody sleeps for ever.
+//! The rings between two threads of this machine. Each thread sleeps as soon as it has no work, and
+//! none may sleep forever.
 
 use std::sync::mpsc;
 use std::thread::{self, Thread};
@@ -9,7 +10,7 @@ use weir_wire::ring::xen::{self, Back, Front, Rearm, Request, Response, Status};
 
 const REQUESTS: u64 = 200_000;
 
-/// Runs the other side in a thread and this in one, too; it is an error if they are not done in a minute.
+/// Runs each side in a thread, and fails if they do not end within a minute.
 fn race(other: impl FnOnce(Thread) + Send + 'static, this: impl FnOnce(Thread) + Send + 'static) {
     let (done, all) = mpsc::channel();
     thread::spawn(move || {
@@ -29,6 +30,7 @@ fn split(event_idx: bool) {
         ..Settings::new(16)
     };
     let areas = Areas::new(16);
+    // The indices wrap after 256 of the 200,000 requests.
     let mut driver = Driver::at(areas.clone(), settings, 0xff00).expect("it fits");
     let mut device = Device::new(areas, settings, 0xff00).expect("it fits");
     let serve = move |guest: Thread| {
@@ -53,6 +55,8 @@ fn split(event_idx: bool) {
     let drive = move |back_end: Thread| {
         let (mut given, mut back, mut sum) = (0, 0, 0);
         while back < REQUESTS {
+            // The number of free descriptors that the driver leaves varies, so that it sleeps with
+            // rings of all fill levels.
             while given < REQUESTS && driver.free() > (given % 13) as usize {
                 let length = given as u32 % 4096 + 1;
                 let buffer = Buffer {
@@ -76,6 +80,7 @@ fn split(event_idx: bool) {
                 driver.disarm();
             }
         }
+        // Each request writes its own length, so an entry that is read too early changes the sum.
         let expected: u64 = (0..REQUESTS).map(|number| number % 4096 + 1).sum();
         assert_eq!(sum, expected, "an entry was read before it was written");
     };
@@ -95,6 +100,7 @@ fn split_by_flag() {
 #[test]
 fn xen_ring() {
     let page = Memory::new(4096);
+    // The indices wrap after 1001 requests.
     let start = u32::MAX - 1000;
     xen::init_at(&page, start);
     let mut front = Front::at(page.clone(), start).expect("it fits");
@@ -127,7 +133,8 @@ fn xen_ring() {
         while answered < REQUESTS {
             while given < REQUESTS && front.push(&Request::flush(given)).is_ok() {
                 given += 1;
-                // One by one at times, then many at once.
+                // Half of the time, each request is published alone. Otherwise many are published
+                // at once.
                 if given % 100 < 50 && front.publish() {
                     back_end.unpark();
                 }

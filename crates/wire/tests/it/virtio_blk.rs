@@ -1,4 +1,5 @@
-//! Requests of virtio's block device: as they may be spread over buffers, and as they may not be.
+//! Tests of requests of virtio's block device: the valid ways to spread them over buffers, and the
+//! invalid ones.
 
 use proptest::prelude::*;
 use weir_wire::ring::plain::{Memory, Regions};
@@ -12,7 +13,7 @@ const START: u64 = 0x1_0000;
 const MIDDLE: u64 = START + 0x8000;
 const END: u64 = START + 0x10000;
 
-/// 64 KiB in two regions that adjoin.
+/// A guest with 64 KiB in two adjacent regions.
 fn guest() -> Regions {
     let mut guest = Regions::new();
     guest.add(START, Memory::new(0x8000));
@@ -49,8 +50,8 @@ fn range(sector: u64, sectors: u32, flags: u32) -> Vec<u8> {
     [&sector.to_le_bytes()[..], words.as_flattened()].concat()
 }
 
-/// A chain: `read` is written into guest memory from its start and cut into buffers of `cuts` bytes each; then buffers to be written
-/// of `into` bytes each, from the middle on.
+/// Builds a chain. `read` is written to the start of guest memory and cut into buffers of `cuts`
+/// bytes each. Writable buffers with the lengths `into` follow, from the middle on.
 fn chain(guest: &Regions, read: &[u8], cuts: usize, into: &[u32]) -> Chain {
     guest.write(START, read).expect("there is room");
     let mut chain = Chain::default();
@@ -84,7 +85,8 @@ fn parse(read: &[u8], into: &[u32], rules: &Rules) -> Result<Request, Refused> {
     request.parse(&chain, &guest, rules).map(|()| request)
 }
 
-/// Every case is refused for its reason, with a status that says whether it is offered at all.
+/// Asserts that every case is refused for its reason, with the status for unsupported requests
+/// where that applies.
 fn refused(cases: &[(Vec<u8>, &[u32], RequestError)]) {
     for (bytes, into, why) in cases {
         let refused = parse(bytes, into, &rules()).expect_err(&why.to_string());
@@ -93,7 +95,10 @@ fn refused(cases: &[(Vec<u8>, &[u32], RequestError)]) {
             why,
             RequestError::Unknown { .. } | RequestError::Flags { .. }
         );
+        // Commands and flags that do not exist are answered with UNSUPP, all other errors with
+        // IOERR.
         assert_eq!(refused.code() == Status::Unsupported, unknown, "{why}");
+        // In the only case with a buffer outside of memory, the status is outside as well.
         let outside = matches!(why, RequestError::Outside(_));
         assert_eq!(refused.status.is_none(), outside, "{why}");
     }
@@ -128,8 +133,10 @@ fn headers_and_directions_that_make_no_sense_have_names() {
     let unknown = |number| RequestError::Unknown { number };
     let direction = |command| RequestError::Direction { command };
     refused(&[
+        // A header that is one byte short, and one that the device can only write.
         (vec![0; 15], &[1], RequestError::Header { readable: 15 }),
         (vec![], &[513], RequestError::Header { readable: 0 }),
+        // Number 2 is SCSI_CMD of old versions of the specification, which is not offered.
         (header(2, 0), &[1], unknown(2)),
         (header(u32::MAX, 0), &[1], unknown(u32::MAX)),
         (write(512), &[2], direction(Command::Out)),
@@ -161,10 +168,13 @@ fn data_that_makes_no_sense_has_names() {
         (read(0), &[1], RequestError::Empty),
         (write(0), &[1], RequestError::Empty),
         (read(0), &[511, 1], unaligned(511, 512)),
+        // The disk has 2048 sectors.
         (read(2048), &[512, 1], beyond(2048, 1)),
         (read(2047), &[1024, 1], beyond(2047, 2)),
         (read(u64::MAX), &[512, 1], beyond(u64::MAX, 1)),
+        // 2^55 sectors are 2^64 bytes, so the multiplication overflows.
         (read(1 << 55), &[512, 1], beyond(1 << 55, 1)),
+        // 0x8000 bytes from MIDDLE on fill the rest of the memory, so the status is at END.
         (read(0), &[0x8000, 1], RequestError::Outside(outside)),
         (
             read(0),
@@ -187,6 +197,7 @@ fn ranges_that_make_no_sense_have_names() {
         (discard(&[vec![0; 8]]), &[1], unaligned(8, 16)),
         (discard(&[range(0, 0, 0)]), &[1], RequestError::Empty),
         (
+            // The unmap flag (1) is invalid for a discard, and 2 is unknown for WRITE_ZEROES.
             discard(&[range(0, 8, 1)]),
             &[1],
             RequestError::Flags { flags: 1 },
@@ -205,6 +216,8 @@ fn ranges_that_make_no_sense_have_names() {
 
 #[test]
 fn limits_that_the_driver_was_told_hold() {
+    // Each stage tightens one rule: the length, the block size, read-only, and the support of
+    // discards.
     let into: &[u32] = &[4096, 1];
     let strict = Rules {
         length: 2048,
@@ -225,6 +238,7 @@ fn limits_that_the_driver_was_told_hold() {
     let why = parse(&header(0, 7), into, &blocks)
         .expect_err("unaligned")
         .why;
+    // Sector 7 begins within a block of 8 sectors, and sector 8 with the next block.
     let (bytes, block) = (7 * 512, 4096);
     assert_eq!(why, RequestError::Unaligned { bytes, block });
     assert!(parse(&header(0, 8), into, &blocks).is_ok());
@@ -232,6 +246,7 @@ fn limits_that_the_driver_was_told_hold() {
         read_only: true,
         ..rules()
     };
+    // WRITE, DISCARD and WRITE_ZEROES.
     for number in [1, 11, 13] {
         let bytes = [header(number, 0), range(0, 1, 0)].concat();
         let why = parse(&bytes, &[1], &read_only).expect_err("read-only").why;
@@ -259,6 +274,7 @@ fn the_last_sector_can_be_read() {
 
 #[test]
 fn a_name_and_a_flush_have_no_place() {
+    // The sector of these commands has no meaning, so it is not checked.
     let request = parse(&header(8, u64::MAX), &[20, 1], &rules()).expect("a name");
     assert_eq!((request.command, request.written()), (Command::GetId, 21));
     let request = parse(&header(4, u64::MAX), &[1], &rules()).expect("a flush");
@@ -287,13 +303,14 @@ fn ranges_are_read_in_order() {
 }
 
 proptest! {
-    /// However header, data and status are cut, the request is the same, and its data are the bytes between.
+    /// However header, data and status are cut into buffers, the request is the same, and its data
+    /// is the bytes in between.
     #[test]
     fn the_cuts_do_not_matter(
         sector in 0u64..2040,
         blocks in 1usize..4,
         cuts in prop::sample::select(vec![1usize, 3, 15, 16, 17, 500, 4096]),
-        // A buffer over both regions.
+        // The buffers start at the beginning of a region, or span both regions.
         at in prop::sample::select(vec![START, MIDDLE - 700]),
     ) {
         let rules = Rules { segments: 4096, ..rules() };

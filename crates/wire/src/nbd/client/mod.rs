@@ -1,5 +1,5 @@
-//! The client's side: its handshake, and the replies it reads. Requests are encoded by
-//! [`Request::encode`](super::Request::encode).
+//! The client's side of the protocol: its handshake and its parser for replies. Requests are
+//! encoded by [`Request::encode`](super::Request::encode).
 
 mod handshake;
 mod reply;

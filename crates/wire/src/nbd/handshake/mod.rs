@@ -1,4 +1,4 @@
-//! The server's side of the handshake.
+//! The server's side of the handshake. [`Handshake`] is the state machine, [`Session`] its result.
 
 mod option;
 #[cfg(test)]
@@ -21,16 +21,18 @@ use super::flags::TransmissionFlags;
 use super::reply::MAX_CHUNK_DATA;
 use super::rules::{RuleSettings, Rules};
 
-/// Limits and policy of a handshake.
+/// Limits and policy of a server's handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HandshakeConfig {
-    /// Maximum length of the data of one option in bytes; more ends the connection. 64 KiB by default.
+    /// Maximum length of the data of one option in bytes. A longer option ends the connection. 64
+    /// KiB by default.
     pub option_data: u32,
-    /// Maximum number of options in one handshake; one more ends the connection. 64 by default.
+    /// Maximum number of options in one handshake. One more ends the connection. 64 by default.
     pub options: u32,
-    /// Once the output holds this many bytes, [`Handshake::feed`] answers no further option in the same call. 64 KiB by default.
+    /// Length of the output in bytes from which [`Handshake::feed`] answers no further option in
+    /// the same call. 64 KiB by default.
     pub output: usize,
-    /// Refuse a client that did not ask for the block sizes of an export whose minimum block size
+    /// Refuses clients that did not ask for the block sizes of an export whose minimum block size
     /// is above 1.
     pub require_block_size: bool,
 }
@@ -51,21 +53,24 @@ impl Default for HandshakeConfig {
 pub struct Session {
     /// The export, as [`Exports::find`] described it.
     pub export: ExportInfo,
-    /// The flags as sent to the client.
+    /// The transmission flags that were sent to the client.
     pub flags: TransmissionFlags,
-    /// Structured replies were negotiated: READ and `BLOCK_STATUS` must be answered with chunks.
+    /// True if structured replies were negotiated: READ and `BLOCK_STATUS` must be answered with
+    /// chunks.
     pub structured: bool,
-    /// `base:allocation` was selected for this export, with the ID [`BASE_ALLOCATION_ID`](super::BASE_ALLOCATION_ID).
+    /// True if `base:allocation` was selected for this export, with the ID
+    /// [`BASE_ALLOCATION_ID`](super::BASE_ALLOCATION_ID).
     pub meta_allocation: bool,
-    /// The client asked for no padding after `EXPORT_NAME`.
+    /// True if the client asked to leave out the padding after `EXPORT_NAME`.
     pub no_zeroes: bool,
-    /// The client asked for the block sizes with GO, and thus promised to obey them.
+    /// True if the client asked for the block sizes with GO, and thus promised to obey them.
     pub block_sizes_requested: bool,
 }
 
 impl Session {
-    /// The rules for this session's requests: READ and WRITE up to the export's maximum block size
-    /// (and [`MAX_CHUNK_DATA`]), ranges without payload up to `maximum_range` bytes.
+    /// Returns the rules for this session's requests. READ and WRITE may be as long as the export's
+    /// maximum block size (and [`MAX_CHUNK_DATA`]), ranges without payload up to `maximum_range`
+    /// bytes.
     pub fn rules(&self, maximum_range: u32) -> Rules {
         Rules::new(RuleSettings {
             size: self.export.size,
@@ -77,7 +82,7 @@ impl Session {
         })
     }
 
-    /// Size and flags of the export as they are sent.
+    /// Encodes the size and the flags of the export.
     fn size_and_flags(&self) -> [u8; 10] {
         let mut bytes = [0; 10];
         bytes[..8].copy_from_slice(&self.export.size.to_be_bytes());
@@ -86,34 +91,34 @@ impl Session {
     }
 }
 
-/// How a handshake ended.
+/// The end of a handshake that followed the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The transmission phase begins with the first byte that was not consumed.
     Transmission(Box<Session>),
-    /// The client aborted the handshake: send the output, then close the connection.
+    /// The client aborted the handshake. Send the output, then close the connection.
     Aborted,
 }
 
-/// The server's side of one connection's handshake (fixed newstyle), as a state machine: bytes in,
-/// bytes out.
+/// The server's side of one connection's handshake (fixed newstyle), as a state machine without
+/// I/O.
 ///
-/// Memory: the data received of one option, and the name of one export.
+/// Its memory is bounded by the data of one option and the name of one export.
 #[derive(Debug, Clone)]
 pub struct Handshake {
     config: HandshakeConfig,
     state: State,
-    /// Received bytes of the message that `state` waits for.
+    /// The bytes received so far of the message that `state` expects.
     held: Vec<u8>,
-    /// Number of options that have begun.
+    /// The number of options whose headers were accepted.
     options: u32,
     no_zeroes: bool,
     structured: bool,
-    /// Name of the export for which `base:allocation` is selected.
+    /// The name of the export for which `base:allocation` is selected.
     meta_allocation: Option<String>,
 }
 
-/// What the handshake waits for.
+/// The message that the handshake expects next.
 #[derive(Debug, Clone, Copy)]
 enum State {
     ClientFlags,
@@ -122,11 +127,11 @@ enum State {
     Ended,
 }
 
-/// The outcome, if there is one yet.
+/// The result of one step: the outcome, if the handshake has ended.
 type Step = Result<Option<Outcome>, HandshakeError>;
 
 impl Handshake {
-    /// A handshake that has not begun.
+    /// Creates a handshake that has not begun.
     pub fn new(config: HandshakeConfig) -> Self {
         Self {
             config,
@@ -146,16 +151,19 @@ impl Handshake {
         out.extend_from_slice(&(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES).to_be_bytes());
     }
 
-    /// Takes what the client sent, in pieces of any size, and appends what must be sent to it to
-    /// `out`.
+    /// Takes bytes that the client sent, in parts of any size, and appends the reply to `out`.
     ///
-    /// Returns how many bytes of `input` were consumed, and the outcome once there is one. Fewer bytes than given are consumed
-    /// only if the handshake ended (the rest belongs to the transmission phase) or if `out` reached [`HandshakeConfig::output`]:
-    /// send it, then call again with the rest. Until the handshake has ended, every call with input consumes some of it. `out`
-    /// must always be sent, also with an outcome or an error. After either nothing more is consumed.
+    /// Returns the number of consumed bytes of `input`, and the outcome once the handshake has
+    /// ended. Fewer bytes than given are consumed only in two cases. If the handshake has ended,
+    /// the rest belongs to the transmission phase. If `out` has reached
+    /// [`HandshakeConfig::output`], send it and call again with the rest.
+    ///
+    /// Until the handshake has ended, every call with input consumes some of it. `out` must always
+    /// be sent, even with an outcome or an error. After either of them, no further input is
+    /// consumed.
     ///
     /// # Errors
-    /// Why the connection must be closed.
+    /// Returns the reason why the connection must be closed.
     pub fn feed(
         &mut self,
         input: &[u8],
@@ -179,13 +187,14 @@ impl Handshake {
         Ok((input.len() - rest.len(), None))
     }
 
-    /// Memory held for the client, in bytes: at most [`HandshakeConfig::option_data`] and the longest name. A server accounts it to
-    /// the connection.
+    /// Returns the memory held for the client in bytes, which is at most
+    /// [`HandshakeConfig::option_data`] plus the longest name. A server accounts it to the
+    /// connection.
     pub fn held_bytes(&self) -> usize {
         self.held.len() + self.meta_allocation.as_ref().map_or(0, String::len)
     }
 
-    /// Length of the message that the state waits for, in bytes; `None` at the end.
+    /// Returns the length in bytes of the message that the state expects, or `None` after the end.
     fn wanted(&self) -> Option<usize> {
         match self.state {
             State::ClientFlags => Some(size_of::<u32>()),
@@ -197,8 +206,10 @@ impl Handshake {
 
     /// Processes the complete message in `held` and moves to the next state.
     fn advance(&mut self, exports: &dyn Exports, out: &mut Vec<u8>) -> Step {
+        // The buffer is put back after use, so that its allocation serves all messages of the
+        // handshake.
         let mut piece = mem::take(&mut self.held);
-        // After an error the handshake has ended.
+        // A step that fails leaves this state, so that the handshake has ended after an error.
         let outcome = match mem::replace(&mut self.state, State::Ended) {
             State::ClientFlags => self.client_flags(&piece).map(|()| None),
             State::Header => self.option_header(&piece).map(|()| None),
@@ -211,7 +222,10 @@ impl Handshake {
     }
 
     fn client_flags(&mut self, piece: &[u8]) -> Result<(), HandshakeError> {
+        // `wanted` guarantees the length, so that the default is never used.
         let flags = Fields::new(piece).u32().unwrap_or(0);
+        // `proto.md` (Newstyle negotiation): the server must close the connection if it does not
+        // recognise a client flag.
         if flags & !(CLIENT_FLAG_FIXED_NEWSTYLE | CLIENT_FLAG_NO_ZEROES) != 0 {
             return Err(HandshakeError::ClientFlags(flags));
         }
@@ -262,6 +276,8 @@ impl Handshake {
         match option {
             OPT_EXPORT_NAME => return self.export_name(data, exports, out).map(Some),
             OPT_ABORT => {
+                // Data of ABORT is ignored rather than refused, as `proto.md` recommends (Option
+                // types).
                 append_reply(out, option, REP_ACK, &[]);
                 return Ok(Some(Outcome::Aborted));
             }
@@ -301,6 +317,8 @@ impl Handshake {
         exports: &dyn Exports,
         out: &mut Vec<u8>,
     ) -> Result<Outcome, HandshakeError> {
+        // `EXPORT_NAME` has no error reply, so that closing the connection is the only way to
+        // refuse (`proto.md`, Option types).
         let name = fields::string(data).ok_or(HandshakeError::BadName)?;
         let Some(export) = exports.find(name) else {
             return Err(HandshakeError::UnknownExport(name.to_owned()));
@@ -319,7 +337,7 @@ impl Handshake {
         Ok(Outcome::Transmission(Box::new(session)))
     }
 
-    /// Answers INFO and GO. Returns the session that GO starts.
+    /// Answers INFO and GO. Returns the session that a successful GO starts.
     fn info(
         &self,
         option: u32,
@@ -344,6 +362,7 @@ impl Handshake {
         let sizes = export.block_sizes;
         let fits = sizes.minimum <= 1 || request.wants_block_sizes;
         let begins = option == OPT_GO && (fits || !self.config.require_block_size);
+        // INFO does not begin a session, so it must not reserve a connection.
         if let Some(reason) = begins.then(|| exports.refuses(&export)).flatten() {
             refuse(out, option, REP_ERR_POLICY, reason);
             return None;
@@ -358,6 +377,8 @@ impl Handshake {
         if request.wants_description && !export.description.is_empty() {
             append_info(out, option, INFO_DESCRIPTION, export.description.as_bytes());
         }
+        // `proto.md` (Option types): the block sizes should precede the refusal for lack of them,
+        // which saves the client a round trip.
         if request.wants_block_sizes || refused {
             let words = [sizes.minimum, sizes.preferred, sizes.maximum].map(u32::to_be_bytes);
             append_info(out, option, INFO_BLOCK_SIZE, words.as_flattened());
@@ -378,7 +399,7 @@ impl Handshake {
     fn meta_context(&mut self, option: u32, data: &[u8], exports: &dyn Exports, out: &mut Vec<u8>) {
         let select = option == OPT_SET_META_CONTEXT;
         if select {
-            // The previous selection is dropped even if this one fails.
+            // `proto.md` (Option types): the previous selection is dropped even if this one fails.
             self.meta_allocation = None;
         }
         if !self.structured {
@@ -395,9 +416,11 @@ impl Handshake {
         let Some(export) = exports.find(request.name) else {
             return refuse(out, option, REP_ERR_UNKNOWN, "unknown export");
         };
+        // Wildcards list contexts but do not select any (`proto.md`, The `base:` metadata
+        // namespace).
         let wildcard = !select && (request.unrestricted || request.base_wildcard);
         if export.allocation && (request.allocation || wildcard) {
-            // In a list there are no context IDs: the field is reserved there.
+            // The field for the context ID is reserved in a list.
             let id = if select { BASE_ALLOCATION_ID } else { 0 };
             let parts: [&[u8]; 2] = [&id.to_be_bytes(), BASE_ALLOCATION.as_bytes()];
             append_reply(out, option, REP_META_CONTEXT, &parts);
@@ -408,7 +431,7 @@ impl Handshake {
         append_reply(out, option, REP_ACK, &[]);
     }
 
-    /// The session if transmission begins with `export`, which the client asked for as `name`.
+    /// Returns the session that begins with `export`, for which the client sent `name`.
     fn session(&self, name: &str, export: ExportInfo, block_sizes_requested: bool) -> Session {
         let mut flags = export.flags | TransmissionFlags::HAS_FLAGS;
         if !self.structured {
@@ -420,6 +443,8 @@ impl Handshake {
         Session {
             flags,
             structured: self.structured,
+            // The selection holds only for the name that the client sent with it (`proto.md`,
+            // Metadata querying).
             meta_allocation: self.meta_allocation.as_deref() == Some(name) && export.allocation,
             no_zeroes: self.no_zeroes,
             block_sizes_requested,
@@ -453,45 +478,47 @@ fn refuse(out: &mut Vec<u8>, option: u32, reply: u32, message: &str) {
     append_reply(out, option, reply, &[message.as_bytes()]);
 }
 
-/// Why a handshake ends with the connection closed.
+/// The reason why a handshake fails and the connection is closed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandshakeError {
-    /// The client set a flag it was not offered.
+    /// The client set a flag that it was not offered.
     #[error("the client flags {0:#x} contain bits that were not offered")]
     ClientFlags(u32),
     /// The client does not speak the fixed newstyle handshake.
     #[error("the client does not support the fixed newstyle handshake")]
     NotFixedNewstyle,
-    /// An option starts with this instead of the magic number.
+    /// An option starts with this number instead of the magic number.
     #[error("the option starts with {0:#018x} instead of the magic number")]
     BadMagic(u64),
-    /// An option with more data than allowed.
+    /// An option has more data than the limit permits.
     #[error("option {option} has {length} bytes of data, which exceeds the limit of {limit} bytes")]
     OptionTooLong {
-        /// The option's code.
+        /// The code of the option.
         option: u32,
-        /// Announced length in bytes.
+        /// The announced length in bytes.
         length: u32,
-        /// Allowed length in bytes.
+        /// The permitted length in bytes.
         limit: u32,
     },
-    /// More options than allowed.
+    /// The client sent more options than the limit permits.
     #[error("the client sent more than {limit} options in one handshake")]
     TooManyOptions {
-        /// How many are allowed.
+        /// The permitted number of options.
         limit: u32,
     },
-    /// `EXPORT_NAME` with a name that is too long or not UTF-8.
+    /// The name in `EXPORT_NAME` is too long or not UTF-8.
     #[error("the export name is too long or not UTF-8")]
     BadName,
-    /// `EXPORT_NAME` of an export that does not exist, with its name.
+    /// The export in `EXPORT_NAME` does not exist. Contains its name.
     #[error("unknown export {0:?}")]
     UnknownExport(String),
-    /// `EXPORT_NAME` of an export whose block sizes a client must ask for, with the export's name.
+    /// The export in `EXPORT_NAME` requires that the client asks for block sizes. Contains its
+    /// name.
     #[error("export {0:?} requires a client that requests block sizes")]
     BlockSizeRequired(String),
-    /// `EXPORT_NAME` when no transmission can begin, with the message from [`Exports::refuses`].
+    /// The export in `EXPORT_NAME` cannot begin a session. Contains the message from
+    /// [`Exports::refuses`].
     #[error("{0}")]
     Refused(&'static str),
 }

@@ -1,11 +1,11 @@
-//! Data of options, and replies to options.
+//! The data of options, and the encoding of option replies.
 
 use crate::nbd::constants::{
     BASE_ALLOCATION, INFO_BLOCK_SIZE, INFO_DESCRIPTION, INFO_NAME, OPTION_REPLY_MAGIC,
 };
 use crate::nbd::fields::Fields;
 
-/// Data of INFO and GO.
+/// The data of an INFO or GO option.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct InfoRequest<'a> {
     pub(super) name: &'a str,
@@ -15,8 +15,8 @@ pub(super) struct InfoRequest<'a> {
 }
 
 impl<'a> InfoRequest<'a> {
-    /// `None` if the data is malformed. Requests for unknown information are ignored, as the
-    /// protocol demands.
+    /// Parses the data, or returns `None` if it is malformed. Requests for unknown information are
+    /// ignored, as the protocol demands (`proto.md`, Option types).
     pub(super) fn parse(data: &'a [u8]) -> Option<Self> {
         let mut fields = Fields::new(data);
         let name = fields.counted_string()?;
@@ -36,21 +36,21 @@ impl<'a> InfoRequest<'a> {
     }
 }
 
-/// Data of `LIST_META_CONTEXT` and `SET_META_CONTEXT`.
+/// The data of a `LIST_META_CONTEXT` or `SET_META_CONTEXT` option.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct MetaRequest<'a> {
     pub(super) name: &'a str,
-    /// There was no query, which in a list asks for all contexts.
+    /// True if there was no query, which in a list stands for all contexts.
     pub(super) unrestricted: bool,
-    /// A query asks for the whole namespace `base`.
+    /// True if a query asks for the whole namespace `base`.
     pub(super) base_wildcard: bool,
-    /// A query asks for `base:allocation`.
+    /// True if a query asks for `base:allocation`.
     pub(super) allocation: bool,
 }
 
 impl<'a> MetaRequest<'a> {
-    /// `None` if the data is malformed. Queries for unknown contexts and namespaces are ignored, as
-    /// the protocol demands.
+    /// Parses the data, or returns `None` if it is malformed. Queries for unknown contexts and
+    /// namespaces are ignored, as the protocol demands (`proto.md`, Metadata querying).
     pub(super) fn parse(data: &'a [u8]) -> Option<Self> {
         let mut fields = Fields::new(data);
         let name = fields.counted_string()?;
@@ -60,7 +60,8 @@ impl<'a> MetaRequest<'a> {
             unrestricted: queries == 0,
             ..Self::default()
         };
-        // A wrong count ends with the data: each query takes at least its length field.
+        // A wrong count cannot prolong the loop beyond the data, because each query takes at least
+        // its length field.
         for _ in 0..queries {
             match fields.counted_string()? {
                 "base:" => request.base_wildcard = true,
@@ -72,7 +73,7 @@ impl<'a> MetaRequest<'a> {
     }
 }
 
-/// Appends a reply to `option`; its data is `parts`, one after the other.
+/// Appends a reply to `option`. The data of the reply is the concatenation of `parts`.
 pub(super) fn append_reply(out: &mut Vec<u8>, option: u32, reply: u32, parts: &[&[u8]]) {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     out.extend_from_slice(&OPTION_REPLY_MAGIC.to_be_bytes());
@@ -112,6 +113,7 @@ mod tests {
     fn malformed_info_requests_are_refused() {
         for data in [
             vec![],
+            // Fewer requests than the count, and more.
             info(b"disk", 2, &[INFO_NAME]),
             info(b"disk", 0, &[INFO_NAME]),
             info(&[0xff], 0, &[]),
@@ -137,12 +139,14 @@ mod tests {
             allocation: true,
         };
         assert_eq!(MetaRequest::parse(&data), Some(expected));
+        // Every prefix is malformed, and so is additional data.
         for end in 0..data.len() {
             assert_eq!(MetaRequest::parse(&data[..end]), None, "cut at {end}");
         }
         data.push(0);
         assert_eq!(MetaRequest::parse(&data), None);
         assert_eq!(
+            // A count of 2^32 − 1 queries ends with the data.
             MetaRequest::parse(&[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]),
             None
         );

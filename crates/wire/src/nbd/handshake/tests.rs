@@ -3,7 +3,7 @@ use crate::nbd::constants::*;
 use crate::nbd::export::BlockSizes;
 use crate::nbd::request::{Command, Request};
 
-/// Exports `alpha` (also the default) and `beta`.
+/// A server with the exports `alpha` (also the default) and `beta`.
 struct Two;
 
 impl Exports for Two {
@@ -73,7 +73,7 @@ fn counted(string: &[u8]) -> Vec<u8> {
     [&(string.len() as u32).to_be_bytes(), string].concat()
 }
 
-/// Data of INFO or GO.
+/// Encodes the data of INFO or GO.
 fn info(name: &str, kinds: &[u16]) -> Vec<u8> {
     let mut data = counted(name.as_bytes());
     data.extend_from_slice(&(kinds.len() as u16).to_be_bytes());
@@ -81,7 +81,7 @@ fn info(name: &str, kinds: &[u16]) -> Vec<u8> {
     data
 }
 
-/// Data of `LIST_META_CONTEXT` or `SET_META_CONTEXT`.
+/// Encodes the data of `LIST_META_CONTEXT` or `SET_META_CONTEXT`.
 fn meta(name: &str, queries: &[&str]) -> Vec<u8> {
     let mut data = counted(name.as_bytes());
     data.extend_from_slice(&(queries.len() as u32).to_be_bytes());
@@ -103,8 +103,10 @@ impl Run {
     }
 }
 
-/// Feeds `input`, without the greeting. That pieces of it change nothing, and that what is held and answered at a time is bounded, the
-/// corpus of the fuzzers and its mutations show (`tests/it/corpus.rs`).
+/// Feeds `input` after the greeting.
+///
+/// The corpus of the fuzzers and its mutations show that splitting the input changes nothing, and
+/// that memory and output are bounded (`tests/it/corpus.rs`).
 fn run_with(config: HandshakeConfig, input: &[u8]) -> Run {
     let mut handshake = Handshake::new(config);
     let (mut rest, mut out) = (input, Vec::new());
@@ -125,7 +127,7 @@ fn run_with(config: HandshakeConfig, input: &[u8]) -> Run {
     Run { out, end }
 }
 
-/// Feeds the options of a client that speaks fixed newstyle.
+/// Feeds the options of a client that speaks the fixed newstyle handshake.
 fn run(options: &[Vec<u8>]) -> Run {
     run_with(
         HandshakeConfig::default(),
@@ -133,7 +135,7 @@ fn run(options: &[Vec<u8>]) -> Run {
     )
 }
 
-/// Asserts the reply to one option, with and without structured replies.
+/// Asserts the reply to one option, optionally after structured replies were negotiated.
 fn assert_answer(structured: bool, code: u32, data: &[u8], answer: &[Vec<u8>]) {
     let mut options = vec![option(code, data)];
     let mut expected = answer.concat();
@@ -153,9 +155,13 @@ fn the_greeting_in_bytes() {
 
 #[test]
 fn go_in_bytes() {
+    // Client flags, then GO with 13 bytes: "alpha" with its length, and one request for block sizes
+    // (3).
     let input = b"\x00\x00\x00\x01IHAVEOPT\x00\x00\x00\x07\x00\x00\x00\x0d\
         \x00\x00\x00\x05alpha\x00\x01\x00\x03";
     let run = run_with(HandshakeConfig::default(), input);
+    // INFO_EXPORT with 1 MiB and the flags HAS_FLAGS and SEND_FLUSH, INFO_BLOCK_SIZE with 1, 4096
+    // and 32 MiB, and ACK.
     let expected =
         b"\x00\x03\xe8\x89\x04\x55\x65\xa9\x00\x00\x00\x07\x00\x00\x00\x03\x00\x00\x00\x0c\
         \x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x05\
@@ -175,8 +181,11 @@ fn go_in_bytes() {
 
 #[test]
 fn info_tells_what_is_asked_and_does_not_end_the_handshake() {
+    // 1 MiB and the flags 0x85: HAS_FLAGS, SEND_FLUSH, SEND_DF, since structured replies are
+    // negotiated.
     let export = [0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0x85];
     let sizes = [0, 3, 0, 0, 0, 1, 0, 0, 0x10, 0, 2, 0, 0, 0];
+    // 99 is unknown information, which must be ignored.
     let kinds = [
         INFO_NAME,
         INFO_BLOCK_SIZE,
@@ -192,6 +201,7 @@ fn info_tells_what_is_asked_and_does_not_end_the_handshake() {
         reply(OPT_INFO, REP_ACK, &[]),
     ];
     assert_answer(true, OPT_INFO, &info("", &kinds), &answer);
+    // INFO does not begin the session, so a GO for another export may follow.
     let run = run(&[
         option(OPT_INFO, &info("alpha", &[])),
         option(OPT_GO, &info("beta", &[])),
@@ -212,6 +222,8 @@ fn list_names_every_export() {
 #[test]
 fn what_is_wrong_or_unknown_is_refused_and_the_handshake_goes_on() {
     let unsupported = |code| (code, REP_ERR_UNSUP);
+    // Options that are unknown or not supported, options with data that must have none, and
+    // metadata options without structured replies.
     let mut cases = vec![
         (unsupported(0), vec![]),
         (unsupported(4), vec![1, 2, 3]),
@@ -233,6 +245,7 @@ fn what_is_wrong_or_unknown_is_refused_and_the_handshake_goes_on() {
         cases.push(((code, REP_ERR_INVALID), info("al\0pha", &[])));
     }
     for ((code, error), data) in cases {
+        // ABORT afterwards proves that the handshake continues. Its data is ignored.
         let run = run(&[option(code, &data), option(OPT_ABORT, b"ignored")]);
         assert_eq!(run.end, Ok(Some(Outcome::Aborted)), "option {code}");
         let head = [code.to_be_bytes(), error.to_be_bytes()].concat();
@@ -249,6 +262,7 @@ fn export_name_answers_with_padding_unless_agreed_otherwise() {
     let name = option(OPT_EXPORT_NAME, b"beta");
     let run_with =
         |flags: [u8; 4]| run_with(HandshakeConfig::default(), &[&flags[..], &name].concat());
+    // 4096 bytes, HAS_FLAGS and READ_ONLY. SEND_FAST_ZERO is removed without SEND_WRITE_ZEROES.
     let answer = [0, 0, 0, 0, 0, 0, 0x10, 0, 0, 3];
     let padded = run_with(FIXED);
     assert_eq!(padded.out, [&answer[..], &[0; 124]].concat());
@@ -273,7 +287,7 @@ fn export_name_that_cannot_be_had_ends_the_connection_in_silence() {
     }
 }
 
-/// As [`Two`], but no transmission may begin; and what clients were denied.
+/// A server with the exports of [`Two`] that lets no session begin, and that records denials.
 #[derive(Default)]
 struct Full(std::cell::RefCell<Vec<String>>);
 
@@ -297,6 +311,7 @@ impl Exports for Full {
 
 #[test]
 fn whoever_cannot_begin_is_told_why_and_may_go_on_asking() {
+    // GO is refused with a policy error, but the handshake continues.
     let go = |name| [&FIXED[..], &option(OPT_GO, &go_data(name))].concat();
     let mut out = Vec::new();
     let mut handshake = Handshake::new(HandshakeConfig::default());
@@ -304,12 +319,14 @@ fn whoever_cannot_begin_is_told_why_and_may_go_on_asking() {
     assert_eq!(fed.unwrap().1, None);
     assert_eq!(out, reply(OPT_GO, REP_ERR_POLICY, b"full"));
     out.clear();
+    // INFO does not begin a session, so it is answered.
     let info = option(OPT_INFO, &go_data(b"alpha"));
     assert_eq!(
         handshake.feed(&info, &Full::default(), &mut out).unwrap().1,
         None
     );
     assert!(out.ends_with(&reply(OPT_INFO, REP_ACK, &[])), "{out:?}");
+    // EXPORT_NAME has no error reply, so the connection ends.
     let mut handshake = Handshake::new(HandshakeConfig::default());
     let named = [&FIXED[..], &option(OPT_EXPORT_NAME, b"alpha")].concat();
     let fed = handshake.feed(&named, &Full::default(), &mut Vec::new());
@@ -318,7 +335,8 @@ fn whoever_cannot_begin_is_told_why_and_may_go_on_asking() {
 
 #[test]
 fn whoever_begins_is_asked_about_whether_block_sizes_are_demanded_or_not() {
-    // Block sizes may be left unasked: here they are not demanded, there the export has none to obey.
+    // The client asks for no block sizes. In the first case they are not required, in the second
+    // the export accepts every size.
     for (require_block_size, name) in [(false, "beta"), (true, "alpha")] {
         let config = HandshakeConfig {
             require_block_size,
@@ -355,14 +373,17 @@ fn what_is_held_is_the_unfinished_piece_and_the_selected_name() {
         handshake.feed(input, &Two, &mut Vec::new()).unwrap();
         handshake.held_bytes()
     };
+    // The client flags and the first option are processed completely, so nothing is held.
     assert_eq!(feed(&FIXED), 0);
     assert_eq!(feed(&option(OPT_STRUCTURED_REPLY, &[])), 0);
     let select = option(OPT_SET_META_CONTEXT, &meta("alpha", &[BASE_ALLOCATION]));
+    // The selection keeps the name "alpha", which has 5 bytes, and then 3 bytes of an incomplete
+    // option.
     assert_eq!(feed(&select), 5);
     assert_eq!(feed(&option(OPT_LIST, &[])[..3]), 5 + 3);
 }
 
-/// The data of GO and INFO without requests for information.
+/// Encodes the data of GO and INFO without requests for information.
 fn go_data(name: &[u8]) -> Vec<u8> {
     [&(name.len() as u32).to_be_bytes()[..], name, &[0, 0]].concat()
 }
@@ -374,6 +395,7 @@ fn contexts_are_listed_by_wildcard_and_selected_by_name() {
     let listed = reply(list, REP_META_CONTEXT, b"\x00\x00\x00\x00base:allocation");
     let selected = reply(set, REP_META_CONTEXT, b"\x00\x00\x00\x01base:allocation");
     let ack = |code| reply(code, REP_ACK, &[]);
+    // No query, the namespace, and the full name each list the context.
     for queries in [
         &[][..],
         &["base:"],
@@ -382,12 +404,14 @@ fn contexts_are_listed_by_wildcard_and_selected_by_name() {
         assert_answer(true, list, &meta("", queries), &[listed.clone(), ack(list)]);
         assert_answer(true, list, &meta("beta", queries), &[ack(list)]);
     }
+    // Unknown contexts and namespaces are ignored.
     assert_answer(
         true,
         list,
         &meta("alpha", &["base:other", "x"]),
         &[ack(list)],
     );
+    // A second query for the same context has no effect. Wildcards do not select.
     let both = ["x-y:z", "base:allocation", "base:allocation"];
     assert_answer(true, set, &meta("alpha", &both), &[selected, ack(set)]);
     for queries in [&[][..], &["base:"], &["base:allocations"]] {
@@ -401,6 +425,8 @@ fn a_selection_counts_for_its_export_and_until_the_next() {
     let select = |name| option(OPT_SET_META_CONTEXT, &meta(name, &["base:allocation"]));
     let structured = option(OPT_STRUCTURED_REPLY, &[]);
     let go = |name| option(OPT_GO, &info(name, &[]));
+    // The selection holds for the name with which it was made, until the next selection, even if
+    // that one fails.
     let cases: [(&[Vec<u8>], bool); 9] = [
         (&[structured.clone(), select("alpha"), go("alpha")], true),
         (
@@ -458,6 +484,7 @@ fn a_selection_counts_for_its_export_and_until_the_next() {
 fn flags_depend_on_each_other() {
     let structured = option(OPT_STRUCTURED_REPLY, &[]);
     let go = |name| option(OPT_GO, &info(name, &[]));
+    // `alpha` offers SEND_DF, which is sent because structured replies are negotiated.
     let with = run(&[structured, go("alpha")]).session();
     assert!(with.structured && with.flags.contains(TransmissionFlags::SEND_DF));
     assert_eq!(
@@ -487,8 +514,12 @@ fn block_sizes_can_be_demanded() {
         ..HandshakeConfig::default()
     };
     let run = |options: &[Vec<u8>]| run_with(config, &[&FIXED[..], &options.concat()].concat());
+    // The client did not ask for block sizes, so GO is refused after the export and its block
+    // sizes.
     let refused = run(&[option(OPT_GO, &info("beta", &[])), option(OPT_ABORT, &[])]);
     assert_eq!(refused.end, Ok(Some(Outcome::Aborted)));
+    // The first reply has a header of 20 bytes and 12 bytes of INFO_EXPORT. The second has 20 + 14
+    // bytes.
     let second = &refused.out[20 + 12..];
     assert_eq!(
         second[..22],
@@ -508,7 +539,7 @@ fn block_sizes_can_be_demanded() {
     );
     let error = run(&[option(OPT_EXPORT_NAME, b"beta")]).end;
     assert_eq!(error, Err(HandshakeError::BlockSizeRequired("beta".into())));
-    // Whose smallest block is a byte needs nobody to ask.
+    // An export whose minimum block size is one byte has no sizes to obey.
     let session = run(&[option(OPT_EXPORT_NAME, b"alpha")]).session();
     assert_eq!(session.export.name, "alpha");
 }
@@ -516,6 +547,7 @@ fn block_sizes_can_be_demanded() {
 #[test]
 fn client_flags_must_be_those_offered() {
     let run = |flags: u32| run_with(HandshakeConfig::default(), &flags.to_be_bytes());
+    // Flag 2 is NO_ZEROES without the fixed newstyle handshake, and 5 contains an unknown bit.
     assert_eq!(run(0).end, Err(HandshakeError::NotFixedNewstyle));
     assert_eq!(run(2).end, Err(HandshakeError::NotFixedNewstyle));
     assert_eq!(run(5).end, Err(HandshakeError::ClientFlags(5)));
@@ -525,13 +557,14 @@ fn client_flags_must_be_those_offered() {
 #[test]
 fn options_are_bounded_in_number_and_length() {
     let list = option(OPT_LIST, &[]);
+    // The limits are 64 options and 64 KiB of data.
     assert_eq!(run(&vec![list.clone(); 64]).end, Ok(None));
     assert_eq!(
         run(&vec![list; 65]).end,
         Err(HandshakeError::TooManyOptions { limit: 64 })
     );
     assert_eq!(run(&[option(77, &vec![0; 65_536])]).end, Ok(None));
-    // The header is enough: the data need not arrive.
+    // The header is enough for the refusal. The data need not arrive.
     let mut header = option(77, &vec![0; 65_537]);
     header.truncate(OPTION_HEADER_LEN);
     let expected = HandshakeError::OptionTooLong {
@@ -540,6 +573,7 @@ fn options_are_bounded_in_number_and_length() {
         limit: 65_536,
     };
     assert_eq!(run(&[header]).end, Err(expected));
+    // The client speaks HTTP. The first eight bytes are "GET / HT".
     let run = run(&[b"GET / HTTP/1.1\r\n".to_vec()]);
     assert_eq!(
         run.end,
@@ -558,6 +592,7 @@ fn nothing_is_consumed_after_the_end() {
     };
     let go = [&FIXED[..], &option(OPT_GO, &info("", &[]))].concat();
     let input = [&go[..], &read.encode()].concat();
+    // The request after GO belongs to the transmission phase.
     let mut handshake = Handshake::new(HandshakeConfig::default());
     let (used, outcome) = handshake
         .feed(&input, &Two, &mut Vec::new())
@@ -569,6 +604,7 @@ fn nothing_is_consumed_after_the_end() {
         Ok((0, None))
     );
 
+    // An error ends the handshake as well.
     let mut broken = Handshake::new(HandshakeConfig::default());
     assert!(broken.feed(&[0xff; 64], &Two, &mut Vec::new()).is_err());
     assert_eq!(broken.feed(&input, &Two, &mut Vec::new()), Ok((0, None)));

@@ -1,30 +1,34 @@
-//! Chains of descriptors, direct and through a table, read once.
+//! Chains of descriptors, direct or through a table. Each descriptor is read exactly once.
+//!
+//! The source is the virtio specification 1.2, section 2.7.5.
 
 use super::super::{Guest, Outside, Shared};
 use super::Settings;
 
-/// How long a descriptor is in bytes.
+/// The length of a descriptor in bytes.
 pub const DESCRIPTOR: usize = 16;
 
+// The flags of a descriptor (virtio 1.2, section 2.7.5).
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 const INDIRECT: u16 = 4;
 
-/// A descriptor as it stands in memory.
+/// A descriptor in the format of the queue's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Descriptor {
-    /// Where the buffer is in guest memory.
+    /// The address of the buffer in guest memory.
     pub address: u64,
-    /// How long it is in bytes.
+    /// The length of the buffer in bytes.
     pub length: u32,
-    /// 1: there is a next; 2: the device writes it; 4: it is a table of descriptors.
+    /// Bit 0 if there is a next descriptor, bit 1 if the device writes the buffer, bit 2 if the
+    /// buffer is a table of descriptors.
     pub flags: u16,
-    /// The next one.
+    /// The index of the next descriptor, if bit 0 of `flags` is set.
     pub next: u16,
 }
 
 impl Descriptor {
-    /// The descriptor of a buffer without a next.
+    /// Returns the descriptor of a buffer, without a next descriptor.
     pub const fn of(buffer: Buffer) -> Self {
         Self {
             address: buffer.address,
@@ -34,7 +38,7 @@ impl Descriptor {
         }
     }
 
-    /// The descriptor of a table of `count` descriptors.
+    /// Returns the descriptor of a table of `count` descriptors.
     pub const fn table(address: u64, count: u16) -> Self {
         Self {
             address,
@@ -44,7 +48,7 @@ impl Descriptor {
         }
     }
 
-    /// The same, followed by `next`.
+    /// Returns this descriptor, followed by the descriptor `next`.
     pub const fn then(self, next: u16) -> Self {
         Self {
             flags: self.flags | NEXT,
@@ -53,7 +57,7 @@ impl Descriptor {
         }
     }
 
-    /// Its bytes.
+    /// Encodes the descriptor in the format of the queue's memory.
     pub fn encode(&self) -> [u8; DESCRIPTOR] {
         let mut out = [0; DESCRIPTOR];
         out[..8].copy_from_slice(&self.address.to_le_bytes());
@@ -63,7 +67,7 @@ impl Descriptor {
         out
     }
 
-    /// The descriptor in these bytes.
+    /// Decodes a descriptor from the queue's memory.
     pub fn decode(bytes: &[u8; DESCRIPTOR]) -> Self {
         let b = bytes;
         Self {
@@ -79,10 +83,10 @@ impl Descriptor {
     }
 }
 
-/// Writes a table of descriptors for `buffers`, chained in their order, at `address`.
+/// Writes a table of descriptors for `buffers` at `address`, chained in their order.
 ///
 /// # Errors
-/// [`Outside`] if it is not all the guest's memory.
+/// Returns [`Outside`] if the table is not entirely in the guest's memory.
 pub fn write_table<G: Guest>(guest: &G, address: u64, buffers: &[Buffer]) -> Result<(), Outside> {
     let mut bytes = Vec::with_capacity(buffers.len() * DESCRIPTOR);
     for (buffer, next) in buffers.iter().zip(1u16..) {
@@ -98,108 +102,112 @@ pub fn write_table<G: Guest>(guest: &G, address: u64, buffers: &[Buffer]) -> Res
     guest.write(address, &bytes)
 }
 
-/// A buffer in guest memory. It is not known yet whether its range is the guest's.
+/// A buffer in guest memory. Its range is not yet checked against the guest's regions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Buffer {
-    /// Where it is. `address + length` is at most 2^64.
+    /// The guest address of the buffer. `address + length` is at most 2^64.
     pub address: u64,
-    /// How long it is in bytes, never 0 in a chain that was taken.
+    /// The length of the buffer in bytes. It is never 0 in a chain that was taken.
     pub length: u32,
-    /// Whether the device writes it; else it reads it.
+    /// True if the device writes the buffer, false if it reads it.
     pub writable: bool,
 }
 
-/// The buffers of one request: first those the device reads, then those it writes. To be kept from one call to the next, so that its
-/// memory is used again.
+/// The buffers of one request: first the ones that the device reads, then the ones that it writes.
+///
+/// Keep it from one call to the next, so that its memory is reused.
 #[derive(Clone, Debug, Default)]
 pub struct Chain {
-    /// The buffers.
+    /// The buffers in the order of the chain.
     pub buffers: Vec<Buffer>,
-    /// How many bytes the device reads.
+    /// The number of bytes that the device reads.
     pub readable: u64,
-    /// How many bytes it writes.
+    /// The number of bytes that the device writes.
     pub writable: u64,
 }
 
-/// A chain that makes no sense. Its head can be returned all the same, with nothing written.
+/// The reason why a chain is invalid. Its head can still be returned, with no data written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChainError {
-    /// More descriptors than there are: it goes round in a circle.
+    /// The chain has more descriptors than the queue or the table, so it is a loop.
     #[error("the chain is a loop: it has more than {descriptors} descriptors")]
     Loop {
-        /// How many there are.
+        /// The number of descriptors of the queue or the table.
         descriptors: u16,
     },
-    /// A next that is no descriptor.
+    /// A next descriptor is outside of the queue or the table.
     #[error("the next descriptor is {next}, but there are {descriptors}")]
     Next {
-        /// The next.
+        /// The index of the next descriptor.
         next: u16,
-        /// How many there are.
+        /// The number of descriptors of the queue or the table.
         descriptors: u16,
     },
-    /// A buffer of no bytes.
+    /// A buffer has no bytes.
     #[error("a buffer has no bytes")]
     EmptyBuffer,
-    /// A buffer that goes beyond the last address.
+    /// A buffer extends beyond the last address.
     #[error("a buffer of {length} bytes at {address:#x} extends beyond the last address")]
     Overflow {
-        /// Where it starts.
+        /// The guest address of the buffer.
         address: u64,
-        /// How long it is in bytes.
+        /// The length of the buffer in bytes.
         length: u32,
     },
-    /// A buffer to be read after one to be written.
+    /// A readable buffer follows a writable one.
     #[error("a readable buffer follows a writable one")]
     Order,
-    /// More than 2^32 bytes.
+    /// The buffers have more than 2^32 bytes in total.
     #[error("the buffers have {bytes} bytes, more than 2^32")]
     TooLong {
-        /// How many there were when it was noticed.
+        /// The number of bytes up to the buffer that exceeded the limit.
         bytes: u64,
     },
-    /// A table that makes no sense.
+    /// The chain leads to an invalid table of descriptors.
     #[error("descriptor table: {0}")]
     Table(TableError),
 }
 
-/// What is wrong with a table of descriptors.
+/// The reason why a table of descriptors is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TableError {
-    /// It was not agreed that there are any.
+    /// Tables of descriptors were not negotiated.
     #[error("it was not negotiated")]
     NotAgreed,
-    /// A table in a table.
+    /// The table is inside another table.
     #[error("it is in another table")]
     Nested,
-    /// The descriptor of a table has a next.
+    /// The descriptor of the table has a next descriptor.
     #[error("its descriptor has a next")]
     Next,
-    /// Its address is no multiple of 16, or its length none of a descriptor's.
+    /// The address is not a multiple of 16, or the length is not a multiple of a descriptor's.
     #[error("{length} bytes at {address:#x} are not aligned")]
     Misaligned {
-        /// Its address.
+        /// The guest address of the table.
         address: u64,
-        /// Its length in bytes.
+        /// The length of the table in bytes.
         length: u32,
     },
-    /// It has no descriptors.
+    /// The table has no descriptors.
     #[error("it is empty")]
     Empty,
-    /// It has more descriptors than [`Settings::table`].
+    /// The table has more descriptors than [`Settings::table`].
     #[error("it has too many descriptors ({descriptors})")]
     TooLong {
-        /// How many.
+        /// The number of descriptors of the table.
         descriptors: u32,
     },
-    /// It is not in guest memory.
+    /// The table is not entirely in guest memory.
     #[error("{0}")]
     Outside(Outside),
 }
 
 impl Chain {
-    /// Reads the chain that starts with descriptor `head`, which is one of the queue's. Each descriptor is read once; at most as many
-    /// are read as the queue has, and as the table has that the last may lead to.
+    /// Reads the chain that begins with the descriptor `head`, which must be in the queue.
+    ///
+    /// Each descriptor is read once, so that the guest cannot change it between check and use. The
+    /// number of reads is bounded by the size of the queue plus the size of the table at the end of
+    /// the chain.
     pub(super) fn read<M: Shared, G: Guest>(
         &mut self,
         table: &M,
@@ -210,6 +218,7 @@ impl Chain {
         self.buffers.clear();
         (self.readable, self.writable) = (0, 0);
         let mut at = head;
+        // A chain without a loop has at most as many descriptors as the queue.
         for _ in 0..settings.size {
             let mut bytes = [0; DESCRIPTOR];
             table.read(usize::from(at) * DESCRIPTOR, &mut bytes);
@@ -238,7 +247,8 @@ impl Chain {
         let mut at = 0;
         for _ in 0..count {
             let mut bytes = [0; DESCRIPTOR];
-            // It cannot overflow: the whole table was found to end below 2^64.
+            // The address cannot overflow, because `table_length` checked that the whole table ends
+            // below 2^64.
             let place = address + u64::from(at) * DESCRIPTOR as u64;
             guest.read(place, &mut bytes).map_err(outside)?;
             let descriptor = Descriptor::decode(&bytes);
@@ -253,7 +263,7 @@ impl Chain {
         Err(ChainError::Loop { descriptors: count })
     }
 
-    /// Adds a buffer; the next of `count` descriptors, if there is one.
+    /// Adds a buffer and returns the next of `count` descriptors, if there is one.
     fn append(&mut self, descriptor: &Descriptor, count: u16) -> Result<Option<u16>, ChainError> {
         let Descriptor {
             address,
@@ -268,6 +278,7 @@ impl Chain {
         if address.checked_add(u64::from(length) - 1).is_none() {
             return Err(ChainError::Overflow { address, length });
         }
+        // Virtio 1.2, section 2.7.4.2: writable buffers must follow the readable ones.
         if !writable && self.writable > 0 {
             return Err(ChainError::Order);
         }
@@ -278,6 +289,7 @@ impl Chain {
         };
         *sum += u64::from(length);
         let bytes = self.readable + self.writable;
+        // Virtio 1.2, section 2.7.5: a chain has at most 2^32 bytes.
         if bytes > 1 << 32 {
             return Err(ChainError::TooLong { bytes });
         }
@@ -299,7 +311,7 @@ impl Chain {
     }
 }
 
-/// How many descriptors a table has, if it can be one.
+/// Returns the number of descriptors of a table, after all checks of its descriptor.
 fn table_length(descriptor: &Descriptor, settings: &Settings) -> Result<u16, TableError> {
     let Descriptor {
         address, length, ..
@@ -311,6 +323,8 @@ fn table_length(descriptor: &Descriptor, settings: &Settings) -> Result<u16, Tab
         return Err(TableError::Next);
     }
     let size = DESCRIPTOR as u32;
+    // The specification does not require this alignment, but Linux's tables have it, and rust-vmm
+    // requires it as well.
     if !address.is_multiple_of(u64::from(size)) || !length.is_multiple_of(size) {
         return Err(TableError::Misaligned { address, length });
     }
@@ -321,6 +335,7 @@ fn table_length(descriptor: &Descriptor, settings: &Settings) -> Result<u16, Tab
     if descriptors > u32::from(settings.table) {
         return Err(TableError::TooLong { descriptors });
     }
+    // The last byte may be the last of the address space, so the end itself may be 2^64.
     if address.checked_add(u64::from(length) - 1).is_none() {
         let length = u64::from(length);
         return Err(TableError::Outside(Outside { address, length }));

@@ -1,4 +1,4 @@
-//! The device's half of the queue.
+//! The device's side of virtio's split queue.
 
 use super::super::event::crossed16;
 use super::super::{Guest, Load, Shared, Store};
@@ -7,40 +7,41 @@ use super::{
     avail_event, available_entry, used_entry, used_event,
 };
 
-/// The device's half: takes chains, returns heads.
+/// The device's side of a queue: it takes chains and returns heads.
 #[derive(Debug)]
 pub struct Device<M> {
     areas: Areas<M>,
     settings: Settings,
-    /// Heads taken.
+    /// The available index up to which heads were taken.
     taken: u16,
-    /// Heads there are, as last read.
+    /// The driver's available index, as last read.
     seen: u16,
-    /// Heads returned.
+    /// The used index after the last returned head.
     finished: u16,
-    /// Heads returned that the driver can see.
+    /// The used index that the driver can see.
     published: u16,
-    /// Whether it was ever decided whether to call.
+    /// True once [`publish`](Self::publish) has decided whether to call.
     decided: bool,
-    /// A bit for each head in flight.
+    /// One bit for each head, set while it is in flight.
     heads: Vec<u64>,
-    /// How many there are.
+    /// The number of heads in flight.
     in_flight: u32,
     broken: Option<Broken>,
 }
 
-/// Why no chain can be taken.
+/// The reason why no chain can be taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TakeError {
-    /// The queue cannot go on.
+    /// The queue cannot continue.
     #[error("{0}")]
     Broken(Broken),
-    /// This one makes no sense: its head was taken, and is to be returned ([`Device::finish`] with 0 bytes). The queue goes on.
+    /// This chain is invalid. Its head was taken and must be returned ([`Device::finish`] with 0
+    /// bytes). The queue continues.
     #[error("head {head}: {why}")]
     Chain {
-        /// The head.
+        /// The head of the chain.
         head: u16,
-        /// What is wrong.
+        /// The reason why the chain is invalid.
         why: ChainError,
     },
 }
@@ -52,11 +53,13 @@ impl From<Broken> for TakeError {
 }
 
 impl<M: Shared> Device<M> {
-    /// The device's half of a queue whose available index stood at `base` when it was last left; 0 for a new one. The used index is
-    /// read from its ring.
+    /// Creates the device's side of a queue.
+    ///
+    /// `base` is the available index at which the queue was last stopped, or 0 for a new queue. The
+    /// used index is read from its ring.
     ///
     /// # Errors
-    /// [`LayoutError`].
+    /// Returns [`LayoutError`] if the areas do not fit the size.
     pub fn new(areas: Areas<M>, settings: Settings, base: u16) -> Result<Self, LayoutError> {
         areas.check(settings.size)?;
         let used = areas.used.load16(INDEX, Load::Relaxed);
@@ -74,40 +77,42 @@ impl<M: Shared> Device<M> {
         })
     }
 
-    /// What was agreed on.
+    /// Returns the settings that both sides agreed on.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Where it lies.
+    /// Returns the memory areas of the queue.
     pub fn areas(&self) -> &Areas<M> {
         &self.areas
     }
 
-    /// The available index up to which heads were taken: what `GET_VRING_BASE` returns once nothing is in flight.
+    /// Returns the available index up to which heads were taken. `GET_VRING_BASE` must return it
+    /// once no request is in flight.
     pub fn base(&self) -> u16 {
         self.taken
     }
 
-    /// The used index, with what is not yet published.
+    /// Returns the used index, including heads that are not yet published.
     pub fn used_index(&self) -> u16 {
         self.finished
     }
 
-    /// Why it cannot go on, if it cannot.
+    /// Returns the reason why the queue cannot continue, if there is one.
     pub fn broken(&self) -> Option<Broken> {
         self.broken
     }
 
-    /// How many chains were taken and not returned.
+    /// Returns how many chains were taken and not yet returned.
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
-    /// How many chains can be taken now. It reads the driver's index only if there is none left of those it saw last time.
+    /// Returns how many chains can be taken now. Reads the driver's index only if all chains of the
+    /// last reading were taken.
     ///
     /// # Errors
-    /// [`Broken`].
+    /// Returns [`Broken`] if the queue cannot continue.
     #[inline]
     pub fn look(&mut self) -> Result<u16, Broken> {
         let left = self.seen.wrapping_sub(self.taken);
@@ -121,9 +126,12 @@ impl<M: Shared> Device<M> {
         if let Some(broken) = self.broken {
             return Err(broken);
         }
+        // Acquire: the entries and descriptors that the driver wrote before its index must be
+        // visible after this load.
         let found = self.areas.available.load16(INDEX, Load::Acquire);
         let (taken, size) = (self.taken, self.settings.size);
-        // Not behind what it was, and never further ahead than the ring is long.
+        // The index may not be behind the last reading, and not more than the size of the queue
+        // ahead of the taken heads. All differences wrap.
         if found.wrapping_sub(self.seen) > taken.wrapping_add(size).wrapping_sub(self.seen) {
             return Err(self.break_with(Broken::Index { found, taken, size }));
         }
@@ -136,10 +144,11 @@ impl<M: Shared> Device<M> {
         broken
     }
 
-    /// Takes the next chain: its head, and its buffers in `chain`. `None` if there is none now.
+    /// Takes the next chain. Returns its head and stores its buffers in `chain`. Returns `None` if
+    /// there is no chain now.
     ///
     /// # Errors
-    /// [`TakeError`]: either this chain or the whole queue makes no sense.
+    /// Returns [`TakeError`] if this chain is invalid or the whole queue cannot continue.
     #[inline]
     pub fn take<G: Guest>(
         &mut self,
@@ -157,10 +166,11 @@ impl<M: Shared> Device<M> {
         Ok(Some(head))
     }
 
-    /// Takes the chain of `head` though it is not in the available ring: one that was in flight when its device went away.
+    /// Takes the chain of `head` although it is not in the available ring, because it was in flight
+    /// when an earlier device process ended.
     ///
     /// # Errors
-    /// [`TakeError`], as [`take`](Self::take).
+    /// Returns [`TakeError`], like [`take`](Self::take).
     pub fn retake<G: Guest>(
         &mut self,
         head: u16,
@@ -178,6 +188,8 @@ impl<M: Shared> Device<M> {
         if self.heads[word] & bit != 0 {
             return Err(self.break_with(Broken::HeadTwice { head }).into());
         }
+        // The head counts as in flight even if its chain turns out to be invalid, because it must
+        // be returned in that case as well.
         self.heads[word] |= bit;
         self.in_flight += 1;
         chain
@@ -185,10 +197,11 @@ impl<M: Shared> Device<M> {
             .map_err(|why| TakeError::Chain { head, why })
     }
 
-    /// Returns a head, with `written` bytes written into its buffers. The driver does not see it before [`publish`](Self::publish).
+    /// Returns a head, with `written` bytes written into its buffers. The driver does not see it
+    /// before [`publish`](Self::publish).
     ///
     /// # Panics
-    /// If it is not in flight.
+    /// If the head is not in flight.
     pub fn finish(&mut self, head: u16, written: u32) {
         let (word, bit) = Self::bit(head);
         assert!(
@@ -205,17 +218,22 @@ impl<M: Shared> Device<M> {
         self.finished = self.finished.wrapping_add(1);
     }
 
-    /// Lets the driver see what was returned since the last time; true if it wants a call for any of that.
+    /// Makes the returned heads visible to the driver. Returns true if the driver needs a call for
+    /// any of them.
     #[must_use]
     pub fn publish(&mut self) -> bool {
         let (old, new) = (self.published, self.finished);
         if old == new {
             return false;
         }
+        // Release: the entries must be visible before the index that covers them. The full barrier
+        // then orders the store of the index before the load of the driver's event. Without the
+        // barrier, both sides could miss each other.
         self.areas.used.store16(INDEX, new, Store::Release);
         self.published = new;
         self.areas.used.fence();
-        // The first time, nobody knows what the driver has seen of the device that was here before us.
+        // After a restart, it is not known which heads the driver has seen of the earlier device,
+        // so the first decision is to call.
         let first = !std::mem::replace(&mut self.decided, true);
         let available = &self.areas.available;
         if self.settings.event_idx {
@@ -226,17 +244,20 @@ impl<M: Shared> Device<M> {
         }
     }
 
-    /// The final check: asks for a kick at the next chain, then looks once more. True if there is one already.
+    /// Performs the final check: requests a kick for the next chain, then checks the ring once
+    /// more. Returns true if there is a chain already.
     ///
     /// # Errors
-    /// [`Broken`].
+    /// Returns [`Broken`] if the queue cannot continue.
     pub fn arm(&mut self) -> Result<bool, Broken> {
         self.ask();
+        // The event must be visible before the index is read again, otherwise a chain that is added
+        // in between goes unnoticed.
         self.areas.used.fence();
         Ok(self.read_index()? > 0)
     }
 
-    /// Asks for a kick at the next chain.
+    /// Requests a kick for the next chain.
     fn ask(&self) {
         let used = &self.areas.used;
         if self.settings.event_idx {
@@ -247,8 +268,10 @@ impl<M: Shared> Device<M> {
         }
     }
 
-    /// Asks for no more kicks, while we look by ourselves. With events by index nothing is to be done: the driver does not kick
-    /// before its index passes the event, which it has. A kick may come all the same.
+    /// Stops requesting kicks, while the caller polls the queue.
+    ///
+    /// With `EVENT_IDX`, nothing needs to be done. The driver does not kick before its index passes
+    /// the event, and its index has already passed it. A kick may still arrive.
     pub fn disarm(&mut self) {
         if !self.settings.event_idx {
             self.areas.used.store16(FLAGS, NO_NOTIFY, Store::Relaxed);

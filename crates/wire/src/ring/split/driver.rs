@@ -1,4 +1,4 @@
-//! The driver's half of the queue: the guest's, for simulations and tests.
+//! The driver's side of virtio's split queue. It is the guest's side, for simulations and tests.
 
 use super::super::event::crossed16;
 use super::super::{Load, Shared, Store};
@@ -7,72 +7,75 @@ use super::{
     Settings, avail_event, available_entry, used_entry, used_event,
 };
 
-/// The driver's half: gives chains, takes heads back.
+/// The driver's side of a queue: it adds chains and takes heads back.
 #[derive(Debug)]
 pub struct Driver<M> {
     areas: Areas<M>,
     settings: Settings,
-    /// Descriptors that are free.
+    /// The indices of free descriptors.
     free: Vec<u16>,
     /// The descriptors of each head in flight.
     chains: Vec<Vec<u16>>,
-    /// Heads given.
+    /// The available index after the last added chain.
     given: u16,
-    /// The available index at which it was last decided whether to kick.
+    /// The available index at the last decision whether to kick.
     decided: u16,
-    /// Heads taken back.
+    /// The used index up to which heads were taken back.
     taken: u16,
-    /// Heads there are to take back, as last read.
+    /// The device's used index, as last read.
     seen: u16,
 }
 
-/// A head that came back.
+/// A head that the device returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Used {
-    /// The head.
+    /// The head of the chain.
     pub head: u16,
-    /// How many bytes the device says it has written.
+    /// The number of bytes that the device claims to have written.
     pub written: u32,
 }
 
-/// There are not enough free descriptors.
+/// The error for a chain that needs more descriptors than are free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("there are not enough free descriptors")]
 pub struct NoRoom;
 
-/// What the device did that cannot be.
+/// A violation of the protocol by the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DriverError {
-    /// The used index is further ahead than there are heads in flight.
+    /// The used index is further ahead than the number of heads in flight.
     #[error("the used index changed from {taken} to {found}, which is invalid")]
     Index {
-        /// The index as read.
+        /// The index that was read.
         found: u16,
-        /// How far we had taken.
+        /// The index up to which heads were taken back.
         taken: u16,
     },
-    /// A head that is not in flight.
+    /// The device returned a head that is not in flight.
     #[error("head {head} was returned, but is not in flight")]
     Head {
-        /// The head.
+        /// The head that the device returned.
         head: u32,
     },
 }
 
 impl<M: Shared> Driver<M> {
-    /// The driver's half of a new queue, whose memory is zero.
+    /// Creates the driver's side of a new queue, whose memory must be zero.
     ///
     /// # Errors
-    /// [`LayoutError`].
+    /// Returns [`LayoutError`] if the areas do not fit the size.
     pub fn new(areas: Areas<M>, settings: Settings) -> Result<Self, LayoutError> {
         Self::at(areas, settings, 0)
     }
 
-    /// A queue that has seen `index` requests, all of them returned: for tests of what happens where indices wrap. It writes the
-    /// indices; the device's half is to be made after it, with the same `index` as its base.
+    /// Creates a queue in the state after `index` requests, all of them returned, for tests of
+    /// indices that wrap.
+    ///
+    /// It writes the indices. Create the device's side afterwards, with the same `index` as its
+    /// base.
     ///
     /// # Errors
-    /// [`LayoutError`].
+    /// Returns [`LayoutError`] if the areas do not fit the size.
     pub fn at(areas: Areas<M>, settings: Settings, index: u16) -> Result<Self, LayoutError> {
         areas.check(settings.size)?;
         for (area, event) in [
@@ -96,15 +99,16 @@ impl<M: Shared> Driver<M> {
         })
     }
 
-    /// How many descriptors are free.
+    /// Returns the number of free descriptors.
     pub fn free(&self) -> usize {
         self.free.len()
     }
 
-    /// Writes a chain of `buffers`: its head. The device does not see it before [`publish`](Self::publish).
+    /// Writes a chain of `buffers` and returns its head. The device does not see it before
+    /// [`publish`](Self::publish).
     ///
     /// # Errors
-    /// [`NoRoom`].
+    /// Returns [`NoRoom`] if there are not enough free descriptors, or no buffers.
     pub fn add(&mut self, buffers: &[Buffer]) -> Result<u16, NoRoom> {
         let descriptors: Vec<_> = buffers
             .iter()
@@ -114,10 +118,10 @@ impl<M: Shared> Driver<M> {
     }
 
     /// Writes a chain of one descriptor that leads to a table of `count` descriptors at `address`
-    /// ([`write_table`](super::write_table)): its head.
+    /// ([`write_table`](super::write_table)). Returns its head.
     ///
     /// # Errors
-    /// [`NoRoom`].
+    /// Returns [`NoRoom`] if no descriptor is free.
     pub fn add_table(&mut self, address: u64, count: u16) -> Result<u16, NoRoom> {
         self.add_descriptors(&[Descriptor::table(address, count)])
     }
@@ -143,12 +147,14 @@ impl<M: Shared> Driver<M> {
         Ok(head)
     }
 
-    /// Lets the device see the chains; true if it wants a kick.
+    /// Makes the added chains visible to the device. Returns true if the device needs a kick.
     #[must_use]
     pub fn publish(&mut self) -> bool {
         let (old, new) = (self.decided, self.given);
         self.areas.available.store16(INDEX, new, Store::Release);
         self.decided = new;
+        // The store of the index must be visible before the load of the device's event. Otherwise
+        // both sides could miss each other.
         self.areas.available.fence();
         let used = &self.areas.used;
         if self.settings.event_idx {
@@ -162,10 +168,10 @@ impl<M: Shared> Driver<M> {
         }
     }
 
-    /// How many heads can be taken back now.
+    /// Returns how many heads can be taken back now.
     ///
     /// # Errors
-    /// [`DriverError::Index`].
+    /// Returns [`DriverError::Index`] if the device's index is invalid.
     pub fn look(&mut self) -> Result<u16, DriverError> {
         let left = self.seen.wrapping_sub(self.taken);
         if left > 0 {
@@ -177,6 +183,7 @@ impl<M: Shared> Driver<M> {
     fn read_index(&mut self) -> Result<u16, DriverError> {
         let found = self.areas.used.load16(INDEX, Load::Acquire);
         let taken = self.taken;
+        // The device can have returned at most the heads that it can see. The differences wrap.
         if found.wrapping_sub(taken) > self.decided.wrapping_sub(taken) {
             return Err(DriverError::Index { found, taken });
         }
@@ -184,10 +191,10 @@ impl<M: Shared> Driver<M> {
         Ok(found.wrapping_sub(taken))
     }
 
-    /// Takes the next head back; `None` if there is none now.
+    /// Takes the next head back. Returns `None` if there is none now.
     ///
     /// # Errors
-    /// [`DriverError`].
+    /// Returns [`DriverError`] if the device violated the protocol.
     pub fn take(&mut self) -> Result<Option<Used>, DriverError> {
         if self.look()? == 0 {
             return Ok(None);
@@ -202,6 +209,8 @@ impl<M: Shared> Driver<M> {
             .ok()
             .and_then(|head| self.chains.get_mut(head));
         match chain {
+            // The chain of a head that is not in flight is empty, so the device cannot return a
+            // head twice.
             Some(chain) if !chain.is_empty() => {
                 self.free.append(chain);
                 let head = head as u16;
@@ -211,20 +220,24 @@ impl<M: Shared> Driver<M> {
         }
     }
 
-    /// The final check: asks for a call at the next head, then looks once more. True if there is one already.
+    /// Performs the final check: requests a call for the next head, then checks the ring once more.
+    /// Returns true if there is a head already.
     ///
     /// # Errors
-    /// [`DriverError::Index`].
+    /// Returns [`DriverError::Index`] if the device's index is invalid.
     pub fn arm(&mut self) -> Result<bool, DriverError> {
         self.arm_after(1)
     }
 
-    /// As [`arm`](Self::arm), but asks for a call only when `count` heads are there: the one lever that a driver has on how often it
-    /// is called. True if there are as many already. `count` counts from the heads taken back, and is at least 1; without events by
-    /// index it has no effect.
+    /// Performs the final check like [`arm`](Self::arm), but requests a call only when `count`
+    /// heads are returned. Returns true if there are that many already.
+    ///
+    /// This is the only means by which a driver can influence how often it is called. `count` is
+    /// relative to the heads that were taken back and is at least 1. Without `EVENT_IDX` it has no
+    /// effect.
     ///
     /// # Errors
-    /// [`DriverError::Index`].
+    /// Returns [`DriverError::Index`] if the device's index is invalid.
     pub fn arm_after(&mut self, count: u16) -> Result<bool, DriverError> {
         let count = if self.settings.event_idx {
             count.max(1)
@@ -236,7 +249,7 @@ impl<M: Shared> Driver<M> {
         Ok(self.read_index()? >= count)
     }
 
-    /// Asks for a call when there are `count` heads to take back.
+    /// Requests a call when there are `count` heads to take back.
     fn ask(&self, count: u16) {
         let available = &self.areas.available;
         if self.settings.event_idx {
@@ -247,7 +260,7 @@ impl<M: Shared> Driver<M> {
         }
     }
 
-    /// Asks for no more calls, while we look by ourselves.
+    /// Stops requesting calls, while the caller polls the queue.
     pub fn disarm(&mut self) {
         if !self.settings.event_idx {
             self.areas

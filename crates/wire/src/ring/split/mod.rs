@@ -1,19 +1,22 @@
-//! virtio's split queue: the device's half ([`Device`]), and the driver's ([`Driver`]) for simulations and tests.
+//! virtio's split queue: the device's side ([`Device`]), and the driver's side ([`Driver`]) for
+//! simulations and tests.
 //!
-//! Source: the virtio specification 1.2, section 2.7. The driver writes descriptors (a buffer in guest memory each, chained by
-//! `next`) and puts the head of each chain into the *available* ring; the device returns heads through the *used* ring. Indices are
-//! 16 bits, run freely and wrap.
+//! The source is the virtio specification 1.2, section 2.7. The driver writes descriptors, each of
+//! which is a buffer in guest memory. They are chained by `next`. The driver puts the head of each
+//! chain into the *available* ring, and the device returns heads through the *used* ring. Indices
+//! have 16 bits, are free-running and wrap.
 //!
-//! | area | bytes | what |
+//! | area | bytes | content |
 //! |---|---|---|
 //! | descriptors | 16 × size | address u64, length u32, flags u16, next u16 |
-//! | available | 6 + 2 × size | flags, index, heads, `used_event`: call me when the used index passes it |
-//! | used | 6 + 8 × size | flags, index, (head, bytes written), `avail_event`: kick me when the available index passes it |
+//! | available | 6 + 2 × size | flags, index, heads, `used_event` |
+//! | used | 6 + 8 × size | flags, index, (head, bytes written), `avail_event` |
 //!
-//! With [`EVENT_IDX`](crate::virtio_blk::feature::EVENT_IDX) the two events say which entry is worth an event; without it, a flag in
-//! each ring says "none".
+//! With [`EVENT_IDX`](crate::virtio_blk::feature::EVENT_IDX), the driver needs a call when the used
+//! index passes `used_event`, and the device needs a kick when the available index passes
+//! `avail_event`. Without it, a flag in each ring suppresses all events.
 //!
-//! # The device's turn
+//! # The device's loop
 //! ```
 //! use weir_wire::ring::plain::{Memory, Regions};
 //! use weir_wire::ring::split::{Areas, Buffer, Chain, Device, Driver, Settings};
@@ -53,32 +56,35 @@ pub use driver::{Driver, DriverError, NoRoom, Used};
 
 use super::Shared;
 
-/// The largest queue there can be.
+/// The largest size of a queue.
 pub const MAX_SIZE: u16 = 1 << 15;
 
+// Positions in the available ring and in the used ring, which both begin with flags and an index
+// (virtio 1.2, sections 2.7.6 and 2.7.8).
 const FLAGS: usize = 0;
 const INDEX: usize = 2;
 const ENTRIES: usize = 4;
-/// The available ring's flag by which a driver without `EVENT_IDX` wants no calls.
+/// The available ring's flag with which a driver without `EVENT_IDX` suppresses calls.
 const NO_INTERRUPT: u16 = 1;
-/// The used ring's flag by which a device without `EVENT_IDX` wants no kicks.
+/// The used ring's flag with which a device without `EVENT_IDX` suppresses kicks.
 const NO_NOTIFY: u16 = 1;
 
-/// What a queue's two sides have agreed on.
+/// The properties of a queue that both sides agreed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// How many entries each ring has: a power of two, at most [`MAX_SIZE`].
+    /// The number of entries of each ring, a power of two and at most [`MAX_SIZE`].
     pub size: u16,
-    /// Events by index and not by flag.
+    /// True if events are requested by index and not by flag.
     pub event_idx: bool,
-    /// Chains may end in a table of descriptors elsewhere.
+    /// True if chains may end in a table of descriptors outside of the queue.
     pub indirect: bool,
-    /// How many descriptors such a table has at most. Linux makes tables longer than the queue; QEMU takes up to 1024.
+    /// The maximum number of descriptors of such a table. Linux creates tables that are longer than
+    /// the queue, and QEMU accepts up to 1024 descriptors.
     pub table: u16,
 }
 
 impl Settings {
-    /// Events by index, tables of up to 1024 descriptors.
+    /// Returns settings with events by index and tables of up to 1024 descriptors.
     pub const fn new(size: u16) -> Self {
         Self {
             size,
@@ -89,10 +95,10 @@ impl Settings {
     }
 }
 
-/// Where a queue lies. The three areas may be anywhere, each in one piece.
+/// The three memory areas of a queue, each of which is contiguous.
 #[derive(Clone, Debug)]
 pub struct Areas<M> {
-    /// The table of descriptors.
+    /// The table of the queue's own descriptors.
     pub descriptors: M,
     /// The available ring, which the driver writes.
     pub available: M,
@@ -124,80 +130,83 @@ impl<M: Shared> Areas<M> {
     }
 }
 
-/// How many bytes the areas of a queue of `size` entries have: descriptors, available, used. They are aligned to 16, 2 and 4.
+/// Returns the required lengths in bytes of the three areas for `size` entries: descriptors,
+/// available, used. Their alignments are 16, 2 and 4.
 pub const fn lengths(size: u16) -> [usize; 3] {
     let size = size as usize;
     [DESCRIPTOR * size, 6 + 2 * size, 6 + 8 * size]
 }
 
-/// Where `used_event` stands in the available ring.
+/// Returns the position of `used_event` in the available ring.
 const fn used_event(size: u16) -> usize {
     ENTRIES + 2 * size as usize
 }
 
-/// Where `avail_event` stands in the used ring.
+/// Returns the position of `avail_event` in the used ring.
 const fn avail_event(size: u16) -> usize {
     ENTRIES + 8 * size as usize
 }
 
-/// Where the entry of an index stands in the available ring.
+/// Returns the position in the available ring of the entry with this index.
 const fn available_entry(index: u16, size: u16) -> usize {
     ENTRIES + 2 * (index & (size - 1)) as usize
 }
 
-/// Where the entry of an index stands in the used ring.
+/// Returns the position in the used ring of the entry with this index.
 const fn used_entry(index: u16, size: u16) -> usize {
     ENTRIES + 8 * (index & (size - 1)) as usize
 }
 
-/// Why there can be no such queue.
+/// The reason why the areas and the size do not make up a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LayoutError {
-    /// A size that is 0 or no power of two; the powers end at [`MAX_SIZE`].
+    /// The size is 0 or not a power of two. The largest power of two is [`MAX_SIZE`].
     #[error("a queue has {size} entries; it must have a power of two, at most {MAX_SIZE}")]
     Size {
-        /// The size.
+        /// The size of the queue in entries.
         size: u16,
     },
-    /// An area that is too short for the size.
+    /// An area is too short for the size of the queue.
     #[error("the area of the queue's {area} has {length} bytes, but needs {needed}")]
     TooShort {
-        /// Which.
+        /// The name of the area.
         area: &'static str,
-        /// How long it is in bytes.
+        /// The length of the area in bytes.
         length: usize,
-        /// How long it has to be.
+        /// The required length in bytes.
         needed: usize,
     },
 }
 
-/// Why a queue cannot go on. It says so in every later call, until it is made anew.
+/// The reason why a queue cannot continue. Every later call returns it, until the queue is created
+/// again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Broken {
-    /// The driver's index is further ahead than the queue has entries: it jumped or went back.
+    /// The driver's index is further ahead than the queue has entries, because it jumped or moved
+    /// backwards.
     #[error(
         "the available index changed from {taken} to {found} in a queue of {size}, which is invalid"
     )]
     Index {
-        /// The index as read.
+        /// The index that was read.
         found: u16,
-        /// How far we had taken.
+        /// The index up to which heads were taken.
         taken: u16,
-        /// How many entries the queue has.
+        /// The number of entries of the queue.
         size: u16,
     },
-    /// A head that is no descriptor.
+    /// A head is not a descriptor of the queue.
     #[error("head {head} is outside the queue of {size}")]
     Head {
-        /// The head.
+        /// The head in the available ring.
         head: u16,
-        /// How many descriptors there are.
+        /// The number of descriptors of the queue.
         size: u16,
     },
-    /// A head that is in flight already.
+    /// A head is in flight already.
     #[error("head {head} is in flight already")]
     HeadTwice {
-        /// The head.
+        /// The head that the driver added twice.
         head: u16,
     },
 }

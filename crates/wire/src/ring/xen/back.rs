@@ -1,4 +1,4 @@
-//! The back end's half of the ring.
+//! The back end's side of Xen's ring.
 
 use super::super::event::crossed32;
 use super::super::{Load, Shared, Store};
@@ -7,46 +7,48 @@ use super::{
     check, slot, slots,
 };
 
-/// When the back end asks for the next event of requests.
+/// The time at which the back end requests an event for the next requests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Rearm {
-    /// When every request that it has taken is answered. Until then it only looks at each answer: a request that is pushed while
-    /// another is in the drive waits for that one. Linux's back end until 2011.
+    /// After every request that it has taken is answered, as Linux's back end did until 2011. Until
+    /// then, the back end only checks the ring after each answer. A request that is pushed while
+    /// another is in the drive has to wait until that one completes.
     Answered,
-    /// When it has taken all there is, whatever is in the drive. Linux's back end since b4726a9df270 (2011).
+    /// As soon as it has taken all requests, whatever is in the drive. Linux's back end has done
+    /// this since b4726a9df270 (2011).
     Drained,
 }
 
-/// The back end's half: takes requests, gives responses.
+/// The back end's side of a ring: it takes requests and writes responses.
 #[derive(Debug)]
 pub struct Back<M> {
     shared: M,
     slots: u32,
     rearm: Rearm,
-    /// Requests taken.
+    /// The request index up to which requests were taken.
     taken: u32,
-    /// Requests there are, as last read.
+    /// The front end's request index, as last read.
     seen: u32,
-    /// Responses written.
+    /// The response index after the last written response.
     answered: u32,
-    /// Responses the front end can see.
+    /// The response index that the front end can see.
     published: u32,
     broken: Option<Broken>,
 }
 
 impl<M: Shared> Back<M> {
-    /// The back end of a new ring.
+    /// Creates the back end of a new ring.
     ///
     /// # Errors
-    /// [`TooSmall`].
+    /// Returns [`TooSmall`] if the memory has no room for a slot.
     pub fn new(shared: M, rearm: Rearm) -> Result<Self, TooSmall> {
         Self::at(shared, rearm, 0)
     }
 
-    /// The back end of a ring that has seen `index` requests, all of them answered.
+    /// Creates the back end of a ring that has passed `index` requests, all of them answered.
     ///
     /// # Errors
-    /// [`TooSmall`].
+    /// Returns [`TooSmall`] if the memory has no room for a slot.
     pub fn at(shared: M, rearm: Rearm, index: u32) -> Result<Self, TooSmall> {
         Ok(Self {
             slots: slots(shared.len())?,
@@ -60,15 +62,16 @@ impl<M: Shared> Back<M> {
         })
     }
 
-    /// How many requests were taken and not answered.
+    /// Returns how many requests were taken and not yet answered.
     pub fn in_flight(&self) -> u32 {
         self.taken.wrapping_sub(self.answered)
     }
 
-    /// How many requests can be taken now. It reads the front end's index only if there is none left of those it saw last time.
+    /// Returns how many requests can be taken now. Reads the front end's index only if all requests
+    /// of the last reading were taken.
     ///
     /// # Errors
-    /// [`Broken`] if that index jumped or went back.
+    /// Returns [`Broken`] if that index jumped or moved backwards.
     #[inline]
     pub fn look(&mut self) -> Result<u32, Broken> {
         let left = self.seen.wrapping_sub(self.taken);
@@ -82,22 +85,27 @@ impl<M: Shared> Back<M> {
         if let Some(broken) = self.broken {
             return Err(broken);
         }
+        // Acquire: the requests that the front end wrote before its index must be visible after
+        // this load.
         let found = self.shared.load32(REQ_PROD, Load::Acquire);
-        // A slot is free for a request when the front end has seen its response.
+        // A slot is free for a request once the front end can see the response in it.
         let most = self.published.wrapping_add(self.slots);
         check(found, self.seen, most).inspect_err(|broken| self.broken = Some(*broken))?;
         self.seen = found;
         Ok(found.wrapping_sub(self.taken))
     }
 
-    /// The next of the requests that [`look`](Self::look) counted; `None` if there is none left. One that is refused was taken, too,
-    /// and is to be answered ([`Refused::response`]).
+    /// Returns the next of the requests that [`look`](Self::look) counted, or `None` if there is
+    /// none left.
+    ///
+    /// A request that is refused was taken as well, and must be answered ([`Refused::response`]).
     #[inline]
     pub fn take(&mut self) -> Option<Result<Request, Refused>> {
         if self.seen == self.taken || self.broken.is_some() {
             return None;
         }
-        // Copied once, then decoded: the front end may write it meanwhile.
+        // The slot is copied once and then decoded, because the front end may change it at any
+        // time.
         let mut bytes = [0; SLOT];
         self.shared.read(slot(self.taken, self.slots), &mut bytes);
         self.taken = self.taken.wrapping_add(1);
@@ -107,7 +115,7 @@ impl<M: Shared> Back<M> {
     /// Writes a response. The front end does not see it before [`publish`](Self::publish).
     ///
     /// # Panics
-    /// If every request taken was answered.
+    /// If every request that was taken is answered already.
     pub fn answer(&mut self, response: &Response) {
         assert!(self.in_flight() > 0, "a response without a request");
         let at = slot(self.answered, self.slots);
@@ -115,37 +123,46 @@ impl<M: Shared> Back<M> {
         self.answered = self.answered.wrapping_add(1);
     }
 
-    /// Lets the front end see the responses; true if it wants an event now.
+    /// Makes the responses visible to the front end. Returns true if the front end needs an event
+    /// now.
     #[must_use]
     pub fn publish(&mut self) -> bool {
         let (old, new) = (self.published, self.answered);
         self.shared.store32(RSP_PROD, new, Store::Release);
         self.published = new;
+        // The store of the index must be visible before the load of the front end's event.
+        // Otherwise both sides could miss each other.
         self.shared.fence();
         crossed32(self.shared.load32(RSP_EVENT, Load::Relaxed), old, new)
     }
 
-    /// The final check: asks for an event at the next request, then looks once more. True if there is one already.
+    /// Performs the final check: requests an event for the next request, then checks the ring once
+    /// more. Returns true if there is a request already.
     ///
     /// # Errors
-    /// [`Broken`], as [`look`](Self::look).
+    /// Returns [`Broken`], like [`look`](Self::look).
     pub fn arm(&mut self) -> Result<bool, Broken> {
         self.ask();
+        // The event must be visible before the index is read again, otherwise a request that is
+        // pushed in between goes unnoticed.
         self.shared.fence();
         Ok(self.read_index()? > 0)
     }
 
-    /// Asks for an event at the next request.
+    /// Requests an event for the next request.
     fn ask(&self) {
         let event = self.taken.wrapping_add(1);
         self.shared.store32(REQ_EVENT, event, Store::Relaxed);
     }
 
-    /// To be called when there is nothing left to take and the back end would sleep: by [`Rearm::Drained`], the final check; by
-    /// [`Rearm::Answered`], nothing. True if there is a request already.
+    /// Must be called when no request is left to take and the back end is going to sleep. Returns
+    /// true if there is a request already.
+    ///
+    /// With [`Rearm::Drained`] it performs the final check, with [`Rearm::Answered`] it does
+    /// nothing.
     ///
     /// # Errors
-    /// [`Broken`], as [`look`](Self::look).
+    /// Returns [`Broken`], like [`look`](Self::look).
     pub fn drained(&mut self) -> Result<bool, Broken> {
         match self.rearm {
             Rearm::Drained => self.arm(),
@@ -153,11 +170,13 @@ impl<M: Shared> Back<M> {
         }
     }
 
-    /// To be called after each response: by [`Rearm::Answered`], the final check if it was the last, else a look; by
-    /// [`Rearm::Drained`], nothing. True if there is a request to take.
+    /// Must be called after each response. Returns true if there is a request to take.
+    ///
+    /// With [`Rearm::Answered`] it performs the final check after the last response, and checks the
+    /// ring after the others. With [`Rearm::Drained`] it does nothing.
     ///
     /// # Errors
-    /// [`Broken`], as [`look`](Self::look).
+    /// Returns [`Broken`], like [`look`](Self::look).
     pub fn answered(&mut self) -> Result<bool, Broken> {
         match self.rearm {
             Rearm::Drained => Ok(false),

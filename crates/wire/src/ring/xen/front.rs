@@ -1,4 +1,4 @@
-//! The front end's half of the ring: the guest's, for simulations and tests.
+//! The front end's side of Xen's ring. It is the guest's side, for simulations and tests.
 
 use super::super::event::crossed32;
 use super::super::{Load, Shared, Store};
@@ -7,40 +7,40 @@ use super::{
     slots,
 };
 
-/// The front end's half: gives requests, takes responses.
+/// The front end's side of a ring: it pushes requests and takes responses.
 #[derive(Debug)]
 pub struct Front<M> {
     shared: M,
     slots: u32,
-    /// Requests written.
+    /// The request index after the last written request.
     pushed: u32,
-    /// Requests the back end can see.
+    /// The request index that the back end can see.
     published: u32,
-    /// Responses taken.
+    /// The response index up to which responses were taken.
     taken: u32,
-    /// Responses there are, as last read.
+    /// The back end's response index, as last read.
     seen: u32,
     broken: Option<Broken>,
 }
 
-/// There is no free slot: responses have to be taken first.
+/// The error for a ring without a free slot. Responses must be taken first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("every slot of the ring is taken")]
 pub struct Full;
 
 impl<M: Shared> Front<M> {
-    /// The front end of a new ring.
+    /// Creates the front end of a new ring.
     ///
     /// # Errors
-    /// [`TooSmall`].
+    /// Returns [`TooSmall`] if the memory has no room for a slot.
     pub fn new(shared: M) -> Result<Self, TooSmall> {
         Self::at(shared, 0)
     }
 
-    /// The front end of a ring that has seen `index` requests, all of them answered.
+    /// Creates the front end of a ring that has passed `index` requests, all of them answered.
     ///
     /// # Errors
-    /// [`TooSmall`].
+    /// Returns [`TooSmall`] if the memory has no room for a slot.
     pub fn at(shared: M, index: u32) -> Result<Self, TooSmall> {
         Ok(Self {
             slots: slots(shared.len())?,
@@ -53,17 +53,17 @@ impl<M: Shared> Front<M> {
         })
     }
 
-    /// How many slots the ring has.
+    /// Returns the number of slots of the ring.
     pub fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// How many requests can be pushed.
+    /// Returns how many requests can be pushed now.
     pub fn free(&self) -> u32 {
         self.slots - self.in_flight()
     }
 
-    /// How many requests were pushed whose response was not taken.
+    /// Returns how many requests were pushed whose response was not yet taken.
     pub fn in_flight(&self) -> u32 {
         self.pushed.wrapping_sub(self.taken)
     }
@@ -71,7 +71,7 @@ impl<M: Shared> Front<M> {
     /// Writes a request. The back end does not see it before [`publish`](Self::publish).
     ///
     /// # Errors
-    /// [`Full`].
+    /// Returns [`Full`] if no slot is free.
     pub fn push(&mut self, request: &Request) -> Result<(), Full> {
         if self.free() == 0 {
             return Err(Full);
@@ -82,20 +82,23 @@ impl<M: Shared> Front<M> {
         Ok(())
     }
 
-    /// Lets the back end see the requests; true if it wants an event now.
+    /// Makes the requests visible to the back end. Returns true if the back end needs an event now.
     #[must_use]
     pub fn publish(&mut self) -> bool {
         let (old, new) = (self.published, self.pushed);
         self.shared.store32(REQ_PROD, new, Store::Release);
         self.published = new;
+        // The store of the index must be visible before the load of the back end's event. Otherwise
+        // both sides could miss each other.
         self.shared.fence();
         crossed32(self.shared.load32(REQ_EVENT, Load::Relaxed), old, new)
     }
 
-    /// How many responses can be taken now. It reads the back end's index only if there is none left of those it saw last time.
+    /// Returns how many responses can be taken now. Reads the back end's index only if all
+    /// responses of the last reading were taken.
     ///
     /// # Errors
-    /// [`Broken`] if that index jumped or went back.
+    /// Returns [`Broken`] if that index jumped or moved backwards.
     #[inline]
     pub fn look(&mut self) -> Result<u32, Broken> {
         let left = self.seen.wrapping_sub(self.taken);
@@ -110,14 +113,15 @@ impl<M: Shared> Front<M> {
             return Err(broken);
         }
         let found = self.shared.load32(RSP_PROD, Load::Acquire);
+        // The back end may have answered at most the requests that it can see.
         check(found, self.seen, self.published)
             .inspect_err(|broken| self.broken = Some(*broken))?;
         self.seen = found;
         Ok(found.wrapping_sub(self.taken))
     }
 
-    /// The next of the responses that [`look`](Self::look) counted; `None` if there is none left. Whether its id is one that was
-    /// pushed is for the caller to see.
+    /// Returns the next of the responses that [`look`](Self::look) counted, or `None` if there is
+    /// none left. The caller must check that its id belongs to a request.
     #[inline]
     pub fn take(&mut self) -> Option<Response> {
         if self.seen == self.taken || self.broken.is_some() {
@@ -129,19 +133,23 @@ impl<M: Shared> Front<M> {
         Some(Response::decode(&bytes))
     }
 
-    /// The final check: asks for an event at the next response, then looks once more. True if there is one already.
+    /// Performs the final check: requests an event for the next response, then checks the ring once
+    /// more. Returns true if there is a response already.
     ///
     /// # Errors
-    /// [`Broken`], as [`look`](Self::look).
+    /// Returns [`Broken`], like [`look`](Self::look).
     pub fn arm(&mut self) -> Result<bool, Broken> {
         self.arm_after(1)
     }
 
-    /// As [`arm`](Self::arm), but asks for an event only when there are `count` responses: what a front end may do that would rather
-    /// have fewer events. True if there are as many already. `count` counts from the responses taken, and is at least 1.
+    /// Performs the final check like [`arm`](Self::arm), but requests an event only when there are
+    /// `count` responses. Returns true if there are that many already.
+    ///
+    /// A front end can reduce its number of events with this. `count` is relative to the responses
+    /// that were taken and is at least 1.
     ///
     /// # Errors
-    /// [`Broken`], as [`look`](Self::look).
+    /// Returns [`Broken`], like [`look`](Self::look).
     pub fn arm_after(&mut self, count: u32) -> Result<bool, Broken> {
         let count = count.max(1);
         self.ask(count);
@@ -149,7 +157,7 @@ impl<M: Shared> Front<M> {
         Ok(self.read_index()? >= count)
     }
 
-    /// Asks for an event when there are `count` responses to take.
+    /// Requests an event when there are `count` responses to take.
     fn ask(&self, count: u32) {
         let event = self.taken.wrapping_add(count);
         self.shared.store32(RSP_EVENT, event, Store::Relaxed);

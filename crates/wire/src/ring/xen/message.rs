@@ -1,45 +1,48 @@
-//! Requests and responses of Xen's block devices, as bytes of a slot.
+//! Requests and responses of Xen's block devices, in the format of a slot (`io/blkif.h`, 64-bit
+//! layout).
 
 use super::SLOT;
 
-/// How many segments a request has at most: 11 pages, 44 KiB.
+/// The maximum number of segments of a request, which are 11 pages or 44 KiB.
 pub const MAX_SEGMENTS: usize = 11;
-/// How long a sector is in bytes: what positions and segments count in.
+/// The length of a sector in bytes, in which positions and segments are counted.
 pub const SECTOR: u32 = 512;
-/// How many sectors a page has.
+/// The number of sectors of a page.
 pub const SECTORS_IN_PAGE: u8 = 8;
 
-/// What a request asks for.
+/// The operation that a request asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Operation {
-    /// Read into the segments.
+    /// Reads into the segments.
     Read,
-    /// Write from the segments.
+    /// Writes from the segments.
     Write,
-    /// Write after everything before it, and before everything after; without segments, only keep that order.
+    /// Writes after all earlier requests and before all later ones. Without segments, it only
+    /// enforces that order.
     WriteBarrier,
-    /// Put what was written on stable storage; with segments, after writing them.
+    /// Puts earlier writes on stable storage. With segments, it writes them first.
     Flush,
-    /// The range is no longer needed.
+    /// States that the range is no longer needed.
     Discard,
-    /// None of these: the number. Segments in pages of their own (6) are not offered here.
+    /// Any other operation, with its number. Indirect segments (6) are not offered here.
     Unknown(u8),
 }
 
 impl Operation {
-    /// The operation of this number.
+    /// Returns the operation with this number.
     pub const fn from_wire(number: u8) -> Self {
         match number {
             0 => Self::Read,
             1 => Self::Write,
             2 => Self::WriteBarrier,
             3 => Self::Flush,
+            // Number 4 is reserved in `io/blkif.h`.
             5 => Self::Discard,
             other => Self::Unknown(other),
         }
     }
 
-    /// Its number.
+    /// Returns the number of the operation.
     pub const fn to_wire(self) -> u8 {
         match self {
             Self::Read => 0,
@@ -52,45 +55,45 @@ impl Operation {
     }
 }
 
-/// A part of a page that the guest has granted.
+/// A range of sectors in a page that the guest has granted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Segment {
-    /// The grant of the page.
+    /// The grant reference of the page.
     pub grant: u32,
-    /// Its first sector in the page.
+    /// The first sector of the segment in the page.
     pub first: u8,
-    /// Its last, not below `first` and below [`SECTORS_IN_PAGE`].
+    /// The last sector of the segment, at least `first` and below [`SECTORS_IN_PAGE`].
     pub last: u8,
 }
 
 impl Segment {
-    /// How many sectors it has.
+    /// Returns the number of sectors of the segment.
     pub const fn sectors(&self) -> u32 {
         self.last as u32 - self.first as u32 + 1
     }
 }
 
-/// A request, well formed: the ring's own rules hold. Whether the range is on the disk is for the caller to see.
+/// A request that obeys the ring's own rules. The caller must check that its range is on the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// What it asks for.
+    /// The operation that the request asks for.
     pub operation: Operation,
-    /// Which disk, as the guest numbers them.
+    /// The guest's number of the disk.
     pub handle: u16,
-    /// The guest's name for it; the response carries the same.
+    /// The guest's identifier of the request, which the response repeats.
     pub id: u64,
-    /// Where it starts, in sectors.
+    /// The position on the disk in sectors.
     pub sector: u64,
-    /// How many sectors a discard covers; 0 for all others.
+    /// The number of sectors of a discard, or 0 for all other operations.
     pub discarded: u64,
-    /// A discard that must leave nothing to be read.
+    /// True for a discard after which the old data must not be readable.
     pub secure: bool,
     segments: [Segment; MAX_SEGMENTS],
     used: u8,
 }
 
 impl Request {
-    /// A request with segments.
+    /// Creates a request with segments.
     ///
     /// # Panics
     /// If there are more than [`MAX_SEGMENTS`].
@@ -109,12 +112,12 @@ impl Request {
         }
     }
 
-    /// A flush.
+    /// Creates a flush without segments.
     pub fn flush(id: u64) -> Self {
         Self::new(Operation::Flush, id, 0, &[])
     }
 
-    /// A discard of `sectors` sectors from `sector` on.
+    /// Creates a discard of `sectors` sectors from `sector` on.
     pub fn discard(id: u64, sector: u64, sectors: u64) -> Self {
         Self {
             discarded: sectors,
@@ -122,17 +125,17 @@ impl Request {
         }
     }
 
-    /// Its segments.
+    /// Returns the segments of the request.
     pub fn segments(&self) -> &[Segment] {
         &self.segments[..usize::from(self.used)]
     }
 
-    /// How many sectors its segments have together.
+    /// Returns the total number of sectors of the segments.
     pub fn sectors(&self) -> u32 {
         self.segments().iter().map(Segment::sectors).sum()
     }
 
-    /// Its bytes in a slot.
+    /// Encodes the request in the format of a slot.
     pub fn encode(&self) -> [u8; SLOT] {
         let mut out = [0; SLOT];
         out[0] = self.operation.to_wire();
@@ -140,6 +143,8 @@ impl Request {
         out[8..16].copy_from_slice(&self.id.to_le_bytes());
         out[16..24].copy_from_slice(&self.sector.to_le_bytes());
         if self.operation == Operation::Discard {
+            // A discard has another layout than the other operations (`struct
+            // blkif_request_discard`).
             out[1] = u8::from(self.secure);
             out[24..32].copy_from_slice(&self.discarded.to_le_bytes());
             return out;
@@ -152,10 +157,10 @@ impl Request {
         out
     }
 
-    /// The request in a slot's bytes.
+    /// Decodes the request in a slot.
     ///
     /// # Errors
-    /// [`Refused`] with what is wrong and what a response needs.
+    /// Returns [`Refused`] with the reason, and with the fields that a response needs.
     pub fn decode(bytes: &[u8; SLOT]) -> Result<Self, Refused> {
         let operation = Operation::from_wire(bytes[0]);
         let id = le_u64(bytes, 8);
@@ -165,6 +170,7 @@ impl Request {
         match operation {
             Operation::Unknown(_) => return Err(refused(Refusal::UnknownOperation)),
             Operation::Discard => {
+                // Bit 0 is `BLKIF_DISCARD_SECURE`.
                 request.secure = bytes[1] & 1 != 0;
                 request.discarded = le_u64(bytes, 24);
                 return Ok(request);
@@ -191,19 +197,19 @@ impl Request {
     }
 }
 
-/// A request that cannot be carried out, and what its response needs.
+/// A request that cannot be executed, with the fields that its response needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused {
-    /// What it asked for.
+    /// The operation that the request asked for.
     pub operation: Operation,
-    /// The guest's name for it.
+    /// The guest's identifier of the request.
     pub id: u64,
-    /// What is wrong with it.
+    /// The reason for the refusal.
     pub why: Refusal,
 }
 
 impl Refused {
-    /// The response it gets.
+    /// Returns the response to the refused request.
     pub fn response(&self) -> Response {
         Response {
             id: self.id,
@@ -216,25 +222,25 @@ impl Refused {
     }
 }
 
-/// What is wrong with a request.
+/// The reason why a request is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// An operation that is not offered.
+    /// The operation is not offered.
     UnknownOperation,
-    /// A read or write of nothing.
+    /// A read or a write has no segments.
     NoSegments,
-    /// More segments than a request can have.
+    /// The request has more segments than are permitted.
     TooManySegments {
-        /// How many it says.
+        /// The number of segments in the request.
         count: u8,
     },
-    /// A segment that ends before it begins or beyond its page.
+    /// A segment ends before it begins, or beyond its page.
     BadSegment {
-        /// Which.
+        /// The index of the segment in the request.
         index: u8,
-        /// Its first sector.
+        /// The first sector of the segment.
         first: u8,
-        /// Its last sector.
+        /// The last sector of the segment.
         last: u8,
     },
 }
@@ -260,22 +266,23 @@ impl std::fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// How a request ended.
+/// The result of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Status {
-    /// Done.
+    /// The request was executed successfully.
     Okay,
-    /// Failed.
+    /// The request failed with an error.
     Error,
-    /// Not offered.
+    /// The operation is not offered.
     NotSupported,
-    /// None of these: the number.
+    /// Any other status, with its number.
     Unknown(i16),
 }
 
 impl Status {
     const fn from_wire(number: i16) -> Self {
         match number {
+            // `BLKIF_RSP_OKAY`, `BLKIF_RSP_ERROR` and `BLKIF_RSP_EOPNOTSUPP`.
             0 => Self::Okay,
             -1 => Self::Error,
             -2 => Self::NotSupported,
@@ -293,22 +300,22 @@ impl Status {
     }
 }
 
-/// The answer to a request.
+/// The response to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Response {
-    /// The guest's name for the request.
+    /// The guest's identifier of the request.
     pub id: u64,
-    /// What was asked for.
+    /// The operation that the request asked for.
     pub operation: Operation,
-    /// How it ended.
+    /// The result of the request.
     pub status: Status,
 }
 
 impl Response {
-    /// How many bytes of a slot it takes.
+    /// The length in bytes of a response in its slot.
     pub const LEN: usize = 16;
 
-    /// The answer to `request`.
+    /// Creates the response to `request`.
     pub const fn to(request: &Request, status: Status) -> Self {
         Self {
             id: request.id,
@@ -317,7 +324,7 @@ impl Response {
         }
     }
 
-    /// Its bytes in a slot.
+    /// Encodes the response in the format of a slot.
     pub fn encode(&self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];
         out[..8].copy_from_slice(&self.id.to_le_bytes());
@@ -326,7 +333,7 @@ impl Response {
         out
     }
 
-    /// The response in a slot's bytes.
+    /// Decodes the response in a slot.
     pub fn decode(bytes: &[u8; Self::LEN]) -> Self {
         Self {
             id: le_u64(bytes, 0),
@@ -336,7 +343,7 @@ impl Response {
     }
 }
 
-/// The 64-bit number at `at`.
+/// Returns the little-endian 64-bit number at `at`.
 fn le_u64(bytes: &[u8], at: usize) -> u64 {
     bytes[at..at + 8]
         .iter()

@@ -1,8 +1,9 @@
-//! An event between two sides, and the sleep that it ends.
+//! An event that one side sends to the other to end its sleep.
 
 use loom::sync::{Arc, Condvar, Mutex};
 
-/// Events to one side: one that comes before the sleep ends it at once, and two are one. Clones are the same.
+/// The events to one side. An event before the sleep ends it at once, and several events count as
+/// one. Clones refer to the same events.
 #[derive(Clone)]
 pub(crate) struct Event(Arc<(Mutex<bool>, Condvar)>);
 
@@ -11,14 +12,15 @@ impl Event {
         Self(Arc::new((Mutex::new(false), Condvar::new())))
     }
 
-    /// Sends one.
+    /// Sends an event to the side.
     pub(crate) fn send(&self) {
         let (raised, sleeper) = &*self.0;
         *raised.lock().expect("nobody panics") = true;
         sleeper.notify_one();
     }
 
-    /// Sleeps until there is one. If everybody sleeps, the model checker says so: that is what must not be.
+    /// Sleeps until there is an event. If all sides sleep, the model checker reports a deadlock,
+    /// which is the error that the models look for.
     pub(crate) fn sleep(&self) {
         let (raised, sleeper) = &*self.0;
         let mut raised = raised.lock().expect("nobody panics");

@@ -1,31 +1,34 @@
-//! The third kind of shared memory: every access is one that the model checker orders as it likes.
+//! Shared memory of the model checker, which can order every access as it likes.
 
 use loom::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use weir_wire::ring::{Load, Outside, Shared, Store};
 
-/// What stands at a place.
+/// The content of a place in memory.
 enum Place {
     Index16(AtomicU16),
     Index32(AtomicU32),
-    /// Bytes that are copied: which of the values ever written there it is.
+    /// Bytes that are copied, as the number of one of the values that were ever written there.
     Bytes(AtomicUsize),
 }
 
-/// Memory of the model checker's: places that are accessed as a whole or, if they are bytes, in part. Clones are the same memory.
+/// Memory of the model checker. Numbers are accessed as a whole, and bytes can be accessed in part.
+/// Clones refer to the same memory.
 #[derive(Clone)]
 pub(crate) struct Memory(Arc<Inner>);
 
 struct Inner {
     length: usize,
-    /// Where each place starts, and how long it is.
+    /// The position and the length of each place, with its content.
     places: Vec<(usize, usize, Place)>,
-    /// All values of bytes there ever were. Not a part of the model: only which one is seen is.
+    /// All values of bytes that were ever written. The list is not part of the model, only the
+    /// choice of the visible value is.
     values: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Memory {
-    /// Memory with 16-bit numbers, 32-bit numbers and bytes of a length at offsets; all zero.
+    /// Creates memory with 16-bit numbers, 32-bit numbers and ranges of bytes at the given offsets.
+    /// All values are zero.
     pub(crate) fn new(index16: &[usize], index32: &[usize], bytes: &[(usize, usize)]) -> Self {
         let mut places = Vec::new();
         for at in index16 {
@@ -47,7 +50,7 @@ impl Memory {
         }))
     }
 
-    /// The place of the byte at `at`, and where in it that is.
+    /// Returns the place that contains the byte at `at`, and the position of the byte in it.
     fn place(&self, at: usize) -> (&Place, usize) {
         let holds =
             |(start, length, _): &&(usize, usize, Place)| (*start..start + length).contains(&at);
@@ -107,6 +110,8 @@ impl Shared for Memory {
     fn read(&self, at: usize, into: &mut [u8]) {
         match self.place(at) {
             (Place::Bytes(version), start) => {
+                // Relaxed: the ordering must come from the index and the fences of the ring, which
+                // is to be checked.
                 let value = self.value(version.load(Ordering::Relaxed));
                 into.copy_from_slice(&value[start..start + into.len()]);
             }
@@ -118,6 +123,8 @@ impl Shared for Memory {
         match self.place(at) {
             (Place::Bytes(version), start) => {
                 let mut value = self.value(version.load(Ordering::Relaxed));
+                // A partial write must not change a value that the other side may still read, so it
+                // creates a new one.
                 value[start..start + from.len()].copy_from_slice(from);
                 let mut values = self.0.values.lock().expect("nobody panics");
                 values.push(value);
@@ -130,7 +137,8 @@ impl Shared for Memory {
     }
 }
 
-/// A guest without memory beside the ring: its requests have no tables and nobody looks at their data.
+/// A guest without memory except for the ring. Its requests have no tables, and their data is never
+/// accessed.
 pub(crate) struct Nothing;
 
 impl weir_wire::ring::Guest for Nothing {

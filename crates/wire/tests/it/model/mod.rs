@@ -1,8 +1,9 @@
-//! The rings as they are shipped, under a model checker: loom runs them in every order of memory accesses that the language allows
-//! (with a bound on how often a thread is interrupted), and says when everybody sleeps.
+//! The production code of the rings under a model checker. loom runs it in every order of memory
+//! accesses that the language allows, with a bound on the number of interruptions of a thread, and
+//! reports when all threads sleep.
 //!
-//! `cargo test -p weir-wire --test it model:: -- --nocapture --test-threads 1` prints which case passes. `./bench mutants` checks
-//! that the bugs in `crates/verify/mutants` make cases fail.
+//! `cargo test -p weir-wire --test it model:: -- --nocapture --test-threads 1` prints each case
+//! that passes. `./bench mutants` checks that the bugs in `crates/verify/mutants` make cases fail.
 
 mod event;
 mod memory;
@@ -15,7 +16,7 @@ use weir_core::Span;
 use weir_wire::notify::KickPolicy;
 use weir_wire::ring::xen::Rearm;
 
-/// A name, and what is run in every order.
+/// A case: its name, and the function that is run in every order.
 struct Model {
     name: &'static str,
     run: fn(),
@@ -96,7 +97,8 @@ const MODELS: &[Model] = &[
     },
 ];
 
-/// The rule that seed 004's patch replaced: requests wait for what the drive has. If that in turn waits for them, everybody sleeps.
+/// The rule of Xen's back end before 2011, under which requests wait for the completion of those in
+/// the drive. If the drive in turn waits for the next request, all sides sleep.
 const BEFORE_2011: Model = Model {
     name: "ring: xen as before 2011, the drive waits for a second request",
     run: || rings::xen(case(2, 1, true), Rearm::Answered, 2),
@@ -114,13 +116,14 @@ const THROTTLE: KickPolicy = KickPolicy::Throttle {
     jiffy: Span::from_millis(1),
 };
 
-/// How often a thread is interrupted where it would not have to wait, in one run: `./bench soak` has time for one more.
+/// Returns the maximum number of times that a thread is interrupted in one run although it need not
+/// wait. `./bench soak` has time for one more.
 fn interruptions() -> usize {
     let variable = std::env::var("WEIR_INTERRUPTIONS");
     variable.map_or(2, |text| text.parse().expect("a number"))
 }
 
-/// Runs a model in every order with at most a number of interruptions.
+/// Runs a model in every order with at most this number of interruptions.
 fn check(model: &Model, interruptions: usize) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(interruptions);
@@ -128,7 +131,7 @@ fn check(model: &Model, interruptions: usize) {
     builder.check(model.run);
 }
 
-/// The models of a family pass: those in whose names these words are.
+/// Asserts that the models pass whose names contain `family`.
 fn pass(family: &str) {
     for model in MODELS.iter().filter(|model| model.name.contains(family)) {
         let start = Instant::now();
@@ -171,7 +174,7 @@ fn kicks_without_work() {
     pass("kicks without work");
 }
 
-/// In a process of its own, since the model checker ends the process when everybody sleeps.
+/// Runs in a process of its own, because the model checker ends the process when all threads sleep.
 #[test]
 #[ignore = "it fails, as the next test expects"]
 fn before_2011() {
@@ -187,6 +190,7 @@ fn the_rule_of_before_2011_fails() {
         .output()
         .expect("it can be run");
     assert!(!output.status.success());
+    // loom reports a deadlock by a panic, whose message is on the next line.
     let said = String::from_utf8_lossy(&output.stderr);
     let mut lines = said
         .lines()

@@ -1,4 +1,5 @@
-//! Notification over a queue: nobody waits for ever for a call that was put off, or for a kick that was not listened to.
+//! Models of notification over a queue: no side waits forever for a call that was delayed, or for a
+//! kick that was ignored.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,7 @@ use super::event::Event;
 use super::memory::Memory;
 use super::rings::{drive, queue, serve};
 
-/// The device's half whose calls are gathered. Time goes on only when nothing is left to do.
+/// The device's side with gathered calls. Time advances only when there is nothing else to do.
 fn gather(mut device: Device<Memory>, requests: u16, kicks: &Event, call: &Event) {
     let policy = CallPolicy::Gather(Gather {
         count: 2,
@@ -29,6 +30,7 @@ fn gather(mut device: Device<Memory>, requests: u16, kicks: &Event, call: &Event
         if served < requests && device.arm().expect("the driver is honest") {
             continue;
         }
+        // The only thing left to do is to wait for the timer of the delayed call.
         if let Some(due) = calls.due() {
             now = due;
             if calls.timer(now) == Decision::Call {
@@ -42,7 +44,7 @@ fn gather(mut device: Device<Memory>, requests: u16, kicks: &Event, call: &Event
     }
 }
 
-/// Calls that are put off are made.
+/// Checks that every delayed call is made.
 pub(crate) fn calls(requests: u16) {
     let (driver, device) = queue(1, true);
     let (kicks, calls) = (Event::new(), Event::new());
@@ -52,7 +54,8 @@ pub(crate) fn calls(requests: u16) {
     other.join().expect("it ends well");
 }
 
-/// What has happened to a queue since its thread last looked. It is swapped on both sides: loom does not order a store among swaps.
+/// The signals to the queue's thread since it last checked them. Both sides swap them, because loom
+/// does not order a store among swaps.
 #[derive(Clone)]
 struct Signals {
     kicked: Arc<AtomicBool>,
@@ -80,7 +83,7 @@ impl Signals {
     }
 }
 
-/// The device's half as [`Kicks`] plans it, until `requests` are served.
+/// The device's side that follows [`Kicks`], until `requests` are served.
 struct Planned {
     kicks: Kicks,
     device: Device<Memory>,
@@ -108,6 +111,7 @@ impl Planned {
             if signals.kicked.swap(false, Ordering::AcqRel) {
                 plan = self.kicks.kicked(self.now, self.now);
             }
+            // Enabling comes last, because it checks the queue whatever the kick resulted in.
             if signals.enabled.swap(false, Ordering::AcqRel) {
                 plan = self.kicks.enable(self.now);
             }
@@ -121,13 +125,15 @@ impl Planned {
         }
     }
 
-    /// The plan after this one; `None` if it is to sleep until something happens.
+    /// Executes a plan and returns the next one, or `None` if the thread must sleep until there is
+    /// a signal.
     fn follow(&mut self, plan: Plan, call: &Event) -> Option<Plan> {
         match plan {
             Plan::Look | Plan::Spin(_) => Some(self.look(call)),
             Plan::Arm if self.served == self.requests => None,
             Plan::Arm if self.device.arm().expect("the driver is honest") => Some(self.look(call)),
-            // Nobody waits until the end of time.
+            // A wait until the end of time would never end, so the thread sleeps for a signal
+            // instead.
             Plan::Arm | Plan::Nothing | Plan::Wait(Instant::MAX) => None,
             Plan::Wait(until) => {
                 self.now = until;
@@ -163,7 +169,7 @@ pub(crate) fn kick_before_enable(policy: KickPolicy) {
     other.join().expect("it ends well");
 }
 
-/// The guest kicks without work, then with it.
+/// The guest kicks twice without requests, and then with requests.
 pub(crate) fn storm(policy: KickPolicy, requests: u16) {
     let (driver, device) = queue(1, true);
     let (signals, calls) = (Signals::new(), Event::new());

@@ -1,4 +1,4 @@
-//! Both rings, two sides each, a few requests, indices that start near the wrap.
+//! Models of both rings: two sides, a few requests, and indices that start close to the wrap.
 
 use loom::thread;
 use weir_wire::ring::split::{self, Areas, Buffer, Chain, Device, Driver, Settings};
@@ -7,18 +7,18 @@ use weir_wire::ring::xen::{self, Back, Front, Rearm, Request, Response, Status};
 use super::event::Event;
 use super::memory::{Memory, Nothing};
 
-/// What a case is about.
+/// The parameters of a case.
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
-    /// How many requests there are.
+    /// The number of requests in the run.
     pub(crate) requests: u16,
-    /// How many indices there are before the wrap.
+    /// The number of steps before the indices wrap.
     pub(crate) before_wrap: u16,
-    /// Publishes each request by itself; else all at once.
+    /// True to publish each request alone, false to publish all of them at once.
     pub(crate) one_by_one: bool,
 }
 
-/// Xen's ring with four slots, whose indices start so far before the wrap.
+/// Creates Xen's ring with four slots, whose indices wrap after `before_wrap` steps.
 fn page(before_wrap: u16) -> (Memory, u32) {
     let slots: Vec<_> = (0..4)
         .map(|slot| (64 + slot * xen::SLOT, xen::SLOT))
@@ -29,7 +29,7 @@ fn page(before_wrap: u16) -> (Memory, u32) {
     (page, start)
 }
 
-/// The front end's half: pushes, tells, then takes what comes back.
+/// The front end's side: pushes requests, notifies the back end, then takes the responses.
 fn front(mut front: Front<Memory>, mine: &Event, back: &Event, case: Case) {
     for id in 0..u64::from(case.requests) {
         front.push(&Request::flush(id)).expect("there is room");
@@ -57,7 +57,8 @@ fn front(mut front: Front<Memory>, mine: &Event, back: &Event, case: Case) {
     }
 }
 
-/// The back end's half. The drive keeps requests until it has `together` of them, or all there will be.
+/// The back end's side. The drive keeps requests until it has `together` of them, or all there will
+/// be.
 fn back(mut back: Back<Memory>, mine: &Event, front: &Event, case: Case, together: usize) {
     let (mut taken, mut in_drive) = (0, Vec::new());
     loop {
@@ -93,7 +94,7 @@ fn back(mut back: Back<Memory>, mine: &Event, front: &Event, case: Case, togethe
     }
 }
 
-/// Xen's ring.
+/// Runs both sides of Xen's ring.
 pub(crate) fn xen(case: Case, rearm: Rearm, together: usize) {
     let (page, start) = page(case.before_wrap);
     let front_half = Front::at(page.clone(), start).expect("it fits");
@@ -105,7 +106,7 @@ pub(crate) fn xen(case: Case, rearm: Rearm, together: usize) {
     other.join().expect("it ends well");
 }
 
-/// virtio's queue with four entries, whose indices start so far before the wrap.
+/// Creates virtio's queue with four entries, whose indices wrap after `before_wrap` steps.
 pub(crate) fn queue(before_wrap: u16, event_idx: bool) -> (Driver<Memory>, Device<Memory>) {
     let settings = Settings {
         event_idx,
@@ -125,7 +126,7 @@ pub(crate) fn queue(before_wrap: u16, event_idx: bool) -> (Driver<Memory>, Devic
     (driver, device)
 }
 
-/// The buffer of the request `number`.
+/// Returns the buffer of the request with this number.
 fn buffer(number: u16) -> Buffer {
     Buffer {
         address: 0x1000 * u64::from(number),
@@ -134,7 +135,8 @@ fn buffer(number: u16) -> Buffer {
     }
 }
 
-/// The driver's half: publishes `requests` one by one or all at once, then sleeps until it is called.
+/// The driver's side: publishes `requests` one by one or all at once, then sleeps until it is
+/// called.
 pub(crate) fn drive(
     mut driver: Driver<Memory>,
     calls: &Event,
@@ -165,7 +167,8 @@ pub(crate) fn drive(
     }
 }
 
-/// Takes everything there is and answers it: how many, and whether the driver wants a call.
+/// Takes and answers all available chains. Returns their number, and true if the driver needs a
+/// call.
 pub(crate) fn serve(device: &mut Device<Memory>, chain: &mut Chain, served: u16) -> (u16, bool) {
     let (mut found, mut call) = (0, false);
     while let Some(head) = device.take(&Nothing, chain).expect("the driver is honest") {
@@ -181,7 +184,7 @@ pub(crate) fn serve(device: &mut Device<Memory>, chain: &mut Chain, served: u16)
     (found, call)
 }
 
-/// The device's half.
+/// The device's side: serves until all requests are answered, and sleeps in between.
 fn device(mut device: Device<Memory>, mine: &Event, driver: &Event, case: Case) {
     let (mut chain, mut served) = (Chain::default(), 0);
     loop {
@@ -201,7 +204,7 @@ fn device(mut device: Device<Memory>, mine: &Event, driver: &Event, case: Case) 
     }
 }
 
-/// virtio's split queue.
+/// Runs both sides of virtio's split queue.
 pub(crate) fn split(case: Case, event_idx: bool) {
     let (driver_half, device_half) = queue(case.before_wrap, event_idx);
     let (ours, theirs) = (Event::new(), Event::new());
@@ -213,7 +216,7 @@ pub(crate) fn split(case: Case, event_idx: bool) {
     other.join().expect("it ends well");
 }
 
-// The lengths that the model's areas are made of.
+// The positions in the model's areas are those of a queue of four entries.
 const _: () = {
     let [descriptors, available, used] = split::lengths(4);
     assert!(descriptors == 64 && available == 14 && used == 38);

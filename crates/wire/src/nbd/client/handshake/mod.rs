@@ -1,4 +1,4 @@
-//! The client's side of the handshake.
+//! The client's side of the handshake. [`Handshake`] is the state machine, [`Session`] its result.
 
 #[cfg(test)]
 mod tests;
@@ -16,18 +16,19 @@ use crate::nbd::export::BlockSizes;
 use crate::nbd::fields::Fields;
 use crate::nbd::flags::TransmissionFlags;
 
-/// What a client asks for.
+/// The features that a client requests, and the limits that it enforces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandshakeConfig {
-    /// Name of the export; empty for the server's default. At most 4096 bytes.
+    /// The name of the export, at most 4096 bytes. If it is empty, the server chooses its default
+    /// export.
     pub export: String,
-    /// Ask for structured replies.
+    /// Requests structured replies from the server.
     pub structured: bool,
-    /// Ask for `base:allocation`; needs `structured`.
+    /// Requests `base:allocation`, which requires `structured`.
     pub meta_allocation: bool,
-    /// Ask for the block sizes, and promise to obey them.
+    /// Requests the block sizes, and promises to obey them.
     pub block_sizes: bool,
-    /// Use `EXPORT_NAME` at once instead of GO.
+    /// Uses `EXPORT_NAME` at once instead of GO.
     pub export_name: bool,
     /// Maximum length of the data of one option reply, in bytes. 64 KiB by default.
     pub reply_data: u32,
@@ -36,7 +37,7 @@ pub struct HandshakeConfig {
 }
 
 impl HandshakeConfig {
-    /// Asks for everything, with the default limits.
+    /// Requests every feature, with the default limits.
     pub fn new(export: impl Into<String>) -> Self {
         Self {
             export: export.into(),
@@ -50,58 +51,60 @@ impl HandshakeConfig {
     }
 }
 
-/// The negotiated session.
+/// The session that a handshake negotiated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Session {
     /// Size of the export in bytes.
     pub size: u64,
-    /// What the export can do.
+    /// The features of the export.
     pub flags: TransmissionFlags,
-    /// READ is answered with structured reply chunks.
+    /// True if READ is answered with structured reply chunks.
     pub structured: bool,
-    /// The metadata context ID of `base:allocation`, if it was selected.
+    /// The ID of the metadata context `base:allocation`, if it was selected.
     pub allocation: Option<u32>,
-    /// Block sizes, if the server sent them.
+    /// The block sizes, if the server sent them.
     pub block_sizes: Option<BlockSizes>,
 }
 
-/// How a handshake ended.
+/// The end of a handshake that followed the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The transmission phase begins.
     Transmission(Session),
-    /// The server refused. The output holds the client's abort: send it, then close the connection.
+    /// The server refused. The output contains the client's abort: send it, then close the
+    /// connection.
     Refused {
         /// The option that was refused.
         option: u32,
-        /// The error reply (`REP_ERR_*`).
+        /// The error reply of the server (`REP_ERR_*`).
         reply: u32,
-        /// The server's message, which may be empty.
+        /// The message of the server, which may be empty.
         message: String,
     },
 }
 
-/// The client's side of one connection's handshake, as a state machine: bytes in, bytes out. It
-/// sends nothing before the server's greeting has arrived.
+/// The client's side of one connection's handshake, as a state machine without I/O. It sends
+/// nothing before the server's greeting has arrived.
 ///
-/// It asks for what [`HandshakeConfig`] names, one option at a time. It goes on without structured replies or `base:allocation`
-/// if the server refuses them, and falls back to `EXPORT_NAME` if the server does not know GO.
+/// It requests the features of its [`HandshakeConfig`], one option at a time. If the server refuses
+/// structured replies or `base:allocation`, the handshake continues without them. If the server
+/// does not know GO, it falls back to `EXPORT_NAME`.
 #[derive(Debug, Clone)]
 pub struct Handshake {
     config: HandshakeConfig,
     state: State,
-    /// Received bytes of the message that `state` waits for.
+    /// The bytes received so far of the message that `state` expects.
     held: Vec<u8>,
     no_zeroes: bool,
-    /// Number of replies that have begun.
+    /// The number of option replies whose headers were accepted.
     replies: u32,
-    /// What has been negotiated so far.
+    /// The results of the negotiation so far.
     session: Session,
-    /// The server has sent size and flags.
+    /// True if the server has sent size and flags.
     described: bool,
 }
 
-/// What the handshake waits for. `option` is the one that was sent.
+/// The message that the handshake expects next. `option` is the option that was sent.
 #[derive(Debug, Clone, Copy)]
 enum State {
     Greeting,
@@ -117,14 +120,14 @@ enum State {
     Ended,
 }
 
-/// The outcome, if there is one yet.
+/// The result of one step: the outcome, if the handshake has ended.
 type Step = Result<Option<Outcome>, HandshakeError>;
 
 impl Handshake {
-    /// A handshake that has not begun.
+    /// Creates a handshake that has not begun.
     ///
     /// # Panics
-    /// If the export's name is longer than 4096 bytes.
+    /// If the name of the export is longer than 4096 bytes.
     pub fn new(config: HandshakeConfig) -> Self {
         assert!(
             config.export.len() <= MAX_STRING,
@@ -142,14 +145,14 @@ impl Handshake {
         }
     }
 
-    /// Takes what the server sent, in pieces of any size, and appends what must be sent to it to
-    /// `out`.
+    /// Takes bytes that the server sent, in parts of any size, and appends the answer to `out`.
     ///
-    /// Returns how many bytes of `input` were consumed, and the outcome once there is one. Until then everything is consumed; the
-    /// rest belongs to the transmission phase. After an outcome or an error nothing is consumed.
+    /// Returns the number of consumed bytes of `input`, and the outcome once the handshake has
+    /// ended. Until then all bytes are consumed. The rest belongs to the transmission phase. After
+    /// an outcome or an error, no further input is consumed.
     ///
     /// # Errors
-    /// The server violated the protocol; the connection must be closed.
+    /// Returns the way in which the server violated the protocol. The connection must be closed.
     pub fn feed(
         &mut self,
         input: &[u8],
@@ -170,12 +173,14 @@ impl Handshake {
         Ok((input.len() - rest.len(), None))
     }
 
-    /// Length of the message that the state waits for, in bytes; `None` at the end.
+    /// Returns the length in bytes of the message that the state expects, or `None` after the end.
     fn wanted(&self) -> Option<usize> {
         match self.state {
             State::Greeting => Some(GREETING_LEN),
             State::Header { .. } => Some(OPTION_REPLY_HEADER_LEN),
             State::Data { length, .. } => Some(length as usize),
+            // The reply to `EXPORT_NAME` has no header: 8 bytes of size, 2 bytes of flags, and the
+            // padding.
             State::ExportNameAnswer if self.no_zeroes => Some(10),
             State::ExportNameAnswer => Some(10 + EXPORT_NAME_PADDING),
             State::Ended => None,
@@ -185,7 +190,7 @@ impl Handshake {
     /// Processes the complete message in `held` and moves to the next state.
     fn advance(&mut self, out: &mut Vec<u8>) -> Step {
         let mut piece = mem::take(&mut self.held);
-        // After an error the handshake has ended.
+        // A step that fails leaves this state, so that the handshake has ended after an error.
         let outcome = match mem::replace(&mut self.state, State::Ended) {
             State::Greeting => self.greeting(&piece, out).map(|()| None),
             State::Header { option } => self.reply_header(option, &piece).map(|()| None),
@@ -226,6 +231,7 @@ impl Handshake {
     }
 
     fn reply_header(&mut self, option: u32, piece: &[u8]) -> Result<(), HandshakeError> {
+        // `wanted` guarantees the length of the header, so that the defaults below are never used.
         let mut header = Fields::new(piece);
         let magic = header.u64().unwrap_or(0);
         if magic != OPTION_REPLY_MAGIC {
@@ -293,7 +299,7 @@ impl Handshake {
         Ok(None)
     }
 
-    /// Processes an error reply: goes on without the feature, or ends.
+    /// Processes an error reply: continues without the feature, or ends the handshake.
     fn error_reply(
         &mut self,
         option: u32,
@@ -304,10 +310,12 @@ impl Handshake {
         match option {
             OPT_STRUCTURED_REPLY => self.choose_export(out),
             OPT_SET_META_CONTEXT => {
-                // Contexts received before the error do not count.
+                // Contexts that arrived before the error do not count.
                 self.session.allocation = None;
                 self.choose_export(out);
             }
+            // Only GO is left here. A server without GO still knows `EXPORT_NAME`, which is not
+            // optional (`proto.md`, Newstyle negotiation).
             _ if reply == REP_ERR_UNSUP => self.send_export_name(out),
             _ => {
                 append_option(out, OPT_ABORT, &[]);
@@ -358,14 +366,15 @@ impl Handshake {
                     maximum,
                 });
             }
-            // Unknown information is ignored, as the protocol demands.
+            // Unknown information is ignored, as the protocol demands (`proto.md`, Option reply
+            // types).
             Some(_) => {}
             None => return Err(HandshakeError::BadReply("information has no type")),
         }
         Ok(())
     }
 
-    /// Stores size and flags.
+    /// Stores the size and the flags that the server sent.
     fn describe(&mut self, fields: &mut Fields<'_>) -> Result<(), HandshakeError> {
         let (Some(size), Some(flags)) = (fields.u64(), fields.u16()) else {
             return Err(HandshakeError::BadReply(
@@ -379,6 +388,7 @@ impl Handshake {
     }
 
     fn accepted(&self) -> Result<Outcome, HandshakeError> {
+        // An acknowledgement of GO must follow the size and the flags of the export.
         if !self.described {
             return Err(HandshakeError::BadReply("the export has no description"));
         }
@@ -431,46 +441,46 @@ fn append_option(out: &mut Vec<u8>, option: u32, data: &[u8]) {
     out.extend_from_slice(data);
 }
 
-/// A string preceded by its length.
+/// Encodes a string preceded by its length in 32 bits.
 fn counted(string: &str) -> Vec<u8> {
     let mut bytes = (string.len() as u32).to_be_bytes().to_vec();
     bytes.extend_from_slice(string.as_bytes());
     bytes
 }
 
-/// How the server violated the protocol.
+/// The way in which the server violated the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandshakeError {
     /// The greeting is not that of an NBD server with the fixed newstyle handshake.
     #[error("the server does not support the fixed newstyle handshake of NBD")]
     NotFixedNewstyle,
-    /// An option reply starts with this instead of the magic number.
+    /// An option reply starts with this number instead of the magic number.
     #[error("the option reply starts with {0:#018x} instead of the magic number")]
     BadMagic(u64),
-    /// A reply to an option that was not sent.
+    /// A reply belongs to an option that was not sent.
     #[error("the server replied to option {found}, but option {sent} was sent")]
     WrongOption {
-        /// The option that was sent.
+        /// The option that the client sent.
         sent: u32,
-        /// The option the reply names.
+        /// The option that the reply names.
         found: u32,
     },
-    /// A reply with more data than allowed.
+    /// A reply has more data than the limit permits.
     #[error("an option reply of {length} bytes exceeds the limit of {limit} bytes")]
     ReplyTooLong {
-        /// Announced length in bytes.
+        /// The announced length in bytes.
         length: u32,
-        /// Allowed length in bytes.
+        /// The permitted length in bytes.
         limit: u32,
     },
-    /// More replies than allowed.
+    /// The server sent more replies than the limit permits.
     #[error("the server sent more than {limit} option replies")]
     TooManyReplies {
-        /// How many are allowed.
+        /// The permitted number of replies.
         limit: u32,
     },
-    /// A malformed reply, and what is wrong with it.
+    /// An option reply is malformed. Contains the reason.
     #[error("malformed option reply: {0}")]
     BadReply(&'static str),
 }

@@ -25,7 +25,7 @@ fn plain(export: &str) -> HandshakeConfig {
     }
 }
 
-/// Feeds the whole of `input` at once; returns the output and the outcome.
+/// Feeds the whole of `input` at once. Returns the output and the outcome.
 fn run(
     config: HandshakeConfig,
     input: &[u8],
@@ -37,11 +37,13 @@ fn run(
     (out, end)
 }
 
-/// 1 MiB, flags 0x85.
+/// INFO_EXPORT with 1 MiB and the flags 0x85.
 const EXPORT: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0x85];
 
 #[test]
 fn a_plain_client_in_bytes() {
+    // Without options, the client sends its flags and then GO for "alpha" (11 bytes) with no
+    // requests for information.
     let (out, end) = run(plain("alpha"), GREETING);
     assert_eq!(end, Ok(None));
     assert_eq!(
@@ -58,6 +60,7 @@ fn a_client_that_wants_everything_in_bytes() {
         REP_META_CONTEXT,
         b"\x00\x00\x00\x07base:allocation",
     );
+    // INFO_BLOCK_SIZE with 1, 4096 and 32 MiB.
     let sizes = [0, 3, 0, 0, 0, 1, 0, 0, 0x10, 0, 2, 0, 0, 0];
     let input = [
         GREETING.to_vec(),
@@ -70,6 +73,7 @@ fn a_client_that_wants_everything_in_bytes() {
         ack(OPT_GO),
     ]
     .concat();
+    // Client flags, STRUCTURED_REPLY (8), SET_META_CONTEXT (10), and GO (7).
     let (out, end) = run(HandshakeConfig::new("alpha"), &input);
     let expected = b"\x00\x00\x00\x03\
         IHAVEOPT\x00\x00\x00\x08\x00\x00\x00\x00\
@@ -94,6 +98,8 @@ fn a_client_that_wants_everything_in_bytes() {
 #[test]
 fn a_server_that_knows_little_is_taken_as_it_is() {
     let unknown = |option| reply(option, REP_ERR_UNSUP, b"what?");
+    // The reply to EXPORT_NAME has no type, and the four bytes after it belong to the transmission
+    // phase.
     let mut answer = EXPORT[2..].to_vec();
     answer.extend_from_slice(b"next");
     let input = [
@@ -108,6 +114,7 @@ fn a_server_that_knows_little_is_taken_as_it_is() {
         .feed(&input, &mut out)
         .unwrap();
     assert_eq!(used, input.len() - 4);
+    // The client falls back from GO to EXPORT_NAME (1).
     assert!(out.ends_with(b"IHAVEOPT\x00\x00\x00\x01\x00\x00\x00\x05alpha"));
     let Some(Outcome::Transmission(session)) = end else {
         panic!("{end:?}")
@@ -125,6 +132,8 @@ fn an_old_server_pads_its_answer() {
         export_name: true,
         ..plain("alpha")
     };
+    // The server does not know NO_ZEROES, so 124 bytes of padding follow size and flags. The last
+    // one is missing at first.
     let mut input = b"NBDMAGICIHAVEOPT\x00\x01".to_vec();
     input.extend_from_slice(&EXPORT[2..]);
     input.extend_from_slice(&[0; 123]);
@@ -171,6 +180,7 @@ fn a_refusal_says_goodbye_and_carries_the_message() {
     ]
     .concat();
     let (out, end) = run(plain("alpha"), &input);
+    // The client ends with ABORT (2). The message is decoded with a replacement character.
     assert!(out.ends_with(b"IHAVEOPT\x00\x00\x00\x02\x00\x00\x00\x00"));
     let refused = Outcome::Refused {
         option: OPT_GO,
@@ -186,6 +196,7 @@ fn servers_that_break_the_protocol_are_left() {
         let input = [GREETING.to_vec(), replies.concat()].concat();
         run(plain("alpha"), &input).1
     };
+    // A server without the fixed newstyle handshake, one that is none, and an oldstyle server.
     for greeting in [
         &b"NBDMAGICIHAVEOPT\x00\x02"[..],
         &[0; 18],
@@ -201,12 +212,14 @@ fn servers_that_break_the_protocol_are_left() {
         Err(HandshakeError::BadMagic(0x0707_0707_0707_0707))
     );
     assert_eq!(
+        // The reply names an option that the client did not send.
         after(&[reply(OPT_LIST, REP_ACK, &[])]),
         Err(HandshakeError::WrongOption {
             sent: OPT_GO,
             found: OPT_LIST
         })
     );
+    // The limit is 64 KiB of data and 1024 replies.
     let mut long = reply(OPT_GO, REP_INFO, &vec![0; 65_537]);
     long.truncate(OPTION_REPLY_HEADER_LEN);
     assert_eq!(
@@ -222,6 +235,7 @@ fn servers_that_break_the_protocol_are_left() {
         after(&chatter),
         Err(HandshakeError::TooManyReplies { limit: 1024 })
     );
+    // ACK without a description, with data, a reply of another option, and malformed information.
     for malformed in [
         reply(OPT_GO, REP_ACK, &[]),
         reply(OPT_GO, REP_ACK, &[0]),
@@ -237,6 +251,7 @@ fn servers_that_break_the_protocol_are_left() {
             "{end:?} after {malformed:?}"
         );
     }
+    // A minimum block size of 3 is not a power of two.
     let odd = [0, 3, 0, 0, 0, 3, 0, 0, 0x10, 0, 2, 0, 0, 0];
     let end = after(&[
         reply(OPT_GO, REP_INFO, &odd),
@@ -261,7 +276,7 @@ fn the_longest_reply_is_taken_and_an_acknowledgement_has_no_data() {
     );
 }
 
-/// One export with a name and settings drawn by the test.
+/// A server with one random export.
 #[derive(Debug, Clone)]
 struct Only(ExportInfo);
 
@@ -309,7 +324,8 @@ fn configs() -> impl Strategy<Value = HandshakeConfig> {
     )
 }
 
-/// Passes at most `most` bytes of `from` to `take`, which returns how many it consumed. Returns whether it consumed any.
+/// Passes at most `most` bytes of `from` to `take`, which returns how many it consumed. Returns
+/// true if it consumed any.
 fn deliver(from: &mut Vec<u8>, most: usize, take: impl FnOnce(&[u8]) -> usize) -> bool {
     let used = take(&from[..most.min(from.len())]);
     from.drain(..used);
@@ -317,7 +333,8 @@ fn deliver(from: &mut Vec<u8>, most: usize, take: impl FnOnce(&[u8]) -> usize) -
 }
 
 proptest! {
-    /// Our client and our server agree, whatever their settings are and however the bytes are split.
+    /// The client and the server agree, whatever their settings are and however the bytes are
+    /// split.
     #[test]
     fn client_and_server_agree(
         only in exports(),
@@ -325,6 +342,7 @@ proptest! {
         pieces in (1..40usize, 1..40usize),
         found in any::<bool>(),
     ) {
+        // In half of the cases, the client asks for an export that does not exist.
         config.export = if found { only.0.name.clone() } else { only.0.name.clone() + "?" };
         let (mut to_client, mut to_server) = (Vec::new(), Vec::new());
         let mut server = server::Handshake::new(server::HandshakeConfig::default());
@@ -352,6 +370,8 @@ proptest! {
                 }
             });
         }
+        // Without the export, EXPORT_NAME ends the connection, and GO is refused, so the client
+        // aborts.
         if !found {
             if config.export_name {
                 prop_assert_eq!(error, Some(server::HandshakeError::UnknownExport(config.export)));
@@ -373,6 +393,8 @@ proptest! {
         prop_assert_eq!(ours.structured, theirs.structured);
         prop_assert_eq!(ours.structured, config.structured);
         prop_assert_eq!(ours.allocation.is_some(), theirs.meta_allocation);
+        // A context is selected only with structured replies, on request, and if the export
+        // supports it.
         let selected = config.structured && config.meta_allocation && only.0.allocation;
         prop_assert_eq!(theirs.meta_allocation, selected);
         let sizes = config.block_sizes && !config.export_name;

@@ -1,4 +1,4 @@
-//! Replies of the transmission phase, as the client reads them.
+//! Replies of the transmission phase, as the client parses them.
 
 #[cfg(test)]
 mod tests;
@@ -12,102 +12,105 @@ use crate::nbd::errno::Errno;
 use crate::nbd::fields::Fields;
 use crate::nbd::meta::Extent;
 
-/// The head of a reply, or of a chunk of a reply.
+/// The start of a reply, or of a chunk of a reply, up to its payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// A simple reply. The data of a READ that succeeded follows: the client knows its length from
+    /// A simple reply. The data of a successful READ follows, and the client knows its length from
     /// the request.
     Simple {
-        /// The request's cookie.
+        /// The cookie of the request.
         cookie: u64,
-        /// The error, if it failed.
+        /// The error, if the request failed.
         error: Option<Errno>,
     },
     /// `length` bytes read at `offset` follow.
     Data {
-        /// The request's cookie.
+        /// The cookie of the request.
         cookie: u64,
-        /// Offset of the data in the export.
+        /// The offset of the data in the export.
         offset: u64,
-        /// Length of the data that follows, in bytes, never zero.
+        /// The length of the data that follows, in bytes. It is never zero.
         length: u32,
-        /// The last chunk of this reply.
+        /// True for the last chunk of a reply.
         done: bool,
     },
-    /// `length` bytes at `offset` read as zeroes; nothing follows.
+    /// `length` bytes at `offset` read as zeroes. No payload follows.
     Hole {
-        /// The request's cookie.
+        /// The cookie of the request.
         cookie: u64,
-        /// Offset of the hole in the export.
+        /// The offset of the hole in the export.
         offset: u64,
-        /// Length of the hole in bytes, never zero.
+        /// The length of the hole in bytes. It is never zero.
         length: u32,
-        /// The last chunk of this reply.
+        /// True for the last chunk of a reply.
         done: bool,
     },
-    /// The reply ends here.
+    /// The reply ends here, without content.
     None {
-        /// The request's cookie.
+        /// The cookie of the request.
         cookie: u64,
     },
-    /// The request failed.
+    /// The request failed with an error.
     Error {
-        /// The request's cookie.
+        /// The cookie of the request.
         cookie: u64,
-        /// The error.
+        /// The error value that the server sent.
         error: Errno,
-        /// Its offset in the export, if the server sends one.
+        /// The offset of the error in the export, if the server sends one.
         offset: Option<u64>,
-        /// The server's message, which may be empty.
+        /// The message of the server, which may be empty.
         message: String,
-        /// The last chunk of this reply.
+        /// True for the last chunk of a reply.
         done: bool,
     },
-    /// `extents` extents of [`Extent::LEN`](crate::nbd::Extent::LEN) bytes each follow.
+    /// As many extents as `extents` follow, of [`Extent::LEN`](crate::nbd::Extent::LEN) bytes each.
     BlockStatus {
-        /// The request's cookie.
+        /// The cookie of the request.
         cookie: u64,
-        /// The metadata context ID.
+        /// The ID of the metadata context.
         context: u32,
-        /// Number of extents that follow, at least one.
+        /// The number of extents that follow, at least one.
         extents: u32,
-        /// The last chunk of this reply.
+        /// True for the last chunk of a reply.
         done: bool,
     },
 }
 
-/// Maximum length of an error chunk in bytes after its header: the longest message, the fields around it, and as much again for
-/// additions in later protocol versions.
+/// Maximum length of an error chunk in bytes after its header: the longest message and the fields
+/// around it, doubled to leave room for additions in later versions of the protocol.
 const MAX_ERROR_CHUNK: u32 = 2 * (MAX_STRING as u32 + 14);
 
-/// Parses heads of replies from a stream in pieces of any size. It holds at most the bytes of one head, including an error's
-/// message.
+/// Parses the heads of replies from a stream that arrives in parts of any size.
+///
+/// It holds at most the bytes of one head, including an error's message.
 #[derive(Debug, Clone, Default)]
 pub struct ReplyParser {
-    /// The beginning of a head whose rest has not arrived.
+    /// The part of a head that has arrived, if the rest is missing.
     held: Vec<u8>,
 }
 
 impl ReplyParser {
-    /// Length of the longest head, in bytes: an error with its message.
+    /// Length in bytes of the longest head: an error with its message.
     pub const MAX_HEAD: usize = CHUNK_HEADER_LEN + MAX_ERROR_CHUNK as usize;
 
-    /// A parser at the start of a reply.
+    /// Creates a parser at the start of a reply.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Memory held, in bytes: at most [`MAX_HEAD`](Self::MAX_HEAD).
+    /// Returns the memory held in bytes, which is at most [`MAX_HEAD`](Self::MAX_HEAD).
     pub fn held_bytes(&self) -> usize {
         self.held.len()
     }
 
-    /// Consumes bytes from the stream until the head of a reply is complete. Returns how many were consumed, and the head once it
-    /// is complete. Its payload, if any, begins with the first byte that was not consumed; the caller takes it from the stream
-    /// before calling again.
+    /// Consumes bytes from the stream until the head of a reply is complete.
+    ///
+    /// Returns the number of consumed bytes, and the head once it is complete. The payload, if any,
+    /// begins with the first byte that was not consumed. The caller must take the payload from the
+    /// stream before it calls again.
     ///
     /// # Errors
-    /// The server violated the protocol; the connection must be closed.
+    /// Returns the way in which the server violated the protocol. The connection must be closed.
     pub fn feed(&mut self, input: &[u8]) -> Result<(usize, Option<Reply>), ReplyError> {
         if self.held.is_empty() {
             // The usual case: the whole head has arrived and is parsed in place.
@@ -134,7 +137,8 @@ impl ReplyParser {
     }
 }
 
-/// Length of the head that begins with `bytes`, as far as they determine it: a result of at most `bytes.len()` is final.
+/// Returns the length of the head that begins with `bytes`, as far as they determine it. A result
+/// of at most `bytes.len()` is final.
 fn head_len(bytes: &[u8]) -> Result<usize, ReplyError> {
     // No head is shorter than a simple reply.
     let Some(start) = bytes.first_chunk::<SIMPLE_REPLY_LEN>() else {
@@ -150,6 +154,9 @@ fn head_len(bytes: &[u8]) -> Result<usize, ReplyError> {
     };
     let kind = u16::from_be_bytes([header[6], header[7]]);
     let length = u32::from_be_bytes([header[16], header[17], header[18], header[19]]);
+    // `in_head` is the part of the chunk that belongs to the head. The rest is payload, which the
+    // caller takes from the stream. `proto.md` (Structured reply types) gives the length of each
+    // type.
     let (fits, in_head) = match kind {
         CHUNK_NONE => (length == 0, 0),
         CHUNK_OFFSET_DATA => (length > 8, 8),
@@ -168,10 +175,10 @@ fn head_len(bytes: &[u8]) -> Result<usize, ReplyError> {
     Ok(CHUNK_HEADER_LEN + in_head as usize)
 }
 
-/// Cannot occur after [`head_len`]: the head is incomplete.
+/// The error for a head that ends too early, which cannot occur after [`head_len`].
 const CUT_OFF: ReplyError = ReplyError::BadChunk("a field is cut off");
 
-/// Parses a complete head.
+/// Parses a head that has arrived completely.
 fn read_head(head: &[u8]) -> Result<Reply, ReplyError> {
     let mut fields = Fields::new(head);
     if fields.u32() == Some(SIMPLE_REPLY_MAGIC) {
@@ -187,6 +194,8 @@ fn read_head(head: &[u8]) -> Result<Reply, ReplyError> {
     let cookie = fields.u64().ok_or(CUT_OFF)?;
     let length = fields.u32().ok_or(CUT_OFF)?;
     match kind {
+        // This chunk ends a reply by definition, so that it must be marked as the last one
+        // (`proto.md`, Structured reply types).
         CHUNK_NONE if done => Ok(Reply::None { cookie }),
         CHUNK_NONE => Err(ReplyError::BadChunk("another chunk follows the last one")),
         CHUNK_OFFSET_DATA => {
@@ -224,7 +233,7 @@ fn read_head(head: &[u8]) -> Result<Reply, ReplyError> {
     }
 }
 
-/// Parses an error chunk after its header.
+/// Parses the content of an error chunk, after the header.
 fn read_error(
     fields: &mut Fields<'_>,
     cookie: u64,
@@ -252,25 +261,25 @@ fn read_error(
     })
 }
 
-/// How the server violated the protocol.
+/// The way in which the server violated the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyError {
-    /// A reply starts with this instead of a magic number.
+    /// A reply starts with this number instead of a magic number.
     #[error("the reply starts with {0:#010x} instead of a magic number")]
     BadMagic(u32),
     /// A chunk that is not an error has an unknown type.
     #[error("a chunk has the unknown type {0}")]
     UnknownChunk(u16),
-    /// A chunk's length does not fit its type.
+    /// The length of a chunk does not fit its type.
     #[error("a chunk of type {kind} has an invalid length of {length} bytes")]
     BadLength {
-        /// The chunk's type.
+        /// The type of the chunk.
         kind: u16,
-        /// The chunk's length in bytes.
+        /// The length of the chunk in bytes.
         length: u32,
     },
-    /// A chunk is inconsistent, and how.
+    /// A chunk is inconsistent. Contains the reason.
     #[error("malformed chunk: {0}")]
     BadChunk(&'static str),
 }

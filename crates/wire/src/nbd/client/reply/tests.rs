@@ -7,7 +7,7 @@ use crate::nbd::reply::{
     encode_hole, encode_none, encode_simple_reply,
 };
 
-/// Replies with the bytes that the server sends for them, without payload.
+/// Random replies with the bytes that the server sends for them, without payload.
 fn replies() -> impl Strategy<Value = (Reply, Vec<u8>)> {
     let errno = prop::sample::select(vec![Errno::Perm, Errno::Io, Errno::Inval, Errno::NoSpc]);
     let numbers = (any::<u64>(), any::<u64>(), 1..=u32::MAX - 8, any::<bool>());
@@ -88,6 +88,7 @@ fn block_status(cookie: u64, extents: u32, done: bool) -> (Reply, Vec<u8>) {
     ];
     let mut bytes = Vec::new();
     append_block_status(&mut bytes, cookie, 1, &list, done);
+    // The extents are payload, which the parser leaves to the caller.
     bytes.truncate(CHUNK_HEADER_LEN + 4);
     (
         Reply::BlockStatus {
@@ -101,7 +102,7 @@ fn block_status(cookie: u64, extents: u32, done: bool) -> (Reply, Vec<u8>) {
 }
 
 proptest! {
-    /// What the server encodes is parsed back, in pieces of any size, and exactly its bytes are consumed.
+    /// Encoded replies are parsed back, in parts of any size, and exactly their bytes are consumed.
     #[test]
     fn replies_round_trip(
         replies in prop::collection::vec(replies(), 1..6),
@@ -131,7 +132,7 @@ proptest! {
     }
 }
 
-/// A chunk with the cookie 1.
+/// Encodes a chunk with the cookie 1.
 fn chunk(flags: u16, kind: u16, length: u32, body: &[u8]) -> Vec<u8> {
     let mut bytes = STRUCTURED_REPLY_MAGIC.to_be_bytes().to_vec();
     bytes.extend_from_slice(&flags.to_be_bytes());
@@ -152,6 +153,7 @@ fn error_of(bytes: &[u8]) -> ReplyError {
 
 #[test]
 fn chunks_of_a_wrong_length_are_refused_by_their_header() {
+    // Lengths slightly outside of the range of each type, and one beyond the longest error.
     for (kind, length) in [
         (CHUNK_NONE, 1),
         (CHUNK_OFFSET_DATA, 0),
@@ -181,9 +183,11 @@ fn chunks_that_contradict_themselves_are_refused() {
         error_of(&chunk(0, CHUNK_NONE, 0, &[])),
         ReplyError::BadChunk("another chunk follows the last one")
     );
+    // The length of the message in the chunk (0x1001) exceeds 4096 bytes.
     let long = [&[0, 0, 0, 5, 0x10, 1][..], &[b'x'; MAX_STRING + 1]].concat();
     for bytes in [
         chunk(1, 0x8001, long.len() as u32, &long),
+        // An error value of zero, a message longer than its chunk, and an error without its offset.
         chunk(1, 0x8001, 6, &[0; 6]),
         chunk(1, 0x8001, 6, &[0, 0, 0, 5, 0, 1]),
         chunk(
@@ -202,6 +206,8 @@ fn chunks_that_contradict_themselves_are_refused() {
 
 #[test]
 fn errors_of_an_unknown_kind_or_value_are_errors_all_the_same() {
+    // Type 0xc000 has the error bit, the error value 0x1000 is unknown, and three bytes follow the
+    // message.
     let body = [0, 0, 0x10, 0, 0, 2, b'h', b'i', 9, 9, 9];
     let (used, reply) = ReplyParser::new()
         .feed(&chunk(0, 0xc000, 11, &body))
