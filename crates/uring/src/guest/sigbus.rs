@@ -69,7 +69,8 @@ impl Guard {
                 .is_ok();
             if free {
                 USED.fetch_max(at + 1, Ordering::AcqRel);
-                // Pairs with the fence in `find`: who reads the new end sees that the slot was being filled.
+                // Pairs with the fence in `find`. A reader of the new end also sees that the slot
+                // was being filled.
                 fence(Ordering::Release);
                 slot.broken.store(false, Ordering::Relaxed);
                 slot.end.store(start + bytes, Ordering::Relaxed);
@@ -150,21 +151,15 @@ extern "C" fn handle(_signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
     unsafe { *libc::__errno_location() = errno };
 }
 
-<<<<<<< HEAD
 /// Returns the guarded mapping that has the address, and its slot.
 fn find(address: usize) -> Option<(&'static Slot, Range<usize>)> {
-=======
-/// Replaces the guarded mapping that contains the address by fresh memory. Returns false if there
-/// is no such mapping, or no memory.
-fn replace(address: usize) -> bool {
->>>>>>> d-wire
     let used = USED.load(Ordering::Acquire).min(GUARDS);
     SLOTS[..used].iter().find_map(|slot| {
         let start = slot.start.load(Ordering::Acquire);
         let end = slot.end.load(Ordering::Relaxed);
-<<<<<<< HEAD
-        // Another thread may have given the slot to another mapping between the two loads. A start of the one and an end of the other
-        // would be a range that belongs to nobody here, and everything in it would be replaced.
+        // Another thread may have given the slot to another mapping between the two loads. The start
+        // of one mapping and the end of the other would be a range with other mappings in between,
+        // and the handler would replace all of them.
         fence(Ordering::Acquire);
         let is_torn = slot.start.load(Ordering::Relaxed) != start;
         let found = start > FILLING && !is_torn && (start..end).contains(&address);
@@ -172,15 +167,17 @@ fn replace(address: usize) -> bool {
     })
 }
 
-/// Replaces the guarded mapping that has the address by fresh memory. Returns false if there is none, or no memory.
+/// Replaces the guarded mapping that contains the address by fresh memory. Returns false if there
+/// is no such mapping, or no memory.
 fn replace(address: usize) -> bool {
     let Some((slot, range)) = find(address) else {
         return false;
     };
     slot.broken.store(true, Ordering::Release);
-    // SAFETY: these addresses are a mapping that is the guard's as long as it is in the table, which it is, since the access
-    // that faulted is by its owner. What is in its place has the same size and may be read and written; code that accesses it
-    // knows that its contents change at any time.
+    // SAFETY: these addresses are a mapping that belongs to the guard for as long as it is in the
+    // table. The guard is still there, because the faulting access is by its owner. The replacement
+    // has the same size and can be read and written. Code that accesses it expects its contents to
+    // change at any time.
     let fresh = unsafe {
         libc::mmap(
             ptr::without_provenance_mut(range.start),
@@ -198,12 +195,12 @@ fn replace(address: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Below everything that the system maps, so that no mapping of another test has these addresses.
+    /// Addresses below everything that the system maps, so that no mapping of another test has them.
     const LOW: usize = 0x1_0000;
     const HIGH: usize = 0x3_0000;
 
     #[test]
-    fn a_slot_that_is_given_on_is_never_read_as_one_large_mapping() {
+    fn a_reused_slot_is_never_read_as_one_large_mapping() {
         let between = 0x2_0000;
         std::thread::scope(|scope| {
             let giver = scope.spawn(|| {
@@ -217,28 +214,4 @@ mod tests {
             }
         });
     }
-=======
-        // Slots that are free or being filled have no mapping yet.
-        if start <= FILLING || !(start..end).contains(&address) {
-            continue;
-        }
-        slot.broken.store(true, Ordering::Release);
-        // SAFETY: these addresses are a mapping that belongs to the guard for as long as it is in
-        // the table. The guard is still there, because the faulting access is by its owner. The
-        // replacement has the same size and can be read and written. Code that accesses it expects
-        // its contents to change at any time.
-        let fresh = unsafe {
-            libc::mmap(
-                ptr::without_provenance_mut(start),
-                end - start,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        return fresh != libc::MAP_FAILED;
-    }
-    false
->>>>>>> d-wire
 }
