@@ -13,12 +13,12 @@ use weir_config::units::{Rate, Size};
 use weir_config::{Problem, Server, Storage};
 use weir_core::{Capacity, Promised};
 use weir_lab::report::{Column, Table};
-use weir_serve::backend::Found;
+use weir_serve::backend::StorageInfo;
 use weir_serve::{Finding, Preflight, preflight};
 
 /// The arguments of `weir check`.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct CheckOptions {
     /// The server's configuration file
     config: PathBuf,
     /// Query the running server at the file's `listen.metrics`, and report the changes that a reload of the file would make, or the reason
@@ -27,14 +27,14 @@ pub(crate) struct Options {
     reload: bool,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &CheckOptions) -> Result<(), Failure> {
     let config = load(&options.config)?;
     // A reload has questions of its own, so the checks of a start do not apply.
     if options.reload {
         return reload::check(&options.config, &config);
     }
     for warning in weir_config::warnings(&config) {
-        output::tell(&format!("warning: {warning}"));
+        output::print_message(&format!("warning: {warning}"));
     }
     let Preflight {
         findings,
@@ -45,17 +45,17 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     // that may be the one for which the file is meant.
     for Finding { problem, certain } in &findings {
         let kind = if *certain { "" } else { "warning: " };
-        output::tell(&format!("{kind}{problem}"));
+        output::print_message(&format!("{kind}{problem}"));
     }
     match findings.iter().filter(|f| f.certain).count() {
         0 => {}
         problems => {
-            output::tell(&counted(problems));
+            output::print_message(&counted(problems));
             return Err(Failure::Said);
         }
     }
     if let Some(server) = running {
-        output::tell(&format!(
+        output::print_message(&format!(
             "note: {server} uses this file; run `weir check --reload` to see what a reload would change"
         ));
     }
@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         .chain(rotation(&config, &storages))
         .chain(formats(&config, &storages))
     {
-        output::tell(&format!("note: {note}"));
+        output::print_message(&format!("note: {note}"));
     }
     let summary = summary(&config)?;
     output::print(&format!("{summary}{}", storage(&config, &storages)))
@@ -156,7 +156,7 @@ fn times(promised: Promised, capacity: Option<Capacity>) -> [String; 2] {
 
 /// Returns notes on drives for which the kernel's property `rotational` differs from the default of
 /// the configuration. A value in the file takes precedence over the kernel.
-fn rotation(config: &Server, storages: &BTreeMap<String, Found>) -> Vec<Problem> {
+fn rotation(config: &Server, storages: &BTreeMap<String, StorageInfo>) -> Vec<Problem> {
     let of = |drive: &weir_config::Drive| {
         let key = format!("drive.{}.rotational", drive.name);
         if config.is_written(&key) {
@@ -194,7 +194,7 @@ fn rotation(config: &Server, storages: &BTreeMap<String, Found>) -> Vec<Problem>
 }
 
 /// Returns notes on the storage of volumes.
-fn formats(config: &Server, storages: &BTreeMap<String, Found>) -> Vec<Problem> {
+fn formats(config: &Server, storages: &BTreeMap<String, StorageInfo>) -> Vec<Problem> {
     let noted = storages.iter().filter_map(|(volume, found)| {
         let note = found.place.as_ref()?.note.clone()?;
         Some(config.problem(&format!("volume.{volume}.file"), note, None))
@@ -203,7 +203,7 @@ fn formats(config: &Server, storages: &BTreeMap<String, Found>) -> Vec<Problem> 
 }
 
 /// Returns a table with the storage of each volume.
-fn storage(config: &Server, storages: &BTreeMap<String, Found>) -> String {
+fn storage(config: &Server, storages: &BTreeMap<String, StorageInfo>) -> String {
     let columns = [
         Column::text("volume"),
         Column::text("storage"),
@@ -288,7 +288,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn little_of_the_bytes_may_be_all_of_the_time() {
+    fn small_promises_in_bytes_can_need_all_of_the_time() {
         let disk = Capacity {
             read: 100_000_000,
             write: 100_000_000,
@@ -312,7 +312,7 @@ mod tests {
     /// Returns the notes for a drive with a file on the device of this test, with `rotational` as
     /// stated in the configuration and as reported by the kernel.
     #[test]
-    fn what_the_kernel_says_otherwise_of_a_drive_is_noted_unless_the_file_states_it() {
+    fn a_different_rotational_property_is_noted_unless_the_file_sets_it() {
         let folder = std::env::temp_dir().join(format!("weir-check-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let notes = |stated: &str, kernel: Option<bool>| {

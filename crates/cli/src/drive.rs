@@ -90,7 +90,7 @@ mod tests {
     /// `weir check` states the length from which on random requests reach a promise. On the disk
     /// models, requests of that length do, and requests of 4 KiB do not.
     #[test]
-    fn a_disk_comes_to_a_promise_from_the_length_on_that_is_told() {
+    fn requests_of_the_stated_length_reach_the_promise() {
         for name in ["hitachi-hts72755", "wd-wd10jpvx", "seagate-st3808110as"] {
             let drive = profile::find(name).unwrap().drive;
             let min = drive.least(u64::MAX).unwrap().unwrap().bytes() / 3;

@@ -1,10 +1,10 @@
 //! `weir explain` explains the latency of a volume's requests, from a running server or from a
 //! recording.
 
-use crate::ctl::{self, Target};
+use crate::ctl::{self, ChangeTarget};
 use crate::failure::Failure;
 use crate::output;
-use crate::record::{self, Names};
+use crate::record::{self, RecordingNames};
 use clap::Args;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use weir_measure::explain::{Explanation, Watch};
 
 /// The arguments of `weir explain`.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct ExplainOptions {
     /// The name of a volume or a tenant
     volume: String,
     #[command(flatten)]
@@ -39,20 +39,20 @@ pub(crate) struct Options {
 /// needs no memory for anything else.
 const JOURNAL: usize = 256 << 20;
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &ExplainOptions) -> Result<(), Failure> {
     match &options.record {
         Some(record) => {
-            let explanation = recorded(options, record)?;
+            let explanation = explain_recording(options, record)?;
             let value = serde_json::to_value(&explanation).map_err(Failure::run)?;
             show(&value, options.json)
         }
-        None => show(&asked(options)?, options.json),
+        None => show(&explain_running(options)?, options.json),
     }
 }
 
 /// Requests the explanation from a running server.
-fn asked(options: &Options) -> Result<Value, Failure> {
-    let target = Target::parse(&options.volume);
+fn explain_running(options: &ExplainOptions) -> Result<Value, Failure> {
+    let target = ChangeTarget::parse(&options.volume);
     if target.kind != "volume" {
         let reason =
             "a running server can explain only volumes; use --record for tenants and drives";
@@ -85,7 +85,7 @@ fn show(explanation: &Value, json: bool) -> Result<(), Failure> {
 }
 
 /// Derives the explanation from a recording.
-fn recorded(options: &Options, path: &Path) -> Result<Explanation, Failure> {
+fn explain_recording(options: &ExplainOptions, path: &Path) -> Result<Explanation, Failure> {
     let (mut watch, mut now) = (Watch::new(JOURNAL), Instant::ZERO);
     let replay = record::replay(path, |layer, at, call| {
         now = at;
@@ -94,9 +94,9 @@ fn recorded(options: &Options, path: &Path) -> Result<Explanation, Failure> {
     let refused = |error: &ReplayError| record::refused(path, error);
     let mut replay = replay.map_err(|error| refused(&error))?;
     let mut view = None;
-    let mut names = Names::default();
+    let mut names = RecordingNames::default();
     if let Some(layer) = replay.layer() {
-        names = Names::load(options.config.as_ref(), layer.config())?;
+        names = RecordingNames::load(options.config.as_ref(), layer.config())?;
         let groups: Vec<GroupId> = watch.groups().map(|group| group.0).collect();
         let group = names.find(&options.volume, &groups)?;
         // The view must be taken before the replay ends, because it needs the layer.
@@ -106,7 +106,7 @@ fn recorded(options: &Options, path: &Path) -> Result<Explanation, Failure> {
     // A recording that is cut off is explained up to its end.
     if !done.whole {
         let (path, bytes) = (path.display(), done.bytes);
-        output::tell(&format!(
+        output::print_message(&format!(
             "warning: {path}: the recording is cut off after byte {bytes}; the rest is missing"
         ));
     }

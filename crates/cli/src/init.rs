@@ -1,6 +1,6 @@
 //! `weir init` writes a first configuration, with the results of `weir calibrate` if there are any.
 
-use crate::calibrate::{lines, state, without_unit};
+use crate::calibrate::{lines, state, unit_error_text};
 use crate::failure::Failure;
 use crate::output;
 use crate::serve::quoted;
@@ -14,7 +14,7 @@ use weir_lab::calibrate::{Calibration, Capacity, floor_to_three};
 
 /// The arguments of `weir init`.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct InitOptions {
     /// The configuration file to write. An existing file is not overwritten
     #[arg(default_value = "weir.toml")]
     file: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct Options {
     drive: String,
     /// A volume and its size. Can be repeated [default: disk=10GiB]
     #[arg(long = "volume", value_name = "NAME=SIZE", value_parser = volume)]
-    volumes: Vec<Volume>,
+    volumes: Vec<VolumeOption>,
     /// The results of `weir calibrate`: its state file, or the file that it wrote with --json [default: the state file in this directory]
     #[arg(long, value_name = "FILE")]
     calibrated: Option<PathBuf>,
@@ -37,22 +37,22 @@ pub(crate) struct Options {
 
 /// The name and the size of a volume.
 #[derive(Clone, Debug)]
-struct Volume {
+struct VolumeOption {
     name: String,
     size: Size,
 }
 
 /// Parses the option `--volume`.
-fn volume(text: &str) -> Result<Volume, String> {
+fn volume(text: &str) -> Result<VolumeOption, String> {
     let (name, size) = (text.rsplit_once('='))
         .filter(|(name, _)| !name.is_empty())
         .ok_or("write a name and a size, for example alpha=10GiB")?;
-    let size = size.parse().map_err(|e| without_unit(&e))?;
+    let size = size.parse().map_err(|e| unit_error_text(&e))?;
     let name = name.to_owned();
-    Ok(Volume { name, size })
+    Ok(VolumeOption { name, size })
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &InitOptions) -> Result<(), Failure> {
     let file = &options.file;
     // `weir serve` recognises a configuration by this ending.
     if file.extension().is_none_or(|e| e != "toml") {
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
                 "{path} does not exist; run `weir calibrate` to create it"
             ))
         })?),
-        None => found()?,
+        None => calibration_here()?,
     };
     each_once(&options.volumes)?;
     let text = text(options, known.as_ref())?;
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     write(file, &text)?;
     let shown = file.display();
-    output::tell(&format!(
+    output::print_message(&format!(
         "wrote {shown}; run `weir check {shown}` to validate it"
     ));
     Ok(())
@@ -86,7 +86,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 
 /// Returns the results of `weir calibrate` in the current directory, if they are of a single
 /// target.
-fn found() -> Result<Option<Calibration>, Failure> {
+fn calibration_here() -> Result<Option<Calibration>, Failure> {
     let mut known = Vec::new();
     for path in state::all()? {
         known.extend(state::load(&path)?.map(|found| (path, found)));
@@ -104,7 +104,7 @@ fn found() -> Result<Option<Calibration>, Failure> {
     }
     Ok(known.pop().map(|(path, found)| {
         let path = path.display();
-        output::tell(&format!(
+        output::print_message(&format!(
             "note: the figures of the drive are taken from {path}"
         ));
         found
@@ -112,7 +112,7 @@ fn found() -> Result<Option<Calibration>, Failure> {
 }
 
 /// Refuses two volumes with the same name.
-fn each_once(volumes: &[Volume]) -> Result<(), Failure> {
+fn each_once(volumes: &[VolumeOption]) -> Result<(), Failure> {
     for (number, volume) in volumes.iter().enumerate() {
         if volumes[..number].iter().any(|v| v.name == volume.name) {
             let reason = format!("--volume {}: the name is used twice", volume.name);
@@ -145,8 +145,8 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 /// Returns the text of the configuration.
-fn text(options: &Options, known: Option<&Calibration>) -> Result<String, Failure> {
-    let default = [Volume {
+fn text(options: &InitOptions, known: Option<&Calibration>) -> Result<String, Failure> {
+    let default = [VolumeOption {
         name: "disk".to_owned(),
         size: Size(10 << 30),
     }];
@@ -202,7 +202,7 @@ fn drive(name: &str, known: Option<&Calibration>) -> String {
 
 /// Returns the table of a volume. `part` is the min that is proposed for it.
 fn described(
-    volume: &Volume,
+    volume: &VolumeOption,
     drive: &str,
     directory: &Path,
     part: Option<u64>,
@@ -242,7 +242,7 @@ fn described(
 }
 
 /// Returns the directory for the image files, as an absolute path.
-fn directory(options: &Options, known: Option<&Calibration>) -> Result<PathBuf, Failure> {
+fn directory(options: &InitOptions, known: Option<&Calibration>) -> Result<PathBuf, Failure> {
     let measured = known.map(|known| Path::new(&known.target.path));
     let beside = |path: &Path| path.parent().map(Path::to_owned);
     let chosen = match (&options.directory, measured) {

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_first_is_noted_and_only_while_it_is_held_off() {
+    fn only_the_first_interrupt_is_noted_while_it_is_held_off() {
         let interrupt = Interrupt::default();
         assert!(!interrupt.note(2));
         interrupt.hold();

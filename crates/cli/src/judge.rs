@@ -1,12 +1,12 @@
 //! Compares the figures of a run with the requirements of its scenario, and states the result in
 //! words. Whether a promise was kept in a second is decided in [`weir_measure::promise`].
 //!
-//! [`verdict`] judges all requirements of a run, and [`find`] judges one of them.
+//! [`verdict`] judges all requirements of a run, and [`judge_requirement`] judges one of them.
 
 mod figure;
 pub(crate) mod promise;
 
-pub(crate) use figure::{beside, said, value};
+pub(crate) use figure::{compare_with_published, figure_text, figure_value};
 
 use weir_config::scenario::{Asked, Bounds, Figure, Script, Whose};
 use weir_measure::number::{deviation, figure, percent, plain};
@@ -16,7 +16,7 @@ use weir_sim::Scenario;
 
 /// A run that is judged, together with the runs with which it can be compared.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Judged<'a> {
+pub(crate) struct JudgedRun<'a> {
     pub(crate) script: &'a Script,
     pub(crate) scenario: &'a Scenario,
     pub(crate) records: &'a [Record],
@@ -28,7 +28,7 @@ pub(crate) struct Judged<'a> {
 
 /// The result of one requirement.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Finding {
+pub(crate) struct RequirementResult {
     pub(crate) fate: Fate,
     /// The result in one sentence.
     pub(crate) text: String,
@@ -50,9 +50,10 @@ pub(crate) fn find_starved(records: &mut [Record], none: Option<&[Record]>) {
 }
 
 /// Returns the worst fate of all requirements of a run's scenario, and a sentence for each of them.
-pub(crate) fn verdict(run: Judged<'_>) -> (Fate, String) {
+pub(crate) fn verdict(run: JudgedRun<'_>) -> (Fate, String) {
     let expects = run.script.expects().iter();
-    let findings: Vec<Finding> = expects.map(|e| find(run, &e.asked)).collect();
+    let findings: Vec<RequirementResult> =
+        expects.map(|e| judge_requirement(run, &e.asked)).collect();
     let fates = findings.iter().map(|finding| finding.fate);
     let worst = fates.fold(Fate::NotAsked, Fate::worse);
     let mut texts: Vec<String> = findings.into_iter().map(|f| f.text).collect();
@@ -65,18 +66,18 @@ pub(crate) fn verdict(run: Judged<'_>) -> (Fate, String) {
 }
 
 /// Judges one requirement.
-pub(crate) fn find(run: Judged<'_>, asked: &Asked) -> Finding {
+pub(crate) fn judge_requirement(run: JudgedRun<'_>, asked: &Asked) -> RequirementResult {
     let clients: Vec<&Record> = run.records.iter().filter(|r| r.client != TOTAL).collect();
     match asked {
-        Asked::Promise(Some(name)) => Finding::promise(promise::target(&clients, name)),
-        Asked::Promise(None) => Finding::promise(promise::everyone(&clients)),
+        Asked::Promise(Some(name)) => RequirementResult::promise(promise::target(&clients, name)),
+        Asked::Promise(None) => RequirementResult::promise(promise::everyone(&clients)),
         Asked::Shares(within) => shares(run.scenario, &clients, within.fraction()),
         Asked::Max(within) => limits(run.scenario, &clients, within.fraction()),
         Asked::Figure(bounds) => bounded(run, bounds),
     }
 }
 
-impl Finding {
+impl RequirementResult {
     fn promise((fate, text): (Fate, String)) -> Self {
         Self {
             fate,
@@ -101,7 +102,7 @@ const fn kept(kept: bool) -> Fate {
 
 /// Judges the distances of clients from their shares, over the run and in the worst second. The
 /// clients of a group divide its share equally.
-fn shares(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
+fn shares(scenario: &Scenario, clients: &[&Record], within: f64) -> RequirementResult {
     // A group's share belongs to all of its members together.
     let due: Vec<f64> = (0..scenario.clients.len())
         .map(|at| {
@@ -140,7 +141,7 @@ fn shares(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
         deviation(worst)
     );
     let column = |title: &str, value| (title.to_owned(), value);
-    Finding {
+    RequirementResult {
         fate: kept(whole <= within),
         text,
         off: whole,
@@ -196,7 +197,7 @@ pub(super) fn by_second(record: &Record) -> Vec<f64> {
 }
 
 /// Judges the distances of clients from their max.
-fn limits(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
+fn limits(scenario: &Scenario, clients: &[&Record], within: f64) -> RequirementResult {
     // Clients without a max are ignored.
     let limited = clients.iter().filter_map(|r| {
         let at = scenario.clients.iter().position(|c| c.name == r.client)?;
@@ -219,7 +220,7 @@ fn limits(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
     );
     let got: Vec<String> = limited.iter().map(|(_, got, _)| figure(*got)).collect();
     let most: Vec<String> = limited.iter().map(|(limit, _, _)| plain(*limit)).collect();
-    Finding {
+    RequirementResult {
         fate: kept(off <= within),
         text,
         off,
@@ -241,9 +242,9 @@ pub(crate) fn name(bounds: &Bounds, target: &str) -> String {
 
 /// Judges whether a figure is within its limits. A limit can be relative to the figure under
 /// another policy or in another case.
-fn bounded(run: Judged<'_>, bounds: &Bounds) -> Finding {
+fn bounded(run: JudgedRun<'_>, bounds: &Bounds) -> RequirementResult {
     let what = name(bounds, run.script.target());
-    let mine = value(
+    let mine = figure_value(
         bounds.figure,
         &bounds.whose,
         run.script.target(),
@@ -259,7 +260,7 @@ fn bounded(run: Judged<'_>, bounds: &Bounds) -> Finding {
     };
     let theirs = others.map(|(others, name)| {
         let other = others.iter().find(|o| o.0 == name)?;
-        value(bounds.figure, &bounds.whose, run.script.target(), other.1)
+        figure_value(bounds.figure, &bounds.whose, run.script.target(), other.1)
     });
     let got = match (mine, theirs) {
         (Some(mine), None) => Some(mine),
@@ -277,7 +278,7 @@ fn bounded(run: Judged<'_>, bounds: &Bounds) -> Finding {
     let beside = if is_endless { String::new() } else { beside };
     let shown = match got {
         Some(got) if others.is_some() => percent(got),
-        Some(got) => said(bounds.figure, got),
+        Some(got) => figure_text(bounds.figure, got),
         None if is_endless => "without an end".to_owned(),
         None => "not known".to_owned(),
     };
@@ -290,7 +291,7 @@ fn bounded(run: Judged<'_>, bounds: &Bounds) -> Finding {
         Some(case) => format!("of {case}"),
         None => what.clone(),
     };
-    Finding {
+    RequirementResult {
         fate: kept(met),
         text: format!("The {what} is {shown}{beside}, {word} ({asked})."),
         // The distance grows with the factor by which the figure misses a limit. An unknown figure
@@ -344,7 +345,7 @@ mod tests {
         let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
         let choice = weir_config::scenario::Choice::new(&drive, None, "none");
         let scenario = script.scenario(&choice).unwrap();
-        verdict(Judged {
+        verdict(JudgedRun {
             script: &script,
             scenario: &scenario,
             records,
@@ -407,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_does_not_get_alone_is_out_of_reach() {
+    fn a_promise_above_the_bandwidth_without_contention_is_out_of_reach() {
         let target = Record {
             alone_mb_per_s: Some(0.72),
             promise: Some(Fate::OutOfReach),
@@ -420,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn flushes_are_no_requests_of_a_promise() {
+    fn flushes_do_not_count_for_a_promise() {
         // 20 of the 30 requests in one second are not flushes.
         let flushes = weir_measure::KindRecord {
             requests: 10,
@@ -442,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_promised_nothing_breaks_nothing_and_who_fell_short_is_named() {
+    fn clients_without_promises_are_ignored_and_short_clients_are_named() {
         let free = Record {
             client: "scan".into(),
             ..Record::default()

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_dropped_goes_and_what_is_kept_stays() {
+    fn dropped_paths_are_removed_and_kept_paths_stay() {
         let base = std::env::temp_dir().join(format!("weir-leftovers-{}", std::process::id()));
         fs::create_dir(&base).unwrap();
         let all = Leftovers::default();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_into_which_something_is_put_meanwhile_is_removed() {
+    fn a_directory_that_another_thread_fills_is_removed() {
         let base = std::env::temp_dir().join(format!("weir-emptied-{}", std::process::id()));
         fs::create_dir(&base).unwrap();
         let path = base.clone();

@@ -64,48 +64,48 @@ struct Arguments {
     #[arg(long, global = true, value_name = "LEVEL", value_enum)]
     log: Option<log::Level>,
     #[command(subcommand)]
-    command: Command,
+    command: WeirCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum WeirCommand {
     /// Show the effect of Weir: one drive and sixteen clients, with and without contracts
-    Demo(compare::demo::Options),
+    Demo(compare::demo::DemoOptions),
     /// Compare policies on modelled drives: the throughput and latency of each client, and the reasons
-    Compare(compare::Options),
+    Compare(compare::CompareOptions),
     /// Find the number of drives that clients need under each policy to get what they are promised
-    Plan(plan::Options),
+    Plan(plan::PlanOptions),
     /// Apply contracts to this host's kernel, through its own settings, and restore these settings on request
-    Apply(apply::Options),
+    Apply(apply::ApplyOptions),
     /// Serve volumes to clients until SIGTERM or SIGINT
-    Serve(serve::Options),
+    Serve(serve::ServeOptions),
     /// Report every error of a server's configuration, without starting the server
-    Check(check::Options),
+    Check(check::CheckOptions),
     /// Inspect and change a running server
-    Ctl(ctl::Options),
+    Ctl(ctl::CtlOptions),
     /// Watch a running server on a full-screen display: each volume's promise, its throughput, and where its requests wait
-    Top(top::Options),
+    Top(top::TopOptions),
     /// Explain the latency of a volume's requests
-    Explain(explain::Options),
+    Explain(explain::ExplainOptions),
     /// Measure the capacity of a drive, for contracts, for Linux's io.cost and for a profile
-    Calibrate(calibrate::Options),
+    Calibrate(calibrate::CalibrateOptions),
     /// Write a first configuration, with the results of `calibrate`
-    Init(init::Options),
+    Init(init::InitOptions),
     /// Replay a recording of `serve --record`: verify every decision, or predict the effect of other contracts and policies
-    Replay(replay::Options),
+    Replay(replay::ReplayOptions),
     /// List the policies by which a drive can be shared, or print one
-    Policies(policies::Options),
+    Policies(policies::PoliciesOptions),
     /// List the modelled drives, show one, or fit one to published figures
-    Drives(drives::Options),
+    Drives(drives::DrivesOptions),
     /// List the scenarios for demo and compare, or print one as a starting point
-    Scenarios(scenario::Options),
+    Scenarios(scenario::ScenariosOptions),
     /// Print the completion script of a shell for this command
-    Completion(manual::Completion),
+    Completion(manual::CompletionOptions),
     /// Write manual pages, one for each command
-    Man(manual::Man),
+    Man(manual::ManOptions),
     /// Play a plan of `compare` on a device of this kernel
     #[command(hide = true)]
-    Play(play::Options),
+    Play(play::PlayOptions),
 }
 
 /// Runs the command: parses the program's arguments, executes them, and returns the exit status.
@@ -130,7 +130,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     // A server must end even if nobody reads its log, so at its end it waits for standard error
     // for a limited time. Other commands wait, because a user reads their messages.
     let (default, patience) = match arguments.command {
-        Command::Serve(_) => (log::Level::Info, log::PATIENCE),
+        WeirCommand::Serve(_) => (log::Level::Info, log::PATIENCE),
         _ => (log::Level::Warn, Duration::MAX),
     };
     log::start(arguments.log, default, patience).map_err(|error| match error {
@@ -138,24 +138,24 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         log::StartError::Writer(_) => Failure::Run(error.to_string()),
     })?;
     match &arguments.command {
-        Command::Demo(options) => compare::demo::run(options),
-        Command::Compare(options) => compare::run(options),
-        Command::Plan(options) => plan::run(options),
-        Command::Apply(options) => apply::run(options),
-        Command::Serve(options) => serve::run(options),
-        Command::Check(options) => check::run(options),
-        Command::Ctl(options) => ctl::run(options),
-        Command::Top(options) => top::run(options),
-        Command::Explain(options) => explain::run(options),
-        Command::Calibrate(options) => calibrate::run(options),
-        Command::Init(options) => init::run(options),
-        Command::Replay(options) => replay::run(options),
-        Command::Policies(options) => policies::run(options),
-        Command::Drives(options) => drives::run(options),
-        Command::Scenarios(options) => scenario::run(options),
-        Command::Completion(options) => manual::complete(options, command()),
-        Command::Man(options) => manual::write(options, command()),
-        Command::Play(options) => play::run(options),
+        WeirCommand::Demo(options) => compare::demo::run(options),
+        WeirCommand::Compare(options) => compare::run(options),
+        WeirCommand::Plan(options) => plan::run(options),
+        WeirCommand::Apply(options) => apply::run(options),
+        WeirCommand::Serve(options) => serve::run(options),
+        WeirCommand::Check(options) => check::run(options),
+        WeirCommand::Ctl(options) => ctl::run(options),
+        WeirCommand::Top(options) => top::run(options),
+        WeirCommand::Explain(options) => explain::run(options),
+        WeirCommand::Calibrate(options) => calibrate::run(options),
+        WeirCommand::Init(options) => init::run(options),
+        WeirCommand::Replay(options) => replay::run(options),
+        WeirCommand::Policies(options) => policies::run(options),
+        WeirCommand::Drives(options) => drives::run(options),
+        WeirCommand::Scenarios(options) => scenario::run(options),
+        WeirCommand::Completion(options) => manual::complete(options, command()),
+        WeirCommand::Man(options) => manual::write(options, command()),
+        WeirCommand::Play(options) => play::run(options),
     }
 }
 

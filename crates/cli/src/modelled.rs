@@ -11,7 +11,7 @@ use weir_sim::Alone;
 
 /// A drive model with its capacity, or a real drive that is represented by a model of its kind.
 #[derive(Debug)]
-pub(crate) struct Drive {
+pub(crate) struct PlayedDrive {
     /// The name of the drive in results.
     pub(crate) name: String,
     /// The description of the drive in one line.
@@ -25,7 +25,7 @@ pub(crate) struct Drive {
     alone: Mutex<Vec<(weir_sim::Scenario, Vec<Option<Alone>>)>>,
 }
 
-impl Drive {
+impl PlayedDrive {
     fn of(profile: Profile) -> Self {
         Self {
             about: profile.summary().to_owned(),
@@ -64,7 +64,8 @@ impl Drive {
     /// Two different profiles have the same name.
     pub(crate) fn of_all(profiles: Vec<Profile>) -> Result<Vec<Self>, Failure> {
         let same = |a: &Profile, b: &Profile| a.drive == b.drive;
-        let profiles = once::each(profiles, "--drive: two drives", |p| &p.name, same)?;
+        let profiles =
+            once::without_repetitions(profiles, "--drive: two drives", |p| &p.name, same)?;
         Ok(profiles.into_iter().map(Self::of).collect())
     }
 
@@ -112,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_client_alone_gets_no_more_than_its_max_under_each_policy() {
-        let drive = Drive::of(drives::find("demo").unwrap());
+        let drive = PlayedDrive::of(drives::find("demo").unwrap());
         let mut scenario = weir_sim::scenario::demo(weir_core::Span::from_secs(1));
         let free = drive.alone(&scenario).unwrap()[0].unwrap();
         // A policy that sets a limit of its own has this effect.

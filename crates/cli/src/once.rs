@@ -6,7 +6,7 @@ use crate::failure::Failure;
 ///
 /// # Errors
 /// Returns the error of `find` for the first word that has no value.
-pub(crate) fn found<T>(
+pub(crate) fn find_all<T>(
     words: &[String],
     find: fn(&str) -> Result<T, Failure>,
 ) -> Result<Vec<T>, Failure> {
@@ -19,7 +19,7 @@ pub(crate) fn found<T>(
 ///
 /// # Errors
 /// Two values have the same name but are not the same.
-pub(crate) fn each<T>(
+pub(crate) fn without_repetitions<T>(
     all: Vec<T>,
     two: &str,
     name: impl Fn(&T) -> &str,

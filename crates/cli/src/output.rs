@@ -1,6 +1,6 @@
 //! The output of commands: results on standard output and in files, and messages on standard error.
 //!
-//! [`Files`] opens all files before a run, so that a run never ends with results that cannot be
+//! [`OutputFiles`] opens all files before a run, so that a run never ends with results that cannot be
 //! written.
 
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Prints a message for the user that is not a result, on standard error.
-pub(crate) fn tell(text: &str) {
+pub(crate) fn print_message(text: &str) {
     log::print(&format!("{text}\n"));
 }
 
@@ -49,17 +49,17 @@ pub(crate) fn is_terminal() -> bool {
 
 /// The destination of a run's results, which is opened before the run.
 #[derive(Debug)]
-pub(crate) enum Output {
+pub(crate) enum OutputTarget {
     /// Standard output, which is selected by `-`.
     Standard,
     /// A file that is written after the run.
-    File(Draft),
+    File(OutputFile),
 }
 
 /// A file that is open but not written yet. If it did not exist before and nothing is written, it
 /// is removed.
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub(crate) struct OutputFile {
     path: PathBuf,
     file: File,
     /// The new file, as long as nothing is written to it.
@@ -69,9 +69,9 @@ pub(crate) struct Draft {
 /// The files to which a command writes its results, in addition to its tables: `N` files of lines,
 /// and a page.
 #[derive(Debug)]
-pub(crate) struct Files<const N: usize> {
-    lines: [Option<Output>; N],
-    page: Option<Draft>,
+pub(crate) struct OutputFiles<const N: usize> {
+    lines: [Option<OutputTarget>; N],
+    page: Option<OutputFile>,
 }
 
 /// Refuses a page on standard output.
@@ -83,7 +83,7 @@ pub(crate) fn check_page(html: Option<&Path>) -> Result<(), Failure> {
     Ok(())
 }
 
-impl<const N: usize> Files<N> {
+impl<const N: usize> OutputFiles<N> {
     /// Opens all files. It must be called before the first run.
     pub(crate) fn open(
         lines: [Option<&Path>; N],
@@ -92,9 +92,13 @@ impl<const N: usize> Files<N> {
     ) -> Result<Self, Failure> {
         let mut opened = [const { None }; N];
         for (opened, path) in opened.iter_mut().zip(lines) {
-            *opened = path.map(|path| Output::open(path, leftovers)).transpose()?;
+            *opened = path
+                .map(|path| OutputTarget::open(path, leftovers))
+                .transpose()?;
         }
-        let page = html.map(|path| Draft::open(path, leftovers)).transpose()?;
+        let page = html
+            .map(|path| OutputFile::open(path, leftovers))
+            .transpose()?;
         Ok(Self {
             lines: opened,
             page,
@@ -102,7 +106,7 @@ impl<const N: usize> Files<N> {
     }
 
     /// Returns these files with `page` as the file for the page.
-    pub(crate) fn with_page(self, page: Draft) -> Self {
+    pub(crate) fn with_page(self, page: OutputFile) -> Self {
         Self {
             page: Some(page),
             ..self
@@ -112,7 +116,7 @@ impl<const N: usize> Files<N> {
     /// Returns true if standard output has lines of results, so that no tables may be printed
     /// there.
     fn is_quiet(&self) -> bool {
-        self.lines.iter().flatten().any(Output::is_standard)
+        self.lines.iter().flatten().any(OutputTarget::is_standard)
     }
 
     /// Prints a line in front of the tables, or as a message if no tables are printed.
@@ -120,7 +124,7 @@ impl<const N: usize> Files<N> {
         match line {
             // Standard output has only lines of results then, so the message goes to standard
             // error.
-            Some(line) if self.is_quiet() => tell(&line),
+            Some(line) if self.is_quiet() => print_message(&line),
             Some(line) => print(&(line + "\n\n"))?,
             None => {}
         }
@@ -147,20 +151,20 @@ impl<const N: usize> Files<N> {
         }
         // The path is printed last, so that it is not lost above a long table.
         if let Some(path) = written {
-            tell(&format!("wrote {}", path.display()));
+            print_message(&format!("wrote {}", path.display()));
         }
         Ok(())
     }
 }
 
-impl Output {
+impl OutputTarget {
     /// Opens the destination that an option names. An existing file keeps its content until there
     /// are results.
     pub(crate) fn open(path: &Path, leftovers: &Leftovers) -> Result<Self, Failure> {
         if path.as_os_str() == "-" {
             return Ok(Self::Standard);
         }
-        Draft::open(path, leftovers).map(Self::File)
+        OutputFile::open(path, leftovers).map(Self::File)
     }
 
     /// Returns true for standard output.
@@ -177,7 +181,7 @@ impl Output {
     }
 }
 
-impl Draft {
+impl OutputFile {
     /// Opens a file for writing. An existing file keeps its content until there are results.
     pub(crate) fn open(path: &Path, leftovers: &Leftovers) -> Result<Self, Failure> {
         let mut options = OpenOptions::new();

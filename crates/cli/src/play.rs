@@ -10,7 +10,7 @@ use weir_linux::{Journal, Tree};
 
 /// The arguments of `weir play`: the plan, the device and the directory for results.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct PlayOptions {
     /// The plan that `weir compare` wrote
     plan: PathBuf,
     /// The device, which is read and written without confirmation
@@ -19,7 +19,7 @@ pub(crate) struct Options {
     into: PathBuf,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &PlayOptions) -> Result<(), Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure::Run(format!("play: {e}"));
     let text = fs::read_to_string(&options.plan);
     let text = text.map_err(|e| failed(&format!("{}: {e}", options.plan.display())))?;

@@ -19,7 +19,7 @@ use weir_lab::report::{Column, Table};
 
 /// The arguments of `weir policies`.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct PoliciesOptions {
     /// The policy to print as a file, which you can copy and change: a name, a combination such as "bfq + io.latency", or a file [default:
     /// list the policies that come with Weir]
     policy: Option<String>,
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &PoliciesOptions) -> Result<(), Failure> {
     match &options.policy {
         Some(word) if options.constants => print_constants(&find(word)?, options.json),
         Some(word) => output::print(&policy::print(&find(word)?)),
@@ -94,7 +94,7 @@ pub fn find(word: &str) -> Result<Policy, Failure> {
 /// # Errors
 /// Returns the errors of [`find`]. Two different policies with the same name are an error as well.
 pub(crate) fn all(words: &[String]) -> Result<Vec<Policy>, Failure> {
-    unique(once::found(words, find)?)
+    unique(once::find_all(words, find)?)
 }
 
 /// Returns the chosen policies without repetitions, or those of the scenario if none is chosen.
@@ -109,7 +109,7 @@ pub(crate) fn chosen(policies: &[Policy], script: &Script) -> Result<Vec<Policy>
 }
 
 fn unique(policies: Vec<Policy>) -> Result<Vec<Policy>, Failure> {
-    once::each(policies, "--policy: two policies", |p| &p.name, Policy::eq)
+    once::without_repetitions(policies, "--policy: two policies", |p| &p.name, Policy::eq)
 }
 
 /// Returns true for the policy `none`, with which the others are compared.

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// it is a bar on standard error. Elsewhere, a line with the remaining time is printed as soon as
 /// the work is known to take long, and then every 30 s.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct WorkProgress {
     bar: ProgressBar,
     /// The amount of work in words, for example `180 runs`.
     work: String,
@@ -32,7 +32,7 @@ const LONG: Duration = Duration::from_secs(5);
 /// The interval between two lines where there is no terminal, in milliseconds.
 const BETWEEN: u64 = 30_000;
 
-impl Progress {
+impl WorkProgress {
     /// Creates a bar with the length `total`. `work` is the amount of work in words.
     pub(crate) fn new(total: Duration, work: String) -> Self {
         let bar = ProgressBar::with_draw_target(Some(tenths(total)), ProgressDrawTarget::stderr());
@@ -92,7 +92,7 @@ impl Progress {
     /// Sets the description of the present step. It can be called by any thread.
     pub(crate) fn note(&self, note: String) {
         if self.bar.is_hidden() {
-            self.foretell(&note);
+            self.print_forecast(&note);
         } else {
             self.bar.set_message(note);
         }
@@ -107,7 +107,7 @@ impl Progress {
             // The lines before had an upper bound, so a new line is printed at once.
             self.due.fetch_min(0, Ordering::Relaxed);
         }
-        self.foretell("");
+        self.print_forecast("");
     }
 
     /// Changes the amount of work to an estimate. Unlike with [`Self::resize`], it remains an upper
@@ -122,7 +122,7 @@ impl Progress {
         let position = self.base + tenths(passed);
         // Threads report in any order, and a bar that goes back would look like an error.
         self.bar.set_position(position.max(self.bar.position()));
-        self.foretell("");
+        self.print_forecast("");
     }
 
     /// Completes the present part. `planned` is the length that it had on the bar.
@@ -137,7 +137,7 @@ impl Progress {
     }
 
     /// Prints a line with the remaining time if there is no bar and a line is due.
-    fn foretell(&self, note: &str) {
+    fn print_forecast(&self, note: &str) {
         let elapsed = self.bar.elapsed();
         let now = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let due = self.due.load(Ordering::Relaxed);
@@ -154,7 +154,7 @@ impl Progress {
         let next = now.saturating_add(BETWEEN);
         let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
         if self.due.compare_exchange(due, next, set, read).is_ok() {
-            output::tell(&line);
+            output::print_message(&line);
         }
     }
 }
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_or_almost_over_is_not_foretold() {
+    fn short_or_almost_completed_work_has_no_forecast() {
         let seconds = Duration::from_secs;
         // 10 % took 4 s, so 90 % take 36 s.
         assert_eq!(rest(18, 180, seconds(4)), Some(seconds(36)));

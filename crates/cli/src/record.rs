@@ -55,13 +55,13 @@ pub(crate) fn refused(path: &Path, error: &ReplayError) -> Failure {
 
 /// The names that a recording lacks: those of the drive and of its groups.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct RecordingNames {
     /// The names and numbers of volumes and tenants, or `None` without a configuration.
     plan: Option<Plan>,
     pub(crate) drive: Option<weir_config::Drive>,
 }
 
-impl Names {
+impl RecordingNames {
     /// Finds the drive of the recording in the configuration that the server had, if the user has
     /// named one.
     pub(crate) fn load(config: Option<&PathBuf>, record: &Config) -> Result<Self, Failure> {

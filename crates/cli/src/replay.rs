@@ -14,7 +14,7 @@ use weir_verify::audit::{Audit, Found};
 
 /// The arguments of `weir replay`.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct ReplayOptions {
     /// The recording that `weir serve --record` wrote
     file: PathBuf,
     /// Check every decision against independent models of the rules. Any violation is a bug of the server, not of the recording
@@ -24,7 +24,7 @@ pub(crate) struct Options {
     what_if: what_if::WhatIf,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
     if options.what_if.is_asked() {
         return what_if::run(&options.file, &options.what_if);
     }

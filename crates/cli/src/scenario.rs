@@ -14,7 +14,7 @@ const ENDINGS: [&str; 2] = ["toml", "fio"];
 
 /// The arguments of `weir scenarios`.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct ScenariosOptions {
     /// The scenario to print as a file, as a starting point, or the suite to list [default: list all scenarios]
     #[arg(conflicts_with = "from")]
     scenario: Option<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Options {
     from: Option<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &ScenariosOptions) -> Result<(), Failure> {
     if let Some(path) = &options.from {
         return from(path);
     }
@@ -58,7 +58,7 @@ fn from(path: &Path) -> Result<(), Failure> {
     }
     let script = scenario::load_jobs(path).map_err(|problems| check::refuse(&problems))?;
     for note in script.notes() {
-        output::tell(&note.to_string());
+        output::print_message(&note.to_string());
     }
     let printed = script.printed().ok_or(Failure::Said)?;
     output::print(&format!(
@@ -83,7 +83,7 @@ pub(crate) fn drive_of_jobs(script: &Script) -> Option<String> {
 pub(crate) fn find(word: &str) -> Result<Script, Failure> {
     let script = read(word)?;
     for note in script.notes() {
-        output::tell(&note.to_string());
+        output::print_message(&note.to_string());
     }
     Ok(script)
 }

@@ -7,9 +7,9 @@ use weir_sim::Scenario;
 /// Prints a line for each part of the contracts that a policy does not keep, and for each I/O
 /// priority without a class under a policy with classes. A line is printed once, even if it applies
 /// to several clients.
-pub(crate) fn tell(played: impl IntoIterator<Item = (Scenario, Policy)>) {
+pub(crate) fn print_notes(played: impl IntoIterator<Item = (Scenario, Policy)>) {
     for line in lines(played) {
-        output::tell(&line);
+        output::print_message(&line);
     }
 }
 
@@ -42,7 +42,7 @@ mod tests {
     use weir_config::scenario::{Choice, parse};
 
     #[test]
-    fn a_line_says_what_a_policy_makes_of_a_part_whoever_has_it() {
+    fn each_part_that_a_policy_does_not_keep_has_one_line() {
         let text = "[[client]]\nname = \"a\"\nnumjobs = 2\nsize = \"1MiB\"\nmin = \"1MB/s\"\nionice = \"idle\"\n\n\
                     [[client]]\nname = \"b\"\nsize = \"1MiB\"\nshare = 400\n";
         let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());

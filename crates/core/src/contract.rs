@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_max_is_one_if_any_of_its_rates_is_set() {
+    fn a_max_is_limited_if_any_rate_is_set() {
         assert!(!Max::NONE.is_limited());
         let (bandwidth, iops) = (5, 5);
         assert!(Max::NONE.bandwidth(bandwidth).is_limited());

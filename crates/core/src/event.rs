@@ -155,7 +155,7 @@ pub struct Listener(usize);
 
 /// The position of a listener in the sequence of events.
 #[derive(Clone, Copy, Debug)]
-struct Reader {
+struct EventCursor {
     mask: Mask,
     /// The number of the first event that the listener has not received.
     next: u64,
@@ -169,7 +169,7 @@ struct Reader {
 pub(crate) struct Events {
     /// The union of the masks of all listeners.
     mask: Mask,
-    readers: Vec<Reader>,
+    readers: Vec<EventCursor>,
     kept: VecDeque<(Instant, Event)>,
     /// The number of the oldest event in the queue.
     first: u64,
@@ -189,7 +189,7 @@ impl Events {
 
     /// Adds a listener, which receives the events from now on.
     pub(crate) fn listen(&mut self, mask: Mask) -> Listener {
-        self.readers.push(Reader {
+        self.readers.push(EventCursor {
             mask,
             next: self.end(),
             lost: 0,
@@ -215,14 +215,14 @@ impl Events {
 
     /// Returns true if any listener exists that wants events.
     #[inline]
-    pub(crate) fn listening(&self) -> bool {
+    pub(crate) fn has_listeners(&self) -> bool {
         self.mask != Mask::NONE
     }
 
     #[inline]
     pub(crate) fn publish(&mut self, now: Instant, event: impl FnOnce() -> Event) {
         if self.mask != Mask::NONE {
-            self.keep(now, event());
+            self.push_event(now, event());
         }
     }
 
@@ -267,7 +267,7 @@ impl Events {
         self.first = next;
     }
 
-    fn keep(&mut self, now: Instant, event: Event) {
+    fn push_event(&mut self, now: Instant, event: Event) {
         if !self.mask.has(event.kind()) {
             return;
         }
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_dismissed_holds_nothing_back() {
+    fn a_dismissed_listener_keeps_no_events() {
         let mut events = Events::new(4);
         let [gone, stays] = [Mask::ALL, Mask::BOUNDS].map(|mask| events.listen(mask));
         publish(&mut events, 0, 2);
@@ -371,11 +371,11 @@ mod tests {
         publish(&mut events, 2, 4);
         assert_eq!(drained(&mut events, gone), (alloc::vec![], 0));
         events.dismiss(stays);
-        assert!(!events.listening());
+        assert!(!events.has_listeners());
     }
 
     #[test]
-    fn without_room_all_is_lost_and_nothing_is_kept() {
+    fn without_capacity_every_event_is_lost() {
         let mut events = Events::new(0);
         let all = events.listen(Mask::ALL);
         publish(&mut events, 0, 3);

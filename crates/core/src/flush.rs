@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 /// The flushes of one space and hardware queue.
 #[derive(Clone, Copy, Debug)]
-struct Lane {
+struct FlushLane {
     waiting: List,
     running: List,
 }
@@ -25,7 +25,7 @@ const LANES_MAX: u32 = 1 << 16;
 /// All flushes, as slots of live requests.
 #[derive(Debug)]
 pub(crate) struct Flushes {
-    lanes: Vec<Lane>,
+    lanes: Vec<FlushLane>,
     /// The number of lanes of each space.
     queues: u32,
     requests: Links,
@@ -44,7 +44,7 @@ impl Flushes {
         let lanes = spaces * queues;
         Self {
             lanes: vec![
-                Lane {
+                FlushLane {
                     waiting: List::EMPTY,
                     running: List::EMPTY
                 };

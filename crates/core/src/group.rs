@@ -216,7 +216,7 @@ mod tests {
     const G2: GroupId = GroupId(2);
 
     #[test]
-    fn the_shape_of_the_tree_is_kept() {
+    fn edits_that_break_the_tree_are_refused() {
         assert_eq!(
             tree(&[child(1, G2, min(0))]).unwrap_err(),
             Refusal::NoSuchGroup(G2)

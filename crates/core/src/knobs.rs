@@ -68,7 +68,7 @@ impl Knobs {
 /// A kind of controller, by its name in Linux.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum ControllerKind {
     /// Limits that are never exceeded (`io.max`).
     Max,
     /// Low limits that other groups respect (`io.low`).
@@ -79,7 +79,7 @@ pub enum Kind {
     Cost,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ControllerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Max => "io.max",

@@ -26,17 +26,17 @@ const BRANCH_PAIR: usize = LEAVES / 2;
 /// The first leaf of a branch takes all keys from the branch's bound on, and the first branch of a
 /// tree takes all keys. Their own bounds are not used.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct KeyedSlot {
     key: u64,
     slot: u32,
 }
 
-const NONE: Entry = Entry { key: 0, slot: 0 };
+const NONE: KeyedSlot = KeyedSlot { key: 0, slot: 0 };
 
 /// The slots of a leaf, aligned to a cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
-struct Leaf([Entry; ROOM]);
+struct Leaf([KeyedSlot; ROOM]);
 
 /// The number of slots of a leaf, and the number of those at its beginning that are sorted. The
 /// others were appended later.
@@ -49,14 +49,14 @@ struct Fill {
 /// The leaves of a branch.
 #[derive(Clone, Debug)]
 struct Branch {
-    leaves: [Entry; LEAVES],
+    leaves: [KeyedSlot; LEAVES],
     len: usize,
 }
 
 /// A tree of branches, ordered by their bounds.
 #[derive(Clone, Debug)]
-struct Tree {
-    branches: Vec<Entry>,
+struct Trunk {
+    branches: Vec<KeyedSlot>,
     /// The leaf from which a slot was removed last. The next removal is often in the same leaf.
     recent: Spot,
 }
@@ -73,7 +73,7 @@ struct Spot {
 /// A table of several trees. A slot is in at most one of them at a time.
 #[derive(Debug)]
 pub(crate) struct Leaves {
-    trees: Vec<Tree>,
+    trees: Vec<Trunk>,
     branches: Vec<Branch>,
     leaves: Vec<Leaf>,
     fills: Vec<Fill>,
@@ -89,7 +89,7 @@ impl Leaves {
         // caused it. The divisors are rounded down, so that there is some reserve.
         let leaves = slots / 7 + 2 * trees + 2;
         let branches = leaves / 16 + trees + 1;
-        let tree = Tree {
+        let tree = Trunk {
             branches: Vec::new(),
             recent: Spot::default(),
         };
@@ -116,10 +116,10 @@ impl Leaves {
         let leaf = match self.spot(tree, key) {
             Some(spot) if self.len(spot.leaf) == ROOM => self.split(tree, spot, key),
             Some(spot) => spot.leaf,
-            None => self.plant(tree),
+            None => self.create_first_leaf(tree),
         } as usize;
         let fill = &mut self.fills[leaf];
-        self.leaves[leaf].0[usize::from(fill.len)] = Entry { key, slot };
+        self.leaves[leaf].0[usize::from(fill.len)] = KeyedSlot { key, slot };
         fill.len += 1;
     }
 
@@ -191,12 +191,12 @@ impl Leaves {
         self.fills[leaf as usize].len.into()
     }
 
-    fn entries(&self, leaf: u32) -> &[Entry] {
+    fn entries(&self, leaf: u32) -> &[KeyedSlot] {
         &self.leaves[leaf as usize].0[..self.len(leaf)]
     }
 
     /// Sorts a leaf, if necessary, and returns its slots.
-    fn sorted(&mut self, leaf: u32) -> &[Entry] {
+    fn sorted(&mut self, leaf: u32) -> &[KeyedSlot] {
         let fill = &mut self.fills[leaf as usize];
         let entries = &mut self.leaves[leaf as usize].0[..usize::from(fill.len)];
         if fill.sorted < fill.len {
@@ -207,7 +207,7 @@ impl Leaves {
     }
 
     /// Returns the leaves of a branch of a tree.
-    fn branch(&self, tree: usize, branch: usize) -> &[Entry] {
+    fn branch(&self, tree: usize, branch: usize) -> &[KeyedSlot] {
         let branch = &self.branches[self.trees[tree].branches[branch].slot as usize];
         &branch.leaves[..branch.len]
     }
@@ -292,7 +292,7 @@ impl Leaves {
         self.sorted(next.leaf).first().map(|entry| entry.slot)
     }
 
-    fn in_front(&mut self, tree: usize, spot: Spot, at: usize) -> Option<Entry> {
+    fn in_front(&mut self, tree: usize, spot: Spot, at: usize) -> Option<KeyedSlot> {
         if at > 0 {
             return self.entries(spot.leaf).get(at - 1).copied();
         }
@@ -302,13 +302,13 @@ impl Leaves {
 
     /// Creates the first leaf of an empty tree.
     #[cold]
-    fn plant(&mut self, tree: usize) -> u32 {
+    fn create_first_leaf(&mut self, tree: usize) -> u32 {
         // The bounds of the first leaf and branch are not used, so zero will do.
         let (leaf, branch) = (self.free_leaf(), self.free_branch());
         let slot = branch;
-        self.trees[tree].branches.push(Entry { slot, ..NONE });
+        self.trees[tree].branches.push(KeyedSlot { slot, ..NONE });
         let branch = &mut self.branches[branch as usize];
-        branch.leaves[0] = Entry { slot: leaf, ..NONE };
+        branch.leaves[0] = KeyedSlot { slot: leaf, ..NONE };
         branch.len = 1;
         leaf
     }
@@ -330,7 +330,7 @@ impl Leaves {
         self.append(right, spot.leaf, PAIR);
         let (len, sorted) = (PAIR as u8, PAIR as u8);
         self.fills[spot.leaf as usize] = Fill { len, sorted };
-        let entry = Entry {
+        let entry = KeyedSlot {
             key: first,
             slot: right,
         };
@@ -339,7 +339,7 @@ impl Leaves {
     }
 
     /// Inserts a leaf into its branch, after the leaf at `spot`.
-    fn hang(&mut self, tree: usize, spot: Spot, leaf: Entry) {
+    fn hang(&mut self, tree: usize, spot: Spot, leaf: KeyedSlot) {
         let mut number = self.trees[tree].branches[spot.branch].slot as usize;
         let mut at = spot.place + 1;
         // A full branch is split in two first.
@@ -352,7 +352,7 @@ impl Leaves {
             right.leaves[..right.len].copy_from_slice(&upper[BRANCH_PAIR..]);
             let key = right.leaves[0].key;
             let branches = &mut self.trees[tree].branches;
-            branches.insert(spot.branch + 1, Entry { key, slot });
+            branches.insert(spot.branch + 1, KeyedSlot { key, slot });
             if at > BRANCH_PAIR {
                 (number, at) = (slot as usize, at - BRANCH_PAIR);
             }
@@ -450,14 +450,14 @@ impl Leaves {
 
 /// Returns the index of the last entry whose key is not after `key`, or 0 if there is none.
 #[inline]
-fn place_of(entries: &[Entry], key: u64) -> Option<usize> {
+fn place_of(entries: &[KeyedSlot], key: u64) -> Option<usize> {
     let others = entries.get(1..)?;
     Some(others.partition_point(|entry| entry.key <= key))
 }
 
 /// Sorts entries by key. Entries of equal key keep their order, and the first `sorted` entries are
 /// sorted already.
-fn sort(entries: &mut [Entry], sorted: usize) {
+fn sort(entries: &mut [KeyedSlot], sorted: usize) {
     // An insertion sort, because it is stable and only the last entries are out of order.
     for next in sorted..entries.len() {
         let entry = entries[next];
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_leaves_for_all_slots_however_they_lie() {
+    fn leaves_suffice_for_all_slots() {
         const SLOTS: u32 = 5_000;
         let mut leaves = Leaves::new(SLOTS, 1);
         let tree = 0;

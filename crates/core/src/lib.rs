@@ -76,7 +76,7 @@ pub use contract::{Capacity, Class, Contract, Max};
 pub use event::{Event, Listener, Mask, Publish};
 pub use group::Edit;
 pub use id::{GroupId, QueueId, ROOT, SpaceId, StreamId, Tag};
-pub use knobs::{Kind, Knobs, LowKnobs};
+pub use knobs::{ControllerKind, Knobs, LowKnobs};
 pub use layer::{Config, Counters, Gauges, Layer, OpenError, Output, Part, Rejected};
 pub use reading::{Reading, Subject, Unit};
 pub use refusal::{Promised, Refusal};

@@ -53,28 +53,28 @@ impl Sample {
             | Self::Slice { stream, .. }
             | Self::Idling { stream }
             | Self::Weight { stream, .. } => {
-                self.of_elevator(&mut To(tell, Subject::Stream(stream)));
+                self.of_elevator(&mut ReadingSink(tell, Subject::Stream(stream)));
             }
             Self::Drive { .. } | Self::Peak { .. } | Self::Tokens { .. } => {
-                self.of_elevator(&mut To(tell, Subject::Drive));
+                self.of_elevator(&mut ReadingSink(tell, Subject::Drive));
             }
             Self::Used { group, .. } => {
-                self.of_elevator(&mut To(tell, Subject::Group(group)));
+                self.of_elevator(&mut ReadingSink(tell, Subject::Group(group)));
             }
             // The root's cookie applies to all of the drive's groups.
             Self::Low { .. } | Self::Rate { .. } | Self::Cookie { group: ROOT, .. } => {
-                self.of_controller(&mut To(tell, Subject::Drive));
+                self.of_controller(&mut ReadingSink(tell, Subject::Drive));
             }
             Self::Held { group, .. }
             | Self::Depth { group, .. }
             | Self::Cookie { group, .. }
             | Self::Spends { group, .. } => {
-                self.of_controller(&mut To(tell, Subject::Group(group)));
+                self.of_controller(&mut ReadingSink(tell, Subject::Group(group)));
             }
         }
     }
 
-    fn of_elevator(&self, to: &mut To<'_>) {
+    fn of_elevator(&self, to: &mut ReadingSink<'_>) {
         match *self {
             Self::Serving { served, left, .. } => {
                 to.number("in service", 1_u8);
@@ -138,7 +138,7 @@ impl Sample {
         }
     }
 
-    fn of_controller(&self, to: &mut To<'_>) {
+    fn of_controller(&self, to: &mut ReadingSink<'_>) {
         match *self {
             Self::Held { requests, .. } => to.number("held requests", requests),
             Self::Depth {
@@ -189,9 +189,9 @@ impl Sample {
 }
 
 /// A receiver of readings, with the object to which they apply.
-struct To<'a>(&'a mut dyn FnMut(Reading), Subject);
+struct ReadingSink<'a>(&'a mut dyn FnMut(Reading), Subject);
 
-impl To<'_> {
+impl ReadingSink<'_> {
     fn tell(&mut self, name: &'static str, unit: Unit, value: i64) {
         let of = self.1;
         (self.0)(Reading {

@@ -2,7 +2,7 @@
 
 use crate::contract::Capacity;
 use crate::id::GroupId;
-use crate::knobs::Kind;
+use crate::knobs::ControllerKind;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -75,7 +75,7 @@ pub enum Refusal {
     /// The root takes no contract and cannot be removed.
     Root,
     /// The group's contract or knobs need a controller that the layer does not have.
-    NoController(GroupId, Kind),
+    NoController(GroupId, ControllerKind),
 }
 
 impl Refusal {
@@ -171,8 +171,8 @@ fn over_capacity(
         Sum(promised.bytes, promised.iops),
         tenths / 10,
         tenths % 10,
-        Rate(capacity.read),
-        Rate(capacity.write)
+        ByteRate(capacity.read),
+        ByteRate(capacity.write)
     )?;
     let requests = [
         (capacity.iops, "requests/s"),
@@ -191,17 +191,17 @@ struct Sum(u64, u64);
 impl fmt::Display for Sum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self(bytes, 0) => write!(f, "{}", Rate(bytes)),
+            Self(bytes, 0) => write!(f, "{}", ByteRate(bytes)),
             Self(0, iops) => write!(f, "{iops} requests/s"),
-            Self(bytes, iops) => write!(f, "{} and {iops} requests/s", Rate(bytes)),
+            Self(bytes, iops) => write!(f, "{} and {iops} requests/s", ByteRate(bytes)),
         }
     }
 }
 
 /// Bytes per second, in a unit that leaves up to three decimals, rounded down.
-struct Rate(u64);
+struct ByteRate(u64);
 
-impl fmt::Display for Rate {
+impl fmt::Display for ByteRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(u64, &str); 3] = [
             (1_000_000_000, "GB/s"),
@@ -238,7 +238,7 @@ mod tests {
             (58_912_345, "58.912MB/s"),
             (2_050_000_000, "2.05GB/s"),
         ] {
-            assert_eq!(Rate(rate).to_string(), text);
+            assert_eq!(ByteRate(rate).to_string(), text);
         }
     }
 }

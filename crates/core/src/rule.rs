@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_allowed_is_said_with_its_unit() {
+    fn allowed_values_are_printed_with_their_unit() {
         let said = |unit, least, most| std::format!("{}", Allowed::Between(unit, least, most));
         let ms = 1_000_000;
         assert_eq!(said(Unit::Time, 0, 2_000 * ms), "at most 2 s");

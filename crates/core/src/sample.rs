@@ -5,7 +5,7 @@
 //! leaves no trace in a record.
 
 use crate::id::{GroupId, StreamId};
-use crate::knobs::Kind;
+use crate::knobs::ControllerKind;
 use crate::time::Span;
 
 /// A set of kinds of samples.
@@ -115,7 +115,7 @@ pub enum Sample {
     /// The requests of a group that a controller throttles. Groups without any are omitted.
     Held {
         /// The controller that throttles the requests.
-        by: Kind,
+        by: ControllerKind,
         /// The group of the requests.
         group: GroupId,
         /// The number of throttled requests.

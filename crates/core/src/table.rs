@@ -263,7 +263,7 @@ impl Table {
     /// for several requests in a row, the processor fetches their lines at the same time instead of
     /// one by one.
     #[inline]
-    pub(crate) fn look_at(&self, request: u32) {
+    pub(crate) fn prefetch(&self, request: u32) {
         let live = &self.requests[request];
         // `black_box` keeps the compiler from removing a read without a use.
         core::hint::black_box((live.issued, live.since));
@@ -328,7 +328,7 @@ pub(crate) fn piece_max(op: Op, max_transfer: u32) -> u32 {
 /// that the piece got at its dispatch. Each hardware queue has a range of tags of its own.
 #[derive(Debug)]
 pub(crate) struct Pieces {
-    slots: Vec<Slot>,
+    slots: Vec<TagSlot>,
     /// The first free tag of each hardware queue, or [`NIL`].
     free: Vec<u32>,
     /// For each closed hardware queue, the first of the tags that were free when it was closed.
@@ -350,7 +350,7 @@ const STALLED: u32 = NIL - 2;
 
 /// The slot of a tag.
 #[derive(Clone, Debug)]
-struct Slot {
+struct TagSlot {
     piece: Piece,
     /// The next free tag of the same queue or [`NIL`] if this one is free, and otherwise [`TAKEN`]
     /// or [`STALLED`].
@@ -363,7 +363,7 @@ impl Pieces {
         let (all, names) = (shape.all_tags(), shape.all_tags() + spares);
         let slot = |name: u32| {
             let is_last = name + 1 == names || name < all && (name + 1).is_multiple_of(tags);
-            Slot {
+            TagSlot {
                 piece: Piece::NONE,
                 next_free: if is_last { NIL } else { name + 1 },
             }

@@ -17,16 +17,16 @@ use core::hint::select_unpredictable;
 
 /// The key of an active slot, as it takes part in matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Entry {
+struct Contestant {
     key: u64,
     /// The ticket of the key in the upper half, and the slot in the lower half.
     tie: u64,
 }
 
 /// The absence of a slot at a place. It differs from every entry, because tickets begin with one.
-const ABSENT: Entry = Entry { key: 0, tie: 0 };
+const ABSENT: Contestant = Contestant { key: 0, tie: 0 };
 
-impl Entry {
+impl Contestant {
     fn new(key: u64, ticket: u32, slot: u32) -> Self {
         let tie = u64::from(ticket) << 32 | u64::from(slot);
         Self { key, tie }
@@ -73,7 +73,7 @@ impl Entry {
 #[derive(Clone, Copy, Debug)]
 struct Set {
     /// The winner at the root of that subtree.
-    top: Entry,
+    top: Contestant,
     /// The index of match 0 in the table of matches. There is no such match, because the root is 1.
     base: u32,
     /// The number of active slots.
@@ -104,7 +104,7 @@ impl Set {
 
     /// Returns the index of the match between a node and its sibling.
     #[inline]
-    fn game(&self, node: u32) -> usize {
+    fn match_index(&self, node: u32) -> usize {
         (self.base + node / 2) as usize
     }
 }
@@ -127,10 +127,10 @@ pub(crate) struct Tournaments {
     members: Vec<u32>,
     /// For each slot, its leaf in the set in which it is active, counted from the left.
     leaves: Vec<u32>,
-    matches: Vec<[Entry; 2]>,
+    matches: Vec<[Contestant; 2]>,
     /// The first free index in the table of matches.
     free: u32,
-    /// All sets, ordered by the places of their matches, for `tidy`.
+    /// All sets, ordered by the places of their matches, for `compact_matches`.
     order: Vec<u32>,
 }
 
@@ -142,7 +142,7 @@ impl Tournaments {
             sets: vec![Set::EMPTY; sets as usize],
             members: vec![0; sets as usize],
             leaves: vec![0; slots as usize],
-            // Twice the room that the members can need, so that `tidy` is rarely called.
+            // Twice the room that the members can need, so that `compact_matches` is rarely called.
             matches: vec![[ABSENT; 2]; 4 * members as usize],
             free: 0,
             order: (0..sets).collect(),
@@ -194,7 +194,7 @@ impl Tournaments {
             // The subtree with the active slots gets one more level, and the former winner becomes
             // its left half.
             let top = s.node(0) >> s.played;
-            self.matches[s.game(top)][0] = s.top;
+            self.matches[s.match_index(top)][0] = s.top;
             s.played += 1;
         }
         self.leaves[slot as usize] = leaf;
@@ -209,7 +209,7 @@ impl Tournaments {
         s.ticket += 1;
         let (ticket, levels) = (s.ticket, s.played);
         let leaf = s.node(self.leaves[slot as usize]);
-        self.play(set, leaf, levels, Entry::new(key, ticket, slot));
+        self.play(set, leaf, levels, Contestant::new(key, ticket, slot));
         // Tickets must not wrap, because they decide between equal keys.
         if ticket == u32::MAX {
             self.renumber(set);
@@ -240,10 +240,10 @@ impl Tournaments {
     /// Puts an entry at a node of a set, and plays `levels` matches with it or the respective
     /// winner.
     #[inline]
-    fn play(&mut self, set: u32, mut node: u32, levels: u8, mut entry: Entry) {
+    fn play(&mut self, set: u32, mut node: u32, levels: u8, mut entry: Contestant) {
         let s = &mut self.sets[set as usize];
         for _ in 0..levels {
-            let pair = &mut self.matches[s.game(node)];
+            let pair = &mut self.matches[s.match_index(node)];
             let side = node as usize % 2;
             pair[side] = entry;
             entry = entry.against(pair[side ^ 1]);
@@ -253,17 +253,17 @@ impl Tournaments {
     }
 
     /// Removes the entry at the last of several leaves and returns it.
-    fn retire(&mut self, set: u32, last: u32) -> Entry {
+    fn retire(&mut self, set: u32, last: u32) -> Contestant {
         let s = self.sets[set as usize];
         let (mut node, mut levels) = (last, s.played);
-        let retired = self.matches[s.game(node)][node as usize % 2];
+        let retired = self.matches[s.match_index(node)][node as usize % 2];
         // The sibling of a left node is further to the right, where no slot is active, so the whole
         // subtree above is empty.
         while node.is_multiple_of(2) {
-            self.matches[s.game(node)][0] = ABSENT;
+            self.matches[s.match_index(node)][0] = ABSENT;
             (node, levels) = (node / 2, levels - 1);
         }
-        let pair = &mut self.matches[s.game(node)];
+        let pair = &mut self.matches[s.match_index(node)];
         pair[1] = ABSENT;
         let left = pair[0];
         self.play(set, node / 2, levels - 1, left);
@@ -288,7 +288,7 @@ impl Tournaments {
                 _ => self.matches.as_flattened()[row + leaf as usize],
             };
             self.leaves[old.slot() as usize] = leaf;
-            let new = Entry::new(old.key, leaf + 1, old.slot());
+            let new = Contestant::new(old.key, leaf + 1, old.slot());
             self.play(set, s.node(leaf), s.played, new);
         }
         self.sets[set as usize].ticket = s.len;
@@ -299,7 +299,7 @@ impl Tournaments {
     fn grow(&mut self, set: u32) {
         let levels = levels_for(self.members[set as usize]);
         if self.free + size(levels) > self.matches.len() as u32 {
-            self.tidy();
+            self.compact_matches();
         }
         let base = self.free;
         self.free += size(levels);
@@ -308,7 +308,7 @@ impl Tournaments {
     }
 
     /// Removes gaps and unused levels from the table of matches.
-    fn tidy(&mut self) {
+    fn compact_matches(&mut self) {
         let sets = &self.sets;
         // Sets move towards the beginning in the order of their places, so that none overwrites
         // another.

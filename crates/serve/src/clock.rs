@@ -6,11 +6,11 @@ use weir_core::Instant;
 
 /// A clock that converts the system's monotonic time to instants of the core.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
+pub(crate) struct ServerClock {
     origin: std::time::Instant,
 }
 
-impl Clock {
+impl ServerClock {
     pub(crate) fn start() -> Self {
         Self {
             origin: std::time::Instant::now(),

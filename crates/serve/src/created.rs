@@ -12,13 +12,13 @@ use rustix::io::Errno;
 /// A name in a directory that is held open. A user who puts another directory at the path can
 /// therefore not redirect the server to other files.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct DirectoryEntry {
     path: PathBuf,
     directory: OwnedFd,
     name: OsString,
 }
 
-impl Entry {
+impl DirectoryEntry {
     /// Opens the parent directory of a path.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Entry {
     ///
     /// # Errors
     /// Returns the error of renameat2(2), or `ESTALE` if the entry is another file.
-    pub(crate) fn set_aside(&self, suffix: u32, expected: Identity) -> Result<Aside, Errno> {
+    pub(crate) fn set_aside(&self, suffix: u32, expected: Identity) -> Result<FileSetAside, Errno> {
         let mut first = self.name.clone();
         first.push(format!(".{suffix}"));
         let (mut name, mut number) = (first.clone(), 0);
@@ -73,7 +73,10 @@ impl Entry {
         }
         // The identity is checked after the rename, because the entry can be replaced between a
         // check and the rename.
-        let (is_it, aside) = (self.has(&name, expected), Aside { name, is: expected });
+        let (is_it, aside) = (
+            self.has(&name, expected),
+            FileSetAside { name, is: expected },
+        );
         // Another process replaced the file after the caller had checked it.
         if !is_it {
             self.put_back(&aside);
@@ -83,7 +86,7 @@ impl Entry {
     }
 
     /// Moves a file back that was set aside, if its original name is free.
-    pub(crate) fn put_back(&self, aside: &Aside) {
+    pub(crate) fn put_back(&self, aside: &FileSetAside) {
         // If the name is taken by now, the file stays under the other name. Overwriting the newer
         // file would be worse.
         let _ = self.rename(&aside.name, &self.name);
@@ -116,7 +119,7 @@ impl Entry {
 
 /// The name to which a file was moved within its directory, and the identity of the file.
 #[derive(Debug)]
-pub(crate) struct Aside {
+pub(crate) struct FileSetAside {
     name: OsString,
     is: Identity,
 }
@@ -137,11 +140,11 @@ impl Identity {
 #[derive(Debug)]
 #[must_use = "what was made goes when this is dropped"]
 pub struct Created {
-    entry: Entry,
+    entry: DirectoryEntry,
     /// The identity of the file, or `None` once it is kept.
     made: Option<Identity>,
     /// The file that was at this path before and was set aside.
-    aside: Option<Aside>,
+    aside: Option<FileSetAside>,
 }
 
 impl Created {
@@ -151,12 +154,12 @@ impl Created {
     /// Returns the system's error for the file or its directory.
     pub(crate) fn at(path: &Path, made: impl AsFd) -> io::Result<Self> {
         let made = Identity::of(&rustix::fs::fstat(made)?);
-        Ok(Self::new(Entry::of(path)?, made, None))
+        Ok(Self::new(DirectoryEntry::of(path)?, made, None))
     }
 
     /// Registers a file that was just created at this entry. If a file was set aside for it, that
     /// file is restored when this value is dropped.
-    pub(crate) fn new(entry: Entry, made: Identity, aside: Option<Aside>) -> Self {
+    pub(crate) fn new(entry: DirectoryEntry, made: Identity, aside: Option<FileSetAside>) -> Self {
         let made = Some(made);
         Self { entry, made, aside }
     }
@@ -175,9 +178,9 @@ impl Created {
     }
 
     /// Keeps the file. The returned value can still remove it.
-    pub(crate) fn keep(mut self) -> Kept {
+    pub(crate) fn keep(mut self) -> KeptFile {
         self.settle();
-        Kept {
+        KeptFile {
             path: self.entry.path.clone(),
             made: self.made.take(),
         }
@@ -186,16 +189,16 @@ impl Created {
 
 /// A file that was created and is kept.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct KeptFile {
     path: PathBuf,
     made: Option<Identity>,
 }
 
-impl Kept {
+impl KeptFile {
     /// Returns a value that removes the file when it is dropped, unless it is kept again. Returns
     /// `None` if the directory does not exist any more.
     pub(crate) fn claim(self) -> Option<Created> {
-        let entry = Entry::of(&self.path).ok()?;
+        let entry = DirectoryEntry::of(&self.path).ok()?;
         Some(Created {
             entry,
             made: self.made,
@@ -228,12 +231,12 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn only_what_was_made_goes_and_what_was_aside_comes_back() {
+    fn only_created_files_are_removed_and_set_aside_ones_return() {
         let base = std::env::temp_dir().join(format!("weir-created-{}", std::process::id()));
         fs::create_dir(&base).unwrap();
         let path = base.join("file");
         let make = |text: &str| {
-            let entry = Entry::of(&path).unwrap();
+            let entry = DirectoryEntry::of(&path).unwrap();
             let there = entry.open().map(|fd| identity(&fd));
             let aside = there.ok().map(|is| entry.set_aside(7, is).unwrap());
             fs::write(&path, text).unwrap();
@@ -268,15 +271,20 @@ mod tests {
         drop(settled);
         assert_eq!(fs::read(&path).unwrap(), b"other");
         // A file other than the expected one is not set aside.
-        let entry = Entry::of(&path).unwrap();
-        let older = identity(Entry::of(&base.join("file.7")).unwrap().open().unwrap());
+        let entry = DirectoryEntry::of(&path).unwrap();
+        let older = identity(
+            DirectoryEntry::of(&base.join("file.7"))
+                .unwrap()
+                .open()
+                .unwrap(),
+        );
         assert_eq!(entry.set_aside(8, older).unwrap_err(), Errno::STALE);
         assert_eq!(fs::read(&path).unwrap(), b"other");
         fs::remove_dir_all(base).unwrap();
     }
 
     #[test]
-    fn what_is_made_goes_from_its_own_directory() {
+    fn a_created_file_is_removed_from_its_original_directory() {
         let base = std::env::temp_dir().join(format!("weir-entry-{}", std::process::id()));
         let (inside, elsewhere) = (base.join("inside"), base.join("elsewhere"));
         fs::create_dir_all(&inside).unwrap();

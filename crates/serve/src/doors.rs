@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 
 use weir_config::{Address, Server};
 
-use crate::acceptor::{self, Listener, Refusal, Sockets};
+use crate::acceptor::{self, ListenRefusal, Listener, Sockets};
 use crate::created::Created;
 
 /// The sockets of `[manage]` and of `listen.metrics`. All of them are non-blocking.
@@ -28,7 +28,7 @@ impl Doors {
     ///
     /// # Errors
     /// Returns the key of the first socket that cannot be opened, and the reason.
-    pub(crate) fn open(config: &Server) -> Result<Self, (&'static str, Refusal)> {
+    pub(crate) fn open(config: &Server) -> Result<Self, (&'static str, ListenRefusal)> {
         let mut doors = Self::default();
         let manage = &config.manage;
         if let Some(path) = &manage.socket {

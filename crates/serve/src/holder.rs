@@ -60,7 +60,7 @@ impl Holder {
 
     /// Returns another Weir server whose open files this process may not see. It can be the holder
     /// that was not found.
-    pub(crate) fn unseen() -> Option<Self> {
+    pub(crate) fn find_hidden_server() -> Option<Self> {
         let hidden = |pid: &u32| fs::read_dir(format!("/proc/{pid}/fd")).is_err();
         // The descriptors of a process of another user are not readable, but its name is (proc(5)).
         let servers = others().filter(hidden).filter_map(Self::of_pid);
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_sockets() {
+    fn a_socket_line_matches_by_address_and_state() {
         // 127.0.0.1:9809 (9809 = 0x2651), in state 0A (listening), with inode 4711.
         let line = "   0: 0100007F:2651 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 4711 1 0 100 0 0 10 0";
         let line = if cfg!(target_endian = "little") {

@@ -43,7 +43,7 @@ pub use error::{ReloadError, StartError};
 pub use holder::Holder;
 pub use metrics::figures::{DriveFigures, OpCounts, TenantFigures, VolumeFigures, shares};
 pub use metrics::{CONTENT_TYPE, Causes, Detail};
-pub use parts::{Parts, Unheld};
+pub use parts::{Parts, ShardTimeout};
 pub use preflight::{Finding, Preflight, preflight};
 pub use server::{ExplainError, Explainer, Options, Server, removed_in_use};
 pub use shard::{Held, ShardError, Used};

@@ -41,7 +41,7 @@ pub(crate) fn allowed() -> bool {
 }
 
 /// Returns true if one more line about a client that connects or disconnects may be written now.
-pub(crate) fn passing() -> bool {
+pub(crate) fn connection_line_allowed() -> bool {
     let second = second();
     if let Some(lines) = PASSING.sum(second) {
         tracing::info!(
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_lines_a_second() {
+    fn at_most_ten_lines_are_written_per_second() {
         let limiter = Limiter::new();
         for second in [5, 6, 9] {
             let written = (0..100).filter(|_| limiter.allowed(second)).count();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_counted_and_summed_up_every_ten_seconds() {
+    fn omitted_lines_are_reported_every_ten_seconds() {
         let limiter = Limiter::new();
         let mut sums = Vec::new();
         for second in 100..130 {

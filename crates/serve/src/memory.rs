@@ -18,23 +18,23 @@ const GROUPS: &str = "/sys/fs/cgroup";
 /// The number of bytes that the process may use, and a phrase for messages that tells the source of
 /// the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Permitted {
+pub(crate) struct MemoryLimit {
     bytes: u64,
     by: &'static str,
 }
 
 /// Returns the memory that the cgroups of this process permit (cgroups(7), version 2 or 1), or the
 /// memory of the machine if that is less.
-pub(crate) fn permitted() -> Permitted {
+pub(crate) fn permitted_memory() -> MemoryLimit {
     let memory = rustix::system::sysinfo();
-    let machine = Permitted {
+    let machine = MemoryLimit {
         bytes: (memory.totalram as u64).saturating_mul(memory.mem_unit.into()),
         by: "the machine has",
     };
     let membership = fs::read_to_string("/proc/self/cgroup").ok();
     let limit = membership.and_then(|m| limit(Path::new(GROUPS), &m));
     let group = limit.filter(|bytes| *bytes < machine.bytes);
-    group.map_or(machine, |bytes| Permitted {
+    group.map_or(machine, |bytes| MemoryLimit {
         bytes,
         by: "the control group permits",
     })
@@ -75,7 +75,7 @@ impl Shortage {
     }
 }
 
-/// Returns the size of each shard's arena if the process may use `permitted` bytes. This is the
+/// Returns the size of each shard's arena if the process may use `permitted_memory` bytes. This is the
 /// configured limit if it fits. If the limit is a default (not `written` in the configuration), it
 /// is reduced as far as necessary, but not below the minimum that the other limits require.
 ///
@@ -85,9 +85,9 @@ pub(crate) fn arena(
     limits: &Limits,
     written: bool,
     shards: u64,
-    permitted: Permitted,
+    permitted: MemoryLimit,
 ) -> Result<u64, Shortage> {
-    let Permitted {
+    let MemoryLimit {
         bytes: permitted,
         by,
     } = permitted;
@@ -151,7 +151,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     #[test]
-    fn the_smallest_limit_around_counts() {
+    fn the_smallest_limit_of_all_ancestors_applies() {
         let root = std::env::temp_dir().join(format!("weir-groups-{}", std::process::id()));
         let put = |path: &str, text: &str| {
             let path = root.join(path);
@@ -171,11 +171,11 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asked_for_shrinks_and_what_was_asked_for_is_refused_with_the_sums() {
+    fn a_default_arena_shrinks_and_a_configured_one_is_refused() {
         let limits = Limits::default();
         let sized = |written, shards, mib: u64| {
             let (bytes, by) = (mib * MIB, "the control group permits");
-            arena(&limits, written, shards, Permitted { bytes, by })
+            arena(&limits, written, shards, MemoryLimit { bytes, by })
         };
         // 2 × 128 MiB and 24 MiB for the rest are exactly 280 MiB. With 200 MiB, (200 - 24) / 2 =
         // 88 MiB are left for each of the two arenas.
@@ -200,8 +200,8 @@ mod tests {
     }
 
     #[test]
-    fn nobody_may_have_more_than_the_machine_has() {
-        let permitted = permitted();
+    fn an_arena_larger_than_the_memory_is_refused() {
+        let permitted = permitted_memory();
         let limits = Limits {
             arena: permitted.bytes,
             ..Limits::default()

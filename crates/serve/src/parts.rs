@@ -3,7 +3,7 @@
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use crate::shard::{Address, Held, Mail, Used};
+use crate::shard::{Held, Mail, ShardAddress, Used};
 
 /// The longest time that [`Parts::hold`] waits for all shards. A shard needs the time of one
 /// message and of one turn.
@@ -14,27 +14,27 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// promised nothing.
 #[derive(Clone, Debug)]
 pub struct Parts {
-    pub(crate) shards: Vec<Address>,
+    pub(crate) shards: Vec<ShardAddress>,
 }
 
 /// A shard did not respond in time, so the part may or may not be in force. The shard has failed or
 /// is delayed, or the server has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a shard (the thread of a drive) does not respond")]
-pub struct Unheld;
+pub struct ShardTimeout;
 
 impl Parts {
     /// Activates a volume's part, and waits until it is in force. Returns the amount that the
     /// volume was served so far, or `None` if the server has no such volume.
     ///
     /// # Errors
-    /// Returns [`Unheld`] if a shard does not respond in time.
-    pub fn hold(&self, volume: &str, held: Held) -> Result<Option<Used>, Unheld> {
+    /// Returns [`ShardTimeout`] if a shard does not respond in time.
+    pub fn hold(&self, volume: &str, held: Held) -> Result<Option<Used>, ShardTimeout> {
         let (used, answers) = channel();
         // Every shard is asked, because only the shard of the volume's drive knows the volume. The
         // others reply with `None`.
         for shard in &self.shards {
-            shard.tell(Mail::Hold {
+            shard.send_mail(Mail::Hold {
                 volume: volume.to_owned(),
                 held,
                 used: used.clone(),
@@ -47,7 +47,7 @@ impl Parts {
         let mut found = None;
         for _ in &self.shards {
             let left = deadline.saturating_duration_since(Instant::now());
-            let used = answers.recv_timeout(left).map_err(|_| Unheld)?;
+            let used = answers.recv_timeout(left).map_err(|_| ShardTimeout)?;
             found = found.or(used);
         }
         Ok(found)

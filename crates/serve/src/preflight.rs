@@ -11,7 +11,7 @@ use weir_config::units::Size;
 use weir_config::{Address, Problem, Server, Volume};
 
 use crate::acceptor::{Listener, Sockets};
-use crate::backend::{self, Found, OpenError};
+use crate::backend::{self, OpenError, StorageInfo};
 use crate::doors;
 use crate::error::StartError;
 use crate::front;
@@ -26,7 +26,7 @@ pub struct Preflight {
     /// The problems, in the order of the configuration file.
     pub findings: Vec<Finding>,
     /// The storage of each volume, by the volume's name, as far as it is accessible.
-    pub storages: BTreeMap<String, Found>,
+    pub storages: BTreeMap<String, StorageInfo>,
     /// The server that already runs with this file. Resources that it holds are not obstacles.
     pub running: Option<Holder>,
 }
@@ -46,7 +46,7 @@ pub struct Finding {
 pub fn preflight(config: &Server) -> Preflight {
     let mut found = Preflight::default();
     let shards = server::shard_count(config, &Options::default());
-    let sizes = server::check(config).and_then(|()| server::fitted(config, shards).map(drop));
+    let sizes = server::check(config).and_then(|()| server::fit_arenas(config, shards).map(drop));
     if let Err(StartError::Config(problem)) = sizes {
         found.add(problem, true);
     }
@@ -62,8 +62,8 @@ pub fn preflight(config: &Server) -> Preflight {
         let certain = !front::ublk::has_driver() || as_root(&mut problem);
         found.add(problem, certain);
     }
-    found.shared(config);
-    found.room(config);
+    found.check_shared_storage(config);
+    found.check_free_space(config);
     // The listeners stay open, since two of the addresses can be the same, and the second must
     // fail.
     let mut taken = Vec::new();
@@ -103,7 +103,7 @@ impl Preflight {
     }
 
     fn storage(&mut self, config: &Server, volume: &Volume) {
-        let error = match backend::look(volume) {
+        let error = match backend::inspect(volume) {
             Ok(found) => {
                 self.storages.insert(volume.name.clone(), found);
                 return;
@@ -119,7 +119,7 @@ impl Preflight {
                 if self.is_running(config, holder.as_ref()) {
                     return;
                 }
-                held(&mut problem, holder.clone())
+                is_certain_obstacle(&mut problem, holder.clone())
             }
             _ => error.kind() != io::ErrorKind::PermissionDenied || as_root(&mut problem),
         };
@@ -143,7 +143,7 @@ impl Preflight {
             return None;
         }
         let certain = if taken {
-            held(&mut problem, holder)
+            is_certain_obstacle(&mut problem, holder)
         } else {
             !forbidden || as_root(&mut problem)
         };
@@ -162,7 +162,7 @@ impl Preflight {
     }
 
     /// Reports volumes that use the same file or device under different names.
-    fn shared(&mut self, config: &Server) {
+    fn check_shared_storage(&mut self, config: &Server) {
         let mut users = BTreeMap::new();
         let mut shared = Vec::new();
         for volume in &config.volumes {
@@ -188,7 +188,7 @@ impl Preflight {
     }
 
     /// Reports images that do not fit together into the free space of their file system.
-    fn room(&mut self, config: &Server) {
+    fn check_free_space(&mut self, config: &Server) {
         let mut left = BTreeMap::new();
         let mut tight = Vec::new();
         for volume in &config.volumes {
@@ -224,10 +224,10 @@ impl Preflight {
 
 /// Returns true if a resource that another process holds is a certain obstacle. It is not if the
 /// holder is, or can be, a Weir server.
-fn held(problem: &mut Problem, holder: Option<Holder>) -> bool {
+fn is_certain_obstacle(problem: &mut Problem, holder: Option<Holder>) -> bool {
     let server = match holder {
         Some(holder) => Some(holder).filter(Holder::is_server),
-        None => Holder::unseen(),
+        None => Holder::find_hidden_server(),
     };
     if let Some(server) = &server {
         let help =

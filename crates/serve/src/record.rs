@@ -58,16 +58,16 @@ pub(crate) fn path(path: &Path, drive: &str, only: bool) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The thread that writes a recording. It writes nothing before [`Record::begin`]. If the value is
+/// The thread that writes a recording. It writes nothing before [`RecordingThread::begin`]. If the value is
 /// dropped before, the file that was created is removed.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct RecordingThread {
     thread: JoinHandle<()>,
     go: Option<Sender<()>>,
     created: Option<Created>,
 }
 
-impl Record {
+impl RecordingThread {
     /// Starts writing, and keeps the file.
     pub(crate) fn begin(&mut self) {
         if let Some(go) = self.go.take() {
@@ -88,7 +88,7 @@ impl Record {
 /// Opens the file and starts its thread. An existing recording is not overwritten. The next free
 /// number is appended to the new one's name instead, because a server that restarts after a crash
 /// must preserve the recording that can explain the crash.
-pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, Record)> {
+pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, RecordingThread)> {
     let (path, file, created) = open(path)?;
     let (chunks, full) = sync_channel(CHUNKS);
     let (emptied, empty) = channel();
@@ -98,7 +98,7 @@ pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, Record)> {
     let thread = std::thread::Builder::new()
         .name("weir-record".to_owned())
         .spawn(move || {
-            // An error means that the start was refused and the `Record` dropped.
+            // An error means that the start was refused and the `RecordingThread` dropped.
             if begun.recv().is_err() {
                 return;
             }
@@ -117,7 +117,7 @@ pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, Record)> {
         tried: Instant::ZERO,
         blocked: false,
     };
-    let record = Record {
+    let record = RecordingThread {
         thread,
         go: Some(go),
         created,
@@ -257,7 +257,7 @@ mod tests {
     /// Idle calls alone must not cause chunks, because there are more of them than the queue has
     /// space for.
     #[test]
-    fn many_idle_moments_are_few_chunks() {
+    fn idle_calls_fill_few_chunks() {
         let (mut tape, full) = tape(CHUNKS);
         let mut recorder = recorder();
         for moment in 0..100_000 {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_user_could_have_put_there_takes_no_record() {
+    fn a_link_in_a_shared_directory_takes_no_recording() {
         let base = std::env::temp_dir().join(format!("weir-record-{}", std::process::id()));
         let (path, other) = (base.join("record"), base.join("other"));
         std::fs::create_dir(&base).unwrap();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_slow_for_a_while_loses_nothing_and_one_that_stays_so_leaves_a_cut_record() {
+    fn a_slow_file_loses_nothing_and_a_stuck_one_cuts_the_recording() {
         let (mut tape, full) = tape(1);
         let mut recorder = recorder();
         let mut now = Instant::ZERO;

@@ -17,16 +17,16 @@ use weir_config::units::Size;
 use weir_config::{Address, Plan, Problem, Volume};
 use weir_uring::Backend as RingKind;
 
-use crate::acceptor::{self, Door, Listener, Refusal, Sockets, Table};
-use crate::backend::{self, Open};
-use crate::clock::Clock;
+use crate::acceptor::{self, Door, ExportTable, ListenRefusal, Listener, Sockets};
+use crate::backend::{self, StorageOpener};
+use crate::clock::ServerClock;
 use crate::doors::{self, Doors};
 use crate::front;
 use crate::front::ublk::Devices;
 use crate::parts::Parts;
-use crate::record::Record;
+use crate::record::RecordingThread;
 use crate::setup;
-use crate::shard::{self, DRIVES_MAX, DriveSetup, Mail, Setup};
+use crate::shard::{self, DRIVES_MAX, DriveSetup, Mail, ShardSetup};
 use crate::watch::Watch;
 
 use crate::error::{ReloadError, StartError};
@@ -54,7 +54,7 @@ pub struct Options {
     /// behind, the recording is cut off with a line in the log, and a replay reports that.
     pub record: Option<PathBuf>,
     /// The function that opens the storage of a volume: [`backend::open`], or a test's own.
-    pub storage: Open,
+    pub storage: StorageOpener,
     /// The number of lines that are missing from the log of the process. The writer of the log
     /// counts them, and the metrics contain the number.
     pub log_dropped: Arc<AtomicU64>,
@@ -81,17 +81,17 @@ pub struct Server {
     config: weir_config::Server,
     /// The plan of each drive, in the order of the configuration.
     plans: Vec<Plan>,
-    places: Vec<acceptor::Place>,
-    exports: Vec<acceptor::Export>,
-    acceptor: acceptor::Handle,
+    places: Vec<acceptor::VolumeLocation>,
+    exports: Vec<acceptor::VolumeExport>,
+    acceptor: acceptor::AcceptorHandle,
     /// The sockets for management, until [`Server::doors`] takes them.
     doors: Option<Doors>,
-    shards: Vec<shard::Handle>,
+    shards: Vec<shard::ShardHandle>,
     devices: Devices,
     addresses: Vec<Address>,
     records: Vec<JoinHandle<()>>,
     drain: Duration,
-    storage: Open,
+    storage: StorageOpener,
     log_dropped: Arc<AtomicU64>,
 }
 
@@ -103,7 +103,7 @@ impl Server {
     pub fn start(config: &weir_config::Server, options: &Options) -> Result<Self, StartError> {
         check(config)?;
         let shards = shard_count(config, options);
-        let config = &fitted(config, shards)?;
+        let config = &fit_arenas(config, shards)?;
         // If a step below fails, files and sockets that these steps have created are removed when
         // their values are dropped.
         let mut opened = setup::open(config, options.storage, shards)?;
@@ -114,11 +114,11 @@ impl Server {
             .map_err(|(key, refusal)| StartError::Config(listen_problem(config, key, refusal)))?;
         let mut records = start_records(config, options, &mut opened.shards)?;
         let addresses = doors.iter().map(|door| door.listener.address()).collect();
-        let clock = Clock::start();
+        let clock = ServerClock::start();
         let (shards, rooms) = start_shards(config, options, opened.shards, clock)?;
         let shards = Shards(shards);
-        let boxes: Vec<_> = shards.0.iter().map(shard::Handle::address).collect();
-        let table = Table::new(opened.exports.clone());
+        let boxes: Vec<_> = shards.0.iter().map(shard::ShardHandle::address).collect();
+        let table = ExportTable::new(opened.exports.clone());
         let next = Arc::new(AtomicU64::new(1));
         let mut devices = Devices::new(boxes.clone(), Arc::clone(&next), rooms);
         // These two steps come last among those that can fail, because they are the first that let
@@ -134,7 +134,7 @@ impl Server {
             let _ = created.keep();
         }
         management.settle();
-        records.iter_mut().for_each(Record::begin);
+        records.iter_mut().for_each(RecordingThread::begin);
         Ok(Self {
             config: config.clone(),
             plans: opened.plans,
@@ -145,7 +145,7 @@ impl Server {
             shards: shards.take(),
             devices,
             addresses,
-            records: records.into_iter().map(Record::thread).collect(),
+            records: records.into_iter().map(RecordingThread::thread).collect(),
             drain: options.drain,
             storage: options.storage,
             log_dropped: Arc::clone(&options.log_dropped),
@@ -173,7 +173,11 @@ impl Server {
     /// Returns a handle for querying the figures and checking that every thread runs.
     pub fn watch(&self) -> Watch {
         Watch {
-            shards: self.shards.iter().map(shard::Handle::address).collect(),
+            shards: self
+                .shards
+                .iter()
+                .map(shard::ShardHandle::address)
+                .collect(),
             threads: (self.shards.iter().map(|shard| shard.alive.clone()))
                 .chain([self.acceptor.alive.clone()])
                 .collect(),
@@ -184,7 +188,11 @@ impl Server {
     /// Returns a handle that activates this server's parts of minimums that several servers share.
     pub fn parts(&self) -> Parts {
         Parts {
-            shards: self.shards.iter().map(shard::Handle::address).collect(),
+            shards: self
+                .shards
+                .iter()
+                .map(shard::ShardHandle::address)
+                .collect(),
         }
     }
 
@@ -221,10 +229,10 @@ impl Server {
 }
 
 /// Shards that are ended when this is dropped, unless they are taken before.
-struct Shards(Vec<shard::Handle>);
+struct Shards(Vec<shard::ShardHandle>);
 
 impl Shards {
-    fn take(mut self) -> Vec<shard::Handle> {
+    fn take(mut self) -> Vec<shard::ShardHandle> {
         std::mem::take(&mut self.0)
     }
 }
@@ -259,11 +267,11 @@ impl Drop for Server {
     }
 }
 
-fn end_shards(shards: &mut [shard::Handle], within: Duration) -> bool {
+fn end_shards(shards: &mut [shard::ShardHandle], within: Duration) -> bool {
     for shard in &*shards {
-        shard.address().tell(Mail::Drain(within));
+        shard.address().send_mail(Mail::Drain(within));
     }
-    let ended = shards.iter_mut().map(shard::Handle::join);
+    let ended = shards.iter_mut().map(shard::ShardHandle::join);
     // `fold` joins all shards. `all` would stop at the first that failed.
     ended.fold(true, |all, one| all & one)
 }
@@ -291,7 +299,7 @@ pub(crate) fn check(config: &weir_config::Server) -> Result<(), StartError> {
 }
 
 /// Returns the configuration with arenas that fit into the memory of the process.
-pub(crate) fn fitted(
+pub(crate) fn fit_arenas(
     config: &weir_config::Server,
     shards: usize,
 ) -> Result<weir_config::Server, StartError> {
@@ -300,7 +308,7 @@ pub(crate) fn fitted(
         &config.limits,
         written,
         shards as u64,
-        crate::memory::permitted(),
+        crate::memory::permitted_memory(),
     );
     let mut fitted = config.clone();
     fitted.limits.arena = arena.map_err(|shortage| {
@@ -357,7 +365,11 @@ pub(crate) fn nbd_key(number: usize) -> String {
 }
 
 /// Returns the problem of an address, at its key or at the key of the sockets' owner.
-pub(crate) fn listen_problem(config: &weir_config::Server, key: &str, refusal: Refusal) -> Problem {
+pub(crate) fn listen_problem(
+    config: &weir_config::Server,
+    key: &str,
+    refusal: ListenRefusal,
+) -> Problem {
     let key = match (refusal.owner, key) {
         (true, doors::SOCKET_KEY) => "manage.socket_owner",
         (true, _) => "listen.socket_owner",
@@ -372,7 +384,7 @@ fn start_records(
     config: &weir_config::Server,
     options: &Options,
     shards: &mut [Vec<DriveSetup>],
-) -> Result<Vec<Record>, StartError> {
+) -> Result<Vec<RecordingThread>, StartError> {
     let mut records = Vec::new();
     if let Some(path) = &options.record {
         for drive in shards.iter_mut().flatten() {
@@ -392,8 +404,8 @@ fn start_shards(
     config: &weir_config::Server,
     options: &Options,
     setups: Vec<Vec<DriveSetup>>,
-    clock: Clock,
-) -> Result<(Vec<shard::Handle>, Vec<usize>), StartError> {
+    clock: ServerClock,
+) -> Result<(Vec<shard::ShardHandle>, Vec<usize>), StartError> {
     if setups.iter().any(|drives| drives.len() > DRIVES_MAX) {
         let what = format!("too many drives: a shard can serve at most {DRIVES_MAX}");
         return Err(StartError::Config(config.problem("drive", what, None)));
@@ -403,7 +415,7 @@ fn start_shards(
     for (number, drives) in setups.into_iter().enumerate() {
         let (ring, room) = ring(config, options, &drives);
         rooms.push(room);
-        let setup = Setup {
+        let setup = ShardSetup {
             number,
             clock,
             limits: config.limits,
@@ -424,7 +436,7 @@ fn ring(
     config: &weir_config::Server,
     options: &Options,
     drives: &[DriveSetup],
-) -> (weir_uring::Config, usize) {
+) -> (weir_uring::IoRingConfig, usize) {
     let pieces = drives.iter().map(|drive| {
         let shape = drive.plan.config.drive;
         usize::from(shape.queues) * usize::from(shape.tags)
@@ -447,14 +459,14 @@ fn ring(
     let connections = connections as usize + crate::places::spare(connections);
     let sockets = 2 * connections + remotes.sum::<usize>();
     let others = sockets + pieces.sum::<usize>() + 64;
-    let in_flight = (others + devices).min(weir_uring::Config::MAX_IN_FLIGHT);
+    let in_flight = (others + devices).min(weir_uring::IoRingConfig::MAX_IN_FLIGHT);
     let files = config.volumes.iter().any(|v| {
         matches!(
             v.storage,
             weir_config::Storage::File(_) | weir_config::Storage::Device(_)
         )
     });
-    let ring = weir_uring::Config {
+    let ring = weir_uring::IoRingConfig {
         backend: options.ring,
         arena_bytes: config.limits.arena as usize,
         in_flight,

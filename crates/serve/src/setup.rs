@@ -7,25 +7,25 @@ use std::time::Duration;
 use weir_config::{DriveReload, Plan, Problem, Reload, Volume, plan};
 use weir_core::{Instant, Layer};
 
-use crate::acceptor::{Export, Place};
-use crate::backend::{self, Open, OpenError, Prepare};
+use crate::acceptor::{VolumeExport, VolumeLocation};
+use crate::backend::{self, OpenError, Prepare, StorageOpener};
 use crate::created::Created;
 use crate::error::{ReloadError, StartError};
 use crate::shard::{
-    Change, DriveSetup, SPACES_MAX, ShardError, TenantTerms, VolumeSetup, VolumeTerms,
+    DriveChange, DriveSetup, SPACES_MAX, ShardError, TenantTerms, VolumeSetup, VolumeTerms,
 };
 use weir_config::os_error;
 
 /// All parts of a configuration that are open.
 #[derive(Debug, Default)]
-pub(crate) struct Opened {
+pub(crate) struct OpenConfiguration {
     /// The setups of the drives of each shard.
     pub(crate) shards: Vec<Vec<DriveSetup>>,
     /// The plan and the place of each drive, in the order of the configuration.
     pub(crate) plans: Vec<Plan>,
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<VolumeLocation>,
     /// The exports of all volumes, sorted by name.
-    pub(crate) exports: Vec<Export>,
+    pub(crate) exports: Vec<VolumeExport>,
     /// The image files that were created. They are removed again unless they are kept.
     pub(crate) created: Vec<Created>,
 }
@@ -33,17 +33,17 @@ pub(crate) struct Opened {
 /// Opens every volume, and distributes the drives among `shards` shards.
 pub(crate) fn open(
     config: &weir_config::Server,
-    storage: Open,
+    storage: StorageOpener,
     shards: usize,
-) -> Result<Opened, StartError> {
-    let mut opened = Opened {
+) -> Result<OpenConfiguration, StartError> {
+    let mut opened = OpenConfiguration {
         shards: std::iter::repeat_with(Vec::new).take(shards).collect(),
-        ..Opened::default()
+        ..OpenConfiguration::default()
     };
     for (number, drive) in config.drives.iter().enumerate() {
         // Round-robin, so that the shards have about the same number of drives.
         let shard = number % shards;
-        let place = Place {
+        let place = VolumeLocation {
             shard,
             drive: opened.shards[shard].len(),
             // `export` sets the space of each volume.
@@ -84,9 +84,9 @@ pub(crate) fn open(
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     /// The change of each affected drive, with the number of its shard.
-    pub(crate) changes: Vec<(usize, Change)>,
+    pub(crate) changes: Vec<(usize, DriveChange)>,
     /// The exports of new volumes, which clients can choose once the change is in force.
-    pub(crate) exports: Vec<Export>,
+    pub(crate) exports: Vec<VolumeExport>,
     /// The image files that were created for the reload.
     pub(crate) created: Vec<Created>,
 }
@@ -97,8 +97,8 @@ pub(crate) fn changes(
     config: &weir_config::Server,
     old: &weir_config::Server,
     reload: Reload,
-    storage: Open,
-    places: &[Place],
+    storage: StorageOpener,
+    places: &[VolumeLocation],
 ) -> Result<Changes, ReloadError> {
     let mut all = Changes::default();
     for reload in reload.drives {
@@ -109,7 +109,7 @@ pub(crate) fn changes(
             let drive = reload.plan.drive;
             return Err(ShardError::NewDrive { drive }.into());
         };
-        let mut change = Change {
+        let mut change = DriveChange {
             drive: place.drive,
             added: Vec::new(),
             terms: BTreeMap::new(),
@@ -212,7 +212,7 @@ pub(crate) fn check(reload: &DriveReload) -> Result<(), ReloadError> {
 fn open_volume(
     config: &weir_config::Server,
     volume: &Volume,
-    storage: Open,
+    storage: StorageOpener,
 ) -> std::io::Result<VolumeSetup> {
     Ok(VolumeSetup {
         name: volume.name.clone(),
@@ -241,11 +241,11 @@ fn export(
     config: &weir_config::Server,
     volume: &Volume,
     storage: &dyn Prepare,
-    place: Place,
+    place: VolumeLocation,
     plan: &Plan,
-) -> Export {
+) -> VolumeExport {
     let space = plan.volumes[&volume.name].space.0;
-    Export {
+    VolumeExport {
         name: volume.name.clone(),
         size: storage.size(),
         traits: storage.traits(),
@@ -254,7 +254,7 @@ fn export(
         queues: plan.config.drive.queues,
         tags: plan.config.drive.tags,
         max_transfer: plan.config.drive.max_transfer,
-        place: Place { space, ..place },
+        place: VolumeLocation { space, ..place },
         notify: volume.notify,
         promise: promise(config, volume),
     }

@@ -10,7 +10,7 @@ use weir_config::Room;
 
 use crate::metrics::figures::DriveFigures;
 use crate::metrics::{Detail, text};
-use crate::shard::{Address, Mail};
+use crate::shard::{Mail, ShardAddress};
 
 /// The longest time that a query waits for the shards.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// replies for at most one second.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    pub(crate) shards: Vec<Address>,
+    pub(crate) shards: Vec<ShardAddress>,
     /// A reference to a token that each serving thread holds until it ends.
     pub(crate) threads: Vec<Weak<()>>,
     /// The counter of [`Options::log_dropped`](crate::Options::log_dropped).
@@ -57,7 +57,7 @@ impl Watch {
     fn snapshots(&self, detail: Detail) -> Option<Vec<DriveFigures>> {
         let (sender, receiver) = channel();
         for shard in &self.shards {
-            shard.tell(Mail::Snapshot(detail, sender.clone()));
+            shard.send_mail(Mail::Snapshot(detail, sender.clone()));
         }
         // Without the last sender, a shard that has ended makes `recv_timeout` fail at once instead
         // of at the deadline.

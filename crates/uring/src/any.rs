@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::arena::Arena;
 use crate::operation::Operation;
 use crate::poll::PollRing;
-use crate::ring::{Completion, OpId, Registration, Rejected, Ring};
+use crate::ring::{OpId, Registration, RejectedOperation, Ring, RingCompletion};
 use crate::uring::UringRing;
-use crate::waker::Waker;
+use crate::waker::RingWaker;
 
 /// The kind of ring to open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Backend {
 
 /// The configuration of a ring.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct IoRingConfig {
     /// The kind of ring to open.
     pub backend: Backend,
     /// The size of the arena in bytes, rounded up to whole pages. The ring itself uses 512 of them.
@@ -36,25 +36,25 @@ pub struct Config {
     pub registered_bytes: usize,
 }
 
-impl Config {
+impl IoRingConfig {
     /// The largest permitted maximum of operations in flight.
     pub const MAX_IN_FLIGHT: usize = 16_384;
 
     /// Creates the arena and the waker, after checking the bounds.
-    pub(crate) fn parts(&self) -> Result<(Arena, Waker), OpenError> {
+    pub(crate) fn parts(&self) -> Result<(Arena, RingWaker), RingOpenError> {
         if self.in_flight == 0 || self.in_flight > Self::MAX_IN_FLIGHT {
-            return Err(OpenError::InFlight(self.in_flight));
+            return Err(RingOpenError::InFlight(self.in_flight));
         }
-        let arena = Arena::new(self.arena_bytes).map_err(|source| OpenError::Arena {
+        let arena = Arena::new(self.arena_bytes).map_err(|source| RingOpenError::Arena {
             bytes: self.arena_bytes,
             source,
         })?;
-        let waker = Waker::new().map_err(|errno| OpenError::Waker(errno.into()))?;
+        let waker = RingWaker::new().map_err(|errno| RingOpenError::Waker(errno.into()))?;
         Ok((arena, waker))
     }
 }
 
-impl Default for Config {
+impl Default for IoRingConfig {
     /// Returns `Auto`, 64 MiB, 1024 operations, and as much registered memory as the system
     /// permits.
     fn default() -> Self {
@@ -69,7 +69,7 @@ impl Default for Config {
 
 /// The reason why a ring could not be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum RingOpenError {
     /// The value of `in_flight` is out of range.
     #[error("a ring must have 1 to 16384 operations in flight, not {0}")]
     InFlight(usize),
@@ -107,16 +107,16 @@ impl AnyRing {
     ///
     /// # Errors
     ///
-    /// Returns [`OpenError`]. With [`Backend::Auto`], a refusal of `io_uring` is not an error.
-    pub fn open(config: &Config) -> Result<Self, OpenError> {
+    /// Returns [`RingOpenError`]. With [`Backend::Auto`], a refusal of `io_uring` is not an error.
+    pub fn open(config: &IoRingConfig) -> Result<Self, RingOpenError> {
         match config.backend {
             Backend::Uring => UringRing::open(config).map(Self::Uring),
             Backend::Poll => PollRing::open(config).map(Self::Poll),
             Backend::Auto => match UringRing::open(config) {
                 // Other errors, such as a lack of memory for the arena, would affect poll(2) as
                 // well.
-                Err(OpenError::Uring(refusal)) => {
-                    PollRing::open(config).map(|ring| Self::Poll(ring.instead_of(refusal)))
+                Err(RingOpenError::Uring(refusal)) => {
+                    PollRing::open(config).map(|ring| Self::Poll(ring.with_refusal(refusal)))
                 }
                 ring => ring.map(Self::Uring),
             },
@@ -160,7 +160,7 @@ impl Ring for AnyRing {
         either!(self, ring => ring.in_flight())
     }
 
-    fn queue(&mut self, operation: Operation) -> Result<OpId, Rejected> {
+    fn queue(&mut self, operation: Operation) -> Result<OpId, RejectedOperation> {
         either!(self, ring => ring.queue(operation))
     }
 
@@ -176,11 +176,11 @@ impl Ring for AnyRing {
         either!(self, ring => ring.is_ready())
     }
 
-    fn pop(&mut self) -> Option<Completion> {
+    fn pop(&mut self) -> Option<RingCompletion> {
         either!(self, ring => ring.pop())
     }
 
-    fn waker(&self) -> Waker {
+    fn waker(&self) -> RingWaker {
         either!(self, ring => ring.waker())
     }
 

@@ -22,9 +22,9 @@ const PAGE: usize = 4096;
 /// allocation. Clones are handles to the same arena. The mapping is removed when the last handle
 /// and the last buffer have been dropped.
 #[derive(Clone)]
-pub struct Arena(Rc<Region>);
+pub struct Arena(Rc<ArenaMapping>);
 
-struct Region {
+struct ArenaMapping {
     base: NonNull<u8>,
     bytes: usize,
     buddy: RefCell<Buddy>,
@@ -57,7 +57,7 @@ impl Arena {
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )
         }?;
-        Ok(Self(Rc::new(Region {
+        Ok(Self(Rc::new(ArenaMapping {
             base: NonNull::new(base.cast()).expect("mmap maps nothing at address 0"),
             bytes,
             buddy: RefCell::new(Buddy::new((bytes / UNIT) as u32)),
@@ -100,7 +100,7 @@ impl Arena {
     }
 }
 
-impl Drop for Region {
+impl Drop for ArenaMapping {
     fn drop(&mut self) {
         // SAFETY: this is the mapping made in `Arena::new`, of that length. No `Arena` and no
         // buffer is left, because each holds an `Rc` of this region. The kernel has no operation on
@@ -124,7 +124,7 @@ pub struct SharedBuf(View);
 
 /// A reference to a block of the arena, with a window into it.
 struct View {
-    region: Rc<Region>,
+    region: Rc<ArenaMapping>,
     unit: u32,
     order: u8,
     start: u32,

@@ -24,7 +24,7 @@ pub(crate) struct Buddy {
 
 #[derive(Clone, Copy, Debug)]
 struct Block {
-    state: State,
+    state: BlockState,
     order: u8,
     /// The number of references while the block is in use.
     refs: u32,
@@ -34,7 +34,7 @@ struct Block {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum BlockState {
     /// A unit that is not the first of a block, or whose block was merged.
     Inside,
     Free,
@@ -55,7 +55,7 @@ impl Buddy {
     /// Creates an allocator for `units` units, all of them free.
     pub(crate) fn new(units: u32) -> Self {
         let inside = Block {
-            state: State::Inside,
+            state: BlockState::Inside,
             order: 0,
             refs: 0,
             next: NIL,
@@ -91,7 +91,7 @@ impl Buddy {
         };
         self.free -= 1 << order;
         let block = &mut self.blocks[unit as usize];
-        block.state = State::Used;
+        block.state = BlockState::Used;
         block.order = order as u8;
         block.refs = 1;
         Some(unit)
@@ -100,7 +100,11 @@ impl Buddy {
     /// Adds a reference to a block in use.
     pub(crate) fn share(&mut self, unit: u32) {
         let block = &mut self.blocks[unit as usize];
-        assert_eq!(block.state, State::Used, "only a block in use is shared");
+        assert_eq!(
+            block.state,
+            BlockState::Used,
+            "only a block in use is shared"
+        );
         block.refs = block
             .refs
             .checked_add(1)
@@ -110,7 +114,11 @@ impl Buddy {
     /// Drops a reference. The block is freed with the last one.
     pub(crate) fn release(&mut self, unit: u32) {
         let block = &mut self.blocks[unit as usize];
-        assert_eq!(block.state, State::Used, "only a block in use is released");
+        assert_eq!(
+            block.state,
+            BlockState::Used,
+            "only a block in use is released"
+        );
         block.refs -= 1;
         if block.refs > 0 {
             return;
@@ -118,7 +126,7 @@ impl Buddy {
         let order = block.order;
         self.free += 1 << order;
         if self.stacks[order as usize].push(unit) {
-            block.state = State::Stacked;
+            block.state = BlockState::Stacked;
         } else {
             self.merge(unit, order);
         }
@@ -155,13 +163,13 @@ impl Buddy {
 
     /// Returns a block to the free lists, merged with its buddy as long as the buddy is free.
     fn merge(&mut self, mut unit: u32, mut order: u8) {
-        self.blocks[unit as usize].state = State::Inside;
+        self.blocks[unit as usize].state = BlockState::Inside;
         while u32::from(order) < Self::MAX_ORDER {
             // Buddies differ in the bit of their order. The buddy of a block near the end may not
             // exist, which `get` detects.
             let buddy = unit ^ (1 << order);
             match self.blocks.get(buddy as usize) {
-                Some(block) if block.state == State::Free && block.order == order => {}
+                Some(block) if block.state == BlockState::Free && block.order == order => {}
                 _ => break,
             }
             self.unlink(buddy);
@@ -185,7 +193,7 @@ impl Buddy {
             self.blocks[head as usize].prev = unit;
         }
         self.blocks[unit as usize] = Block {
-            state: State::Free,
+            state: BlockState::Free,
             order,
             refs: 0,
             next: head,
@@ -205,7 +213,7 @@ impl Buddy {
         if next != NIL {
             self.blocks[next as usize].prev = prev;
         }
-        self.blocks[unit as usize].state = State::Inside;
+        self.blocks[unit as usize].state = BlockState::Inside;
     }
 }
 

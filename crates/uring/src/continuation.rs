@@ -6,9 +6,9 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::operation::{Kind, Operation};
-use crate::ring::Fill;
-use crate::{AnyRing, Backend, Buf, Config, Handle, Header, Payload, Ring, Segment, Sync};
+use crate::operation::{Operation, OperationKind};
+use crate::ring::FillMode;
+use crate::{AnyRing, Backend, Buf, Handle, Header, IoRingConfig, Payload, Ring, Segment, Sync};
 
 /// The length of a transfer, and the numbers of bytes that are already done.
 const WHOLE: usize = 3000;
@@ -20,11 +20,11 @@ fn pattern() -> Vec<u8> {
 
 /// Returns both rings, or only one if the system refuses `io_uring`.
 fn rings() -> impl Iterator<Item = AnyRing> {
-    let configs = [Backend::Uring, Backend::Poll].map(|backend| Config {
+    let configs = [Backend::Uring, Backend::Poll].map(|backend| IoRingConfig {
         backend,
         arena_bytes: 1 << 20,
         in_flight: 4,
-        ..Config::default()
+        ..IoRingConfig::default()
     });
     configs
         .into_iter()
@@ -35,7 +35,7 @@ fn rings() -> impl Iterator<Item = AnyRing> {
 fn finish(
     ring: &mut AnyRing,
     handle: &Handle,
-    kind: Kind,
+    kind: OperationKind,
     payload: Payload,
     done: usize,
 ) -> Payload {
@@ -107,7 +107,7 @@ fn only_the_rest_is_read() {
             .unwrap();
         for done in DONE {
             for payload in targets(&ring) {
-                let kind = Kind::Read { offset: 700 };
+                let kind = OperationKind::Read { offset: 700 };
                 check_target(finish(&mut ring, &handle, kind, payload, done), done);
             }
         }
@@ -120,7 +120,7 @@ fn only_the_rest_is_written() {
         for done in DONE {
             for payload in sources(&ring) {
                 let (handle, mut file) = temp_file();
-                let kind = Kind::Write {
+                let kind = OperationKind::Write {
                     offset: 700,
                     sync: Sync::Data,
                 };
@@ -141,7 +141,7 @@ fn only_the_rest_is_sent() {
         let socket = Handle::new(socket.into()).unwrap();
         for done in DONE {
             for payload in sources(&ring) {
-                finish(&mut ring, &socket, Kind::Send, payload, done);
+                finish(&mut ring, &socket, OperationKind::Send, payload, done);
                 let mut got = vec![0; WHOLE - done];
                 peer.read_exact(&mut got).unwrap();
                 assert_eq!(got, pattern()[done..], "after {done}");
@@ -161,7 +161,7 @@ fn only_the_rest_is_received() {
         for done in DONE {
             for payload in targets(&ring) {
                 peer.write_all(&pattern()[done..]).unwrap();
-                let kind = Kind::Recv(Fill::All);
+                let kind = OperationKind::Recv(FillMode::All);
                 check_target(finish(&mut ring, &socket, kind, payload, done), done);
             }
         }

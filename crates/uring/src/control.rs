@@ -17,7 +17,7 @@ const ARGUMENT: usize = 4096;
 const CARRIED: usize = 80;
 
 /// A driver's control device, with a ring of its own whose entries carry 80 bytes for the driver.
-pub struct Control {
+pub struct DriverControl {
     ring: IoUring<squeue::Entry128>,
     device: File,
     /// The memory that the driver reads and writes during a command.
@@ -26,7 +26,7 @@ pub struct Control {
     stuck: bool,
 }
 
-impl Control {
+impl DriverControl {
     /// Opens the device and a ring for it.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl Control {
     }
 }
 
-impl Drop for Control {
+impl Drop for DriverControl {
     fn drop(&mut self) {
         if !self.stuck {
             // SAFETY: it is dropped once, here, and not used afterwards. No command is in progress.
@@ -120,7 +120,7 @@ impl Drop for Control {
     }
 }
 
-impl std::fmt::Debug for Control {
+impl std::fmt::Debug for DriverControl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Control")
             .field("device", &self.device)
@@ -134,9 +134,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_takes_no_commands_says_so() {
+    fn a_device_without_commands_returns_an_error() {
         // A system without io_uring has no driver that accepts such commands either.
-        let Ok(mut control) = Control::open(Path::new("/dev/null")) else {
+        let Ok(mut control) = DriverControl::open(Path::new("/dev/null")) else {
             return;
         };
         let mut argument = [7; 16];

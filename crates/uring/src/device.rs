@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_device_is_refused() {
+    fn files_are_refused_as_devices() {
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         assert_eq!(logical_block(&file), Err(Errno::NOTTY));
         assert!(discard(&file, 0..4096).is_err() && zero_out(&file, 0..4096).is_err());

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn written_bytes_are_read() {
         let memory = of(&(0..64).collect::<Vec<u8>>());
         assert_eq!(memory.read::<8>(8), [8, 9, 10, 11, 12, 13, 14, 15]);
         // 40 + 24 is exactly the end of the mapping.

@@ -17,10 +17,10 @@ use rustix::io::{Errno, ReadWriteFlags};
 /// A handle belongs to the thread of its ring and is not `Send`. Pass the `OwnedFd` between threads
 /// and create the handle on the thread that uses it.
 #[derive(Clone, Debug)]
-pub struct Handle(Rc<Shared>);
+pub struct Handle(Rc<SharedDescriptor>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedDescriptor {
     fd: OwnedFd,
     receiving: Cell<bool>,
     sending: Cell<bool>,
@@ -46,13 +46,13 @@ impl Handle {
         if flags.contains(OFlags::NONBLOCK) {
             rustix::fs::fcntl_setfl(&fd, flags - OFlags::NONBLOCK)?;
         }
-        Ok(Self::foreign(fd))
+        Ok(Self::from_shared(fd))
     }
 
     /// Takes ownership of a descriptor whose open file description is shared with another process,
     /// such as an event that arrived over a socket. Its flags are not changed. It can be polled and
     /// signalled.
-    pub fn foreign(fd: OwnedFd) -> Self {
+    pub fn from_shared(fd: OwnedFd) -> Self {
         Self::with(fd, false)
     }
 
@@ -67,7 +67,7 @@ impl Handle {
     }
 
     fn with(fd: OwnedFd, unregistered: bool) -> Self {
-        Self(Rc::new(Shared {
+        Self(Rc::new(SharedDescriptor {
             fd,
             receiving: Cell::new(false),
             sending: Cell::new(false),
@@ -115,7 +115,7 @@ impl Handle {
         self.0.more.get()
     }
 
-    pub(crate) fn takes_registered(&self) -> bool {
+    pub(crate) fn accepts_registered_buffers(&self) -> bool {
         !self.0.unregistered
     }
 
@@ -123,10 +123,10 @@ impl Handle {
         self.0.more.set(more);
     }
 
-    pub(crate) fn direction(&self, direction: Direction) -> &Cell<bool> {
+    pub(crate) fn direction(&self, direction: SocketDirection) -> &Cell<bool> {
         match direction {
-            Direction::Receive => &self.0.receiving,
-            Direction::Send => &self.0.sending,
+            SocketDirection::Receive => &self.0.receiving,
+            SocketDirection::Send => &self.0.sending,
         }
     }
 }
@@ -140,7 +140,7 @@ impl AsFd for Handle {
 /// A direction of a stream socket, which can carry at most one operation at a time. The bytes of
 /// two operations could interleave if one of them is continued after a short transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub(crate) enum SocketDirection {
     Receive,
     Send,
 }

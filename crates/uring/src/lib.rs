@@ -6,13 +6,13 @@
 //! refuses `io_uring`.
 //!
 //! The ring owns the buffers that the kernel uses. Buffers come from an [`Arena`], move into an
-//! operation and return with its [`Completion`]. While the kernel uses a buffer, no other code can
+//! operation and return with its [`RingCompletion`]. While the kernel uses a buffer, no other code can
 //! access it. Forgetting or dropping the ring, a buffer or a handle at any time can leak memory,
 //! but has no other effect. Descriptors are reference-counted ([`Handle`]) and stay open until
 //! their last operation has completed. The arena and the number of operations in flight are fixed
 //! when the ring is opened. A full ring refuses operations instead of growing.
 //!
-//! A ring stays on the thread that opened it, as do its buffers and handles. Only a [`Waker`] can
+//! A ring stays on the thread that opened it, as do its buffers and handles. Only a [`RingWaker`] can
 //! be passed to other threads:
 //!
 //! ```compile_fail
@@ -45,9 +45,9 @@ mod table;
 mod uring;
 mod waker;
 
-pub use any::{AnyRing, Backend, Config, OpenError};
+pub use any::{AnyRing, Backend, IoRingConfig, RingOpenError};
 pub use arena::{Arena, Buf, SharedBuf};
-pub use control::Control;
+pub use control::DriverControl;
 pub use driver::DriverMemory;
 pub use guest::{GuestMemory, GuestSlice, MapError, Mapped, Mapping, Part};
 pub use handle::Handle;
@@ -55,12 +55,12 @@ pub use operation::Operation;
 pub use payload::{Header, Payload, Segment};
 pub use poll::PollRing;
 pub use ring::{
-    Command, Completion, Fallocate, Fill, MAX_BYTES, MAX_PIECES, OpId, Reason, Registration,
-    Rejected, Ring, Sync,
+    DriverCommand, Fallocate, FillMode, MAX_BYTES, MAX_PIECES, OpId, Registration, RejectReason,
+    RejectedOperation, Ring, RingCompletion, Sync,
 };
 pub use rustix::io::Errno;
 pub use uring::UringRing;
-pub use waker::Waker;
+pub use waker::RingWaker;
 
 /// Sets the calling thread's timer slack to 1 ns, so that short timeouts of
 /// [`Ring::submit_and_wait`] expire on time. The default is 50 us (prctl(2), `PR_SET_TIMERSLACK`).

@@ -2,10 +2,11 @@
 
 use rustix::io::Errno;
 
-use crate::handle::{Direction, Handle};
+use crate::handle::{Handle, SocketDirection};
 use crate::payload::Payload;
 use crate::ring::{
-    Command, Completion, Fallocate, Fill, MAX_BYTES, MAX_PIECES, Reason, Rejected, Sync,
+    DriverCommand, Fallocate, FillMode, MAX_BYTES, MAX_PIECES, RejectReason, RejectedOperation,
+    RingCompletion, Sync,
 };
 
 /// An operation that is ready to be queued. The provided methods of [`Ring`](crate::Ring) create
@@ -14,7 +15,7 @@ use crate::ring::{
 pub struct Operation {
     pub(crate) user: u64,
     pub(crate) handle: Handle,
-    pub(crate) kind: Kind,
+    pub(crate) kind: OperationKind,
     pub(crate) payload: Payload,
     /// The number of bytes in the payload's windows.
     pub(crate) total: usize,
@@ -31,8 +32,8 @@ pub struct Operation {
 pub(crate) static ONE: [u8; 8] = 1u64.to_ne_bytes();
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
-    Recv(Fill),
+pub(crate) enum OperationKind {
+    Recv(FillMode),
     Send,
     Read {
         offset: u64,
@@ -53,13 +54,13 @@ pub(crate) enum Kind {
     /// Adds 1 to an eventfd, or writes 8 bytes into a pipe.
     Signal,
     /// A command that only the driver of the device interprets.
-    Command(Command),
+    Command(DriverCommand),
     /// The ring's own operation, which reads the waker's counter.
     Wake,
 }
 
 impl Operation {
-    pub(crate) fn new(user: u64, handle: &Handle, kind: Kind, payload: Payload) -> Self {
+    pub(crate) fn new(user: u64, handle: &Handle, kind: OperationKind, payload: Payload) -> Self {
         Self {
             user,
             handle: handle.clone(),
@@ -79,47 +80,47 @@ impl Operation {
     }
 
     /// Returns the reason why the operation may not be queued, apart from the ring's capacity.
-    pub(crate) fn check(&self) -> Result<(), Reason> {
+    pub(crate) fn check(&self) -> Result<(), RejectReason> {
         let carries =
             self.total > 0 && self.total <= MAX_BYTES && self.payload.pieces() <= MAX_PIECES;
         let valid = match self.kind {
-            Kind::Recv(_) | Kind::Send => carries,
-            Kind::Read { offset } | Kind::Write { offset, .. } => {
+            OperationKind::Recv(_) | OperationKind::Send => carries,
+            OperationKind::Read { offset } | OperationKind::Write { offset, .. } => {
                 carries && in_range(offset, self.total as u64)
             }
-            Kind::Fallocate { offset, len, .. } => len > 0 && in_range(offset, len),
-            Kind::Fsync { .. }
-            | Kind::PollReadable
-            | Kind::Signal
-            | Kind::Command(_)
-            | Kind::Wake => true,
+            OperationKind::Fallocate { offset, len, .. } => len > 0 && in_range(offset, len),
+            OperationKind::Fsync { .. }
+            | OperationKind::PollReadable
+            | OperationKind::Signal
+            | OperationKind::Command(_)
+            | OperationKind::Wake => true,
         };
         if !valid {
-            return Err(Reason::Invalid);
+            return Err(RejectReason::Invalid);
         }
         match self.direction() {
-            Some(direction) if self.handle.direction(direction).get() => Err(Reason::Busy),
+            Some(direction) if self.handle.direction(direction).get() => Err(RejectReason::Busy),
             _ => Ok(()),
         }
     }
 
-    pub(crate) fn completed(self, result: Result<usize, Errno>) -> Completion {
-        Completion {
+    pub(crate) fn completed(self, result: Result<usize, Errno>) -> RingCompletion {
+        RingCompletion {
             user: self.user,
             result,
             payload: self.payload,
         }
     }
 
-    pub(crate) fn rejected(self, reason: Reason) -> Rejected {
-        Rejected {
+    pub(crate) fn rejected(self, reason: RejectReason) -> RejectedOperation {
+        RejectedOperation {
             reason,
             payload: self.payload,
         }
     }
 
     /// Marks the socket's direction as busy or as free.
-    pub(crate) fn occupy(&self, busy: bool) {
+    pub(crate) fn set_busy(&self, busy: bool) {
         if let Some(direction) = self.direction() {
             self.handle.direction(direction).set(busy);
         }
@@ -136,13 +137,15 @@ impl Operation {
         self.linked = false;
         let bytes = match outcome {
             // Results of a command are defined by the driver.
-            outcome if matches!(self.kind, Kind::Command(_)) => return Some(outcome),
+            outcome if matches!(self.kind, OperationKind::Command(_)) => return Some(outcome),
             Err(Errno::INTR) if !self.cancelled => return None,
             // A worker thread of the kernel reports a cancellation in this way.
             Err(Errno::INTR) => return Some(Err(Errno::CANCELED)),
             // The end of the file is not aligned. With `O_DIRECT`, a read from that position is
             // invalid, so the error means the end of the file.
-            Err(Errno::INVAL) if self.done > 0 && matches!(self.kind, Kind::Read { .. }) => {
+            Err(Errno::INVAL)
+                if self.done > 0 && matches!(self.kind, OperationKind::Read { .. }) =>
+            {
                 return Some(Ok(self.done));
             }
             Err(errno) => return Some(Err(errno)),
@@ -150,25 +153,27 @@ impl Operation {
         };
         self.done += bytes;
         match self.kind {
-            Kind::Fsync { .. }
-            | Kind::Fallocate { .. }
-            | Kind::PollReadable
-            | Kind::Signal
-            | Kind::Wake => Some(Ok(0)),
+            OperationKind::Fsync { .. }
+            | OperationKind::Fallocate { .. }
+            | OperationKind::PollReadable
+            | OperationKind::Signal
+            | OperationKind::Wake => Some(Ok(0)),
             _ if self.done >= self.total => Some(Ok(self.done)),
-            Kind::Recv(Fill::Any) => Some(Ok(self.done)),
-            Kind::Recv(Fill::All) | Kind::Read { .. } if bytes == 0 => Some(Ok(self.done)),
+            OperationKind::Recv(FillMode::Any) => Some(Ok(self.done)),
+            OperationKind::Recv(FillMode::All) | OperationKind::Read { .. } if bytes == 0 => {
+                Some(Ok(self.done))
+            }
             // This is not documented to happen, and a retry could go on forever.
-            Kind::Send | Kind::Write { .. } if bytes == 0 => Some(Err(Errno::IO)),
+            OperationKind::Send | OperationKind::Write { .. } if bytes == 0 => Some(Err(Errno::IO)),
             _ if self.cancelled => Some(Err(Errno::CANCELED)),
             _ => None,
         }
     }
 
-    fn direction(&self) -> Option<Direction> {
+    fn direction(&self) -> Option<SocketDirection> {
         match self.kind {
-            Kind::Recv(_) => Some(Direction::Receive),
-            Kind::Send => Some(Direction::Send),
+            OperationKind::Recv(_) => Some(SocketDirection::Receive),
+            OperationKind::Send => Some(SocketDirection::Send),
             _ => None,
         }
     }
@@ -186,22 +191,27 @@ mod tests {
     use super::*;
     use crate::arena::Arena;
 
-    fn operation(kind: Kind, bytes: usize) -> Operation {
+    fn operation(kind: OperationKind, bytes: usize) -> Operation {
         let (end, _) = std::os::unix::net::UnixStream::pair().unwrap();
         let handle = Handle::new(end.into()).unwrap();
         let buf = Arena::new(1 << 20).unwrap().alloc(bytes).unwrap();
         Operation::new(0, &handle, kind, Payload::Buf(buf))
     }
 
-    const READ: Kind = Kind::Read { offset: 0 };
-    const WRITE: Kind = Kind::Write {
+    const READ: OperationKind = OperationKind::Read { offset: 0 };
+    const WRITE: OperationKind = OperationKind::Write {
         offset: 0,
         sync: Sync::No,
     };
 
     #[test]
     fn short_transfers_are_continued_until_all_is_done() {
-        for kind in [READ, WRITE, Kind::Send, Kind::Recv(Fill::All)] {
+        for kind in [
+            READ,
+            WRITE,
+            OperationKind::Send,
+            OperationKind::Recv(FillMode::All),
+        ] {
             let mut operation = operation(kind, 100);
             assert_eq!(operation.advance(Ok(60)), None, "{kind:?}");
             assert_eq!(operation.advance(Err(Errno::INTR)), None, "{kind:?}");
@@ -213,9 +223,9 @@ mod tests {
     fn the_end_is_short_for_readers_and_an_error_for_writers() {
         for (kind, end) in [
             (READ, Ok(60)),
-            (Kind::Recv(Fill::All), Ok(60)),
+            (OperationKind::Recv(FillMode::All), Ok(60)),
             (WRITE, Err(Errno::IO)),
-            (Kind::Send, Err(Errno::IO)),
+            (OperationKind::Send, Err(Errno::IO)),
         ] {
             let mut operation = operation(kind, 100);
             assert_eq!(operation.advance(Ok(60)), None, "{kind:?}");
@@ -225,7 +235,12 @@ mod tests {
 
     #[test]
     fn an_error_after_a_part_is_an_error() {
-        for kind in [READ, WRITE, Kind::Send, Kind::Recv(Fill::All)] {
+        for kind in [
+            READ,
+            WRITE,
+            OperationKind::Send,
+            OperationKind::Recv(FillMode::All),
+        ] {
             let mut operation = operation(kind, 100);
             assert_eq!(operation.advance(Ok(60)), None);
             assert_eq!(operation.advance(Err(Errno::IO)), Some(Err(Errno::IO)));
@@ -245,10 +260,10 @@ mod tests {
 
     #[test]
     fn a_cancelled_operation_is_not_continued() {
-        let mut send = operation(Kind::Send, 100);
+        let mut send = operation(OperationKind::Send, 100);
         send.cancelled = true;
         assert_eq!(send.advance(Ok(60)), Some(Err(Errno::CANCELED)));
-        let mut recv = operation(Kind::Recv(Fill::All), 100);
+        let mut recv = operation(OperationKind::Recv(FillMode::All), 100);
         recv.cancelled = true;
         assert_eq!(recv.advance(Err(Errno::INTR)), Some(Err(Errno::CANCELED)));
     }

@@ -115,10 +115,10 @@ pub enum Payload {
 
 /// Memory that a read can fill. The trait is not exported, so no other crate can implement it and
 /// let a read fill shared memory.
-pub trait Target: Into<Payload> {}
+pub trait ReadTarget: Into<Payload> {}
 
 /// Memory from which a write can take its bytes.
-pub trait Source: Into<Payload> {}
+pub trait WriteSource: Into<Payload> {}
 
 /// Makes each type usable by reads or writes, and names the form of payload in which it returns.
 macro_rules! memory {
@@ -133,11 +133,11 @@ macro_rules! memory {
 }
 
 memory! {
-    Buf, Buf: Target;
-    Vec<Buf>, Bufs: Target;
-    SharedBuf, Shared: Source;
-    Vec<Segment>, Segments: Source;
-    Vec<GuestSlice>, Guest: Target Source;
+    Buf, Buf: ReadTarget;
+    Vec<Buf>, Bufs: ReadTarget;
+    SharedBuf, Shared: WriteSource;
+    Vec<Segment>, Segments: WriteSource;
+    Vec<GuestSlice>, Guest: ReadTarget WriteSource;
 }
 
 impl Payload {

@@ -11,14 +11,16 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg, sendmsg,
 };
 
-use crate::any::{Config, OpenError};
+use crate::any::{IoRingConfig, RingOpenError};
 use crate::arena::Arena;
 use crate::handle::Handle;
-use crate::operation::{Kind, ONE, Operation};
+use crate::operation::{ONE, Operation, OperationKind};
 use crate::payload::Payload;
-use crate::ring::{Completion, OpId, Reason, Registration, Rejected, Ring, Sync};
-use crate::table::Table;
-use crate::waker::Waker;
+use crate::ring::{
+    OpId, Registration, RejectReason, RejectedOperation, Ring, RingCompletion, Sync,
+};
+use crate::table::OperationTable;
+use crate::waker::RingWaker;
 
 /// A [`Ring`] for systems without `io_uring`.
 ///
@@ -27,13 +29,13 @@ use crate::waker::Waker;
 pub struct PollRing {
     arena: Arena,
     capacity: usize,
-    table: Table<()>,
+    table: OperationTable<()>,
     /// Operations that are queued and have not been tried yet.
     fresh: VecDeque<OpId>,
     /// Operations that were tried and wait for their socket.
     waiting: Vec<OpId>,
-    done: VecDeque<Completion>,
-    waker: Waker,
+    done: VecDeque<RingCompletion>,
+    waker: RingWaker,
     woken: bool,
     refusal: Option<io::Error>,
 }
@@ -43,13 +45,13 @@ impl PollRing {
     ///
     /// # Errors
     ///
-    /// Returns [`OpenError`] if the ring cannot be opened.
-    pub fn open(config: &Config) -> Result<Self, OpenError> {
+    /// Returns [`RingOpenError`] if the ring cannot be opened.
+    pub fn open(config: &IoRingConfig) -> Result<Self, RingOpenError> {
         let (arena, waker) = config.parts()?;
         Ok(Self {
             arena,
             capacity: config.in_flight,
-            table: Table::new(config.in_flight),
+            table: OperationTable::new(config.in_flight),
             fresh: VecDeque::with_capacity(config.in_flight),
             waiting: Vec::with_capacity(config.in_flight),
             done: VecDeque::with_capacity(config.in_flight),
@@ -59,7 +61,7 @@ impl PollRing {
         })
     }
 
-    pub(crate) fn instead_of(mut self, refusal: io::Error) -> Self {
+    pub(crate) fn with_refusal(mut self, refusal: io::Error) -> Self {
         self.refusal = Some(refusal);
         self
     }
@@ -108,10 +110,10 @@ impl PollRing {
             outcome => outcome?,
         };
         if !fds[0].revents().is_empty() {
-            // A `wake` between the read and `taken` sends no event. It is not lost, because the
-            // owner looks for its data only after `taken`.
+            // A `wake` between the read and `acknowledge` sends no event. It is not lost, because the
+            // owner looks for its data only after `acknowledge`.
             rustix::io::read(&waker, &mut [0; 8])?;
-            waker.taken();
+            waker.acknowledge();
             self.woken = true;
         }
         for ((id, ..), fd) in handles.iter().zip(&fds[1..]) {
@@ -131,7 +133,7 @@ impl PollRing {
             .filter_map(|id| {
                 let operation = self.table.get(*id)?.operation.as_ref()?;
                 let flags = match operation.kind {
-                    Kind::Send | Kind::Signal => PollFlags::OUT,
+                    OperationKind::Send | OperationKind::Signal => PollFlags::OUT,
                     _ => PollFlags::IN,
                 };
                 Some((*id, operation.handle.clone(), flags))
@@ -157,18 +159,18 @@ impl Ring for PollRing {
         self.table.len() + self.done.len()
     }
 
-    fn queue(&mut self, operation: Operation) -> Result<OpId, Rejected> {
+    fn queue(&mut self, operation: Operation) -> Result<OpId, RejectedOperation> {
         if let Err(reason) = operation.check() {
             return Err(operation.rejected(reason));
         }
-        if matches!(operation.kind, Kind::Command(_)) {
-            return Err(operation.rejected(Reason::Unsupported));
+        if matches!(operation.kind, OperationKind::Command(_)) {
+            return Err(operation.rejected(RejectReason::Unsupported));
         }
         if self.in_flight() >= self.capacity {
-            return Err(operation.rejected(Reason::Full));
+            return Err(operation.rejected(RejectReason::Full));
         }
         let inserted = self.table.insert(operation);
-        let id = inserted.map_err(|operation| operation.rejected(Reason::Full))?;
+        let id = inserted.map_err(|operation| operation.rejected(RejectReason::Full))?;
         self.fresh.push_back(id);
         Ok(id)
     }
@@ -200,11 +202,11 @@ impl Ring for PollRing {
         !self.done.is_empty()
     }
 
-    fn pop(&mut self) -> Option<Completion> {
+    fn pop(&mut self) -> Option<RingCompletion> {
         self.done.pop_front()
     }
 
-    fn waker(&self) -> Waker {
+    fn waker(&self) -> RingWaker {
         self.waker.clone()
     }
 
@@ -230,28 +232,28 @@ fn call(operation: &mut Operation, ready: bool) -> Result<usize, Errno> {
     let done = operation.done;
     let fd = &operation.handle;
     match operation.kind {
-        Kind::Recv(_) => {
+        OperationKind::Recv(_) => {
             let mut slices = targets(&mut operation.payload, done);
             let mut control = RecvAncillaryBuffer::default();
             recvmsg(fd, &mut slices, &mut control, RecvFlags::DONTWAIT).map(|message| message.bytes)
         }
-        Kind::Send => {
+        OperationKind::Send => {
             let slices = sources(&operation.payload, done);
             let mut control = SendAncillaryBuffer::default();
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             sendmsg(fd, &slices, &mut control, flags)
         }
-        Kind::Read { offset } if operation.payload.is_guest() => {
+        OperationKind::Read { offset } if operation.payload.is_guest() => {
             transfer(operation, offset, Way::Read)
         }
-        Kind::Write { offset, sync } if operation.payload.is_guest() => {
+        OperationKind::Write { offset, sync } if operation.payload.is_guest() => {
             transfer(operation, offset, Way::Write(sync))
         }
-        Kind::Read { offset } => {
+        OperationKind::Read { offset } => {
             let mut slices = targets(&mut operation.payload, done);
             rustix::io::preadv(fd, &mut slices, offset + done as u64)
         }
-        Kind::Write { offset, sync } => {
+        OperationKind::Write { offset, sync } => {
             let slices = sources(&operation.payload, done);
             let flags = match sync {
                 Sync::No => ReadWriteFlags::empty(),
@@ -259,18 +261,20 @@ fn call(operation: &mut Operation, ready: bool) -> Result<usize, Errno> {
             };
             rustix::io::pwritev2(fd, &slices, offset + done as u64, flags)
         }
-        Kind::Fsync { datasync: true } => rustix::fs::fdatasync(fd).map(|()| 0),
-        Kind::Fsync { datasync: false } => rustix::fs::fsync(fd).map(|()| 0),
-        Kind::Fallocate { mode, offset, len } => {
+        OperationKind::Fsync { datasync: true } => rustix::fs::fdatasync(fd).map(|()| 0),
+        OperationKind::Fsync { datasync: false } => rustix::fs::fsync(fd).map(|()| 0),
+        OperationKind::Fallocate { mode, offset, len } => {
             rustix::fs::fallocate(fd, mode.flags(), offset, len).map(|()| 0)
         }
         // The descriptor is polled for room first, because a blocking write must not stop the other
         // operations.
-        Kind::Signal if ready => rustix::io::write(fd, &ONE),
-        Kind::PollReadable | Kind::Wake if ready => Ok(0),
-        Kind::PollReadable | Kind::Wake | Kind::Signal => Err(Errno::AGAIN),
+        OperationKind::Signal if ready => rustix::io::write(fd, &ONE),
+        OperationKind::PollReadable | OperationKind::Wake if ready => Ok(0),
+        OperationKind::PollReadable | OperationKind::Wake | OperationKind::Signal => {
+            Err(Errno::AGAIN)
+        }
         // Commands are refused by `queue` and never get here.
-        Kind::Command(_) => Err(Errno::NOSYS),
+        OperationKind::Command(_) => Err(Errno::NOSYS),
     }
 }
 

@@ -8,9 +8,9 @@ use rustix::io::Errno;
 
 use crate::arena::{Arena, Buf};
 use crate::handle::Handle;
-use crate::operation::{Kind, Operation};
-use crate::payload::{Payload, Segment, Source, Target};
-use crate::waker::Waker;
+use crate::operation::{Operation, OperationKind};
+use crate::payload::{Payload, ReadTarget, Segment, WriteSource};
+use crate::waker::RingWaker;
 
 /// The maximum number of buffers and headers of one operation, which is the kernel's `IOV_MAX`.
 pub const MAX_PIECES: usize = 1024;
@@ -40,7 +40,7 @@ pub const MAX_BYTES: usize = 0x7fff_f000;
 /// completed when it was queued. `user` is the caller's token. The ring does not interpret it, and
 /// it may repeat.
 ///
-/// An operation that cannot be queued is [`Rejected`], and its payload returns at once.
+/// An operation that cannot be queued is [`RejectedOperation`], and its payload returns at once.
 pub trait Ring {
     /// Returns the arena whose leading part is registered with this ring. Buffers of other arenas
     /// can be used as well, but do not benefit from registration.
@@ -61,23 +61,29 @@ pub trait Ring {
     /// # Errors
     ///
     /// Returns the errors that each of those methods documents.
-    fn queue(&mut self, operation: Operation) -> Result<OpId, Rejected>;
+    fn queue(&mut self, operation: Operation) -> Result<OpId, RejectedOperation>;
 
     /// Receives into the window of `into`. Completes with the number of bytes received, which is 0
     /// at the end of the stream.
     ///
-    /// With [`Fill::All`] it completes when the window is full, or with fewer bytes at the end of
+    /// With [`FillMode::All`] it completes when the window is full, or with fewer bytes at the end of
     /// the stream.
     ///
     /// # Errors
     ///
     /// Rejected if the ring is full, a receive is already pending on the socket, or the window is
     /// empty.
-    fn recv(&mut self, user: u64, from: &Handle, into: Buf, fill: Fill) -> Result<OpId, Rejected> {
+    fn recv(
+        &mut self,
+        user: u64,
+        from: &Handle,
+        into: Buf,
+        fill: FillMode,
+    ) -> Result<OpId, RejectedOperation> {
         self.queue(Operation::new(
             user,
             from,
-            Kind::Recv(fill),
+            OperationKind::Recv(fill),
             Payload::Buf(into),
         ))
     }
@@ -94,12 +100,12 @@ pub trait Ring {
         user: u64,
         from: &Handle,
         into: Vec<Buf>,
-        fill: Fill,
-    ) -> Result<OpId, Rejected> {
+        fill: FillMode,
+    ) -> Result<OpId, RejectedOperation> {
         self.queue(Operation::new(
             user,
             from,
-            Kind::Recv(fill),
+            OperationKind::Recv(fill),
             Payload::Bufs(into),
         ))
     }
@@ -113,11 +119,16 @@ pub trait Ring {
     ///
     /// Rejected if the ring is full, a send is already pending on the socket, there are more than
     /// [`MAX_PIECES`] segments, or there are no bytes.
-    fn send(&mut self, user: u64, to: &Handle, segments: Vec<Segment>) -> Result<OpId, Rejected> {
+    fn send(
+        &mut self,
+        user: u64,
+        to: &Handle,
+        segments: Vec<Segment>,
+    ) -> Result<OpId, RejectedOperation> {
         self.queue(Operation::new(
             user,
             to,
-            Kind::Send,
+            OperationKind::Send,
             Payload::Segments(segments),
         ))
     }
@@ -134,17 +145,17 @@ pub trait Ring {
     ///
     /// Rejected if the ring is full, there is no byte to read, or there are more than
     /// [`MAX_PIECES`] windows.
-    fn read<P: Target>(
+    fn read<P: ReadTarget>(
         &mut self,
         user: u64,
         file: &Handle,
         offset: u64,
         into: P,
-    ) -> Result<OpId, Rejected> {
+    ) -> Result<OpId, RejectedOperation> {
         self.queue(Operation::new(
             user,
             file,
-            Kind::Read { offset },
+            OperationKind::Read { offset },
             into.into(),
         ))
     }
@@ -162,18 +173,18 @@ pub trait Ring {
     ///
     /// Rejected if the ring is full, there is no byte to write, or there are more than
     /// [`MAX_PIECES`] segments.
-    fn write<P: Source>(
+    fn write<P: WriteSource>(
         &mut self,
         user: u64,
         file: &Handle,
         offset: u64,
         from: P,
         sync: Sync,
-    ) -> Result<OpId, Rejected> {
+    ) -> Result<OpId, RejectedOperation> {
         self.queue(Operation::new(
             user,
             file,
-            Kind::Write { offset, sync },
+            OperationKind::Write { offset, sync },
             from.into(),
         ))
     }
@@ -184,11 +195,16 @@ pub trait Ring {
     /// # Errors
     ///
     /// Rejected if the ring is full.
-    fn fsync(&mut self, user: u64, file: &Handle, datasync: bool) -> Result<OpId, Rejected> {
+    fn fsync(
+        &mut self,
+        user: u64,
+        file: &Handle,
+        datasync: bool,
+    ) -> Result<OpId, RejectedOperation> {
         self.queue(Operation::new(
             user,
             file,
-            Kind::Fsync { datasync },
+            OperationKind::Fsync { datasync },
             Payload::None,
         ))
     }
@@ -205,11 +221,11 @@ pub trait Ring {
         mode: Fallocate,
         offset: u64,
         len: u64,
-    ) -> Result<OpId, Rejected> {
+    ) -> Result<OpId, RejectedOperation> {
         self.queue(Operation::new(
             user,
             file,
-            Kind::Fallocate { mode, offset, len },
+            OperationKind::Fallocate { mode, offset, len },
             Payload::None,
         ))
     }
@@ -219,11 +235,11 @@ pub trait Ring {
     /// # Errors
     ///
     /// Rejected if the ring is full.
-    fn poll_readable(&mut self, user: u64, handle: &Handle) -> Result<OpId, Rejected> {
+    fn poll_readable(&mut self, user: u64, handle: &Handle) -> Result<OpId, RejectedOperation> {
         self.queue(Operation::new(
             user,
             handle,
-            Kind::PollReadable,
+            OperationKind::PollReadable,
             Payload::None,
         ))
     }
@@ -234,8 +250,13 @@ pub trait Ring {
     /// # Errors
     ///
     /// Rejected if the ring is full.
-    fn signal(&mut self, user: u64, event: &Handle) -> Result<OpId, Rejected> {
-        self.queue(Operation::new(user, event, Kind::Signal, Payload::None))
+    fn signal(&mut self, user: u64, event: &Handle) -> Result<OpId, RejectedOperation> {
+        self.queue(Operation::new(
+            user,
+            event,
+            OperationKind::Signal,
+            Payload::None,
+        ))
     }
 
     /// Sends a command to the driver of a device (`IORING_OP_URING_CMD`). The driver completes it
@@ -247,11 +268,16 @@ pub trait Ring {
     /// # Errors
     ///
     /// Rejected if the ring is full, or uses poll(2), which has no such operation.
-    fn command(&mut self, user: u64, device: &Handle, command: Command) -> Result<OpId, Rejected> {
+    fn command(
+        &mut self,
+        user: u64,
+        device: &Handle,
+        command: DriverCommand,
+    ) -> Result<OpId, RejectedOperation> {
         self.queue(Operation::new(
             user,
             device,
-            Kind::Command(command),
+            OperationKind::Command(command),
             Payload::None,
         ))
     }
@@ -269,8 +295,8 @@ pub trait Ring {
         file: &Handle,
         offset: u64,
         from: Vec<Segment>,
-    ) -> Result<OpId, Rejected> {
-        let kind = Kind::Write {
+    ) -> Result<OpId, RejectedOperation> {
+        let kind = OperationKind::Write {
             offset,
             sync: Sync::No,
         };
@@ -300,10 +326,10 @@ pub trait Ring {
     fn is_ready(&mut self) -> bool;
 
     /// Returns the next completion, if one has arrived.
-    fn pop(&mut self) -> Option<Completion>;
+    fn pop(&mut self) -> Option<RingCompletion>;
 
     /// Returns a handle with which other threads can end a wait.
-    fn waker(&self) -> Waker;
+    fn waker(&self) -> RingWaker;
 
     /// Returns true if the waker was used since the last call.
     fn take_woken(&mut self) -> bool;
@@ -322,7 +348,7 @@ pub enum Registration {
 
 /// The condition under which a receive completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fill {
+pub enum FillMode {
     /// Completes with the first bytes that arrive.
     Any,
     /// Completes when all windows are full.
@@ -364,7 +390,7 @@ impl Fallocate {
 
 /// A command for the driver of a device, in a format that the driver defines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Command {
+pub struct DriverCommand {
     /// The code of the command.
     pub code: u32,
     /// The bytes that the command carries.
@@ -383,7 +409,7 @@ pub struct OpId {
 
 /// A completed operation, with its result and its buffers.
 #[derive(Debug)]
-pub struct Completion {
+pub struct RingCompletion {
     /// The caller's token of the operation.
     pub user: u64,
     /// The number of bytes transferred, or the error of the system.
@@ -395,16 +421,16 @@ pub struct Completion {
 /// An operation that was not queued, with its payload.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
-pub struct Rejected {
+pub struct RejectedOperation {
     /// The reason for the rejection.
-    pub reason: Reason,
+    pub reason: RejectReason,
     /// The buffers of the operation.
     pub payload: Payload,
 }
 
 /// The reason why an operation was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Reason {
+pub enum RejectReason {
     /// The maximum number of operations is in flight. Pop completions first.
     #[error("the ring is full: complete some operations first")]
     Full,

@@ -7,24 +7,24 @@ use crate::ring::OpId;
 
 /// A fixed number of slots for operations. Each slot also has an `X`, which stays when the
 /// operation changes.
-pub(crate) struct Table<X> {
+pub(crate) struct OperationTable<X> {
     /// The number of this table, which is unique within the process.
     ring: u64,
-    slots: Vec<Slot<X>>,
+    slots: Vec<OperationSlot<X>>,
     free: Vec<u32>,
 }
 
-pub(crate) struct Slot<X> {
+pub(crate) struct OperationSlot<X> {
     generation: u32,
     pub(crate) operation: Option<Operation>,
     pub(crate) extra: X,
 }
 
-impl<X: Default> Table<X> {
+impl<X: Default> OperationTable<X> {
     /// Creates a table of `capacity` slots, which must be fewer than 2^32.
     pub(crate) fn new(capacity: usize) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let slots = std::iter::repeat_with(|| Slot {
+        let slots = std::iter::repeat_with(|| OperationSlot {
             generation: 0,
             operation: None,
             extra: X::default(),
@@ -37,7 +37,7 @@ impl<X: Default> Table<X> {
     }
 }
 
-impl<X> Table<X> {
+impl<X> OperationTable<X> {
     /// Returns the number of operations in the table.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
@@ -48,7 +48,7 @@ impl<X> Table<X> {
         let Some(index) = self.free.pop() else {
             return Err(operation);
         };
-        operation.occupy(true);
+        operation.set_busy(true);
         let slot = &mut self.slots[index as usize];
         slot.operation = Some(operation);
         let name = u64::from(slot.generation) << 32 | u64::from(index);
@@ -62,7 +62,7 @@ impl<X> Table<X> {
     }
 
     /// Returns the slot of an operation that is still in the table.
-    pub(crate) fn get(&mut self, id: OpId) -> Option<&mut Slot<X>> {
+    pub(crate) fn get(&mut self, id: OpId) -> Option<&mut OperationSlot<X>> {
         let own = id.ring == self.ring;
         let slot = self.slots.get_mut(id.name as u32 as usize)?;
         let there = slot.generation == (id.name >> 32) as u32 && slot.operation.is_some();
@@ -76,7 +76,7 @@ impl<X> Table<X> {
         // same slot.
         slot.generation = slot.generation.wrapping_add(1);
         let operation = slot.operation.take()?;
-        operation.occupy(false);
+        operation.set_busy(false);
         self.free.push(id.name as u32);
         Some(operation)
     }
@@ -94,18 +94,18 @@ impl<X> Table<X> {
 mod tests {
     use super::*;
     use crate::handle::Handle;
-    use crate::operation::Kind;
+    use crate::operation::OperationKind;
     use crate::payload::Payload;
 
     fn operation(user: u64) -> Operation {
         let (end, _) = std::os::unix::net::UnixStream::pair().unwrap();
         let handle = Handle::new(end.into()).unwrap();
-        Operation::new(user, &handle, Kind::PollReadable, Payload::None)
+        Operation::new(user, &handle, OperationKind::PollReadable, Payload::None)
     }
 
     #[test]
     fn a_full_table_gives_the_operation_back() {
-        let mut table = Table::<()>::new(1);
+        let mut table = OperationTable::<()>::new(1);
         let first = table.insert(operation(1)).unwrap();
         assert_eq!(table.insert(operation(2)).unwrap_err().user, 2);
         assert_eq!(table.remove(first).unwrap().user, 1);
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_name_of_another_table_reaches_nothing() {
-        let (mut one, mut two) = (Table::<()>::new(1), Table::<()>::new(1));
+        let (mut one, mut two) = (OperationTable::<()>::new(1), OperationTable::<()>::new(1));
         one.insert(operation(1)).unwrap();
         let foreign = two.insert(operation(2)).unwrap();
         // Both IDs have the same slot and generation, but different tables.
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn an_old_name_does_not_reach_the_next_operation() {
-        let mut table = Table::<()>::new(1);
+        let mut table = OperationTable::<()>::new(1);
         let old = table.insert(operation(1)).unwrap();
         table.remove(old).unwrap();
         let new = table.insert(operation(2)).unwrap();

@@ -12,14 +12,14 @@ use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 use rustix::io::Errno;
 
-use self::entry::{Registered, Wire};
+use self::entry::{EntryMemory, RegisteredRange};
 use self::setup::Mode;
-use crate::any::{Config, OpenError};
+use crate::any::{IoRingConfig, RingOpenError};
 use crate::arena::Arena;
-use crate::operation::{Kind, Operation};
-use crate::ring::{Completion, OpId, Reason, Registration, Rejected, Ring};
-use crate::table::Table;
-use crate::waker::Waker;
+use crate::operation::{Operation, OperationKind};
+use crate::ring::{OpId, Registration, RejectReason, RejectedOperation, Ring, RingCompletion};
+use crate::table::OperationTable;
+use crate::waker::RingWaker;
 
 /// The maximum number of system calls of one wait that run the kernel's pending work.
 const ROUNDS: usize = 32;
@@ -39,26 +39,26 @@ const LONGEST: Duration = Duration::from_secs(1 << 32);
 pub struct UringRing {
     ring: IoUring,
     /// The operations that the kernel uses. The table is freed only when nothing is in flight.
-    table: ManuallyDrop<Table<Wire>>,
+    table: ManuallyDrop<OperationTable<EntryMemory>>,
     /// Entries that did not fit into the submission queue.
-    backlog: VecDeque<Queued>,
+    backlog: VecDeque<QueuedEntry>,
     arena: Arena,
     registration: Registration,
-    registered: Registered,
+    registered: RegisteredRange,
     capacity: usize,
     /// True if the kernel accepts receives that wait for their socket first.
     polls: bool,
     enter: EnterFlags,
-    waker: Waker,
+    waker: RingWaker,
     woken: bool,
     /// Completions of cancelled commands. The driver still has the commands, and no caller waits
     /// for them.
-    given_up: VecDeque<Completion>,
+    given_up: VecDeque<RingCompletion>,
 }
 
 /// An entry for the submission queue, or for the backlog behind it.
 #[derive(Clone, Copy, Debug)]
-enum Queued {
+enum QueuedEntry {
     Operation(OpId),
     Cancellation(OpId),
 }
@@ -68,16 +68,16 @@ impl UringRing {
     ///
     /// # Errors
     ///
-    /// Returns [`OpenError`] if the ring cannot be opened.
-    pub fn open(config: &Config) -> Result<Self, OpenError> {
+    /// Returns [`RingOpenError`] if the ring cannot be opened.
+    pub fn open(config: &IoRingConfig) -> Result<Self, RingOpenError> {
         Self::open_in(&Mode::ALL, config)
     }
 
-    fn open_in(modes: &[Mode], config: &Config) -> Result<Self, OpenError> {
+    fn open_in(modes: &[Mode], config: &IoRingConfig) -> Result<Self, RingOpenError> {
         let (arena, waker) = config.parts()?;
         // One more place for the waker's own operation.
         let places = config.in_flight + 1;
-        let ring = setup::ring(places as u32, modes).map_err(OpenError::Uring)?;
+        let ring = setup::ring(places as u32, modes).map_err(RingOpenError::Uring)?;
         let (registration, registered) = setup::register(&ring, &arena, config.registered_bytes);
         // The flag for receives exists since Linux 5.19, and that of the ring since 6.0. The latter
         // can be queried.
@@ -85,7 +85,7 @@ impl UringRing {
         let mut ring = Self {
             enter: setup::enter_flags(&ring),
             ring,
-            table: ManuallyDrop::new(Table::new(places)),
+            table: ManuallyDrop::new(OperationTable::new(places)),
             backlog: VecDeque::with_capacity(places),
             arena,
             registration,
@@ -101,10 +101,10 @@ impl UringRing {
     }
 
     /// Queues the read of the waker's counter, which is in flight at all times.
-    fn listen(&mut self) -> Result<(), OpenError> {
+    fn listen(&mut self) -> Result<(), RingOpenError> {
         let operation = setup::wake(&self.waker, &self.arena)?;
         let id = self.table.insert(operation);
-        self.push(Queued::Operation(
+        self.push(QueuedEntry::Operation(
             id.expect("the table is empty and has a place"),
         ));
         Ok(())
@@ -112,7 +112,7 @@ impl UringRing {
 
     /// Adds an entry to the submission queue, or to the backlog if the backlog is not empty. This
     /// keeps the order of entries.
-    fn push(&mut self, queued: Queued) {
+    fn push(&mut self, queued: QueuedEntry) {
         if !self.backlog.is_empty() || !self.try_push(queued) {
             self.backlog.push_back(queued);
         }
@@ -120,7 +120,7 @@ impl UringRing {
 
     /// Adds an entry to the submission queue. Returns `false` if the queue is full and the kernel
     /// does not consume it now.
-    fn try_push(&mut self, queued: Queued) -> bool {
+    fn try_push(&mut self, queued: QueuedEntry) -> bool {
         // A link does not extend beyond one system call, so there must be room for the linked
         // operation as well.
         let room = 1 + usize::from(self.is_linked(queued));
@@ -135,7 +135,7 @@ impl UringRing {
         let Some(entry) = self.entry(queued) else {
             return true;
         };
-        // SAFETY: the entry's addresses are in the operation's payload and in its `Wire`, and its
+        // SAFETY: the entry's addresses are in the operation's payload and in its `EntryMemory`, and its
         // descriptor is held by the operation's `Handle`. All of these stay in their slot of the
         // table, unmoved and unread, until the completion arrives (`pop`). The slots never move,
         // because the table does not grow. Dropping the ring frees the table only when nothing is
@@ -144,8 +144,8 @@ impl UringRing {
         unsafe { self.ring.submission().push(&entry) }.is_ok()
     }
 
-    fn is_linked(&mut self, queued: Queued) -> bool {
-        let Queued::Operation(id) = queued else {
+    fn is_linked(&mut self, queued: QueuedEntry) -> bool {
+        let QueuedEntry::Operation(id) = queued else {
             return false;
         };
         let operation = self.table.get(id).and_then(|slot| slot.operation.as_ref());
@@ -154,15 +154,15 @@ impl UringRing {
 
     /// Returns the entry for the submission queue, or `None` if the operation has ended in the
     /// meantime.
-    fn entry(&mut self, queued: Queued) -> Option<squeue::Entry> {
+    fn entry(&mut self, queued: QueuedEntry) -> Option<squeue::Entry> {
         Some(match queued {
-            Queued::Operation(id) => {
+            QueuedEntry::Operation(id) => {
                 let slot = self.table.get(id)?;
                 let operation = slot.operation.as_mut()?;
                 entry::build(operation, &mut slot.extra, &self.registered, self.polls)
                     .user_data(id.name)
             }
-            Queued::Cancellation(id) => opcode::AsyncCancel::new(id.name)
+            QueuedEntry::Cancellation(id) => opcode::AsyncCancel::new(id.name)
                 .build()
                 .user_data(CANCELLATION),
         })
@@ -175,23 +175,23 @@ impl UringRing {
         id: OpId,
         outcome: Result<usize, Errno>,
         flags: u32,
-    ) -> Option<Completion> {
+    ) -> Option<RingCompletion> {
         let operation = self.table.get(id)?.operation.as_mut()?;
-        if matches!(operation.kind, Kind::Recv(_)) {
+        if matches!(operation.kind, OperationKind::Recv(_)) {
             operation.handle.set_more(cqueue::sock_nonempty(flags));
         }
         let result = operation.advance(outcome);
         // The waker's read is queued again at once, because it must be in flight whenever the
         // thread waits.
-        if matches!(operation.kind, Kind::Wake) && !operation.cancelled {
+        if matches!(operation.kind, OperationKind::Wake) && !operation.cancelled {
             operation.done = 0;
-            self.waker.taken();
+            self.waker.acknowledge();
             self.woken = true;
-            self.push(Queued::Operation(id));
+            self.push(QueuedEntry::Operation(id));
             return None;
         }
         let Some(result) = result else {
-            self.push(Queued::Operation(id));
+            self.push(QueuedEntry::Operation(id));
             return None;
         };
         let operation = self.table.remove(id)?;
@@ -220,7 +220,7 @@ impl UringRing {
     }
 
     /// Ends all operations in flight. Returns `false` if that is not possible.
-    fn settle(&mut self) -> bool {
+    fn complete_all(&mut self) -> bool {
         for id in self.table.ids() {
             self.cancel(id);
         }
@@ -254,13 +254,13 @@ impl Ring for UringRing {
         self.table.len() - 1 + self.given_up.len()
     }
 
-    fn queue(&mut self, operation: Operation) -> Result<OpId, Rejected> {
+    fn queue(&mut self, operation: Operation) -> Result<OpId, RejectedOperation> {
         if let Err(reason) = operation.check() {
             return Err(operation.rejected(reason));
         }
         let inserted = self.table.insert(operation);
-        let id = inserted.map_err(|operation| operation.rejected(Reason::Full))?;
-        self.push(Queued::Operation(id));
+        let id = inserted.map_err(|operation| operation.rejected(RejectReason::Full))?;
+        self.push(QueuedEntry::Operation(id));
         Ok(id)
     }
 
@@ -268,7 +268,7 @@ impl Ring for UringRing {
         let operation = self.table.get(op).and_then(|slot| slot.operation.as_mut());
         if operation
             .as_ref()
-            .is_some_and(|o| matches!(o.kind, Kind::Command(_)))
+            .is_some_and(|o| matches!(o.kind, OperationKind::Command(_)))
         {
             // The kernel cannot take a command back, and the command uses no memory of this
             // process. So it is removed from the table at once.
@@ -282,7 +282,7 @@ impl Ring for UringRing {
         if let Some(operation) = operation
             && !std::mem::replace(&mut operation.cancelled, true)
         {
-            self.push(Queued::Cancellation(op));
+            self.push(QueuedEntry::Cancellation(op));
         }
     }
 
@@ -320,7 +320,7 @@ impl Ring for UringRing {
         !self.given_up.is_empty() || !self.ring.completion().is_empty()
     }
 
-    fn pop(&mut self) -> Option<Completion> {
+    fn pop(&mut self) -> Option<RingCompletion> {
         if let Some(completion) = self.given_up.pop_front() {
             return Some(completion);
         }
@@ -337,7 +337,7 @@ impl Ring for UringRing {
         }
     }
 
-    fn waker(&self) -> Waker {
+    fn waker(&self) -> RingWaker {
         self.waker.clone()
     }
 
@@ -348,7 +348,7 @@ impl Ring for UringRing {
 
 impl Drop for UringRing {
     fn drop(&mut self) {
-        if self.settle() {
+        if self.complete_all() {
             // SAFETY: it is dropped once, here, and not used afterwards. The kernel has completed
             // every operation that pointed into it.
             unsafe { ManuallyDrop::drop(&mut self.table) };
@@ -375,20 +375,20 @@ mod tests {
     use super::*;
     use crate::handle::Handle;
     use crate::payload::{Header, Segment};
-    use crate::ring::Fill;
+    use crate::ring::FillMode;
 
     /// Opens a ring in one mode, or returns `None` if the system refuses `io_uring`. The tests of
     /// both rings report that.
     fn open(mode: Mode) -> Option<UringRing> {
-        let config = Config {
+        let config = IoRingConfig {
             arena_bytes: 1 << 20,
             in_flight: 16,
-            ..Config::default()
+            ..IoRingConfig::default()
         };
         UringRing::open_in(&[mode], &config).ok()
     }
 
-    fn next(ring: &mut UringRing) -> Completion {
+    fn next(ring: &mut UringRing) -> RingCompletion {
         let deadline = Instant::now() + Duration::from_secs(10);
         while Instant::now() < deadline {
             if let Some(completion) = ring.pop() {
@@ -411,7 +411,7 @@ mod tests {
             let Some(mut ring) = open(mode) else { continue };
             let (socket, mut peer) = pair();
             let buf = ring.arena().alloc(100).unwrap();
-            ring.recv(1, &socket, buf, Fill::Any).unwrap();
+            ring.recv(1, &socket, buf, FillMode::Any).unwrap();
             ring.submit_and_wait(Some(Duration::from_millis(1)))
                 .unwrap();
             // Nothing has arrived yet.
@@ -431,7 +431,7 @@ mod tests {
             let buf = ring.arena().alloc(100).unwrap();
             // Dropping the ring cancels the receive and returns its buffer to the arena.
             let arena = ring.arena().clone();
-            ring.recv(2, &socket, buf, Fill::All).unwrap();
+            ring.recv(2, &socket, buf, FillMode::All).unwrap();
             ring.submit_and_wait(Some(Duration::ZERO)).unwrap();
             drop(ring);
             assert_eq!(arena.available(), arena.capacity(), "{mode:?}");
@@ -439,16 +439,21 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_fit_is_submitted_later() {
+    fn the_backlog_is_submitted_later() {
         let Some(mut ring) = open(Mode::Deferred) else {
             return;
         };
         let (socket, mut peer) = pair();
         let segments = vec![Segment::from(Header::new(*b"late"))];
-        let send = Operation::new(1, &socket, Kind::Send, crate::Payload::Segments(segments));
+        let send = Operation::new(
+            1,
+            &socket,
+            OperationKind::Send,
+            crate::Payload::Segments(segments),
+        );
         let id = ring.table.insert(send).unwrap();
         // The operation is put into the backlog as if the submission queue were full.
-        ring.backlog.push_back(Queued::Operation(id));
+        ring.backlog.push_back(QueuedEntry::Operation(id));
         // The next entry goes behind it, as long as the backlog is not empty.
         ring.poll_readable(2, &socket).unwrap();
         assert_eq!(ring.backlog.len(), 2);
@@ -472,7 +477,7 @@ mod tests {
         for turn in 0..entries {
             for (user, (socket, _)) in (0..).zip(&pairs) {
                 let buf = ring.arena().alloc(512).unwrap();
-                let recv = ring.recv(user, socket, buf, Fill::Any).unwrap();
+                let recv = ring.recv(user, socket, buf, FillMode::Any).unwrap();
                 ring.cancel(recv);
             }
             for _ in &pairs {

@@ -13,20 +13,20 @@ use rustix::io::Errno;
 /// Publish the data that the shard must find first, then wake the shard. A waker may outlive its
 /// ring.
 #[derive(Clone, Debug)]
-pub struct Waker(Arc<Shared>);
+pub struct RingWaker(Arc<WakerState>);
 
 #[derive(Debug)]
-struct Shared {
+struct WakerState {
     fd: OwnedFd,
     /// True if a wake-up is pending, so that further ones need no system call.
     pending: AtomicBool,
 }
 
-impl Waker {
+impl RingWaker {
     pub(crate) fn new() -> Result<Self, Errno> {
         // The descriptor blocks, because `io_uring` fails with EAGAIN on a non-blocking one.
         let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(WakerState {
             fd,
             pending: AtomicBool::new(false),
         })))
@@ -44,14 +44,14 @@ impl Waker {
 
     /// Reports that the ring has consumed the event, so that the next `wake` sends another one.
     /// Must be called before the ring's owner looks for the data that was published.
-    pub(crate) fn taken(&self) {
+    pub(crate) fn acknowledge(&self) {
         // A swap instead of a store, so that this thread sees everything that was published before
         // a skipped `wake`.
         self.0.pending.swap(false, Ordering::SeqCst);
     }
 }
 
-impl AsFd for Waker {
+impl AsFd for RingWaker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.fd.as_fd()
     }

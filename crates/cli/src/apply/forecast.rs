@@ -32,7 +32,7 @@ pub(super) fn show(host: &Host) -> Result<(), Failure> {
             continue;
         }
         let Some(model) = &drive.model else {
-            output::tell(&format!(
+            output::print_message(&format!(
                 "note: the kernel does not guarantee a min; set a model in drive.{} (model = \"...\") to have `weir apply` predict the result",
                 drive.name
             ));

@@ -19,7 +19,7 @@ use weir_linux::{Applied, Files, JOURNAL, Journal, Plan, Recorded, Restored, Sai
 
 /// The arguments of `weir apply`.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct ApplyOptions {
     /// The file with the contracts: drives with their devices, and cgroups or systemd units instead of volumes
     #[arg(value_name = "CONTRACTS", required_unless_present = "restore")]
     contracts: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub(crate) struct Options {
     journal: PathBuf,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &ApplyOptions) -> Result<(), Failure> {
     let Some(contracts) = &options.contracts else {
         return restore(&mut Tree::default(), options);
     };
@@ -51,14 +51,16 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let host = host.map_err(|problems| check::refuse(&problems))?;
     let only_looks = options.check || options.dry_run;
     match &options.root {
-        Some(root) if only_looks => look(&recorded(root)?, &host, || Ok(Journal::empty()), options),
+        Some(root) if only_looks => {
+            show_plan(&recorded(root)?, &host, || Ok(Journal::empty()), options)
+        }
         Some(_) => Err(Failure::Usage(
             "--root is a recorded host, on which nothing can be set; add --dry-run or --check"
                 .to_owned(),
         )),
         None if only_looks => {
             let journal = || Journal::read(&options.journal).map_err(Failure::run);
-            look(&Tree::default(), &host, journal, options)
+            show_plan(&Tree::default(), &host, journal, options)
         }
         None => {
             let mut files = Tree::default();
@@ -80,9 +82,9 @@ fn recorded(root: &Path) -> Result<Recorded, Failure> {
 }
 
 /// Returns the plan for a host, and prints warnings, notes and the forecast.
-fn plan(files: &dyn Files, host: &Host, options: &Options) -> Result<Plan, Failure> {
+fn plan(files: &dyn Files, host: &Host, options: &ApplyOptions) -> Result<Plan, Failure> {
     for problem in weir_config::apply::unkept(host) {
-        output::tell(&format!("warning: {problem}"));
+        output::print_message(&format!("warning: {problem}"));
     }
     forecast::show(host)?;
     let plan = Plan::new(files, host);
@@ -90,10 +92,10 @@ fn plan(files: &dyn Files, host: &Host, options: &Options) -> Result<Plan, Failu
         output::print(&host::table(files, &plan)?)?;
     }
     for warning in weir_linux::warnings(files, &plan) {
-        output::tell(&format!("warning: {warning}"));
+        output::print_message(&format!("warning: {warning}"));
     }
     for note in &plan.notes {
-        output::tell(&format!("note: {}", one_line(note)));
+        output::print_message(&format!("note: {}", one_line(note)));
     }
     Ok(plan)
 }
@@ -107,11 +109,11 @@ fn refuse(plan: &Plan) -> Result<(), Failure> {
 }
 
 /// Shows the features of a host or the writes that would be made. Writes nothing.
-fn look(
+fn show_plan(
     files: &dyn Files,
     host: &Host,
     journal: impl FnOnce() -> Result<Journal, Failure>,
-    options: &Options,
+    options: &ApplyOptions,
 ) -> Result<(), Failure> {
     let plan = plan(files, host, options)?;
     if options.dry_run {
@@ -144,15 +146,15 @@ fn apply(
     files: &mut dyn Files,
     host: &Host,
     plan: &Plan,
-    options: &Options,
+    options: &ApplyOptions,
 ) -> Result<(), Failure> {
     let mut journal = Journal::open(&options.journal).map_err(Failure::run)?;
     // Without a readable journal, the original settings could not be restored.
     if let Some(damage) = journal.damage() {
         return Err(Failure::run(damage));
     }
-    let interrupt = watch::interrupt(options.watch)?;
-    let mut shown = Shown::default();
+    let interrupt = watch::ending_flag(options.watch)?;
+    let mut shown = StepPrinter::default();
     let applied = weir_linux::apply(files, plan, &mut journal, &mut |said| shown.say(said));
     let applied = applied.map_err(Failure::run);
     // The settings are made even if nobody reads the output. That failure is reported afterwards.
@@ -175,11 +177,11 @@ fn apply(
 }
 
 /// Restores all settings that the journal contains.
-fn restore(files: &mut dyn Files, options: &Options) -> Result<(), Failure> {
+fn restore(files: &mut dyn Files, options: &ApplyOptions) -> Result<(), Failure> {
     let mut journal = Journal::open(&options.journal).map_err(Failure::run)?;
     // The journal is checked before restoring, which removes its entries.
     let is_empty = journal.entries().len() == 0 && journal.damage().is_none();
-    let mut shown = Shown::default();
+    let mut shown = StepPrinter::default();
     let restored = weir_linux::restore(files, &mut journal, &mut |said| shown.say(said));
     let Restored {
         undone,
@@ -224,22 +226,22 @@ fn counted(number: usize, what: &str) -> String {
 }
 
 /// Prints steps on standard output, and warnings on standard error.
-struct Shown {
+struct StepPrinter {
     /// The result of printing. It is checked only at the end, so that a closed output does not
     /// leave the host with a part of the settings.
     unread: Result<(), Failure>,
 }
 
-impl Default for Shown {
+impl Default for StepPrinter {
     fn default() -> Self {
         Self { unread: Ok(()) }
     }
 }
 
-impl Shown {
+impl StepPrinter {
     fn say(&mut self, said: &Said) {
         if said.is_warning() {
-            output::tell(&format!("warning: {said}"));
+            output::print_message(&format!("warning: {said}"));
         } else if self.unread.is_ok() {
             self.unread = output::print(&format!("{said}\n"));
         }

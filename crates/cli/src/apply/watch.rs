@@ -18,7 +18,7 @@ const NOTICE: Duration = Duration::from_millis(100);
 
 /// Returns a flag that SIGTERM and SIGINT set, if it is wanted. From then on, no signal ends the
 /// process in the middle of a step.
-pub(super) fn interrupt(wanted: bool) -> Result<Option<Arc<AtomicBool>>, Failure> {
+pub(super) fn ending_flag(wanted: bool) -> Result<Option<Arc<AtomicBool>>, Failure> {
     if !wanted {
         return Ok(None);
     }
@@ -38,24 +38,26 @@ pub(super) fn watch(
     journal: &mut Journal,
     ended: &AtomicBool,
 ) -> Result<(), Failure> {
-    output::tell("watching the settings; SIGTERM ends the command and leaves them in place");
+    output::print_message(
+        "watching the settings; SIGTERM ends the command and leaves them in place",
+    );
     let mut trouble = String::new();
     loop {
         let mut waited = Duration::ZERO;
         while waited < LOOK {
             if ended.load(Ordering::Relaxed) {
-                output::tell("ended; the settings stay in place");
+                output::print_message("ended; the settings stay in place");
                 return Ok(());
             }
             thread::sleep(NOTICE);
             waited += NOTICE;
         }
-        let now = again(files, host, journal);
+        let now = check_and_restore(files, host, journal);
         // A problem is printed when it begins, changes or ends, and not once per second.
         if now != trouble {
             match now.as_str() {
-                "" => output::tell("the problem no longer exists"),
-                now => output::tell(&format!("warning: {now}")),
+                "" => output::print_message("the problem no longer exists"),
+                now => output::print_message(&format!("warning: {now}")),
             }
             trouble = now;
         }
@@ -64,7 +66,7 @@ pub(super) fn watch(
 
 /// Checks a host once and restores its settings. Returns the problems, or an empty text if there
 /// are none.
-fn again(files: &mut dyn Files, host: &Host, journal: &mut Journal) -> String {
+fn check_and_restore(files: &mut dyn Files, host: &Host, journal: &mut Journal) -> String {
     let plan = Plan::new(files, host);
     if let Some(problem) = plan.problems.first() {
         // A device or a unit that is missing can appear again. The settings of the others are not
@@ -76,7 +78,7 @@ fn again(files: &mut dyn Files, host: &Host, journal: &mut Journal) -> String {
     let mut wrong = Vec::new();
     let mut say = |said: &Said| match said {
         Said::Left { .. } => wrong.push(said.to_string()),
-        _ => output::tell(&said.to_string()),
+        _ => output::print_message(&said.to_string()),
     };
     let done = weir_linux::apply(files, &plan, journal, &mut say);
     wrong.extend(done.err().map(|failed| failed.to_string()));

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use weir_config::os_error;
 use weir_core::Op;
 use weir_model::load::{Io, Source, Step};
-use weir_serve::backend::Opened;
-use weir_uring::{AnyRing, Backend, Config, Errno, Handle, OpenError, Payload, Ring, Sync};
+use weir_serve::backend::OpenStorage;
+use weir_uring::{
+    AnyRing, Backend, Errno, Handle, IoRingConfig, Payload, Ring, RingOpenError, Sync,
+};
 
 /// The longest time without a completion while requests are in flight.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -20,16 +22,16 @@ const LISTEN: Duration = Duration::from_millis(50);
 const ARENA: usize = 16 << 20;
 
 /// A file or device that is open and locked, with the ring that accesses it.
-pub(super) struct Disk {
+pub(super) struct RingDisk {
     ring: AnyRing,
     handle: Handle,
     /// The open file, which also holds the lock.
-    opened: Opened,
+    opened: OpenStorage,
 }
 
 /// The state of a run.
-struct Runner<'a> {
-    disk: &'a mut Disk,
+struct RingRunner<'a> {
+    disk: &'a mut RingDisk,
     /// The zero of the source's clock.
     origin: Instant,
     /// The requests in flight, by number.
@@ -40,18 +42,18 @@ struct Runner<'a> {
     refusal: Option<String>,
 }
 
-impl Disk {
+impl RingDisk {
     /// Opens a ring for a file or device.
-    pub(super) fn new(opened: Opened) -> Result<Self, Failure> {
+    pub(super) fn new(opened: OpenStorage) -> Result<Self, Failure> {
         // The replacement for `io_uring` has only one request in flight, so it would measure the
         // latency and not the capacity.
-        let config = Config {
+        let config = IoRingConfig {
             backend: Backend::Uring,
             arena_bytes: ARENA,
-            ..Config::default()
+            ..IoRingConfig::default()
         };
         let ring = AnyRing::open(&config).map_err(|error| match error {
-            OpenError::Uring(error) => Failure::Run(format!(
+            RingOpenError::Uring(error) => Failure::Run(format!(
                 "cannot use io_uring, without which only one request would be in flight: {}; use kernel 6.1 or later, and permit io_uring \
                  (kernel.io_uring_disabled, container, seccomp)",
                 os_error::message(&error)
@@ -74,14 +76,14 @@ impl Disk {
     }
 
     /// Returns the open file or device.
-    pub(super) fn opened(&self) -> &Opened {
+    pub(super) fn opened(&self) -> &OpenStorage {
         &self.opened
     }
 
     /// Plays the requests of a source until it has finished.
     pub(super) fn run<S: Source>(&mut self, source: &mut S) -> Result<(), Failure> {
         let now = Instant::now();
-        let runner = Runner {
+        let runner = RingRunner {
             disk: self,
             origin: now,
             flying: BTreeMap::new(),
@@ -92,7 +94,7 @@ impl Disk {
     }
 }
 
-impl Runner<'_> {
+impl RingRunner<'_> {
     fn run<S: Source>(mut self, source: &mut S) -> Result<(), Failure> {
         loop {
             let wait = match self.issue(source)? {
@@ -141,7 +143,7 @@ impl Runner<'_> {
 
     /// Queues one request, which the next call of the kernel submits.
     fn queue<S: Source>(&mut self, source: &mut S, io: &Io) -> Result<(), Failure> {
-        let Disk { ring, handle, .. } = &mut *self.disk;
+        let RingDisk { ring, handle, .. } = &mut *self.disk;
         if io.op == Op::Flush {
             let queued = ring.fsync(io.number, handle, true);
             return queued.map(drop).map_err(Failure::run);

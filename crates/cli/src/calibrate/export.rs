@@ -13,9 +13,9 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// An export. Each run opens a connection of its own, so the server may restart between two runs.
-pub(super) struct Export(Uri);
+pub(super) struct ExportTarget(Uri);
 
-impl Export {
+impl ExportTarget {
     /// Connects once, to query the properties of the export.
     pub(super) fn open(uri: Uri) -> Result<(Self, Session), Failure> {
         let export = Self(uri);

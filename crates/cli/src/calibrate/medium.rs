@@ -1,8 +1,8 @@
 //! The target of a measurement: a file, a device or an export. It is opened with the same checks as
 //! in a server.
 
-use super::disk::Disk;
-use super::export::Export;
+use super::disk::RingDisk;
+use super::export::ExportTarget;
 use crate::failure::Failure;
 use rustix::fs::{Dev, FileType, SeekFrom, major, minor};
 use rustix::io::Errno;
@@ -18,7 +18,7 @@ use weir_config::units::Size;
 use weir_lab::calibrate::{BLOCK, Target};
 use weir_model::client::Uri;
 use weir_model::load::Source;
-use weir_serve::backend::{DeviceOptions, ImageOptions, OpenError, Opened, Prepare};
+use weir_serve::backend::{DeviceOptions, ImageOptions, OpenError, OpenStorage, Prepare};
 use weir_wire::nbd::TransmissionFlags;
 
 /// The largest number of requests in flight on flash.
@@ -31,26 +31,26 @@ const LEAST: u64 = 64 << 20;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A target that is open.
-pub(super) enum Medium {
+pub(super) enum TargetMedium {
     /// A file or a device of this host.
-    Disk(Box<Disk>),
+    Disk(Box<RingDisk>),
     /// An export of an NBD server.
-    Export(Export),
+    Export(ExportTarget),
 }
 
 /// The planned use of the target.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Access {
+pub(super) struct TargetAccess {
     /// True if the target is written to.
     pub(super) write: bool,
     /// The size of a file that is created if it does not exist.
     pub(super) size: Option<u64>,
 }
 
-impl Medium {
+impl TargetMedium {
     /// Opens the target that a path or a URI names.
-    pub(super) fn open(text: &str, access: Access) -> Result<(Self, Target), Failure> {
-        let (medium, target) = if Uri::is_meant(text) {
+    pub(super) fn open(text: &str, access: TargetAccess) -> Result<(Self, Target), Failure> {
+        let (medium, target) = if Uri::has_nbd_scheme(text) {
             export(text, access)?
         } else {
             disk(Path::new(text), access)?
@@ -86,7 +86,7 @@ impl Medium {
 }
 
 /// Returns the ranges of a file that are not holes, or the whole range of a device.
-fn data(opened: &Opened, size: u64) -> io::Result<Vec<Range<u64>>> {
+fn data(opened: &OpenStorage, size: u64) -> io::Result<Vec<Range<u64>>> {
     let stat = rustix::fs::fstat(opened)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         let whole = 0..size;
@@ -107,13 +107,13 @@ fn data(opened: &Opened, size: u64) -> io::Result<Vec<Range<u64>>> {
 }
 
 /// Opens an export, and refuses one that cannot be measured.
-fn export(text: &str, access: Access) -> Result<(Medium, Target), Failure> {
+fn export(text: &str, access: TargetAccess) -> Result<(TargetMedium, Target), Failure> {
     if access.size.is_some() {
         let reason = "--size requires a new file; an export has its own size";
         return Err(Failure::Usage(reason.into()));
     }
     let uri: Uri = text.parse().map_err(|e| Failure::Usage(format!("{e}")))?;
-    let (export, session) = Export::open(uri)?;
+    let (export, session) = ExportTarget::open(uri)?;
     let has = |flag| session.flags.contains(flag);
     if access.write && has(TransmissionFlags::READ_ONLY) {
         return Err(Failure::Run(format!("{text} is read-only")));
@@ -132,11 +132,11 @@ fn export(text: &str, access: Access) -> Result<(Medium, Target), Failure> {
         flush: has(TransmissionFlags::SEND_FLUSH),
         ..target(text.to_owned(), session.size, rotational, access.write)
     };
-    Ok((Medium::Export(export), target))
+    Ok((TargetMedium::Export(export), target))
 }
 
 /// Opens a file or a device, and finds the properties of its drive.
-fn disk(path: &Path, access: Access) -> Result<(Medium, Target), Failure> {
+fn disk(path: &Path, access: TargetAccess) -> Result<(TargetMedium, Target), Failure> {
     let whole = path::absolute(path).map_err(|e| Failure::file("open", path, &e))?;
     let opened = open(&whole, access)?;
     let stat = rustix::fs::fstat(&opened).map_err(|e| Failure::file("inspect", path, &e.into()))?;
@@ -155,12 +155,12 @@ fn disk(path: &Path, access: Access) -> Result<(Medium, Target), Failure> {
         sparse: access.write && (!rotational || !is_device),
         ..target(name, size, rotational, access.write)
     };
-    Ok((Medium::Disk(Box::new(Disk::new(opened)?)), target))
+    Ok((TargetMedium::Disk(Box::new(RingDisk::new(opened)?)), target))
 }
 
 /// Opens a file or device like a server: with a lock, without the page cache, and not for writing
 /// if the system uses it.
-fn open(path: &Path, access: Access) -> Result<Opened, Failure> {
+fn open(path: &Path, access: TargetAccess) -> Result<OpenStorage, Failure> {
     let read_only = !access.write;
     let there = fs::metadata(path);
     let opened = match &there {
@@ -169,7 +169,7 @@ fn open(path: &Path, access: Access) -> Result<Opened, Failure> {
                 let reason = "--size requires a new file; a device has its own size";
                 return Err(Failure::Usage(reason.into()));
             }
-            Opened::device(&DeviceOptions {
+            OpenStorage::device(&DeviceOptions {
                 path: path.to_owned(),
                 size: None,
                 read_only,
@@ -184,7 +184,7 @@ fn open(path: &Path, access: Access) -> Result<Opened, Failure> {
                 // A small file is refused before its lock is taken.
                 large_enough(&path.display().to_string(), data.len())?;
             }
-            Opened::image(&ImageOptions {
+            OpenStorage::image(&ImageOptions {
                 path: path.to_owned(),
                 size: access.size,
                 read_only,

@@ -16,10 +16,10 @@ mod watched;
 use crate::drives::show;
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
-use crate::output::{self, Draft, Output};
+use crate::output::{self, OutputFile, OutputTarget};
 use clap::Args;
-use medium::{Access, Medium};
-use session::Session;
+use medium::{TargetAccess, TargetMedium};
+use session::CalibrationSession;
 use std::path::{self, Path, PathBuf};
 use std::time::{Duration, Instant};
 use weir_config::units::{Size, Time, UnitError};
@@ -29,7 +29,7 @@ use weir_model::client::Uri;
 
 /// The arguments of `weir calibrate`.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct CalibrateOptions {
     /// The file, block device or NBD URI to measure
     path: String,
     /// The maximum duration of the measurement, divided among the figures
@@ -60,7 +60,7 @@ pub(crate) struct Options {
 const TIME_LEAST: Span = Span::from_secs(5);
 
 fn time(text: &str) -> Result<Time, String> {
-    let time: Time = text.parse().map_err(|e| without_unit(&e))?;
+    let time: Time = text.parse().map_err(|e| unit_error_text(&e))?;
     if time.0 < TIME_LEAST {
         return Err(format!("must be at least {}", Time(TIME_LEAST)));
     }
@@ -68,11 +68,11 @@ fn time(text: &str) -> Result<Time, String> {
 }
 
 fn size(text: &str) -> Result<Size, String> {
-    text.parse().map_err(|e| without_unit(&e))
+    text.parse().map_err(|e| unit_error_text(&e))
 }
 
 /// Returns the error of a size or a time, with the notation that is expected.
-pub(crate) fn without_unit(error: &UnitError) -> String {
+pub(crate) fn unit_error_text(error: &UnitError) -> String {
     if error.help.is_empty() {
         error.to_string()
     } else {
@@ -80,18 +80,18 @@ pub(crate) fn without_unit(error: &UnitError) -> String {
     }
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &CalibrateOptions) -> Result<(), Failure> {
     let leftovers = Leftovers::watch()?;
     // All output files are opened before the measurement, which can take a minute.
     let json = options.json.as_deref();
     let json = json
-        .map(|path| Output::open(path, &leftovers))
+        .map(|path| OutputTarget::open(path, &leftovers))
         .transpose()?;
     let draft = options.profile.as_deref();
     let draft = draft
-        .map(|path| Draft::open(path, &leftovers))
+        .map(|path| OutputFile::open(path, &leftovers))
         .transpose()?;
-    let path = named(&options.path)?;
+    let path = target_name(&options.path)?;
     let state = match &options.state {
         Some(state) => state.clone(),
         None => state::of(&path)?,
@@ -99,12 +99,12 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let known = state::load(&state)?.filter(|_| !options.again);
     if let Some(known) = &known {
         // Results of another target must not be mixed with those of this one.
-        is_of(known, &path, &state)?;
+        refuse_other_target(known, &path, &state)?;
     }
     let (known, interrupted) = match known {
         Some(known) if is_complete(&known, options) => {
             let state = state.display();
-            output::tell(&format!(
+            output::print_message(&format!(
                 "note: {state} contains the results of an earlier run; use --again to measure again"
             ));
             (known, None)
@@ -117,7 +117,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         fit(&known, path, draft)?;
     }
     let Some(signal) = interrupted else {
-        output::tell(&next(&known, &state));
+        output::print_message(&next(&known, &state));
         return shown;
     };
     let (state, found) = (state.display(), known.steps.len());
@@ -141,8 +141,8 @@ fn next(known: &Calibration, state: &Path) -> String {
 }
 
 /// Prints the results, unless there are none, and writes them as JSON if that is requested.
-fn show(known: &Calibration, json: Option<Output>) -> Result<(), Failure> {
-    let is_read = json.as_ref().is_some_and(Output::is_standard);
+fn show(known: &Calibration, json: Option<OutputTarget>) -> Result<(), Failure> {
+    let is_read = json.as_ref().is_some_and(OutputTarget::is_standard);
     let printed = if is_read || known.steps.is_empty() {
         Ok(())
     } else {
@@ -155,18 +155,18 @@ fn show(known: &Calibration, json: Option<Output>) -> Result<(), Failure> {
 }
 
 /// Writes the profile, and prints the differences between the model and the measurement.
-fn fit(known: &Calibration, path: &Path, draft: Draft) -> Result<(), Failure> {
+fn fit(known: &Calibration, path: &Path, draft: OutputFile) -> Result<(), Failure> {
     let sheet = profile::sheet(known, path)?;
     let (profile, rows) = profile::fitted(sheet)?;
     let path = draft.write(&weir_config::profile::print(&profile))?;
-    output::tell(&format!("wrote {}", path.display()));
-    output::tell(show::published(&rows).trim_end());
+    output::print_message(&format!("wrote {}", path.display()));
+    output::print_message(show::published(&rows).trim_end());
     Ok(())
 }
 
 /// Returns the name of the target in results: an absolute path, or the URI.
-fn named(text: &str) -> Result<String, Failure> {
-    if Uri::is_meant(text) {
+fn target_name(text: &str) -> Result<String, Failure> {
+    if Uri::has_nbd_scheme(text) {
         return Ok(text.to_owned());
     }
     let whole = path::absolute(text).map_err(|e| Failure::file("open", Path::new(text), &e))?;
@@ -174,7 +174,7 @@ fn named(text: &str) -> Result<String, Failure> {
 }
 
 /// Refuses results of another target.
-fn is_of(known: &Calibration, path: &str, state: &Path) -> Result<(), Failure> {
+fn refuse_other_target(known: &Calibration, path: &str, state: &Path) -> Result<(), Failure> {
     let of = &known.target.path;
     if of == path {
         return Ok(());
@@ -186,7 +186,7 @@ fn is_of(known: &Calibration, path: &str, state: &Path) -> Result<(), Failure> {
 }
 
 /// Returns true if the results have all figures that the user requests.
-fn is_complete(known: &Calibration, options: &Options) -> bool {
+fn is_complete(known: &Calibration, options: &CalibrateOptions) -> bool {
     let plan = Plan::new(&known.target);
     plan.next(known, TIME_LEAST).is_none() && (known.target.write || !options.write)
 }
@@ -194,27 +194,27 @@ fn is_complete(known: &Calibration, options: &Options) -> bool {
 /// Measures the missing figures. Returns all results, and the signal if an interrupt has ended the
 /// measurement.
 fn measure(
-    options: &Options,
+    options: &CalibrateOptions,
     (known, state): (Option<Calibration>, &Path),
     leftovers: &Leftovers,
 ) -> Result<(Calibration, Option<i32>), Failure> {
     let began = Instant::now();
-    let access = Access {
+    let access = TargetAccess {
         write: options.write,
         size: options.size.map(|size| size.0),
     };
     // Results with and without writes cannot be combined. This is checked before a file is created
     // or anything is measured.
     match known.as_ref().map(|known| known.target.write) {
-        Some(true) if !options.write => return Err(other(state, "with --write")),
-        Some(false) if options.write => return Err(other(state, "without --write")),
+        Some(true) if !options.write => return Err(mismatched_results(state, "with --write")),
+        Some(false) if options.write => return Err(mismatched_results(state, "without --write")),
         _ => {}
     }
     state::writable(state)?;
-    let (mut medium, target) = Medium::open(&options.path, access)?;
+    let (mut medium, target) = TargetMedium::open(&options.path, access)?;
     let known = continued(known, target, state)?;
     let limit = Duration::from_nanos(options.time.0.as_nanos());
-    let session = Session::new((began, limit), known, state, leftovers);
+    let session = CalibrationSession::new((began, limit), known, state, leftovers);
     session.carry_out(&mut medium)
 }
 
@@ -235,11 +235,11 @@ fn continued(
         } else {
             "on another device, or with other properties"
         };
-        return Err(other(state, what));
+        return Err(mismatched_results(state, what));
     }
     if !known.steps.is_empty() {
         let count = known.steps.len();
-        output::tell(&format!(
+        output::print_message(&format!(
             "note: continuing; {count} steps were measured before"
         ));
     }
@@ -247,7 +247,7 @@ fn continued(
 }
 
 /// Returns the failure for results that do not match the request.
-fn other(state: &Path, what: &str) -> Failure {
+fn mismatched_results(state: &Path, what: &str) -> Failure {
     let state = state.display();
     Failure::Usage(format!(
         "{state} contains results that were measured {what}; discard them with --again, or use another file with --state"

@@ -21,7 +21,7 @@ const WITHIN: u8 = 5;
 const RPM: [u32; 3] = [7200, 10_000, 15_000];
 
 /// A parameter, the figure from which it is fitted, and the range in which it is searched.
-struct Tie {
+struct FittedParameter {
     key: &'static str,
     figure: &'static str,
     from: u64,
@@ -68,7 +68,7 @@ pub(super) fn fitted(sheet: Sheet) -> Result<(Profile, Vec<Row>), Failure> {
 }
 
 /// Returns the fit of a parameter, or `None` if its figure was not measured.
-fn fit(drive: &Config, figures: &[Published], tie: &Tie) -> Option<Fit> {
+fn fit(drive: &Config, figures: &[Published], tie: &FittedParameter) -> Option<Fit> {
     figures.iter().find(|f| f.figure == tie.figure)?;
     Some(Fit {
         range: Range {
@@ -203,29 +203,29 @@ fn disk(size: u64, (outer, inner): (u64, u64), access: u64) -> hdd::Config {
 }
 
 /// Returns the parameters of a flash drive that are fitted.
-fn of_flash(known: &Calibration) -> Vec<Tie> {
+fn of_flash(known: &Calibration) -> Vec<FittedParameter> {
     let read = known.step(step::READ).map_or(0.0, |f| f.bytes_per_second) as u64;
     let access = known.step(step::READ_ONE).and_then(latency).unwrap_or(0.0) as u64;
     vec![
-        Tie {
+        FittedParameter {
             key: "link",
             figure: "sequential-read",
             from: (read / 2).max(1_000_000),
             to: (read * 2).min(100_000_000_000),
         },
-        Tie {
+        FittedParameter {
             key: "overhead",
             figure: "access",
             from: 1_000,
             to: access.min(10_000_000),
         },
-        Tie {
+        FittedParameter {
             key: "command",
             figure: "random-read",
             from: 100,
             to: 1_000_000,
         },
-        Tie {
+        FittedParameter {
             key: "program",
             figure: "sequential-write",
             from: 1_000,
@@ -236,8 +236,8 @@ fn of_flash(known: &Calibration) -> Vec<Tie> {
 
 /// Returns the parameter of a rotating disk that is fitted. All other ones follow from the
 /// measurement directly.
-fn of_disk(disk: &hdd::Config) -> Vec<Tie> {
-    vec![Tie {
+fn of_disk(disk: &hdd::Config) -> Vec<FittedParameter> {
+    vec![FittedParameter {
         key: "seek.average",
         figure: "access",
         from: disk.seek.track.as_nanos(),

@@ -64,23 +64,23 @@ fn figures(capacity: &Capacity) -> Table {
         Column::number("95%").dropped(1),
         Column::text("steady").dropped(2),
     ]);
-    let rows: [(&str, Option<Figure>, Unit); 5] = [
-        ("read in sequence", capacity.read, Unit::Bytes),
-        ("written in sequence", capacity.write, Unit::Bytes),
+    let rows: [(&str, Option<Figure>, FigureUnit); 5] = [
+        ("read in sequence", capacity.read, FigureUnit::Bytes),
+        ("written in sequence", capacity.write, FigureUnit::Bytes),
         (
             "reads of 4 KiB at random",
             capacity.read_iops,
-            Unit::Requests,
+            FigureUnit::Requests,
         ),
         (
             "writes of 4 KiB at random",
             capacity.write_iops,
-            Unit::Requests,
+            FigureUnit::Requests,
         ),
         (
             "7 such reads to 3 writes",
             capacity.mixed_iops,
-            Unit::Requests,
+            FigureUnit::Requests,
         ),
     ];
     for (name, figure, unit) in rows {
@@ -93,7 +93,7 @@ fn figures(capacity: &Capacity) -> Table {
             unit.text(figure.least),
             unit.text(figure.most),
             uncertainty(figure.uncertainty),
-            yes(figure.steady),
+            yes_or_no(figure.steady),
         ]);
     }
     table
@@ -124,7 +124,7 @@ fn steps(known: &Calibration) -> Table {
             uncertainty(found.uncertainty()),
             latency(|l| l.p50),
             latency(|l| l.p99),
-            yes(found.steady),
+            yes_or_no(found.steady),
         ]);
     }
     table
@@ -207,12 +207,12 @@ fn indented(lines: &str) -> String {
 }
 
 #[derive(Clone, Copy)]
-enum Unit {
+enum FigureUnit {
     Bytes,
     Requests,
 }
 
-impl Unit {
+impl FigureUnit {
     fn text(self, figure: f64) -> String {
         match self {
             Self::Bytes => format!("{} MB/s", digits(figure / 1e6)),
@@ -228,6 +228,6 @@ fn uncertainty(part: Option<f64>) -> String {
     )
 }
 
-fn yes(steady: bool) -> String {
+fn yes_or_no(steady: bool) -> String {
     if steady { "yes" } else { "no" }.to_owned()
 }

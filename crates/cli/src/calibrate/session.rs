@@ -1,13 +1,13 @@
 //! A calibration in progress. It examines the target first, and then measures and saves one step
 //! after the other.
 
-use super::medium::Medium;
+use super::medium::TargetMedium;
 use super::state;
-use super::watched::Watched;
+use super::watched::WatchedSource;
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::WorkProgress;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -23,13 +23,13 @@ const FEW: u64 = 1024;
 const PRIORITY: i32 = -10;
 
 /// The state of a calibration.
-pub(super) struct Session<'a> {
+pub(super) struct CalibrationSession<'a> {
     began: Instant,
     /// The time after `began` at which the measurement ends.
     limit: Duration,
     state: &'a Path,
     leftovers: &'a Leftovers,
-    progress: Progress,
+    progress: WorkProgress,
     /// The results so far, which are saved after each step.
     known: Calibration,
     /// The recent overhead of a step in addition to its planned time: connecting, completing the
@@ -37,7 +37,7 @@ pub(super) struct Session<'a> {
     over: Duration,
 }
 
-impl<'a> Session<'a> {
+impl<'a> CalibrationSession<'a> {
     /// Prepares to continue with the results in `known`. The measurement ends when `limit` has
     /// passed since `began`.
     pub(super) fn new(
@@ -51,7 +51,7 @@ impl<'a> Session<'a> {
             limit,
             state,
             leftovers,
-            progress: Progress::new(limit, "the calibration".into()).at_most(),
+            progress: WorkProgress::new(limit, "the calibration".into()).at_most(),
             known,
             over: Duration::ZERO,
         }
@@ -61,7 +61,7 @@ impl<'a> Session<'a> {
     /// the measurement.
     pub(super) fn carry_out(
         mut self,
-        medium: &mut Medium,
+        medium: &mut TargetMedium,
     ) -> Result<(Calibration, Option<i32>), Failure> {
         // The priority is that of the server's threads. A thread that waits for a processor would
         // measure its own wait. Without the permission to raise it, the priority stays as it is.
@@ -76,7 +76,7 @@ impl<'a> Session<'a> {
     }
 
     /// Examines whether the target may be written to, or whether it has data to read.
-    fn survey(&mut self, medium: &mut Medium) -> Result<(), Failure> {
+    fn survey(&mut self, medium: &mut TargetMedium) -> Result<(), Failure> {
         let target = self.known.target.clone();
         // A rotating disk reads unwritten blocks like all others, so there is nothing to find out.
         if target.rotational && !target.write {
@@ -102,14 +102,14 @@ impl<'a> Session<'a> {
             // The target has been replaced or discarded, so the earlier results refer to data that
             // no longer exists.
             (true, Verdict::Empty) if self.known.written > 0 => {
-                output::tell(
+                output::print_message(
                     "note: starting from the beginning, because the data that was written before is gone",
                 );
                 self.known = Calibration::new(target);
                 Ok(())
             }
             (false, Verdict::Empty) => {
-                output::tell(&format!(
+                output::print_message(&format!(
                     "warning: {path} contains only zeroes; ranges that were never written are often read faster, because the drive does not read \
                      its medium for them; use --write to fill it first"
                 ));
@@ -120,7 +120,7 @@ impl<'a> Session<'a> {
     }
 
     /// Measures the steps of the plan and saves each of them.
-    fn steps(&mut self, medium: &mut Medium) -> Result<(), Failure> {
+    fn steps(&mut self, medium: &mut TargetMedium) -> Result<(), Failure> {
         let plan = Plan::new(&self.known.target);
         let (mut took, mut done) = (Duration::ZERO, 0);
         while self.leftovers.interrupt().signal().is_none() {
@@ -187,12 +187,12 @@ impl<'a> Session<'a> {
     /// Plays a source on the target, with its progress and until an interrupt.
     fn run<S: Source>(
         &mut self,
-        medium: &mut Medium,
+        medium: &mut TargetMedium,
         name: &str,
         source: &mut S,
     ) -> Result<(), Failure> {
         self.progress.name("calibrate", name);
-        let mut watched = Watched {
+        let mut watched = WatchedSource {
             source,
             interrupt: self.leftovers.interrupt(),
             progress: &self.progress,

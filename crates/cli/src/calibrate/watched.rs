@@ -1,7 +1,7 @@
 //! A source of requests that shows its progress and ends after an interrupt.
 
 use crate::interrupt::Interrupt;
-use crate::progress::Progress;
+use crate::progress::WorkProgress;
 use std::time::{Duration, Instant};
 use weir_model::load::{Io, Source, Step};
 
@@ -9,10 +9,10 @@ use weir_model::load::{Io, Source, Step};
 const TICK: Duration = Duration::from_millis(100);
 
 /// A source that issues no further requests after an interrupt.
-pub(super) struct Watched<'a, S> {
+pub(super) struct WatchedSource<'a, S> {
     pub(super) source: &'a mut S,
     pub(super) interrupt: &'a Interrupt,
-    pub(super) progress: &'a Progress,
+    pub(super) progress: &'a WorkProgress,
     /// The time at which the calibration began.
     pub(super) began: Instant,
     /// The time of the last update of the progress.
@@ -20,7 +20,7 @@ pub(super) struct Watched<'a, S> {
     pub(super) flying: u64,
 }
 
-impl<S: Source> Source for Watched<'_, S> {
+impl<S: Source> Source for WatchedSource<'_, S> {
     fn next(&mut self, now: weir_core::Instant) -> Step {
         if self.told.elapsed() >= TICK {
             self.told = Instant::now();

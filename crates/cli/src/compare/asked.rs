@@ -1,9 +1,9 @@
 //! The requirements of a scenario (`[[expect]]`) and the published figures (`[[published]]`): their
 //! columns and lines in the report, and the verdict of `--check`.
 
-use super::work::{Cell, Outcome, Pair, Plan, Played};
+use super::work::{Cell, CellRuns, ComparisonPlan, PlayedCells, RunOutcome};
 use crate::failure::Failure;
-use crate::judge::{self, Finding, Judged};
+use crate::judge::{self, JudgedRun, RequirementResult};
 use weir_config::scenario::{Asked, Bounds, Expect, Figure, Script, Whose};
 use weir_lab::report::{ComparedDrive, ComparedFigure, named};
 use weir_measure::Record;
@@ -29,7 +29,7 @@ pub(super) fn minimum_mb_per_s(script: &Script) -> Option<f64> {
 
 /// Returns the required figures that have plots of their own: run times of programs, and numbers of
 /// late requests.
-fn figures(plan: &Plan, outcomes: &[Outcome]) -> Vec<ComparedFigure> {
+fn figures(plan: &ComparisonPlan, outcomes: &[RunOutcome]) -> Vec<ComparedFigure> {
     let mut all: Vec<ComparedFigure> = Vec::new();
     for expect in plan.script.expects() {
         let Asked::Figure(bounds) = &expect.asked else {
@@ -41,7 +41,7 @@ fn figures(plan: &Plan, outcomes: &[Outcome]) -> Vec<ComparedFigure> {
         let (unit, scale) = unit(bounds.figure);
         let name = name(bounds, plan.script.target());
         if all.iter().all(|f| f.name != name) {
-            let value = ours(plan, outcomes, bounds.figure, &bounds.whose);
+            let value = figure_of_all_runs(plan, outcomes, bounds.figure, &bounds.whose);
             all.push(ComparedFigure {
                 name,
                 unit: unit.into(),
@@ -57,7 +57,11 @@ fn figures(plan: &Plan, outcomes: &[Outcome]) -> Vec<ComparedFigure> {
 /// Returns `None` if the headline is the target's latency. That is so if the scenario has no
 /// requirement, or if its only promise is that to its target and the table shows nothing but the
 /// target.
-fn headline(plan: &Plan, cells: &[&Pair], (cell, outcomes): &Pair) -> Option<ComparedFigure> {
+fn headline(
+    plan: &ComparisonPlan,
+    cells: &[&CellRuns],
+    (cell, outcomes): &CellRuns,
+) -> Option<ComparedFigure> {
     let figure = |name: String, unit: &str, value| ComparedFigure {
         name,
         unit: unit.into(),
@@ -65,7 +69,7 @@ fn headline(plan: &Plan, cells: &[&Pair], (cell, outcomes): &Pair) -> Option<Com
     };
     let expects = plan.script.expects();
     let first = expects.first()?;
-    let off = || Some(found(plan, cells, *cell, outcomes, first).0.off * 100.0);
+    let off = || Some(judge_repetitions(plan, cells, *cell, outcomes, first).0.off * 100.0);
     let records = || outcomes.iter().flat_map(|outcome| &outcome.records);
     // If there are several promises, the headline is the fraction of all of them.
     let promises = expects.iter();
@@ -74,7 +78,7 @@ fn headline(plan: &Plan, cells: &[&Pair], (cell, outcomes): &Pair) -> Option<Com
     match &first.asked {
         Asked::Figure(bounds) => {
             let (unit, scale) = unit(bounds.figure);
-            let value = ours(plan, outcomes, bounds.figure, &bounds.whose);
+            let value = figure_of_all_runs(plan, outcomes, bounds.figure, &bounds.whose);
             let name = name(bounds, plan.script.target());
             Some(figure(name, unit, value.map(|v| v / scale)))
         }
@@ -153,7 +157,7 @@ fn unit(figure: Figure) -> (&'static str, f64) {
 }
 
 /// Adds the required and the published figures to the table of a drive and to the lines below it.
-pub(super) fn show(plan: &Plan, cells: &[&Pair], drive: &mut ComparedDrive) {
+pub(super) fn show(plan: &ComparisonPlan, cells: &[&CellRuns], drive: &mut ComparedDrive) {
     for (pair, shown) in cells.iter().zip(&mut drive.cells) {
         shown.figures = figures(plan, &pair.1);
         shown.headline = headline(plan, cells, pair);
@@ -164,7 +168,7 @@ pub(super) fn show(plan: &Plan, cells: &[&Pair], drive: &mut ComparedDrive) {
             continue;
         }
         for ((cell, outcomes), shown) in cells.iter().zip(&mut drive.cells) {
-            let (finding, _) = found(plan, cells, *cell, outcomes, expect);
+            let (finding, _) = judge_repetitions(plan, cells, *cell, outcomes, expect);
             let line = format!("{}{}", head(plan, *cell), finding.text);
             shown.asked.extend(finding.columns);
             drive.why.push(line);
@@ -179,12 +183,12 @@ pub(super) fn show(plan: &Plan, cells: &[&Pair], drive: &mut ComparedDrive) {
 /// # Errors
 /// Returns a line for each requirement that is not met, or a usage error if no requirement applies
 /// to these policies.
-pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
+pub(super) fn check(plan: &ComparisonPlan, cells: &PlayedCells) -> Result<(), Failure> {
     let mut failed = Vec::new();
     let mut required = 0;
     for (cell, outcomes) in cells {
         // Results of different drives or places are not compared with each other.
-        let here: Vec<&Pair> = cells
+        let here: Vec<&CellRuns> = cells
             .iter()
             .filter(|(c, _)| (c.drive, c.on) == (cell.drive, cell.on))
             .collect();
@@ -193,9 +197,9 @@ pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
         for expect in plan.script.expects().iter().filter(|e| e.is_required(name)) {
             required += 1;
             let (finding, of) = if let Asked::Promise(_) = &expect.asked {
-                (promised(plan, outcomes, expect), "worst".to_owned())
+                (judge_promises(plan, outcomes, expect), "worst".to_owned())
             } else {
-                let (finding, run) = found(plan, &here, *cell, outcomes, expect);
+                let (finding, run) = judge_repetitions(plan, &here, *cell, outcomes, expect);
                 (finding, format!("run {}", run + 1))
             };
             // An excused promise did not apply, so it does not fail the check.
@@ -230,7 +234,11 @@ pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
 }
 
 /// Judges promises over all repetitions: for each client, in the run with the worst result for it.
-fn promised(plan: &Plan, outcomes: &[Outcome], expect: &Expect) -> Finding {
+fn judge_promises(
+    plan: &ComparisonPlan,
+    outcomes: &[RunOutcome],
+    expect: &Expect,
+) -> RequirementResult {
     let runs = |at: usize| outcomes.iter().map(move |outcome| &outcome.records[at]);
     let short = |r: &Record| r.promise_seconds.as_ref().map_or(0, |s| s.short);
     let worst = (0..outcomes[0].records.len()).filter_map(|at| {
@@ -243,18 +251,18 @@ fn promised(plan: &Plan, outcomes: &[Outcome], expect: &Expect) -> Finding {
             }
         })
     });
-    let run = Judged {
+    let run = JudgedRun {
         script: &plan.script,
         scenario: &outcomes[0].scenario,
         records: &worst.cloned().collect::<Vec<_>>(),
         others: &[],
         cases: &[],
     };
-    judge::find(run, &expect.asked)
+    judge::judge_requirement(run, &expect.asked)
 }
 
 /// Returns the beginning of a line about a cell: its case, policy and place.
-fn head(plan: &Plan, cell: Cell) -> String {
+fn head(plan: &ComparisonPlan, cell: Cell) -> String {
     let case = plan.case(cell);
     let case = case.map_or_else(String::new, |c| format!("{c}: "));
     format!("{case}{}: ", plan.label(cell))
@@ -262,14 +270,14 @@ fn head(plan: &Plan, cell: Cell) -> String {
 
 /// Judges a requirement in each repetition that all compared cells have, and returns the worst
 /// result and the number of its repetition.
-fn found(
-    plan: &Plan,
-    cells: &[&Pair],
+fn judge_repetitions(
+    plan: &ComparisonPlan,
+    cells: &[&CellRuns],
     cell: Cell,
-    outcomes: &[Outcome],
+    outcomes: &[RunOutcome],
     expect: &Expect,
-) -> (Finding, u32) {
-    let here: Vec<&Pair> = (cells.iter().copied())
+) -> (RequirementResult, u32) {
+    let here: Vec<&CellRuns> = (cells.iter().copied())
         // Requirements can refer to the same case under other policies, and to other cases under
         // the same policy.
         .filter(|(c, _)| c.on == cell.on && (c.case == cell.case || c.policy == cell.policy))
@@ -279,10 +287,10 @@ fn found(
     let all = (0..=last).filter_map(|repetition| {
         // After an interrupt, some cells can lack a repetition. Such a repetition is not judged,
         // because its comparison would be incomplete.
-        let outcome = of(outcomes, repetition)?;
+        let outcome = outcome_of(outcomes, repetition)?;
         let (mut others, mut cases) = (Vec::new(), Vec::new());
         for (c, runs) in &here {
-            let records = &of(runs, repetition)?.records[..];
+            let records = &outcome_of(runs, repetition)?.records[..];
             if c.case == cell.case {
                 others.push((plan.policy(*c).name.as_str(), records));
             }
@@ -290,16 +298,16 @@ fn found(
                 cases.extend(plan.case(*c).map(|case| (case, records)));
             }
         }
-        let run = Judged {
+        let run = JudgedRun {
             script: &plan.script,
             scenario: &outcome.scenario,
             records: &outcome.records,
             others: &others,
             cases: &cases,
         };
-        Some((judge::find(run, &expect.asked), repetition))
+        Some((judge::judge_requirement(run, &expect.asked), repetition))
     });
-    let worse = |a: (Finding, u32), b: (Finding, u32)| {
+    let worse = |a: (RequirementResult, u32), b: (RequirementResult, u32)| {
         let (one, other) = (&a.0, &b.0);
         if is_worse((one.fate, other.fate), other.off > one.off) {
             b
@@ -320,13 +328,13 @@ fn is_worse((a, b): (Fate, Fate), is_further: bool) -> bool {
 
 /// Returns the repetition with a number. In a cell without random numbers, that is always its only
 /// run. Returns `None` if the run is missing after an interrupt.
-pub(super) fn of(runs: &[Outcome], repetition: u32) -> Option<&Outcome> {
-    let is_it = |run: &&Outcome| !run.drew || run.run.repeat == repetition;
+pub(super) fn outcome_of(runs: &[RunOutcome], repetition: u32) -> Option<&RunOutcome> {
+    let is_it = |run: &&RunOutcome| !run.drew || run.run.repeat == repetition;
     runs.iter().find(is_it)
 }
 
 /// Returns a line for each published figure, compared with the mean of all runs.
-fn published(plan: &Plan, cells: &[&Pair], drive: &str) -> Vec<String> {
+fn published(plan: &ComparisonPlan, cells: &[&CellRuns], drive: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for published in plan.script.published() {
         // A published figure without a drive applies to all drives.
@@ -339,14 +347,14 @@ fn published(plan: &Plan, cells: &[&Pair], drive: &str) -> Vec<String> {
                 && case.is_none_or(|c| plan.case(*cell) == Some(c))
         });
         for (cell, outcomes) in meant {
-            let ours = ours(plan, outcomes, published.figure, &published.whose);
-            let beside = judge::beside(published.figure, ours, published.value);
+            let ours = figure_of_all_runs(plan, outcomes, published.figure, &published.whose);
+            let beside = judge::compare_with_published(published.figure, ours, published.value);
             let whose = match &published.whose {
                 Whose::Target => String::new(),
                 other => format!(" of {other}"),
             };
             let (figure, value) = (published.figure.name(), published.value);
-            let said = judge::said(published.figure, value.number());
+            let said = judge::figure_text(published.figure, value.number());
             let (head, source) = (head(plan, *cell), &published.source);
             lines.push(format!(
                 "{head}{figure}{whose} {said} published ({source}); {beside}."
@@ -358,7 +366,12 @@ fn published(plan: &Plan, cells: &[&Pair], drive: &str) -> Vec<String> {
 
 /// Returns a figure over all repetitions. The target's mean latency is that of all requests
 /// together. All other figures are means of the runs.
-fn ours(plan: &Plan, outcomes: &[Outcome], figure: Figure, whose: &Whose) -> Option<f64> {
+fn figure_of_all_runs(
+    plan: &ComparisonPlan,
+    outcomes: &[RunOutcome],
+    figure: Figure,
+    whose: &Whose,
+) -> Option<f64> {
     if (figure, whose) == (Figure::Mean, &Whose::Target) {
         let mut latency = weir_measure::Histogram::new();
         for outcome in outcomes {
@@ -368,7 +381,7 @@ fn ours(plan: &Plan, outcomes: &[Outcome], figure: Figure, whose: &Whose) -> Opt
     }
     let target = plan.script.target();
     let values = outcomes.iter();
-    let values = values.map(|o| judge::value(figure, whose, target, &o.records));
+    let values = values.map(|o| judge::figure_value(figure, whose, target, &o.records));
     // Without a value in one of the runs, there is no mean.
     let values = values.collect::<Option<Vec<f64>>>()?;
     Some(values.iter().sum::<f64>() / values.len() as f64)

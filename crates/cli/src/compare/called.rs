@@ -1,13 +1,13 @@
 //! A comparison as values. The command and other programs, such as the Python module, start
 //! comparisons with it.
 
-use super::on::{self, On};
+use super::on::{self, RunPlace};
 use super::runs;
-use super::work::{self, Plan};
+use super::work::{self, ComparisonPlan};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::modelled::Drive;
-use crate::progress::Progress;
+use crate::modelled::PlayedDrive;
+use crate::progress::WorkProgress;
 use crate::{drives, once, policies, scenario};
 use std::sync::Arc;
 use weir_config::Policy;
@@ -43,8 +43,8 @@ impl Comparison {
     /// # Errors
     /// Parameters contradict each other, a run failed, or an interrupt ended the comparison.
     pub fn play(&self, interrupt: &Interrupt) -> Result<Vec<Record>, Failure> {
-        let plans = self.plans(&Arc::new(vec![On::Sim]))?;
-        let all = work::play(&plans, self.jobs, interrupt, &mut Progress::silent())?;
+        let plans = self.plans(&Arc::new(vec![RunPlace::Sim]))?;
+        let all = work::play(&plans, self.jobs, interrupt, &mut WorkProgress::silent())?;
         if let Some((signal, missing)) = interrupt.signal().zip(runs::missing(&plans, &all)) {
             return Err(Failure::Interrupted(signal, missing));
         }
@@ -53,16 +53,16 @@ impl Comparison {
     }
 
     /// Returns a plan for each scenario, to be played in the given places.
-    pub(super) fn plans(&self, on: &Arc<Vec<On>>) -> Result<Vec<Plan>, Failure> {
+    pub(super) fn plans(&self, on: &Arc<Vec<RunPlace>>) -> Result<Vec<ComparisonPlan>, Failure> {
         let plan = |script: &Script| {
-            let own = || once::found(script.drives(), drives::find);
-            let plan = Plan {
+            let own = || once::find_all(script.drives(), drives::find);
+            let plan = ComparisonPlan {
                 cases: scenario::cases(script, &self.cases)?,
                 policies: policies::chosen(&self.policies, script)?,
                 drives: match (on::device(on), &self.drives[..]) {
                     (Some(device), some) => on::drives(device, on, some)?,
-                    (None, []) => Drive::of_all(own()?)?,
-                    (None, some) => Drive::of_all(some.to_vec())?,
+                    (None, []) => PlayedDrive::of_all(own()?)?,
+                    (None, some) => PlayedDrive::of_all(some.to_vec())?,
                 },
                 script: script.clone(),
                 on: on.clone(),

@@ -2,8 +2,8 @@
 //! promise, and whether it starves.
 
 use super::asked;
-use super::spread::Spread;
-use super::work::{Cell, Outcome, Pair, Plan};
+use super::spread::RunSpread;
+use super::work::{Cell, CellRuns, ComparisonPlan, RunOutcome};
 use crate::judge;
 use weir_lab::report::{ComparedClient, ComparedRow, alike};
 use weir_measure::number::{deviation, duration, figure, plain};
@@ -11,15 +11,15 @@ use weir_measure::promise::Fate;
 use weir_measure::{Absence, Kind, KindRecord, Latency, PromiseSeconds, Record, Starved};
 use weir_sim::ClientSpec;
 
-/// Decides in every record whether its client starves, compared with the same run under `none` if
+/// Decides in every record whether its client starves, compared with the same run under `cell_under_none` if
 /// that was played.
-pub(super) fn find_starved(plan: &Plan, cells: &mut [Pair]) {
+pub(super) fn find_starved(plan: &ComparisonPlan, cells: &mut [CellRuns]) {
     for at in 0..cells.len() {
-        // The cell under `none` is not compared with itself.
-        let none = none(plan, cells, cells[at].0).filter(|none| *none != at);
+        // The cell under `cell_under_none` is not compared with itself.
+        let none = cell_under_none(plan, cells, cells[at].0).filter(|none| *none != at);
         for run in 0..cells[at].1.len() {
             let repetition = cells[at].1[run].run.repeat;
-            let before = none.and_then(|none| asked::of(&cells[none].1, repetition));
+            let before = none.and_then(|none| asked::outcome_of(&cells[none].1, repetition));
             let before = before.map(|outcome| outcome.records.clone());
             judge::find_starved(&mut cells[at].1[run].records, before.as_deref());
         }
@@ -28,7 +28,7 @@ pub(super) fn find_starved(plan: &Plan, cells: &mut [Pair]) {
 
 /// Returns a note on promises to groups of several clients, because the seconds of such promises
 /// are not judged.
-pub(super) fn shared_promises(cells: &[Pair]) -> Option<String> {
+pub(super) fn shared_promises(cells: &[CellRuns]) -> Option<String> {
     let scenario = &cells.iter().find_map(|(_, runs)| runs.first())?.scenario;
     let members = |group| scenario.clients.iter().filter(move |c| c.group == group);
     let places = scenario.clients.iter().enumerate();
@@ -52,7 +52,7 @@ pub(super) fn shared_promises(cells: &[Pair]) -> Option<String> {
 }
 
 /// Returns notes on clients that are not measured in any run, each with a remedy.
-pub(super) fn absent(cells: &[Pair]) -> Vec<String> {
+pub(super) fn absent(cells: &[CellRuns]) -> Vec<String> {
     let Some(first) = cells.iter().find_map(|(_, runs)| runs.first()) else {
         return Vec::new();
     };
@@ -80,9 +80,13 @@ pub(super) fn absent(cells: &[Pair]) -> Vec<String> {
     ended.into_iter().chain(not_begun).collect()
 }
 
-/// Returns the index of the cell of the same drive, case and place under `none`, if that cell has a
+/// Returns the index of the cell of the same drive, case and place under `cell_under_none`, if that cell has a
 /// run.
-pub(super) fn none(plan: &Plan, cells: &[Pair], cell: Cell) -> Option<usize> {
+pub(super) fn cell_under_none(
+    plan: &ComparisonPlan,
+    cells: &[CellRuns],
+    cell: Cell,
+) -> Option<usize> {
     cells.iter().position(|(c, runs)| {
         (c.drive, c.case, c.on) == (cell.drive, cell.case, cell.on)
             && crate::policies::is_none(plan.policy(*c))
@@ -93,10 +97,10 @@ pub(super) fn none(plan: &Plan, cells: &[Pair], cell: Cell) -> Option<usize> {
 /// Returns the clients of a cell, and sentences on those that miss a promise or starve.
 ///
 /// Identical clients share an entry. The sentences are sorted by the fraction of short seconds, the
-/// largest first. `none` has the outcomes of the same case under `none`.
+/// largest first. `cell_under_none` has the outcomes of the same case under `cell_under_none`.
 pub(super) fn clients(
-    outcomes: &[Outcome],
-    none: Option<&[Outcome]>,
+    outcomes: &[RunOutcome],
+    none: Option<&[RunOutcome]>,
 ) -> (Vec<ComparedClient>, Vec<String>) {
     let scenario = &outcomes[0].scenario;
     let specs: Vec<(usize, &ClientSpec)> = scenario.clients.iter().enumerate().collect();
@@ -110,7 +114,8 @@ pub(super) fn clients(
     let groups = alike(&specs, |(_, spec)| &spec.name, same);
     let (mut clients, mut trouble) = (Vec::new(), Vec::new());
     for (name, of) in groups {
-        let members: Vec<Client<'_>> = of.map(|at| Client::new(outcomes, none, at)).collect();
+        let members: Vec<ClientRuns<'_>> =
+            of.map(|at| ClientRuns::new(outcomes, none, at)).collect();
         trouble.extend(troubles(&name, &members));
         clients.push(shown(name, &members));
     }
@@ -121,20 +126,20 @@ pub(super) fn clients(
 }
 
 /// The records of one client in all repetitions.
-struct Client<'a> {
+struct ClientRuns<'a> {
     runs: Vec<&'a Record>,
     /// The precision of the client's figures.
-    spread: Spread,
-    /// The client's mean bandwidth under `none`, in MB/s.
+    spread: RunSpread,
+    /// The client's mean bandwidth under `cell_under_none`, in MB/s.
     none_mb_per_s: Option<f64>,
 }
 
-impl<'a> Client<'a> {
-    fn new(outcomes: &'a [Outcome], none: Option<&[Outcome]>, at: usize) -> Self {
+impl<'a> ClientRuns<'a> {
+    fn new(outcomes: &'a [RunOutcome], none: Option<&[RunOutcome]>, at: usize) -> Self {
         let none = none.filter(|none| !none.is_empty());
         Self {
             runs: outcomes.iter().map(|o| &o.records[at]).collect(),
-            spread: Spread::of(outcomes, &outcomes[0].records[at].client),
+            spread: RunSpread::of(outcomes, &outcomes[0].records[at].client),
             none_mb_per_s: none.map(|none| mean_mb_per_s(none.iter().map(|o| &o.records[at]))),
         }
     }
@@ -185,7 +190,7 @@ impl<'a> Client<'a> {
     /// Returns the figures of all operations of the client.
     fn row(&self) -> ComparedRow {
         let worst = self.runs.iter().filter_map(|r| r.worst_second_mb_per_s);
-        let figures = figures(self.runs.iter().map(|r| Figures::of(r)));
+        let figures = figures(self.runs.iter().map(|r| RunFigures::of(r)));
         let interval = self.spread.mb_per_s.filter(|_| self.absence().is_none());
         ComparedRow {
             got_mb_per_s: figures.got_mb_per_s.filter(|_| self.absence().is_none()),
@@ -207,7 +212,7 @@ impl<'a> Client<'a> {
             let of = self.runs.iter().flat_map(|r| r.kinds());
             let of = of
                 .filter(|(k, _)| *k == kind)
-                .map(|(_, of)| Figures::of_kind(of));
+                .map(|(_, of)| RunFigures::of_kind(of));
             let row = figures(of);
             // A flush transfers no data, so a bandwidth of 0 would be misleading.
             let got_mb_per_s = row
@@ -238,13 +243,13 @@ fn mean_mb_per_s<'a>(runs: impl ExactSizeIterator<Item = &'a Record>) -> f64 {
 }
 
 /// The figures of one run, of all its operations or of one kind.
-struct Figures {
+struct RunFigures {
     mb_per_s: f64,
     requests: u64,
     latency: Option<Latency>,
 }
 
-impl Figures {
+impl RunFigures {
     fn of(record: &Record) -> Self {
         Self {
             mb_per_s: record.bandwidth_mb_per_s,
@@ -264,7 +269,7 @@ impl Figures {
 
 /// Returns the figures over all repetitions: the mean bandwidth, the mean latency of all requests,
 /// and the highest of the runs' p99.
-fn figures(runs: impl Iterator<Item = Figures>) -> ComparedRow {
+fn figures(runs: impl Iterator<Item = RunFigures>) -> ComparedRow {
     let (mut mb_per_s, mut count, mut requests, mut sum) = (0.0, 0.0, 0.0, 0.0);
     let (mut p99, mut longest) = (None::<f64>, None::<f64>);
     for run in runs {
@@ -291,11 +296,11 @@ fn figures(runs: impl Iterator<Item = Figures>) -> ComparedRow {
 }
 
 /// Returns the entry of a set of identical clients.
-fn shown(name: String, members: &[Client<'_>]) -> ComparedClient {
-    let fates = members.iter().map(Client::fate);
+fn shown(name: String, members: &[ClientRuns<'_>]) -> ComparedClient {
+    let fates = members.iter().map(ClientRuns::fate);
     let record = members[0].runs[0];
     let iops = record.promised_iops.map(|n| format!("{n} IOPS"));
-    let short = members.iter().map(Client::short);
+    let short = members.iter().map(ClientRuns::short);
     let took = members.iter().flat_map(|m| &m.runs);
     let took = took.filter_map(|r| r.runtime_s);
     ComparedClient {
@@ -305,9 +310,9 @@ fn shown(name: String, members: &[Client<'_>]) -> ComparedClient {
         fate: fates.fold(Fate::NotAsked, Fate::worse),
         kept: members.iter().filter(|m| m.is_kept()).count(),
         short: short.max().unwrap_or_default(),
-        idle: members.iter().filter_map(Client::idle).reduce(f64::max),
+        idle: members.iter().filter_map(ClientRuns::idle).reduce(f64::max),
         starved: members.iter().filter(|m| m.starved().is_some()).count(),
-        absence: absence(members.iter().map(Client::absence)),
+        absence: absence(members.iter().map(ClientRuns::absence)),
         took_s: took.reduce(f64::max),
         rows: rows(members),
     }
@@ -315,9 +320,9 @@ fn shown(name: String, members: &[Client<'_>]) -> ComparedClient {
 
 /// Returns the rows of an entry. If identical clients differ, they have one row with the worst and
 /// one with the best of each figure.
-fn rows(members: &[Client<'_>]) -> Vec<ComparedRow> {
-    let kinds: Vec<_> = members.iter().map(Client::kinds).collect();
-    let mut rows = spread("", &members.iter().map(Client::row).collect::<Vec<_>>());
+fn rows(members: &[ClientRuns<'_>]) -> Vec<ComparedRow> {
+    let kinds: Vec<_> = members.iter().map(ClientRuns::kinds).collect();
+    let mut rows = spread("", &members.iter().map(ClientRuns::row).collect::<Vec<_>>());
     for (at, (kind, _)) in kinds[0].iter().enumerate() {
         let each = kinds.iter().filter_map(|of| Some(of.get(at)?.1.clone()));
         rows.extend(spread(kind, &each.collect::<Vec<_>>()));
@@ -366,14 +371,14 @@ fn spread(what: &str, all: &[ComparedRow]) -> Vec<ComparedRow> {
 
 /// Returns sentences on members that miss a promise, and on members that starve. The number in
 /// front of a sentence is the fraction of short seconds, by which sentences are sorted.
-fn troubles(name: &str, members: &[Client<'_>]) -> Vec<(f64, String)> {
+fn troubles(name: &str, members: &[ClientRuns<'_>]) -> Vec<(f64, String)> {
     let (mut troubles, all) = (Vec::new(), members.len());
     let of = |some: usize| match all {
         1 => name.to_owned(),
         all => format!("{some} of {all} {name}"),
     };
-    let failed = |m: &&Client<'_>| m.fate().is_failure();
-    let failed: Vec<&Client<'_>> = members.iter().filter(failed).collect();
+    let failed = |m: &&ClientRuns<'_>| m.fate().is_failure();
+    let failed: Vec<&ClientRuns<'_>> = members.iter().filter(failed).collect();
     // Of identical clients, only the worst one is described.
     let worst = failed.iter().max_by_key(|m| m.short());
     if let Some(worst) = worst {
@@ -381,11 +386,11 @@ fn troubles(name: &str, members: &[Client<'_>]) -> Vec<(f64, String)> {
         let record = runs.max_by_key(|r| r.promise_seconds.as_ref().map_or(0, |s| s.short));
         let record = record.copied().unwrap_or(worst.runs[0]);
         let (short, promised) = worst.short();
-        let how = judge::promise::how(record, (short, promised));
+        let how = judge::promise::describe_broken(record, (short, promised));
         let part = short as f64 / promised.max(1) as f64;
         troubles.push((part, format!("{} {how}", of(failed.len()))));
     }
-    let starved: Vec<&Client<'_>> = members.iter().filter(|m| m.starved().is_some()).collect();
+    let starved: Vec<&ClientRuns<'_>> = members.iter().filter(|m| m.starved().is_some()).collect();
     if let Some(worst) = starved.iter().max_by(|a, b| waits(a).total_cmp(&waits(b))) {
         let many = starved.len() > 1;
         let verb = |one: &str, many_do: &str| if many { many_do } else { one }.to_owned();
@@ -416,6 +421,6 @@ fn troubles(name: &str, members: &[Client<'_>]) -> Vec<(f64, String)> {
 }
 
 /// Returns the longest wait of a request of this client, in microseconds.
-fn waits(client: &Client<'_>) -> f64 {
+fn waits(client: &ClientRuns<'_>) -> f64 {
     client.row().longest_us.unwrap_or(0.0)
 }

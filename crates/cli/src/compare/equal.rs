@@ -1,7 +1,7 @@
 //! Explains equal results: finds the policies under which a case gave identical results, and the
 //! reason.
 
-use super::work::{Outcome, Pair, Plan};
+use super::work::{CellRuns, ComparisonPlan, RunOutcome};
 use crate::policies::is_none;
 use weir_config::Policy;
 use weir_core::{Contract, Knobs};
@@ -14,11 +14,11 @@ use weir_sim::Scenario;
 ///
 /// A scenario whose table shows only its target has no such lines, because its description already
 /// states the result to expect.
-pub(super) fn lines(plan: &Plan, cells: &[&Pair]) -> Vec<String> {
+pub(super) fn lines(plan: &ComparisonPlan, cells: &[&CellRuns]) -> Vec<String> {
     if !plan.script.shows_clients() {
         return Vec::new();
     }
-    let mut sets: Vec<Vec<&Pair>> = Vec::new();
+    let mut sets: Vec<Vec<&CellRuns>> = Vec::new();
     for cell in cells {
         match sets.iter_mut().find(|set| is_equal(set[0], cell)) {
             Some(set) => set.push(cell),
@@ -26,7 +26,7 @@ pub(super) fn lines(plan: &Plan, cells: &[&Pair]) -> Vec<String> {
         }
     }
     // If no request was served in any run, the results are equal for another reason.
-    let served = |set: &&Vec<&Pair>| {
+    let served = |set: &&Vec<&CellRuns>| {
         set[0]
             .1
             .iter()
@@ -37,9 +37,9 @@ pub(super) fn lines(plan: &Plan, cells: &[&Pair]) -> Vec<String> {
 }
 
 /// Returns true if every client has the same figures in every run of both cells.
-fn is_equal((a, one): &Pair, (b, other): &Pair) -> bool {
+fn is_equal((a, one): &CellRuns, (b, other): &CellRuns) -> bool {
     let figures = |r: &Record| (r.requests, r.bytes, r.errors, r.latency_us);
-    let same = |(one, other): (&Outcome, &Outcome)| {
+    let same = |(one, other): (&RunOutcome, &RunOutcome)| {
         let (one, other) = (one.records.iter(), other.records.iter());
         one.map(figures).eq(other.map(figures))
     };
@@ -49,7 +49,7 @@ fn is_equal((a, one): &Pair, (b, other): &Pair) -> bool {
         && one.iter().zip(other).all(same)
 }
 
-fn line(plan: &Plan, set: &[&Pair]) -> String {
+fn line(plan: &ComparisonPlan, set: &[&CellRuns]) -> String {
     let (cell, outcomes) = set[0];
     let head = plan.case(*cell);
     let head = head.map_or_else(String::new, |case| format!("{case}: "));

@@ -23,12 +23,12 @@ pub use called::Comparison;
 use crate::drives;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::jobs::Jobs;
+use crate::jobs::JobsOption;
 use crate::leftovers::Leftovers;
 use crate::once;
-use crate::output::{self, Files};
+use crate::output::{self, OutputFiles};
 use crate::policies;
-use crate::progress::Progress;
+use crate::progress::WorkProgress;
 use crate::scenario;
 use crate::unkept;
 use crate::whole;
@@ -40,11 +40,11 @@ use weir_config::Setting;
 use weir_config::scenario::{Suite, suite};
 use weir_lab::report::{SuiteReport, compare_page, compare_table, suite_page};
 use weir_measure::to_line;
-use work::{Cell, Outcome, Plan, Played};
+use work::{Cell, ComparisonPlan, PlayedCells, RunOutcome};
 
 /// The arguments of `weir compare`.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct CompareOptions {
     /// The load: the name of a scenario (see `weir scenarios`), a scenario file, or a job file of fio (.fio). A suite (s-suite) plays
     /// several scenarios for one page
     scenario: String,
@@ -60,7 +60,7 @@ pub(crate) struct Options {
     policies: Vec<String>,
     /// The place of the run. Can be repeated [default: sim]
     #[arg(long, value_name = "PLACE", value_enum)]
-    on: Vec<on::Word>,
+    on: Vec<on::PlaceName>,
     /// The Linux version for `--on guest`: 6.1, 6.12, 7, or a directory with vmlinuz and modules. Can be repeated [default: 6.1]
     #[arg(long = "kernel", value_name = "VERSION")]
     kernels: Vec<String>,
@@ -78,7 +78,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=3600))]
     seconds: Option<u32>,
     #[command(flatten)]
-    jobs: Jobs,
+    jobs: JobsOption,
     /// Change a key of a client's or group's contract, for example alpha.min=20MB/s or alpha.max.iops=500. Can be repeated
     #[arg(long, value_name = "NAME.KEY=VALUE")]
     set: Vec<Setting>,
@@ -100,7 +100,7 @@ pub(crate) struct Options {
     html: Option<PathBuf>,
 }
 
-impl Options {
+impl CompareOptions {
     /// Returns the requested comparison as values. `suite` replaces the scenario if the name is
     /// that of a suite.
     fn comparison(&self, suite: Option<&Suite>) -> Result<Comparison, Failure> {
@@ -129,9 +129,9 @@ impl Options {
         });
         Ok(Comparison {
             scripts: scripts.collect::<Result<_, _>>()?,
-            drives: once::found(&self.drives, drives::find)?,
+            drives: once::find_all(&self.drives, drives::find)?,
             cases: self.cases.clone(),
-            policies: once::found(&self.policies, policies::find)?,
+            policies: once::find_all(&self.policies, policies::find)?,
             repetitions: self.repetitions,
             seconds: self.seconds,
             jobs: self.jobs.count(),
@@ -140,7 +140,7 @@ impl Options {
     }
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &CompareOptions) -> Result<(), Failure> {
     let began = Instant::now();
     output::check_page(options.html.as_deref())?;
     let is_standard = |path: &Option<PathBuf>| path.as_ref().is_some_and(|p| p.as_os_str() == "-");
@@ -157,9 +157,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let drive = plans.first().filter(|_| options.drives.is_empty());
     let drive = drive.and_then(|plan| scenario::drive_of_jobs(&plan.script));
     // The notes come before the runs, which can take minutes.
-    unkept::tell(plans.iter().flat_map(Plan::played));
+    unkept::print_notes(plans.iter().flat_map(ComparisonPlan::played));
     let lines = [options.json.as_deref(), options.trace.as_deref()];
-    let files = Files::open(lines, options.html.as_deref(), &leftovers)?;
+    let files = OutputFiles::open(lines, options.html.as_deref(), &leftovers)?;
     // Everything that can be refused has been checked, and the files are open. The runs begin.
     files.announce(drive)?;
     let interrupt = leftovers.interrupt();
@@ -177,7 +177,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let took = began.elapsed().as_secs_f64();
     let took = format!("{count} runs in {took:.1} s");
     if let Some((signal, mut missing)) = missing {
-        output::tell(&took);
+        output::print_message(&took);
         if options.check {
             missing += "; --check is not judged for an incomplete run";
         }
@@ -187,17 +187,17 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     shown?;
     let checked = options.check.then(|| check(&plans, &all));
-    output::tell(&took);
+    output::print_message(&took);
     checked.unwrap_or(Ok(()))
 }
 
 /// Writes all output files, and prints the tables unless a file goes to standard output. `missing`
 /// describes the runs that an interrupt has prevented.
 fn show(
-    files: Files<2>,
+    files: OutputFiles<2>,
     suite: Option<&Suite>,
-    plans: &[Plan],
-    all: &[Played],
+    plans: &[ComparisonPlan],
+    all: &[PlayedCells],
     missing: Option<&str>,
 ) -> Result<(), Failure> {
     let played = plans.iter().zip(all).filter(|(_, cells)| !cells.is_empty());
@@ -228,7 +228,7 @@ fn show(
 
 /// Checks the requirements of all scenarios. If there are several scenarios, those without any
 /// requirement are ignored.
-fn check(plans: &[Plan], all: &[Played]) -> Result<(), Failure> {
+fn check(plans: &[ComparisonPlan], all: &[PlayedCells]) -> Result<(), Failure> {
     let checks = plans.iter().zip(all);
     let mut checks = checks.map(|(plan, cells)| (plan, asked::check(plan, cells)));
     if plans.len() == 1 {
@@ -252,15 +252,16 @@ fn check(plans: &[Plan], all: &[Played]) -> Result<(), Failure> {
 /// plan. After an interrupt, these are the outcomes of the completed runs.
 fn play(
     name: &str,
-    plans: &[Plan],
+    plans: &[ComparisonPlan],
     jobs: usize,
     interrupt: &Interrupt,
-) -> Result<Vec<Played>, Failure> {
-    let total: usize = plans.iter().map(Plan::runs).sum();
+) -> Result<Vec<PlayedCells>, Failure> {
+    let total: usize = plans.iter().map(ComparisonPlan::runs).sum();
     let work = format!("{total} runs");
     // A cell without random numbers needs only one run, which is not known until its first run has
     // completed. So the total is an upper bound.
-    let mut progress = Progress::new(work::step(total as f64), format!("up to {work}")).at_most();
+    let mut progress =
+        WorkProgress::new(work::step(total as f64), format!("up to {work}")).at_most();
     progress.name(name, &work);
     interrupt.hold();
     let all = work::play(plans, jobs, interrupt, &mut progress);
@@ -270,7 +271,7 @@ fn play(
 }
 
 /// Returns the records of all runs as lines of JSON.
-fn lines(cells: &[(Cell, Vec<Outcome>)]) -> String {
+fn lines(cells: &[(Cell, Vec<RunOutcome>)]) -> String {
     let outcomes = cells.iter().flat_map(|(_, outcomes)| outcomes);
     let records = outcomes.flat_map(|outcome| &outcome.records);
     records.map(|r| to_line(r) + "\n").collect()
@@ -278,7 +279,7 @@ fn lines(cells: &[(Cell, Vec<Outcome>)]) -> String {
 
 /// Returns the states of controllers and elevators during the first run of each cell, one line of
 /// JSON for each value.
-fn states(cells: &[(Cell, Vec<Outcome>)]) -> String {
+fn states(cells: &[(Cell, Vec<RunOutcome>)]) -> String {
     let outcomes = cells.iter().flat_map(|(_, outcomes)| outcomes);
     let followed = outcomes.filter_map(|o| Some((&o.run, o.over_time.as_ref()?)));
     let states = followed.flat_map(|(run, over)| over.states.iter().map(move |s| (run, s)));
@@ -291,16 +292,16 @@ mod tests {
     use clap::Parser;
 
     /// Plays a short comparison on two drives: three policies, three repetitions.
-    fn played(jobs: usize) -> ([Plan; 1], Vec<Played>) {
+    fn played(jobs: usize) -> ([ComparisonPlan; 1], Vec<PlayedCells>) {
         let words = "weir compare latency --drive plextor-px-256m5s --drive hitachi-hts72755 --case readers --repetitions 3 --seconds 1 \
                      --policy none --policy io.latency --policy bfq";
         let arguments = crate::Arguments::parse_from(words.split(' '));
-        let crate::Command::Compare(options) = arguments.command else {
+        let crate::WeirCommand::Compare(options) = arguments.command else {
             panic!("another command");
         };
         let on = Arc::new(on::all(&options, &Leftovers::default()).unwrap());
         let plans = options.comparison(None).unwrap().plans(&on).unwrap();
-        let plans: [Plan; 1] = plans.try_into().unwrap();
+        let plans: [ComparisonPlan; 1] = plans.try_into().unwrap();
         let all = play("", &plans, jobs, &Interrupt::default()).unwrap();
         (plans, all)
     }
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_and_what_is_there_is_shown() {
+    fn missing_runs_are_named_and_completed_runs_are_shown() {
         let (plans, mut all) = played(2);
         assert_eq!(runs::missing(&plans, &all), None);
         // One run of the cell (hitachi, none) is missing, and two runs of the cell (hitachi, bfq).
@@ -325,7 +326,7 @@ mod tests {
         all[0][5].1.truncate(1);
         let missing = "15 of 18 runs; missing: 1 of 3 on hitachi-hts72755 (readers: none); 2 of 3 on hitachi-hts72755 (readers: bfq)";
         assert_eq!(runs::missing(&plans, &all).as_deref(), Some(missing));
-        let shown = |all: &[Played]| {
+        let shown = |all: &[PlayedCells]| {
             let report = report::report(&plans[0], &all[0]).unwrap();
             let page = compare_page(&report);
             assert!(!page.contains("NaN"));
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn twice_in_one_process_and_with_any_number_of_jobs_the_same_is_said() {
+    fn results_do_not_depend_on_jobs_or_earlier_runs() {
         let first = said(1);
         // 2 drives, 3 policies, 3 repetitions, and records of 16 clients and the total.
         assert_eq!(first[0].lines().count(), 2 * 3 * 3 * 17);

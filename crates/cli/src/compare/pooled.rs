@@ -1,7 +1,7 @@
 //! Combines the repetitions of a cell into one set of figures.
 
-use super::spread::Spread;
-use super::work::Outcome;
+use super::spread::RunSpread;
+use super::work::RunOutcome;
 use crate::judge;
 use weir_measure::explain::Place;
 use weir_measure::promise::Fate;
@@ -9,15 +9,15 @@ use weir_measure::{Histogram, Record, RingsPerSecond, TOTAL};
 
 /// The figures of a cell over all its repetitions.
 #[derive(Debug)]
-pub(super) struct Pooled {
+pub(super) struct PooledRuns {
     /// The target's latencies. Each request of each repetition counts once.
     pub(super) latency: Histogram,
     /// The split of the target's mean latency.
-    pub(super) split: Split,
+    pub(super) split: MeanSplit,
     /// The split of the mean latency of all other clients.
-    pub(super) others: Split,
+    pub(super) others: MeanSplit,
     /// The variation of the target's figures between repetitions.
-    pub(super) spread: Spread,
+    pub(super) spread: RunSpread,
     /// The mean bandwidth of all clients together, in MB/s.
     pub(super) total_mb_per_s: f64,
     pub(super) target_mb_per_s: f64,
@@ -29,12 +29,12 @@ pub(super) struct Pooled {
     /// runs. `None` without virtual machines.
     pub(super) rings: Option<RingsPerSecond>,
     /// The promise to the target and its fate, if there is a promise in MB/s.
-    pub(super) promise: Option<Promise>,
+    pub(super) promise: Option<TargetPromise>,
 }
 
 /// The promise to the target, and its fate over all repetitions.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Promise {
+pub(super) struct TargetPromise {
     pub(super) mb_per_s: f64,
     /// The bandwidth of the target without contention, in MB/s.
     pub(super) alone_mb_per_s: Option<f64>,
@@ -47,9 +47,9 @@ pub(super) struct Promise {
 /// The split of a mean latency, in microseconds. The parts are in the order of [`Self::NAMES`], and
 /// their sum is the latency.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Split(pub(super) [f64; 6]);
+pub(super) struct MeanSplit(pub(super) [f64; 6]);
 
-impl Split {
+impl MeanSplit {
     /// The parts of a split: throttled by a controller, in the elevator while others are served, in
     /// the elevator while it idles, in the drive behind other commands, in service, and outside of
     /// scheduler and drive (page cache and system calls).
@@ -119,9 +119,9 @@ impl Split {
     }
 }
 
-impl Pooled {
+impl PooledRuns {
     /// Combines at least one repetition.
-    pub(super) fn new(outcomes: &[Outcome], target: &str) -> Self {
+    pub(super) fn new(outcomes: &[RunOutcome], target: &str) -> Self {
         let mut latency = Histogram::new();
         for outcome in outcomes {
             latency.merge(&outcome.latency);
@@ -138,15 +138,15 @@ impl Pooled {
         let depth = depth.filter(|d| !d.depth.is_empty());
         Self {
             latency,
-            split: Split::of(of_target()),
-            others: Split::of(others),
-            spread: Spread::of(outcomes, target),
+            split: MeanSplit::of(of_target()),
+            others: MeanSplit::of(others),
+            spread: RunSpread::of(outcomes, target),
             total_mb_per_s: mean(&mut records().filter(|r| r.client == TOTAL)),
             target_mb_per_s: mean(&mut of_target()),
             busy: busy(outcomes),
             depth: depth.map(|d| d.depth.iter().sum::<f64>() / d.depth.len() as f64),
             rings: rings(outcomes),
-            promise: Promise::of(&of_target().collect::<Vec<_>>()),
+            promise: TargetPromise::of(&of_target().collect::<Vec<_>>()),
         }
     }
 
@@ -165,7 +165,7 @@ impl Pooled {
 }
 
 /// Returns the mean rates of notifications over all repetitions.
-fn rings(outcomes: &[Outcome]) -> Option<RingsPerSecond> {
+fn rings(outcomes: &[RunOutcome]) -> Option<RingsPerSecond> {
     let totals = outcomes.iter().flat_map(|o| &o.records);
     let all: Vec<_> = totals.filter_map(|r| r.rings).collect();
     let mean = |of: fn(&RingsPerSecond) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
@@ -181,13 +181,13 @@ fn rings(outcomes: &[Outcome]) -> Option<RingsPerSecond> {
 
 /// Returns the mean fraction of busy time over all repetitions, or `None` if it is unknown in one
 /// of them.
-fn busy(outcomes: &[Outcome]) -> Option<f64> {
+fn busy(outcomes: &[RunOutcome]) -> Option<f64> {
     let parts = outcomes.iter().map(|o| judge::busy(&o.records));
     let parts = parts.collect::<Option<Vec<f64>>>()?;
     (!parts.is_empty()).then(|| parts.iter().sum::<f64>() / parts.len() as f64)
 }
 
-impl Promise {
+impl TargetPromise {
     /// Returns the promise in these records of the target, or `None` if it has no promise in MB/s.
     fn of(records: &[&Record]) -> Option<Self> {
         let mb_per_s = records.iter().find_map(|r| r.promised_mb_per_s)?;

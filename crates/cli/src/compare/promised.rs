@@ -3,8 +3,8 @@
 //! Admission counts promises against the capacity in the worst case. This module counts them for
 //! the requests that the clients of the scenario really make.
 
-use super::work::{Cell, Outcome, Plan};
-use crate::modelled::Drive;
+use super::work::{Cell, ComparisonPlan, RunOutcome};
+use crate::modelled::PlayedDrive;
 use std::collections::BTreeMap;
 use weir_core::{GroupId, Op};
 use weir_model::drive::Config;
@@ -16,9 +16,13 @@ use weir_sim::Scenario;
 ///
 /// Returns `None` if there is no promise, or if the time is unknown because a client uses the page
 /// cache or the drive has no limit.
-pub(super) fn line(plan: &Plan, drive: &Drive, cells: &[&(Cell, Vec<Outcome>)]) -> Option<String> {
+pub(super) fn line(
+    plan: &ComparisonPlan,
+    drive: &PlayedDrive,
+    cells: &[&(Cell, Vec<RunOutcome>)],
+) -> Option<String> {
     let capacity = drive.capacity()?;
-    let mut parts: Vec<(&str, Shares)> = Vec::new();
+    let mut parts: Vec<(&str, PromisedParts)> = Vec::new();
     for (cell, outcomes) in cells {
         let case = plan.case(*cell).unwrap_or_default();
         let scenario = &outcomes.first()?.scenario;
@@ -30,7 +34,7 @@ pub(super) fn line(plan: &Plan, drive: &Drive, cells: &[&(Cell, Vec<Outcome>)]) 
         let millionths = scenario.promised_of(capacity).millionths;
         let time = of_time(scenario)?;
         let capacity = millionths as f64 / 1e4;
-        parts.push((case, Shares { time, capacity }));
+        parts.push((case, PromisedParts { time, capacity }));
     }
     // Cases with the same load have the same figures, which are shown once.
     parts.dedup_by(|(_, one), (_, other)| one.text() == other.text());
@@ -58,14 +62,14 @@ pub(super) fn line(plan: &Plan, drive: &Drive, cells: &[&(Cell, Vec<Outcome>)]) 
 }
 
 /// The fractions of a drive that promises need.
-struct Shares {
+struct PromisedParts {
     /// The fraction of its time for the requests of these clients. 1 is all of the time.
     time: f64,
     /// The fraction of its capacity, as admission counts it, in percent.
     capacity: f64,
 }
 
-impl Shares {
+impl PromisedParts {
     fn text(&self) -> String {
         let time = self.time * 100.0;
         let digits = usize::from(time < 10.0);
@@ -80,7 +84,7 @@ fn of_time(scenario: &Scenario) -> Option<f64> {
     let span = spaces
         .map(|(base, size)| base.saturating_add(*size))
         .max()?;
-    let mut times = Times {
+    let mut times = CommandTimes {
         drive: &scenario.drive,
         span,
         known: BTreeMap::new(),
@@ -142,7 +146,7 @@ fn above(scenario: &Scenario, group: GroupId) -> impl Iterator<Item = usize> + '
 }
 
 /// The times that a drive needs for requests.
-struct Times<'a> {
+struct CommandTimes<'a> {
     drive: &'a Config,
     /// The length of the part of the drive that clients use, in bytes from its start.
     span: u64,
@@ -151,7 +155,7 @@ struct Times<'a> {
     known: BTreeMap<(Op, u32, bool), f64>,
 }
 
-impl Times<'_> {
+impl CommandTimes<'_> {
     /// Returns the mean time of a program's requests in seconds, and their mean length in bytes.
     fn of(&mut self, program: &Program) -> Option<(f64, f64)> {
         let (mut seconds, mut bytes) = (0.0, 0.0);

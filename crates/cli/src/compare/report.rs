@@ -3,14 +3,14 @@
 use super::asked;
 use super::clients;
 use super::equal;
-use super::on::{self, On};
-use super::pooled::{Pooled, Split};
+use super::on::{self, RunPlace};
+use super::pooled::{MeanSplit, PooledRuns};
 use super::promised;
 use super::runs;
-use super::why::{self, Beside};
-use super::work::{Cell, Outcome, OverTime, Plan, Played};
+use super::why::{self, ReferenceRuns};
+use super::work::{Cell, ComparisonPlan, PlayedCells, RunCourse, RunOutcome};
 use crate::failure::Failure;
-use crate::modelled::Drive;
+use crate::modelled::PlayedDrive;
 use crate::policies::is_none;
 use weir_config::scenario::{Asked, Expect};
 use weir_lab::report::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime};
@@ -18,19 +18,19 @@ use weir_measure::number::{deviation, figure};
 use weir_measure::{Latency, TOTAL};
 
 /// A cell with the combined figures of its repetitions.
-type Pool = (Cell, Pooled);
+type PooledCell = (Cell, PooledRuns);
 
 /// Returns the report of a plan. Each of the cells has at least one run.
-pub(super) fn report(plan: &Plan, cells: &Played) -> Result<CompareReport, Failure> {
+pub(super) fn report(plan: &ComparisonPlan, cells: &PlayedCells) -> Result<CompareReport, Failure> {
     let target = plan.script.target();
     let pooled = cells.iter();
-    let pooled: Vec<Pool> = pooled
-        .map(|(cell, outcomes)| (*cell, Pooled::new(outcomes, target)))
+    let pooled: Vec<PooledCell> = pooled
+        .map(|(cell, outcomes)| (*cell, PooledRuns::new(outcomes, target)))
         .collect();
     let mut drives = Vec::new();
     for (number, drive) in plan.drives.iter().enumerate() {
         let here = |cell: &Cell| cell.drive == number;
-        let mine: Vec<&Pool> = pooled.iter().filter(|(cell, _)| here(cell)).collect();
+        let mine: Vec<&PooledCell> = pooled.iter().filter(|(cell, _)| here(cell)).collect();
         if mine.is_empty() {
             continue;
         }
@@ -44,8 +44,8 @@ pub(super) fn report(plan: &Plan, cells: &Played) -> Result<CompareReport, Failu
             if let Some(latency) = &mut shown.latency_us {
                 latency.p99 = highest_p99(outcomes).unwrap_or(latency.p99);
             }
-            // A client starves relative to its bandwidth under `none`.
-            let none = clients::none(plan, cells, *cell).map(|none| &cells[none].1[..]);
+            // A client starves relative to its bandwidth under `cell_under_none`.
+            let none = clients::cell_under_none(plan, cells, *cell).map(|none| &cells[none].1[..]);
             (shown.clients, shown.trouble) = clients::clients(outcomes, none);
         }
         // The fraction of the drive's time is a property of the drive and its promises, so it is a
@@ -62,7 +62,7 @@ pub(super) fn report(plan: &Plan, cells: &Played) -> Result<CompareReport, Failu
         about: plan.script.about().into(),
         load: plan.script.load().into(),
         target: target.into(),
-        parts: Split::NAMES.map(str::to_owned).to_vec(),
+        parts: MeanSplit::NAMES.map(str::to_owned).to_vec(),
         drives,
         clients: plan.script.shows_clients(),
         latency: asked::shows_latency(&plan.script),
@@ -73,9 +73,9 @@ pub(super) fn report(plan: &Plan, cells: &Played) -> Result<CompareReport, Failu
 
 /// Returns the report of one drive, without the tables of clients.
 fn one(
-    plan: &Plan,
-    drive: &Drive,
-    cells: &[&Pool],
+    plan: &ComparisonPlan,
+    drive: &PlayedDrive,
+    cells: &[&PooledCell],
     over_time: impl Iterator<Item = Option<ComparedOverTime>>,
 ) -> Result<ComparedDrive, Failure> {
     let about = about(drive)?;
@@ -84,7 +84,7 @@ fn one(
         .zip(over_time)
         .map(|((cell, pooled), over_time)| {
             let beside = beside(plan, cells, *cell);
-            let none = beside.none.and_then(Pooled::mean_us);
+            let none = beside.none.and_then(PooledRuns::mean_us);
             let latency = Latency::of(&pooled.latency);
             ComparedCell {
                 case: plan.case(*cell).unwrap_or_default().to_owned(),
@@ -119,12 +119,12 @@ fn one(
 }
 
 /// Returns the target's p99 in the run in which it was highest, in microseconds.
-fn highest_p99(outcomes: &[Outcome]) -> Option<f64> {
+fn highest_p99(outcomes: &[RunOutcome]) -> Option<f64> {
     let each = outcomes.iter().filter_map(|o| Latency::of(&o.latency));
     each.map(|latency| latency.p99).reduce(f64::max)
 }
 
-fn about(drive: &Drive) -> Result<String, Failure> {
+fn about(drive: &PlayedDrive) -> Result<String, Failure> {
     // The peak of a real drive is not known.
     if drive.is_real {
         return Ok(drive.about.clone());
@@ -137,16 +137,16 @@ fn about(drive: &Drive) -> Result<String, Failure> {
     ))
 }
 
-/// Returns the results with which a cell is compared: those of the same case and place under `none`
+/// Returns the results with which a cell is compared: those of the same case and place under `cell_under_none`
 /// and `bfq`.
-fn beside<'a>(plan: &'a Plan, cells: &[&'a Pool], cell: Cell) -> Beside<'a> {
+fn beside<'a>(plan: &'a ComparisonPlan, cells: &[&'a PooledCell], cell: Cell) -> ReferenceRuns<'a> {
     let of = |name: &str| {
         let same = cells.iter();
         let mut same = same.filter(|(c, _)| (c.case, c.on) == (cell.case, cell.on));
         let found = same.find(|(c, _)| plan.policy(*c).name == name);
         found.map(|(_, pooled)| pooled)
     };
-    Beside {
+    ReferenceRuns {
         none: of("none"),
         bfq: of("bfq"),
         others: plan.case(cell).unwrap_or("others"),
@@ -155,7 +155,7 @@ fn beside<'a>(plan: &'a Plan, cells: &[&'a Pool], cell: Cell) -> Beside<'a> {
 
 /// Returns the explanations for the cells of a case: a line for all of them, a line for the
 /// precision of the means, and a line for each promise.
-fn lines_of(plan: &Plan, cells: &[&Pool], case: usize) -> Vec<String> {
+fn lines_of(plan: &ComparisonPlan, cells: &[&PooledCell], case: usize) -> Vec<String> {
     let head = plan.cases[case].as_ref();
     let head = head.map_or_else(String::new, |c| format!("{c}: "));
     let (mut each, mut verdicts) = (Vec::new(), Vec::new());
@@ -182,7 +182,7 @@ fn lines_of(plan: &Plan, cells: &[&Pool], case: usize) -> Vec<String> {
 
 /// Returns a line with the precision of the target's mean latency under each policy whose runs
 /// differ. Tables of clients have the precision of each client's bandwidth instead.
-fn between_runs(plan: &Plan, cells: &[&Pool], case: usize) -> Option<String> {
+fn between_runs(plan: &ComparisonPlan, cells: &[&PooledCell], case: usize) -> Option<String> {
     let mine = cells.iter().filter(|(cell, _)| cell.case == case);
     let each = mine.clone().filter_map(|(cell, pooled)| {
         let interval = pooled.spread.latency_us.filter(|i| i.half > 0.0)?;
@@ -201,8 +201,8 @@ fn between_runs(plan: &Plan, cells: &[&Pool], case: usize) -> Option<String> {
 }
 
 /// Returns the course of a run over time, for plots.
-fn over_time(outcome: &Outcome, target: &str) -> Option<ComparedOverTime> {
-    let OverTime {
+fn over_time(outcome: &RunOutcome, target: &str) -> Option<ComparedOverTime> {
+    let RunCourse {
         latency,
         depth,
         step_ns,
@@ -248,7 +248,7 @@ const CLIENTS: &str = "A promise is kept in a second in which its client got 99%
                        are models.";
 
 /// Returns the notes below the tables, which explain the columns and the exceptions.
-fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
+fn notes(plan: &ComparisonPlan, cells: &PlayedCells, rings: bool) -> Vec<String> {
     let runs = runs::count(cells);
     let mut notes = vec![if plan.script.shows_clients() {
         CLIENTS.replace("{runs}", &runs)
@@ -259,7 +259,7 @@ fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
         )
     }];
     // The last sentence of the first note holds for virtual time only.
-    if !plan.on.iter().all(On::is_virtual) {
+    if !plan.on.iter().all(RunPlace::is_virtual) {
         notes[0] = notes[0].replace(" In virtual time; drives are models.", "");
     }
     let figure = |e: &Expect| matches!(e.asked, Asked::Figure(_));

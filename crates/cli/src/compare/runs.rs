@@ -1,12 +1,12 @@
 //! Counts the runs of cells, and describes the cells that have fewer runs than requested and the
 //! reason.
 
-use super::on::On;
-use super::work::{Cell, Outcome, Plan, Played};
+use super::on::RunPlace;
+use super::work::{Cell, ComparisonPlan, PlayedCells, RunOutcome};
 
 /// Returns a description of the runs that an interrupt has prevented, or `None` if all runs were
 /// made.
-pub(super) fn missing(plans: &[Plan], all: &[Played]) -> Option<String> {
+pub(super) fn missing(plans: &[ComparisonPlan], all: &[PlayedCells]) -> Option<String> {
     let (mut done, mut total) = (0, 0);
     // Each description, with the names of the scenarios that it applies to.
     let mut parts: Vec<(String, Vec<&str>)> = Vec::new();
@@ -46,11 +46,11 @@ pub(super) fn missing(plans: &[Plan], all: &[Played]) -> Option<String> {
 }
 
 /// Returns the changes of contracts that the simulator refused, and their cells, one sentence each.
-pub(super) fn refused(plan: &Plan, cells: &Played) -> Vec<String> {
+pub(super) fn refused(plan: &ComparisonPlan, cells: &PlayedCells) -> Vec<String> {
     let mut all: Vec<(&String, Vec<Cell>)> = Vec::new();
     for (cell, outcomes) in cells
         .iter()
-        .filter(|(c, _)| matches!(plan.on[c.on], On::Sim))
+        .filter(|(c, _)| matches!(plan.on[c.on], RunPlace::Sim))
     {
         for note in outcomes.first().into_iter().flat_map(|o| &o.notes) {
             match all.iter_mut().find(|(said, _)| *said == note) {
@@ -68,7 +68,7 @@ pub(super) fn refused(plan: &Plan, cells: &Played) -> Vec<String> {
 
 /// Returns a sentence on cells that have one run instead of several, because they do not use random
 /// numbers.
-pub(super) fn undrawn(plan: &Plan, cells: &Played) -> Option<String> {
+pub(super) fn undrawn(plan: &ComparisonPlan, cells: &PlayedCells) -> Option<String> {
     let undrawn = cells.iter().filter(|(_, outcomes)| !is_drawn(outcomes));
     let undrawn: Vec<Cell> = undrawn.map(|(cell, _)| *cell).collect();
     let n = undrawn.iter().map(|cell| plan.repetitions(*cell)).max()?;
@@ -83,7 +83,7 @@ pub(super) fn undrawn(plan: &Plan, cells: &Played) -> Option<String> {
 }
 
 /// Returns the number of runs from which the figures are computed, in words.
-pub(super) fn count(cells: &Played) -> String {
+pub(super) fn count(cells: &PlayedCells) -> String {
     let counts = || cells.iter().map(|(_, outcomes)| outcomes.len());
     let most = counts().max().unwrap_or_default();
     match (most, counts().all(|n| n == most)) {
@@ -94,7 +94,7 @@ pub(super) fn count(cells: &Played) -> String {
 }
 
 /// Returns the number of runs that a cell should have, as far as its runs up to now tell.
-pub(super) fn planned(plan: &Plan, cell: Cell, outcomes: &[Outcome]) -> usize {
+pub(super) fn planned(plan: &ComparisonPlan, cell: Cell, outcomes: &[RunOutcome]) -> usize {
     // Before its first run, a cell is assumed to use random numbers.
     if outcomes.is_empty() || is_drawn(outcomes) {
         plan.repetitions(cell) as usize
@@ -104,13 +104,13 @@ pub(super) fn planned(plan: &Plan, cell: Cell, outcomes: &[Outcome]) -> usize {
 }
 
 /// Returns true if the runs used random numbers, so that others would differ from them.
-fn is_drawn(outcomes: &[Outcome]) -> bool {
+fn is_drawn(outcomes: &[RunOutcome]) -> bool {
     outcomes.iter().all(|outcome| outcome.drew)
 }
 
 /// Describes a set of cells: by drive, and by case and policy if only some cells of a drive belong
 /// to the set. Returns `None` if the set contains all cells of the plan.
-fn place(plan: &Plan, cells: &[Cell]) -> Option<String> {
+fn place(plan: &ComparisonPlan, cells: &[Cell]) -> Option<String> {
     if cells.len() == plan.cells().len() {
         return None;
     }

@@ -1,12 +1,12 @@
 //! Computes the precision of means over repetitions.
 
-use super::work::Outcome;
+use super::work::RunOutcome;
 use weir_measure::{Interval, Record};
 
 /// The precision of a client's figures over the repetitions of a cell. A figure is `None` if there
 /// are fewer than two runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Spread {
+pub(super) struct RunSpread {
     /// The mean bandwidth in MB/s, with its interval.
     pub(super) mb_per_s: Option<Interval>,
     /// The mean latency of a run in microseconds, with its interval. Each run in which a request
@@ -14,10 +14,10 @@ pub(super) struct Spread {
     pub(super) latency_us: Option<Interval>,
 }
 
-impl Spread {
+impl RunSpread {
     /// Computes the precision for a client, or for [the total](weir_measure::TOTAL), over the
     /// repetitions of a cell.
-    pub(super) fn of(outcomes: &[Outcome], client: &str) -> Self {
+    pub(super) fn of(outcomes: &[RunOutcome], client: &str) -> Self {
         let records = outcomes.iter().flat_map(|o| &o.records);
         let records: Vec<&Record> = records.filter(|r| r.client == client).collect();
         let drawn = outcomes.iter().all(|outcome| outcome.drew);
@@ -51,7 +51,7 @@ mod tests {
 
     /// Returns a run with one client, with its bandwidth in MB/s and, if it was served, its mean
     /// latency in microseconds.
-    fn outcome(mb_per_s: f64, latency: Option<f64>, drew: bool) -> Outcome {
+    fn outcome(mb_per_s: f64, latency: Option<f64>, drew: bool) -> RunOutcome {
         let mut record = Record {
             client: "a".into(),
             bandwidth_mb_per_s: mb_per_s,
@@ -63,7 +63,7 @@ mod tests {
             ..Latency::default()
         });
         let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
-        Outcome {
+        RunOutcome {
             records: vec![record],
             drew,
             scenario: weir_sim::Scenario::new("test", drive, Span::from_secs(1)),
@@ -78,28 +78,28 @@ mod tests {
     #[test]
     fn repetitions_that_differ_have_an_interval() {
         let rates = [9.0, 10.0, 11.0].map(|mb_per_s| outcome(mb_per_s, Some(mb_per_s), true));
-        let spread = Spread::of(&rates, "a");
+        let spread = RunSpread::of(&rates, "a");
         assert_eq!(spread.mb_per_s, Interval::of(&[9.0, 10.0, 11.0]));
         assert_eq!(spread.latency_us, spread.mb_per_s);
-        assert_eq!(Spread::of(&rates, TOTAL), Spread::default());
+        assert_eq!(RunSpread::of(&rates, TOTAL), RunSpread::default());
         // One run does not show a variation.
-        assert_eq!(Spread::of(&rates[..1], "a"), Spread::default());
+        assert_eq!(RunSpread::of(&rates[..1], "a"), RunSpread::default());
     }
 
     #[test]
     fn a_run_in_which_it_was_not_served_has_no_latency() {
         let runs = [Some(4.0), None, Some(6.0)].map(|us| outcome(1.0, us, true));
-        let spread = Spread::of(&runs, "a");
+        let spread = RunSpread::of(&runs, "a");
         assert_eq!(spread.latency_us, Interval::of(&[4.0, 6.0]));
         assert_eq!(spread.mb_per_s, Interval::of(&[1.0; 3]));
-        let none = Spread::of(&[outcome(0.0, None, false)], "a");
+        let none = RunSpread::of(&[outcome(0.0, None, false)], "a");
         assert_eq!(none.latency_us, None);
     }
 
     #[test]
-    fn what_is_not_drawn_is_certain() {
+    fn runs_without_random_numbers_are_certain() {
         let (mean, half) = (7.0, 0.0);
-        let spread = Spread::of(&[outcome(7.0, Some(7.0), false)], "a");
+        let spread = RunSpread::of(&[outcome(7.0, Some(7.0), false)], "a");
         assert_eq!(spread.mb_per_s, Some(Interval { mean, half }));
         assert_eq!(spread.latency_us, Some(Interval { mean, half }));
     }

@@ -1,6 +1,6 @@
 //! Explains the results of a cell in words, from the split of the requests' time.
 
-use super::pooled::{Pooled, Split};
+use super::pooled::{MeanSplit, PooledRuns};
 use crate::policies::is_none;
 use weir_config::Policy;
 use weir_config::scenario::{Asked, Script};
@@ -11,9 +11,9 @@ use weir_measure::promise::Fate;
 
 /// The results with which the cell of a policy is compared. All of them are of the same case.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Beside<'a> {
-    pub(super) none: Option<&'a Pooled>,
-    pub(super) bfq: Option<&'a Pooled>,
+pub(super) struct ReferenceRuns<'a> {
+    pub(super) none: Option<&'a PooledRuns>,
+    pub(super) bfq: Option<&'a PooledRuns>,
     /// The name of the clients other than the target, for example `readers`.
     pub(super) others: &'a str,
 }
@@ -23,12 +23,17 @@ const NOTICEABLE: f64 = 0.02;
 
 /// Returns a phrase with the place in which the target's requests spent most of their time, and
 /// with the effect on the other clients.
-pub(super) fn short(name: &str, policy: &Policy, pooled: &Pooled, beside: &Beside<'_>) -> String {
+pub(super) fn short(
+    name: &str,
+    policy: &Policy,
+    pooled: &PooledRuns,
+    beside: &ReferenceRuns<'_>,
+) -> String {
     let Some((part, place)) = main_part(&pooled.split) else {
         return format!("{name} no request was answered");
     };
     let share = percent(pooled.split.fraction(part));
-    let fate = Rest::new(pooled, beside);
+    let fate = EffectOnOthers::new(pooled, beside);
     let parts = [
         fate.held.map(|p| format!("{} held back", percent(p))),
         fate.idling
@@ -45,7 +50,7 @@ pub(super) fn short(name: &str, policy: &Policy, pooled: &Pooled, beside: &Besid
 
 /// Returns the explanation of a run under a kernel, which does not report where requests spend
 /// their time.
-pub(super) fn of_kernel(pooled: &Pooled) -> String {
+pub(super) fn of_kernel(pooled: &PooledRuns) -> String {
     let total = figure(pooled.total_mb_per_s);
     format!(
         "All together get {total} MB/s; the kernel does not tell where the time of requests goes."
@@ -57,8 +62,8 @@ pub(super) fn of_kernel(pooled: &Pooled) -> String {
 pub(super) fn sentence(
     script: &Script,
     policy: &Policy,
-    pooled: &Pooled,
-    beside: &Beside<'_>,
+    pooled: &PooledRuns,
+    beside: &ReferenceRuns<'_>,
 ) -> String {
     let Some((part, place)) = main_part(&pooled.split) else {
         return "No request of the target was answered.".into();
@@ -77,7 +82,7 @@ pub(super) fn sentence(
         behind: &behind,
     };
     let mut text = vec![takes.to_string()];
-    let fate = Rest::new(pooled, beside);
+    let fate = EffectOnOthers::new(pooled, beside);
     let parts = [
         (fate.held).map(|p| format!("are held back for {} of their time", percent(p))),
         (fate.idling).map(|p| {
@@ -105,7 +110,7 @@ pub(super) fn sentence(
 
 /// The effect on the other clients, as fractions (0 to 1). A part is `None` if it is too small to
 /// be mentioned.
-struct Rest {
+struct EffectOnOthers {
     /// The fraction of their requests' time in which a controller throttled them.
     held: Option<f64>,
     idling: Option<f64>,
@@ -113,11 +118,11 @@ struct Rest {
     left: Option<f64>,
 }
 
-impl Rest {
-    fn new(pooled: &Pooled, beside: &Beside<'_>) -> Self {
+impl EffectOnOthers {
+    fn new(pooled: &PooledRuns, beside: &ReferenceRuns<'_>) -> Self {
         let split = &pooled.others;
         let noticed = |part: f64| Some(split.fraction(part)).filter(|p| *p >= NOTICEABLE);
-        let rest = |p: &Pooled| p.total_mb_per_s - p.target_mb_per_s;
+        let rest = |p: &PooledRuns| p.total_mb_per_s - p.target_mb_per_s;
         // The fraction is undefined if the others get nothing under `none`.
         let none = beside.none.filter(|none| rest(none) > 0.0);
         let left = none.map(|none| rest(pooled) / rest(none));
@@ -135,8 +140,8 @@ impl Rest {
 pub(super) fn verdict(
     script: &Script,
     policy: &Policy,
-    pooled: &Pooled,
-    beside: &Beside<'_>,
+    pooled: &PooledRuns,
+    beside: &ReferenceRuns<'_>,
 ) -> Option<String> {
     let name = &policy.name;
     let promises = script.expects().iter();
@@ -156,7 +161,7 @@ pub(super) fn verdict(
         (Fate::Broken, _) => format!("not kept: {got}{worst}"),
         (fate, _) => format!("{}: {got}{worst}", fate.name()),
     };
-    let rest = |p: &Pooled| figure(p.total_mb_per_s - p.target_mb_per_s);
+    let rest = |p: &PooledRuns| figure(p.total_mb_per_s - p.target_mb_per_s);
     // A comparison of `bfq` with itself would state nothing.
     let bfq = beside.bfq.filter(|_| policy.name != "bfq");
     let beside = bfq.map_or_else(String::new, |bfq| {
@@ -167,8 +172,8 @@ pub(super) fn verdict(
 }
 
 /// Returns the largest part of a split and its name, or `None` if no request completed.
-fn main_part(split: &Split) -> Option<(f64, &'static str)> {
-    let parts = split.0.into_iter().zip(Split::NAMES);
+fn main_part(split: &MeanSplit) -> Option<(f64, &'static str)> {
+    let parts = split.0.into_iter().zip(MeanSplit::NAMES);
     let largest = parts.max_by(|a, b| a.0.total_cmp(&b.0));
     largest.filter(|(part, _)| *part > 0.0)
 }
@@ -176,20 +181,25 @@ fn main_part(split: &Split) -> Option<(f64, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::pooled::Promise;
-    use crate::compare::spread::Spread;
+    use crate::compare::pooled::TargetPromise;
+    use crate::compare::spread::RunSpread;
     use weir_measure::Histogram;
 
     fn named(name: &str) -> Policy {
         weir_config::policy::find(name).unwrap()
     }
 
-    fn pooled(target: Split, others: Split, target_mb_per_s: f64, total_mb_per_s: f64) -> Pooled {
-        Pooled {
+    fn pooled(
+        target: MeanSplit,
+        others: MeanSplit,
+        target_mb_per_s: f64,
+        total_mb_per_s: f64,
+    ) -> PooledRuns {
+        PooledRuns {
             latency: Histogram::new(),
             split: target,
             others,
-            spread: Spread::default(),
+            spread: RunSpread::default(),
             total_mb_per_s,
             target_mb_per_s,
             depth: Some(31.0),
@@ -203,19 +213,19 @@ mod tests {
         weir_config::scenario::find("latency").unwrap()
     }
 
-    fn queued() -> Split {
+    fn queued() -> MeanSplit {
         // 38 ms of 39 ms are 97 %.
-        Split([0.0, 0.0, 0.0, 38_000.0, 1_000.0, 0.0])
+        MeanSplit([0.0, 0.0, 0.0, 38_000.0, 1_000.0, 0.0])
     }
 
     #[test]
-    fn the_largest_part_is_named_and_what_became_of_the_others() {
+    fn the_largest_part_and_the_effect_on_others_are_named() {
         let none = pooled(queued(), queued(), 0.1, 500.1);
-        let served = Split([0.0, 0.0, 0.0, 0.0, 99.0, 1.0]);
+        let served = MeanSplit([0.0, 0.0, 0.0, 0.0, 99.0, 1.0]);
         // The others get 90 - 40 = 50 MB/s under bfq, and 500.1 - 0.1 = 500 MB/s under none.
-        let waiting = Split([0.0, 0.0, 80.0, 0.0, 20.0, 0.0]);
+        let waiting = MeanSplit([0.0, 0.0, 80.0, 0.0, 20.0, 0.0]);
         let bfq = pooled(served, waiting, 40.0, 90.0);
-        let beside = Beside {
+        let beside = ReferenceRuns {
             none: Some(&none),
             bfq: Some(&bfq),
             others: "readers",
@@ -241,16 +251,16 @@ mod tests {
             "A request of the target takes 100 us and is being served for 99% of it. The readers wait while the elevator idles for 80% of their \
              time and get 10% of what they get under none. All together get 90.00 MB/s; the drive is busy for 97% of the time."
         );
-        let nothing = pooled(Split::default(), queued(), 0.0, 500.0);
+        let nothing = pooled(MeanSplit::default(), queued(), 0.0, 500.0);
         let said = short("none", &named("none"), &nothing, &beside);
         assert_eq!(said, "none no request was answered");
     }
 
     #[test]
-    fn a_promise_is_kept_or_not_or_beyond_the_drive() {
+    fn a_promise_is_kept_or_broken_or_out_of_reach() {
         let bfq = pooled(queued(), queued(), 20.0, 24.0);
         let mut contract = pooled(queued(), queued(), 11.0, 511.0);
-        let beside = Beside {
+        let beside = ReferenceRuns {
             none: None,
             bfq: Some(&bfq),
             others: "readers",
@@ -259,7 +269,7 @@ mod tests {
             verdict(&latency(), &named("contract"), &contract, &beside),
             None
         );
-        let promise = |fate, alone| Promise {
+        let promise = |fate, alone| TargetPromise {
             mb_per_s: 10.0,
             alone_mb_per_s: Some(alone),
             worst_mb_per_s: Some(9.9),
@@ -267,8 +277,9 @@ mod tests {
         };
         let rest = "; the others get 500.0 MB/s, and 4.00 under bfq.";
         let got = "11.00 of 10 MB/s promised";
-        let said =
-            |contract: &Pooled| verdict(&latency(), &named("contract"), contract, &beside).unwrap();
+        let said = |contract: &PooledRuns| {
+            verdict(&latency(), &named("contract"), contract, &beside).unwrap()
+        };
         contract.promise = Some(promise(Fate::Kept, 23.0));
         let kept = format!("contract: kept: {got} (9.90 in the worst second){rest}");
         assert_eq!(said(&contract), kept);

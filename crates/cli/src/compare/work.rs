@@ -1,17 +1,17 @@
 //! Plays the runs of a comparison in parallel threads.
 //!
-//! A [`Plan`] consists of [`Cell`]s: one for each drive, case, policy and place. [`play`] plays the
-//! repetitions of all cells and returns an [`Outcome`] for each run.
+//! A [`ComparisonPlan`] consists of [`Cell`]s: one for each drive, case, policy and place. [`play`] plays the
+//! repetitions of all cells and returns an [`RunOutcome`] for each run.
 
-use super::on::On;
-use super::on::serve::{self, Measured};
+use super::on::RunPlace;
+use super::on::serve::{self, LiveMeasurements};
 use super::{clients, runs};
 use crate::check;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::jobs::threads;
-use crate::modelled::Drive;
-use crate::progress::Progress;
+use crate::modelled::PlayedDrive;
+use crate::progress::WorkProgress;
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,14 +25,14 @@ use weir_sim::{Alone, Scenario};
 
 /// All runs of one scenario.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct ComparisonPlan {
     pub(super) script: Script,
-    pub(super) drives: Vec<Drive>,
+    pub(super) drives: Vec<PlayedDrive>,
     /// The names of the cases to play, or a single `None` if the scenario has no cases.
     pub(super) cases: Vec<Option<String>>,
     pub(super) policies: Vec<Policy>,
     /// The places in which the scenario is played.
-    pub(super) on: Arc<Vec<On>>,
+    pub(super) on: Arc<Vec<RunPlace>>,
     /// The number of repetitions for all places, if the user has chosen one.
     pub(super) repetitions: Option<u32>,
     pub(super) seconds: Option<u32>,
@@ -40,7 +40,7 @@ pub(super) struct Plan {
 }
 
 /// The unit of repetition: a case under a policy, on a drive and in a place. All of them are indices
-/// into the lists of the [`Plan`].
+/// into the lists of the [`ComparisonPlan`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) drive: usize,
@@ -51,7 +51,7 @@ pub(super) struct Cell {
 
 /// The result of one run.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct RunOutcome {
     /// The records of each client and of the total.
     pub(super) records: Vec<Record>,
     /// True if the run used random numbers, so that another repetition gives different results.
@@ -63,17 +63,17 @@ pub(super) struct Outcome {
     /// The identity of the run: scenario, drive, case, policy and repetition.
     pub(super) run: Named,
     /// The course of the run over time. Only the first repetition of a cell has one.
-    pub(super) over_time: Option<OverTime>,
+    pub(super) over_time: Option<RunCourse>,
     /// The differences between the place and the policy, one sentence each. In the simulator, these
     /// are the changes of contracts that were refused.
     pub(super) notes: Vec<String>,
     /// The measurements on a real server, from which the records are made after all runs.
-    pub(super) live: Option<Measured>,
+    pub(super) live: Option<LiveMeasurements>,
 }
 
 /// The course of one run, in windows of equal length.
 #[derive(Debug)]
-pub(super) struct OverTime {
+pub(super) struct RunCourse {
     /// The latencies of the target.
     pub(super) latency: Course,
     /// The mean number of commands in the drive in each window of `step_ns`.
@@ -113,14 +113,14 @@ impl Repetition<'_> {
 
     /// Returns the outcome of this repetition, from the records and the target's measurements that
     /// a place returns.
-    pub(super) fn outcome(self, records: Vec<Record>, target: &Meter) -> Outcome {
-        Outcome {
+    pub(super) fn outcome(self, records: Vec<Record>, target: &Meter) -> RunOutcome {
+        RunOutcome {
             records,
             // A place that knows better sets `drew` to false afterwards. True is the safe value,
             // because the cell is then repeated as often as requested.
             drew: true,
             latency: target.latency().clone(),
-            over_time: target.course().map(|latency| OverTime {
+            over_time: target.course().map(|latency| RunCourse {
                 latency: latency.clone(),
                 depth: Vec::new(),
                 step_ns: self.scenario.duration.as_nanos() / WINDOWS,
@@ -134,7 +134,7 @@ impl Repetition<'_> {
     }
 }
 
-impl Plan {
+impl ComparisonPlan {
     /// Returns the cells in the order of results: by drive, case, policy and place. Combinations of
     /// a place and a policy that the place cannot play are left out.
     pub(super) fn cells(&self) -> Vec<Cell> {
@@ -199,7 +199,7 @@ impl Plan {
         let refuse = |problems: Vec<_>| check::refuse(&problems);
         let mut scenario = self.script.scenario(&choice).map_err(refuse)?;
         // On a real image or device, each client reads a part of its own.
-        if let On::Serve(live) = &self.on[cell.on] {
+        if let RunPlace::Serve(live) = &self.on[cell.on] {
             // The scenario's own regions refer to the modelled drive, and the image can be smaller.
             live.divide(&mut scenario)?;
         }
@@ -229,7 +229,7 @@ impl Plan {
         repetition: u32,
         interrupt: &Interrupt,
         passed: &dyn Fn(f64),
-    ) -> Result<Option<Outcome>, Failure> {
+    ) -> Result<Option<RunOutcome>, Failure> {
         let drive = &self.drives[cell.drive];
         let (scenario, policy) = self.build(cell)?;
         let alone = drive.alone(&scenario);
@@ -274,13 +274,13 @@ impl Plan {
 }
 
 /// A cell with the outcomes of its repetitions.
-pub(super) type Pair = (Cell, Vec<Outcome>);
+pub(super) type CellRuns = (Cell, Vec<RunOutcome>);
 
 /// The results of a plan: each cell that has at least one run.
-pub(super) type Played = Vec<Pair>;
+pub(super) type PlayedCells = Vec<CellRuns>;
 
 /// A run: the index of its cell among the cells of all plans, and the number of the repetition.
-type Job = (usize, u32);
+type PlannedRun = (usize, u32);
 
 /// Plays all plans, with `jobs` runs in parallel, or one at a time if any place is a real server.
 ///
@@ -291,23 +291,23 @@ type Job = (usize, u32);
 /// # Errors
 /// Returns the error of the earliest run that failed, in the order in which the runs were started.
 pub(super) fn play(
-    plans: &[Plan],
+    plans: &[ComparisonPlan],
     jobs: usize,
     interrupt: &Interrupt,
-    progress: &mut Progress,
-) -> Result<Vec<Played>, Failure> {
+    progress: &mut WorkProgress,
+) -> Result<Vec<PlayedCells>, Failure> {
     let cells = plans.iter().flat_map(|plan| {
         let cells = plan.cells().into_iter();
         cells.map(move |cell| (plan, cell))
     });
-    let cells: Vec<(&Plan, Cell)> = cells.collect();
-    let is_live = |on: &On| matches!(on, On::Serve(_));
+    let cells: Vec<(&ComparisonPlan, Cell)> = cells.collect();
+    let is_live = |on: &RunPlace| matches!(on, RunPlace::Serve(_));
     let is_live = plans.iter().any(|plan| plan.on.iter().any(is_live));
     // Parallel servers in real time would compete for the processors and the drive, and disturb
     // each other's measurements.
     let jobs = if is_live { 1 } else { jobs };
-    let mut outcomes: Vec<Vec<Outcome>> = cells.iter().map(|_| Vec::new()).collect();
-    let first: Vec<Job> = (0..cells.len()).map(|cell| (cell, 0)).collect();
+    let mut outcomes: Vec<Vec<RunOutcome>> = cells.iter().map(|_| Vec::new()).collect();
+    let first: Vec<PlannedRun> = (0..cells.len()).map(|cell| (cell, 0)).collect();
     let played = pass(&cells, &first, jobs, interrupt, |done| {
         progress.set(step(done));
     });
@@ -325,7 +325,7 @@ pub(super) fn play(
         let cells = (0..cells.len()).filter(move |cell| (repetition as usize) < planned(cell));
         cells.map(move |cell| (cell, repetition))
     });
-    let again: Vec<Job> = again.collect();
+    let again: Vec<PlannedRun> = again.collect();
     if interrupt.signal().is_none() {
         let total = first.len() + again.len();
         progress.resize(step(total as f64), format!("{total} runs"));
@@ -339,7 +339,7 @@ pub(super) fn play(
     let mut outcomes = outcomes.into_iter();
     let all = plans.iter().map(|plan| {
         let cells = plan.cells().into_iter().zip(outcomes.by_ref());
-        let mut cells: Played = cells.filter(|(_, runs)| !runs.is_empty()).collect();
+        let mut cells: PlayedCells = cells.filter(|(_, runs)| !runs.is_empty()).collect();
         // The verdicts of real runs need the fastest request of all runs, and starving is relative
         // to the runs under `none`. Both are known only now.
         serve::judge(plan, &mut cells)?;
@@ -359,16 +359,16 @@ pub(super) fn step(runs: f64) -> Duration {
 ///
 /// After an interrupt, no further run is started, and the runs in progress are abandoned.
 fn pass(
-    cells: &[(&Plan, Cell)],
-    runs: &[Job],
+    cells: &[(&ComparisonPlan, Cell)],
+    runs: &[PlannedRun],
     jobs: usize,
     interrupt: &Interrupt,
     done: impl Fn(f64) + Sync,
-) -> Result<Vec<(Job, Outcome)>, Failure> {
+) -> Result<Vec<(PlannedRun, RunOutcome)>, Failure> {
     // The counters order nothing: they only say whether to go on, and how far the bar is. So
     // relaxed accesses suffice.
     let (count, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let play = |(number, &(cell, repetition)): (usize, &Job)| {
+    let play = |(number, &(cell, repetition)): (usize, &PlannedRun)| {
         if failed.load(Ordering::Relaxed) || interrupt.signal().is_some() {
             return None;
         }

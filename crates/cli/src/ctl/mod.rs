@@ -15,22 +15,22 @@ use weir_manage::api::{
 };
 use words::words;
 
-pub(crate) use words::Target;
+pub(crate) use words::ChangeTarget;
 
 /// The arguments of `weir ctl`.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct CtlOptions {
     #[command(flatten)]
     socket: Socket,
     /// Print the server's reply as JSON
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    command: Command,
+    command: CtlCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CtlCommand {
     /// Show the server, its drives and its tenants: what is promised, and what can still be promised
     Status,
     /// List the volumes with their promises and their current throughput
@@ -48,9 +48,9 @@ enum Command {
         #[arg(required = true, value_name = "KEY=VALUE")]
         words: Vec<String>,
         #[command(flatten)]
-        how: How,
+        how: ChangeOptions,
         #[command(flatten)]
-        only: Only,
+        only: ChangePrecondition,
     },
     /// Add a volume, or `tenant.NAME`
     Add {
@@ -60,7 +60,7 @@ enum Command {
         #[arg(required = true, value_name = "KEY=VALUE")]
         words: Vec<String>,
         #[command(flatten)]
-        how: How,
+        how: ChangeOptions,
     },
     /// Increase the size of a volume
     Grow {
@@ -69,25 +69,25 @@ enum Command {
         /// The new size, for example 20GiB
         size: String,
         #[command(flatten)]
-        how: How,
+        how: ChangeOptions,
         #[command(flatten)]
-        only: Only,
+        only: ChangePrecondition,
     },
     /// Remove a volume, or `tenant.NAME`. The data of a file or a device are kept
     Remove {
         /// The name of a volume, or `tenant.NAME`
         name: String,
         #[command(flatten)]
-        how: How,
+        how: ChangeOptions,
         #[command(flatten)]
-        only: Only,
+        only: ChangePrecondition,
     },
     /// Undo the last change, or the change with this number
     Undo {
         /// The number of the change (see `weir ctl changes`)
         number: Option<u64>,
         #[command(flatten)]
-        how: How,
+        how: ChangeOptions,
     },
     /// Reload the configuration file
     Reload {
@@ -105,7 +105,7 @@ enum Command {
     },
 }
 
-impl Command {
+impl CtlCommand {
     /// Returns the version of the configuration that a change is meant for.
     fn etag(&self) -> Option<&str> {
         match self {
@@ -119,7 +119,7 @@ impl Command {
 
 /// The options that decide how a change is made.
 #[derive(Debug, Args)]
-struct How {
+struct ChangeOptions {
     /// Show the changes and the resulting promises without applying them
     #[arg(long)]
     dry_run: bool,
@@ -130,13 +130,13 @@ struct How {
 
 /// The precondition of a change.
 #[derive(Debug, Args)]
-struct Only {
+struct ChangePrecondition {
     /// Make the change only if this is still the current `etag`, which `show` prints
     #[arg(long, value_name = "ETAG")]
     if_match: Option<String>,
 }
 
-impl How {
+impl ChangeOptions {
     fn query(&self) -> String {
         // The server saves changes by default.
         let save = if self.no_save { "&save=false" } else { "" };
@@ -144,20 +144,20 @@ impl How {
     }
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &CtlOptions) -> Result<(), Failure> {
     let client = options.socket.client().map_err(Failure::run)?;
     match &options.command {
-        Command::Status => show(&client, options, "/v1/status", |s: &Status| {
+        CtlCommand::Status => show(&client, options, "/v1/status", |s: &Status| {
             tables::status(s)
         }),
-        Command::List => show(&client, options, "/v1/volumes", |v: &Vec<Volume>| {
+        CtlCommand::List => show(&client, options, "/v1/volumes", |v: &Vec<Volume>| {
             tables::volumes(v)
         }),
-        Command::Changes => show(&client, options, "/v1/changes", |c: &Changes| {
+        CtlCommand::Changes => show(&client, options, "/v1/changes", |c: &Changes| {
             tables::changes(&c.changes)
         }),
-        Command::Show { name } => show_one(&client, options, &Target::parse(name)),
-        Command::Events { seconds } => events(&client, options.json, *seconds),
+        CtlCommand::Show { name } => show_one(&client, options, &ChangeTarget::parse(name)),
+        CtlCommand::Events { seconds } => events(&client, options.json, *seconds),
         other => change(&client, options, other),
     }
 }
@@ -165,7 +165,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 /// Requests a resource and prints it, as JSON or as text.
 fn show<T: Serialize + serde::de::DeserializeOwned>(
     client: &Client,
-    options: &Options,
+    options: &CtlOptions,
     path: &str,
     text: impl FnOnce(&T) -> String,
 ) -> Result<(), Failure> {
@@ -177,7 +177,7 @@ fn show<T: Serialize + serde::de::DeserializeOwned>(
 }
 
 /// Prints the details of a volume, tenant or drive.
-fn show_one(client: &Client, options: &Options, target: &Target) -> Result<(), Failure> {
+fn show_one(client: &Client, options: &CtlOptions, target: &ChangeTarget) -> Result<(), Failure> {
     let path = target.path();
     match target.kind {
         "volume" => show(client, options, &path, |v: &Volume| {
@@ -218,39 +218,45 @@ fn add_lines(lines: &mut Vec<String>, path: &str, value: &serde_json::Value) {
 }
 
 /// Makes a change and prints its result.
-fn change(client: &Client, options: &Options, command: &Command) -> Result<(), Failure> {
+fn change(client: &Client, options: &CtlOptions, command: &CtlCommand) -> Result<(), Failure> {
     let nothing = serde_json::json!({});
     let (method, path, body) = match command {
-        Command::Set {
+        CtlCommand::Set {
             name,
             words: w,
             how,
             ..
         } => (
             "PATCH",
-            Target::parse(name).path() + &how.query(),
+            ChangeTarget::parse(name).path() + &how.query(),
             words(w)?.into(),
         ),
-        Command::Add {
+        CtlCommand::Add {
             name,
             words: w,
             how,
             ..
         } => (
             "PUT",
-            Target::parse(name).path() + &how.query(),
+            ChangeTarget::parse(name).path() + &how.query(),
             words(w)?.into(),
         ),
-        Command::Grow {
+        CtlCommand::Grow {
             name, size, how, ..
         } => {
             let body = serde_json::json!({ "size": size });
-            ("PATCH", Target::parse(name).path() + &how.query(), body)
+            (
+                "PATCH",
+                ChangeTarget::parse(name).path() + &how.query(),
+                body,
+            )
         }
-        Command::Remove { name, how, .. } => {
-            ("DELETE", Target::parse(name).path() + &how.query(), nothing)
-        }
-        Command::Undo { number, how } => {
+        CtlCommand::Remove { name, how, .. } => (
+            "DELETE",
+            ChangeTarget::parse(name).path() + &how.query(),
+            nothing,
+        ),
+        CtlCommand::Undo { number, how } => {
             let body = serde_json::to_value(UndoRequest { change: *number });
             (
                 "POST",
@@ -258,7 +264,9 @@ fn change(client: &Client, options: &Options, command: &Command) -> Result<(), F
                 body.unwrap_or(nothing),
             )
         }
-        Command::Reload { dry_run } => ("POST", format!("/v1/reload?dry_run={dry_run}"), nothing),
+        CtlCommand::Reload { dry_run } => {
+            ("POST", format!("/v1/reload?dry_run={dry_run}"), nothing)
+        }
         // The other commands do not change anything. They are handled by [`run`].
         _ => return Ok(()),
     };
@@ -318,7 +326,7 @@ fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 pub(crate) fn refused(error: &Error) -> Failure {
     if let Error::Refused { refusal, .. } = error {
         let problems = refusal.problems.iter();
-        problems.for_each(|said| output::tell(&problem(said)));
+        problems.for_each(|said| output::print_message(&problem(said)));
         // The message of the refusal would repeat the only problem.
         if let [one] = &refusal.problems[..]
             && refusal.error.ends_with(&one.message)

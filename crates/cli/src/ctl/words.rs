@@ -5,13 +5,13 @@ use weir_manage::api::Words;
 
 /// The object of a change. It is a volume, unless the name begins with `tenant.` or `drive.`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct ChangeTarget {
     /// One of `volume`, `tenant` and `drive`.
     pub(crate) kind: &'static str,
     pub(crate) name: String,
 }
 
-impl Target {
+impl ChangeTarget {
     /// Parses a name such as `alpha`, `volume.alpha`, `tenant.acme` or `drive.fast`.
     pub(crate) fn parse(text: &str) -> Self {
         let kinds = ["volume", "tenant", "drive"].into_iter();
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_word_is_refused() {
+    fn malformed_arguments_are_refused() {
         for wrong in [&["min"][..], &["=3"], &["min=1", "min=2"]] {
             assert!(matches!(read(wrong), Err(Failure::Usage(_))), "{wrong:?}");
         }
@@ -80,7 +80,7 @@ mod tests {
             ("volume.tenant.x", "/v1/volumes/tenant.x"),
             ("drive.", "/v1/volumes/drive."),
         ] {
-            assert_eq!(Target::parse(text).path(), path);
+            assert_eq!(ChangeTarget::parse(text).path(), path);
         }
     }
 }

@@ -16,31 +16,31 @@ use weir_config::sheet::{self, Sheet};
 /// The arguments of `weir drives`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Options {
+pub(crate) struct DrivesOptions {
     /// A drive that comes with Weir, or a profile file [default: list all drives that come with Weir]
     drive: Option<String>,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<DrivesCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum DrivesCommand {
     /// Fit a drive's unknown parameters to published figures, and print its profile
     Fit {
         /// A drive that comes with Weir, or a sheet's file
         drive: String,
     },
     /// Print every published figure next to that of the model, in Markdown
-    Validation(validation::Options),
+    Validation(validation::ValidationOptions),
     /// List the figures that a sheet can contain
     Figures,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &DrivesOptions) -> Result<(), Failure> {
     match (&options.command, &options.drive) {
-        (Some(Command::Fit { drive }), _) => fit(drive),
-        (Some(Command::Validation(options)), _) => validation::run(options),
-        (Some(Command::Figures), _) => show::figures(),
+        (Some(DrivesCommand::Fit { drive }), _) => fit(drive),
+        (Some(DrivesCommand::Validation(options)), _) => validation::run(options),
+        (Some(DrivesCommand::Figures), _) => show::figures(),
         (None, Some(drive)) => show::drive(&find(drive)?),
         (None, None) => show::list(),
     }

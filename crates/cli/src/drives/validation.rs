@@ -1,9 +1,9 @@
 //! `weir drives validation` prints every published figure next to that of the model.
 
 use crate::failure::Failure;
-use crate::jobs::Jobs;
+use crate::jobs::JobsOption;
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::WorkProgress;
 use clap::Args;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,28 +12,28 @@ use weir_lab::fit::{document, validate};
 
 /// The arguments of `weir drives validation`.
 #[derive(Debug, Args)]
-pub(super) struct Options {
+pub(super) struct ValidationOptions {
     /// The drives to compare [default: all drives with published figures]
     drives: Vec<String>,
     /// Number of other parameter sets that fit as well as the profile, for predictions as intervals. 0: none
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=10_000))]
     sets: u32,
     #[command(flatten)]
-    jobs: Jobs,
+    jobs: JobsOption,
 }
 
 /// The length of the progress bar for one drive. Its unit is 100 ms, so this is a thousandth of the
 /// work on a drive.
 const EACH: Duration = Duration::from_secs(100);
 
-pub(super) fn run(options: &Options) -> Result<(), Failure> {
+pub(super) fn run(options: &ValidationOptions) -> Result<(), Failure> {
     let names: Vec<&str> = match &options.drives[..] {
         [] => sheet::names().collect(),
         some => some.iter().map(String::as_str).collect(),
     };
     let jobs = options.jobs.count();
     let work = format!("{} drives", names.len());
-    let progress = Mutex::new(Progress::new(EACH * names.len() as u32, work));
+    let progress = Mutex::new(WorkProgress::new(EACH * names.len() as u32, work));
     let lock = || progress.lock().expect("no thread panics while it holds it");
     let mut drives = Vec::new();
     for (name, number) in names.iter().zip(1..) {

@@ -7,7 +7,12 @@ use weir_measure::{Record, TOTAL};
 
 /// Returns a figure of a run, in bytes per second, requests per second, nanoseconds, or as a part
 /// of 1. Returns `None` if the figure is unknown, or if no client has the name.
-pub(crate) fn value(what: Figure, whose: &Whose, target: &str, records: &[Record]) -> Option<f64> {
+pub(crate) fn figure_value(
+    what: Figure,
+    whose: &Whose,
+    target: &str,
+    records: &[Record],
+) -> Option<f64> {
     let named = |name: &str| records.iter().find(|r| r.client == name);
     let of = |record: &Record| one(what, record);
     // Figures of virtual machines exist for all of them together only, so `whose` does not matter.
@@ -104,7 +109,7 @@ fn sum(each: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 }
 
 /// Returns a figure as text with its unit.
-pub(crate) fn said(what: Figure, value: f64) -> String {
+pub(crate) fn figure_text(what: Figure, value: f64) -> String {
     match what {
         Figure::Bandwidth | Figure::WorstSecond => format!("{} MB/s", figure(value / 1e6)),
         Figure::Iops => format!("{} requests/s", short(value)),
@@ -121,7 +126,7 @@ pub(crate) fn said(what: Figure, value: f64) -> String {
 }
 
 /// Compares a figure of a run with a published figure, in words.
-pub(crate) fn beside(what: Figure, ours: Option<f64>, published: Value) -> String {
+pub(crate) fn compare_with_published(what: Figure, ours: Option<f64>, published: Value) -> String {
     let theirs = published.number();
     let Some(ours) = ours else {
         return "here it is not known".to_owned();
@@ -132,5 +137,9 @@ pub(crate) fn beside(what: Figure, ours: Option<f64>, published: Value) -> Strin
         0.0
     };
     let word = if off < 0.0 { "below" } else { "above" };
-    format!("here {}, {} {word}", said(what, ours), deviation(off.abs()))
+    format!(
+        "here {}, {} {word}",
+        figure_text(what, ours),
+        deviation(off.abs())
+    )
 }

@@ -13,12 +13,12 @@ pub(super) fn target(clients: &[&Record], name: &str) -> (Fate, String) {
         return (Fate::Broken, format!("The {name} got nothing."));
     };
     let others: Vec<&Record> = failed(clients).filter(|r| r.client != name).collect();
-    let (fate, rest) = (target.fate(), named(&others));
+    let (fate, rest) = (target.fate(), describe_clients(&others));
     let text = match fate {
         Fate::NotAsked => format!("Nothing is promised to the {name}."),
         Fate::Kept if others.is_empty() => kept(clients),
         Fate::Kept => format!("The {name}'s promise was kept in every second. {rest}"),
-        _ => format!("The {name} {}. {rest}", of(target)),
+        _ => format!("The {name} {}. {rest}", describe_fate(target)),
     };
     (fate, text.trim_end().to_owned())
 }
@@ -37,7 +37,7 @@ pub(super) fn everyone(clients: &[&Record]) -> (Fate, String) {
         _ => format!(
             "{} of {all} promises were kept. {}",
             all - short,
-            named(&broken)
+            describe_clients(&broken)
         ),
     };
     (fate, text)
@@ -73,18 +73,18 @@ const NAMED: usize = 4;
 
 /// Returns a sentence on the promise of each client, and the number of clients that are not
 /// mentioned.
-fn named(clients: &[&Record]) -> String {
+fn describe_clients(clients: &[&Record]) -> String {
     let sentences = clients.iter().take(NAMED);
-    let sentences = sentences.map(|r| format!("{} {}.", r.client, of(r)));
+    let sentences = sentences.map(|r| format!("{} {}.", r.client, describe_fate(r)));
     let rest = clients.len().saturating_sub(NAMED);
     let rest = (rest > 0).then(|| format!("So did {rest} more."));
     sentences.chain(rest).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the fate of a client's broken promise in this run, without the client's name.
-fn of(record: &Record) -> String {
+fn describe_fate(record: &Record) -> String {
     let seconds = record.promise_seconds.as_ref();
-    how(
+    describe_broken(
         record,
         seconds.map_or((0, 0), |s| (s.short, s.short + s.kept)),
     )
@@ -94,7 +94,7 @@ fn of(record: &Record) -> String {
 ///
 /// The pair has the number of short seconds and the number of seconds in which the promise applied,
 /// in this run, or in several runs of which this is the worst.
-pub(crate) fn how(record: &Record, (short, applied): (u64, u64)) -> String {
+pub(crate) fn describe_broken(record: &Record, (short, applied): (u64, u64)) -> String {
     let seconds = record.promise_seconds.clone().unwrap_or_default();
     if record.fate() == Fate::NotJudged {
         return "was not judged: the run has no whole second".to_owned();
@@ -129,7 +129,7 @@ pub(crate) fn how(record: &Record, (short, applied): (u64, u64)) -> String {
             worst.second + 1
         )
     });
-    let why = because(&seconds);
+    let why = main_cause(&seconds);
     format!(
         "got {} of {} promised and fell short in {short} of {applied} s{worst}{why}",
         amount(record),
@@ -169,7 +169,7 @@ fn promised(record: &Record) -> String {
 }
 
 /// Returns the most frequent cause of short seconds, as the end of a sentence.
-fn because(seconds: &PromiseSeconds) -> String {
+fn main_cause(seconds: &PromiseSeconds) -> String {
     let main = seconds.main_short();
     let neighbour = seconds.main_neighbour();
     // Only these causes refer to a certain neighbour.

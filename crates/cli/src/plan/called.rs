@@ -1,12 +1,12 @@
 //! A plan as values. The command and other programs, such as the Python module, start searches with
 //! it.
 
-use super::fleet::Fleet;
+use super::fleet::PlanFleet;
 use super::report;
-use super::search::{self, Asked};
+use super::search::{self, SearchRequest};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::modelled::Drive;
+use crate::modelled::PlayedDrive;
 use crate::{drives, policies, scenario};
 use weir_config::Policy;
 use weir_config::profile::Profile;
@@ -53,29 +53,29 @@ impl Planning {
     }
 
     /// Returns the kinds of drives and the policies of the plan.
-    pub(super) fn chosen(&self) -> Result<(Vec<Drive>, Vec<Policy>), Failure> {
+    pub(super) fn chosen(&self) -> Result<(Vec<PlayedDrive>, Vec<Policy>), Failure> {
         let drives = match (&self.drives[..], self.script.drives()) {
             ([], []) => return Err(Failure::Usage("set --drive: the scenario has none".into())),
             ([], [first, ..]) => vec![drives::find(first)?],
             (some, _) => some.to_vec(),
         };
         let policies = policies::chosen(&self.policies, &self.script)?;
-        Ok((Drive::of_all(drives)?, policies))
+        Ok((PlayedDrive::of_all(drives)?, policies))
     }
 
     /// Returns the searches, one entry for each kind of drive.
     pub(super) fn asked<'a>(
         &'a self,
-        drives: &'a [Drive],
+        drives: &'a [PlayedDrive],
         policies: &'a [Policy],
         interrupt: &'a Interrupt,
-    ) -> Result<Vec<Asked<'a>>, Failure> {
+    ) -> Result<Vec<SearchRequest<'a>>, Failure> {
         let script = &self.script;
         let asked: Vec<String> = self.case.iter().cloned().collect();
         let case = scenario::cases(script, &asked)?.swap_remove(0);
         let asked = drives.iter().map(|drive| {
-            Ok(Asked {
-                fleet: Fleet::new(script, drive, case.clone(), self.seconds, interrupt)?,
+            Ok(SearchRequest {
+                fleet: PlanFleet::new(script, drive, case.clone(), self.seconds, interrupt)?,
                 policies,
                 repetitions: self.repetitions.unwrap_or_else(|| script.repetitions()),
                 keep: self.keep,

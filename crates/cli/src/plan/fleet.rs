@@ -3,7 +3,7 @@
 use crate::check;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::modelled::Drive;
+use crate::modelled::PlayedDrive;
 use std::num::NonZero;
 use weir_config::Policy;
 use weir_config::scenario::{Choice, Script};
@@ -13,9 +13,9 @@ use weir_sim::{Alone, Scenario};
 
 /// The clients of a scenario, and the kind of drives that they share.
 #[derive(Debug)]
-pub(super) struct Fleet<'a> {
+pub(super) struct PlanFleet<'a> {
     pub(super) script: &'a Script,
-    pub(super) drive: &'a Drive,
+    pub(super) drive: &'a PlayedDrive,
     case: Option<String>,
     seconds: Option<u32>,
     clients: usize,
@@ -26,20 +26,20 @@ pub(super) struct Fleet<'a> {
 
 /// The clients of one repetition under one policy.
 #[derive(Debug)]
-pub(super) struct Load {
+pub(super) struct FleetLoad {
     /// The scenario with all clients, of which each drive gets a part.
     whole: Scenario,
     policy: Policy,
 }
 
-impl<'a> Fleet<'a> {
+impl<'a> PlanFleet<'a> {
     /// Prepares the clients of a scenario's case, and simulates each of them without contention.
     ///
     /// # Errors
     /// No client has a promise, a run failed, or an interrupt ended it.
     pub(super) fn new(
         script: &'a Script,
-        drive: &'a Drive,
+        drive: &'a PlayedDrive,
         case: Option<String>,
         seconds: Option<u32>,
         interrupt: &Interrupt,
@@ -113,7 +113,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// Builds the scenario under a policy, without random starts of clients.
-    fn build(&self, policy: &Policy) -> Result<Load, Failure> {
+    fn build(&self, policy: &Policy) -> Result<FleetLoad, Failure> {
         let choice = Choice {
             drive: &self.drive.config,
             capacity: self.drive.capacity(),
@@ -126,12 +126,12 @@ impl<'a> Fleet<'a> {
         let mut policy = policy.clone();
         self.script.tune(&choice, &mut policy).map_err(refuse)?;
         let whole = whole.under(&policy);
-        Ok(Load { whole, policy })
+        Ok(FleetLoad { whole, policy })
     }
 
     /// Returns the clients of one repetition. Clients that pause begin at random times, so that
     /// they are not all active at once. The measurement begins when all of them have begun.
-    pub(super) fn load(&self, policy: &Policy, repetition: u32) -> Result<Load, Failure> {
+    pub(super) fn load(&self, policy: &Policy, repetition: u32) -> Result<FleetLoad, Failure> {
         let mut load = self.build(policy)?;
         // The largest number is not that of a client, so these random numbers are independent of
         // those of the clients.
@@ -158,7 +158,7 @@ impl<'a> Fleet<'a> {
     }
 }
 
-impl Load {
+impl FleetLoad {
     /// Returns the policy with the settings that the scenario makes for it.
     pub(super) fn policy(&self) -> &Policy {
         &self.policy

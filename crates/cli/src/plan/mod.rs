@@ -13,17 +13,17 @@ pub use called::Planning;
 use crate::drives;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::jobs::Jobs;
+use crate::jobs::JobsOption;
 use crate::leftovers::Leftovers;
 use crate::once;
-use crate::output::{self, Files};
+use crate::output::{self, OutputFiles};
 use crate::policies;
-use crate::progress::Progress;
+use crate::progress::WorkProgress;
 use crate::scenario;
 use crate::unkept;
 use crate::whole;
 use clap::Args;
-use search::{Found, Packed};
+use search::{Packed, SearchResult};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_config::Policy;
@@ -32,7 +32,7 @@ use weir_measure::{Interval, Need};
 
 /// The arguments of `weir plan`.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct PlanOptions {
     /// The clients and their contracts: the name of a scenario (see `weir scenarios`) or a scenario file
     #[arg(value_name = "CONTRACTS")]
     scenario: String,
@@ -57,7 +57,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=3600))]
     seconds: Option<u32>,
     #[command(flatten)]
-    jobs: Jobs,
+    jobs: JobsOption,
     /// Write the result for each policy as a line of JSON to this file. With -, write only this to standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -66,14 +66,14 @@ pub(crate) struct Options {
     html: Option<PathBuf>,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &PlanOptions) -> Result<(), Failure> {
     let began = Instant::now();
     output::check_page(options.html.as_deref())?;
     let planning = Planning {
         script: scenario::find(&options.scenario)?,
-        drives: once::found(&options.drives, drives::find)?,
+        drives: once::find_all(&options.drives, drives::find)?,
         case: options.case.clone(),
-        policies: once::found(&options.policies, policies::find)?,
+        policies: once::find_all(&options.policies, policies::find)?,
         keep: options.keep,
         repetitions: options.repetitions,
         seconds: options.seconds,
@@ -85,10 +85,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let played = asked
         .iter()
         .flat_map(|asked| policies.iter().map(|p| asked.fleet.played(p)));
-    unkept::tell(played.collect::<Result<Vec<_>, _>>()?);
+    unkept::print_notes(played.collect::<Result<Vec<_>, _>>()?);
     let leftovers = Leftovers::watch()?;
     let lines = [options.json.as_deref()];
-    let files = Files::open(lines, options.html.as_deref(), &leftovers)?;
+    let files = OutputFiles::open(lines, options.html.as_deref(), &leftovers)?;
     let drive = scenario::drive_of_jobs(&planning.script);
     files.announce(drive.filter(|_| options.drives.is_empty()))?;
     let all = search_all(&asked, planning.jobs)?;
@@ -108,18 +108,21 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     };
     files.write(|| plan_page(&reports), [&needs], tables)?;
     let took = began.elapsed().as_secs_f64();
-    output::tell(&format!("{searches} searches in {took:.1} s"));
+    output::print_message(&format!("{searches} searches in {took:.1} s"));
     Ok(())
 }
 
 /// Searches with each kind of drive, with a progress bar on a terminal.
-fn search_all(asked: &[search::Asked<'_>], jobs: usize) -> Result<Vec<Vec<Found>>, Failure> {
+fn search_all(
+    asked: &[search::SearchRequest<'_>],
+    jobs: usize,
+) -> Result<Vec<Vec<SearchResult>>, Failure> {
     let second = |n: usize| Duration::from_secs(n as u64);
     let searches =
         // One search more than there are policies: the result of a drive for each client.
-        |asked: &search::Asked<'_>| (asked.policies.len() + 1) * asked.repetitions as usize;
+        |asked: &search::SearchRequest<'_>| (asked.policies.len() + 1) * asked.repetitions as usize;
     let total = asked.iter().map(searches).sum();
-    let mut progress = Progress::new(second(total), format!("{total} searches"));
+    let mut progress = WorkProgress::new(second(total), format!("{total} searches"));
     let mut all = Vec::new();
     for asked in asked {
         progress.name(&asked.fleet.drive.name, &format!("{total} searches"));
@@ -141,9 +144,9 @@ fn search_all(asked: &[search::Asked<'_>], jobs: usize) -> Result<Vec<Vec<Found>
 /// Returns the results for each row of the table. The first row is a drive for each client, and the
 /// others are the policies.
 fn rows<'a>(
-    asked: &'a search::Asked<'_>,
-    found: &'a [Found],
-) -> impl Iterator<Item = (String, &'a [Found])> {
+    asked: &'a search::SearchRequest<'_>,
+    found: &'a [SearchResult],
+) -> impl Iterator<Item = (String, &'a [SearchResult])> {
     let names = asked.policies.iter().map(|p: &Policy| p.name.clone());
     let names = ["a drive each".to_owned()].into_iter().chain(names);
     names.zip(found.chunks(asked.repetitions as usize))
@@ -151,8 +154,9 @@ fn rows<'a>(
 
 /// Explains the number of drives that a policy needs: returns the broken promise with one drive
 /// less, in the first search that needs the largest number.
-fn why(need: &Need, found: &[Found]) -> Option<String> {
-    let needs = |found: &&Found| found.packed.map(|packed| packed.drives as u64) == need.drives;
+fn why(need: &Need, found: &[SearchResult]) -> Option<String> {
+    let needs =
+        |found: &&SearchResult| found.packed.map(|packed| packed.drives as u64) == need.drives;
     let too_few = found.iter().find(needs)?.fewer.as_ref()?;
     let (policy, why) = (&need.policy, &too_few.why);
     let why = why.trim_end_matches('.');
@@ -168,7 +172,10 @@ fn why(need: &Need, found: &[Found]) -> Option<String> {
 
 /// Returns the report of all searches for one kind of drive. The first results are those of a drive
 /// for each client.
-fn report(asked: &search::Asked<'_>, found: &[Found]) -> Result<PlanReport, Failure> {
+fn report(
+    asked: &search::SearchRequest<'_>,
+    found: &[SearchResult],
+) -> Result<PlanReport, Failure> {
     let (script, drive) = (asked.fleet.script, asked.fleet.drive);
     let peak = drive.peak()? as f64 / 1e6;
     let promised = asked.fleet.promised();

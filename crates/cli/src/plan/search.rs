@@ -3,7 +3,7 @@
 //! [`all`] runs one search for each policy and repetition. A search simulates every drive
 //! separately, because the clients of different drives do not affect each other.
 
-use super::fleet::{Fleet, Load};
+use super::fleet::{FleetLoad, PlanFleet};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::jobs::threads;
@@ -16,8 +16,8 @@ use weir_sim::{ClientSpec, Error, Run};
 
 /// The parameters of the searches with one kind of drive.
 #[derive(Debug)]
-pub(super) struct Asked<'a> {
-    pub(super) fleet: Fleet<'a>,
+pub(super) struct SearchRequest<'a> {
+    pub(super) fleet: PlanFleet<'a>,
     pub(super) policies: &'a [Policy],
     pub(super) repetitions: u32,
     /// The percentage of seconds in which each promise must be kept, 1 to 100.
@@ -26,7 +26,7 @@ pub(super) struct Asked<'a> {
     pub(super) interrupt: &'a Interrupt,
 }
 
-impl Asked<'_> {
+impl SearchRequest<'_> {
     /// Returns the failure of a search that an interrupt has ended.
     fn interrupted(&self) -> Failure {
         let signal = self.interrupt.signal().unwrap_or_default();
@@ -46,7 +46,7 @@ pub(super) struct Packed {
 
 /// The result of one search.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
+pub(super) struct SearchResult {
     /// The result with the smallest sufficient number of drives. `None` if the promises are not
     /// kept even with a drive for each client.
     pub(super) packed: Option<Packed>,
@@ -69,10 +69,10 @@ pub(super) struct TooFew {
 /// The results are sorted by policy and repetition. The first ones are those of a drive for each
 /// client.
 pub(super) fn all(
-    asked: &Asked<'_>,
+    asked: &SearchRequest<'_>,
     jobs: usize,
     done: impl Fn(usize, Option<String>) + Sync,
-) -> Result<Vec<Found>, Failure> {
+) -> Result<Vec<SearchResult>, Failure> {
     let each = asked.repetitions as usize;
     let total = (asked.policies.len() + 1) * each;
     // The counters order nothing: they only tell whether to go on, and how far the bar is. So
@@ -83,13 +83,13 @@ pub(super) fn all(
             return None;
         }
         let at = |what| done(count.load(Ordering::Relaxed), Some(what));
-        let one = one(asked, number / each, (number % each) as u32, &at);
+        let one = run_search(asked, number / each, (number % each) as u32, &at);
         failed.fetch_or(one.is_err(), Ordering::Relaxed);
         done(count.fetch_add(1, Ordering::Relaxed) + 1, None);
         Some(one)
     };
     let found: Vec<_> = threads(jobs).install(|| (0..total).into_par_iter().map(search).collect());
-    let found: Vec<Found> = (found.into_iter().flatten()).collect::<Result<_, _>>()?;
+    let found: Vec<SearchResult> = (found.into_iter().flatten()).collect::<Result<_, _>>()?;
     // Only an interrupt leaves searches out, because an error has been returned above.
     if found.len() < total {
         return Err(asked.interrupted());
@@ -99,42 +99,42 @@ pub(super) fn all(
 
 /// Runs one search. `which` is 0 for a drive for each client, and otherwise the number of the
 /// policy plus 1.
-fn one(
-    asked: &Asked<'_>,
+fn run_search(
+    asked: &SearchRequest<'_>,
     which: usize,
     repetition: u32,
     at: &dyn Fn(String),
-) -> Result<Found, Failure> {
+) -> Result<SearchResult, Failure> {
     let clients = asked.fleet.clients();
     let Some(policy) = which.checked_sub(1).map(|at| &asked.policies[at]) else {
         let load = asked.fleet.load(&Policy::none(), repetition)?;
         at("a drive each".to_owned());
         let packed = Search::new(asked, &load, repetition).pack(clients)?;
-        return Ok(found(clients, Some(packed), None));
+        return Ok(search_result(clients, Some(packed), None));
     };
     let load = asked.fleet.load(policy, repetition)?;
     let mut search = Search::new(asked, &load, repetition);
-    let (best, last) = least(clients, |drives| {
+    let (best, last) = find_least(clients, |drives| {
         at(format!("{} on {drives} drives", policy.name));
         search.pack(drives)
     })?;
-    Ok(found(clients, best.map(Ok), last))
+    Ok(search_result(clients, best.map(Ok), last))
 }
 
 /// Returns the result of a search. `best` is the smallest sufficient number, if any, and `last` the
 /// largest insufficient number with the reason.
-fn found(
+fn search_result(
     clients: usize,
     best: Option<Result<Packed, String>>,
     last: Option<(usize, String)>,
-) -> Found {
+) -> SearchResult {
     let (packed, last) = match best {
         Some(Ok(packed)) => (Some(packed), last),
         Some(Err(why)) => (None, Some((clients, why))),
         None => (None, last),
     };
     let fewer = last.map(|(drives, why)| TooFew { drives, why });
-    Found { packed, fewer }
+    SearchResult { packed, fewer }
 }
 
 /// Finds the smallest number from 1 to `most` for which `pack` has a result, first by doubling and
@@ -143,7 +143,7 @@ fn found(
 /// Returns the result for that number, and the largest number that was found to have none, with the
 /// reason.
 #[expect(clippy::type_complexity, reason = "two results of one search")]
-fn least<T, W, E>(
+fn find_least<T, W, E>(
     most: usize,
     mut pack: impl FnMut(usize) -> Result<Result<T, W>, E>,
 ) -> Result<(Option<T>, Option<(usize, W)>), E> {
@@ -175,28 +175,28 @@ fn least<T, W, E>(
 /// One search: the clients of one repetition under one policy, on several numbers of drives.
 #[derive(Debug)]
 struct Search<'a> {
-    asked: &'a Asked<'a>,
-    load: &'a Load,
+    asked: &'a SearchRequest<'a>,
+    load: &'a FleetLoad,
     repetition: u32,
     /// The result of each client that was simulated on a drive of its own. It does not depend on
     /// the number of drives.
-    single: Vec<Option<Kept>>,
+    single: Vec<Option<DriveResult>>,
 }
 
 /// The result of one drive. The error states whose promise is broken, or why the core refused the
 /// clients.
-type Kept = Result<Shared, String>;
+type DriveResult = Result<DriveBandwidths, String>;
 
 /// The bandwidths on a drive whose promises are all kept.
 #[derive(Debug, Clone)]
-struct Shared {
+struct DriveBandwidths {
     total_mb_per_s: f64,
     /// The bandwidth of each client while it is active, in MB/s.
     active_mb_per_s: Vec<f64>,
 }
 
 impl<'a> Search<'a> {
-    fn new(asked: &'a Asked<'a>, load: &'a Load, repetition: u32) -> Self {
+    fn new(asked: &'a SearchRequest<'a>, load: &'a FleetLoad, repetition: u32) -> Self {
         Self {
             asked,
             load,
@@ -218,7 +218,7 @@ impl<'a> Search<'a> {
                 // A client on a drive of its own has the same result on any number of drives, so it
                 // is simulated once.
                 Some(known) if members.len() == 1 => known.clone(),
-                _ => self.share(drive, &members)?,
+                _ => self.simulate_drive(drive, &members)?,
             };
             if members.len() == 1 {
                 self.single[drive] = Some(shared.clone());
@@ -242,7 +242,7 @@ impl<'a> Search<'a> {
 
     /// Simulates one drive with these clients. The inner error states whose promise is broken or
     /// refused.
-    fn share(&self, drive: usize, members: &[usize]) -> Result<Kept, Failure> {
+    fn simulate_drive(&self, drive: usize, members: &[usize]) -> Result<DriveResult, Failure> {
         let part = self.load.part(members);
         // Each drive of a repetition needs random numbers of its own.
         let repetition = self.repetition.wrapping_mul(4096) + drive as u32;
@@ -267,7 +267,7 @@ impl<'a> Search<'a> {
         if let Some(worst) = broken.max_by(|a, b| short(a).total_cmp(&short(b))) {
             let seconds = worst.promise_seconds.clone().unwrap_or_default();
             let applied = (seconds.short, seconds.short + seconds.kept);
-            let how = judge::promise::how(worst, applied);
+            let how = judge::promise::describe_broken(worst, applied);
             let clients = sharers(members.len());
             return Ok(Err(format!("{clients}, and {} {how}", worst.client)));
         }
@@ -280,7 +280,7 @@ impl<'a> Search<'a> {
             });
             record.bandwidth_mb_per_s / active
         };
-        Ok(Ok(Shared {
+        Ok(Ok(DriveBandwidths {
             total_mb_per_s: totals.iter().map(|total| total.bandwidth_mb_per_s).sum(),
             active_mb_per_s: records.iter().zip(&part.clients).map(active).collect(),
         }))
@@ -324,7 +324,7 @@ mod tests {
             // `most + 1` is a number that cannot be reached.
             for needed in 1..=most + 1 {
                 let mut asked = Vec::new();
-                let found: Result<_, ()> = least(most, |drives| {
+                let found: Result<_, ()> = find_least(most, |drives| {
                     asked.push(drives);
                     Ok(if drives >= needed {
                         Ok(drives)

@@ -8,11 +8,11 @@
 //! If the sum exceeds the capacity of the drive, all mins are reduced by the same factor. A tenant
 //! that has a min is recommended the sum of its volumes.
 
-use super::what_if::{Groups, contracts};
+use super::what_if::{GroupContracts, contracts};
 use crate::drive;
 use crate::failure::Failure;
 use crate::output;
-use crate::record::Names;
+use crate::record::RecordingNames;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -33,7 +33,7 @@ const LITTLE: f64 = 0.05;
 
 /// The recorded load of a group.
 #[derive(Debug, Default)]
-struct Did {
+struct RecordedLoad {
     /// The bytes in each second in which there were requests.
     seconds: BTreeMap<u64, u64>,
     requests: u64,
@@ -41,7 +41,7 @@ struct Did {
     most: u32,
 }
 
-impl Did {
+impl RecordedLoad {
     fn quantile(&self, (num, den): (usize, usize)) -> u64 {
         let mut all: Vec<u64> = self.seconds.values().copied().collect();
         all.sort_unstable();
@@ -59,7 +59,7 @@ impl Did {
 pub(super) fn run(
     file: &Path,
     load: &Load,
-    names: &Names,
+    names: &RecordingNames,
     model: Option<&weir_model::drive::Config>,
 ) -> Result<(), Failure> {
     let stated = load.config().and_then(|config| config.drive.capacity);
@@ -115,14 +115,14 @@ fn tenants(contracts: &BTreeMap<GroupId, Contract>, load: &Load) -> BTreeMap<Gro
 }
 
 /// Returns the groups at the end of the recording.
-fn groups(load: &Load) -> Groups {
+fn groups(load: &Load) -> GroupContracts {
     let edits = load.edits().iter();
     contracts(edits.flat_map(|(_, edits)| edits))
 }
 
 /// Returns the recorded load of each group.
-fn did(load: &Load) -> BTreeMap<GroupId, Did> {
-    let mut all: BTreeMap<GroupId, Did> = BTreeMap::new();
+fn did(load: &Load) -> BTreeMap<GroupId, RecordedLoad> {
+    let mut all: BTreeMap<GroupId, RecordedLoad> = BTreeMap::new();
     for sent in load.sent() {
         let moved = match sent.op {
             Op::Read | Op::Write | Op::WriteZeroes => u64::from(sent.length),
@@ -141,7 +141,7 @@ fn did(load: &Load) -> BTreeMap<GroupId, Did> {
 }
 
 /// Returns the recommended contract for a recorded load.
-fn contract(did: &Did, capacity: Capacity) -> Contract {
+fn contract(did: &RecordedLoad, capacity: Capacity) -> Contract {
     let wanted = rounded(did.quantile(QUANTILE));
     let is_little = wanted as f64 <= LITTLE * capacity.bytes() as f64;
     if is_little && did.mean() <= SMALL && did.most <= FEW {

@@ -2,14 +2,14 @@
 //! under other conditions, next to the recorded results.
 //!
 //! [`run`] measures the recording, and plays its load again under each policy. The function
-//! [`again`] builds such a run.
+//! [`plan_run`] builds such a run.
 
 use super::recommend;
 use crate::drives;
 use crate::failure::Failure;
 use crate::output;
 use crate::policies;
-use crate::record::{self, Names};
+use crate::record::{self, RecordingNames};
 use clap::Args;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ impl WhatIf {
 /// Prints the table of the recorded and the predicted results, or the recommended contracts.
 pub(super) fn run(file: &Path, options: &WhatIf) -> Result<(), Failure> {
     let mut load = Load::new();
-    let mut seen = Seen::new();
+    let mut seen = RunMeasurements::new();
     let replay = record::replay(file, |layer, now, call| {
         load.call(now, call, layer);
         seen.call(now, call, layer);
@@ -74,11 +74,11 @@ pub(super) fn run(file: &Path, options: &WhatIf) -> Result<(), Failure> {
         let what = format!("{}: the recording is empty", file.display());
         return Err(Failure::Run(what));
     };
-    let names = Names::load(options.config.as_ref(), &header)?;
+    let names = RecordingNames::load(options.config.as_ref(), &header)?;
     // The memory for the recorded load is limited.
     if load.lost() > 0 {
         let most = Load::MOST;
-        output::tell(&format!(
+        output::print_message(&format!(
             "warning: the recording is too long; only its first {most} requests are played again"
         ));
     }
@@ -91,8 +91,8 @@ pub(super) fn run(file: &Path, options: &WhatIf) -> Result<(), Failure> {
     let mut runs = vec![("recorded".to_owned(), was)];
     for policy in asked(options)? {
         let name = policy.as_ref().map_or("what if", |policy| &policy.name);
-        let (again, stated) = again(options, policy.as_ref(), &load, &names, &seen)?;
-        let mut would = Stated::new(&stated);
+        let (again, stated) = plan_run(options, policy.as_ref(), &load, &names, &seen)?;
+        let mut would = StatedObserver::new(&stated);
         let layer = again.play(&load, &mut would);
         let layer = layer.map_err(|error| {
             let whose = |group| format!("volume or tenant {}", names.of(group));
@@ -119,12 +119,12 @@ type Edits = Vec<(Instant, Vec<Edit>)>;
 
 /// Returns the run under a policy, and the contracts as they are stated. Promises are judged by the
 /// stated contracts.
-fn again(
+fn plan_run(
     options: &WhatIf,
     policy: Option<&Policy>,
     load: &Load,
-    names: &Names,
-    seen: &Seen,
+    names: &RecordingNames,
+    seen: &RunMeasurements,
 ) -> Result<(Again, Edits), Failure> {
     let drive = model(options, names)?;
     let mut config = load.config().cloned().ok_or(Failure::Said)?;
@@ -148,7 +148,7 @@ fn again(
     let stated = stated(load, &sets, capacity)?;
     let again = Again {
         edits: match policy {
-            Some(policy) => told(&stated, policy, capacity),
+            Some(policy) => edits_for_core(&stated, policy, capacity),
             None => stated.clone(),
         },
         config,
@@ -161,7 +161,7 @@ fn again(
 
 /// Returns the model of the drive. A recording has the times of its own requests only, so it does
 /// not tell how long the drive would have taken for another order of requests.
-fn model(options: &WhatIf, names: &Names) -> Result<weir_model::drive::Config, Failure> {
+fn model(options: &WhatIf, names: &RecordingNames) -> Result<weir_model::drive::Config, Failure> {
     if let Some(word) = &options.drive {
         return Ok(drives::find(word)?.drive);
     }
@@ -174,11 +174,11 @@ fn model(options: &WhatIf, names: &Names) -> Result<weir_model::drive::Config, F
 }
 
 /// The groups of a layer, each with its parent and its contract.
-pub(super) type Groups = BTreeMap<GroupId, (GroupId, Contract)>;
+pub(super) type GroupContracts = BTreeMap<GroupId, (GroupId, Contract)>;
 
 /// Returns the groups that exist after these edits.
-pub(super) fn contracts<'a>(edits: impl IntoIterator<Item = &'a Edit>) -> Groups {
-    let mut groups = Groups::new();
+pub(super) fn contracts<'a>(edits: impl IntoIterator<Item = &'a Edit>) -> GroupContracts {
+    let mut groups = GroupContracts::new();
     for edit in edits {
         change(&mut groups, edit);
     }
@@ -186,7 +186,7 @@ pub(super) fn contracts<'a>(edits: impl IntoIterator<Item = &'a Edit>) -> Groups
 }
 
 /// Applies an edit to the groups. Edits of spaces, capacities and settings do not change contracts.
-fn change(groups: &mut Groups, edit: &Edit) {
+fn change(groups: &mut GroupContracts, edit: &Edit) {
     match *edit {
         Edit::AddGroup {
             id,
@@ -208,7 +208,7 @@ fn change(groups: &mut Groups, edit: &Edit) {
 }
 
 /// Returns the groups as a tree, in which parents are indices. A group in the root has no parent.
-fn nodes(groups: &Groups) -> Vec<Node> {
+fn nodes(groups: &GroupContracts) -> Vec<Node> {
     let place = |id: &GroupId| groups.keys().position(|key| key == id);
     let groups = groups.values().map(|(parent, contract)| Node {
         parent: place(parent),
@@ -244,24 +244,24 @@ fn stated(
 }
 
 /// Returns the edits in the form in which a policy passes them to the core.
-fn told(stated: &Edits, policy: &Policy, capacity: Option<weir_core::Capacity>) -> Edits {
-    let (mut groups, mut told) = (Groups::new(), BTreeMap::new());
+fn edits_for_core(stated: &Edits, policy: &Policy, capacity: Option<weir_core::Capacity>) -> Edits {
+    let (mut groups, mut told) = (GroupContracts::new(), BTreeMap::new());
     let mut all = stated.clone();
     for (_, edits) in &mut all {
         for edit in &*edits {
             change(&mut groups, edit);
         }
-        retell(policy, capacity, &groups, &mut told, edits);
+        translate_edits(policy, capacity, &groups, &mut told, edits);
     }
     all
 }
 
 /// Replaces the contracts in a list of edits by those that the policy passes to the core. Contracts
 /// of other groups that change as a consequence are added.
-fn retell(
+fn translate_edits(
     policy: &Policy,
     capacity: Option<weir_core::Capacity>,
-    groups: &Groups,
+    groups: &GroupContracts,
     told: &mut BTreeMap<GroupId, Contract>,
     edits: &mut Vec<Edit>,
 ) {
@@ -303,14 +303,14 @@ fn retell(
 }
 
 /// The measurements of a run.
-struct Seen {
+struct RunMeasurements {
     watch: Watch,
     /// The groups of streams, by the slot of the stream.
     groups: BTreeMap<u32, GroupId>,
     latencies: BTreeMap<GroupId, Histogram>,
 }
 
-impl Observer for Seen {
+impl Observer for RunMeasurements {
     fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
         self.watch.call(now, call, layer);
         match *call {
@@ -338,7 +338,7 @@ impl Observer for Seen {
     }
 }
 
-impl Seen {
+impl RunMeasurements {
     fn new() -> Self {
         Self {
             watch: Watch::new(JOURNAL),
@@ -348,7 +348,12 @@ impl Seen {
     }
 
     /// Returns the results of each group that had requests.
-    fn explained(&mut self, now: Instant, layer: &Layer, names: &Names) -> BTreeMap<GroupId, Told> {
+    fn explained(
+        &mut self,
+        now: Instant,
+        layer: &Layer,
+        names: &RecordingNames,
+    ) -> BTreeMap<GroupId, VolumeResult> {
         let groups: Vec<GroupId> = self
             .watch
             .groups()
@@ -362,7 +367,7 @@ impl Seen {
             };
             if let Some(view) = self.watch.view(now, layer, group) {
                 let why = view.explain(None, &|group| names.of(group));
-                all.insert(group, Told { why, latency });
+                all.insert(group, VolumeResult { why, latency });
             }
         }
         all
@@ -371,22 +376,22 @@ impl Seen {
 
 /// Measures a run by the contracts as they are stated. A policy that does not keep a min passes a
 /// weight or a limit to the core instead, but its promises are judged like all others.
-struct Stated<'a> {
-    seen: Seen,
+struct StatedObserver<'a> {
+    seen: RunMeasurements,
     /// The edits that have not been made yet.
     left: std::slice::Iter<'a, (Instant, Vec<Edit>)>,
 }
 
-impl<'a> Stated<'a> {
+impl<'a> StatedObserver<'a> {
     fn new(stated: &'a Edits) -> Self {
         Self {
-            seen: Seen::new(),
+            seen: RunMeasurements::new(),
             left: stated.iter(),
         }
     }
 }
 
-impl Observer for Stated<'_> {
+impl Observer for StatedObserver<'_> {
     fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
         let mut call = *call;
         if let Call::Change { edits, .. } = &mut call
@@ -399,14 +404,14 @@ impl Observer for Stated<'_> {
 }
 
 /// The results of a volume in one run.
-struct Told {
+struct VolumeResult {
     why: Explanation,
     latency: Histogram,
 }
 
 /// Returns a table with a row of each run for each volume. The first run is the recording, and the
 /// others are predictions.
-fn table(runs: &[(String, BTreeMap<GroupId, Told>)]) -> Table {
+fn table(runs: &[(String, BTreeMap<GroupId, VolumeResult>)]) -> Table {
     let mut table = Table::new([
         Column::text("volume"),
         Column::text("policy"),
@@ -436,7 +441,7 @@ fn table(runs: &[(String, BTreeMap<GroupId, Told>)]) -> Table {
     table
 }
 
-fn row(table: &mut Table, volume: &str, what: &str, told: &Told) {
+fn row(table: &mut Table, volume: &str, what: &str, told: &VolumeResult) {
     let why = &told.why;
     let promise = why.promise.as_ref();
     let seconds = |of: Option<u64>| of.map_or_else(|| "-".to_owned(), |n| n.to_string());

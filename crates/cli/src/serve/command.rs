@@ -13,9 +13,9 @@ use weir_config::Address;
 
 /// A private directory for the socket of a server. It is removed when this value is dropped.
 #[derive(Debug)]
-pub(super) struct Place(PathBuf);
+pub(super) struct SocketDirectory(PathBuf);
 
-impl Place {
+impl SocketDirectory {
     /// Creates the directory, with a name that does not exist yet.
     pub(super) fn make() -> Result<Self, Failure> {
         let mut times = 0;
@@ -42,7 +42,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SocketDirectory {
     fn drop(&mut self) {
         // If this fails, the rest remains in the directory for temporary files.
         let _ = fs::remove_dir_all(&self.0);
@@ -51,9 +51,9 @@ impl Drop for Place {
 
 /// The running command of `--run`.
 #[derive(Debug)]
-pub(super) struct Running(Child);
+pub(super) struct RunningCommand(Child);
 
-impl Running {
+impl RunningCommand {
     /// Starts `command` in a shell. `$uri` has the address of `export`, and `$exportname`,
     /// `$unixsocket` and `$port` have the parts of the address.
     pub(super) fn start(command: &str, address: &Address, export: &str) -> Result<Self, Failure> {
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_a_meaning_in_a_uri_is_written_as_bytes() {
+    fn reserved_characters_of_a_uri_are_percent_encoded() {
         let socket = Address::Unix("/tmp/a b/nbd.sock".into());
         assert_eq!(
             uri(&socket, "50%?"),

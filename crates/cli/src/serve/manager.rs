@@ -1,7 +1,7 @@
 //! Notifies the service manager of the server's state (`sd_notify(3)`). It supports systemd's
 //! `Type=notify-reload` and `WatchdogSec=`.
 
-use super::signals::Watch;
+use super::signals::SignalWatch;
 use crate::failure::Failure;
 use sd_notify::NotifyState;
 use std::ffi::c_int;
@@ -76,10 +76,14 @@ impl Watchdog {
     ///
     /// # Errors
     /// A thread of the server has ended.
-    pub(super) fn wait(&self, signals: &Watch, management: &Management) -> Result<c_int, Failure> {
+    pub(super) fn wait(
+        &self,
+        signals: &SignalWatch,
+        management: &Management,
+    ) -> Result<c_int, Failure> {
         loop {
             if !management.is_running() {
-                return Err(super::fault());
+                return Err(super::thread_failure());
             }
             if self.every.is_some() {
                 tell(&[NotifyState::Watchdog]);
@@ -95,7 +99,7 @@ impl Watchdog {
 
     /// Runs `work`, which can take long, and notifies the manager in the meantime. A reload that
     /// waits for a drive is such work.
-    pub(super) fn meanwhile<R>(&self, work: impl FnOnce() -> R) -> R {
+    pub(super) fn run_with_notifications<R>(&self, work: impl FnOnce() -> R) -> R {
         let Some(every) = self.every else {
             return work();
         };

@@ -13,11 +13,11 @@ use crate::check;
 use crate::failure::Failure;
 use crate::output;
 use clap::Args;
-use command::{Place, Running};
+use command::{RunningCommand, SocketDirectory};
 use manager::Watchdog;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGCHLD, SIGHUP};
-use signals::Watch;
+use signals::SignalWatch;
 use std::path::{Path, PathBuf};
 use volume::OneVolume;
 pub(crate) use volume::quoted;
@@ -29,7 +29,7 @@ use weir_serve::{RingKind, Server};
 
 /// The arguments of `weir serve`.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct ServeOptions {
     /// The server's configuration, with a name that ends in .toml, or else an image or a device to serve as volume `disk`
     #[arg(required_unless_present = "memory", value_name = "CONFIG|IMAGE")]
     config: Option<PathBuf>,
@@ -49,21 +49,23 @@ pub(crate) struct Options {
 
 /// The configuration with its origin, and the private directory for the socket if `--run` needs
 /// one.
-struct Source {
+struct ServerSource {
     config: weir_config::Server,
     /// The text of the configuration, and the file that a reload reads.
     source: weir_manage::Source,
-    place: Option<Place>,
+    place: Option<SocketDirectory>,
 }
 
-impl Source {
+impl ServerSource {
     /// Reads the configuration, or makes one for a single volume.
-    fn open(options: &Options) -> Result<Self, Failure> {
+    fn open(options: &ServeOptions) -> Result<Self, Failure> {
         let path = options.config.as_deref();
-        let place = (options.run.as_ref()).map(|_| Place::make()).transpose()?;
+        let place = (options.run.as_ref())
+            .map(|_| SocketDirectory::make())
+            .transpose()?;
         // With `--run`, the server listens on a private socket unless `--listen` selects an
         // address.
-        let own = place.as_ref().map(Place::address);
+        let own = place.as_ref().map(SocketDirectory::address);
         let one = options.volume.server(path, own.as_deref())?;
         let (config, source) = match (one, path) {
             (Some(config), _) => {
@@ -90,12 +92,12 @@ fn read(path: &Path) -> Result<(weir_config::Server, weir_manage::Source), Failu
 }
 
 /// Runs the server until it has ended.
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     if options.record.as_deref() == Some(Path::new("-")) {
         let reason = "--record cannot write to standard output, which has the addresses; use a file name (./- for a file named -)";
         return Err(Failure::Usage(reason.into()));
     }
-    let source = Source::open(options)?;
+    let source = ServerSource::open(options)?;
     for warning in weir_config::warnings(&source.config) {
         tracing::warn!("{}", line(&warning));
     }
@@ -103,7 +105,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     raise_open_files();
     // The signals must be handled before anything else starts, so that none of them ends the
     // process in between.
-    let signals = Watch::start()?;
+    let signals = SignalWatch::start()?;
     let how = weir_serve::Options {
         ring: if options.poll {
             RingKind::Poll
@@ -130,7 +132,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     );
     // From here on, requests in flight are completed, which can take as long as the drive needs.
     manager::stopping();
-    signals.end_at_once_when_told_again(source.place.as_ref().map(Place::path));
+    signals.end_at_once_on_next_signal(source.place.as_ref().map(SocketDirectory::path));
     if let Some(running) = running {
         // The command must not outlive the server, which it uses.
         running.end();
@@ -141,7 +143,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     drop(source.place);
     match whole {
         Some(true) => outcome,
-        Some(false) => Err(fault()),
+        Some(false) => Err(thread_failure()),
         None => Err(Failure::Run(
             "a change of the configuration did not end, so that requests in flight were not completed"
                 .into(),
@@ -150,7 +152,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 }
 
 /// Returns the failure of a server of which a thread has failed.
-fn fault() -> Failure {
+fn thread_failure() -> Failure {
     let reason = "a thread of the server failed; see the log";
     Failure::Run(reason.into())
 }
@@ -181,22 +183,22 @@ fn print_addresses(server: &Server) {
 }
 
 /// Starts the command of `--run` with the address of the first volume.
-fn start(command: &str, server: &Server) -> Result<Running, Failure> {
+fn start(command: &str, server: &Server) -> Result<RunningCommand, Failure> {
     let (Some(address), Some(volume)) =
         (server.addresses().first(), server.config().volumes.first())
     else {
         let reason = "--run requires a volume and an NBD address for the command";
         return Err(Failure::Usage(reason.into()));
     };
-    Running::start(command, address, &volume.name)
+    RunningCommand::start(command, address, &volume.name)
 }
 
 /// Serves until a signal or the end of the command ends the server, or until a thread has failed.
 /// Returns the result of the command, if it has ended.
 fn serve(
     management: &Management,
-    signals: &Watch,
-    mut running: Option<&mut Running>,
+    signals: &SignalWatch,
+    mut running: Option<&mut RunningCommand>,
 ) -> Result<(), Failure> {
     let watchdog = Watchdog::new();
     loop {
@@ -205,7 +207,7 @@ fn serve(
                 // The service manager waits for `ready` after this notification (sd_notify(3)).
                 manager::reloading();
                 let mut status = String::new();
-                if !watchdog.meanwhile(|| reload(management)) {
+                if !watchdog.run_with_notifications(|| reload(management)) {
                     status += "the last reload was refused, see the log; ";
                 }
                 manager::ready(&(status + &manager::status(management)));

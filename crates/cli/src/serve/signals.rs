@@ -14,7 +14,7 @@ use weir_manage::api::log;
 
 /// The phase of the server, which decides the effect of a signal.
 #[derive(Default)]
-enum Phase {
+enum ServerPhase {
     #[default]
     Serving,
     /// The server is about to end. The directory is removed with the process.
@@ -23,39 +23,39 @@ enum Phase {
 
 /// The phase under a lock. Signals are passed on and the phase is changed only with the lock.
 /// Otherwise a second signal that arrives while the server is still serving could be passed on
-/// after [`Watch::end_at_once_when_told_again`] has checked for earlier signals, and would be lost.
+/// after [`SignalWatch::end_at_once_on_next_signal`] has checked for earlier signals, and would be lost.
 #[derive(Default)]
-struct Ending(Mutex<Phase>);
+struct SharedPhase(Mutex<ServerPhase>);
 
-impl Ending {
-    fn lock(&self) -> MutexGuard<'_, Phase> {
+impl SharedPhase {
+    fn lock(&self) -> MutexGuard<'_, ServerPhase> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Receives signals in a thread of its own, so that the receiver can wait for a signal with a
 /// timeout.
-pub(super) struct Watch {
+pub(super) struct SignalWatch {
     signals: Receiver<c_int>,
-    ending: Arc<Ending>,
+    ending: Arc<SharedPhase>,
 }
 
-impl Watch {
+impl SignalWatch {
     /// Starts the thread. From now on, none of these signals ends the process by itself.
     pub(super) fn start() -> Result<Self, Failure> {
         let failed = |e| Failure::Run(format!("cannot watch for signals: {e}"));
         // SIGHUP reloads the configuration, and SIGCHLD reports the end of the command of `--run`.
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGCHLD]).map_err(failed)?;
         let (sender, receiver) = channel();
-        let ending = Arc::<Ending>::default();
+        let ending = Arc::<SharedPhase>::default();
         let ends = Arc::clone(&ending);
         let watch = move || {
             for signal in signals.forever() {
                 let phase = ends.lock();
-                if ends_it(signal) {
+                if is_end_signal(signal) {
                     match &*phase {
-                        Phase::Ending(place) => end_at_once(AGAIN, place.as_ref()),
-                        Phase::Serving => end_in_time(&ends),
+                        ServerPhase::Ending(place) => end_at_once(AGAIN, place.as_ref()),
+                        ServerPhase::Serving => end_in_time(&ends),
                     }
                 }
                 // If the receiver no longer exists, the process is about to end.
@@ -78,25 +78,25 @@ impl Watch {
         match self.signals.recv_timeout(within) {
             Ok(signal) => Ok(Some(signal)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(super::fault()),
+            Err(RecvTimeoutError::Disconnected) => Err(super::thread_failure()),
         }
     }
 
     /// Makes the next signal end the process at once, and remove the directory `place`. It is
     /// called when the server begins to complete the requests in flight.
-    pub(super) fn end_at_once_when_told_again(&self, place: Option<PathBuf>) {
+    pub(super) fn end_at_once_on_next_signal(&self, place: Option<PathBuf>) {
         // With the lock, no signal is passed on between the check and the change of the phase.
         let mut phase = self.ending.lock();
         // The second signal can have arrived before this call.
-        if self.signals.try_iter().any(ends_it) {
+        if self.signals.try_iter().any(is_end_signal) {
             end_at_once(AGAIN, place.as_ref());
         }
-        *phase = Phase::Ending(place);
+        *phase = ServerPhase::Ending(place);
     }
 }
 
 /// Returns true if a signal ends the server.
-fn ends_it(signal: c_int) -> bool {
+fn is_end_signal(signal: c_int) -> bool {
     !matches!(signal, SIGHUP | SIGCHLD)
 }
 
@@ -107,12 +107,12 @@ const AGAIN: &str = "received a second signal";
 
 /// Ends the process if the server does not begin to end in time, because a reload reads a file that
 /// does not respond.
-fn end_in_time(ending: &Arc<Ending>) {
+fn end_in_time(ending: &Arc<SharedPhase>) {
     let ending = Arc::clone(ending);
     let wait = move || {
         std::thread::sleep(PATIENCE);
         // If the server has begun to end, only a second signal ends it at once.
-        if matches!(*ending.lock(), Phase::Serving) {
+        if matches!(*ending.lock(), ServerPhase::Serving) {
             end_at_once("a reload does not end", None);
         }
     };

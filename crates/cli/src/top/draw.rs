@@ -2,9 +2,9 @@
 
 use super::drives::draw_drives;
 use super::figure::{count, duration, percent, rate, requests};
-use super::look::{Look, NAME_MIN, WIDE, clipped, counted, draw_sparkline};
-use super::row::{Kind, Row};
-use super::state::State;
+use super::look::{NAME_MIN, ScreenStyle, WIDE, clipped, counted, draw_sparkline};
+use super::row::{RowKind, TopRow};
+use super::state::TopState;
 use super::table::draw_table;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -32,7 +32,7 @@ LIMITED BY   what kept it from more in the last second
 SHORT        seconds in which the promise was not kept; !: the last one";
 
 /// Draws the whole screen.
-pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, look: Look) {
+pub(super) fn draw(frame: &mut Frame<'_>, state: &mut TopState, look: ScreenStyle) {
     let all = state.status().drives.len();
     let shown = all.min(DRIVES[usize::from(frame.area().height < HIGH)]);
     // Each drive has two lines, and another line counts the drives that are not shown.
@@ -62,7 +62,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, look: Look) {
 }
 
 /// Draws the first line: the state of the server, or the reason why it does not reply.
-fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
+fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &TopState, look: ScreenStyle) {
     let status = state.status();
     if let Some(why) = state.lost() {
         let said = format!("NOT CONNECTED, trying again: {why}");
@@ -93,7 +93,13 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
 }
 
 /// Draws the contract of the selected row, and details of it.
-fn draw_detail(frame: &mut Frame<'_>, area: Rect, state: &State, row: &Row<'_>, look: Look) {
+fn draw_detail(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    state: &TopState,
+    row: &TopRow<'_>,
+    look: ScreenStyle,
+) {
     let [first, second] =
         Layout::vertical([Constraint::Length(1), Constraint::Length(1)]).areas(area);
     let terms = format!(": {}", terms(row));
@@ -116,7 +122,7 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, state: &State, row: &Row<'_>, 
 }
 
 /// Returns a contract in words.
-fn terms(row: &Row<'_>) -> String {
+fn terms(row: &TopRow<'_>) -> String {
     let contract = row.contract;
     let both = |bytes: u64, per_second: u64| {
         let bytes = (bytes > 0).then(|| rate(bytes));
@@ -146,7 +152,7 @@ fn terms(row: &Row<'_>) -> String {
 }
 
 /// Returns the details of a row: short seconds by cause, the limiting cause, and waiting requests.
-fn more(row: &Row<'_>) -> String {
+fn more(row: &TopRow<'_>) -> String {
     let mut parts = Vec::new();
     if let Some(seconds) = row.seconds() {
         let short = seconds.short.iter().map(|(why, n)| format!("{n} {why}"));
@@ -188,7 +194,7 @@ fn with_neighbour(cause: &str, neighbour: Option<&str>) -> String {
 }
 
 /// Draws the last line: the order, the filter and the most important keys.
-fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
+fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &TopState, look: ScreenStyle) {
     let (filter, typing) = state.filter();
     let mut spans = Vec::new();
     if typing {
@@ -197,8 +203,8 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
         )));
     } else {
         let other = match state.kind() {
-            Kind::Volumes => "tenants",
-            Kind::Tenants => "volumes",
+            RowKind::Volumes => "tenants",
+            RowKind::Tenants => "volumes",
         };
         let (sort, reverse) = state.sort();
         let order = if reverse { ", reversed" } else { "" };

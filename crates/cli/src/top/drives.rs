@@ -1,8 +1,8 @@
 //! Draws two lines for each drive: its load, and its promised and remaining capacity.
 
 use super::figure::{percent, rate, requests};
-use super::look::{Look, clipped, counted, draw_sparkline};
-use super::state::State;
+use super::look::{ScreenStyle, clipped, counted, draw_sparkline};
+use super::state::TopState;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;
@@ -12,9 +12,9 @@ use weir_manage::api::{Budget, Drive};
 pub(super) fn draw_drives(
     frame: &mut Frame<'_>,
     area: Rect,
-    state: &State,
+    state: &TopState,
     shown: usize,
-    look: Look,
+    look: ScreenStyle,
 ) {
     let drives = &state.status().drives;
     let mut top = area;

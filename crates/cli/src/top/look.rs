@@ -14,11 +14,11 @@ pub(super) const NAME_MIN: u16 = 10;
 
 /// The style of the display. Colour is never the only sign of something.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Look {
+pub(super) struct ScreenStyle {
     pub(super) colour: bool,
 }
 
-impl Look {
+impl ScreenStyle {
     /// Returns the style for problems.
     pub(super) fn bad(self) -> Style {
         self.coloured(Color::Red).add_modifier(Modifier::BOLD)
@@ -40,7 +40,7 @@ pub(super) fn draw_sparkline(
     area: Rect,
     values: &[u64],
     most: Option<u64>,
-    look: Look,
+    look: ScreenStyle,
 ) {
     let values = values.iter().rev().take(usize::from(area.width));
     let mut sparkline = Sparkline::default()

@@ -21,7 +21,7 @@ mod tests;
 use crate::failure::Failure;
 use crate::output;
 use clap::Args;
-use state::State;
+use state::TopState;
 use std::time::Duration;
 use weir_manage::api::Socket;
 use weir_manage::api::{Client, Error, Event, Status};
@@ -31,7 +31,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// The arguments of `weir top`.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct TopOptions {
     #[command(flatten)]
     socket: Socket,
     /// Print the last second as tables and exit
@@ -42,29 +42,29 @@ pub(crate) struct Options {
     json: bool,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
     let client = options.socket.client().map_err(Failure::run)?;
     // If the server is down, the error must appear before the display replaces the terminal's
     // content.
     let status: Status = client.get("/v1/status").map_err(|e| failed(&e))?;
     match (options.json, options.once) {
         (true, true) => output::print(&once::json(&status, None)?),
-        (false, true) => output::print(&once::tables(&State::new(status), output::width())),
+        (false, true) => output::print(&once::tables(&TopState::new(status), output::width())),
         (true, false) => stream(&client, status),
-        (false, false) => screen::run(&options.socket, State::new(status)),
+        (false, false) => screen::run(&options.socket, TopState::new(status)),
     }
 }
 
 /// Prints each second of a server as a line of JSON, until the reader closes the output.
 fn stream(client: &Client, status: Status) -> Result<(), Failure> {
-    let mut state = State::new(status);
+    let mut state = TopState::new(status);
     loop {
         let ended = watch::follow(client, |news| {
             let at_ms = match &news {
-                watch::News::Event(Event::Second(second)) => Some(second.at_ms),
+                watch::ServerNews::Event(Event::Second(second)) => Some(second.at_ms),
                 _ => None,
             };
-            state.take(news);
+            state.on_news(news);
             match at_ms {
                 Some(at_ms) => output::print(&once::json(state.status(), Some(at_ms))?),
                 None => Ok(()),
@@ -72,7 +72,7 @@ fn stream(client: &Client, status: Status) -> Result<(), Failure> {
         });
         // `ended?` ends the loop with the error of `print`. Errors of the server lead to another
         // attempt.
-        output::tell(&format!("{}; trying again", ended?));
+        output::print_message(&format!("{}; trying again", ended?));
         std::thread::sleep(AGAIN);
     }
 }

@@ -3,8 +3,8 @@
 use super::drives::budget_text;
 use super::figure::{percent, rate, requests};
 use super::look::{NAME_MIN, clipped};
-use super::row::{Column, Kind};
-use super::state::State;
+use super::row::{RowKind, TopColumn};
+use super::state::TopState;
 use crate::failure::Failure;
 use serde::Serialize;
 use weir_manage::api::Status;
@@ -13,19 +13,19 @@ use weir_manage::api::Status;
 pub(super) fn json(status: &Status, at_ms: Option<u64>) -> Result<String, Failure> {
     /// The object that is printed: the status, and the time of the second in front of it.
     #[derive(Serialize)]
-    struct Second<'a> {
+    struct SecondLine<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         at_ms: Option<u64>,
         #[serde(flatten)]
         status: &'a Status,
     }
-    let line = serde_json::to_string(&Second { at_ms, status }).map_err(Failure::run)?;
+    let line = serde_json::to_string(&SecondLine { at_ms, status }).map_err(Failure::run)?;
     Ok(line + "\n")
 }
 
 /// Returns two lines for each drive, and tables of tenants and volumes, at most `width` columns
 /// wide.
-pub(super) fn tables(state: &State, width: usize) -> String {
+pub(super) fn tables(state: &TopState, width: usize) -> String {
     let mut text = String::new();
     for drive in &state.status().drives {
         let now = &drive.now;
@@ -37,14 +37,14 @@ pub(super) fn tables(state: &State, width: usize) -> String {
         ];
         text.extend(lines);
     }
-    for (kind, title) in [(Kind::Tenants, "TENANT"), (Kind::Volumes, "VOLUME")] {
+    for (kind, title) in [(RowKind::Tenants, "TENANT"), (RowKind::Volumes, "VOLUME")] {
         let rows = state.rows_of(kind);
         if rows.is_empty() {
             continue;
         }
-        let columns = Column::shown(u16::try_from(width).unwrap_or(u16::MAX));
+        let columns = TopColumn::shown(u16::try_from(width).unwrap_or(u16::MAX));
         let title = columns.iter().map(|column| match column {
-            Column::Name => title.to_owned(),
+            TopColumn::Name => title.to_owned(),
             _ => column.look().0.to_owned(),
         });
         let cells = rows
@@ -59,7 +59,7 @@ pub(super) fn tables(state: &State, width: usize) -> String {
 
 /// Formats rows as lines. Each column is as wide as its widest cell, and names are clipped to the
 /// rest of `width`.
-fn table(mut rows: Vec<Vec<String>>, columns: &[Column], width: usize) -> String {
+fn table(mut rows: Vec<Vec<String>>, columns: &[TopColumn], width: usize) -> String {
     let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let mut widths: Vec<usize> = (0..columns.len())
         .map(|column| widest(column).unwrap_or(0))

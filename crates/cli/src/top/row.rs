@@ -8,7 +8,7 @@ use weir_manage::api::{Contract, Latency, SecondCounts, Status, Tenant, Volume};
 
 /// The kind of rows that the table shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Kind {
+pub(super) enum RowKind {
     #[default]
     Volumes,
     Tenants,
@@ -16,7 +16,7 @@ pub(super) enum Kind {
 
 /// A column of the table. Rows can be sorted by any column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Column {
+pub(super) enum TopColumn {
     #[default]
     Name,
     Promised,
@@ -31,7 +31,7 @@ pub(super) enum Column {
     Short,
 }
 
-impl Column {
+impl TopColumn {
     pub(super) const ALL: [Self; 11] = [
         Self::Name,
         Self::Promised,
@@ -112,7 +112,7 @@ impl Column {
 
 /// The values of one row.
 #[derive(Debug, Clone)]
-pub(super) struct Row<'a> {
+pub(super) struct TopRow<'a> {
     pub(super) name: &'a str,
     pub(super) drive: &'a str,
     pub(super) tenant: Option<&'a str>,
@@ -138,12 +138,12 @@ pub(super) struct Row<'a> {
     pub(super) volume: Option<&'a Volume>,
 }
 
-impl<'a> Row<'a> {
+impl<'a> TopRow<'a> {
     /// Returns a row for each volume or tenant.
-    pub(super) fn all(status: &'a Status, kind: Kind) -> Vec<Self> {
+    pub(super) fn all(status: &'a Status, kind: RowKind) -> Vec<Self> {
         match kind {
-            Kind::Volumes => status.volumes.iter().map(Self::of_volume).collect(),
-            Kind::Tenants => {
+            RowKind::Volumes => status.volumes.iter().map(Self::of_volume).collect(),
+            RowKind::Tenants => {
                 let mut members = BTreeMap::<&str, Vec<&Volume>>::new();
                 for volume in &status.volumes {
                     if let Some(tenant) = &volume.tenant {
@@ -222,53 +222,53 @@ impl<'a> Row<'a> {
     }
 
     /// Returns the text of a cell.
-    pub(super) fn cell(&self, column: Column) -> String {
+    pub(super) fn cell(&self, column: TopColumn) -> String {
         let part = |of: fn(&Latency) -> f64| {
             self.latency
                 .as_ref()
                 .map_or_else(|| "-".into(), |l| time(of(l)))
         };
         match column {
-            Column::Name => self.name.to_owned(),
-            Column::Promised if self.is_in_requests() => requests(self.promised.1),
-            Column::Promised if self.contract.min_bytes_per_second == 0 => "-".to_owned(),
-            Column::Promised => rate(self.promised.0),
-            Column::Got if self.is_in_requests() => requests(self.requests),
-            Column::Got => rate(self.bytes),
-            Column::Part => percent(self.part),
-            Column::Share => percent(self.share),
-            Column::Limit => part(|l| l.limit_us),
-            Column::Elevator => part(|l| l.elevator_us),
-            Column::Drive => part(|l| l.drive_us),
-            Column::Queue => count(self.queue.into()),
-            Column::By if self.has_failed() => "FAILED".to_owned(),
-            Column::By => self.limited_by.unwrap_or("-").to_owned(),
+            TopColumn::Name => self.name.to_owned(),
+            TopColumn::Promised if self.is_in_requests() => requests(self.promised.1),
+            TopColumn::Promised if self.contract.min_bytes_per_second == 0 => "-".to_owned(),
+            TopColumn::Promised => rate(self.promised.0),
+            TopColumn::Got if self.is_in_requests() => requests(self.requests),
+            TopColumn::Got => rate(self.bytes),
+            TopColumn::Part => percent(self.part),
+            TopColumn::Share => percent(self.share),
+            TopColumn::Limit => part(|l| l.limit_us),
+            TopColumn::Elevator => part(|l| l.elevator_us),
+            TopColumn::Drive => part(|l| l.drive_us),
+            TopColumn::Queue => count(self.queue.into()),
+            TopColumn::By if self.has_failed() => "FAILED".to_owned(),
+            TopColumn::By => self.limited_by.unwrap_or("-").to_owned(),
             // The exclamation mark means that the last second was short.
-            Column::Short if self.short_now.is_some() => format!("!{}", count(self.short)),
-            Column::Short if self.short == 0 => "-".to_owned(),
-            Column::Short => count(self.short),
+            TopColumn::Short if self.short_now.is_some() => format!("!{}", count(self.short)),
+            TopColumn::Short if self.short == 0 => "-".to_owned(),
+            TopColumn::Short => count(self.short),
         }
     }
 
     /// Compares two rows by a column: names in alphabetical order, numbers in descending order.
     /// Rows that are equal are sorted by name.
-    pub(super) fn order(&self, other: &Self, column: Column) -> Ordering {
+    pub(super) fn order(&self, other: &Self, column: TopColumn) -> Ordering {
         let number = |of: fn(&Self) -> f64| of(other).total_cmp(&of(self));
         // Rows without a latency come after all others.
         let wait = |row: &Self, of: fn(&Latency) -> f64| row.latency.as_ref().map_or(-1.0, of);
         let waits = |of| wait(other, of).total_cmp(&wait(self, of));
         let by_column = match column {
-            Column::Name => Ordering::Equal,
-            Column::Promised => other.promised.cmp(&self.promised),
-            Column::Got => other.bytes.cmp(&self.bytes),
-            Column::Part => number(|row| row.part),
-            Column::Share => number(|row| row.share),
-            Column::Limit => waits(|l| l.limit_us),
-            Column::Elevator => waits(|l| l.elevator_us),
-            Column::Drive => waits(|l| l.drive_us),
-            Column::Queue => other.queue.cmp(&self.queue),
-            Column::By => other.limited_by.cmp(&self.limited_by),
-            Column::Short => {
+            TopColumn::Name => Ordering::Equal,
+            TopColumn::Promised => other.promised.cmp(&self.promised),
+            TopColumn::Got => other.bytes.cmp(&self.bytes),
+            TopColumn::Part => number(|row| row.part),
+            TopColumn::Share => number(|row| row.share),
+            TopColumn::Limit => waits(|l| l.limit_us),
+            TopColumn::Elevator => waits(|l| l.elevator_us),
+            TopColumn::Drive => waits(|l| l.drive_us),
+            TopColumn::Queue => other.queue.cmp(&self.queue),
+            TopColumn::By => other.limited_by.cmp(&self.limited_by),
+            TopColumn::Short => {
                 let short = |row: &Self| (row.short_now.is_some(), row.short);
                 short(other).cmp(&short(self))
             }

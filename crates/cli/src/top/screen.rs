@@ -5,9 +5,9 @@
 
 use super::AGAIN;
 use super::draw::draw;
-use super::look::Look;
-use super::state::{Flow, Key, State};
-use super::watch::{self, News};
+use super::look::ScreenStyle;
+use super::state::{KeyPress, LoopFlow, TopState};
+use super::watch::{self, ServerNews};
 use crate::failure::Failure;
 use crate::output;
 use ratatui::DefaultTerminal;
@@ -23,9 +23,9 @@ use weir_manage::api::Socket;
 const WAITING: usize = 64;
 
 /// The input of the loop in [`show`].
-enum Input {
-    News(News),
-    Key(Key),
+enum LoopInput {
+    News(ServerNews),
+    Key(KeyPress),
     /// The size of the terminal has changed.
     Size,
     /// The process has received a signal to end.
@@ -35,7 +35,7 @@ enum Input {
 }
 
 /// Shows a server on the whole terminal, until the user or a signal ends the display.
-pub(super) fn run(socket: &Socket, state: State) -> Result<(), Failure> {
+pub(super) fn run(socket: &Socket, state: TopState) -> Result<(), Failure> {
     // A terminal without control sequences cannot show the display.
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     if dumb || !output::is_terminal() {
@@ -61,7 +61,7 @@ pub(super) fn run(socket: &Socket, state: State) -> Result<(), Failure> {
     thread::spawn(move || {
         for signal in signals.forever() {
             // The loop has ended if nobody receives the signal, and the process is about to exit.
-            let _ = to.send(Input::Signal(signal));
+            let _ = to.send(LoopInput::Signal(signal));
         }
     });
     // `try_init` installs a panic hook that restores the terminal as well.
@@ -80,10 +80,10 @@ pub(super) fn run(socket: &Socket, state: State) -> Result<(), Failure> {
 /// Draws until a key or a signal ends the display. Returns the signal, if it was one.
 fn show(
     mut terminal: DefaultTerminal,
-    mut state: State,
-    inputs: &Receiver<Input>,
+    mut state: TopState,
+    inputs: &Receiver<LoopInput>,
 ) -> io::Result<Option<i32>> {
-    let look = Look {
+    let look = ScreenStyle {
         colour: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
     };
     loop {
@@ -95,15 +95,15 @@ fn show(
         // keeps up with them.
         for input in std::iter::once(first).chain(inputs.try_iter()) {
             match input {
-                Input::News(news) => state.take(news),
-                Input::Key(key) => {
-                    if state.key(key) == Flow::End {
+                LoopInput::News(news) => state.on_news(news),
+                LoopInput::Key(key) => {
+                    if state.on_key(key) == LoopFlow::End {
                         return Ok(None);
                     }
                 }
-                Input::Size => {}
-                Input::Signal(signal) => return Ok(Some(signal)),
-                Input::Gone => return Ok(None),
+                LoopInput::Size => {}
+                LoopInput::Signal(signal) => return Ok(Some(signal)),
+                LoopInput::Gone => return Ok(None),
             }
         }
     }
@@ -111,14 +111,14 @@ fn show(
 
 /// Sends the news of the server to the loop. If the connection is lost, this is sent as well, and
 /// another attempt follows.
-fn watch_on(client: &weir_manage::api::Client, to: &SyncSender<Input>) {
+fn watch_on(client: &weir_manage::api::Client, to: &SyncSender<LoopInput>) {
     loop {
         let ended = watch::follow(client, |news| {
-            let sent = to.send(Input::News(news));
+            let sent = to.send(LoopInput::News(news));
             sent.map_err(|_| Failure::Unread)
         });
         let Ok(why) = ended else { return };
-        if to.send(Input::News(News::Lost(why))).is_err() {
+        if to.send(LoopInput::News(ServerNews::Lost(why))).is_err() {
             return;
         }
         thread::sleep(AGAIN);
@@ -126,22 +126,22 @@ fn watch_on(client: &weir_manage::api::Client, to: &SyncSender<Input>) {
 }
 
 /// Sends keys and changes of size to the loop, until the terminal no longer exists.
-fn read_keys(to: &SyncSender<Input>) {
+fn read_keys(to: &SyncSender<LoopInput>) {
     loop {
         let input = match event::read() {
             // Terminals that support it report when a key is released. Only presses and repetitions
             // count.
             Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => {
                 match known(key.code, key.modifiers) {
-                    Some(key) => Input::Key(key),
+                    Some(key) => LoopInput::Key(key),
                     None => continue,
                 }
             }
-            Ok(Event::Resize(..)) => Input::Size,
+            Ok(Event::Resize(..)) => LoopInput::Size,
             Ok(_) => continue,
-            Err(_) => Input::Gone,
+            Err(_) => LoopInput::Gone,
         };
-        let is_last = matches!(input, Input::Gone);
+        let is_last = matches!(input, LoopInput::Gone);
         if to.send(input).is_err() || is_last {
             return;
         }
@@ -149,24 +149,24 @@ fn read_keys(to: &SyncSender<Input>) {
 }
 
 /// Returns the function of a key, or `None` if the key has none.
-fn known(code: KeyCode, modifiers: KeyModifiers) -> Option<Key> {
+fn known(code: KeyCode, modifiers: KeyModifiers) -> Option<KeyPress> {
     let control = modifiers.contains(KeyModifiers::CONTROL);
     Some(match code {
         // In raw mode, Control and C is a key and not a signal.
-        KeyCode::Char('c' | 'd') if control => Key::Interrupt,
-        KeyCode::Char(c) if !control && !c.is_control() => Key::Char(c),
-        KeyCode::Enter => Key::Enter,
-        KeyCode::Esc => Key::Escape,
-        KeyCode::Backspace => Key::Backspace,
-        KeyCode::Tab | KeyCode::BackTab => Key::Tab,
-        KeyCode::Left => Key::Left,
-        KeyCode::Right => Key::Right,
-        KeyCode::Up => Key::Rows(-1),
-        KeyCode::Down => Key::Rows(1),
-        KeyCode::PageUp => Key::Pages(-1),
-        KeyCode::PageDown => Key::Pages(1),
-        KeyCode::Home => Key::Home,
-        KeyCode::End => Key::End,
+        KeyCode::Char('c' | 'd') if control => KeyPress::Interrupt,
+        KeyCode::Char(c) if !control && !c.is_control() => KeyPress::Char(c),
+        KeyCode::Enter => KeyPress::Enter,
+        KeyCode::Esc => KeyPress::Escape,
+        KeyCode::Backspace => KeyPress::Backspace,
+        KeyCode::Tab | KeyCode::BackTab => KeyPress::Tab,
+        KeyCode::Left => KeyPress::Left,
+        KeyCode::Right => KeyPress::Right,
+        KeyCode::Up => KeyPress::Rows(-1),
+        KeyCode::Down => KeyPress::Rows(1),
+        KeyCode::PageUp => KeyPress::Pages(-1),
+        KeyCode::PageDown => KeyPress::Pages(1),
+        KeyCode::Home => KeyPress::Home,
+        KeyCode::End => KeyPress::End,
         _ => return None,
     })
 }

@@ -1,11 +1,11 @@
 //! The state of `weir top`: a state machine that changes with news and keys and does not need a
 //! terminal.
 //!
-//! The calls are [`State::take`] for news and [`State::key`] for keys. The other functions are read
+//! The calls are [`TopState::on_news`] for news and [`TopState::on_key`] for keys. The other functions are read
 //! by `draw`.
 
-use super::row::{Column, Kind, Row};
-use super::watch::News;
+use super::row::{RowKind, TopColumn, TopRow};
+use super::watch::ServerNews;
 use std::collections::{BTreeMap, VecDeque};
 use weir_manage::api::{Event, Second, ShortSecond, Status};
 
@@ -16,7 +16,7 @@ const SHORT: usize = 16;
 
 /// A key that has a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum KeyPress {
     Char(char),
     Enter,
     Escape,
@@ -36,14 +36,14 @@ pub(super) enum Key {
 
 /// The decision whether the display continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flow {
+pub(super) enum LoopFlow {
     On,
     End,
 }
 
 /// Everything that the display shows, and the position in it.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct TopState {
     status: Status,
     /// The recent values of each drive, tenant and volume, with the latest one at the end. The
     /// character is the kind of item: `d`, `t` or `v`.
@@ -52,8 +52,8 @@ pub(super) struct State {
     short: VecDeque<ShortSecond>,
     /// The reason why the server does not reply, while it does not.
     lost: Option<String>,
-    kind: Kind,
-    sort: Column,
+    kind: RowKind,
+    sort: TopColumn,
     reverse: bool,
     filter: String,
     /// True while the user types the filter.
@@ -66,7 +66,7 @@ pub(super) struct State {
     page: usize,
 }
 
-impl State {
+impl TopState {
     pub(super) fn new(status: Status) -> Self {
         Self {
             status,
@@ -76,18 +76,18 @@ impl State {
     }
 
     /// Processes news of the server.
-    pub(super) fn take(&mut self, news: News) {
+    pub(super) fn on_news(&mut self, news: ServerNews) {
         match news {
-            News::Status(status) => {
+            ServerNews::Status(status) => {
                 self.status = *status;
                 self.lost = None;
                 self.forget();
             }
-            News::Event(Event::Second(second)) => self.second(second),
-            News::Event(Event::Short(short)) => self.found_short(short),
+            ServerNews::Event(Event::Second(second)) => self.second(second),
+            ServerNews::Event(Event::Short(short)) => self.on_short_second(short),
             // A change is followed by a complete status, for which [`super::watch::follow`] asks.
-            News::Event(Event::Change(_)) => {}
-            News::Lost(why) => self.lost = Some(why),
+            ServerNews::Event(Event::Change(_)) => {}
+            ServerNews::Lost(why) => self.lost = Some(why),
         }
     }
 
@@ -119,7 +119,7 @@ impl State {
     }
 
     /// Counts a short second for its volume or tenant, and remembers it.
-    fn found_short(&mut self, short: ShortSecond) {
+    fn on_short_second(&mut self, short: ShortSecond) {
         let count = |causes: &mut BTreeMap<String, u64>| {
             *causes.entry(short.cause.clone()).or_default() += 1;
         };
@@ -165,59 +165,59 @@ impl State {
     }
 
     /// Processes a key. Control and C end the display in every mode.
-    pub(super) fn key(&mut self, key: Key) -> Flow {
-        if key == Key::Interrupt {
-            return Flow::End;
+    pub(super) fn on_key(&mut self, key: KeyPress) -> LoopFlow {
+        if key == KeyPress::Interrupt {
+            return LoopFlow::End;
         }
         if self.typing {
             self.type_filter(key);
-            return Flow::On;
+            return LoopFlow::On;
         }
         // Any key closes the help.
         if self.helping {
             self.helping = false;
-            return Flow::On;
+            return LoopFlow::On;
         }
         match key {
-            Key::Char('q') => return Flow::End,
-            Key::Char('/') => self.typing = true,
-            Key::Char('?' | 'h') => self.helping = true,
-            Key::Char('r') => self.reverse = !self.reverse,
-            Key::Char('j') => self.choose(1),
-            Key::Char('k') => self.choose(-1),
-            Key::Tab => self.turn(),
-            Key::Left => self.sort = self.sort.beside(-1),
-            Key::Right => self.sort = self.sort.beside(1),
-            Key::Rows(rows) => self.choose(rows),
-            Key::Pages(pages) => self.choose(pages * isize::try_from(self.page).unwrap_or(1)),
+            KeyPress::Char('q') => return LoopFlow::End,
+            KeyPress::Char('/') => self.typing = true,
+            KeyPress::Char('?' | 'h') => self.helping = true,
+            KeyPress::Char('r') => self.reverse = !self.reverse,
+            KeyPress::Char('j') => self.choose(1),
+            KeyPress::Char('k') => self.choose(-1),
+            KeyPress::Tab => self.switch_kind(),
+            KeyPress::Left => self.sort = self.sort.beside(-1),
+            KeyPress::Right => self.sort = self.sort.beside(1),
+            KeyPress::Rows(rows) => self.choose(rows),
+            KeyPress::Pages(pages) => self.choose(pages * isize::try_from(self.page).unwrap_or(1)),
             // Half of the range moves to an end from any row, and cannot overflow.
-            Key::Home => self.choose(isize::MIN / 2),
-            Key::End => self.choose(isize::MAX / 2),
-            Key::Escape => self.filter.clear(),
+            KeyPress::Home => self.choose(isize::MIN / 2),
+            KeyPress::End => self.choose(isize::MAX / 2),
+            KeyPress::Escape => self.filter.clear(),
             _ => {}
         }
-        Flow::On
+        LoopFlow::On
     }
 
     /// Edits the filter. Escape clears it, and Enter ends the input.
-    fn type_filter(&mut self, key: Key) {
+    fn type_filter(&mut self, key: KeyPress) {
         match key {
-            Key::Char(c) => self.filter.push(c),
-            Key::Backspace => drop(self.filter.pop()),
-            Key::Escape => {
+            KeyPress::Char(c) => self.filter.push(c),
+            KeyPress::Backspace => drop(self.filter.pop()),
+            KeyPress::Escape => {
                 self.filter.clear();
                 self.typing = false;
             }
-            Key::Enter => self.typing = false,
+            KeyPress::Enter => self.typing = false,
             _ => {}
         }
     }
 
     /// Switches between volumes and tenants.
-    fn turn(&mut self) {
+    fn switch_kind(&mut self) {
         self.kind = match self.kind {
-            Kind::Volumes => Kind::Tenants,
-            Kind::Tenants => Kind::Volumes,
+            RowKind::Volumes => RowKind::Tenants,
+            RowKind::Tenants => RowKind::Volumes,
         };
         // Volumes and tenants can have equal names, so the selection does not carry over.
         self.chosen = None;
@@ -235,19 +235,19 @@ impl State {
     }
 
     /// Returns the index of the selected row, or 0 if no row is selected.
-    pub(super) fn place(&self, rows: &[Row<'_>]) -> usize {
-        let is_chosen = |row: &Row<'_>| Some(row.name) == self.chosen.as_deref();
+    pub(super) fn place(&self, rows: &[TopRow<'_>]) -> usize {
+        let is_chosen = |row: &TopRow<'_>| Some(row.name) == self.chosen.as_deref();
         rows.iter().position(is_chosen).unwrap_or(0)
     }
 
     /// Returns the rows that match the filter, in the selected order.
-    pub(super) fn rows(&self) -> Vec<Row<'_>> {
+    pub(super) fn rows(&self) -> Vec<TopRow<'_>> {
         self.rows_of(self.kind)
     }
 
     /// Returns the rows of volumes or tenants that match the filter, in the selected order.
-    pub(super) fn rows_of(&self, kind: Kind) -> Vec<Row<'_>> {
-        let mut rows = Row::all(&self.status, kind);
+    pub(super) fn rows_of(&self, kind: RowKind) -> Vec<TopRow<'_>> {
+        let mut rows = TopRow::all(&self.status, kind);
         let filter = self.filter.to_lowercase();
         rows.retain(|row| row.matches(&filter));
         rows.sort_by(|a, b| {
@@ -259,7 +259,7 @@ impl State {
 
     /// Returns the recent throughput of a volume or tenant in bytes per second, with the latest
     /// value at the end.
-    pub(super) fn history(&self, row: &Row<'_>) -> Vec<u64> {
+    pub(super) fn history(&self, row: &TopRow<'_>) -> Vec<u64> {
         let kind = if row.volume.is_some() { 'v' } else { 't' };
         self.history_of(kind, row.name)
     }
@@ -290,11 +290,11 @@ impl State {
         self.lost.as_deref()
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> RowKind {
         self.kind
     }
 
-    pub(super) fn sort(&self) -> (Column, bool) {
+    pub(super) fn sort(&self) -> (TopColumn, bool) {
         (self.sort, self.reverse)
     }
 

@@ -1,8 +1,8 @@
 //! Draws the table of rows: the part around the selected row that fits on the screen.
 
-use super::look::{Look, NAME_MIN, WIDE, clipped, draw_sparkline};
-use super::row::{Column, Row};
-use super::state::State;
+use super::look::{NAME_MIN, ScreenStyle, WIDE, clipped, draw_sparkline};
+use super::row::{TopColumn, TopRow};
+use super::state::TopState;
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -15,12 +15,12 @@ const SPARKLINE: u16 = 24;
 pub(super) fn draw_table(
     frame: &mut Frame<'_>,
     area: Rect,
-    state: &State,
-    (rows, place): (&[Row<'_>], usize),
-    look: Look,
+    state: &TopState,
+    (rows, place): (&[TopRow<'_>], usize),
+    look: ScreenStyle,
 ) {
     let wide = area.width >= WIDE;
-    let columns = Column::shown(area.width);
+    let columns = TopColumn::shown(area.width);
     let mut widths: Vec<Constraint> = columns
         .iter()
         .map(|column| match column.look().1 {
@@ -75,7 +75,7 @@ pub(super) fn draw_table(
 }
 
 /// Returns the number of columns that remain for names.
-fn name_width(all: u16, columns: &[Column], wide: bool) -> u16 {
+fn name_width(all: u16, columns: &[TopColumn], wide: bool) -> u16 {
     let others = columns.iter().map(|column| column.look().1).sum::<u16>();
     // A space is between any two columns.
     let gaps = columns.len() as u16 - 1;
@@ -84,20 +84,21 @@ fn name_width(all: u16, columns: &[Column], wide: bool) -> u16 {
 }
 
 fn table_row(
-    row: &Row<'_>,
-    columns: &[Column],
+    row: &TopRow<'_>,
+    columns: &[TopColumn],
     name_width: u16,
-    look: Look,
+    look: ScreenStyle,
 ) -> ratatui::widgets::Row<'static> {
     let cells = columns.iter().map(|&column| {
         let text = row.cell(column);
         let text = match column {
-            Column::Name => clipped(&text, name_width),
+            TopColumn::Name => clipped(&text, name_width),
             _ => text,
         };
         let cell = aligned(column, text);
-        let is_short = row.short_now.is_some() && matches!(column, Column::Short | Column::Got);
-        if is_short || column == Column::By && row.has_failed() {
+        let is_short =
+            row.short_now.is_some() && matches!(column, TopColumn::Short | TopColumn::Got);
+        if is_short || column == TopColumn::By && row.has_failed() {
             cell.style(look.bad())
         } else {
             cell
@@ -106,7 +107,7 @@ fn table_row(
     ratatui::widgets::Row::new(cells)
 }
 
-fn aligned(column: Column, text: String) -> Cell<'static> {
+fn aligned(column: TopColumn, text: String) -> Cell<'static> {
     let alignment = if column.is_text() {
         Alignment::Left
     } else {

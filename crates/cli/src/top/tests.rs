@@ -1,11 +1,11 @@
 //! Tests of whole screens, and of keys and news in any order.
 
 use super::draw::draw;
-use super::look::Look;
+use super::look::ScreenStyle;
 use super::once;
-use super::row::Row;
-use super::state::{Flow, Key, State};
-use super::watch::News;
+use super::row::TopRow;
+use super::state::{KeyPress, LoopFlow, TopState};
+use super::watch::ServerNews;
 use proptest::prelude::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -16,7 +16,7 @@ use weir_manage::api::{
     Status, Tenant, TenantFigures, Volume, VolumeFigures,
 };
 
-const PLAIN: Look = Look { colour: false };
+const PLAIN: ScreenStyle = ScreenStyle { colour: false };
 
 fn volume(name: &str, mut contract: Contract, now: VolumeFigures) -> Volume {
     contract.share = 100;
@@ -174,7 +174,7 @@ fn many() -> Status {
 }
 
 /// Returns a second with the figures of the status, scaled by a factor that depends on its number.
-fn second(status: &Status, number: u64) -> News {
+fn second(status: &Status, number: u64) -> ServerNews {
     let wave = [10, 7, 4, 9, 2, 5, 10, 8][number as usize % 8];
     let mut second = Second {
         at_ms: 1000 * number,
@@ -188,20 +188,20 @@ fn second(status: &Status, number: u64) -> News {
     for drive in &mut second.drives {
         drive.busy = drive.busy * wave as f64 / 10.0;
     }
-    News::Event(Event::Second(second))
+    ServerNews::Event(Event::Second(second))
 }
 
-fn played(status: Status, seconds: u64) -> State {
+fn played(status: Status, seconds: u64) -> TopState {
     let all = status.clone();
-    let mut state = State::new(status);
+    let mut state = TopState::new(status);
     for number in (0..=seconds).rev() {
         // The last second has a number that is a multiple of 8, whose factor is 1.
-        state.take(second(&all, 8 * seconds - number));
+        state.on_news(second(&all, 8 * seconds - number));
     }
     state
 }
 
-fn screen(state: &mut State, width: u16, height: u16) -> String {
+fn screen(state: &mut TopState, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, state, PLAIN)).unwrap();
     let buffer = terminal.backend().buffer();
@@ -225,14 +225,14 @@ fn golden(name: &str, actual: &str) {
     );
 }
 
-fn press(state: &mut State, keys: &[Key]) {
+fn press(state: &mut TopState, keys: &[KeyPress]) {
     for key in keys {
-        assert_eq!(state.key(*key), Flow::On, "{key:?}");
+        assert_eq!(state.on_key(*key), LoopFlow::On, "{key:?}");
     }
 }
 
-fn chosen(state: &State) -> String {
-    let rows: Vec<Row<'_>> = state.rows();
+fn chosen(state: &TopState) -> String {
+    let rows: Vec<TopRow<'_>> = state.rows();
     rows[state.place(&rows)].name.to_owned()
 }
 
@@ -241,9 +241,9 @@ fn screens_of_a_drive_with_some_volumes() {
     let mut state = played(some(), 40);
     golden("top-80x24", &screen(&mut state, 80, 24));
     golden("top-120x40", &screen(&mut state, 120, 40));
-    press(&mut state, &[Key::Tab]);
+    press(&mut state, &[KeyPress::Tab]);
     golden("top-tenants", &screen(&mut state, 80, 24));
-    press(&mut state, &[Key::Char('?')]);
+    press(&mut state, &[KeyPress::Char('?')]);
     golden("top-help", &screen(&mut state, 80, 24));
     golden("top-once", &once::tables(&state, 80));
 }
@@ -267,14 +267,14 @@ fn a_narrow_screen_has_fewer_columns_and_whole_numbers() {
 }
 
 #[test]
-fn of_a_min_that_several_servers_keep_the_part_here_is_shown() {
+fn the_part_of_a_shared_min_is_shown() {
     let mut status = some();
     let orders = &mut status.volumes[0];
     orders.now.part = Some(0.4);
     // 40 % of the min of 20 MB/s are promised by this server.
     assert_eq!(orders.promised(), (8_000_000, 0));
     let mut state = played(status, 1);
-    press(&mut state, &[Key::Rows(2)]);
+    press(&mut state, &[KeyPress::Rows(2)]);
     assert_eq!(chosen(&state), "orders-db");
     let screen = screen(&mut state, 120, 40);
     for words in ["min 20.0MB/s of which 40.0 % here", " 8.00MB/s 13.4MB/s "] {
@@ -286,7 +286,10 @@ fn of_a_min_that_several_servers_keep_the_part_here_is_shown() {
 fn screens_of_a_thousand_volumes_with_long_names() {
     let mut state = played(many(), 40);
     // The rows are sorted by throughput, and the second screen of rows is shown.
-    press(&mut state, &[Key::Right, Key::Right, Key::Pages(1)]);
+    press(
+        &mut state,
+        &[KeyPress::Right, KeyPress::Right, KeyPress::Pages(1)],
+    );
     golden("top-many-80x24", &screen(&mut state, 80, 24));
     golden("top-many-120x40", &screen(&mut state, 120, 40));
 }
@@ -294,27 +297,34 @@ fn screens_of_a_thousand_volumes_with_long_names() {
 #[test]
 fn a_row_stays_chosen_wherever_it_moves() {
     let mut state = played(some(), 1);
-    press(&mut state, &[Key::Rows(2), Key::Char('k'), Key::Char('j')]);
+    press(
+        &mut state,
+        &[KeyPress::Rows(2), KeyPress::Char('k'), KeyPress::Char('j')],
+    );
     let name = chosen(&state);
     assert_eq!(name, "orders-db");
     // The row moves to other places in the table.
-    press(&mut state, &[Key::Right, Key::Char('r'), Key::Left]);
+    press(
+        &mut state,
+        &[KeyPress::Right, KeyPress::Char('r'), KeyPress::Left],
+    );
     assert_eq!(chosen(&state), name);
-    press(&mut state, &[Key::End]);
+    press(&mut state, &[KeyPress::End]);
     assert_eq!(chosen(&state), "build-cache", "names are reversed");
 }
 
 #[test]
-fn what_is_typed_filters_by_name_tenant_and_what_limits() {
+fn the_filter_matches_name_tenant_and_cause() {
     let mut state = played(some(), 1);
-    let names = |state: &State| {
+    let names = |state: &TopState| {
         let rows = state.rows();
         rows.iter().map(|r| r.name.to_owned()).collect::<Vec<_>>()
     };
-    let typed = |state: &mut State, text: &str| {
-        press(state, &[Key::Escape, Key::Char('/')]);
-        text.chars().for_each(|c| press(state, &[Key::Char(c)]));
-        press(state, &[Key::Enter]);
+    let typed = |state: &mut TopState, text: &str| {
+        press(state, &[KeyPress::Escape, KeyPress::Char('/')]);
+        text.chars()
+            .for_each(|c| press(state, &[KeyPress::Char(c)]));
+        press(state, &[KeyPress::Enter]);
     };
     typed(&mut state, "ACME");
     assert_eq!(names(&state), ["orders-db", "web"]);
@@ -324,28 +334,28 @@ fn what_is_typed_filters_by_name_tenant_and_what_limits() {
     assert_eq!(names(&state), [""; 0], "letters are text while one types");
     // An empty table has a text, so that it does not look like a lost connection.
     assert!(screen(&mut state, 80, 24).contains("nothing to show"));
-    press(&mut state, &[Key::Escape]);
+    press(&mut state, &[KeyPress::Escape]);
     assert_eq!(names(&state).len(), 6);
 }
 
 #[test]
-fn a_server_that_has_gone_is_said_until_it_is_back() {
+fn a_lost_connection_is_shown_until_the_server_is_back() {
     let mut state = played(some(), 1);
-    state.take(News::Lost("the server has ended".to_owned()));
+    state.on_news(ServerNews::Lost("the server has ended".to_owned()));
     let shown = screen(&mut state, 80, 24);
     assert!(
         shown.starts_with("NOT CONNECTED, trying again: the server has ended"),
         "{shown}"
     );
     assert!(shown.contains("orders-db"), "the last figures stay");
-    state.take(News::Status(Box::new(some())));
+    state.on_news(ServerNews::Status(Box::new(some())));
     assert!(screen(&mut state, 80, 24).starts_with("weir 0.1.0"));
 }
 
 #[test]
-fn a_short_second_is_counted_when_it_is_told() {
+fn a_short_second_is_counted_when_its_event_arrives() {
     let mut state = played(some(), 1);
-    state.take(News::Event(Event::Short(ShortSecond {
+    state.on_news(ServerNews::Event(Event::Short(ShortSecond {
         of: "volume.orders-db".to_owned(),
         cause: "slow-drive".to_owned(),
         neighbour: None,
@@ -360,29 +370,29 @@ fn a_short_second_is_counted_when_it_is_told() {
     assert!(shown.contains("!6"), "{shown}");
 }
 
-fn any_key() -> impl Strategy<Value = Key> {
+fn any_key() -> impl Strategy<Value = KeyPress> {
     prop_oneof![
-        "[a-z/?]".prop_map(|text| Key::Char(text.chars().next().unwrap_or('x'))),
+        "[a-z/?]".prop_map(|text| KeyPress::Char(text.chars().next().unwrap_or('x'))),
         any::<char>()
             .prop_filter("no control", |c| !c.is_control())
-            .prop_map(Key::Char),
-        (-3..4_isize).prop_map(Key::Rows),
-        (-2..3_isize).prop_map(Key::Pages),
+            .prop_map(KeyPress::Char),
+        (-3..4_isize).prop_map(KeyPress::Rows),
+        (-2..3_isize).prop_map(KeyPress::Pages),
         prop::sample::select(vec![
-            Key::Enter,
-            Key::Escape,
-            Key::Backspace,
-            Key::Tab,
-            Key::Left,
-            Key::Right,
-            Key::Home,
-            Key::End,
+            KeyPress::Enter,
+            KeyPress::Escape,
+            KeyPress::Backspace,
+            KeyPress::Tab,
+            KeyPress::Left,
+            KeyPress::Right,
+            KeyPress::Home,
+            KeyPress::End,
         ]),
     ]
 }
 
 /// Returns a strategy for a step: a key, or the number of volumes that exist from now on.
-fn any_step() -> impl Strategy<Value = Result<Key, usize>> {
+fn any_step() -> impl Strategy<Value = Result<KeyPress, usize>> {
     prop_oneof![4 => any_key().prop_map(Ok), 1 => (0..7_usize).prop_map(Err)]
 }
 
@@ -395,17 +405,17 @@ proptest! {
         width in 1..200_u16,
         height in 1..60_u16,
     ) {
-        let mut state = State::new(some());
+        let mut state = TopState::new(some());
         for (number, step) in steps.into_iter().enumerate() {
             match step {
                 Ok(key) => {
-                    state.key(key);
+                    state.on_key(key);
                 }
                 Err(volumes) => {
                     let mut status = some();
                     status.volumes.truncate(volumes);
-                    state.take(second(&status, number as u64));
-                    state.take(News::Status(Box::new(status)));
+                    state.on_news(second(&status, number as u64));
+                    state.on_news(ServerNews::Status(Box::new(status)));
                 }
             }
             screen(&mut state, width, height);
@@ -413,6 +423,6 @@ proptest! {
             // The selected row is always one of the rows, even if its volume was removed.
             prop_assert!(rows.is_empty() || state.place(&rows) < rows.len());
         }
-        prop_assert_eq!(state.key(Key::Interrupt), Flow::End);
+        prop_assert_eq!(state.on_key(KeyPress::Interrupt), LoopFlow::End);
     }
 }

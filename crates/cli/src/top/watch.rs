@@ -13,7 +13,7 @@ const REFRESH: Duration = Duration::from_secs(10);
 
 /// News of the server, for [`super::state::State::take`].
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum ServerNews {
     /// The complete status of the server.
     Status(Box<Status>),
     /// An event of the server.
@@ -28,10 +28,10 @@ pub(super) enum News {
 /// Returns the error of `take`.
 pub(super) fn follow(
     client: &Client,
-    mut take: impl FnMut(News) -> Result<(), Failure>,
+    mut take: impl FnMut(ServerNews) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
     let said = |error: weir_manage::api::Error| Ok(os_error::without_numbers(&error.to_string()));
-    let asked = || client.get("/v1/status").map(News::Status);
+    let asked = || client.get("/v1/status").map(ServerNews::Status);
     // The events are requested first, so that no event between the status and the first event is
     // missed.
     let (mut events, status) = match client.events().and_then(|e| Ok((e, asked()?))) {
@@ -47,7 +47,7 @@ pub(super) fn follow(
             Err(error) => return said(error),
         };
         let changed = matches!(event, Event::Change(_));
-        take(News::Event(event))?;
+        take(ServerNews::Event(event))?;
         if changed || last.elapsed() >= REFRESH {
             match asked() {
                 Ok(status) => take(status)?,

@@ -10,11 +10,11 @@
 
 use super::config::Config;
 use super::controller::{Controller, Verdict};
-use super::cost::Cost;
-use super::latency::Latency;
-use super::low::Low;
+use super::cost::CostController;
+use super::latency::LatencyController;
+use super::low::LowController;
 use super::max::Throttle;
-use super::slices::Slices;
+use super::slices::SlicesController;
 use crate::cx::Cx;
 use crate::id::GroupId;
 use crate::sample::Take;
@@ -43,17 +43,17 @@ impl Chain {
         match &config.slices {
             _ if !config.max => {}
             None => controllers.push(Box::new(Throttle::new(table))),
-            Some(slices) => controllers.push(Box::new(Slices::new(slices, table))),
+            Some(slices) => controllers.push(Box::new(SlicesController::new(slices, table))),
         }
         if let Some(low) = &config.low {
-            controllers.push(Box::new(Low::new(low, table)));
+            controllers.push(Box::new(LowController::new(low, table)));
         }
         let gate = controllers.len();
         if config.latency {
-            controllers.push(Box::new(Latency::new(table)));
+            controllers.push(Box::new(LatencyController::new(table)));
         }
         if let Some(cost) = &config.cost {
-            controllers.push(Box::new(Cost::new(cost, table, !has_elevator)));
+            controllers.push(Box::new(CostController::new(cost, table, !has_elevator)));
         }
         Self::of(controllers, gate)
     }
@@ -81,7 +81,7 @@ impl Chain {
         for controller in &mut self.controllers {
             controller.set(cx);
         }
-        self.settle();
+        self.update_due();
     }
 
     /// Returns true if requests of a group must enter the chain, because a controller covers the
@@ -105,7 +105,7 @@ impl Chain {
         // `find` stops at the first controller that holds the request, so the later ones do not see
         // it yet.
         let holder = (from..to).find(|&n| self.at(n).enter(cx, request) == Verdict::Hold);
-        self.settle();
+        self.update_due();
         holder
     }
 
@@ -122,7 +122,7 @@ impl Chain {
         for controller in self.behind_gate() {
             controller.tagged(cx, request, waited);
         }
-        self.settle();
+        self.update_due();
     }
 
     /// Notifies the controllers behind the gate of a merged request ([`Controller::merged`]).
@@ -130,7 +130,7 @@ impl Chain {
         for controller in self.behind_gate() {
             controller.merged(cx, request, leader);
         }
-        self.settle();
+        self.update_due();
     }
 
     /// Notifies the controllers of the end of a request ([`Controller::ended`]). Those in front of
@@ -147,7 +147,7 @@ impl Chain {
         for controller in told {
             passes |= controller.ended(cx, request, took);
         }
-        self.settle();
+        self.update_due();
         passes
     }
 
@@ -159,13 +159,13 @@ impl Chain {
         for n in self.gate..holder {
             self.at(n).ended(cx, request, None);
         }
-        self.settle();
+        self.update_due();
     }
 
     /// Runs a controller whose time has come.
     pub(crate) fn run(&mut self, cx: &mut Cx, number: u8) {
         self.at(number).run(cx);
-        self.settle();
+        self.update_due();
     }
 
     /// Returns the time at which a controller must be called, or [`Instant::MAX`].
@@ -205,7 +205,7 @@ impl Chain {
     }
 
     /// Updates the time of the next call, after any controller may have changed its own.
-    fn settle(&mut self) {
+    fn update_due(&mut self) {
         let dues = self.controllers.iter().map(|c| c.due());
         self.due = dues.min().unwrap_or(Instant::MAX);
     }

@@ -4,7 +4,7 @@ use super::{cost, low, slices};
 use crate::ConfigError;
 use crate::contract::Contract;
 use crate::id::GroupId;
-use crate::knobs::{Kind, Knobs, LowKnobs};
+use crate::knobs::{ControllerKind, Knobs, LowKnobs};
 use crate::refusal::Refusal;
 use crate::setters::setters;
 use crate::time::Span;
@@ -72,11 +72,11 @@ impl Config {
         knobs: &Knobs,
     ) -> Result<(), Refusal> {
         if contract.max.is_limited() && !self.max {
-            Err(Refusal::NoController(id, Kind::Max))
+            Err(Refusal::NoController(id, ControllerKind::Max))
         } else if knobs.latency > Span::ZERO && !self.latency {
-            Err(Refusal::NoController(id, Kind::Latency))
+            Err(Refusal::NoController(id, ControllerKind::Latency))
         } else if knobs.low != LowKnobs::NONE && self.low.is_none() {
-            Err(Refusal::NoController(id, Kind::Low))
+            Err(Refusal::NoController(id, ControllerKind::Low))
         } else {
             Ok(())
         }

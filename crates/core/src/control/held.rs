@@ -11,12 +11,12 @@ use alloc::vec::Vec;
 
 /// The requests of one stream and direction that are held.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct HeldRequests {
     requests: u32,
     bytes: u64,
 }
 
-impl Held {
+impl HeldRequests {
     /// Returns the number of operations that a max counts at least, if every `size` bytes count as
     /// one. Zero means that every request counts as one.
     fn operations(self, size: u64) -> u64 {
@@ -26,14 +26,14 @@ impl Held {
 
 /// The held requests of each stream, by direction.
 #[derive(Debug)]
-pub(super) struct Streams {
-    held: Vec<[Held; 2]>,
+pub(super) struct HeldStreams {
+    held: Vec<[HeldRequests; 2]>,
 }
 
-impl Streams {
+impl HeldStreams {
     pub(super) fn new(table: &Table) -> Self {
         Self {
-            held: vec![<[Held; 2]>::default(); table.streams.capacity() as usize],
+            held: vec![<[HeldRequests; 2]>::default(); table.streams.capacity() as usize],
         }
     }
 
@@ -91,14 +91,14 @@ impl Streams {
     }
 
     /// Returns the account of a request's stream and direction.
-    fn of(&mut self, request: &Request) -> &mut Held {
+    fn of(&mut self, request: &Request) -> &mut HeldRequests {
         let direction = usize::from(!request.op.is_read());
         &mut self.held[request.stream.index as usize][direction]
     }
 }
 
 /// Returns the event for a request that has been charged to every limit above it.
-pub(super) fn released(live: &Live) -> Event {
+pub(super) fn release_event(live: &Live) -> Event {
     Event::Released {
         stream: live.request.stream,
         cookie: live.request.cookie,

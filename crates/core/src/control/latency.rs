@@ -16,7 +16,7 @@ use crate::cx::Cx;
 use crate::event::Event;
 use crate::heap::Heap;
 use crate::id::{GroupId, ROOT};
-use crate::knobs::Kind;
+use crate::knobs::ControllerKind;
 use crate::list::{Links, List, NIL};
 use crate::request::Flags;
 use crate::sample::{Sample, Take};
@@ -48,13 +48,13 @@ const SMALL_PART: u64 = 5;
 
 /// Counts of requests and their latencies over a period.
 #[derive(Clone, Copy, Debug, Default)]
-struct Latencies {
+struct LatencyCounts {
     total: u64,
     missed: u64,
     sum: u64,
 }
 
-impl Latencies {
+impl LatencyCounts {
     fn add(&mut self, other: &Self) {
         self.total += other.total;
         self.missed += other.missed;
@@ -76,7 +76,7 @@ impl Latencies {
 
 /// The state of a group as a child, and as the parent of other groups.
 #[derive(Clone, Debug)]
-struct Node {
+struct LatencyNode {
     parent: u32,
     /// The latency target, or zero if the group has none.
     target: Span,
@@ -93,8 +93,8 @@ struct Node {
     window_start: Instant,
     /// Latencies since the window began. `since_change` has those since the parent's cookie
     /// changed.
-    window: Latencies,
-    since_change: Latencies,
+    window: LatencyCounts,
+    since_change: LatencyCounts,
     samples: u64,
     /// The value that the group's children compare with ([module documentation](self)).
     cookie: u32,
@@ -105,7 +105,7 @@ struct Node {
     childrens_samples: u64,
 }
 
-const NODE: Node = Node {
+const NODE: LatencyNode = LatencyNode {
     parent: NIL,
     target: Span::ZERO,
     depth: u32::MAX,
@@ -116,12 +116,12 @@ const NODE: Node = Node {
     owed: Span::ZERO,
     paused_until: Instant::ZERO,
     window_start: Instant::ZERO,
-    window: Latencies {
+    window: LatencyCounts {
         total: 0,
         missed: 0,
         sum: 0,
     },
-    since_change: Latencies {
+    since_change: LatencyCounts {
         total: 0,
         missed: 0,
         sum: 0,
@@ -136,8 +136,8 @@ const NODE: Node = Node {
 
 /// The controller `io.latency`. Numbers are slots of groups and of live requests.
 #[derive(Debug)]
-pub(super) struct Latency {
-    nodes: Vec<Node>,
+pub(super) struct LatencyController {
+    nodes: Vec<LatencyNode>,
     /// True if a group has a target.
     enabled: bool,
     rotational: bool,
@@ -158,7 +158,7 @@ pub(super) struct Latency {
     due: Instant,
 }
 
-impl Latency {
+impl LatencyController {
     pub(super) fn new(table: &Table) -> Self {
         let (live, groups) = (table.requests.capacity(), table.groups.capacity());
         Self {
@@ -188,7 +188,7 @@ impl Latency {
     }
 }
 
-impl Controller for Latency {
+impl Controller for LatencyController {
     /// Applies changed targets. Requests in flight remain counted.
     fn set(&mut self, cx: &mut Cx) {
         let (now, groups) = (cx.now, &cx.table.groups);
@@ -207,7 +207,8 @@ impl Controller for Latency {
             if node.target != target {
                 node.target = target;
                 node.window_start = now;
-                (node.window, node.since_change) = (Latencies::default(), Latencies::default());
+                (node.window, node.since_change) =
+                    (LatencyCounts::default(), LatencyCounts::default());
                 self.reset_scaling(parent);
             }
             self.enabled |= target > Span::ZERO;
@@ -359,7 +360,7 @@ impl Controller for Latency {
             }
             if !node.waiters.is_empty() {
                 take(Sample::Held {
-                    by: Kind::Latency,
+                    by: ControllerKind::Latency,
                     group,
                     requests: node.waiters.len(),
                 });
@@ -369,7 +370,7 @@ impl Controller for Latency {
 }
 
 /// Changes of depths, and the requests that wait for them.
-impl Latency {
+impl LatencyController {
     /// Takes a request upwards from a group. Returns false if it must wait at one of the groups.
     fn climb(&mut self, now: Instant, id: u32, from: u32, free: bool) -> bool {
         let mut at = from;
@@ -467,7 +468,7 @@ impl Latency {
 }
 
 /// Comparison of latencies with targets, and changes of cookies.
-impl Latency {
+impl LatencyController {
     fn record(&mut self, now: Instant, group: u32, took: Span, free: bool) {
         let node = &mut self.nodes[group as usize];
         let window = Span::from_nanos(node.target.as_nanos().saturating_mul(WINDOW_TARGETS));
@@ -532,7 +533,7 @@ impl Latency {
             self.housekeeping = self.housekeeping.min(now + HOUSEKEEPING);
             self.set_due();
         }
-        self.nodes[group as usize].since_change = Latencies::default();
+        self.nodes[group as usize].since_change = LatencyCounts::default();
     }
 
     /// Raises the cookie of a parent step by step, once none of its children misses its target.

@@ -12,12 +12,12 @@
 
 use super::bucket::Bucket;
 use super::controller::{Controller, Verdict};
-use super::held::{Streams, released};
+use super::held::{HeldStreams, release_event};
 use crate::contract::Max;
 use crate::cx::Cx;
 use crate::heap::Heap;
 use crate::id::{GroupId, ROOT};
-use crate::knobs::Kind;
+use crate::knobs::ControllerKind;
 use crate::list::{Links, List, NIL};
 use crate::request::Request;
 use crate::sample::{Sample, Take};
@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 
 /// The buckets of one group, and the path to the next limited group.
 #[derive(Clone, Debug)]
-struct Node {
+struct MaxNode {
     /// Buckets for read, write and common bandwidth.
     bytes: [Bucket; 3],
     /// Buckets for read, write and common requests.
@@ -42,7 +42,7 @@ struct Node {
     above: u32,
 }
 
-impl Node {
+impl MaxNode {
     /// A group that does not exist and is not limited.
     const NONE: Self = Self {
         bytes: [Bucket::NONE; 3],
@@ -57,12 +57,12 @@ impl Node {
 /// requests.
 #[derive(Debug)]
 pub(super) struct Throttle {
-    nodes: Vec<Node>,
+    nodes: Vec<MaxNode>,
     /// Held requests of each queue, which is a group and a direction.
     queues: Vec<List>,
     held: Links,
     /// The held requests of each stream.
-    streams: Streams,
+    streams: HeldStreams,
     /// Requests that were held, have been charged, and may continue.
     passed: List,
     /// Queues that wait at each level, which is a group and a direction. `level` has the level at
@@ -87,7 +87,7 @@ fn queue_of(group: GroupId, request: &Request) -> u32 {
 
 /// Returns the number of client requests that a request counts as. It is zero for a further part of
 /// a request that the driver split.
-fn asked(request: &Request) -> u32 {
+fn client_requests(request: &Request) -> u32 {
     u32::from(request.within == 0)
 }
 
@@ -100,10 +100,10 @@ impl Throttle {
         let (groups, requests) = (table.groups.capacity(), table.requests.capacity());
         let queues = groups as usize * 2;
         Self {
-            nodes: vec![Node::NONE; groups as usize],
+            nodes: vec![MaxNode::NONE; groups as usize],
             queues: vec![List::EMPTY; queues],
             held: Links::new(requests),
-            streams: Streams::new(table),
+            streams: HeldStreams::new(table),
             passed: List::EMPTY,
             waiting: vec![List::EMPTY; queues],
             waiters: Links::new(groups * 2),
@@ -143,10 +143,11 @@ impl Controller for Throttle {
             if !is_free {
                 self.take(cx.now, queue, &live.request);
             }
-            cx.events.publish(cx.now, || released(live));
+            cx.events.publish(cx.now, || release_event(live));
             return Verdict::Pass;
         }
-        self.streams.count(&live.request, asked(&live.request));
+        self.streams
+            .count(&live.request, client_requests(&live.request));
         self.held.push_back(&mut self.queues[queue as usize], id);
         if self.level[queue as usize] == NIL {
             self.place(cx, queue);
@@ -157,15 +158,17 @@ impl Controller for Throttle {
     fn next_passed(&mut self, cx: &mut Cx) -> Option<u32> {
         let id = self.held.pop_front(&mut self.passed)?;
         let live = &cx.table.requests[id];
-        self.streams.count_out(&live.request, asked(&live.request));
-        cx.events.publish(cx.now, || released(live));
+        self.streams
+            .count_out(&live.request, client_requests(&live.request));
+        cx.events.publish(cx.now, || release_event(live));
         Some(id)
     }
 
     fn remove(&mut self, cx: &mut Cx, id: u32) {
         debug_assert!(self.passed.is_empty(), "what has passed was taken at once");
         let live = &cx.table.requests[id];
-        self.streams.count_out(&live.request, asked(&live.request));
+        self.streams
+            .count_out(&live.request, client_requests(&live.request));
         let queue = queue_of(live.group, &live.request);
         self.held.remove(&mut self.queues[queue as usize], id);
         if self.queues[queue as usize].is_empty() && self.level[queue as usize] != NIL {
@@ -191,7 +194,7 @@ impl Controller for Throttle {
         for (group, [reads, writes]) in (0..).map(GroupId).zip(self.queues.as_chunks().0) {
             let requests = reads.len() + writes.len();
             if requests > 0 {
-                let by = Kind::Max;
+                let by = ControllerKind::Max;
                 take(Sample::Held {
                     by,
                     group,
@@ -207,7 +210,7 @@ impl Throttle {
     fn set_group(&mut self, cx: &Cx, id: GroupId) {
         let groups = &cx.table.groups;
         let Some(group) = groups.get(id) else {
-            self.nodes[id.0 as usize] = Node::NONE;
+            self.nodes[id.0 as usize] = MaxNode::NONE;
             return;
         };
         let max = if id == ROOT {

@@ -25,7 +25,7 @@ use crate::tunable::Tuned;
 use alloc::boxed::Box;
 use core::ops::Range;
 use none::{Fifo, Queues};
-pub(crate) use schedule::{Next, Schedule};
+pub(crate) use schedule::{DispatchDecision, Schedule};
 
 /// An elevator with its tunables.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The interface between the layer and an elevator.
 
-use super::common::seek::{Place, sectors};
+use super::common::seek::{SeekPosition, sectors};
 use crate::cx::Cx;
 use crate::flush::Flushes;
 use crate::id::{GroupId, Tag};
@@ -12,7 +12,7 @@ use core::ops::Range;
 
 /// The decision of an elevator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum DispatchDecision {
     /// Dispatch the next `bytes` of this request, which may be all that is left of it. The elevator
     /// has accounted for the piece. If it is the last piece, the elevator has forgotten the
     /// request.
@@ -51,7 +51,7 @@ pub(crate) trait Schedule: Send + Sync + core::fmt::Debug {
     /// on hold.
     fn remove(&mut self, cx: &mut Cx, request: u32);
     /// Chooses the next piece. The drive has a free tag.
-    fn next(&mut self, cx: &mut Cx) -> Next;
+    fn next(&mut self, cx: &mut Cx) -> DispatchDecision;
     /// Returns a time if the next flush must wait until then, or until the next call. `None` begins
     /// the flush. The drive has a free tag. By default no flush waits, because flushes bypass the
     /// elevator in Linux.
@@ -71,11 +71,11 @@ pub(crate) trait Schedule: Send + Sync + core::fmt::Debug {
     fn may_tag(&self, _cx: &Cx, _request: u32) -> bool {
         true
     }
-    /// Records that a request takes a scheduler tag. This call and `untagged` occur only if tags
+    /// Records that a request takes a scheduler tag. This call and `on_tag_returned` occur only if tags
     /// are limited.
-    fn tagged(&mut self, _cx: &mut Cx, _request: u32) {}
+    fn on_tag_taken(&mut self, _cx: &mut Cx, _request: u32) {}
     /// Records that a request no longer has its scheduler tag.
-    fn untagged(&mut self, _cx: &mut Cx, _request: u32) {}
+    fn on_tag_returned(&mut self, _cx: &mut Cx, _request: u32) {}
     /// Records that the piece with this tag has completed. Flushes are included, although no
     /// elevator chose them. The tag is free, and [`Pieces::last`](crate::table::Pieces::last) still
     /// has the piece.
@@ -109,7 +109,7 @@ pub(crate) trait Schedule: Send + Sync + core::fmt::Debug {
             return Some(Join { leader, side });
         }
         let asked = &cx.table.requests[request].request;
-        let end = Place {
+        let end = SeekPosition {
             space: asked.space,
             sector: sectors(asked.end()),
         };
@@ -124,7 +124,7 @@ pub(crate) trait Schedule: Send + Sync + core::fmt::Debug {
     }
     /// Returns a command in the elevator that begins at `place`, so that a request could join it in
     /// front.
-    fn beginning_at(&mut self, _table: &Table, _request: u32, _place: Place) -> Option<u32> {
+    fn beginning_at(&mut self, _table: &Table, _request: u32, _place: SeekPosition) -> Option<u32> {
         None
     }
     /// Returns true if a command may join one in the elevator that ends where it begins. The
@@ -134,14 +134,14 @@ pub(crate) trait Schedule: Send + Sync + core::fmt::Debug {
         true
     }
     /// Records that a command in the elevator has grown.
-    fn grown(&mut self, _cx: &mut Cx, _leader: u32, _side: Side) {}
+    fn on_growth(&mut self, _cx: &mut Cx, _leader: u32, _side: Side) {}
     /// Returns the command that follows or precedes one that has grown on this side, in the order
     /// of dispatch.
     fn neighbour(&mut self, _leader: u32, _side: Side) -> Option<u32> {
         None
     }
     /// Removes a command that has become part of another one.
-    fn absorbed(&mut self, cx: &mut Cx, _by: u32, request: u32) {
+    fn on_absorption(&mut self, cx: &mut Cx, _by: u32, request: u32) {
         self.remove(cx, request);
     }
     /// Checks the elevator's state between calls. `queued` is the number of requests in the

@@ -20,11 +20,11 @@ use std::vec::Vec;
 pub(crate) const BLOCK: u32 = 4096;
 
 /// A dispatched command: cookie, offset in blocks, and number of blocks.
-pub(crate) type Sent = (u64, u64, u32);
+pub(crate) type SentCommand = (u64, u64, u32);
 
 /// The first event after the completion of a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum CompletionOrder {
     /// The client sends its next request.
     AsksFirst,
     /// Linux searches for a request to dispatch.
@@ -35,7 +35,7 @@ pub(crate) enum Order {
 const FILE: NonZeroU64 = NonZeroU64::new(1 << 20).unwrap();
 
 /// A layer with an elevator, and a drive with a number of places.
-pub(crate) struct Host {
+pub(crate) struct ScriptedHost {
     pub(crate) layer: Layer,
     /// Duration of a command in nanoseconds.
     service: u64,
@@ -48,13 +48,13 @@ pub(crate) struct Host {
     /// Requests that were pulled and wait for a place.
     ahead: VecDeque<(Tag, u64)>,
     /// All commands that were dispatched.
-    pub(crate) sent: Vec<Sent>,
+    pub(crate) sent: Vec<SentCommand>,
     /// Cookies and latencies in nanoseconds of all requests that completed since the test last
     /// emptied it.
     pub(crate) done: Vec<(u64, u64)>,
 }
 
-impl Host {
+impl ScriptedHost {
     /// Creates a drive with `places` places and commands of at most 16 blocks, and a layer with
     /// `nr_requests` scheduler tags.
     pub(crate) fn new(
@@ -174,7 +174,7 @@ impl Host {
     pub(crate) fn compete(
         &mut self,
         clients: &[(StreamId, Op, u32)],
-        order: Order,
+        order: CompletionOrder,
         end: u64,
         mut look: impl FnMut(&Self, usize),
     ) {
@@ -190,7 +190,7 @@ impl Host {
         self.poll();
         while self.now < end {
             let ended = self.end();
-            if order == Order::LooksFirst {
+            if order == CompletionOrder::LooksFirst {
                 self.poll();
             }
             for &client in &ended {
@@ -250,13 +250,13 @@ pub(crate) fn open(layer: &mut Layer, class: PriorityClass) -> StreamId {
 
 /// One stream on a drive that serves one command at a time, with a layer that merges. The drive has
 /// a command at block 1000.
-pub(crate) struct Merging {
+pub(crate) struct MergingHost {
     layer: Layer,
     stream: StreamId,
     tag: Tag,
 }
 
-impl Merging {
+impl MergingHost {
     pub(crate) fn new(config: impl Into<elevator::Config>) -> Self {
         let merge = merge::Config::LINUX.ahead(false);
         let mut layer = layer_that(config, 1, 64, merge);

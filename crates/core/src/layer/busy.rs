@@ -13,7 +13,7 @@ const RETRY: Span = Span::from_millis(3);
 
 /// The returned pieces of a hardware queue.
 #[derive(Clone, Copy, Debug)]
-struct Queue {
+struct BusyQueue {
     /// The tags of the returned pieces, in the order of their return.
     tags: List,
     /// The latest time at which they are sent again, or `None` if they can be sent now.
@@ -23,7 +23,7 @@ struct Queue {
 /// The returned pieces of all hardware queues. They keep their tags.
 #[derive(Debug)]
 pub(super) struct Busy {
-    queues: Vec<Queue>,
+    queues: Vec<BusyQueue>,
     links: Links,
     /// The number of busy queues.
     number: u32,
@@ -31,7 +31,7 @@ pub(super) struct Busy {
 
 impl Busy {
     pub(super) fn new(shape: &DriveShape, names: u32) -> Self {
-        let queue = Queue {
+        let queue = BusyQueue {
             tags: List::EMPTY,
             retry: None,
         };
@@ -62,7 +62,7 @@ impl Busy {
     }
 
     /// Notes that a piece of a queue ended, so that the queue has room for returned pieces.
-    pub(super) fn ended(&mut self, queue: QueueId) {
+    pub(super) fn on_completion(&mut self, queue: QueueId) {
         self.queues[usize::from(queue.0)].retry = None;
     }
 

@@ -104,7 +104,7 @@ impl Layer {
     /// changed.
     pub(super) fn update_paths(&mut self) {
         self.chain_counts = self.chain.counts();
-        self.chain_for_all = self.chain_counts || self.cx.events.listening();
+        self.chain_for_all = self.chain_counts || self.cx.events.has_listeners();
         self.fast_path_off = self.chain_for_all
             || self.limits_tags
             || self.merging

@@ -20,7 +20,7 @@ impl Layer {
     /// Processes one completion: a piece that ended, that was returned as busy, or that is unknown.
     fn complete_one(&mut self, now: Instant, completion: &Completion) {
         let tag = completion.tag;
-        if !self.busy.is_empty() && self.is_sent_back(tag) {
+        if !self.busy.is_empty() && self.is_returned(tag) {
             self.counters.stray += 1;
             return;
         }
@@ -37,12 +37,12 @@ impl Layer {
         if let Some(elevator) = self.elevator.other_mut() {
             elevator.complete(&mut self.cx, tag);
         }
-        self.piece_is_back(now, request, outcome);
+        self.complete_piece(now, request, outcome);
     }
 
     /// Processes the end of a request's piece.
     #[inline]
-    pub(super) fn piece_is_back(&mut self, now: Instant, request: u32, outcome: Outcome) {
+    pub(super) fn complete_piece(&mut self, now: Instant, request: u32, outcome: Outcome) {
         let live = &mut self.cx.table.requests[request];
         if outcome != Outcome::Ok {
             live.fail(outcome);
@@ -78,7 +78,7 @@ impl Layer {
     /// Returns true if the drive returned the piece of this tag as busy, so that it cannot
     /// complete. Otherwise, a busy queue to which the tag belongs has room again.
     #[cold]
-    fn is_sent_back(&mut self, tag: Tag) -> bool {
+    fn is_returned(&mut self, tag: Tag) -> bool {
         let pieces = &self.cx.table.pieces;
         let piece = pieces.get(tag).or_else(|| pieces.get_stalled(tag));
         let Some(&Piece { queue, .. }) = piece else {
@@ -87,7 +87,7 @@ impl Layer {
         if self.busy.contains(tag) {
             return true;
         }
-        self.busy.ended(queue);
+        self.busy.on_completion(queue);
         false
     }
 
@@ -155,7 +155,7 @@ impl Layer {
         if tagged {
             let queue = self.cx.table.queue_of(request);
             self.tags.release_in(queue);
-            self.tell_tagged(request, false);
+            self.notify_tagged(request, false);
             self.fill_front_after(request);
         }
         // Controllers that count requests in flight may release others now.

@@ -1,7 +1,7 @@
 //! Polling: reports of ended requests, commands for the drive, and the time of the next call.
 
 use super::{Layer, Output};
-use crate::elevator::{AnyElevator, Next};
+use crate::elevator::{AnyElevator, DispatchDecision};
 use crate::stream::State;
 use crate::table::{Live, Piece, Stage};
 use crate::{Dispatch, Done, Instant, Op, QueueId, Reason, Request, Span, Tag, Waits, Wake};
@@ -37,7 +37,7 @@ impl Layer {
                 reason: Reason::Answers,
             });
         }
-        if self.front.take_owed() {
+        if self.front.take_deferred_fill() {
             self.fill_fronts();
         }
         let elevator = self.dispatch(now, out);
@@ -57,7 +57,7 @@ impl Layer {
             let reserved = self.config.sizes.reserved;
             out.extend(self.finished.iter().map(|&request| {
                 // The reply is made before the slot is freed.
-                let answer = answer(&table.requests[request]);
+                let answer = done_output(&table.requests[request]);
                 *shared -= u32::from(table.forget(request) >= reserved);
                 answer
             }));
@@ -82,7 +82,7 @@ impl Layer {
     fn end_paused_or_closing(&mut self, request: u32, out: &mut Vec<Output>) {
         let live = &self.cx.table.requests[request];
         let index = live.request.stream.index;
-        out.push(answer(live));
+        out.push(done_output(live));
         self.shared -= u32::from(self.cx.table.forget(request) >= self.config.sizes.reserved);
         if self.cx.table.streams[index].paused {
             self.reconsider_pause(index);
@@ -137,7 +137,7 @@ impl Layer {
                     self.send(now, request, bytes, out);
                 }
                 AnyElevator::Other(elevator) => match elevator.next(&mut self.cx) {
-                    Next::Take { request, bytes } => {
+                    DispatchDecision::Take { request, bytes } => {
                         self.send(now, request, bytes, out);
                         // What was sent may end the reason for which the elevator delayed the
                         // flushes.
@@ -145,10 +145,10 @@ impl Layer {
                             held = self.begin_flushes(now, out);
                         }
                     }
-                    Next::Wait(wake) => {
+                    DispatchDecision::Wait(wake) => {
                         return Wake::earlier(Some(wake), held);
                     }
-                    Next::Nothing => return held,
+                    DispatchDecision::Nothing => return held,
                 },
             }
         }
@@ -243,7 +243,7 @@ impl Layer {
     }
 
     /// Sends a piece to the drive. A tag must be free.
-    pub(super) fn hand_over(&mut self, piece: Piece, out: &mut Vec<Output>) {
+    pub(super) fn send_piece(&mut self, piece: Piece, out: &mut Vec<Output>) {
         let request = &self.cx.table.requests[piece.request].request;
         let (queue, tag) = (self.cx.table.pieces).insert(piece, request.stream.index);
         let (within, length) = (piece.within, piece.length);
@@ -278,7 +278,7 @@ impl Layer {
 
 /// Returns the report of a request that ended.
 #[inline]
-fn answer(live: &Live) -> Output {
+fn done_output(live: &Live) -> Output {
     let ended = live.since;
     let dispatched = live.dispatched;
     Output::Done(Done {

@@ -105,12 +105,12 @@ impl Front {
     }
 
     /// Notes that free tags must be offered to the waiting requests later.
-    pub(super) fn owe(&mut self) {
+    pub(super) fn defer_fill(&mut self) {
         self.is_owed = self.waiting > 0;
     }
 
     /// Returns true if free tags must be offered to the waiting requests now, and resets that.
-    pub(super) fn take_owed(&mut self) -> bool {
+    pub(super) fn take_deferred_fill(&mut self) -> bool {
         core::mem::take(&mut self.is_owed)
     }
 

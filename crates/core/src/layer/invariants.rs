@@ -15,7 +15,7 @@ const SLOTS_A_CALL: u32 = 4;
 
 /// The schedule of the complete check, and its buffer.
 #[derive(Debug)]
-pub(super) struct Check {
+pub(super) struct CheckSchedule {
     /// The number of calls between two complete checks, and the number until the next one.
     interval: u32,
     calls_left: u32,
@@ -23,7 +23,7 @@ pub(super) struct Check {
     sums: Vec<u64>,
 }
 
-impl Check {
+impl CheckSchedule {
     pub(super) fn new(config: &Config) -> Self {
         let (sizes, drive) = (&config.sizes, &config.drive);
         let slots = [sizes.requests, sizes.streams, sizes.groups, sizes.spaces];

@@ -2,7 +2,7 @@
 //! command, and keeps the piece that was taken ahead.
 
 use super::{Layer, Output};
-use crate::elevator::{AnyElevator, Next};
+use crate::elevator::{AnyElevator, DispatchDecision};
 use crate::event::Event;
 use crate::merge::{Join, Side};
 use crate::table::{Piece, Stage};
@@ -87,7 +87,7 @@ impl Layer {
         // Requests that were merged in the plug freed their tags. With `ahead`, these tags are
         // given out after all completions were reported.
         if self.config.merge.ahead {
-            self.front.owe();
+            self.front.defer_fill();
         } else {
             self.fill_fronts();
         }
@@ -125,7 +125,7 @@ impl Layer {
         if self.sorts {
             self.cx.table.add_end(request);
         }
-        self.tell_tagged(request, true);
+        self.notify_tagged(request, true);
     }
 
     /// Joins a request that has passed the limits to a command in the plug or the elevator, if
@@ -159,7 +159,7 @@ impl Layer {
         }
         self.arrived_in(request, leader);
         // A command that has grown may touch its neighbour now.
-        self.tell_grown(leader, side);
+        self.notify_grown(leader, side);
         self.close_gap(leader, side);
         true
     }
@@ -193,10 +193,10 @@ impl Layer {
                 break;
             }
             if inside {
-                self.tell_absorbed(leader, at);
+                self.notify_absorbed(leader, at);
             }
             self.absorb(at, leader, inside);
-            self.tell_grown(leader, Side::Back);
+            self.notify_grown(leader, Side::Back);
             at = leader;
         }
         at != request
@@ -216,24 +216,24 @@ impl Layer {
         let table = &mut self.cx.table;
         let meet = table.is_compatible(by, gone) && table.side(by, gone) == Some(Side::Back);
         if meet && table.join(by, gone, Side::Back) {
-            self.tell_absorbed(by, gone);
+            self.notify_absorbed(by, gone);
             self.absorb(gone, by, true);
-            self.tell_grown(by, Side::Back);
+            self.notify_grown(by, Side::Back);
         }
     }
 
     /// Notifies the elevator that a command has grown on this side.
-    fn tell_grown(&mut self, leader: u32, side: Side) {
+    fn notify_grown(&mut self, leader: u32, side: Side) {
         if let Some(elevator) = self.elevator.other_mut() {
             self.cx.table.move_end(leader);
-            elevator.grown(&mut self.cx, leader, side);
+            elevator.on_growth(&mut self.cx, leader, side);
         }
     }
 
     /// Notifies the elevator that a command became part of another.
-    fn tell_absorbed(&mut self, by: u32, request: u32) {
+    fn notify_absorbed(&mut self, by: u32, request: u32) {
         if let Some(elevator) = self.elevator.other_mut() {
-            elevator.absorbed(&mut self.cx, by, request);
+            elevator.on_absorption(&mut self.cx, by, request);
         }
         self.cx.table.merges.remove_end(request);
     }
@@ -249,7 +249,7 @@ impl Layer {
             self.tags.release(self.cx.table.queue_of(request));
         }
         if inside {
-            self.tell_tagged(request, false);
+            self.notify_tagged(request, false);
         }
         self.counters.merged += 1;
         let name = |id: u32| {
@@ -286,7 +286,7 @@ impl Layer {
         if stage == Stage::Elevator {
             // The elevator may put it into another of its queues afterwards, and its tag must count
             // for that queue.
-            self.tell_tagged(leader, false);
+            self.notify_tagged(leader, false);
             self.elevator.remove(&mut self.cx, leader);
             self.cx.table.merges.remove_end(leader);
         }
@@ -294,7 +294,7 @@ impl Layer {
         self.cx.table.restore(leader);
         while let Some(id) = next {
             next = self.cx.table.merges.next(id);
-            self.cx.table.merges.part(id);
+            self.cx.table.merges.separate_member(id);
             if id != leader {
                 self.cx.table.requests[id].since = now;
                 // A request that had a tag of its own before it was merged was counted by the
@@ -303,7 +303,7 @@ impl Layer {
                 self.climb(now, id, self.chain.gate());
             } else if stage == Stage::Elevator {
                 self.elevator.insert(&mut self.cx, id);
-                self.tell_tagged(id, true);
+                self.notify_tagged(id, true);
             }
         }
     }
@@ -320,7 +320,7 @@ impl Layer {
         let mut next = Some(self.cx.table.merges.first(leader));
         while let Some(id) = next {
             next = self.cx.table.merges.next(id);
-            self.cx.table.merges.part(id);
+            self.cx.table.merges.separate_member(id);
             if id == leader {
                 continue;
             }
@@ -347,7 +347,7 @@ impl Layer {
             return None;
         };
         match elevator.next(&mut self.cx) {
-            Next::Take { request, bytes } => {
+            DispatchDecision::Take { request, bytes } => {
                 let live = &mut self.cx.table.requests[request];
                 let within = live.issued;
                 // From here on, the request is treated as dispatched, except that its time in the
@@ -370,8 +370,8 @@ impl Layer {
                 });
                 None
             }
-            Next::Wait(wake) => Some(wake),
-            Next::Nothing => None,
+            DispatchDecision::Wait(wake) => Some(wake),
+            DispatchDecision::Nothing => None,
         }
     }
 
@@ -392,6 +392,6 @@ impl Layer {
             live.dispatched = now;
         }
         let piece = Piece::of(live, request, within, bytes, now);
-        self.hand_over(piece, out);
+        self.send_piece(piece, out);
     }
 }

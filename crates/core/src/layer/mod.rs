@@ -222,7 +222,7 @@ pub struct Layer {
     stalls: Stalls,
     counters: Counters,
     #[cfg(debug_assertions)]
-    check: invariants::Check,
+    check: invariants::CheckSchedule,
 }
 
 impl Layer {
@@ -288,7 +288,7 @@ impl Layer {
             stalls: Stalls::new(&l),
             counters: Counters::default(),
             #[cfg(debug_assertions)]
-            check: invariants::Check::new(&config),
+            check: invariants::CheckSchedule::new(&config),
             cx: Cx {
                 now: Instant::ZERO,
                 table,

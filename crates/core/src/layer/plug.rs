@@ -45,7 +45,7 @@ impl Plug {
     }
 
     /// Sets the stream of the following requests. Returns true if it differs from the previous one.
-    pub(super) fn turn_to(&mut self, stream: u32) -> bool {
+    pub(super) fn switch_stream(&mut self, stream: u32) -> bool {
         // In Linux, each process has a plug of its own.
         core::mem::replace(&mut self.stream, stream) != stream
     }

@@ -359,7 +359,7 @@ impl Layer {
         };
         self.cx.table.pieces.remove_stalled(tag);
         self.cx.table.requests[piece.request].stalled -= 1;
-        self.piece_is_back(now, piece.request, outcome);
+        self.complete_piece(now, piece.request, outcome);
     }
 
     /// Continues a request that was removed from the scheduler and of which nothing is in the drive

@@ -291,7 +291,7 @@ impl Layer {
                 self.insert(request);
             } else {
                 self.elevator.insert(&mut self.cx, request);
-                self.tell_tagged(request, true);
+                self.notify_tagged(request, true);
             }
         }
     }
@@ -300,7 +300,7 @@ impl Layer {
     #[inline]
     pub(super) fn untag(&mut self, request: u32) {
         self.tags.release(self.cx.table.queue_of(request));
-        self.tell_tagged(request, false);
+        self.notify_tagged(request, false);
     }
 
     /// Returns true if the elevator allows a request to have a scheduler tag.
@@ -310,13 +310,13 @@ impl Layer {
     }
 
     /// Notifies an elevator that limits tags that a request got a tag or lost it.
-    pub(super) fn tell_tagged(&mut self, request: u32, tagged: bool) {
+    pub(super) fn notify_tagged(&mut self, request: u32, tagged: bool) {
         if !self.limits_tags {
             return;
         }
         match self.elevator.other_mut() {
-            Some(elevator) if tagged => elevator.tagged(&mut self.cx, request),
-            Some(elevator) => elevator.untagged(&mut self.cx, request),
+            Some(elevator) if tagged => elevator.on_tag_taken(&mut self.cx, request),
+            Some(elevator) => elevator.on_tag_returned(&mut self.cx, request),
             None => {}
         }
     }
@@ -340,7 +340,7 @@ impl Layer {
             self.plug_or_insert(request);
         } else {
             self.elevator.insert(&mut self.cx, request);
-            self.tell_tagged(request, true);
+            self.notify_tagged(request, true);
         }
     }
 
@@ -442,7 +442,7 @@ impl Layer {
         let live = &mut self.cx.table.requests[slot];
         (live.since, live.tagged) = (now, false);
         self.cx.table.merges.begin(slot, request);
-        if self.plug.turn_to(index) {
+        if self.plug.switch_stream(index) {
             self.unplug();
         }
         if self.merge_arrived(slot) {
@@ -482,7 +482,7 @@ impl Layer {
         (accepted.since, accepted.tagged, accepted.admitted) = (now, false, false);
         if self.merging {
             self.cx.table.merges.begin(slot, request);
-            if self.plug.turn_to(index) {
+            if self.plug.switch_stream(index) {
                 self.unplug();
             }
         }

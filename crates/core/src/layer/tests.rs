@@ -3,8 +3,8 @@
 use super::*;
 use crate::testing::{self, at, capacity, flush, group, iops, latency, limit, min, read, space};
 use crate::{
-    Completion, Contract, Cookie, Edit, Kind, Max, Outcome, Promised, ROOT, Reason, Refusal,
-    Request, SpaceId, Span, Tag,
+    Completion, Contract, ControllerKind, Cookie, Edit, Max, Outcome, Promised, ROOT, Reason,
+    Refusal, Request, SpaceId, Span, Tag,
 };
 use std::string::ToString;
 use std::vec::Vec;
@@ -99,7 +99,7 @@ fn a_long_request_is_split_and_answered_once_with_the_first_error() {
 }
 
 #[test]
-fn what_is_out_of_range_or_unknown_is_refused_with_the_reason() {
+fn invalid_requests_are_refused_with_the_reason() {
     let mut b = Bench::new(1, Sizes::default());
     let s = b.open(ROOT);
     let cases = [
@@ -137,7 +137,7 @@ fn a_full_stream_pauses_and_resumes_at_half() {
 }
 
 #[test]
-fn a_stream_refused_in_a_pause_that_nobody_heard_of_is_resumed() {
+fn a_stream_refused_during_an_unreported_pause_is_resumed() {
     let mut b = Bench::new(1, Sizes::default().per_stream(2));
     let s = b.open(ROOT);
     b.submit(0, &[read(s, 1, 512)]);
@@ -300,7 +300,7 @@ fn a_limit_holds_and_its_wait_is_accounted() {
 }
 
 #[test]
-fn a_queue_of_more_than_five_seconds_is_not_added_to() {
+fn a_backlog_of_more_than_five_seconds_pauses_the_stream() {
     let mut b = Bench::new(8, Sizes::default());
     let contract = limit(iops(10));
     b.layer.change(at(0), &[group(1, contract)]).unwrap();
@@ -407,17 +407,20 @@ fn a_request_with_a_piece_in_the_drive_keeps_its_tag_when_it_meets_io_latency() 
 }
 
 #[test]
-fn what_needs_a_controller_that_is_not_there_is_refused() {
+fn a_setting_without_its_controller_is_refused() {
     let config = Config::of(elevator::Config::None).controllers(control::Config::NONE);
     let mut layer = Layer::new(config).unwrap();
     let id = GroupId(1);
     let add = |max| group(1, limit(max));
     let iops = iops(5);
     let refused = layer.change(at(0), &[add(iops)]);
-    assert_eq!(refused, Err(Refusal::NoController(id, Kind::Max)));
+    assert_eq!(refused, Err(Refusal::NoController(id, ControllerKind::Max)));
     let target = latency(id, Span::from_micros(1));
     let refused = layer.change(at(0), &[add(Max::NONE), target]);
-    assert_eq!(refused, Err(Refusal::NoController(id, Kind::Latency)));
+    assert_eq!(
+        refused,
+        Err(Refusal::NoController(id, ControllerKind::Latency))
+    );
     assert_eq!(
         refused.unwrap_err().to_string(),
         "group 1: controller io.latency is missing"
@@ -434,7 +437,7 @@ fn samples(layer: &Layer, wanted: Wanted) -> Vec<Sample> {
 }
 
 #[test]
-fn what_controllers_hold_and_how_deep_groups_may_go_is_sampled() {
+fn throttled_requests_and_depths_are_sampled() {
     let mut b = Bench::new(4, Sizes::default());
     let [limited, target] = [1, 2].map(GroupId);
     let edits = [group(1, limit(iops(1))), group(2, Contract::DEFAULT)];
@@ -444,7 +447,7 @@ fn what_controllers_hold_and_how_deep_groups_may_go_is_sampled() {
     let reads = [0, 1, 2].map(|n| read(of_limited, n, 512));
     b.submit(0, &reads);
     let held = Sample::Held {
-        by: Kind::Max,
+        by: ControllerKind::Max,
         group: limited,
         requests: 2,
     };
@@ -470,7 +473,7 @@ fn what_controllers_hold_and_how_deep_groups_may_go_is_sampled() {
 /// With `ahead`, a stream that waited for a completion takes part in the choice of the next
 /// request, as in Linux.
 #[test]
-fn what_is_over_is_answered_before_anything_is_sent() {
+fn with_ahead_completions_are_reported_before_dispatch() {
     for (merge, first) in [
         (crate::merge::Config::LINUX, true),
         (crate::merge::Config::OFF, false),
@@ -517,7 +520,7 @@ fn one_tag(nomerges: u8) -> (Bench, [StreamId; 2], Tag) {
 }
 
 #[test]
-fn who_is_answered_takes_its_tag_again_before_those_who_wait_but_not_for_ever() {
+fn a_stream_may_retake_its_tag_500_times_before_waiting_streams() {
     for nomerges in [0, 2] {
         let (mut b, [one, _], mut tag) = one_tag(nomerges);
         let mut sent = Vec::new();
@@ -538,7 +541,7 @@ fn who_is_answered_takes_its_tag_again_before_those_who_wait_but_not_for_ever() 
 }
 
 #[test]
-fn who_waits_for_an_answer_only_leaves_the_tag_to_those_who_wait() {
+fn a_stream_without_requests_leaves_its_tag_to_waiting_streams() {
     for nomerges in [0, 2] {
         let (mut b, _, tag) = one_tag(nomerges);
         b.end(1, tag);

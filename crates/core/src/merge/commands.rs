@@ -203,7 +203,7 @@ impl Commands {
 
     /// Removes a request from its command, which is over or separated. It becomes a command of its
     /// own that cannot be merged.
-    pub(crate) fn part(&mut self, id: u32) {
+    pub(crate) fn separate_member(&mut self, id: u32) {
         let member = &mut self.members[id as usize];
         *member = Member {
             leader: id,

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 /// A command in its bucket.
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct EndNode {
     /// The bucket of the command, or [`NIL`].
     bucket: u32,
     /// The neighbours in the bucket, which is ordered from the newest to the oldest.
@@ -21,7 +21,7 @@ struct Node {
     end: u64,
 }
 
-impl Node {
+impl EndNode {
     const OUT: Self = Self {
         bucket: NIL,
         newer: NIL,
@@ -37,7 +37,7 @@ impl Node {
 pub(super) struct Ends {
     /// The newest command of each bucket. The number of buckets is a power of two.
     buckets: Vec<u32>,
-    nodes: Vec<Node>,
+    nodes: Vec<EndNode>,
     /// The command that was merged last, or [`NIL`].
     last: u32,
 }
@@ -52,7 +52,7 @@ impl Ends {
         };
         Self {
             buckets: vec![NIL; buckets as usize],
-            nodes: vec![Node::OUT; requests as usize],
+            nodes: vec![EndNode::OUT; requests as usize],
             last: NIL,
         }
     }
@@ -66,7 +66,7 @@ impl Ends {
         if older != NIL {
             self.nodes[older as usize].newer = id;
         }
-        self.nodes[id as usize] = Node {
+        self.nodes[id as usize] = EndNode {
             bucket: bucket as u32,
             newer: NIL,
             older,
@@ -124,7 +124,7 @@ impl Ends {
     }
 
     /// Removes a node from its bucket.
-    fn unlink_from(&mut self, bucket: u32, node: Node) {
+    fn unlink_from(&mut self, bucket: u32, node: EndNode) {
         if node.older != NIL {
             self.nodes[node.older as usize].newer = node.newer;
         }

@@ -2,10 +2,10 @@
 
 use super::code::{Code, Input, Malformed, choices, fields, put_all, take_all, variants};
 use crate::{
-    Class, Completion, Contract, Dispatch, Done, Edit, Flags, GroupId, Instant, Kind, Knobs, Layer,
-    LowKnobs, Max, Op, OpenError, Outcome, Output, Priority, PriorityClass, Promised, QueueId,
-    Reason, Refusal, Reject, Rejected, Request, SpaceId, Span, StreamId, StreamSpec, Tag, Waits,
-    Wake,
+    Class, Completion, Contract, ControllerKind, Dispatch, Done, Edit, Flags, GroupId, Instant,
+    Knobs, Layer, LowKnobs, Max, Op, OpenError, Outcome, Output, Priority, PriorityClass, Promised,
+    QueueId, Reason, Refusal, Reject, Rejected, Request, SpaceId, Span, StreamId, StreamSpec, Tag,
+    Waits, Wake,
 };
 use alloc::vec::Vec;
 
@@ -137,7 +137,7 @@ impl Call<'_> {
 
 /// The buffers that a [`Call`] borrows. They are reused for each call.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct CallBuffers {
     requests: Vec<Request>,
     completions: Vec<Completion>,
     edits: Vec<Edit>,
@@ -146,7 +146,7 @@ pub(super) struct Room {
 }
 
 /// Defines the encoding of the kinds of calls. A row has the code in a frame, the name, the list of
-/// values that a [`Call`] borrows from [`Room`], and the fields after it.
+/// values that a [`Call`] borrows from [`CallBuffers`], and the fields after it.
 macro_rules! calls {
     ($($code:literal $name:literal $call:ident { $([$run:ident: $room:ident])? $($field:ident),* })*) => {
         impl Call<'_> {
@@ -169,7 +169,7 @@ macro_rules! calls {
             }
         }
 
-        impl Room {
+        impl CallBuffers {
             /// Reads the call of this code.
             pub(super) fn take(&mut self, code: u8, input: &mut Input<'_>) -> Result<Call<'_>, Malformed> {
                 Ok(match code {
@@ -299,7 +299,7 @@ variants! {
     PriorityClass { 0 = Realtime, 1 = BestEffort, 2 = Idle } "a priority class"
     Class { 0 = Realtime, 1 = BestEffort, 2 = Idle } "a class"
     Reason { 0 = Limit, 1 = Idling, 2 = BudgetTimeout, 3 = Latency, 4 = Retry, 5 = Flush, 6 = Cost, 7 = Answers } "a reason"
-    Kind { 0 = Max, 1 = Latency, 2 = Cost, 3 = Low } "a controller"
+    ControllerKind { 0 = Max, 1 = Latency, 2 = Cost, 3 = Low } "a controller"
     Reject {
         0 = Full, 1 = StreamFull, 2 = UnknownStream, 3 = UnknownSpace, 4 = OutOfRange, 5 = BadLength,
     } "a reason for refusing a request"

@@ -3,7 +3,7 @@
 //! A record is a header (the [`Config`] from which the layer was created) and one frame for each
 //! call: its `now`, its arguments and its results. A layer that is created from the header and
 //! receives the same calls makes the same decisions on every machine. [`Replay`] repeats them and
-//! reports the first difference, if there is one. [`Recorded`] is a layer that writes its record
+//! reports the first difference, if there is one. [`RecordedLayer`] is a layer that writes its record
 //! while it runs.
 //!
 //! ```text
@@ -29,7 +29,7 @@ mod replay;
 
 pub use call::Call;
 pub use code::Malformed;
-pub use observed::{Observed, Observer, Recorded};
+pub use observed::{Observed, Observer, RecordedLayer};
 pub use reader::{Frame, Reader};
 pub use recorder::Recorder;
 pub use replay::{Divergence, Replay, ReplayError, Replayed, replay};

@@ -59,7 +59,7 @@ pub struct Observed<O> {
 }
 
 /// A layer that writes its record if it has a recorder.
-pub type Recorded = Observed<Option<Recorder>>;
+pub type RecordedLayer = Observed<Option<Recorder>>;
 
 impl<O: Observer> Observed<O> {
     /// Creates an observed layer. `layer` should be new, because the observer does not receive
@@ -107,26 +107,26 @@ impl<O: Observer> Observed<O> {
         let result = self.layer.open(now, spec);
         // The observer is called after the layer, because it receives the results and may read the
         // layer.
-        self.tell(now, &Call::Open { spec, result });
+        self.notify_observer(now, &Call::Open { spec, result });
         result
     }
 
     /// Closes a stream, as [`Layer::close`] does.
     pub fn close(&mut self, now: Instant, stream: StreamId) {
         self.layer.close(now, stream);
-        self.tell(now, &Call::Close { stream });
+        self.notify_observer(now, &Call::Close { stream });
     }
 
     /// Puts a stream on hold or ends that, as [`Layer::hold`] does.
     pub fn hold(&mut self, now: Instant, stream: StreamId, held: bool) {
         self.layer.hold(now, stream, held);
-        self.tell(now, &Call::Hold { stream, held });
+        self.notify_observer(now, &Call::Hold { stream, held });
     }
 
     /// Cancels a request, as [`Layer::cancel`] does.
     pub fn cancel(&mut self, now: Instant, stream: StreamId, cookie: Cookie) -> bool {
         let found = self.layer.cancel(now, stream, cookie);
-        self.tell(
+        self.notify_observer(
             now,
             &Call::Cancel {
                 stream,
@@ -143,20 +143,20 @@ impl<O: Observer> Observed<O> {
     /// Fails as [`Layer::submit`] does.
     pub fn submit(&mut self, now: Instant, batch: &[Request]) -> Result<(), Rejected> {
         let result = self.layer.submit(now, batch);
-        self.tell(now, &Call::Submit { batch, result });
+        self.notify_observer(now, &Call::Submit { batch, result });
         result
     }
 
     /// Completes pieces, as [`Layer::complete`] does.
     pub fn complete(&mut self, now: Instant, batch: &[Completion]) {
         self.layer.complete(now, batch);
-        self.tell(now, &Call::Complete { batch });
+        self.notify_observer(now, &Call::Complete { batch });
     }
 
     /// Reports a stalled space, as [`Layer::stall`] does.
     pub fn stall(&mut self, now: Instant, space: SpaceId) -> bool {
         let stalled = self.layer.stall(now, space);
-        self.tell(now, &Call::Stall { space, stalled });
+        self.notify_observer(now, &Call::Stall { space, stalled });
         stalled
     }
 
@@ -166,7 +166,7 @@ impl<O: Observer> Observed<O> {
     /// Fails as [`Layer::change`] does.
     pub fn change(&mut self, now: Instant, edits: &[Edit]) -> Result<Promised, Refusal> {
         let result = self.layer.change(now, edits);
-        self.tell(now, &Call::Change { edits, result });
+        self.notify_observer(now, &Call::Change { edits, result });
         result
     }
 
@@ -176,7 +176,7 @@ impl<O: Observer> Observed<O> {
         // belong to this call.
         let before = out.len();
         let wake = self.layer.poll(now, out);
-        self.tell(
+        self.notify_observer(
             now,
             &Call::Poll {
                 outputs: &out[before..],
@@ -187,7 +187,7 @@ impl<O: Observer> Observed<O> {
     }
 
     #[inline]
-    fn tell(&mut self, now: Instant, call: &Call<'_>) {
+    fn notify_observer(&mut self, now: Instant, call: &Call<'_>) {
         self.observer.call(now, call, &mut self.layer);
     }
 }

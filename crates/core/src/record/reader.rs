@@ -1,6 +1,6 @@
 //! Reading of records in parts.
 
-use super::call::{Call, Room};
+use super::call::{Call, CallBuffers};
 use super::code::{Code, Input, Malformed};
 use super::recorder::unzigzag;
 use super::{END, FRAME_MAX, MAGIC, VERSION};
@@ -35,7 +35,7 @@ pub struct Reader {
     /// True if the end mark was read.
     ended: bool,
     now: Instant,
-    room: Room,
+    room: CallBuffers,
 }
 
 impl Reader {

@@ -36,7 +36,7 @@ fn config() -> Config {
 }
 
 /// Creates groups, spaces and two streams, with some calls that are refused.
-fn set_up(layer: &mut Recorded) -> [StreamId; 2] {
+fn set_up(layer: &mut RecordedLayer) -> [StreamId; 2] {
     let at = Instant::from_nanos;
     let contract = limit(iops(6_000));
     let edits = [
@@ -58,7 +58,7 @@ fn set_up(layer: &mut Recorded) -> [StreamId; 2] {
 /// Runs a layer with every kind of call, some of which are refused, and returns its record.
 fn run(steps: u64) -> Vec<u8> {
     let recorder = Recorder::new(&config());
-    let mut layer = Recorded::new(Layer::new(config()).unwrap(), Some(recorder));
+    let mut layer = RecordedLayer::new(Layer::new(config()).unwrap(), Some(recorder));
     let at = Instant::from_nanos;
     let streams = set_up(&mut layer);
     let (mut out, mut rng, mut flying) = (Vec::new(), Rng::new(5), Vec::new());
@@ -128,7 +128,7 @@ fn a_record_is_replayed_to_the_byte_however_it_is_cut_up() {
 }
 
 #[test]
-fn what_was_read_is_written_as_the_same_bytes() {
+fn a_record_that_is_read_and_rewritten_has_the_same_bytes() {
     let record = run(500);
     let mut reader = Reader::new();
     reader.feed(&record);

@@ -8,7 +8,7 @@ use crate::{Contract, Flags, GroupId, Op, Priority, PriorityClass, ROOT, SpaceId
 /// The access pattern of a client in its file, which is divided into pieces of the length of a
 /// request.
 #[derive(Clone, Copy, Debug)]
-pub enum Place {
+pub enum AccessPattern {
     /// One piece after the other.
     Sequential,
     /// Every `n`th piece. The others can belong to other clients.
@@ -53,7 +53,7 @@ pub struct Client {
     /// If set, every `n`th request has this operation and these flags.
     pub other: Option<(u64, Op, Flags)>,
     /// The order of its requests in its file.
-    pub place: Place,
+    pub place: AccessPattern,
     /// The offset of its file. `None` places it [`FILE`] bytes after the file of the previous
     /// client.
     pub base: Option<u64>,
@@ -90,7 +90,7 @@ pub const STREAMER: Client = Client {
     op: Op::Read,
     flags: Flags::NONE,
     other: None,
-    place: Place::Sequential,
+    place: AccessPattern::Sequential,
     base: None,
     file: 8 << 30,
     length: 128 * KIB,
@@ -104,14 +104,14 @@ pub const STREAMER: Client = Client {
 
 /// A client that reads 4 KiB at random offsets, with one request in flight.
 pub const RANDOM: Client = Client {
-    place: Place::Random,
+    place: AccessPattern::Random,
     length: 4 * KIB,
     depth: 1,
     ..STREAMER
 };
 
 setters! { Client:
-    space: SpaceId, priority: Priority, op: Op, flags: Flags, place: Place, file: u64, length: u32,
+    space: SpaceId, priority: Priority, op: Op, flags: Flags, place: AccessPattern, file: u64, length: u32,
     depth: u32, think: u64, rate: u64, from: u64, until: u64,
 }
 
@@ -184,15 +184,15 @@ impl Client {
         // At least one piece, so that a file that is shorter than a request is not divided by zero.
         let pieces = (self.file / u64::from(self.length)).max(1);
         let piece = match self.place {
-            Place::Sequential => n,
-            Place::Backwards => pieces - 1 - n % pieces,
-            Place::Every(of) => n * of,
-            Place::EveryUntil { of, until } if now < until => n * of,
-            Place::Alternately { of, each } if (n / each).is_multiple_of(2) => n * of,
+            AccessPattern::Sequential => n,
+            AccessPattern::Backwards => pieces - 1 - n % pieces,
+            AccessPattern::Every(of) => n * of,
+            AccessPattern::EveryUntil { of, until } if now < until => n * of,
+            AccessPattern::Alternately { of, each } if (n / each).is_multiple_of(2) => n * of,
             // The base keeps clients with neighbouring files from choosing the same sequence of
             // pieces.
-            Place::EveryUntil { .. } => scatter(n + self.base.unwrap_or(0)),
-            Place::Alternately { .. } | Place::Random => scatter(n),
+            AccessPattern::EveryUntil { .. } => scatter(n + self.base.unwrap_or(0)),
+            AccessPattern::Alternately { .. } | AccessPattern::Random => scatter(n),
         };
         (
             op,

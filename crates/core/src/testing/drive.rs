@@ -68,7 +68,7 @@ pub const PIPE: Pipe = Pipe {
 
 /// A [`Pipe`] with the commands in it.
 #[derive(Debug)]
-pub struct Piped {
+pub struct PipeDrive {
     /// The parameters of the drive.
     pub pipe: Pipe,
     free_at: u64,
@@ -79,7 +79,7 @@ pub struct Piped {
     coming: BTreeMap<u32, [u64; 2]>,
 }
 
-impl From<Pipe> for Piped {
+impl From<Pipe> for PipeDrive {
     fn from(pipe: Pipe) -> Self {
         Self {
             pipe,
@@ -103,7 +103,7 @@ impl Pipe {
     }
 }
 
-impl Piped {
+impl PipeDrive {
     /// Transfers a command over the link from `arrives` on, and returns the time of its end.
     fn cross(&mut self, arrives: u64, [on_link, after]: [u64; 2]) -> u64 {
         let mut begin = self.free_at.max(arrives);
@@ -117,7 +117,7 @@ impl Piped {
     }
 }
 
-impl Drive for Piped {
+impl Drive for PipeDrive {
     fn take(&mut self, now: u64, command: &Dispatch) -> u64 {
         let moves = matches!(command.op, Op::Read | Op::Write);
         let bytes = if moves { command.length.into() } else { 0 };

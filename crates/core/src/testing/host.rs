@@ -47,7 +47,7 @@ impl Tally {
 
     /// Returns the bytes of the worst second that begins at a tenth and lies within `from..until`
     /// tenths.
-    pub fn worst(&self, from: usize, until: usize) -> u64 {
+    pub fn worst_second_bytes(&self, from: usize, until: usize) -> u64 {
         let of = |second: usize| (second..second + 10).map(|t| self.tenth(t)).sum();
         (from..=until - 10).map(of).min().unwrap_or(0)
     }
@@ -59,7 +59,7 @@ impl Tally {
 
 /// A client with its stream and its measurements.
 #[derive(Debug)]
-struct State {
+struct HostedClient {
     client: Client,
     stream: StreamId,
     asked: u64,
@@ -91,7 +91,7 @@ pub struct Host<D> {
     pub out: Vec<Output>,
     /// The highest number of commands in the drive so far.
     pub most_in_drive: u32,
-    clients: Vec<State>,
+    clients: Vec<HostedClient>,
     due: BTreeMap<(u64, u64), Due>,
     serial: u64,
     listener: Option<Listener>,
@@ -144,7 +144,7 @@ impl<D: Drive> Host<D> {
             self.edit(child(id, client.group, contract));
             client.group = GroupId(id);
         }
-        let state = State {
+        let state = HostedClient {
             client,
             stream: self.connect(&client),
             asked: 0,
@@ -174,7 +174,7 @@ impl<D: Drive> Host<D> {
 
     /// Closes the stream of a client and opens another for it.
     pub fn reconnect(&mut self, client: usize) {
-        let State {
+        let HostedClient {
             stream,
             client: spec,
             ..
@@ -314,7 +314,7 @@ impl<D: Drive> Host<D> {
 
     /// Returns the completions that each client has received since the last call.
     pub fn take_tallies(&mut self) -> Vec<Tally> {
-        let take = |state: &mut State| core::mem::take(&mut state.tally);
+        let take = |state: &mut HostedClient| core::mem::take(&mut state.tally);
         self.clients.iter_mut().map(take).collect()
     }
 
@@ -349,8 +349,10 @@ impl<D: Drive> Host<D> {
     /// # Panics
     /// Panics if it received less.
     #[track_caller]
-    pub fn holds(&self, client: usize, tenths: core::ops::Range<usize>, least: u64) {
-        let worst = self.tally(client).worst(tenths.start, tenths.end);
+    pub fn assert_rate(&self, client: usize, tenths: core::ops::Range<usize>, least: u64) {
+        let worst = self
+            .tally(client)
+            .worst_second_bytes(tenths.start, tenths.end);
         assert!(worst >= least, "client {client}: {worst} of {least}");
     }
 

@@ -8,8 +8,8 @@ mod client;
 mod drive;
 mod host;
 
-pub use client::{Client, FILE, Place, RANDOM, STREAMER};
-pub use drive::{Drive, PIPE, Parallel, Pipe, Piped};
+pub use client::{AccessPattern, Client, FILE, RANDOM, STREAMER};
+pub use drive::{Drive, PIPE, Parallel, Pipe, PipeDrive};
 pub use host::{Host, Tally};
 
 use crate::{

@@ -7,8 +7,8 @@ use weir_core::testing::{
     bandwidth, capacity, child, iops, latency, limit, min, min_iops, share, spec,
 };
 use weir_core::{
-    Capacity, Class, Config, Contract, Edit, GroupId, Instant, Kind, Layer, Max, OpenError,
-    Promised, ROOT, Refusal, Sizes, Span, control,
+    Capacity, Class, Config, Contract, ControllerKind, Edit, GroupId, Instant, Layer, Max,
+    OpenError, Promised, ROOT, Refusal, Sizes, Span, control,
 };
 
 const G: GroupId = GroupId(1);
@@ -431,11 +431,11 @@ fn a_knob_or_a_max_needs_its_controller() {
     let limited = [add(1, ROOT, limit(max))];
     assert_eq!(
         layer.change(Instant::ZERO, &limited),
-        Err(Refusal::NoController(G, Kind::Max))
+        Err(Refusal::NoController(G, ControllerKind::Max))
     );
     let target = [add(1, ROOT, FREE), latency(G, Span::from_nanos(1))];
     let refused = layer.change(Instant::ZERO, &target).unwrap_err();
-    assert_eq!(refused, Refusal::NoController(G, Kind::Latency));
+    assert_eq!(refused, Refusal::NoController(G, ControllerKind::Latency));
     assert_eq!(
         refused.to_string(),
         "group 1: controller io.latency is missing"
@@ -444,7 +444,7 @@ fn a_knob_or_a_max_needs_its_controller() {
 }
 
 #[test]
-fn refusals_say_what_and_where() {
+fn refusals_name_the_group_and_the_reason() {
     for (refusal, words) in [
         (
             Refusal::CapacityUnknown(G),
@@ -490,7 +490,7 @@ fn refusals_say_what_and_where() {
             "group 1 cannot have a child, because it has streams or is 8 levels deep",
         ),
         (
-            Refusal::NoController(G, Kind::Max),
+            Refusal::NoController(G, ControllerKind::Max),
             "group 1: controller io.max is missing",
         ),
         (

@@ -11,7 +11,7 @@ use weir_core::{
 };
 
 /// Two layers of the same configuration that receive the same random calls.
-struct Pair {
+struct ListenerPair {
     groups: u32,
     rng: Rng,
     /// The first layer has a listener, and the second has none.
@@ -24,7 +24,7 @@ struct Pair {
     at: u64,
 }
 
-impl Pair {
+impl ListenerPair {
     fn new(config: &Config, seed: u64) -> Self {
         let mut layers = [(); 2].map(|()| Layer::new(config.clone()).unwrap());
         layers[0].listen(Mask::ALL);
@@ -229,7 +229,7 @@ fn decisions_are_the_same_whether_or_not_somebody_listens() {
                         .max_transfer(64 << 10),
                 )
                 .merge(merge);
-            let mut pair = Pair::new(&config, seed);
+            let mut pair = ListenerPair::new(&config, seed);
             for _ in 0..4_000 {
                 pair.step();
             }
@@ -276,7 +276,7 @@ fn hundreds_of_groups_wait_under_io_cost() {
         merge: merge::Config::OFF,
         elevator: elevator::Config::None,
     };
-    let mut pair = Pair::new(&config, 1);
+    let mut pair = ListenerPair::new(&config, 1);
     while pair.streams.len() < GROUPS as usize {
         pair.open();
     }

@@ -47,7 +47,7 @@ use weir_core::{
 type Command = (u64, u64);
 
 /// The replay of one trace.
-struct Replay {
+struct MergeReplay {
     layer: Layer,
     threads: Vec<StreamId>,
     op: Op,
@@ -65,7 +65,7 @@ fn range(text: &str) -> Command {
     (at.parse().unwrap(), n.parse().unwrap())
 }
 
-impl Replay {
+impl MergeReplay {
     fn new(head: &str) -> Self {
         let words: Vec<&str> = head.split(' ').collect();
         let number = |i: usize| words[i].parse::<u32>().unwrap();
@@ -175,9 +175,9 @@ fn traces() -> Vec<(String, String)> {
     traces
 }
 
-fn play(text: &str) -> Replay {
+fn play(text: &str) -> MergeReplay {
     let mut lines = text.lines();
-    let mut replay = Replay::new(lines.next().unwrap());
+    let mut replay = MergeReplay::new(lines.next().unwrap());
     for line in lines {
         replay.line(line);
     }
@@ -197,7 +197,7 @@ const LAST_FIRST: [&str; 4] = [
 fn commands_are_those_of_linux() {
     let mut wrong = Vec::new();
     for (name, text) in traces() {
-        let Replay {
+        let MergeReplay {
             mut ours,
             mut linux,
             ..
@@ -249,7 +249,7 @@ fn traces_are_of_requests_that_merge() {
 fn what_waits_for_a_tag_is_joined_by_those_behind_it() {
     for (elevator, one_by_one) in [("none", false), ("bfq", false), ("bfq", true)] {
         // The drive has one tag, and the elevator has room for one request.
-        let mut replay = Replay::new(&format!("{elevator} R 4096 1 1 0 1"));
+        let mut replay = MergeReplay::new(&format!("{elevator} R 4096 1 1 0 1"));
         if one_by_one {
             for place in [100, 200, 201] {
                 replay.line(&format!("0 s0 {place}"));

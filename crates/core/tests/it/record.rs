@@ -151,7 +151,7 @@ impl Observer for Count {
 }
 
 #[test]
-fn all_who_observe_are_told_of_each_call() {
+fn every_observer_receives_each_call() {
     let (mut a, mut b) = (Count::default(), Count::default());
     let layer = Layer::new(config()).unwrap();
     let mut observed = Observed::new(layer, vec![&mut a, &mut b]);
@@ -169,7 +169,7 @@ fn all_who_observe_are_told_of_each_call() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_printed_with_their_position() {
     let malformed = Malformed {
         offset: 7,
         expected: "a number",

@@ -9,35 +9,35 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFd;
 
 use super::Greet;
-use super::table::{Offer, Place, Table};
-use crate::clock::Clock;
+use super::table::{ExportTable, PlaceOffer, VolumeLocation};
+use crate::clock::ServerClock;
 use crate::places::{Evicted, Peer, Places, Ticket};
 use crate::shard::Attach;
 
 /// The exchange of a client and its front end before the client has chosen its volume. It runs on
 /// the acceptor's thread.
-pub(crate) trait Handshake: Send + fmt::Debug {
+pub(crate) trait ClientHandshake: Send + fmt::Debug {
     /// Returns the descriptor and the awaited events.
     fn interest(&self) -> PollFd<'_>;
 
     /// Sends and receives as much as is possible without waiting.
-    fn advance(&mut self, offer: &Offer<'_>) -> Next;
+    fn advance(&mut self, offer: &PlaceOffer<'_>) -> HandshakeProgress;
 
     /// Returns true if the client has not sent anything yet.
     fn is_silent(&self) -> bool;
 
-    /// Returns the front end of a client that has chosen a volume ([`Next::Chosen`]).
+    /// Returns the front end of a client that has chosen a volume ([`HandshakeProgress::Chosen`]).
     fn attach(self: Box<Self>) -> Option<Box<dyn Attach>>;
 }
 
 /// The next step of a handshake.
 #[derive(Debug)]
-pub(crate) enum Next {
+pub(crate) enum HandshakeProgress {
     Wait,
     /// The handshake has ended. Contains the reason if the client caused a failure.
     Over(Option<String>),
     /// The client has chosen the volume with this place and this name.
-    Chosen(Place, String),
+    Chosen(VolumeLocation, String),
 }
 
 /// A connection whose client has not chosen its volume yet.
@@ -50,7 +50,7 @@ pub(super) struct Opening {
     pub(super) ticket: Option<Ticket>,
     pub(super) since: Instant,
     pub(super) deadline: Instant,
-    pub(super) handshake: Box<dyn Handshake>,
+    pub(super) handshake: Box<dyn ClientHandshake>,
 }
 
 impl Opening {
@@ -82,11 +82,11 @@ impl Opening {
     /// for this one, it is added to `evicted`.
     pub(super) fn advance(
         &mut self,
-        table: &Table,
-        places: (&RefCell<Places>, Clock),
+        table: &ExportTable,
+        places: (&RefCell<Places>, ServerClock),
         evicted: &mut Vec<Evicted>,
-    ) -> Next {
-        let offer = Offer::new(table, places, (self.id, self.peer, &self.name));
+    ) -> HandshakeProgress {
+        let offer = PlaceOffer::new(table, places, (self.id, self.peer, &self.name));
         let next = self.handshake.advance(&offer);
         if let Some((ticket, gone)) = offer.taken() {
             self.ticket = Some(ticket);

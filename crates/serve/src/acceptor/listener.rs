@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Gid, Uid};
 use weir_config::{Address, Id, Owner, Server};
 
-use crate::created::{Created, Entry, Identity};
+use crate::created::{Created, DirectoryEntry, Identity};
 use crate::holder::Holder;
 use crate::places::Peer;
 use weir_config::os_error;
@@ -57,7 +57,7 @@ impl<'a> Sockets<'a> {
 
 /// The reason why the server cannot listen on an address.
 #[derive(Debug, Default)]
-pub(crate) struct Refusal {
+pub(crate) struct ListenRefusal {
     /// True if the problem is the owner of sockets, not the address.
     pub(crate) owner: bool,
     pub(crate) what: String,
@@ -72,12 +72,12 @@ pub(crate) struct Refusal {
 
 impl Listener {
     /// Opens the socket of an address.
-    pub(crate) fn open(address: &Address, sockets: Sockets<'_>) -> Result<Self, Refusal> {
+    pub(crate) fn open(address: &Address, sockets: Sockets<'_>) -> Result<Self, ListenRefusal> {
         match address {
             Address::Unix(path) => {
                 let owner = numbers(sockets.owner)?;
                 let refused = |error: io::Error| system(address, &error);
-                let entry = Entry::of(path).map_err(refused)?;
+                let entry = DirectoryEntry::of(path).map_err(refused)?;
                 let dead = occupied(&entry, address)?;
                 let (socket, file, made) = bind(entry, dead).map_err(refused)?;
                 own(&file, owner).map_err(|errno| not_owned(sockets.owner, path, errno))?;
@@ -98,12 +98,12 @@ impl Listener {
     pub(crate) fn look(
         address: &Address,
         sockets: Sockets<'_>,
-    ) -> Result<Option<TcpListener>, Refusal> {
+    ) -> Result<Option<TcpListener>, ListenRefusal> {
         match address {
             Address::Unix(path) => {
                 let owner = numbers(sockets.owner)?;
                 let refused = |errno: Errno| system(address, &errno.into());
-                let entry = Entry::of(path).map_err(|error| system(address, &error))?;
+                let entry = DirectoryEntry::of(path).map_err(|error| system(address, &error))?;
                 occupied(&entry, address)?;
                 let parent = path.parent().unwrap_or_else(|| Path::new("/"));
                 let access = Access::WRITE_OK | Access::EXEC_OK;
@@ -182,7 +182,7 @@ impl AsFd for Listener {
 }
 
 /// Listens on TCP, without restricting clients.
-pub(crate) fn tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Refusal> {
+pub(crate) fn tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ListenRefusal> {
     let refused = |error: io::Error| system(&Address::Tcp(address), &error);
     let listener = TcpListener::bind(address).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
@@ -193,7 +193,7 @@ pub(crate) fn tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Refu
 }
 
 /// Returns the refusal for an error of the system, with a remedy.
-fn system(address: &Address, error: &io::Error) -> Refusal {
+fn system(address: &Address, error: &io::Error) -> ListenRefusal {
     let taken = error.kind() == io::ErrorKind::AddrInUse;
     let holder = match address {
         Address::Tcp(address) if taken => Holder::of_port(*address),
@@ -224,7 +224,7 @@ fn system(address: &Address, error: &io::Error) -> Refusal {
     let by = holder
         .as_ref()
         .map_or_else(String::new, |h| format!(" by {h}"));
-    Refusal {
+    ListenRefusal {
         owner: false,
         what: format!(
             "cannot listen on {address}: {}{by}",
@@ -241,16 +241,16 @@ const STOP: &str = "stop the other program, or use another address";
 
 /// Returns the identity of a socket at an entry on which no process listens any more, as a killed
 /// server leaves it. Anything else at the entry is a reason not to listen there.
-fn occupied(entry: &Entry, address: &Address) -> Result<Option<Identity>, Refusal> {
+fn occupied(entry: &DirectoryEntry, address: &Address) -> Result<Option<Identity>, ListenRefusal> {
     let refused = |errno: Errno| system(address, &errno.into());
     let there = match entry.open() {
         Err(Errno::NOENT) => return Ok(None),
         there => there.map_err(refused)?,
     };
-    let refusal = |what: &str, help: &str| Refusal {
+    let refusal = |what: &str, help: &str| ListenRefusal {
         what: format!("cannot listen on {address}: {what}"),
         help: help.to_owned(),
-        ..Refusal::default()
+        ..ListenRefusal::default()
     };
     let stat = rustix::fs::fstat(&there).map_err(refused)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
@@ -271,7 +271,7 @@ fn occupied(entry: &Entry, address: &Address) -> Result<Option<Identity>, Refusa
             let by = holder
                 .as_ref()
                 .map_or_else(|| "another program".to_owned(), Holder::to_string);
-            Err(Refusal {
+            Err(ListenRefusal {
                 taken: true,
                 holder,
                 ..refusal(&format!("{by} already listens there"), STOP)
@@ -283,7 +283,7 @@ fn occupied(entry: &Entry, address: &Address) -> Result<Option<Identity>, Refusa
 
 /// Binds a socket to an entry, after setting aside a socket without a listener that is there.
 /// Returns the socket, its file, and a value that removes the file again.
-fn bind(entry: Entry, dead: Option<Identity>) -> io::Result<(OwnedFd, OwnedFd, Created)> {
+fn bind(entry: DirectoryEntry, dead: Option<Identity>) -> io::Result<(OwnedFd, OwnedFd, Created)> {
     let aside = dead.map(|dead| entry.set_aside(std::process::id(), dead));
     let aside = aside.transpose()?;
     let bound = unbound().map_err(io::Error::from).and_then(|socket| {
@@ -299,7 +299,7 @@ fn bind(entry: Entry, dead: Option<Identity>) -> io::Result<(OwnedFd, OwnedFd, C
 
 /// Opens the file of the socket that was just bound at an entry. Fails if the entry is any other
 /// file.
-fn bound_file(entry: &Entry) -> io::Result<(OwnedFd, Identity)> {
+fn bound_file(entry: &DirectoryEntry) -> io::Result<(OwnedFd, Identity)> {
     let file = entry.open()?;
     let stat = rustix::fs::fstat(&file)?;
     let (kind, mode) = (
@@ -342,9 +342,9 @@ fn own(file: &OwnedFd, (user, group): (Option<u32>, Option<u32>)) -> Result<(), 
     rustix::fs::chownat(file, "", user, group, AtFlags::EMPTY_PATH)
 }
 
-fn not_owned(owner: &Owner, path: &Path, errno: Errno) -> Refusal {
+fn not_owned(owner: &Owner, path: &Path, errno: Errno) -> ListenRefusal {
     let path = path.display();
-    Refusal {
+    ListenRefusal {
         owner: true,
         what: format!(
             "cannot change the owner of {path} to {owner}: {}",
@@ -353,21 +353,21 @@ fn not_owned(owner: &Owner, path: &Path, errno: Errno) -> Refusal {
         help: "run the server as root, or use its own user and a group to which that user belongs"
             .to_owned(),
         forbidden: errno == Errno::PERM,
-        ..Refusal::default()
+        ..ListenRefusal::default()
     }
 }
 
 /// Returns the numbers of the user and the group.
-fn numbers(owner: &Owner) -> Result<(Option<u32>, Option<u32>), Refusal> {
+fn numbers(owner: &Owner) -> Result<(Option<u32>, Option<u32>), ListenRefusal> {
     let number = |id: &Option<Id>, kind, table| {
         id.as_ref()
             .map(|id| number(id, kind, table))
             .transpose()
-            .map_err(|(what, help)| Refusal {
+            .map_err(|(what, help)| ListenRefusal {
                 owner: true,
                 what,
                 help,
-                ..Refusal::default()
+                ..ListenRefusal::default()
             })
     };
     Ok((
@@ -431,7 +431,7 @@ mod tests {
         assert_eq!(mode(&path), 0o666);
         // After `open`, the mode is the final one. `bound_file` must therefore not accept this or
         // any other file as one that was just bound.
-        let entry = Entry::of(&path).unwrap();
+        let entry = DirectoryEntry::of(&path).unwrap();
         let refused = || bound_file(&entry).unwrap_err().kind();
         assert_eq!(refused(), io::ErrorKind::Other, "a socket of another's");
         drop(listener);
@@ -442,7 +442,7 @@ mod tests {
         std::fs::hard_link(&secret, &path).unwrap();
         assert_eq!(refused(), io::ErrorKind::Other, "a file");
         std::fs::remove_file(&path).unwrap();
-        let (_socket, _file, made) = bind(Entry::of(&path).unwrap(), None).unwrap();
+        let (_socket, _file, made) = bind(DirectoryEntry::of(&path).unwrap(), None).unwrap();
         bound_file(&entry).unwrap();
         drop(made);
         assert_eq!(std::fs::read_dir(&base).unwrap().count(), 1);

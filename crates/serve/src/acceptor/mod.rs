@@ -1,8 +1,8 @@
 //! The thread that accepts clients. It conducts many handshakes concurrently, each with a deadline,
 //! and passes each connection on to the shard of the volume that the client has chosen. The
-//! messages of a handshake depend on its front end (see [`Handshake`]).
+//! messages of a handshake depend on its front end (see [`ClientHandshake`]).
 //!
-//! [`spawn`] starts the thread, and [`Handle`] controls it.
+//! [`spawn`] starts the thread, and [`AcceptorHandle`] controls it.
 
 mod handshake;
 mod listener;
@@ -24,15 +24,15 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use weir_config::Limits;
 
-use crate::clock::Clock;
+use crate::clock::ServerClock;
 use crate::created::Created;
 use crate::places::{Peer, Places, counts_by_peer, spare};
-use crate::shard::{Address, Arrival, Mail};
+use crate::shard::{ClientArrival, Mail, ShardAddress};
 use handshake::Opening;
-pub(crate) use handshake::{Handshake, Next};
+pub(crate) use handshake::{ClientHandshake, HandshakeProgress};
 pub use listener::number;
-pub(crate) use listener::{Listener, Refusal, Sockets, tcp};
-pub(crate) use table::{Export, Offer, Place, Table};
+pub(crate) use listener::{ListenRefusal, Listener, Sockets, tcp};
+pub(crate) use table::{ExportTable, PlaceOffer, VolumeExport, VolumeLocation};
 
 /// The maximum number of concurrent handshakes. They do not count as connections. If the maximum is
 /// reached, a new handshake replaces another one (see [`Acceptor::first_to_go`]).
@@ -45,7 +45,7 @@ const GRACE: Duration = Duration::from_millis(20);
 const ACCEPTS: usize = 16;
 
 /// A function that begins the handshake of a front end with a client that has connected.
-pub(crate) type Greet = Arc<dyn Fn(OwnedFd) -> Box<dyn Handshake> + Send + Sync>;
+pub(crate) type Greet = Arc<dyn Fn(OwnedFd) -> Box<dyn ClientHandshake> + Send + Sync>;
 
 /// A listening address, with the front end that serves its clients.
 pub(crate) struct Door {
@@ -63,22 +63,22 @@ impl fmt::Debug for Door {
 
 /// A handle for other threads, to control the acceptor.
 #[derive(Debug)]
-pub(crate) struct Handle {
+pub(crate) struct AcceptorHandle {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
     /// A reference to a token that the thread holds until it ends.
     pub(crate) alive: Weak<()>,
     /// The exports for clients. A reload replaces them.
-    exports: Arc<RwLock<Table>>,
+    exports: Arc<RwLock<ExportTable>>,
     /// Doors that are added while the thread runs, and addresses of those that are removed.
-    changes: Sender<Change>,
+    changes: Sender<DoorChange>,
     /// The files of Unix sockets, which are removed together with their doors.
     sockets: Vec<Created>,
 }
 
 /// A change of the doors of a running acceptor.
 #[derive(Debug)]
-enum Change {
+enum DoorChange {
     Open(Door),
     Close(weir_config::Address),
 }
@@ -86,7 +86,7 @@ enum Change {
 #[derive(Debug)]
 struct Stop {
     wanted: AtomicBool,
-    /// The eventfd that wakes the thread, either to stop or for a [`Change`].
+    /// The eventfd that wakes the thread, either to stop or for a [`DoorChange`].
     event: OwnedFd,
 }
 
@@ -98,9 +98,9 @@ impl Stop {
     }
 }
 
-impl Handle {
+impl AcceptorHandle {
     /// Replaces the exports from which clients can choose.
-    pub(crate) fn offer(&self, table: Table) {
+    pub(crate) fn offer(&self, table: ExportTable) {
         match self.exports.write() {
             Ok(mut exports) => *exports = table,
             // A table is replaced as a whole, so that it is valid even if another thread has
@@ -114,7 +114,7 @@ impl Handle {
     pub(crate) fn open(&mut self, doors: Vec<Door>) {
         for mut door in doors {
             self.sockets.extend(settled(&mut door));
-            self.change(Change::Open(door));
+            self.change(DoorChange::Open(door));
         }
     }
 
@@ -122,10 +122,12 @@ impl Handle {
     /// connections stay.
     pub(crate) fn close(&mut self, path: &Path) {
         self.sockets.retain(|socket| socket.path() != path);
-        self.change(Change::Close(weir_config::Address::Unix(path.to_owned())));
+        self.change(DoorChange::Close(weir_config::Address::Unix(
+            path.to_owned(),
+        )));
     }
 
-    fn change(&self, change: Change) {
+    fn change(&self, change: DoorChange) {
         // If the thread has ended, it has logged the reason, and no client is accepted anyway.
         let _ = self.changes.send(change);
         self.stop.wake();
@@ -143,7 +145,7 @@ impl Handle {
     }
 }
 
-impl Drop for Handle {
+impl Drop for AcceptorHandle {
     fn drop(&mut self) {
         self.stop();
     }
@@ -152,11 +154,11 @@ impl Drop for Handle {
 /// Starts the thread, which accepts clients at `doors`.
 pub(crate) fn spawn(
     mut doors: Vec<Door>,
-    exports: Table,
-    shards: Vec<Address>,
+    exports: ExportTable,
+    shards: Vec<ShardAddress>,
     limits: Limits,
-    (clock, next): (Clock, Arc<AtomicU64>),
-) -> io::Result<Handle> {
+    (clock, next): (ServerClock, Arc<AtomicU64>),
+) -> io::Result<AcceptorHandle> {
     let stop = Arc::new(Stop {
         wanted: AtomicBool::new(false),
         event: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
@@ -193,7 +195,7 @@ pub(crate) fn spawn(
         })?;
     // Nothing can fail any more, so sockets that were set aside are removed.
     sockets.iter_mut().for_each(Created::settle);
-    Ok(Handle {
+    Ok(AcceptorHandle {
         stop,
         thread: Some(thread),
         alive,
@@ -214,13 +216,13 @@ fn settled(door: &mut Door) -> Option<Created> {
 #[derive(Debug)]
 struct Acceptor {
     doors: Vec<Door>,
-    changes: Receiver<Change>,
+    changes: Receiver<DoorChange>,
     stop: Arc<Stop>,
-    exports: Arc<RwLock<Table>>,
-    shards: Vec<Address>,
+    exports: Arc<RwLock<ExportTable>>,
+    shards: Vec<ShardAddress>,
     limits: Limits,
     places: RefCell<Places>,
-    clock: Clock,
+    clock: ServerClock,
     /// The number of the next connection.
     next: Arc<AtomicU64>,
     openings: Vec<Opening>,
@@ -274,15 +276,15 @@ impl Acceptor {
         Ok(())
     }
 
-    /// Adds and removes doors as requested through the [`Handle`].
+    /// Adds and removes doors as requested through the [`AcceptorHandle`].
     fn change_doors(&mut self) -> io::Result<()> {
         // The event is reset before the changes are received, so that a change that arrives
         // afterwards wakes the thread again.
         rustix::io::read(&self.stop.event, &mut [0; 8])?;
         while let Ok(change) = self.changes.try_recv() {
             match change {
-                Change::Open(door) => self.doors.push(door),
-                Change::Close(at) => self.doors.retain(|door| door.listener.address() != at),
+                DoorChange::Open(door) => self.doors.push(door),
+                DoorChange::Close(at) => self.doors.retain(|door| door.listener.address() != at),
             }
         }
         Ok(())
@@ -413,30 +415,30 @@ impl Acceptor {
                 // A connection without a shard is among the handshakes, and is dropped below. A
                 // shard that has ended has no connections any more.
                 if let Some(shard) = evicted.shard {
-                    self.shards[shard].tell(Mail::Evict(evicted.connection));
+                    self.shards[shard].send_mail(Mail::Evict(evicted.connection));
                 }
             }
             match next {
-                Next::Wait => self.openings.push(opening),
-                Next::Over(None) => {}
-                Next::Over(Some(reason)) => {
+                HandshakeProgress::Wait => self.openings.push(opening),
+                HandshakeProgress::Over(None) => {}
+                HandshakeProgress::Over(Some(reason)) => {
                     if crate::log::allowed() {
                         tracing::warn!(connection = opening.id, peer = %opening.name, reason, "the handshake with a client failed; the server closed the connection");
                     }
                 }
-                Next::Chosen(place, volume) => self.hand_over(opening, place, volume),
+                HandshakeProgress::Chosen(place, volume) => self.hand_over(opening, place, volume),
             }
         }
         self.openings.retain(|opening| !opening.is_lost());
     }
 
-    fn hand_over(&mut self, opening: Opening, place: Place, volume: String) {
+    fn hand_over(&mut self, opening: Opening, place: VolumeLocation, volume: String) {
         let (Some(front), Some(ticket)) = (opening.handshake.attach(), opening.ticket) else {
             return;
         };
         // From here on, an eviction is a message to this shard.
         ticket.serve(place.shard);
-        let arrival = Arrival {
+        let arrival = ClientArrival {
             id: opening.id,
             peer: opening.name,
             drive: place.drive,
@@ -445,7 +447,7 @@ impl Acceptor {
             front,
             ticket,
         };
-        if !self.shards[place.shard].tell(Mail::Arrival(Box::new(arrival))) {
+        if !self.shards[place.shard].send_mail(Mail::Arrival(Box::new(arrival))) {
             tracing::error!(
                 "the server refused a connection, because the shard of the volume has ended"
             );

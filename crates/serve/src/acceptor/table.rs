@@ -4,13 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use crate::backend::Traits;
-use crate::clock::Clock;
+use crate::clock::ServerClock;
 use crate::places::{Claim, Evicted, Peer, Places, Reservations, Ticket};
 use weir_config::Notify;
 
 /// The location of a volume: its shard, its drive and its address space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct VolumeLocation {
     pub(crate) shard: usize,
     /// The index of the drive within its shard.
     pub(crate) drive: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Place {
 
 /// A volume that clients can choose. Each front end describes it in the terms of its protocol.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Export {
+pub(crate) struct VolumeExport {
     pub(crate) name: String,
     /// The size of the volume in bytes.
     pub(crate) size: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Export {
     pub(crate) queues: u16,
     pub(crate) tags: u16,
     pub(crate) max_transfer: u32,
-    pub(crate) place: Place,
+    pub(crate) place: VolumeLocation,
     /// The way that virtual machines and the volume notify each other.
     pub(crate) notify: Notify,
     /// The key of the contract that promises something to the volume. It is the volume's own or its
@@ -44,17 +44,17 @@ pub(crate) struct Export {
 /// All exports, in the order of the list, with the reservations of places. It is cheap
 /// to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table(Arc<(Vec<Export>, Reservations)>);
+pub(crate) struct ExportTable(Arc<(Vec<VolumeExport>, Reservations)>);
 
-impl Table {
-    pub(crate) fn new(exports: Vec<Export>) -> Self {
+impl ExportTable {
+    pub(crate) fn new(exports: Vec<VolumeExport>) -> Self {
         let promised = exports.iter();
         let promised = promised.filter_map(|e| Some((&*e.name, e.promise.as_deref()?)));
         let reservations = Reservations::new(promised);
         Self(Arc::new((exports, reservations)))
     }
 
-    pub(crate) fn exports(&self) -> &[Export] {
+    pub(crate) fn exports(&self) -> &[VolumeExport] {
         &self.0.0
     }
 
@@ -65,10 +65,10 @@ impl Table {
 }
 
 /// The offer to one client: the table, and a place if the client may start.
-pub(crate) struct Offer<'a> {
-    pub(crate) table: &'a Table,
+pub(crate) struct PlaceOffer<'a> {
+    pub(crate) table: &'a ExportTable,
     places: &'a RefCell<Places>,
-    clock: Clock,
+    clock: ServerClock,
     /// The number of the connection.
     pub(crate) connection: u64,
     peer: Peer,
@@ -78,10 +78,10 @@ pub(crate) struct Offer<'a> {
     taken: Cell<Option<(Ticket, Option<Evicted>)>>,
 }
 
-impl<'a> Offer<'a> {
+impl<'a> PlaceOffer<'a> {
     pub(super) fn new(
-        table: &'a Table,
-        (places, clock): (&'a RefCell<Places>, Clock),
+        table: &'a ExportTable,
+        (places, clock): (&'a RefCell<Places>, ServerClock),
         (connection, peer, name): (u64, Peer, &'a str),
     ) -> Self {
         Self {

@@ -43,8 +43,11 @@ pub(super) fn lock(
 ///
 /// # Errors
 /// Returns the error that [`lock`] would return.
-pub(super) fn look(device: &Path, dev: Dev, writable: bool) -> Result<(), OpenError> {
-    visit(device, dev, OFlags::RDONLY, |fd| locks::look(fd, writable)).map(drop)
+pub(super) fn check_locks(device: &Path, dev: Dev, writable: bool) -> Result<(), OpenError> {
+    visit(device, dev, OFlags::RDONLY, |fd| {
+        locks::check_lock(fd, writable)
+    })
+    .map(drop)
 }
 
 fn visit(

@@ -123,7 +123,7 @@ mod tests {
 
     /// Compares random lists with a model that has one value for each byte.
     #[test]
-    fn lists_say_what_was_pushed() {
+    fn extent_lists_match_a_model_of_bytes() {
         let mut rng = Rng::new(1);
         let mut below = |n: u64| rng.range(0, n - 1);
         for _ in 0..2_000 {

@@ -9,14 +9,14 @@ use super::{sysfs, usage};
 
 /// The properties of a volume's storage.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct StorageInfo {
     /// The size of the volume in bytes, once it is served.
     pub size: u64,
     /// The present size in bytes, or `None` if the storage does not exist and a start would create
     /// it.
     pub now: Option<u64>,
     /// The location of the storage, if it is a file or a device.
-    pub place: Option<Place>,
+    pub place: Option<StorageLocation>,
     /// The block size in bytes, of which reads and writes are multiples. It is 1 through the page
     /// cache and in memory.
     pub block: u32,
@@ -24,7 +24,7 @@ pub struct Found {
 
 /// The location of a file or device.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct StorageLocation {
     /// The name of the device, such as `/dev/sda1`, or the type of the file system if it has no
     /// device, such as `tmpfs`.
     pub device: String,
@@ -42,7 +42,7 @@ pub struct Place {
     pub(crate) identity: (u64, OsString),
 }
 
-impl Place {
+impl StorageLocation {
     pub(super) fn of(number: Dev, free: Option<u64>, identity: (u64, OsString)) -> Self {
         Self {
             device: usage::name(number),

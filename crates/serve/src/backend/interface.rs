@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_core::{Flags, Instant, Op, Outcome, Tag};
-use weir_uring::{AnyRing, Buf, Completion, GuestSlice, Ring, Segment, SharedBuf, Waker};
+use weir_uring::{AnyRing, Buf, GuestSlice, Ring, RingCompletion, RingWaker, Segment, SharedBuf};
 
 use super::extents::Extents;
 use crate::created::Created;
@@ -54,11 +54,11 @@ pub struct Traits {
 /// The storage of one volume, as its shard uses it.
 pub trait Backend: fmt::Debug {
     /// Carries out a piece, now or later. See the [module's documentation](super).
-    fn submit(&mut self, job: Job, cx: &mut Context<'_>);
+    fn submit(&mut self, job: BackendJob, cx: &mut Context<'_>);
 
     /// Processes the completion of an operation that the backend queued on the ring with the user
     /// value [`Context::token`]`(op)`.
-    fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>);
+    fn completed(&mut self, op: u32, completion: RingCompletion, cx: &mut Context<'_>);
 
     /// Returns the size that the volume could have now, in bytes. `wanted` is the size in the
     /// configuration, if there is one. This is called when a configuration is reloaded, and changes
@@ -117,7 +117,7 @@ pub trait Grow: Send + Sync + fmt::Debug {
 
     /// Restores the old size of the storage. This is permitted only while no client can have used
     /// the added space.
-    fn take_back(&self, growth: &Growth);
+    fn restore_size(&self, growth: &Growth);
 }
 
 /// A change of a storage's size.
@@ -148,7 +148,7 @@ pub struct RemoteState {
 
 /// A piece of a request that a backend carries out.
 #[derive(Debug)]
-pub struct Job {
+pub struct BackendJob {
     /// Identifies the job until it is finished. The tag is unique among the jobs of the volume's
     /// drive.
     pub tag: Tag,
@@ -244,7 +244,7 @@ impl News {
 /// A handle with which a thread of a backend calls the shard.
 #[derive(Debug)]
 pub struct Caller {
-    pub(super) waker: Waker,
+    pub(super) waker: RingWaker,
     pub(super) news: News,
     pub(super) space: u32,
 }
@@ -313,7 +313,7 @@ impl Context<'_> {
     }
 }
 
-impl Job {
+impl BackendJob {
     /// Returns the empty result of a look-up of extents.
     pub fn extents(&self) -> Extents {
         Extents::new(self.length, self.flags.has(Flags::FIRST_ONLY))

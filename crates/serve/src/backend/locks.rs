@@ -44,13 +44,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Returns `EAGAIN` if another program uses the file in a conflicting way, and otherwise the error
 /// of fcntl(2).
 pub(super) fn lock(file: impl AsFd, writable: bool, patience: Duration) -> Result<(), Errno> {
-    patiently(patience, Errno::AGAIN, || {
+    retry_while_busy(patience, Errno::AGAIN, || {
         try_to_lock(file.as_fd(), writable)
     })
 }
 
 /// Repeats `attempt` while it fails with `busy`, for up to `patience`.
-pub(super) fn patiently<T>(
+pub(super) fn retry_while_busy<T>(
     patience: Duration,
     busy: Errno,
     mut attempt: impl FnMut() -> Result<T, Errno>,
@@ -76,14 +76,14 @@ fn try_to_lock(file: BorrowedFd<'_>, writable: bool) -> Result<(), Errno> {
     }
     // The check follows the locks. If two processes start at the same time, at least one of them
     // thus finds the other's lock.
-    look(file, writable)
+    check_lock(file, writable)
 }
 
 /// Checks whether [`lock`] would succeed, without taking a lock.
 ///
 /// # Errors
 /// Returns the error that [`lock`] would return.
-pub(super) fn look(file: impl AsFd, writable: bool) -> Result<(), Errno> {
+pub(super) fn check_lock(file: impl AsFd, writable: bool) -> Result<(), Errno> {
     let exclusive: &[Range<u64>] = if writable { &[ALL] } else { &COUNTERPARTS };
     let shared: &[Range<u64>] = if writable { &[] } else { &SHARED };
     let exclusive = exclusive.iter().map(|bytes| (Lock::Exclusive, bytes));
@@ -122,7 +122,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     use super::super::file::tests::{Directory, open_soon, soon};
-    use super::super::{ImageOptions, OpenError, Opened};
+    use super::super::{ImageOptions, OpenError, OpenStorage};
     use super::*;
 
     const MIB: u64 = 1 << 20;
@@ -130,7 +130,7 @@ mod tests {
     /// Creates an image, and returns its options for writing and for reading.
     fn image(directory: &Directory) -> (ImageOptions, ImageOptions) {
         let write = directory.options(MIB);
-        drop(Opened::image(&write).unwrap());
+        drop(OpenStorage::image(&write).unwrap());
         let read = ImageOptions {
             read_only: true,
             ..write.clone()
@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn is_locked(options: &ImageOptions) -> bool {
-        match Opened::image(options) {
+        match OpenStorage::image(options) {
             Ok(_) => false,
             Err(OpenError::Locked { path, .. }) => {
                 assert_eq!(path, options.path);
@@ -177,7 +177,7 @@ mod tests {
             preallocate: false,
             patience: Duration::ZERO,
         };
-        let image = Opened::image(&options);
+        let image = OpenStorage::image(&options);
         println!("\n{}", if image.is_ok() { "held" } else { "refused" });
         let _ = std::io::stdin().read(&mut [0]);
     }
@@ -231,7 +231,7 @@ mod tests {
             ..write.clone()
         };
         let opened = std::thread::scope(|scope| {
-            let opened = scope.spawn(|| Opened::image(&patient));
+            let opened = scope.spawn(|| OpenStorage::image(&patient));
             // The first attempt finds the lock. If the thread starts later, it does not need to
             // wait.
             std::thread::sleep(5 * PAUSE);

@@ -6,11 +6,11 @@ use std::ops::Range;
 
 use weir_config::units::Size;
 use weir_core::Op;
-use weir_uring::{Completion, GuestSlice};
+use weir_uring::{GuestSlice, RingCompletion};
 
 use crate::errno::ENOSPC;
 
-use super::{Allocation, Backend, Context, Data, Extents, Job, Prepare, Traits};
+use super::{Allocation, Backend, BackendJob, Context, Data, Extents, Prepare, Traits};
 
 /// The size of a chunk in bytes, which is the unit of allocation, of freeing, and of extents.
 const CHUNK: usize = 64 << 10;
@@ -40,7 +40,7 @@ pub struct Memory {
 ///
 /// # Errors
 /// Fails if the table of chunks alone exceeds the machine's memory and swap space.
-pub(super) fn look(size: u64) -> io::Result<()> {
+pub(super) fn check_size(size: u64) -> io::Result<()> {
     let memory = rustix::system::sysinfo();
     let all = (memory.totalram as u64)
         .saturating_add(memory.totalswap as u64)
@@ -61,17 +61,17 @@ pub(super) fn look(size: u64) -> io::Result<()> {
 /// The progress of a call: the completed bytes of the job, and the bytes of memory that were
 /// touched.
 #[derive(Clone, Copy, Default, Debug)]
-struct Progress {
+struct JobProgress {
     done: u32,
     touched: u64,
 }
 
 /// A volume in memory that is being served.
 #[derive(Debug)]
-struct Served {
+struct MemoryBackend {
     memory: Memory,
     /// The deferred jobs, in their order.
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<BackendJob>,
     /// The number of completed bytes of the first deferred job.
     done: u32,
 }
@@ -137,7 +137,7 @@ impl Memory {
     }
 
     /// Copies the data of a read into the guest's memory.
-    fn read_guest(&self, job: &Job) {
+    fn read_guest(&self, job: &BackendJob) {
         for_guest(job, |slice, done, chunk, range| match &self.chunks[chunk] {
             Some(bytes) => slice.copy_from(done, &bytes[range]),
             None => slice.copy_from(done, &ZEROES[range]),
@@ -145,7 +145,7 @@ impl Memory {
     }
 
     /// Copies the data of a write from the guest's memory.
-    fn write_guest(&mut self, job: &Job) {
+    fn write_guest(&mut self, job: &BackendJob) {
         for_guest(job, |slice, done, chunk, range| {
             if let Some(bytes) = &mut self.chunks[chunk] {
                 slice.copy_to(done, &mut bytes[range]);
@@ -156,8 +156,8 @@ impl Memory {
     /// Zeroes the range until about `most` bytes of memory have been touched. Returns the progress.
     /// Whole chunks are freed, unless `keep` forbids holes. Existing holes stay holes even then,
     /// because memory that has not been written cannot be guaranteed anyway.
-    fn zero(&mut self, offset: u64, length: u32, keep: bool, most: u64) -> Progress {
-        let mut progress = Progress::default();
+    fn zero(&mut self, offset: u64, length: u32, keep: bool, most: u64) -> JobProgress {
+        let mut progress = JobProgress::default();
         for (chunk, range) in parts(offset, u64::from(length)) {
             // The rest follows in a later turn, so that a zeroing of 64 MiB lets other clients in
             // between (docs/decisions/bounded-turns.md).
@@ -182,7 +182,7 @@ impl Memory {
     }
 
     /// Returns the extents of a look-up, and the number of bytes of memory that it touched.
-    fn extents(&self, job: &Job) -> (Extents, u64) {
+    fn extents(&self, job: &BackendJob) -> (Extents, u64) {
         let mut extents = job.extents();
         let mut touched = 0;
         for (chunk, range) in parts(job.offset, u64::from(job.length)).take(LOOKS) {
@@ -201,32 +201,32 @@ impl Memory {
     /// Continues a job from byte `done` on, until about `most` bytes of memory have been touched. A
     /// read or write is a single piece, which the drive's `max_transfer` limits, and is done at
     /// once. Zeroing can cover 64 MiB and is done in parts.
-    fn carry_on(&mut self, job: &mut Job, done: u32, most: u64) -> Progress {
+    fn advance(&mut self, job: &mut BackendJob, done: u32, most: u64) -> JobProgress {
         let offset = job.offset;
         let keep = match job.op {
             Op::Read if matches!(job.data, Data::Guest(_)) => {
                 self.read_guest(job);
-                return Progress::whole(job);
+                return JobProgress::whole(job);
             }
             Op::Write if matches!(job.data, Data::Guest(_)) => {
                 self.write_guest(job);
-                return Progress::whole(job);
+                return JobProgress::whole(job);
             }
             Op::Read => {
                 let read = |at, bytes: &mut [u8]| self.read(offset + at as u64, bytes);
                 job.data.each_target(read);
-                return Progress::whole(job);
+                return JobProgress::whole(job);
             }
             Op::Write => {
                 let write = |at, bytes: &[u8]| self.write(offset + at as u64, bytes);
                 job.data.each_source(write);
-                return Progress::whole(job);
+                return JobProgress::whole(job);
             }
-            Op::Flush => return Progress::whole(job),
+            Op::Flush => return JobProgress::whole(job),
             Op::Extents => {
                 let (extents, touched) = self.extents(job);
                 job.data = Data::Extents(extents);
-                return Progress {
+                return JobProgress {
                     done: job.length,
                     touched,
                 };
@@ -238,8 +238,8 @@ impl Memory {
     }
 }
 
-impl Progress {
-    fn whole(job: &Job) -> Self {
+impl JobProgress {
+    fn whole(job: &BackendJob) -> Self {
         Self {
             done: job.length,
             touched: u64::from(job.length),
@@ -265,7 +265,7 @@ impl Prepare for Memory {
     }
 
     fn start(self: Box<Self>) -> io::Result<Box<dyn Backend>> {
-        Ok(Box::new(Served {
+        Ok(Box::new(MemoryBackend {
             memory: *self,
             jobs: VecDeque::new(),
             done: 0,
@@ -273,15 +273,15 @@ impl Prepare for Memory {
     }
 }
 
-impl Served {
+impl MemoryBackend {
     /// Carries out a job from byte `done` on. If the job must be deferred, returns it together with
     /// its progress.
     fn carry_out(
         &mut self,
-        mut job: Job,
+        mut job: BackendJob,
         mut done: u32,
         cx: &mut Context<'_>,
-    ) -> Option<(Job, u32)> {
+    ) -> Option<(BackendJob, u32)> {
         loop {
             if cx.budget() == 0 {
                 return Some((job, done));
@@ -292,7 +292,7 @@ impl Served {
                 cx.finish(job.tag, Err(ENOSPC), Data::None);
                 return None;
             }
-            let progress = self.memory.carry_on(&mut job, done, cx.budget());
+            let progress = self.memory.advance(&mut job, done, cx.budget());
             done += progress.done;
             cx.touched(progress.touched);
             if done == job.length {
@@ -308,8 +308,8 @@ impl Served {
     }
 }
 
-impl Backend for Served {
-    fn submit(&mut self, job: Job, cx: &mut Context<'_>) {
+impl Backend for MemoryBackend {
+    fn submit(&mut self, job: BackendJob, cx: &mut Context<'_>) {
         // Jobs are carried out in their order, so that a new one waits after those that are
         // deferred.
         if self.jobs.is_empty() {
@@ -337,7 +337,7 @@ impl Backend for Served {
 
     fn size(&self, wanted: Option<u64>) -> io::Result<u64> {
         let size = wanted.unwrap_or(self.memory.size);
-        look(size)?;
+        check_size(size)?;
         Ok(size)
     }
 
@@ -345,7 +345,7 @@ impl Backend for Served {
         self.memory.grow(size);
     }
 
-    fn completed(&mut self, _op: u32, _completion: Completion, _cx: &mut Context<'_>) {}
+    fn completed(&mut self, _op: u32, _completion: RingCompletion, _cx: &mut Context<'_>) {}
 }
 
 fn fresh() -> Option<Box<[u8]>> {
@@ -359,7 +359,7 @@ fn fresh() -> Option<Box<[u8]>> {
 
 /// Calls `each` with each part of a guest's memory that a job uses: the slice, the offset in the
 /// slice, the chunk, and the range in the chunk.
-fn for_guest(job: &Job, mut each: impl FnMut(&GuestSlice, usize, usize, Range<usize>)) {
+fn for_guest(job: &BackendJob, mut each: impl FnMut(&GuestSlice, usize, usize, Range<usize>)) {
     let Data::Guest(slices) = &job.data else {
         return;
     };
@@ -449,7 +449,7 @@ mod tests {
     #[test]
     fn a_look_up_goes_through_a_bounded_number_of_chunks() {
         let memory = Memory::new(4 << 30, false);
-        let job = Job {
+        let job = BackendJob {
             tag: weir_core::Tag(0),
             op: Op::Extents,
             flags: weir_core::Flags::NONE,
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_chunks_come_and_go() {
+    fn chunks_are_allocated_and_freed_as_a_whole() {
         let mut memory = Memory::new(4 * CHUNK as u64, false);
         let held = |memory: &Memory| memory.chunks.iter().flatten().count();
         memory.write(CHUNK as u64 - 1, &[1, 2]);

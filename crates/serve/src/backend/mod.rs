@@ -34,17 +34,17 @@ use weir_config::{Cache, Storage, Volume};
 
 pub use device::DeviceOptions;
 pub use extents::{Allocation, EXTENTS_MAX, Extent, Extents};
-pub use file::{ImageOptions, OpenError, Opened};
-pub use found::{Found, Place};
+pub use file::{ImageOptions, OpenError, OpenStorage};
+pub use found::{StorageInfo, StorageLocation};
 pub use interface::{
-    Backend, Caller, Context, Data, Grow, Growth, Job, Prepare, RemoteState, Traits,
+    Backend, BackendJob, Caller, Context, Data, Grow, Growth, Prepare, RemoteState, Traits,
 };
 pub(crate) use interface::{Finished, News};
 pub use memory::Memory;
 pub use usage::of_path as uses;
 
 /// A function that opens the storage of a volume.
-pub type Open = fn(&Volume) -> io::Result<Box<dyn Prepare>>;
+pub type StorageOpener = fn(&Volume) -> io::Result<Box<dyn Prepare>>;
 
 /// Opens the storage of a volume. May block.
 ///
@@ -63,12 +63,12 @@ pub fn open(volume: &Volume) -> io::Result<Box<dyn Prepare>> {
             })?;
             // Allocating the table of an impossible size would end the process instead of returning
             // an error.
-            memory::look(size)?;
+            memory::check_size(size)?;
             Box::new(Memory::new(size, read_only))
         }
-        Storage::File(path) => Box::new(Opened::image(&image_options(volume, path))?),
-        Storage::Device(path) => Box::new(Opened::device(&device_options(volume, path))?),
-        Storage::Nbd(remote) => Box::new(nbd::Export::open(volume, remote)?),
+        Storage::File(path) => Box::new(OpenStorage::image(&image_options(volume, path))?),
+        Storage::Device(path) => Box::new(OpenStorage::device(&device_options(volume, path))?),
+        Storage::Nbd(remote) => Box::new(nbd::RemoteExport::open(volume, remote)?),
     })
 }
 
@@ -78,21 +78,21 @@ pub fn open(volume: &Volume) -> io::Result<Box<dyn Prepare>> {
 ///
 /// # Errors
 /// Returns the error that [`open`] would return.
-pub fn look(volume: &Volume) -> io::Result<Found> {
+pub fn inspect(volume: &Volume) -> io::Result<StorageInfo> {
     Ok(match &volume.storage {
         Storage::Memory | Storage::Model => {
             let size = volume.size.unwrap_or(0);
-            memory::look(size)?;
-            Found {
+            memory::check_size(size)?;
+            StorageInfo {
                 size,
                 now: None,
                 place: None,
                 block: 1,
             }
         }
-        Storage::File(path) => file::look(&image_options(volume, path))?,
-        Storage::Device(path) => device::look(&device_options(volume, path))?,
-        Storage::Nbd(remote) => nbd::look(volume, remote)?,
+        Storage::File(path) => file::inspect(&image_options(volume, path))?,
+        Storage::Device(path) => device::inspect(&device_options(volume, path))?,
+        Storage::Nbd(remote) => nbd::inspect(volume, remote)?,
     })
 }
 

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// The mode of a range lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Mode {
+pub(super) enum LockMode {
     /// Together with other shared locks.
     Shared,
     /// Without any other lock.
@@ -24,25 +24,25 @@ pub(super) enum Mode {
 /// The ranges that are held or waited for. The caller numbers them with small, unused numbers.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Option<RangeLock>>,
     arrivals: u64,
     exclusive: u32,
     waiting: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct RangeLock {
     start: u64,
     end: u64,
-    mode: Mode,
+    mode: LockMode,
     arrival: u64,
     /// The number of earlier conflicting entries that have not been released.
     blockers: u32,
 }
 
-impl Entry {
+impl RangeLock {
     fn conflicts(&self, other: &Self) -> bool {
-        (self.mode == Mode::Exclusive || other.mode == Mode::Exclusive)
+        (self.mode == LockMode::Exclusive || other.mode == LockMode::Exclusive)
             && self.start < other.end
             && other.start < self.end
     }
@@ -51,8 +51,8 @@ impl Entry {
 impl Ranges {
     /// Requests a range, which must not be empty. Returns true if it is held now. Otherwise a later
     /// [`Self::release`] returns `number`.
-    pub(super) fn acquire(&mut self, number: u32, range: Range<u64>, mode: Mode) -> bool {
-        let mut entry = Entry {
+    pub(super) fn acquire(&mut self, number: u32, range: Range<u64>, mode: LockMode) -> bool {
+        let mut entry = RangeLock {
             start: range.start,
             end: range.end,
             mode,
@@ -61,11 +61,11 @@ impl Ranges {
         };
         self.arrivals += 1;
         // Without an exclusive entry there is no conflict, which is the usual case.
-        if mode == Mode::Exclusive || self.exclusive > 0 {
+        if mode == LockMode::Exclusive || self.exclusive > 0 {
             let earlier = self.entries.iter().flatten();
             entry.blockers = earlier.filter(|e| e.conflicts(&entry)).count() as u32;
         }
-        self.exclusive += u32::from(mode == Mode::Exclusive);
+        self.exclusive += u32::from(mode == LockMode::Exclusive);
         self.waiting += u32::from(entry.blockers > 0);
         let index = number as usize;
         if self.entries.len() <= index {
@@ -82,7 +82,7 @@ impl Ranges {
         let Some(gone) = self.entries[number as usize].take() else {
             return;
         };
-        self.exclusive -= u32::from(gone.mode == Mode::Exclusive);
+        self.exclusive -= u32::from(gone.mode == LockMode::Exclusive);
         debug_assert_eq!(gone.blockers, 0, "given back before it was held");
         // The scan below takes time in proportion to all entries, and is usually unnecessary.
         if self.waiting == 0 {
@@ -115,13 +115,13 @@ mod tests {
     fn whole_blocks_may_overlap_and_parts_of_blocks_may_not() {
         let mut ranges = Ranges::default();
         let mut granted = Vec::new();
-        assert!(ranges.acquire(0, 0..8, Mode::Shared));
-        assert!(ranges.acquire(1, 4..12, Mode::Shared));
-        assert!(!ranges.acquire(2, 8..12, Mode::Exclusive));
-        assert!(!ranges.acquire(3, 0..4, Mode::Exclusive));
-        assert!(ranges.acquire(4, 12..16, Mode::Exclusive));
+        assert!(ranges.acquire(0, 0..8, LockMode::Shared));
+        assert!(ranges.acquire(1, 4..12, LockMode::Shared));
+        assert!(!ranges.acquire(2, 8..12, LockMode::Exclusive));
+        assert!(!ranges.acquire(3, 0..4, LockMode::Exclusive));
+        assert!(ranges.acquire(4, 12..16, LockMode::Exclusive));
         // This range waits after the job that waits, although the present holder would permit it.
-        assert!(!ranges.acquire(5, 8..9, Mode::Shared));
+        assert!(!ranges.acquire(5, 8..9, LockMode::Shared));
         ranges.release(0, &mut granted);
         assert_eq!(granted, [3]);
         ranges.release(1, &mut granted);
@@ -133,19 +133,19 @@ mod tests {
     /// Compares random sequences with a model that checks every pair: conflicting jobs never hold
     /// at the same time, and every job that can hold does, in order.
     #[test]
-    fn nobody_is_forgotten_and_nobody_overtakes() {
+    fn conflicting_ranges_are_granted_in_order() {
         let mut rng = Rng::new(1);
         let mut draw = |below: u64| rng.range(0, below - 1);
         for round in 0..200 {
             let mut ranges = Ranges::default();
             // In order of arrival: number, range, mode, held.
-            let mut model: Vec<(u32, Range<u64>, Mode, bool)> = Vec::new();
+            let mut model: Vec<(u32, Range<u64>, LockMode, bool)> = Vec::new();
             let space = 4 + draw(40);
             for _ in 0..300 {
                 if draw(2) == 0 && model.len() < 20 {
                     let start = draw(space);
                     let range = start..start + 1 + draw(6);
-                    let mode = [Mode::Shared, Mode::Exclusive][draw(2) as usize];
+                    let mode = [LockMode::Shared, LockMode::Exclusive][draw(2) as usize];
                     let number = (0..21).find(|n| model.iter().all(|m| m.0 != *n)).unwrap();
                     let free = model.iter().all(|m| !meet(m, &range, mode));
                     assert_eq!(ranges.acquire(number, range.clone(), mode), free, "{round}");
@@ -173,8 +173,8 @@ mod tests {
         }
     }
 
-    fn meet(one: &(u32, Range<u64>, Mode, bool), range: &Range<u64>, mode: Mode) -> bool {
-        (one.2 == Mode::Exclusive || mode == Mode::Exclusive)
+    fn meet(one: &(u32, Range<u64>, LockMode, bool), range: &Range<u64>, mode: LockMode) -> bool {
+        (one.2 == LockMode::Exclusive || mode == LockMode::Exclusive)
             && one.1.start < range.end
             && range.start < one.1.end
     }

@@ -101,18 +101,18 @@ pub(super) fn of_other_loops(dev: Dev, files: &[PathBuf]) -> Vec<String> {
 }
 
 /// A loop device with its file.
-struct Loop {
+struct LoopDevice {
     name: OsString,
     number: Option<Dev>,
     file: PathBuf,
 }
 
-fn loops(sources: &Sources) -> Vec<Loop> {
+fn loops(sources: &Sources) -> Vec<LoopDevice> {
     let devices = sources.sys.join("class/block");
     let names = sysfs::names(&devices).into_iter();
     let all = names.filter_map(|name| {
         let directory = devices.join(&name);
-        Some(Loop {
+        Some(LoopDevice {
             file: sysfs::backing(&directory)?,
             number: sysfs::number(&directory),
             name,

@@ -20,15 +20,15 @@ const IDLE: Duration = Duration::from_secs(10);
 /// Dropping the pool discards tasks that have not begun. Those that have begun run to their end,
 /// and their results are dropped.
 pub(super) struct Workers<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<SharedPool<T>>,
 }
 
-struct Shared<T> {
-    state: Mutex<State<T>>,
+struct SharedPool<T> {
+    state: Mutex<PoolState<T>>,
     work: Condvar,
 }
 
-struct State<T> {
+struct PoolState<T> {
     waiting: VecDeque<Task<T>>,
     /// The results of tasks, or their panics.
     done: VecDeque<std::thread::Result<T>>,
@@ -46,7 +46,7 @@ struct Task<T> {
 impl<T: Send + 'static> Workers<T> {
     /// Creates a pool without threads.
     pub(super) fn new() -> Self {
-        let state = State {
+        let state = PoolState {
             waiting: VecDeque::new(),
             done: VecDeque::new(),
             threads: 0,
@@ -54,7 +54,7 @@ impl<T: Send + 'static> Workers<T> {
             closed: false,
         };
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedPool {
                 state: Mutex::new(state),
                 work: Condvar::new(),
             }),
@@ -106,8 +106,8 @@ impl<T: Send + 'static> Workers<T> {
     }
 }
 
-impl<T> Shared<T> {
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+impl<T> SharedPool<T> {
+    fn lock(&self) -> MutexGuard<'_, PoolState<T>> {
         // No code under the lock can panic during a change, so the state is valid even if the lock
         // is poisoned.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -169,16 +169,16 @@ impl<T> fmt::Debug for Workers<T> {
 mod tests {
     use std::sync::mpsc;
 
-    use weir_uring::{AnyRing, Config, Ring};
+    use weir_uring::{AnyRing, IoRingConfig, Ring};
 
     use super::super::News;
     use super::*;
 
     fn ring() -> AnyRing {
-        AnyRing::open(&Config {
+        AnyRing::open(&IoRingConfig {
             arena_bytes: 4096,
             in_flight: 4,
-            ..Config::default()
+            ..IoRingConfig::default()
         })
         .unwrap()
     }
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_and_thrown_away_with_the_pool() {
+    fn waiting_tasks_are_bounded_and_dropped_with_the_pool() {
         let ring = ring();
         let workers = Workers::new();
         let (sender, begun) = mpsc::channel();

@@ -2,7 +2,7 @@
 //! the store.
 
 use crate::gateway::fair::fair;
-use crate::gateway::table::{Lease, ONE, Part, Row, Stated, Table};
+use crate::gateway::table::{Lease, MemberRow, MemberTable, ONE, Part, Stated};
 use weir_core::{Instant, Span};
 
 /// The smallest change of a part or demand that is written. Each write makes all other servers read
@@ -49,7 +49,7 @@ pub enum Ask {
         /// The generation of the table from which the row was computed.
         generation: u64,
         /// The row of this server.
-        row: Row,
+        row: MemberRow,
     },
 }
 
@@ -63,7 +63,7 @@ pub enum Answer {
     /// The lease has ended, because it expired or in reply to [`Ask::Revoke`].
     Gone,
     /// The table, in reply to [`Ask::Read`], or to [`Ask::Write`] if its generation was outdated.
-    Table(Table),
+    Table(MemberTable),
     /// The row was written, in reply to [`Ask::Write`]. Contains the new generation.
     Written(u64),
     /// The store did not answer, or failed. It may have carried out the request, or may still do
@@ -72,7 +72,7 @@ pub enum Answer {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct HeldLease {
     lease: Lease,
     /// The time from which the row may have been removed.
     until: Instant,
@@ -82,7 +82,7 @@ struct Held {
 /// A write whose reply was lost. The store can still apply it as long as the generation is the one
 /// that the write expects.
 #[derive(Clone, Copy, Debug)]
-struct Doubt {
+struct UncertainWrite {
     generation: u64,
     /// The smallest part in such a write.
     part: Part,
@@ -97,12 +97,12 @@ pub struct Member {
     /// The smallest minimum that the other servers of the last table state.
     others: Stated,
     leaves: bool,
-    held: Option<Held>,
+    held: Option<HeldLease>,
     part: Part,
-    table: Option<Table>,
+    table: Option<MemberTable>,
     read: Instant,
     asked: Option<(Ask, Instant)>,
-    doubt: Option<Doubt>,
+    doubt: Option<UncertainWrite>,
     /// The time before which nothing is sent, after a request was lost.
     again: Instant,
     lapses: u64,
@@ -218,16 +218,16 @@ impl Member {
                 self.drop_lease();
             }
             (Ask::Write { row, .. }, Answer::Gone) if self.holds(row.lease) => self.drop_lease(),
-            (Ask::Read | Ask::Write { .. }, Answer::Table(table)) => self.take(now, table),
+            (Ask::Read | Ask::Write { .. }, Answer::Table(table)) => self.adopt_table(now, table),
             (Ask::Write { row, .. }, Answer::Written(generation)) => {
                 // The own row is in the table now, as the store would return it.
                 let mut table = self.table.take().unwrap_or_default();
                 table.generation = generation;
                 table.rows.retain(|other| other.lease != row.lease);
                 table.rows.push(row);
-                self.take(now, table);
+                self.adopt_table(now, table);
             }
-            (ask, _) => self.lose(now, ask),
+            (ask, _) => self.on_lost_request(now, ask),
         }
     }
 
@@ -250,19 +250,19 @@ impl Member {
 
     /// Returns the time of renewal. One third of the lease is over then. The second third remains
     /// for a reply that is lost, and the last third for another attempt.
-    fn renew_at(&self, held: &Held) -> Instant {
+    fn renew_at(&self, held: &HeldLease) -> Instant {
         held.renewed + self.config.ttl / 3
     }
 
     /// Returns the write that the table requires, if the row would change.
-    fn change(&self, lease: Lease, table: &Table) -> Option<Ask> {
+    fn change(&self, lease: Lease, table: &MemberTable) -> Option<Ask> {
         let own = table.row(lease);
         let others = table.rows.iter().filter(|row| row.lease != lease);
         let mut demands = vec![self.demand];
         demands.extend(others.map(|row| row.demand));
         let stored = own.map_or(0, |row| row.part);
         let part = fair(&demands, 0).min(table.left_by_others(lease));
-        let is_same = |row: &Row| {
+        let is_same = |row: &MemberRow| {
             row.part.abs_diff(part) < STEP
                 && row.demand.abs_diff(self.demand) < STEP
                 && row.stated == self.stated
@@ -274,7 +274,7 @@ impl Member {
         }
         Some(Ask::Write {
             generation: table.generation,
-            row: Row {
+            row: MemberRow {
                 lease,
                 part,
                 demand: self.demand,
@@ -285,7 +285,7 @@ impl Member {
 
     /// Adopts a table. The part in the server's own row applies, unless a lost write can still
     /// reduce it.
-    fn take(&mut self, now: Instant, table: Table) {
+    fn adopt_table(&mut self, now: Instant, table: MemberTable) {
         // Once the generation has changed, the store rejects the lost write.
         if self.doubt.is_some_and(|d| d.generation != table.generation) {
             self.doubt = None;
@@ -304,13 +304,13 @@ impl Member {
         self.read = now;
     }
 
-    fn lose(&mut self, now: Instant, ask: Ask) {
+    fn on_lost_request(&mut self, now: Instant, ask: Ask) {
         if let Ask::Write { generation, row } = ask {
             let part = match self.doubt {
                 Some(doubt) if doubt.generation == generation => doubt.part.min(row.part),
                 _ => row.part,
             };
-            self.doubt = Some(Doubt { generation, part });
+            self.doubt = Some(UncertainWrite { generation, part });
             // The table may be outdated now, so it is read again.
             self.table = None;
         }
@@ -326,7 +326,7 @@ impl Member {
         // The allowance for the difference between the clocks. At most the whole lease is
         // subtracted.
         let sure = ttl - ttl / 1_000_000 * u64::from(self.config.drift.min(1_000_000));
-        self.held = Some(Held {
+        self.held = Some(HeldLease {
             lease,
             until: asked_at + Span::from_nanos(sure),
             renewed: asked_at,

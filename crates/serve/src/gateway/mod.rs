@@ -26,4 +26,4 @@ mod table;
 pub use etcd::Etcd;
 pub use fair::fair;
 pub use member::{Answer, Ask, Config, Member};
-pub use table::{Lease, ONE, Part, Row, Stated, Table};
+pub use table::{Lease, MemberRow, MemberTable, ONE, Part, Stated};

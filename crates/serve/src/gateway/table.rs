@@ -50,7 +50,7 @@ impl Stated {
 
 /// The row of a server, which the server itself has written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Row {
+pub struct MemberRow {
     /// The lease of the server.
     pub lease: Lease,
     /// The part of the minimum that the server may promise.
@@ -61,7 +61,7 @@ pub struct Row {
     pub stated: Stated,
 }
 
-impl Row {
+impl MemberRow {
     /// Returns the substitute for a row that cannot be read. It assumes that the server holds all
     /// of the minimum.
     pub fn unreadable(lease: Lease) -> Self {
@@ -76,17 +76,17 @@ impl Row {
 
 /// All rows at one time, in the order of their leases.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Table {
+pub struct MemberTable {
     /// A number that changes with each write. The removal of a row with its lease does not change
     /// it, because the removal only leaves more to the other servers.
     pub generation: u64,
     /// The rows of all live servers.
-    pub rows: Vec<Row>,
+    pub rows: Vec<MemberRow>,
 }
 
-impl Table {
+impl MemberTable {
     /// Returns the row of a lease, if there is one.
-    pub fn row(&self, lease: Lease) -> Option<&Row> {
+    pub fn row(&self, lease: Lease) -> Option<&MemberRow> {
         self.rows.iter().find(|row| row.lease == lease)
     }
 

@@ -14,7 +14,7 @@ pub enum Detail {
 
 impl Detail {
     /// Returns true if a count is printed at this level.
-    pub(super) fn says(self, count: u64) -> bool {
+    pub(super) fn includes(self, count: u64) -> bool {
         count > 0 || self == Self::Full
     }
 }

@@ -6,7 +6,7 @@ use weir_measure::promise::{Rate, Seconds};
 use weir_measure::{Split, SplitUs};
 
 use crate::backend::RemoteState;
-use crate::metrics::{Causes, Detail, Latency, OP_NAMES, OPS, Tally};
+use crate::metrics::{Causes, Detail, LatencyHistogram, OP_NAMES, OPS, VolumeTally};
 
 /// The figures of a drive. Counts begin at the start of the server.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ pub struct VolumeFigures {
     pub(crate) split: Option<Split>,
     pub(crate) untaken_ns: u64,
     pub(crate) processor_ns: u64,
-    pub(crate) latency: Latency,
+    pub(crate) latency: LatencyHistogram,
     /// The promised rate, if the volume has a promise.
     pub rate: Option<Rate>,
     /// The promised seconds by their verdict.
@@ -121,7 +121,7 @@ impl OpCounts {
 impl VolumeFigures {
     /// Returns the figures that a tally contains. [`VolumeFigures::split`] takes most of their
     /// memory.
-    pub(crate) fn of(tally: &Tally, detail: Detail) -> Self {
+    pub(crate) fn of(tally: &VolumeTally, detail: Detail) -> Self {
         let split = (detail == Detail::Full).then(|| tally.split.clone());
         Self {
             live: tally.live,

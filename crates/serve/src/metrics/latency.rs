@@ -15,12 +15,12 @@ const BUCKETS: usize = 8;
 
 /// A histogram of requests by the time from their arrival to their completion.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Latency {
+pub(crate) struct LatencyHistogram {
     counts: [u64; BUCKETS],
     sum_ns: u128,
 }
 
-impl Latency {
+impl LatencyHistogram {
     #[inline]
     pub(crate) fn record(&mut self, ns: u64) {
         // Prometheus' upper bounds (`le`) are inclusive.
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_request_counts_from_the_first_bound_on_that_it_does_not_exceed() {
-        let mut latency = Latency::default();
+        let mut latency = LatencyHistogram::default();
         for ns in [0, 100_000, 100_001, 100_000_000, 100_000_001] {
             latency.record(ns);
         }

@@ -13,6 +13,6 @@ pub(crate) mod text;
 
 pub use causes::Causes;
 pub use detail::Detail;
-pub(crate) use latency::Latency;
+pub(crate) use latency::LatencyHistogram;
 pub use page::CONTENT_TYPE;
-pub(crate) use tally::{OP_NAMES, OPS, Tally};
+pub(crate) use tally::{OP_NAMES, OPS, VolumeTally};

@@ -7,11 +7,11 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A page of metrics that is being written: families of samples, each below its head.
 #[derive(Debug, Default)]
-pub(super) struct Page(String);
+pub(super) struct MetricsPage(String);
 
 /// The kind of a family's values.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum MetricKind {
     /// A count that only grows while the server runs. Its name ends in `_total`.
     Counter,
     /// A value that can rise and fall.
@@ -21,18 +21,18 @@ pub(super) enum Kind {
 /// Label names and values that distinguish the samples of a family.
 pub(super) type Labels<'a, const N: usize> = [(&'static str, &'a str); N];
 
-impl Page {
+impl MetricsPage {
     /// Appends a family with one sample for each of these labels and values.
     pub(super) fn family<'a, const N: usize>(
         &mut self,
-        kind: Kind,
+        kind: MetricKind,
         name: &str,
         help: &str,
         samples: impl IntoIterator<Item = (Labels<'a, N>, impl Display)>,
     ) {
         let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
         };
         self.head(kind, name, help);
         for (labels, value) in samples {

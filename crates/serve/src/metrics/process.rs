@@ -4,8 +4,9 @@
 use std::fs;
 
 use super::page::{
-    Kind::{Counter, Gauge},
-    Labels, Page, Seconds,
+    Labels,
+    MetricKind::{Counter, Gauge},
+    MetricsPage, Seconds,
 };
 
 /// The prefix of the names of threads that serve drives.
@@ -13,7 +14,7 @@ const SHARD: &str = "weir-shard-";
 
 /// Appends the values that the kernel has of this process, and the number of lines that are missing
 /// from its log. Values that are not available have no sample.
-pub(super) fn process(page: &mut Page, log_dropped: u64) {
+pub(super) fn process(page: &mut MetricsPage, log_dropped: u64) {
     let stat = fs::read_to_string("/proc/self/stat").ok();
     let stat = stat.as_deref().and_then(Stat::of);
     let ticks = rustix::param::clock_ticks_per_second();
@@ -56,7 +57,7 @@ pub(super) fn process(page: &mut Page, log_dropped: u64) {
     );
     let name = "weir_processor_wait_seconds_total";
     let help = "Time for which the threads that serve drives were ready to run but had no CPU, in seconds.";
-    page.family(Counter, name, help, one(waited().map(Seconds)));
+    page.family(Counter, name, help, one(shard_wait_ns().map(Seconds)));
     let name = "weir_log_dropped_lines_total";
     let help = "Lines of the log that were dropped because standard error did not accept them in time, or failed.";
     page.family(Counter, name, help, one(Some(log_dropped)));
@@ -103,7 +104,7 @@ fn resident() -> Option<u64> {
 
 /// Returns the time that the shards waited for a CPU, in nanoseconds. This is the second
 /// number in `schedstat` of each thread, if the kernel provides it.
-fn waited() -> Option<u128> {
+fn shard_wait_ns() -> Option<u128> {
     let threads = fs::read_dir("/proc/self/task").ok()?.flatten();
     let shards = threads.filter(|thread| {
         let name = fs::read_to_string(thread.path().join("comm"));

@@ -5,21 +5,22 @@ use weir_core::Capacity;
 use weir_measure::promise::{Cause, Excuse, Rate, Seconds, Units};
 
 use super::page::{
-    Kind::{Counter, Gauge},
-    Labels, Page,
+    Labels,
+    MetricKind::{Counter, Gauge},
+    MetricsPage,
 };
 use super::{Causes, Detail};
 use crate::metrics::figures::DriveFigures;
 
 /// A promise with its owner and its result.
-struct Promised<'a> {
+struct PromiseMetrics<'a> {
     owner: Labels<'a, 1>,
     rate: Option<Rate>,
     seconds: &'a Seconds,
     causes: &'a Causes,
 }
 
-impl Promised<'_> {
+impl PromiseMetrics<'_> {
     /// Returns true if there is a promise, or was one in an earlier second.
     fn matters(&self) -> bool {
         self.rate.is_some() || self.seconds.promised > 0
@@ -27,9 +28,9 @@ impl Promised<'_> {
 }
 
 /// Appends the promises of volumes.
-pub(super) fn volumes(page: &mut Page, drives: &[DriveFigures], detail: Detail) {
+pub(super) fn volumes(page: &mut MetricsPage, drives: &[DriveFigures], detail: Detail) {
     let volumes = drives.iter().flat_map(|drive| &drive.volumes);
-    let promises = volumes.map(|volume| Promised {
+    let promises = volumes.map(|volume| PromiseMetrics {
         owner: [("volume", &volume.name)],
         rate: volume.rate,
         seconds: &volume.seconds,
@@ -40,10 +41,10 @@ pub(super) fn volumes(page: &mut Page, drives: &[DriveFigures], detail: Detail) 
 
 /// Appends the promises of tenants. Their metrics have names of their own, because the seconds of a
 /// tenant are not the sum of those of its volumes.
-pub(super) fn tenants(page: &mut Page, drives: &[DriveFigures], detail: Detail) {
+pub(super) fn tenants(page: &mut MetricsPage, drives: &[DriveFigures], detail: Detail) {
     type Pick = fn(&TenantRoom) -> Option<u64>;
     let tenants = drives.iter().flat_map(|drive| &drive.tenants);
-    let promises = tenants.map(|tenant| Promised {
+    let promises = tenants.map(|tenant| PromiseMetrics {
         owner: [("tenant", &tenant.name)],
         rate: tenant.rate,
         seconds: &tenant.seconds,
@@ -83,7 +84,7 @@ pub(super) fn tenants(page: &mut Page, drives: &[DriveFigures], detail: Detail) 
 }
 
 /// Appends the capacity of drives, and the parts of it that are promised and remain.
-pub(super) fn drives(page: &mut Page, drives: &[DriveFigures]) {
+pub(super) fn drives(page: &mut MetricsPage, drives: &[DriveFigures]) {
     type Pick = fn(&Room) -> Option<u64>;
     /// Returns the capacity in requests, which is optional.
     fn requests(capacity: &Capacity) -> Option<u64> {
@@ -136,13 +137,13 @@ pub(super) fn drives(page: &mut Page, drives: &[DriveFigures]) {
 }
 
 fn fates<'a>(
-    page: &mut Page,
+    page: &mut MetricsPage,
     prefix: &str,
-    promises: impl Iterator<Item = Promised<'a>>,
+    promises: impl Iterator<Item = PromiseMetrics<'a>>,
     detail: Detail,
 ) {
     type Pick = fn(&Seconds) -> u64;
-    let all: Vec<Promised<'a>> = promises.filter(Promised::matters).collect();
+    let all: Vec<PromiseMetrics<'a>> = promises.filter(PromiseMetrics::matters).collect();
     // The flag marks counters that are printed even if they are zero. An alert on a counter needs a
     // sample before the first increment.
     let families: [(&str, bool, &str, Pick); 5] = [
@@ -179,7 +180,7 @@ fn fates<'a>(
     ];
     for (name, always, help, pick) in families {
         let samples = all.iter().map(|of| (of.owner, pick(of.seconds)));
-        let samples = samples.filter(|(_, count)| always || detail.says(*count));
+        let samples = samples.filter(|(_, count)| always || detail.includes(*count));
         page.family(Counter, &format!("{prefix}_{name}"), help, samples);
     }
     if detail == Detail::Full {
@@ -210,7 +211,7 @@ fn fates<'a>(
 }
 
 /// Appends short seconds by cause, and excused seconds by reason.
-fn reasons(page: &mut Page, prefix: &str, all: &[Promised<'_>], detail: Detail) {
+fn reasons(page: &mut MetricsPage, prefix: &str, all: &[PromiseMetrics<'_>], detail: Detail) {
     by_reason(
         page,
         &format!("{prefix}_short_reason_seconds_total"),
@@ -232,7 +233,7 @@ fn reasons(page: &mut Page, prefix: &str, all: &[Promised<'_>], detail: Detail) 
 }
 
 /// Appends short seconds by the neighbour that caused them.
-fn neighbours(page: &mut Page, prefix: &str, all: &[Promised<'_>]) {
+fn neighbours(page: &mut MetricsPage, prefix: &str, all: &[PromiseMetrics<'_>]) {
     let samples = all.iter().flat_map(|of| {
         let [owner] = of.owner;
         let counts = of.causes.neighbours.iter();
@@ -247,16 +248,16 @@ fn neighbours(page: &mut Page, prefix: &str, all: &[Promised<'_>]) {
 type Reasons<const N: usize> = ([&'static str; N], fn(&Seconds) -> &[u64]);
 
 fn by_reason<const N: usize>(
-    page: &mut Page,
+    page: &mut MetricsPage,
     name: &str,
     help: &str,
     (reasons, pick): Reasons<N>,
-    all: &[Promised<'_>],
+    all: &[PromiseMetrics<'_>],
     detail: Detail,
 ) {
     let samples = all.iter().flat_map(|of| {
         let counts = reasons.iter().zip(pick(of.seconds));
-        let counts = counts.filter(|(_, count)| detail.says(**count));
+        let counts = counts.filter(|(_, count)| detail.includes(**count));
         counts.map(|(reason, count)| {
             let [owner] = of.owner;
             ([owner, ("reason", *reason)], *count)

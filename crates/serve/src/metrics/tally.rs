@@ -1,7 +1,7 @@
 //! The counters of one volume.
 
 use super::Causes;
-use super::latency::Latency;
+use super::latency::LatencyHistogram;
 use weir_core::{Done, Op, Outcome, Span, Waits};
 use weir_measure::Split;
 use weir_measure::promise::Promise;
@@ -21,7 +21,7 @@ pub(crate) const OP_NAMES: [&str; OPS] = [
 
 /// The counters of the requests of one volume.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct VolumeTally {
     pub(crate) requests: [u64; OPS],
     pub(crate) bytes: [u64; OPS],
     pub(crate) errors: [u64; OPS],
@@ -34,7 +34,7 @@ pub(crate) struct Tally {
     /// updated once per second.
     pub(crate) processor_ns: u64,
     /// The histogram of request latency.
-    pub(crate) latency: Latency,
+    pub(crate) latency: LatencyHistogram,
     /// The promise to the volume, with its result so far.
     pub(crate) promise: Promise,
     /// The causes that limit the volume's clients.
@@ -47,7 +47,7 @@ pub(crate) struct Tally {
     logged: u64,
 }
 
-impl Tally {
+impl VolumeTally {
     pub(crate) fn new() -> Self {
         Self {
             requests: [0; OPS],
@@ -59,7 +59,7 @@ impl Tally {
             waits: Waits::default(),
             untaken_ns: 0,
             processor_ns: 0,
-            latency: Latency::default(),
+            latency: LatencyHistogram::default(),
             promise: Promise::new(0, None),
             causes: Causes::default(),
             live: 0,
@@ -97,7 +97,7 @@ impl Tally {
 
     /// Counts an error, and returns true if it should be logged: the first ten errors, and then
     /// every thousandth.
-    pub(crate) fn errors_logged(&mut self) -> bool {
+    pub(crate) fn count_error(&mut self) -> bool {
         self.logged += 1;
         // A failing drive can cause thousands of errors per second, which must not fill the log.
         self.logged <= 10 || self.logged.is_multiple_of(1000)

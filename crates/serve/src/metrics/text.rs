@@ -1,8 +1,9 @@
 //! The page of metrics, with all drives, volumes and tenants.
 
 use super::page::{
-    Kind::{self, Counter, Gauge},
-    Labels, Page, Seconds,
+    Labels,
+    MetricKind::{self, Counter, Gauge},
+    MetricsPage, Seconds,
 };
 use super::process::process;
 use super::{Detail, OP_NAMES, OPS, promises};
@@ -15,7 +16,7 @@ const STAGE_BUCKETS: std::ops::RangeInclusive<u32> = 10..=35;
 
 /// Renders all metrics as text of the type [`super::CONTENT_TYPE`].
 pub(crate) fn render(drives: &[DriveFigures], detail: Detail, log_dropped: u64) -> String {
-    let mut page = Page::default();
+    let mut page = MetricsPage::default();
     process(&mut page, log_dropped);
     drive_families(&mut page, drives);
     promises::drives(&mut page, drives);
@@ -46,7 +47,7 @@ fn with<'a>(volume: &'a VolumeFigures, label: &'static str, value: &'a str) -> L
     [("volume", &volume.name), (label, value)]
 }
 
-fn drive_families(page: &mut Page, drives: &[DriveFigures]) {
+fn drive_families(page: &mut MetricsPage, drives: &[DriveFigures]) {
     type Pick = fn(&DriveFigures) -> u64;
     let counts: [(&str, _, &str, Pick); 3] = [
         (
@@ -89,7 +90,7 @@ fn drive_families(page: &mut Page, drives: &[DriveFigures]) {
 }
 
 /// Appends the drive and the tenant of each volume, so that queries can select by them.
-fn info(page: &mut Page, drives: &[DriveFigures]) {
+fn info(page: &mut MetricsPage, drives: &[DriveFigures]) {
     let samples = drives.iter().flat_map(|drive| {
         drive.volumes.iter().map(|volume| {
             let labels = [
@@ -104,7 +105,7 @@ fn info(page: &mut Page, drives: &[DriveFigures]) {
     page.family(Gauge, "weir_volume_info", help, samples);
 }
 
-fn counters(page: &mut Page, volumes: &[&VolumeFigures], detail: Detail) {
+fn counters(page: &mut MetricsPage, volumes: &[&VolumeFigures], detail: Detail) {
     type Pick = fn(&VolumeFigures) -> &[u64; OPS];
     let families: [(&str, &str, Pick); 3] = [
         (
@@ -126,7 +127,7 @@ fn counters(page: &mut Page, volumes: &[&VolumeFigures], detail: Detail) {
     for (name, help, pick) in families {
         let samples = volumes.iter().flat_map(|volume| {
             let ops = OP_NAMES.iter().zip(pick(volume));
-            let ops = ops.filter(|(_, count)| detail.says(**count));
+            let ops = ops.filter(|(_, count)| detail.includes(**count));
             ops.map(|(op, count)| (with(volume, "op", op), *count))
         });
         page.family(Counter, name, help, samples);
@@ -143,7 +144,7 @@ fn staged(volume: &VolumeFigures) -> [(&'static str, u64); 3] {
     ]
 }
 
-fn waits(page: &mut Page, volumes: &[&VolumeFigures], detail: Detail) {
+fn waits(page: &mut MetricsPage, volumes: &[&VolumeFigures], detail: Detail) {
     let samples = volumes.iter().flat_map(|volume| {
         let untaken = ("shard", volume.untaken_ns);
         let stages = std::iter::once(untaken).chain(staged(volume));
@@ -161,7 +162,7 @@ fn waits(page: &mut Page, volumes: &[&VolumeFigures], detail: Detail) {
     page.family(Counter, "weir_processor_seconds_total", help, processor);
 }
 
-fn latencies(page: &mut Page, volumes: &[&VolumeFigures]) {
+fn latencies(page: &mut MetricsPage, volumes: &[&VolumeFigures]) {
     let name = "weir_latency_seconds";
     page.histograms(
         name,
@@ -174,7 +175,7 @@ fn latencies(page: &mut Page, volumes: &[&VolumeFigures]) {
     }
 }
 
-fn stages(page: &mut Page, volumes: &[&VolumeFigures]) {
+fn stages(page: &mut MetricsPage, volumes: &[&VolumeFigures]) {
     let name = "weir_stage_seconds";
     page.histograms(
         name,
@@ -199,7 +200,7 @@ fn stages(page: &mut Page, volumes: &[&VolumeFigures]) {
     }
 }
 
-fn gauges(page: &mut Page, volumes: &[&VolumeFigures]) {
+fn gauges(page: &mut MetricsPage, volumes: &[&VolumeFigures]) {
     type Pick = fn(&VolumeFigures) -> u64;
     let families: [(&str, &str, Pick); 3] = [
         ("weir_connections", "Connections of clients.", |v| {
@@ -228,9 +229,9 @@ fn gauges(page: &mut Page, volumes: &[&VolumeFigures]) {
 }
 
 /// Appends the metrics of volumes that a remote server stores.
-fn remotes(page: &mut Page, volumes: &[&VolumeFigures]) {
+fn remotes(page: &mut MetricsPage, volumes: &[&VolumeFigures]) {
     type Pick = fn(&RemoteState) -> u64;
-    let families: [(Kind, &str, &str, Pick); 4] = [
+    let families: [(MetricKind, &str, &str, Pick); 4] = [
         (
             Gauge,
             "weir_remote_away",
@@ -264,7 +265,7 @@ fn remotes(page: &mut Page, volumes: &[&VolumeFigures]) {
 }
 
 /// Appends the metrics of volumes with a shared minimum.
-fn gateways(page: &mut Page, volumes: &[&VolumeFigures]) {
+fn gateways(page: &mut MetricsPage, volumes: &[&VolumeFigures]) {
     let shared = || volumes.iter().filter(|v| v.part.is_some());
     let parts = shared().filter_map(|v| Some((of_volume(v), v.part?)));
     let help = "Fraction of a min shared by several servers that this server promises.";
@@ -274,13 +275,13 @@ fn gateways(page: &mut Page, volumes: &[&VolumeFigures]) {
     page.family(Counter, "weir_gateway_lease_lost_total", help, lapses);
 }
 
-fn further_gauges(page: &mut Page, volumes: &[&VolumeFigures]) {
+fn further_gauges(page: &mut MetricsPage, volumes: &[&VolumeFigures]) {
     let limited = volumes.iter().map(|v| (of_volume(v), v.limited));
     let help = "Accepted requests that are throttled by a limit.";
     page.family(Gauge, "weir_limited", help, limited);
 }
 
-fn share_family(page: &mut Page, drives: &[DriveFigures]) {
+fn share_family(page: &mut MetricsPage, drives: &[DriveFigures]) {
     let volumes = drives
         .iter()
         .flat_map(|drive| drive.volumes.iter().zip(shares(&drive.volumes)));
@@ -294,7 +295,7 @@ fn share_family(page: &mut Page, drives: &[DriveFigures]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Tally;
+    use super::super::VolumeTally;
     use super::*;
     use weir_core::{Counters, Done, Op, Outcome, Span, StreamId, Waits};
     use weir_measure::SECOND_NS;
@@ -303,7 +304,7 @@ mod tests {
     /// A volume of a tenant that has been read, written and flushed for weeks, has a max, and has
     /// kept, short and excused seconds.
     fn volume(name: &str) -> VolumeFigures {
-        let mut tally = Tally::new();
+        let mut tally = VolumeTally::new();
         for op in [Op::Read, Op::Write, Op::Flush] {
             for ns in [50_000, 200_000, 5_000_000, 2_000_000_000_000] {
                 let [limit, elevator, drive] = [ns / 7, ns / 3, ns].map(Span::from_nanos);

@@ -10,7 +10,7 @@ use super::{Claim, Reservations};
 
 /// A connection in the division, with or without a place.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct DivisionEntry {
     /// The connection's index in the order of claims.
     pub(super) at: usize,
     age: u64,
@@ -32,7 +32,7 @@ pub(super) fn unreserved(
     newcomer: usize,
     reservations: &Reservations,
     most: usize,
-) -> Vec<Entry> {
+) -> Vec<DivisionEntry> {
     let mut entries = entries(all, reservations);
     let newcomer = entries[newcomer];
     // The sort is stable, so that entries of one promise stay in their order.
@@ -51,8 +51,8 @@ pub(super) fn unreserved(
 }
 
 /// Creates the entries, with the indices of their groups at each level.
-fn entries(all: &[(&Claim, u64)], reservations: &Reservations) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::with_capacity(all.len());
+fn entries(all: &[(&Claim, u64)], reservations: &Reservations) -> Vec<DivisionEntry> {
+    let mut entries: Vec<DivisionEntry> = Vec::with_capacity(all.len());
     let mut before: Option<&Claim> = None;
     for (at, (claim, age)) in all.iter().enumerate() {
         let last = entries.last();
@@ -73,7 +73,7 @@ fn entries(all: &[(&Claim, u64)], reservations: &Reservations) -> Vec<Entry> {
         if level.is_some_and(|level| level < 2) {
             promise = reservations.promise(claim);
         }
-        entries.push(Entry {
+        entries.push(DivisionEntry {
             at,
             age: *age,
             groups,
@@ -87,18 +87,19 @@ fn entries(all: &[(&Claim, u64)], reservations: &Reservations) -> Vec<Entry> {
 
 /// Sorts entries, which are in the order of their groups and of age, in round-robin order: the
 /// first entry of each group, then the second of each group, and so on.
-fn take_turns(entries: &mut [Entry], newcomer: &Entry) {
+fn take_turns(entries: &mut [DivisionEntry], newcomer: &DivisionEntry) {
     // From the innermost level outwards, so that the turns of an outer level follow the order that
     // the inner levels have produced.
     for level in (0..LEVELS).rev() {
-        let is_one = |a: &Entry, b: &Entry| a.groups[..=level] == b.groups[..=level];
+        let is_one =
+            |a: &DivisionEntry, b: &DivisionEntry| a.groups[..=level] == b.groups[..=level];
         for group in entries.chunk_by_mut(is_one) {
             for (turn, entry) in group.iter_mut().enumerate() {
                 entry.turn = turn;
             }
         }
         entries.sort_unstable_by(|a, b| {
-            let rank = |e: &Entry| (e.turn, is_one(e, newcomer), e.age);
+            let rank = |e: &DivisionEntry| (e.turn, is_one(e, newcomer), e.age);
             let above = a.groups[..level].cmp(&b.groups[..level]);
             above.then_with(|| rank(a).cmp(&rank(b)))
         });

@@ -37,8 +37,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use weir_core::{Instant, Span};
 
-use peer::Owner;
 pub use peer::Peer;
+use peer::PeerOwner;
 pub(crate) use peer::counts_by_peer;
 pub use reservations::Reservations;
 
@@ -201,7 +201,7 @@ impl Places {
         all.extend(self.seats.iter().map(|seat| (&seat.claim, seat.age)));
         all.insert(at, (newcomer, self.next));
         let order = division::unreserved(&all, at, reservations, self.most);
-        let seat = |entry: division::Entry| match entry.at {
+        let seat = |entry: division::DivisionEntry| match entry.at {
             n if n == at => None,
             // Connections after the newcomer are one further in `all` than in `seats`.
             n => Some(n - usize::from(n > at)),
@@ -259,7 +259,7 @@ impl Places {
 
 impl Claim {
     /// Returns the values by which places are divided, from the outermost level to the innermost.
-    fn key(&self) -> (Owner, &str, Option<i32>) {
+    fn key(&self) -> (PeerOwner, &str, Option<i32>) {
         (self.peer.owner(), &self.volume, self.peer.pid())
     }
 }

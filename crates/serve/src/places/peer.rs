@@ -7,13 +7,13 @@ use std::os::fd::AsFd;
 /// A host or a user that has connected, and the process if it is known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Peer {
-    owner: Owner,
+    owner: PeerOwner,
     process: i32,
 }
 
 /// The host or user of a peer. Places are divided among owners first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Owner {
+pub(super) enum PeerOwner {
     /// An unidentified owner. All unidentified peers share this one.
     Unknown,
     User(u32),
@@ -26,7 +26,7 @@ impl Peer {
     /// Returns a peer about which nothing is known.
     pub(crate) fn unknown() -> Self {
         Self {
-            owner: Owner::Unknown,
+            owner: PeerOwner::Unknown,
             process: 0,
         }
     }
@@ -36,7 +36,9 @@ impl Peer {
     pub fn process(socket: impl AsFd) -> Self {
         let peer = rustix::net::sockopt::socket_peercred(socket).ok();
         Self {
-            owner: peer.map_or(Owner::Unknown, |peer| Owner::User(peer.uid.as_raw())),
+            owner: peer.map_or(PeerOwner::Unknown, |peer| {
+                PeerOwner::User(peer.uid.as_raw())
+            }),
             // The kernel never reports process id 0 for a peer, so it stands for an unknown
             // process.
             process: peer.map_or(0, |peer| peer.pid.as_raw_nonzero().get()),
@@ -45,9 +47,9 @@ impl Peer {
 
     /// Returns the host at the other end of a TCP connection.
     pub fn host(address: Option<SocketAddr>) -> Self {
-        let owner = address.map_or(Owner::Unknown, |address| {
+        let owner = address.map_or(PeerOwner::Unknown, |address| {
             // An IPv4-mapped IPv6 address (`::ffff:a.b.c.d`) is the same host as the IPv4 address.
-            Owner::Host(match address.ip().to_canonical() {
+            PeerOwner::Host(match address.ip().to_canonical() {
                 IpAddr::V6(ip) => {
                     let [a, b, c, d, ..] = ip.segments();
                     Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
@@ -64,7 +66,7 @@ impl Peer {
     }
 
     /// Returns the host or user of the peer.
-    pub(super) fn owner(&self) -> Owner {
+    pub(super) fn owner(&self) -> PeerOwner {
         self.owner
     }
 }
@@ -73,7 +75,7 @@ impl Peer {
 /// that are the same process.
 pub(crate) fn counts_by_peer(all: &[Peer]) -> Vec<(usize, usize)> {
     let mut counts: BTreeMap<Peer, usize> = BTreeMap::new();
-    let mut owners: BTreeMap<Owner, usize> = BTreeMap::new();
+    let mut owners: BTreeMap<PeerOwner, usize> = BTreeMap::new();
     for peer in all {
         *counts.entry(*peer).or_default() += 1;
         *owners.entry(peer.owner).or_default() += 1;

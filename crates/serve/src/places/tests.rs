@@ -26,13 +26,13 @@ fn at(ms: u64) -> Instant {
 
 /// A set of places with the tickets of its connections, which the acceptor and the shards hold in a
 /// server.
-struct Site {
+struct PlacesFixture {
     places: Places,
     tickets: BTreeMap<u64, (Claim, Ticket)>,
     next: u64,
 }
 
-impl Site {
+impl PlacesFixture {
     fn new(most: usize) -> Self {
         Self {
             places: Places::new(most),
@@ -69,7 +69,7 @@ fn a_promised_volume_has_places_of_its_own_however_busy_the_others_are() {
     let (evil, honest) = (claim(1, "evil"), claim(1, "honest"));
     let promised = promised(&["honest"]);
     // Half of 256 places are for promises. One promise gets at most 16 of them.
-    let mut site = Site::new(256);
+    let mut site = PlacesFixture::new(256);
     for _ in 0..256 {
         site.connect(&evil, at(0), &promised).unwrap();
     }
@@ -90,7 +90,7 @@ fn a_promised_volume_has_places_of_its_own_however_busy_the_others_are() {
 fn spare_places_are_for_reserved_connections_and_end_no_other() {
     let (evil, honest) = (claim(1, "evil"), claim(1, "honest"));
     let promised = promised(&["honest"]);
-    let mut site = Site::new(32);
+    let mut site = PlacesFixture::new(32);
     site.places = Places::new(32).with_spare(2);
     for _ in 0..32 {
         site.connect(&evil, at(0), &promised).unwrap();
@@ -110,7 +110,7 @@ fn a_changed_promise_holds_from_the_next_newcomer_on() {
     // until it has a promise.
     let volumes: Vec<String> = (0..8).map(|n| format!("v{n}")).collect();
     let honest = claim(1, "honest");
-    let mut site = Site::new(8);
+    let mut site = PlacesFixture::new(8);
     for volume in &volumes {
         let (_, gone) = site
             .connect(&claim(1, volume), at(0), &promised(&[]))
@@ -125,9 +125,9 @@ fn a_changed_promise_holds_from_the_next_newcomer_on() {
 }
 
 #[test]
-fn the_connection_of_the_largest_group_that_rests_for_longest_makes_room() {
+fn the_most_idle_connection_of_the_largest_group_is_evicted() {
     let none = promised(&[]);
-    let mut site = Site::new(6);
+    let mut site = PlacesFixture::new(6);
     let taken: Vec<u64> = [(1, "v"), (1, "v"), (1, "v"), (1, "v"), (2, "v"), (1, "w")]
         .map(|(owner, volume)| site.connect(&claim(owner, volume), at(0), &none).unwrap().0)
         .into();
@@ -152,7 +152,7 @@ fn volumes_of_a_tenant_share_its_places() {
     let tenant = [("a", "tenant.t"), ("b", "tenant.t"), ("c", "volume.c")];
     let reservations = Reservations::new(tenant.into_iter());
     // Half of eight places for two promises are two places each.
-    let mut site = Site::new(8);
+    let mut site = PlacesFixture::new(8);
     for _ in 0..8 {
         site.connect(&claim(1, "evil"), at(0), &reservations)
             .unwrap();
@@ -167,7 +167,7 @@ fn volumes_of_a_tenant_share_its_places() {
 }
 
 #[test]
-fn a_place_of_a_handshake_can_be_lost_too() {
+fn a_connection_in_its_handshake_can_be_evicted() {
     let none = promised(&[]);
     // Connection 1 is still in its handshake and has the older activity, so that it makes room.
     let mut places = Places::new(2);
@@ -183,7 +183,7 @@ fn a_place_of_a_handshake_can_be_lost_too() {
 }
 
 #[test]
-fn a_short_request_gets_in_once_an_equal_has_had_its_time() {
+fn a_newcomer_replaces_an_equal_after_its_grace_time() {
     let none = promised(&[]);
     let mut places = Places::new(2);
     let (idle, _) = places.replace(1, &claim(1, ""), at(0), &none).unwrap();
@@ -209,28 +209,33 @@ const OWNERS: usize = 6;
 const VOLUMES: [&str; 5] = ["p", "q", "x", "y", "z"];
 
 #[derive(Clone, Debug)]
-enum Step {
+enum PlaceStep {
     Connect(usize, usize),
     Close(usize),
     Work(usize),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<PlaceStep>> {
     let connect = || (0..OWNERS, 0..VOLUMES.len());
     // Owner 0 connects far more often than the others.
-    let hog = (0..VOLUMES.len()).prop_map(|volume| Step::Connect(0, volume));
+    let hog = (0..VOLUMES.len()).prop_map(|volume| PlaceStep::Connect(0, volume));
     let step = prop_oneof![
-        4 => connect().prop_map(|(owner, volume)| Step::Connect(owner, volume)),
+        4 => connect().prop_map(|(owner, volume)| PlaceStep::Connect(owner, volume)),
         4 => hog,
-        2 => any::<usize>().prop_map(Step::Close),
-        2 => any::<usize>().prop_map(Step::Work),
+        2 => any::<usize>().prop_map(PlaceStep::Close),
+        2 => any::<usize>().prop_map(PlaceStep::Work),
     ];
     prop::collection::vec(step, 1..400)
 }
 
 /// Checks the guarantees of the newcomer and of the connection that ended for it, computed from
 /// counts alone.
-fn check(site: &Site, (newcomer, outcome): (&Claim, Option<&Claim>), most: usize, refused: bool) {
+fn check(
+    site: &PlacesFixture,
+    (newcomer, outcome): (&Claim, Option<&Claim>),
+    most: usize,
+    refused: bool,
+) {
     // Half of all places are divided among the two promises.
     let each = most / 4;
     let is_promised = |claim: &Claim| VOLUMES[..2].contains(&&*claim.volume);
@@ -263,15 +268,15 @@ proptest! {
         steps in steps(),
     ) {
         let reservations = promised(&VOLUMES[..2]);
-        let mut site = Site::new(most);
+        let mut site = PlacesFixture::new(most);
         for (ms, step) in steps.into_iter().enumerate() {
             let now = at(ms as u64);
-            let pick = |site: &Site, n: usize| {
+            let pick = |site: &PlacesFixture, n: usize| {
                 let keys: Vec<u64> = site.tickets.keys().copied().collect();
                 (!keys.is_empty()).then(|| keys[n % keys.len()])
             };
             match step {
-                Step::Connect(owner, volume) => {
+                PlaceStep::Connect(owner, volume) => {
                     let newcomer = claim(owner, VOLUMES[volume]);
                     let full = site.tickets.len() == most;
                     let connected = site.connect(&newcomer, now, &reservations);
@@ -294,8 +299,8 @@ proptest! {
                         prop_assert_ne!(back, Some(newcomer));
                     }
                 }
-                Step::Close(n) => drop(pick(&site, n).and_then(|key| site.tickets.remove(&key))),
-                Step::Work(n) => {
+                PlaceStep::Close(n) => drop(pick(&site, n).and_then(|key| site.tickets.remove(&key))),
+                PlaceStep::Work(n) => {
                     if let Some(key) = pick(&site, n) {
                         site.tickets[&key].1.note_activity(now);
                     }

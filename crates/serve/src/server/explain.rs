@@ -8,7 +8,7 @@ use weir_core::Span;
 use weir_measure::explain::Explanation;
 
 use super::Server;
-use crate::shard::{Address, Mail};
+use crate::shard::{Mail, ShardAddress};
 
 /// The longest time that a call waits for the shards to pass on the content of their journals.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,11 +28,11 @@ pub enum ExplainError {
 /// server has ended, calls fail with [`ExplainError::NoAnswer`].
 #[derive(Clone, Debug)]
 pub struct Explainer {
-    shards: Vec<Address>,
+    shards: Vec<ShardAddress>,
 }
 
 impl Explainer {
-    pub(super) fn new(shards: Vec<Address>) -> Self {
+    pub(super) fn new(shards: Vec<ShardAddress>) -> Self {
         Self { shards }
     }
 
@@ -56,7 +56,7 @@ impl Explainer {
                 volume: volume.to_owned(),
                 wanted: wanted.clone(),
             };
-            if !shard.tell(mail) {
+            if !shard.send_mail(mail) {
                 return Err(ExplainError::NoAnswer);
             }
         }
@@ -85,7 +85,7 @@ impl Server {
         Explainer::new(
             self.shards
                 .iter()
-                .map(crate::shard::Handle::address)
+                .map(crate::shard::ShardHandle::address)
                 .collect(),
         )
     }

@@ -8,11 +8,11 @@ use weir_config::units::Size;
 use weir_config::{Address, Plan, Problem, Volume};
 
 use super::{ReloadError, Server, disk, listen_problem};
-use crate::acceptor::{Door, Export, Listener, Sockets, Table};
+use crate::acceptor::{Door, ExportTable, Listener, Sockets, VolumeExport};
 use crate::backend::{self, Grow, Growth};
 use crate::front;
 use crate::setup;
-use crate::shard::{Change, Grown, Mail, ShardError, Untold};
+use crate::shard::{DriveChange, GrownSizes, Mail, ShardError, UnnotifiedClients};
 
 impl Server {
     /// Applies a changed configuration (contracts, tenants, capacities and volumes), completely or
@@ -41,17 +41,17 @@ impl Server {
             .collect();
         // From here on, every early return drops `enlarged`, `doors` and `created`, and thereby
         // undoes them.
-        let enlarged = Enlarged::make(self.growing(config))?;
+        let enlarged = EnlargedImages::make(self.growing(config))?;
         let doors = self.listen(config)?;
         self.stop_devices(config)?;
         let stay = self.exports.iter().filter(|export| {
             let mut changes = changes.iter();
             !changes.any(|(_, change)| change.reload.removed.contains(&export.name))
         });
-        let mut exports: Vec<Export> = stay.cloned().collect();
+        let mut exports: Vec<VolumeExport> = stay.cloned().collect();
         // New clients cannot connect to volumes that are to be removed, while the drives prepare
         // the change.
-        self.acceptor.offer(Table::new(exports.clone()));
+        self.acceptor.offer(ExportTable::new(exports.clone()));
         for (_, change) in &mut changes {
             change.patience = self.drain;
             change.in_use = config.remove_in_use;
@@ -83,7 +83,7 @@ impl Server {
             self.config = config.clone();
         }
         // After a refusal, this offers the removed volumes again.
-        self.acceptor.offer(Table::new(self.exports.clone()));
+        self.acceptor.offer(ExportTable::new(self.exports.clone()));
         if prepared.is_ok() {
             self.acceptor.open(doors);
         }
@@ -120,7 +120,7 @@ impl Server {
             setup::check(drive)?;
             let added = drive.added.iter().filter_map(|name| config.volume(name));
             problems.extend(added.filter_map(|volume| {
-                let error = backend::look(volume).err()?;
+                let error = backend::inspect(volume).err()?;
                 Some(setup::storage_problem(config, volume, &error))
             }));
         }
@@ -215,23 +215,23 @@ impl Server {
 
     /// Lets every drive prepare its change. Returns the volumes that grow, or the reason of a
     /// refusal.
-    fn prepare(&self, changes: Vec<(usize, Change)>) -> Result<Grown, ShardError> {
-        let asked: Vec<Receiver<Result<Grown, ShardError>>> = changes
+    fn prepare(&self, changes: Vec<(usize, DriveChange)>) -> Result<GrownSizes, ShardError> {
+        let asked: Vec<Receiver<Result<GrownSizes, ShardError>>> = changes
             .into_iter()
             .map(|(shard, change)| {
                 let (sender, receiver) = channel();
                 let mail = Mail::Change(Box::new(change), sender);
-                self.shards[shard].address().tell(mail);
+                self.shards[shard].address().send_mail(mail);
                 receiver
             })
             .collect();
         // The replies of all drives are awaited, not only up to the first refusal. A change that is
         // still being prepared cannot be discarded.
-        let results: Vec<Result<Grown, ShardError>> = asked
+        let results: Vec<Result<GrownSizes, ShardError>> = asked
             .iter()
             .map(|r| r.recv().unwrap_or(Err(ShardError::Over)))
             .collect();
-        let mut all = Grown::new();
+        let mut all = GrownSizes::new();
         for grown in results {
             all.extend(grown?);
         }
@@ -240,7 +240,7 @@ impl Server {
 
     /// Returns the images that must be enlarged: those of remaining volumes whose `size` exceeds
     /// the present size.
-    fn growing<'a>(&self, config: &'a weir_config::Server) -> Vec<Growing<'a>> {
+    fn growing<'a>(&self, config: &'a weir_config::Server) -> Vec<GrowingImage<'a>> {
         let mut all = Vec::new();
         for export in &self.exports {
             let volume = config.volume(&export.name);
@@ -259,11 +259,11 @@ impl Server {
                 let (wanted, storage) = channel();
                 let volumes = vec![volume.name.clone()];
                 let mail = Mail::Growable { volumes, wanted };
-                self.shards[shard].address().tell(mail);
+                self.shards[shard].address().send_mail(mail);
                 // A shard that has ended sends no storage. The change is refused by that shard in
                 // `prepare`.
                 let storage = storage.recv().ok()?.remove(&volume.name)?;
-                Some(Growing {
+                Some(GrowingImage {
                     config,
                     volume,
                     storage,
@@ -275,11 +275,11 @@ impl Server {
 
     /// Lets every drive apply or discard its prepared change. Returns the clients that cannot be
     /// notified of a new size.
-    fn decide(&self, places: &[(usize, usize)], in_force: bool) -> Untold {
-        let mut untold = Untold::new();
+    fn decide(&self, places: &[(usize, usize)], in_force: bool) -> UnnotifiedClients {
+        let mut untold = UnnotifiedClients::new();
         let asked = places.iter().map(|&(shard, drive)| {
             let (done, receiver) = channel();
-            self.shards[shard].address().tell(Mail::Decide {
+            self.shards[shard].address().send_mail(Mail::Decide {
                 drive,
                 in_force,
                 done,
@@ -295,7 +295,7 @@ impl Server {
 }
 
 /// Updates the sizes and the promises of exports.
-fn restate(exports: &mut [Export], grown: &Grown, config: &weir_config::Server) {
+fn restate(exports: &mut [VolumeExport], grown: &GrownSizes, config: &weir_config::Server) {
     for export in exports {
         export.size = grown.get(&export.name).copied().unwrap_or(export.size);
         let volume = config.volume(&export.name);
@@ -304,27 +304,27 @@ fn restate(exports: &mut [Export], grown: &Grown, config: &weir_config::Server) 
 }
 
 /// An image that is to be enlarged.
-struct Growing<'a> {
+struct GrowingImage<'a> {
     config: &'a weir_config::Server,
     volume: &'a Volume,
     storage: Arc<dyn Grow>,
     growth: Growth,
 }
 
-impl Growing<'_> {
+impl GrowingImage<'_> {
     /// Returns the problem of an image that could not be enlarged.
     fn problem(&self, error: &io::Error) -> Problem {
         setup::storage_problem(self.config, self.volume, error)
     }
 }
 
-/// Images that were enlarged for a change. Unless [`Enlarged::keep`] is called, dropping this value
+/// Images that were enlarged for a change. Unless [`EnlargedImages::keep`] is called, dropping this value
 /// restores their old sizes.
-struct Enlarged<'a>(Vec<Growing<'a>>);
+struct EnlargedImages<'a>(Vec<GrowingImage<'a>>);
 
-impl<'a> Enlarged<'a> {
+impl<'a> EnlargedImages<'a> {
     /// Enlarges all images. If one fails, those before it get their old sizes back.
-    fn make(growing: Vec<Growing<'a>>) -> Result<Self, ReloadError> {
+    fn make(growing: Vec<GrowingImage<'a>>) -> Result<Self, ReloadError> {
         let mut enlarged = Self(Vec::new());
         for each in growing {
             match each.storage.grow(&each.growth) {
@@ -343,10 +343,10 @@ impl<'a> Enlarged<'a> {
     }
 }
 
-impl Drop for Enlarged<'_> {
+impl Drop for EnlargedImages<'_> {
     fn drop(&mut self) {
         for each in &self.0 {
-            each.storage.take_back(&each.growth);
+            each.storage.restore_size(&each.growth);
         }
     }
 }

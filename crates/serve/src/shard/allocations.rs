@@ -7,20 +7,20 @@ use std::os::unix::net::UnixStream;
 use weir_core::random::Rng;
 use weir_uring::Backend;
 use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN, Request, SIMPLE_REPLY_LEN};
-use weir_wire::ublk::{DESCRIPTOR_LEN, Descriptor, Rules};
+use weir_wire::ublk::{DESCRIPTOR_LEN, UblkDescriptor, UblkRules};
 
 use super::*;
-use crate::front::ublk::Toy;
+use crate::front::ublk::FakeUblkQueue;
 use crate::places::Ticket;
 
 /// A shard that this thread runs, and its clients.
-struct Bench {
+struct ShardBench {
     shard: Shard,
     clients: Vec<UnixStream>,
     _mailbox: Sender<Mail>,
 }
 
-impl Bench {
+impl ShardBench {
     /// Serves `config` with two clients of each of its volumes.
     fn new(config: &str) -> Self {
         Self::with_clients(config, 2)
@@ -34,9 +34,9 @@ impl Bench {
         let config = config.unwrap();
         let mut opened = crate::setup::open(&config, crate::backend::open, 1).unwrap();
         let (mailbox, mail) = channel();
-        let setup = Setup {
+        let setup = ShardSetup {
             number: 0,
-            clock: Clock::start(),
+            clock: ServerClock::start(),
             limits: config.limits,
             priority: config.priority,
             ring: RingConfig {
@@ -60,7 +60,7 @@ impl Bench {
         {
             let (ours, theirs) = UnixStream::pair().unwrap();
             theirs.set_nonblocking(true).unwrap();
-            bench.shard.arrive(Arrival {
+            bench.shard.arrive(ClientArrival {
                 id: bench.clients.len() as u64,
                 peer: String::new(),
                 drive: export.place.drive,
@@ -75,21 +75,21 @@ impl Bench {
     }
 
     /// Adds to the volume `v` a block device whose requests never end.
-    fn add_device(&mut self, descriptors: Vec<Descriptor>) {
-        let rules = Rules {
+    fn add_device(&mut self, descriptors: Vec<UblkDescriptor>) {
+        let rules = UblkRules {
             sectors: 2048,
             read_only: false,
             longest: 128 << 10,
             discard: 1 << 20,
             write_zeroes: 1 << 20,
         };
-        self.shard.arrive(Arrival {
+        self.shard.arrive(ClientArrival {
             id: 0,
             peer: String::new(),
             drive: 0,
             space: 0,
             volume: "v".to_owned(),
-            front: Box::new(Toy { rules, descriptors }),
+            front: Box::new(FakeUblkQueue { rules, descriptors }),
             ticket: Ticket::uncounted(0),
         });
     }
@@ -103,7 +103,7 @@ impl Bench {
         while counters(self).done < end {
             assert!(self.shard.clients.len() > 0, "the device is gone");
             count += allocation_counter::measure(|| {
-                assert!(self.shard.turn().unwrap() == leave::Drained::No);
+                assert!(self.shard.turn().unwrap() == leave::DrainState::No);
             })
             .count_total;
         }
@@ -127,7 +127,7 @@ impl Bench {
             // The shard must not wait for clients, because they run on this thread.
             self.shard.ring.waker().wake();
             count += allocation_counter::measure(|| {
-                assert!(self.shard.turn().unwrap() == leave::Drained::No);
+                assert!(self.shard.turn().unwrap() == leave::DrainState::No);
             })
             .count_total;
         }
@@ -160,7 +160,7 @@ fn request(command: Command, offset: u64, length: u32) -> Vec<u8> {
 /// Returns the number of allocations in twenty rounds of reads, writes and flushes, at the best of
 /// twenty attempts.
 fn allocations(config: &str) -> u64 {
-    let mut bench = Bench::new(config);
+    let mut bench = ShardBench::new(config);
     let mut bytes = Vec::new();
     for n in 0..8 {
         bytes.extend(request(Command::Read, n * 12_288, 4096));
@@ -189,12 +189,12 @@ fn allocations(config: &str) -> u64 {
 const MODEL: &str = "{ kind = \"null\", service = \"20us\", tags = 8, link = \"1GB/s\" }";
 
 #[test]
-fn what_a_shard_allocates_is_counted() {
+fn the_allocation_counter_counts_a_shard() {
     if !has_uring() {
         return;
     }
     let text = "drive.d = {}\nvolume.v = { drive = \"d\", memory = true, size = \"1MiB\" }\n";
-    let mut bench = Bench::new(text);
+    let mut bench = ShardBench::new(text);
     // The first request fills empty vectors, so the counter must not be 0.
     let first = request(Command::Write, 0, 4096);
     assert!(bench.exchange(&first, SIMPLE_REPLY_LEN) > 0);
@@ -239,11 +239,11 @@ fn nothing_is_allocated_for_a_request_at_steady_state() {
 
 /// The layer has room for a quarter of the requests of four clients.
 #[test]
-fn whom_the_layer_has_no_room_for_asks_again_when_there_is_some() {
+fn clients_submit_again_only_when_the_layer_has_room() {
     if !has_uring() {
         return;
     }
-    let mut bench = Bench::new(&format!(
+    let mut bench = ShardBench::new(&format!(
         "limits = {{ connections = 4, requests_per_connection = 64 }}\n\
          drive.d = {{ policy = \"none\", model = {MODEL}, limits = {{ requests = 64 }} }}\n\
          volume.v = {{ drive = \"d\", model = {MODEL}, size = \"1MiB\" }}\n\
@@ -266,14 +266,14 @@ fn whom_the_layer_has_no_room_for_asks_again_when_there_is_some() {
 /// twenty attempts. The first volume has a min. The clients of the second volume send as many
 /// requests without data as they can.
 fn answered_before(flood: &[u8]) -> usize {
-    let mut bench = Bench::with_clients(
+    let mut bench = ShardBench::with_clients(
         "drive.d = { capacity = { read = \"400MB/s\", write = \"400MB/s\" } }\n\
          volume.a = { drive = \"d\", memory = true, size = \"1MiB\", min = \"20MB/s\" }\n\
          volume.b = { drive = \"d\", memory = true, size = \"1MiB\" }\n",
         100,
     );
     let mut into = vec![0; 1 << 20];
-    let mut turn = |bench: &mut Bench| {
+    let mut turn = |bench: &mut ShardBench| {
         let mut answered = 0;
         for client in bench.clients.iter_mut().skip(1).step_by(2) {
             // Only whole requests are written, because the socket holds more than that.
@@ -281,7 +281,7 @@ fn answered_before(flood: &[u8]) -> usize {
             answered += waits(client.read(&mut into)) / SIMPLE_REPLY_LEN;
         }
         bench.shard.ring.waker().wake();
-        assert!(bench.shard.turn().unwrap() == leave::Drained::No);
+        assert!(bench.shard.turn().unwrap() == leave::DrainState::No);
         answered
     };
     let mut most = 0;
@@ -324,7 +324,7 @@ fn a_flood_keeps_a_promised_client_waiting_for_a_few_turns_only() {
 }
 
 /// Returns the descriptor of a request of a block device.
-fn descriptor(operation: u32, sectors: u32, first: u64) -> Descriptor {
+fn descriptor(operation: u32, sectors: u32, first: u64) -> UblkDescriptor {
     let mut bytes = [0; DESCRIPTOR_LEN];
     bytes[0..4].copy_from_slice(&operation.to_ne_bytes());
     bytes[4..8].copy_from_slice(&sectors.to_ne_bytes());
@@ -337,7 +337,7 @@ const ONE: &str =
 
 /// Returns true if /dev/null accepts uring commands, as it does from Linux 6.1 on.
 fn has_toy() -> bool {
-    let mut bench = Bench::new(ONE);
+    let mut bench = ShardBench::new(ONE);
     // Operation 2 is a flush.
     bench.add_device(vec![descriptor(2, 0, 0)]);
     for _ in 0..10 {
@@ -351,7 +351,7 @@ fn nothing_is_allocated_for_a_block_device_at_steady_state() {
     if !has_uring() || !has_toy() {
         return;
     }
-    let mut bench = Bench::new(ONE);
+    let mut bench = ShardBench::new(ONE);
     // A read of 4 KiB, a read of 128 KiB, a flush, a discard and a write of zeroes. There is no
     // write, because /dev/null provides no payload.
     let places = [
@@ -376,8 +376,8 @@ fn any_descriptors_are_answered() {
     }
     let mut rng = Rng::new(39);
     for _ in 0..200 {
-        let mut bench = Bench::new(ONE);
-        let mut places: Vec<Descriptor> = Vec::new();
+        let mut bench = ShardBench::new(ONE);
+        let mut places: Vec<UblkDescriptor> = Vec::new();
         for _ in 0..rng.range(1, 64) {
             let mut bytes = [0; DESCRIPTOR_LEN];
             bytes.fill_with(|| rng.range(0, 255) as u8);

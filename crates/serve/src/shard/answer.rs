@@ -4,21 +4,21 @@
 use weir_core::{Done, Op, Outcome};
 
 use super::Shard;
-use super::client::State;
-use super::count::Counts;
-use super::front::Pending;
-use super::front::{Answer, Found, Load};
+use super::client::ClientState;
+use super::count::RequestFacts;
+use super::front::QueuedRequest;
+use super::front::{AnswerLoad, RequestAnswer, RequestResult};
 use crate::errno::{EIO, ESHUTDOWN};
 
 impl Shard {
     /// Processes a completed request. The front end prepares its answer, which is sent at the end
     /// of the turn.
-    pub(super) fn done(&mut self, number: usize, done: &Done) {
+    pub(super) fn on_done(&mut self, number: usize, done: &Done) {
         let drive = &mut self.drives[number];
         let Some(pending) = drive.requests.remove(done.cookie as u32) else {
             return;
         };
-        let Pending {
+        let QueuedRequest {
             client: slot,
             ask,
             cost,
@@ -27,7 +27,7 @@ impl Shard {
             untaken,
         } = pending;
         let client = &mut self.clients[slot].client;
-        let counted = Counts {
+        let counted = RequestFacts {
             held: client.held,
             alone,
             untaken,
@@ -38,17 +38,19 @@ impl Shard {
         if done.outcome == Outcome::Ok {
             client.transferred += done.op.transfer(done.length.into());
         }
-        let sends = client.state != State::Gone;
+        let sends = client.state != ClientState::Gone;
         let mut kept = 0;
         if sends {
             let result = match (done.outcome, ask.op) {
-                (Outcome::Ok, Op::Read) => Ok(Found::Data(&mut payload)),
-                (Outcome::Ok, Op::Extents) => payload.extents().map(Found::Extents).ok_or(EIO),
-                (Outcome::Ok, _) => Ok(Found::Done),
+                (Outcome::Ok, Op::Read) => Ok(RequestResult::Data(&mut payload)),
+                (Outcome::Ok, Op::Extents) => {
+                    payload.extents().map(RequestResult::Extents).ok_or(EIO)
+                }
+                (Outcome::Ok, _) => Ok(RequestResult::Done),
                 (Outcome::Error(errno), _) => Err(errno),
                 (Outcome::Cancelled, _) => Err(ESHUTDOWN),
             };
-            let answer = Answer {
+            let answer = RequestAnswer {
                 ask: &ask,
                 cost,
                 result,
@@ -57,15 +59,15 @@ impl Shard {
             self.clients[slot].client.unsent += kept;
         }
         self.spare.put(payload);
-        self.answered(slot, cost - kept, sends);
+        self.finish_answer(slot, cost - kept, sends);
     }
 
     /// Does the remaining work for a completed request. `bytes` of its reservation are no longer
     /// needed. `sends` is false if the client is gone and gets no answer.
-    pub(super) fn answered(&mut self, slot: u32, bytes: u64, sends: bool) {
+    pub(super) fn finish_answer(&mut self, slot: u32, bytes: u64, sends: bool) {
         if sends {
             self.mark_for_send(slot);
-            self.give(slot, bytes);
+            self.release_bytes(slot, bytes);
         } else {
             self.release(slot, 1, bytes);
         }
@@ -86,8 +88,8 @@ impl Shard {
     }
 
     /// Releases the resources of answers that have left or never will.
-    pub(super) fn left(&mut self, slot: u32, load: Load) {
-        if load != Load::default() {
+    pub(super) fn on_answers_left(&mut self, slot: u32, load: AnswerLoad) {
+        if load != AnswerLoad::default() {
             self.clients[slot].client.unsent -= load.bytes;
             self.release(slot, load.requests, load.bytes);
         }
@@ -117,17 +119,17 @@ impl Shard {
     pub(super) fn release(&mut self, slot: u32, requests: u32, bytes: u64) {
         let client = &mut self.clients[slot].client;
         client.outstanding -= requests;
-        self.give(slot, bytes);
+        self.release_bytes(slot, bytes);
         if self.clients[slot].client.blocked {
             self.mark_ready(slot);
         }
     }
 
     /// Releases reserved bytes, and makes the client ready if it waited for them.
-    fn give(&mut self, slot: u32, bytes: u64) {
+    fn release_bytes(&mut self, slot: u32, bytes: u64) {
         if bytes > 0 {
             let client = &mut self.clients[slot].client;
-            self.pool.give(&mut client.used, bytes);
+            self.pool.unreserve(&mut client.used, bytes);
             if client.blocked {
                 self.mark_ready(slot);
             }
@@ -143,7 +145,7 @@ impl Shard {
             attached.client.marked = false;
             match self.with_front(slot, |front, cx| front.send(cx)) {
                 Ok(load) => {
-                    self.left(slot, load);
+                    self.on_answers_left(slot, load);
                     self.unhold(slot);
                 }
                 Err(reason) => self.disconnect(slot, Some(reason)),

@@ -5,15 +5,15 @@ use std::collections::VecDeque;
 use weir_core::StreamSpec;
 use weir_uring::Ring;
 
-use super::client::{Client, State};
-use super::drive::Open;
+use super::client::{ClientState, ShardClient};
+use super::drive::OpenStream;
+use super::front::AttachError;
 use super::front::Attached;
-use super::front::Unattached;
-use super::{Arrival, Shard};
+use super::{ClientArrival, Shard};
 
 /// The reason why a client is refused after its handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-enum Refused {
+enum ArrivalError {
     #[error("the server is shutting down")]
     Draining,
     #[error("the volume was removed")]
@@ -21,17 +21,17 @@ enum Refused {
     #[error("the drive has no free place for a connection")]
     Stream,
     #[error(transparent)]
-    Front(#[from] Unattached),
+    Front(#[from] AttachError),
 }
 
 impl Shard {
     /// Accepts a client. If there is no room for it, its connection is closed and the reason is
     /// logged.
-    pub(super) fn arrive(&mut self, arrival: Arrival) {
+    pub(super) fn arrive(&mut self, arrival: ClientArrival) {
         let (id, peer) = (arrival.id, arrival.peer.clone());
         match self.admit(arrival) {
             Ok(slot) => {
-                if crate::log::passing() {
+                if crate::log::connection_line_allowed() {
                     tracing::info!(connection = id, %peer, volume = %self.volume_name(slot), "client connected");
                 }
                 self.mark_ready(slot);
@@ -45,9 +45,9 @@ impl Shard {
     }
 
     /// Opens a stream for a client and adds the client to the shard. Returns its slot.
-    fn admit(&mut self, arrival: Arrival) -> Result<u32, Refused> {
+    fn admit(&mut self, arrival: ClientArrival) -> Result<u32, ArrivalError> {
         if self.drain.is_some() {
-            return Err(Refused::Draining);
+            return Err(ArrivalError::Draining);
         }
         // `join` requires that the schedule knows the volume, which may have been added in this
         // turn.
@@ -57,7 +57,7 @@ impl Shard {
         let volume = volume
             // While the client was on its way, the space can have been given to another volume.
             .filter(|v| !v.leaving && v.name == arrival.volume)
-            .ok_or(Refused::Volume)?;
+            .ok_or(ArrivalError::Volume)?;
         let mut front = arrival.front.attach(self.ring.arena())?;
         // The volume may have grown since the client chose it.
         front.resized(volume.size, self.now);
@@ -66,18 +66,18 @@ impl Shard {
             priority: weir_core::Priority::default(),
         };
         let opened = drive.layer.open(self.now, spec);
-        let stream = opened.map_err(|_| Refused::Stream)?;
+        let stream = opened.map_err(|_| ArrivalError::Stream)?;
         volume.connections += 1;
         volume.kernel += u32::from(front.is_kernel());
         let peer = arrival.ticket.peer();
-        let client = Client {
+        let client = ShardClient {
             id: arrival.id,
             peer: arrival.peer,
             drive: arrival.drive,
             space: arrival.space,
             align: volume.traits.align,
             stream,
-            state: State::Open,
+            state: ClientState::Open,
             queue: VecDeque::new(),
             paused: false,
             held: false,
@@ -104,7 +104,7 @@ impl Shard {
         if shared {
             self.shared.push(slot);
         }
-        drive.streams[stream.slot() as usize] = Some(Open {
+        drive.streams[stream.slot() as usize] = Some(OpenStream {
             client: slot,
             space: arrival.space,
             stream,

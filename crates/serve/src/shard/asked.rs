@@ -12,7 +12,7 @@ const FLUSH_LATE: Span = Span::from_secs(10);
 
 /// A piece that a remote server has not answered yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct RemotePiece {
     pub(super) at: Instant,
     /// True if the piece was late, so that the core no longer counts it as in the drive.
     pub(super) stalled: bool,
@@ -20,7 +20,7 @@ pub(super) struct Asked {
 
 /// The response times of a remote server.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Answers {
+pub(super) struct ResponseTimes {
     /// The average response time. A response that took longer than [`LATE`] counts as [`LATE`].
     usual: Span,
     /// True if the server hangs and has not answered since that was noticed. Further requests then
@@ -30,7 +30,7 @@ pub(super) struct Answers {
     pub(super) quiet_until: Instant,
 }
 
-impl Answers {
+impl ResponseTimes {
     /// Records a request that was answered after the time `took`.
     pub(super) fn observe(&mut self, took: Span) {
         // One hang must not raise the average so far that the next one is noticed late.
@@ -40,7 +40,7 @@ impl Answers {
     }
 
     /// Returns the time after which a request counts as late.
-    pub(super) fn longest(&self, op: Op) -> Span {
+    pub(super) fn time_limit(&self, op: Op) -> Span {
         if self.silent {
             return Span::ZERO;
         }

@@ -5,7 +5,7 @@ use weir_measure::{SECOND_NS, Window};
 
 /// Counters of a drive's current second: the service of all clients, and the drive's busy time.
 #[derive(Debug, Default)]
-pub(super) struct Counted {
+pub(super) struct DriveCounters {
     /// The end of the current second, in nanoseconds.
     pub(super) ends: u64,
     pub(super) second: Window,
@@ -21,14 +21,14 @@ pub(super) struct Counted {
 
 /// The state of the drive when a piece was dispatched.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sent {
+pub(super) struct DispatchState {
     /// True if no other piece was in flight.
     alone: bool,
     /// The number of pieces dispatched so far, this one included.
     number: u64,
 }
 
-impl Counted {
+impl DriveCounters {
     pub(super) fn new() -> Self {
         Self {
             ends: SECOND_NS,
@@ -49,20 +49,20 @@ impl Counted {
     }
 
     /// Counts a piece that is dispatched to the drive.
-    pub(super) fn dispatched_at(&mut self, now: Instant) -> Sent {
+    pub(super) fn dispatched_at(&mut self, now: Instant) -> DispatchState {
         self.dispatched += 1;
         self.flying += 1;
         if self.flying == 1 {
             self.busy_since = now;
         }
-        Sent {
+        DispatchState {
             alone: self.flying == 1,
             number: self.dispatched,
         }
     }
 
     /// Counts a piece that has completed. Returns true if the piece had the drive to itself.
-    pub(super) fn returned_at(&mut self, now: Instant, sent: Sent) -> bool {
+    pub(super) fn returned_at(&mut self, now: Instant, sent: DispatchState) -> bool {
         self.flying = self.flying.saturating_sub(1);
         if self.flying == 0 {
             self.busy_ns += now.since(self.busy_since).as_nanos();

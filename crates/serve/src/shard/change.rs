@@ -9,7 +9,7 @@
 //! 2. A volume to be removed takes no further requests. Its clients get the answers to requests in
 //!    progress and are disconnected, at the deadline in any case. Then its written data is made
 //!    durable.
-//! 3. The change is prepared ([`Prepared`]). The shard takes over the storage of new volumes, and
+//! 3. The change is prepared ([`PreparedChange`]). The shard takes over the storage of new volumes, and
 //!    the core confirms that it would accept the edits.
 //! 4. When all drives are prepared, each of them applies its change in one call into the core. If
 //!    one drive refuses, none is changed, and the volumes that were to be removed stay.
@@ -24,16 +24,16 @@ use std::time::Duration;
 use weir_config::DriveReload;
 use weir_core::{Edit, Instant, Span};
 
-use super::client::State;
-use super::drive::Drive;
+use super::client::ClientState;
+use super::drive::ShardDrive;
 use super::front::Attached;
-use super::volume::{Started, Volume};
+use super::volume::{ShardVolume, StartedVolume};
 use super::{Shard, ShardError, VolumeSetup, VolumeTerms, sized};
 use crate::backend::Grow;
 
 /// The change of one drive.
 #[derive(Debug)]
-pub(crate) struct Change {
+pub(crate) struct DriveChange {
     /// The drive's number within the shard.
     pub(crate) drive: usize,
     pub(crate) reload: DriveReload,
@@ -50,35 +50,35 @@ pub(crate) struct Change {
 
 /// A change that waits until clients of removed volumes are disconnected.
 #[derive(Debug)]
-pub(super) struct Pending {
-    change: Change,
-    result: Sender<Result<Grown, ShardError>>,
+pub(super) struct PendingChange {
+    change: DriveChange,
+    result: Sender<Result<GrownSizes, ShardError>>,
     pub(super) deadline: Instant,
 }
 
 /// A change that can be applied immediately.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct PreparedChange {
     drive: usize,
     reload: DriveReload,
     edits: Vec<Edit>,
-    started: Vec<Started>,
+    started: Vec<StartedVolume>,
     terms: BTreeMap<String, VolumeTerms>,
-    grown: Grown,
+    grown: GrownSizes,
 }
 
 /// Volumes that grow, with their new size in bytes.
-pub(crate) type Grown = BTreeMap<String, u64>;
+pub(crate) type GrownSizes = BTreeMap<String, u64>;
 
 /// Storage that can be enlarged, by the name of the volume.
-pub(crate) type Growable = BTreeMap<String, Arc<dyn Grow>>;
+pub(crate) type GrowableStorage = BTreeMap<String, Arc<dyn Grow>>;
 
 /// The number of clients that do not learn that their volume has grown, by its name.
-pub(crate) type Untold = BTreeMap<String, u32>;
+pub(crate) type UnnotifiedClients = BTreeMap<String, u32>;
 
 impl Shard {
     /// Returns the storage of these volumes, as far as it can be enlarged.
-    pub(super) fn growable(&self, names: &[String]) -> Growable {
+    pub(super) fn growable(&self, names: &[String]) -> GrowableStorage {
         let volumes = self.drives.iter().flat_map(|d| d.volumes.iter().flatten());
         let volumes = volumes.filter(|v| !v.leaving && names.contains(&v.name));
         volumes
@@ -89,8 +89,8 @@ impl Shard {
     /// Begins a change: refuses it, or lets the clients of removed volumes leave.
     pub(super) fn begin_change(
         &mut self,
-        change: Change,
-        result: Sender<Result<Grown, ShardError>>,
+        change: DriveChange,
+        result: Sender<Result<GrownSizes, ShardError>>,
     ) {
         let drive = &mut self.drives[change.drive];
         let goes = |name: &String| change.reload.removed.contains(name);
@@ -111,15 +111,15 @@ impl Shard {
             let drive = &self.drives[client.drive];
             let volume = drive.volumes[client.space as usize].as_ref();
             if client.drive == change.drive
-                && client.state == State::Open
+                && client.state == ClientState::Open
                 && volume.is_some_and(|v| v.leaving)
             {
-                client.state = State::Leaving;
+                client.state = ClientState::Leaving;
                 self.mark_ready(slot);
             }
         }
         let patience = Span::from_nanos(change.patience.as_nanos() as u64);
-        self.changes.push(Pending {
+        self.changes.push(PendingChange {
             change,
             result,
             deadline: self.now + patience,
@@ -127,7 +127,7 @@ impl Shard {
     }
 
     /// Prepares changes that have nothing to wait for any more.
-    pub(super) fn change(&mut self) {
+    pub(super) fn poll_changes(&mut self) {
         for pending in std::mem::take(&mut self.changes) {
             if let Some(pending) = self.try_change(pending) {
                 self.changes.push(pending);
@@ -136,7 +136,7 @@ impl Shard {
     }
 
     /// Prepares a change if its clients have left. Otherwise returns the change, which has to wait.
-    fn try_change(&mut self, mut pending: Pending) -> Option<Pending> {
+    fn try_change(&mut self, mut pending: PendingChange) -> Option<PendingChange> {
         let number = pending.change.drive;
         if pending.deadline <= self.now {
             // The connections are closed from here on. What is left of them ends when the drive has
@@ -150,7 +150,7 @@ impl Shard {
                     self.disconnect(slot, Some("its volume was removed"));
                 }
             }
-            self.work();
+            self.serve_clients();
         }
         let drive = &mut self.drives[number];
         let leaving = drive.volumes.iter().flatten().filter(|v| v.leaving);
@@ -159,11 +159,11 @@ impl Shard {
         {
             return Some(pending);
         }
-        let Pending { change, result, .. } = pending;
+        let PendingChange { change, result, .. } = pending;
         let outcome = self.prepare(change);
         if outcome.is_err() {
             // The volumes that were to be removed accept clients again.
-            self.decide(number, false);
+            self.apply_or_discard(number, false);
         }
         // The send cannot fail, because the sender of the mail waits for it.
         let _ = result.send(outcome);
@@ -171,8 +171,8 @@ impl Shard {
     }
 
     /// Checks a change and starts the storage of its new volumes, without applying it.
-    fn prepare(&mut self, change: Change) -> Result<Grown, ShardError> {
-        let Change {
+    fn prepare(&mut self, change: DriveChange) -> Result<GrownSizes, ShardError> {
+        let DriveChange {
             drive: number,
             reload,
             added,
@@ -181,7 +181,7 @@ impl Shard {
             ..
         } = change;
         let drive = &mut self.drives[number];
-        let grown = grown(drive, &sizes)?;
+        let grown = grown_volumes(drive, &sizes)?;
         let mut edits = reload.edits.clone();
         let sizes = added.iter().map(|s| (s.name.as_str(), s.storage.size()));
         let sizes = sizes.chain(grown.iter().map(|(name, size)| (name.as_str(), *size)));
@@ -198,7 +198,7 @@ impl Shard {
         for setup in added {
             started.push(setup.start(&reload.plan)?);
         }
-        self.prepared.push(Prepared {
+        self.prepared.push(PreparedChange {
             drive: number,
             reload,
             edits,
@@ -211,7 +211,7 @@ impl Shard {
 
     /// Applies the change that was prepared for a drive, or discards it. If it is discarded, the
     /// volumes that were to be removed stay.
-    pub(super) fn decide(&mut self, number: usize, in_force: bool) -> Untold {
+    pub(super) fn apply_or_discard(&mut self, number: usize, in_force: bool) -> UnnotifiedClients {
         let at = self.prepared.iter().position(|p| p.drive == number);
         let prepared = at.map(|at| self.prepared.swap_remove(at));
         let drive = &mut self.drives[number];
@@ -219,7 +219,7 @@ impl Shard {
             for volume in drive.volumes.iter_mut().flatten() {
                 volume.leaving = false;
             }
-            return Untold::new();
+            return UnnotifiedClients::new();
         };
         if !prepared.edits.is_empty() {
             let changed = drive.layer.change(self.now, &prepared.edits);
@@ -247,17 +247,17 @@ impl Shard {
         for started in prepared.started {
             drive.add(started);
         }
-        let of_parts = |v: &Volume| v.terms.shared || alone.contains(&v.group);
+        let of_parts = |v: &ShardVolume| v.terms.shared || alone.contains(&v.group);
         let spaces = drive.spaces(of_parts);
-        drive.put_parts_in_force(self.now, self.now, &spaces);
-        drive.put_terms_in_force(self.now);
-        self.tell_sizes(number, &prepared.grown)
+        drive.apply_parts(self.now, self.now, &spaces);
+        drive.apply_terms(self.now);
+        self.notify_sizes(number, &prepared.grown)
     }
 
     /// Notifies the clients of a drive of the sizes of their volumes. Returns the number of clients
     /// of grown volumes that cannot be notified.
-    fn tell_sizes(&mut self, number: usize, grown: &Grown) -> Untold {
-        let mut untold = Untold::new();
+    fn notify_sizes(&mut self, number: usize, grown: &GrownSizes) -> UnnotifiedClients {
+        let mut untold = UnnotifiedClients::new();
         for slot in self.clients.slots() {
             let Attached { client, front } = &mut self.clients[slot];
             let drive = &self.drives[client.drive];
@@ -275,8 +275,11 @@ impl Shard {
 }
 
 /// Returns those of the remaining volumes that grow, with their new size.
-fn grown(drive: &Drive, sizes: &BTreeMap<String, Option<u64>>) -> Result<Grown, ShardError> {
-    let mut grown = Grown::new();
+fn grown_volumes(
+    drive: &ShardDrive,
+    sizes: &BTreeMap<String, Option<u64>>,
+) -> Result<GrownSizes, ShardError> {
+    let mut grown = GrownSizes::new();
     for volume in drive.volumes.iter().flatten().filter(|v| !v.leaving) {
         let Some(&wanted) = sizes.get(&volume.name) else {
             continue;

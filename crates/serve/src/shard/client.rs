@@ -8,7 +8,7 @@ use crate::places::Ticket;
 
 /// The state of a client's connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
+pub(crate) enum ClientState {
     /// The client sends requests and receives answers.
     Open,
     /// No further request is taken. When all taken requests are answered, the connection ends.
@@ -21,7 +21,7 @@ pub(crate) enum State {
 /// The arrival time of bytes or requests, as a range. The shard notices an arrival only at the
 /// beginning of the turn that follows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Arrived {
+pub(crate) struct ArrivalTime {
     /// The earliest possible time. Promises count from it, so that they include all of the time for
     /// which a client waits.
     pub(crate) earliest: Instant,
@@ -29,7 +29,7 @@ pub(crate) struct Arrived {
     pub(crate) likely: Instant,
 }
 
-impl Arrived {
+impl ArrivalTime {
     /// Returns the arrival of something that arrived exactly at `now`.
     pub(crate) fn at(now: Instant) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Arrived {
 
 /// A client and its counters of requests and memory.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct ShardClient {
     pub(crate) id: u64,
     pub(crate) peer: String,
     /// The client's volume, as the number of the drive within the shard and the space on that
@@ -51,7 +51,7 @@ pub(crate) struct Client {
     /// The alignment of reads of the volume, in bytes ([`crate::backend::Traits::align`]).
     pub(crate) align: u32,
     pub(crate) stream: StreamId,
-    pub(crate) state: State,
+    pub(crate) state: ClientState,
     /// Requests that the core had no room for, in their order.
     pub(crate) queue: VecDeque<u32>,
     /// True if the core has asked the shard to pause the client's stream.
@@ -70,10 +70,10 @@ pub(crate) struct Client {
     /// The client's flow in the shard's schedule.
     pub(crate) flow: u32,
     /// The arrival of bytes or descriptors that no request has been taken from yet.
-    pub(crate) arrived: Option<Arrived>,
+    pub(crate) arrived: Option<ArrivalTime>,
     /// The arrival of the first part of a request, and the number of the turn that found the rest
     /// missing.
-    pub(crate) partial: Option<(Arrived, u64)>,
+    pub(crate) partial: Option<(ArrivalTime, u64)>,
     /// The time of the client's last message or of its last receipt of answers.
     pub(crate) last_activity: Instant,
     /// The number of requests that were taken and whose answers have not left.
@@ -91,15 +91,15 @@ pub(crate) struct Client {
     pub(crate) ticket: Ticket,
 }
 
-impl Client {
+impl ShardClient {
     /// Returns true if the client is neither leaving nor gone.
     pub(crate) fn is_open(&self) -> bool {
-        self.state == State::Open
+        self.state == ClientState::Open
     }
 
     /// Returns true if the client's requests can be taken. A client that stopped at a bound is made
     /// ready when the bound may have changed.
-    pub(crate) fn takes(&self) -> bool {
+    pub(crate) fn can_take(&self) -> bool {
         self.is_open() && !self.paused && !self.blocked && !self.waiting
     }
 

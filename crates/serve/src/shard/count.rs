@@ -9,16 +9,16 @@ use weir_measure::explain::{Journal, note};
 use weir_measure::promise::{Pool, Promise, Rate, Standing, Verdict};
 use weir_measure::{SECOND_NS, Window};
 
-use super::drive::Drive;
-use super::front::Ask;
-use super::seen::{Names, Seen};
-use super::volume::{Tenant, Volume};
+use super::drive::ShardDrive;
+use super::front::ClientRequest;
+use super::seen::{GroupNames, LayerObservers};
+use super::volume::{DriveTenant, ShardVolume};
 use crate::backend::RemoteState;
-use crate::metrics::{Causes, Tally};
+use crate::metrics::{Causes, VolumeTally};
 
 /// The shard's knowledge of a completed request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Counts {
+pub(super) struct RequestFacts {
     /// True if the client does not read its answers.
     pub(super) held: bool,
     /// True if the request had the drive to itself.
@@ -28,28 +28,28 @@ pub(super) struct Counts {
 }
 
 /// A second of a drive that has ended. More seconds may have ended since.
-struct Ended<'a> {
+struct EndedSecond<'a> {
     now: Instant,
     /// The service of all clients in this second.
     second: Window,
     /// The number of the second by the shard's clock.
     number: u64,
     pool: Pool,
-    names: &'a Names,
+    names: &'a GroupNames,
 }
 
 /// The recipients of verdicts.
-struct Told<'a> {
+struct VerdictObservers<'a> {
     recorder: &'a mut Option<Recorder>,
     journal: &'a mut Journal,
 }
 
-impl Ended<'_> {
+impl EndedSecond<'_> {
     /// Judges a promise for this second. `busiest` is the other client that used the shard's
-    /// processor most. `limited` is the number of requests that a limit throttles.
+    /// processor most. `count_throttled` is the number of requests that a limit throttles.
     fn judge(
         &self,
-        told: &mut Told<'_>,
+        told: &mut VerdictObservers<'_>,
         group: Option<GroupId>,
         busiest: Option<GroupId>,
         (promise, causes): (&mut Promise, &mut Causes),
@@ -75,10 +75,10 @@ impl Ended<'_> {
     }
 }
 
-impl Drive {
+impl ShardDrive {
     /// Ends seconds that are over by `now`. Must be called before an event at `now` is counted.
     #[inline]
-    pub(super) fn pass(&mut self, now: Instant) {
+    pub(super) fn pass_seconds(&mut self, now: Instant) {
         if now.as_nanos() >= self.counted.ends {
             self.end_second(now);
         }
@@ -86,19 +86,19 @@ impl Drive {
 
     /// Ends the current second. If later seconds are over as well, nothing happened in them.
     fn end_second(&mut self, now: Instant) {
-        let limited = self.limited();
+        let limited = self.count_throttled();
         let ns = now.as_nanos();
         let ended = self.counted.ends;
         let next = (ns / SECOND_NS + 1) * SECOND_NS;
         let (second, was_busy) = self.counted.end_second(now, next);
         let pool = self.pool(ended - SECOND_NS, second, was_busy);
-        let Seen {
+        let LayerObservers {
             recorder,
             journal,
             names,
         } = self.layer.observer_mut();
-        let mut told = Told { recorder, journal };
-        let ended = Ended {
+        let mut told = VerdictObservers { recorder, journal };
+        let ended = EndedSecond {
             now,
             second,
             number: ended / SECOND_NS - 1,
@@ -108,7 +108,7 @@ impl Drive {
         for (volume, limited) in self.volumes.iter_mut().zip(&limited) {
             if let Some(volume) = volume {
                 let (group, busiest) = (volume.group, volume.busiest);
-                let Tally {
+                let VolumeTally {
                     promise, causes, ..
                 } = &mut volume.tally;
                 ended.judge(&mut told, Some(group), busiest, (promise, causes), *limited);
@@ -120,7 +120,7 @@ impl Drive {
             let members = members.filter(|(v, _)| v.as_ref().is_some_and(|v| v.member == Some(at)));
             let limited = members.map(|(_, limited)| limited).sum();
             let group = self.plan.tenants.get(&tenant.name).copied();
-            let Tenant {
+            let DriveTenant {
                 promise, causes, ..
             } = tenant;
             ended.judge(&mut told, group, None, (promise, causes), limited);
@@ -161,10 +161,10 @@ impl Drive {
 
     /// Counts the requests of each volume that a limit throttles. All counts are 0 if no verdict
     /// depends on them.
-    fn limited(&self) -> Vec<u32> {
+    fn count_throttled(&self) -> Vec<u32> {
         let mut limited = vec![0; self.volumes.len()];
         let is_still = |tally: &Promise| tally.is_still();
-        let matters = |volume: &Volume| {
+        let matters = |volume: &ShardVolume| {
             let tenant = volume.member.map(|at| &self.tenants[at].promise);
             is_still(&volume.tally.promise) || tenant.is_some_and(is_still)
         };
@@ -182,7 +182,7 @@ impl Drive {
     /// Applies `tell` to the promises that an event now concerns: that of a volume and that of its
     /// tenant.
     #[inline]
-    fn promises(&mut self, now: Instant, space: u32, tell: impl Fn(&mut Promise)) {
+    fn for_each_promise(&mut self, now: Instant, space: u32, tell: impl Fn(&mut Promise)) {
         let Some(volume) = &mut self.volumes[space as usize] else {
             return;
         };
@@ -204,17 +204,17 @@ impl Drive {
         &mut self,
         now: Instant,
         space: u32,
-        ask: &Ask,
+        ask: &ClientRequest,
         held: bool,
         arrived: Option<Instant>,
     ) {
-        self.pass(now);
+        self.pass_seconds(now);
         if let Some(volume) = &mut self.volumes[space as usize] {
             volume.tally.live += 1;
         }
         // Promises are made for reads and writes. The time of a flush depends on earlier writes.
         if ask.op != Op::Flush {
-            self.promises(now, space, |promise| {
+            self.for_each_promise(now, space, |promise| {
                 if let Some(since) = arrived.filter(|_| !held) {
                     promise.waits_since(since.as_nanos());
                 }
@@ -226,17 +226,17 @@ impl Drive {
 
     /// Counts the wait of a request that arrived at `since` and was not taken by `now`.
     pub(super) fn note_untaken(&mut self, now: Instant, space: u32, since: Instant) {
-        self.promises(now, space, |promise| promise.waits_since(since.as_nanos()));
+        self.for_each_promise(now, space, |promise| promise.waits_since(since.as_nanos()));
     }
 
     /// Counts a request that has completed.
-    pub(super) fn count(&mut self, now: Instant, space: u32, done: &Done, counts: Counts) {
-        let Counts {
+    pub(super) fn count(&mut self, now: Instant, space: u32, done: &Done, counts: RequestFacts) {
+        let RequestFacts {
             held,
             alone,
             untaken,
         } = counts;
-        self.pass(now);
+        self.pass_seconds(now);
         if let Some(volume) = &mut self.volumes[space as usize] {
             volume.tally.done(done, untaken);
         }
@@ -246,7 +246,7 @@ impl Drive {
         if done.outcome == Outcome::Ok {
             self.counted.second.requests += 1;
         }
-        self.promises(now, space, |promise| promise.ended(done, held, alone));
+        self.for_each_promise(now, space, |promise| promise.ended(done, held, alone));
     }
 
     /// Counts a piece that the drive has completed.
@@ -259,29 +259,29 @@ impl Drive {
         if let Some(volume) = &mut self.volumes[space as usize] {
             volume.tally.second_bytes += bytes;
         }
-        self.promises(now, space, |promise| promise.served(bytes));
+        self.for_each_promise(now, space, |promise| promise.served(bytes));
     }
 
     /// Reverts [`Self::count_in`] for a request that the layer has refused or not received.
-    pub(super) fn withdraw(&mut self, now: Instant, space: u32, op: Op, held: bool) {
-        self.pass(now);
+    pub(super) fn uncount_request(&mut self, now: Instant, space: u32, op: Op, held: bool) {
+        self.pass_seconds(now);
         if let Some(volume) = &mut self.volumes[space as usize] {
             volume.tally.live = volume.tally.live.saturating_sub(1);
         }
         if op != Op::Flush {
-            self.promises(now, space, |promise| promise.over(held));
+            self.for_each_promise(now, space, |promise| promise.over(held));
         }
     }
 
     /// Excludes a client's `requests` from promises while it does not read its answers (`held`), or
     /// includes them again.
     pub(super) fn suspend(&mut self, now: Instant, space: u32, requests: u32, held: bool) {
-        self.pass(now);
-        self.promises(now, space, |promise| promise.suspend(requests, held));
+        self.pass_seconds(now);
+        self.for_each_promise(now, space, |promise| promise.suspend(requests, held));
     }
 
     /// Judges promises by the present contracts of the volumes from now on.
-    pub(super) fn put_promises_in_force(&mut self, now: Instant) {
+    pub(super) fn apply_promises(&mut self, now: Instant) {
         self.has_new_terms = true;
         for volume in self.volumes.iter_mut().flatten() {
             let rate = Rate::of(&volume.contract());
@@ -292,8 +292,8 @@ impl Drive {
     }
 
     /// Applies the present terms of volumes and tenants to their promises.
-    pub(super) fn put_terms_in_force(&mut self, now: Instant) {
-        self.pass(now);
+    pub(super) fn apply_terms(&mut self, now: Instant) {
+        self.pass_seconds(now);
         let mut tenants: BTreeMap<&str, Contract> = BTreeMap::new();
         for volume in self.volumes.iter().flatten() {
             if let Some(tenant) = &volume.terms.tenant {
@@ -304,7 +304,7 @@ impl Drive {
         for (name, contract) in tenants {
             let at = before.iter().position(|t| t.name == name);
             let mut tenant = at.map_or_else(
-                || Tenant {
+                || DriveTenant {
                     name: name.to_owned(),
                     promise: Promise::new(now.as_nanos(), None),
                     causes: Causes::default(),
@@ -320,7 +320,7 @@ impl Drive {
             volume.member =
                 tenant.and_then(|t| self.tenants.iter().position(|other| other.name == t.name));
         }
-        self.put_promises_in_force(now);
+        self.apply_promises(now);
         let volumes = self.volumes.iter().flatten();
         let names = volumes.map(|volume| (volume.group, volume.name.clone()));
         self.layer.observer_mut().names = Arc::new(names.collect());

@@ -1,7 +1,7 @@
 //! One drive of a shard: the layer of the core, the volumes, and the requests in progress between
 //! them.
 //!
-//! The shard calls [`Drive::settle`] before it takes requests and [`Drive::turn`] afterwards.
+//! The shard calls [`ShardDrive::settle`] before it takes requests and [`ShardDrive::turn`] afterwards.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use weir_core::{
 };
 use weir_uring::{AnyRing, Ring};
 
-use super::asked::Asked;
-use super::busy::{Counted, Sent};
-use super::front::Pending;
-use super::model::Model;
-use super::seen::{SeenLayer, Viewed};
-use super::volume::{Started, Tenant, Volume};
-use crate::backend::{Backend, Context, Data, Finished, Job, News};
+use super::asked::RemotePiece;
+use super::busy::{DispatchState, DriveCounters};
+use super::front::QueuedRequest;
+use super::model::ModelledDrive;
+use super::seen::{JournalView, ShardLayer};
+use super::volume::{DriveTenant, ShardVolume, StartedVolume};
+use crate::backend::{Backend, BackendJob, Context, Data, Finished, News};
 use crate::errno::EIO;
 use crate::metrics::Detail;
 use crate::metrics::figures::{DriveFigures, TenantFigures};
@@ -39,10 +39,10 @@ const VISIT: u64 = 128 << 10;
 
 /// A drive with its volumes.
 #[derive(Debug)]
-pub(crate) struct Drive {
+pub(crate) struct ShardDrive {
     pub(crate) name: String,
     pub(crate) number: usize,
-    pub(crate) layer: SeenLayer,
+    pub(crate) layer: ShardLayer,
     /// The tape that the layer's recording is written to.
     pub(crate) tape: Option<Tape>,
     /// The plan that is in force, with the slots of volumes and tenants.
@@ -50,18 +50,18 @@ pub(crate) struct Drive {
     /// The contracts of the plan, which contain the whole of each shared minimum.
     pub(super) whole: BTreeMap<GroupId, Contract>,
     /// The volumes by the number of their space.
-    pub(crate) volumes: Vec<Option<Volume>>,
-    pub(crate) requests: Slab<Pending>,
+    pub(crate) volumes: Vec<Option<ShardVolume>>,
+    pub(crate) requests: Slab<QueuedRequest>,
     /// The open streams by their slot.
-    pub(crate) streams: Vec<Option<Open>>,
+    pub(crate) streams: Vec<Option<OpenStream>>,
     /// The time of the next poll of the layer, and its reason.
     pub(crate) wake: Option<Wake>,
-    model: Option<Model>,
+    model: Option<ModelledDrive>,
     /// Tenants that have volumes on this drive.
-    pub(super) tenants: Vec<Tenant>,
-    pub(super) counted: Counted,
+    pub(super) tenants: Vec<DriveTenant>,
+    pub(super) counted: DriveCounters,
     /// The pieces in the drive by their tag.
-    pub(super) flights: Vec<Flight>,
+    pub(super) flights: Vec<PieceInFlight>,
     pub(crate) finished: Vec<Finished>,
     completions: Vec<Completion>,
     /// True if the layer was called since it was last polled.
@@ -85,12 +85,12 @@ pub(crate) struct Drive {
     /// pieces that of the drive, without a delay in the shard.
     pub(super) is_timely: bool,
     /// The time of the next check for remote servers that do not answer.
-    pub(super) look_at: Instant,
+    pub(super) stalls_due: Instant,
 }
 
 /// An open stream with its client and space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Open {
+pub(crate) struct OpenStream {
     pub(crate) client: u32,
     pub(crate) space: u32,
     pub(crate) stream: StreamId,
@@ -98,11 +98,11 @@ pub(crate) struct Open {
 
 /// A piece that was dispatched to the drive.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flight {
+pub(super) struct PieceInFlight {
     pub(super) piece: Dispatch,
-    sent: Sent,
+    sent: DispatchState,
     /// The send time of the piece, if its volume is on a remote server that has not answered.
-    pub(super) asked: Option<Asked>,
+    pub(super) asked: Option<RemotePiece>,
 }
 
 /// A flush of a volume that does not belong to any client's request.
@@ -119,21 +119,21 @@ const FLUSH: Dispatch = Dispatch {
     within: 0,
 };
 
-impl Drive {
+impl ShardDrive {
     pub(crate) fn new(
         name: String,
         number: usize,
-        layer: SeenLayer,
+        layer: ShardLayer,
         plan: Plan,
-        model: Option<Model>,
+        model: Option<ModelledDrive>,
         tape: Option<Tape>,
     ) -> Self {
         let config = layer.layer().config();
         let tags = config.tags() as usize;
         let streams = config.sizes.streams as usize;
-        let none = Flight {
+        let none = PieceInFlight {
             piece: FLUSH,
-            sent: Sent::default(),
+            sent: DispatchState::default(),
             asked: None,
         };
         Self {
@@ -150,7 +150,7 @@ impl Drive {
             model,
             tape,
             tenants: Vec::new(),
-            counted: Counted::new(),
+            counted: DriveCounters::new(),
             // One flight more than the layer has tags is for the flush of a volume without the
             // layer.
             flights: vec![none; tags + 1],
@@ -166,7 +166,7 @@ impl Drive {
             has_new_terms: true,
             new_mins: Vec::new(),
             is_timely: true,
-            look_at: Instant::MAX,
+            stalls_due: Instant::MAX,
             layer,
         }
     }
@@ -221,15 +221,15 @@ impl Drive {
     }
 
     /// Returns the spaces of the volumes that `which` selects.
-    pub(super) fn spaces(&self, which: impl Fn(&Volume) -> bool) -> Vec<u32> {
+    pub(super) fn spaces(&self, which: impl Fn(&ShardVolume) -> bool) -> Vec<u32> {
         let volumes = (0..).zip(&self.volumes);
         let picked = volumes.filter(|(_, volume)| volume.as_ref().is_some_and(&which));
         picked.map(|(space, _)| space).collect()
     }
 
     /// Adds a started volume in its space.
-    pub(crate) fn add(&mut self, started: Started) {
-        let Started { space, volume } = started;
+    pub(crate) fn add(&mut self, started: StartedVolume) {
+        let StartedVolume { space, volume } = started;
         if let Some(model) = &mut self.model {
             model.place(space, volume.size);
         }
@@ -281,7 +281,7 @@ impl Drive {
     /// Resumes deferred work and reports completions to the layer, before new requests are
     /// submitted.
     pub(crate) fn settle(&mut self, ring: &mut AnyRing, now: Instant) {
-        self.pass(now);
+        self.pass_seconds(now);
         self.budget = TURN;
         self.resume_deferred(ring, now);
         // The calls into backends later in this turn have a budget of their own.
@@ -307,7 +307,7 @@ impl Drive {
         &mut self,
         ring: &mut AnyRing,
         now: Instant,
-        which: impl Fn(&Volume) -> bool,
+        which: impl Fn(&ShardVolume) -> bool,
     ) -> bool {
         loop {
             self.reap(now);
@@ -323,7 +323,7 @@ impl Drive {
                 return volumes.all(|volume| volume.backend.rest());
             };
             self.syncing = Some(space);
-            let job = Job {
+            let job = BackendJob {
                 tag: self.sync_tag(),
                 op: Op::Flush,
                 flags: Flags::SYNC,
@@ -346,7 +346,7 @@ impl Drive {
     pub(crate) fn turn(&mut self, ring: &mut AnyRing, now: Instant, notices: &mut Vec<Output>) {
         self.touched = false;
         self.run_model(ring, now);
-        self.look_for_stalls(now);
+        self.detect_stalls(now);
         let mut out = std::mem::take(&mut self.out);
         for _ in 0..ROUNDS {
             self.complete(now);
@@ -366,8 +366,8 @@ impl Drive {
 
     /// Returns when this drive has something to do even if nothing happens before.
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        let model = self.model.as_ref().and_then(Model::next);
-        let look = Some(self.look_at).filter(|&at| at < Instant::MAX);
+        let model = self.model.as_ref().and_then(ModelledDrive::next);
+        let look = Some(self.stalls_due).filter(|&at| at < Instant::MAX);
         let all = [self.wake.map(|w| w.at), model, look];
         all.into_iter().flatten().min()
     }
@@ -383,10 +383,10 @@ impl Drive {
     fn dispatch(&mut self, ring: &mut AnyRing, now: Instant, dispatch: &Dispatch) {
         let space = dispatch.space.0;
         let sent = self.counted.dispatched_at(now);
-        self.flights[dispatch.tag.0 as usize] = Flight {
+        self.flights[dispatch.tag.0 as usize] = PieceInFlight {
             piece: *dispatch,
             sent,
-            asked: self.asked(now, space),
+            asked: self.note_remote_piece(now, space),
         };
         let Some(volume) = &mut self.volumes[space as usize] else {
             return self.end(dispatch.tag, Some(Outcome::Error(EIO)));
@@ -418,7 +418,7 @@ impl Drive {
             Op::Extents => pending.ask.length,
             _ => dispatch.length,
         };
-        let job = Job {
+        let job = BackendJob {
             tag: dispatch.tag,
             op: dispatch.op,
             flags: dispatch.flags,
@@ -467,7 +467,7 @@ impl Drive {
                 continue;
             }
             self.observe_answer(now, tag);
-            let Flight { piece, sent, .. } = self.flights[tag.0 as usize];
+            let PieceInFlight { piece, sent, .. } = self.flights[tag.0 as usize];
             let (space, op) = (piece.space.0, piece.op);
             if let (Some(Outcome::Error(errno)), Some(volume)) =
                 (outcome, self.volumes[space as usize].as_mut())
@@ -482,7 +482,7 @@ impl Drive {
                     // busy, shows the latency that a promise can be compared with.
                     let whole = piece.length == pending.ask.length;
                     pending.alone = alone && whole && self.is_timely && op != Op::Extents;
-                    pending.payload.keep(piece.within, data);
+                    pending.payload.store_result(piece.within, data);
                 }
                 debug_assert!(op != Op::Read || piece.length > 0);
             }
@@ -500,7 +500,7 @@ impl Drive {
 
     /// Returns the figures of the drive and its volumes for the metrics.
     pub(crate) fn snapshot(&mut self, now: Instant, detail: Detail) -> DriveFigures {
-        self.pass(now);
+        self.pass_seconds(now);
         let mut gauges = vec![(0, 0); self.volumes.len()];
         for (space, stream) in self.open_streams() {
             if let Some(gauge) = self.layer.layer().gauges(stream) {
@@ -536,12 +536,12 @@ impl Drive {
 
     /// Returns the journal's view of a volume's requests, or `None` if the volume is not on this
     /// drive.
-    pub(crate) fn view(&mut self, now: Instant, volume: &str) -> Option<Viewed> {
-        self.pass(now);
+    pub(crate) fn view(&mut self, now: Instant, volume: &str) -> Option<JournalView> {
+        self.pass_seconds(now);
         let mut volumes = self.volumes.iter().flatten();
         let group = volumes.find(|v| v.name == volume)?.group;
         let seen = self.layer.observer();
-        Some(Viewed {
+        Some(JournalView {
             view: seen.journal.view(now, self.layer.layer(), group)?,
             names: Arc::clone(&seen.names),
         })

@@ -23,7 +23,7 @@ pub enum ShardError {
     #[error("cannot start a shard: {error} (limits.arena = \"{}\", limits.connections = {connections})", Size(*.arena))]
     Ring {
         /// The reason why opening the ring failed.
-        error: weir_uring::OpenError,
+        error: weir_uring::RingOpenError,
         /// The size of the shard's memory, in bytes.
         arena: u64,
         /// The largest number of connections.

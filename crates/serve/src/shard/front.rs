@@ -1,7 +1,7 @@
 //! The interface between a shard and its front ends.
 //!
 //! A front end speaks one protocol with one client. The shard owns everything about a client that
-//! does not depend on the protocol ([`Client`]): the stream in the core, the bounds, the hold, and
+//! does not depend on the protocol ([`ShardClient`]): the stream in the core, the bounds, the hold, and
 //! the reserved memory. It calls the front end when one of the front end's operations on the ring
 //! has completed, when requests may be taken, when a request has completed, and when answers may be
 //! sent. Nothing else in a shard knows the protocol.
@@ -12,8 +12,8 @@
 //!
 //! A front end over a socket receives in `take` and sends in `send`. A front end over shared memory
 //! reads its descriptors in `take` and publishes in `send`. The shard also polls it in each turn
-//! ([`FrontEnd::look`]), and lets it request a notification before the shard sleeps
-//! ([`FrontEnd::rest`]).
+//! ([`FrontEnd::poll_shared`]), and lets it request a notification before the shard sleeps
+//! ([`FrontEnd::arm_notifications`]).
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -21,18 +21,18 @@ use std::fmt;
 
 use weir_config::Limits;
 use weir_core::{Flags, Instant, Op, Span};
-use weir_uring::{AnyRing, Arena, Buf, Completion, GuestSlice, Ring};
+use weir_uring::{AnyRing, Arena, Buf, GuestSlice, Ring, RingCompletion};
 
-use super::client::{Client, State};
-use super::memory::{self, Pool};
-use super::payload::{GuestPayload, Payload};
-use super::schedule::{self, Work};
+use super::client::{ClientState, ShardClient};
+use super::memory::{self, MemoryPool};
+use super::payload::{GuestPayload, RequestPayload};
+use super::schedule::{self, ProcessorWork};
 use super::token;
 use crate::backend::Extents;
 
 /// An operation that a client requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct ClientRequest {
     pub(crate) op: Op,
     pub(crate) flags: Flags,
     /// The first byte in the volume. Offset and length are zero for a flush.
@@ -44,13 +44,13 @@ pub(crate) struct Ask {
 
 /// A request that was taken from a client and has not completed.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub(crate) struct QueuedRequest {
     /// The slot of the client that sent the request.
     pub(crate) client: u32,
-    pub(crate) ask: Ask,
+    pub(crate) ask: ClientRequest,
     /// Bytes of the shard's memory that are reserved for the request.
     pub(crate) cost: u64,
-    pub(crate) payload: Payload,
+    pub(crate) payload: RequestPayload,
     /// True if the request was a single piece that had the drive to itself.
     pub(crate) alone: bool,
     /// The time between the request's arrival and its being taken.
@@ -59,14 +59,14 @@ pub(crate) struct Pending {
 
 /// The reason why no further request was taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Stop {
+pub(crate) enum TakeStop {
     /// There is no complete request. The front end has arranged that [`FrontEnd::completed`] is
     /// called when more arrives.
     Empty,
     /// A bound is reached, or the core has paused the stream. [`FrontEnd::take`] is called again
     /// when that may have changed.
     Blocked,
-    /// There may be more requests, but [`Context::is_spent`] is true. [`FrontEnd::take`] is called
+    /// There may be more requests, but [`FrontContext::is_spent`] is true. [`FrontEnd::take`] is called
     /// again after others were served.
     Spent,
     /// No further request will be taken from this client.
@@ -78,15 +78,15 @@ pub(crate) enum Stop {
 
 /// The consequences of a completed operation on the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Progress {
+pub(crate) struct FrontProgress {
     /// The answers that have left or never will.
-    pub(crate) left: Load,
-    pub(crate) then: Then,
+    pub(crate) left: AnswerLoad,
+    pub(crate) then: NextStep,
 }
 
 /// The shard's next step after an operation on the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Then {
+pub(crate) enum NextStep {
     /// Take requests, because there may be some.
     Take,
     /// Send answers, because there are some.
@@ -99,7 +99,7 @@ pub(crate) enum Then {
 
 /// The result of polling memory that is shared with a client.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Look {
+pub(crate) struct PollResult {
     /// True if there may be requests to take.
     pub(crate) take: bool,
     /// True if there is something to send.
@@ -108,13 +108,13 @@ pub(crate) struct Look {
 
 /// The requests and memory that answers occupy until they have left.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Load {
+pub(crate) struct AnswerLoad {
     pub(crate) requests: u32,
     /// Bytes that stay reserved for the answers.
     pub(crate) bytes: u64,
 }
 
-impl Load {
+impl AnswerLoad {
     /// Adds one more answer, which occupies `bytes`.
     pub(crate) fn add(&mut self, bytes: u64) {
         self.requests += 1;
@@ -124,46 +124,51 @@ impl Load {
 
 /// A completed request that the front end is to answer.
 #[derive(Debug)]
-pub(crate) struct Answer<'a> {
-    pub(crate) ask: &'a Ask,
+pub(crate) struct RequestAnswer<'a> {
+    pub(crate) ask: &'a ClientRequest,
     /// Bytes that are reserved for the request.
     pub(crate) cost: u64,
     /// The result, or an error number of Linux.
-    pub(crate) result: Result<Found<'a>, u16>,
+    pub(crate) result: Result<RequestResult<'a>, u16>,
 }
 
 /// The result of a request that succeeded.
 #[derive(Debug)]
-pub(crate) enum Found<'a> {
+pub(crate) enum RequestResult<'a> {
     /// The request succeeded and has no data.
     Done,
     /// The data that was read. The front end takes out the buffers and sends from them.
-    Data(&'a mut Payload),
+    Data(&'a mut RequestPayload),
     Extents(&'a Extents),
 }
 
 /// The protocol of one client.
 pub(crate) trait FrontEnd: fmt::Debug {
     /// Processes the completion of an operation that was queued with the user value
-    /// [`Context::token`]`(op)`.
-    fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>) -> Progress;
+    /// [`FrontContext::token`]`(op)`.
+    fn completed(
+        &mut self,
+        op: u32,
+        completion: RingCompletion,
+        cx: &mut FrontContext<'_>,
+    ) -> FrontProgress;
 
-    /// Takes requests ([`Context::take`]) until there are none or [`Context::may_take`] is false.
+    /// Takes requests ([`FrontContext::take`]) until there are none or [`FrontContext::may_take`] is false.
     /// Returns the reason why it stopped. While the client is leaving, the front end completes a
     /// request that it had begun to take, and takes no new ones.
-    fn take(&mut self, cx: &mut Context<'_>) -> Stop;
+    fn take(&mut self, cx: &mut FrontContext<'_>) -> TakeStop;
 
     /// Prepares the answer to a completed request. Returns the number of reserved bytes that the
     /// answer keeps until it has left. The rest is released immediately. [`FrontEnd::send`] is
     /// called before the shard waits.
-    fn answer(&mut self, answer: Answer<'_>, cx: &mut Context<'_>) -> u64;
+    fn answer(&mut self, answer: RequestAnswer<'_>, cx: &mut FrontContext<'_>) -> u64;
 
     /// Sends answers. Called once in each turn that has produced answers. Returns those that have
     /// left immediately.
     ///
     /// # Errors
     /// Returns the reason why answers cannot be sent. The client is then disconnected.
-    fn send(&mut self, cx: &mut Context<'_>) -> Result<Load, &'static str>;
+    fn send(&mut self, cx: &mut FrontContext<'_>) -> Result<AnswerLoad, &'static str>;
 
     /// Notifies the front end that the volume has `size` bytes. Called after attaching, and
     /// whenever a volume of the drive has changed. Returns false if the client does not learn of
@@ -174,7 +179,7 @@ pub(crate) trait FrontEnd: fmt::Debug {
 
     /// Closes the front end, because the client is to be disconnected. Cancels its operations on
     /// the ring, and returns the discarded answers, which had not begun to leave.
-    fn close(&mut self, ring: &mut AnyRing) -> Load;
+    fn close(&mut self, ring: &mut AnyRing) -> AnswerLoad;
 
     /// Returns true if no answer is being sent or waits to be sent.
     fn is_idle(&self) -> bool;
@@ -191,24 +196,24 @@ pub(crate) trait FrontEnd: fmt::Debug {
 
     /// Returns true if the requests are in memory that the client shares, so that it can add
     /// requests without a notification. The shard polls such a front end in every turn, and calls
-    /// [`Self::rest`] before it sleeps.
+    /// [`Self::arm_notifications`] before it sleeps.
     fn is_shared(&self) -> bool {
         false
     }
 
     /// Polls the shared memory, and does anything that is due.
-    fn look(&mut self, _now: Instant) -> Look {
-        Look::default()
+    fn poll_shared(&mut self, _now: Instant) -> PollResult {
+        PollResult::default()
     }
 
     /// Returns the deadline of the next poll of the front end, even if nothing happens.
-    fn due(&self) -> Option<Instant> {
+    fn poll_deadline(&self) -> Option<Instant> {
         None
     }
 
     /// Asks the client to wake the shard, which is about to sleep, and polls once more. Returns
     /// true if there may be requests to take.
-    fn rest(&mut self) -> bool {
+    fn arm_notifications(&mut self) -> bool {
         false
     }
 }
@@ -216,7 +221,7 @@ pub(crate) trait FrontEnd: fmt::Debug {
 /// A client together with its front end.
 #[derive(Debug)]
 pub(crate) struct Attached {
-    pub(crate) client: Client,
+    pub(crate) client: ShardClient,
     pub(crate) front: Box<dyn FrontEnd>,
 }
 
@@ -233,12 +238,12 @@ pub(crate) trait Attach: Send + fmt::Debug {
     ///
     /// # Errors
     /// Returns the reason why the client cannot be served.
-    fn attach(self: Box<Self>, arena: &Arena) -> Result<Box<dyn FrontEnd>, Unattached>;
+    fn attach(self: Box<Self>, arena: &Arena) -> Result<Box<dyn FrontEnd>, AttachError>;
 }
 
 /// The reason why a front end cannot be attached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub(crate) enum Unattached {
+pub(crate) enum AttachError {
     #[error("no memory is left for it")]
     Memory,
     #[error("the client sent too much data during the handshake")]
@@ -249,48 +254,48 @@ pub(crate) enum Unattached {
 
 /// The state of the shard that a front end can use during a call.
 #[derive(Debug)]
-pub(crate) struct Context<'a> {
+pub(crate) struct FrontContext<'a> {
     /// The start of this turn.
     pub(crate) now: Instant,
     pub(crate) ring: &'a mut AnyRing,
     pub(crate) limits: &'a Limits,
-    pub(crate) client: &'a mut Client,
+    pub(crate) client: &'a mut ShardClient,
     pub(super) slot: u32,
-    pub(super) pool: &'a mut Pool,
-    pub(super) taken: &'a mut Vec<Pending>,
+    pub(super) pool: &'a mut MemoryPool,
+    pub(super) taken: &'a mut Vec<QueuedRequest>,
     pub(super) waiting: &'a mut VecDeque<u32>,
     /// Vectors and payloads that are used again.
-    pub(super) spare: &'a mut Spare,
+    pub(super) spare: &'a mut SpareBuffers,
     /// Set by the front end if there are answers to send.
     pub(super) sends: bool,
     /// The processor work that this call has caused.
-    pub(super) work: Work,
+    pub(super) work: ProcessorWork,
 }
 
 /// Empty vectors that are used again, so that requests do not allocate.
 #[derive(Debug, Default)]
-pub(crate) struct Spare {
+pub(crate) struct SpareBuffers {
     bufs: Vec<Vec<Buf>>,
-    payloads: Vec<Payload>,
+    payloads: Vec<RequestPayload>,
     guests: Vec<GuestPayload>,
 }
 
-impl Spare {
+impl SpareBuffers {
     /// Takes back the memory of a completed request.
-    pub(super) fn put(&mut self, mut payload: Payload) {
+    pub(super) fn put(&mut self, mut payload: RequestPayload) {
         payload.clear();
         match payload {
-            Payload::Guest(guest) => self.guests.push(guest),
-            Payload::Arena(_) => self.payloads.push(payload),
+            RequestPayload::Guest(guest) => self.guests.push(guest),
+            RequestPayload::Arena(_) => self.payloads.push(payload),
         }
     }
 
-    pub(super) fn payload(&mut self) -> Payload {
+    pub(super) fn payload(&mut self) -> RequestPayload {
         self.payloads.pop().unwrap_or_default()
     }
 }
 
-impl Context<'_> {
+impl FrontContext<'_> {
     /// Returns the user value for an operation of this front end on the ring. `op` must be below
     /// 2^31, and is passed to [`FrontEnd::completed`].
     pub(crate) fn token(&self, op: u32) -> u64 {
@@ -306,7 +311,7 @@ impl Context<'_> {
     /// Charges a request that never enters the core because it is refused or answered immediately.
     /// It moves no data, but `bytes` that came with it were copied.
     pub(crate) fn charge_overhead(&mut self, bytes: u32) {
-        let cost = schedule::REQUEST + schedule::copied(bytes.into());
+        let cost = schedule::REQUEST + schedule::copy_cost(bytes.into());
         self.work.cost += cost;
         self.work.overhead += cost;
     }
@@ -319,7 +324,7 @@ impl Context<'_> {
 
     /// Charges the copying of bytes that came from the client.
     pub(crate) fn charge_copy(&mut self, bytes: usize) {
-        self.work.cost += schedule::copied(bytes as u64);
+        self.work.cost += schedule::copy_cost(bytes as u64);
     }
 
     /// Returns true if another request may be taken now.
@@ -332,7 +337,7 @@ impl Context<'_> {
     }
 
     /// Reserves shard memory for a request. Returns false if the request must wait. The front end
-    /// must then stop with [`Stop::Blocked`].
+    /// must then stop with [`TakeStop::Blocked`].
     pub(crate) fn reserve(&mut self, cost: u64) -> bool {
         let alone = self.client.outstanding == 0;
         // A client with nothing under way is let through, or a request larger than the bound
@@ -356,20 +361,20 @@ impl Context<'_> {
     }
 
     /// Releases reserved memory that is not needed.
-    pub(crate) fn give_back(&mut self, bytes: u64) {
-        self.pool.give(&mut self.client.used, bytes);
+    pub(crate) fn release_reservation(&mut self, bytes: u64) {
+        self.pool.unreserve(&mut self.client.used, bytes);
     }
 
     /// Allocates buffers for a payload whose cost is reserved. If there is no memory, the
     /// reservation is released, the client is listed as waiting for memory, and `None` is returned.
-    pub(crate) fn cut_payload(&mut self, length: u32, cost: u64) -> Option<Vec<Buf>> {
+    pub(crate) fn allocate_payload(&mut self, length: u32, cost: u64) -> Option<Vec<Buf>> {
         // Each client can have one payload that is arriving, and each of these uses one vector.
         let mut bufs = self.spare.bufs.pop().unwrap_or_default();
-        if memory::for_payload(self.ring.arena(), length, &mut bufs) {
+        if memory::allocate_payload_buffers(self.ring.arena(), length, &mut bufs) {
             return Some(bufs);
         }
         self.spare.bufs.push(bufs);
-        self.give_back(cost);
+        self.release_reservation(cost);
         self.wait_for_memory();
         None
     }
@@ -390,7 +395,7 @@ impl Context<'_> {
     }
 
     /// Passes on a complete request that was begun before. `bufs` is the payload of a write.
-    pub(crate) fn take(&mut self, ask: Ask, cost: u64, bufs: Vec<Buf>) {
+    pub(crate) fn take(&mut self, ask: ClientRequest, cost: u64, bufs: Vec<Buf>) {
         let mut payload = self.spare.payload();
         if bufs.capacity() > 0 {
             self.spare.bufs.push(payload.fill(bufs));
@@ -398,7 +403,7 @@ impl Context<'_> {
         self.push(ask, cost, payload);
     }
 
-    /// Returns an empty vector for [`Context::take_guest`].
+    /// Returns an empty vector for [`FrontContext::take_guest`].
     pub(crate) fn guest_slices(&mut self) -> Vec<GuestSlice> {
         self.spare.guests.pop().unwrap_or_default().0
     }
@@ -406,13 +411,13 @@ impl Context<'_> {
     /// Passes on a complete request that was begun before. `slices` is the client's own memory,
     /// which a write is read from and a read is written to. Its length is that of the request's
     /// data.
-    pub(crate) fn take_guest(&mut self, ask: Ask, cost: u64, slices: Vec<GuestSlice>) {
-        self.push(ask, cost, Payload::Guest(GuestPayload(slices)));
+    pub(crate) fn take_guest(&mut self, ask: ClientRequest, cost: u64, slices: Vec<GuestSlice>) {
+        self.push(ask, cost, RequestPayload::Guest(GuestPayload(slices)));
     }
 
-    fn push(&mut self, ask: Ask, cost: u64, payload: Payload) {
+    fn push(&mut self, ask: ClientRequest, cost: u64, payload: RequestPayload) {
         self.work.add(ask.op, ask.length);
-        self.taken.push(Pending {
+        self.taken.push(QueuedRequest {
             client: self.slot,
             ask,
             cost,
@@ -430,6 +435,6 @@ impl Context<'_> {
     /// Notes that the client wants to disconnect. Taken requests are still answered, but no more
     /// are taken.
     pub(crate) fn leave(&mut self) {
-        self.client.state = State::Leaving;
+        self.client.state = ClientState::Leaving;
     }
 }

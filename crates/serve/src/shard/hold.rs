@@ -8,31 +8,31 @@ use weir_core::{Edit, Instant};
 use weir_measure::Window;
 use weir_measure::promise::Rate;
 
-use super::drive::Drive;
-use super::shared::{Held, Shared, Used};
+use super::drive::ShardDrive;
+use super::shared::{Held, SharedPart, Used};
 
-impl Drive {
+impl ShardDrive {
     /// Applies the part of a volume's minimum. Returns how much the volume has used, or `None` if
     /// it is not on this drive.
-    pub(super) fn hold(
+    pub(super) fn set_held_part(
         &mut self,
         now: Instant,
         (name, held, until): (&str, &Held, Instant),
     ) -> Option<Used> {
         let space = self.plan.volumes.get(name)?.space.0 as usize;
-        self.pass(now);
+        self.pass_seconds(now);
         let volume = self.volumes[space].as_mut()?;
         let (before, was) = (volume.shared, volume.contract());
         volume.shared = if until > now {
-            Shared::new(held, until)
+            SharedPart::new(held, until)
         } else {
-            Shared::nothing(held.lapses)
+            SharedPart::nothing(held.lapses)
         };
         // If the part was renewed, this time is earlier than the end of the part. In that case
-        // `lapse` finds nothing to do and computes the next time.
+        // `end_lapsed_parts` finds nothing to do and computes the next time.
         self.lapses_at = self.lapses_at.min(volume.shared.until);
         // If the core refuses the part, the previous one stays in force.
-        if volume.contract() != was && !self.put_parts_in_force(now, now, &[space as u32]) {
+        if volume.contract() != was && !self.apply_parts(now, now, &[space as u32]) {
             self.volumes[space].as_mut()?.shared = before;
         }
         let tally = &mut self.volumes[space].as_mut()?.tally;
@@ -45,7 +45,7 @@ impl Drive {
     }
 
     /// Ends the parts that have lapsed.
-    pub(super) fn lapse(&mut self, now: Instant) {
+    pub(super) fn end_lapsed_parts(&mut self, now: Instant) {
         if self.lapses_at > now {
             return;
         }
@@ -54,13 +54,13 @@ impl Drive {
         // The seconds until the end of the parts are judged by the promises that were in force in
         // them.
         if let Some(at) = volumes.flatten().map(|volume| volume.shared.until).min() {
-            self.pass(at);
+            self.pass_seconds(at);
             for &space in &lapsed {
                 if let Some(volume) = &mut self.volumes[space as usize] {
-                    volume.shared = Shared::nothing(volume.shared.lapses);
+                    volume.shared = SharedPart::nothing(volume.shared.lapses);
                 }
             }
-            self.put_parts_in_force(now, at, &lapsed);
+            self.apply_parts(now, at, &lapsed);
         }
         let volumes = self.volumes.iter().flatten();
         let next = volumes.map(|volume| volume.shared.until).min();
@@ -69,12 +69,7 @@ impl Drive {
 
     /// Applies the parts of the volumes in these spaces, in the core now and for the judgement of
     /// promises from `since` on. Returns false if the core refuses them.
-    pub(super) fn put_parts_in_force(
-        &mut self,
-        now: Instant,
-        since: Instant,
-        spaces: &[u32],
-    ) -> bool {
+    pub(super) fn apply_parts(&mut self, now: Instant, since: Instant, spaces: &[u32]) -> bool {
         let volumes = spaces
             .iter()
             .filter_map(|s| self.volumes[*s as usize].as_ref());

@@ -6,7 +6,7 @@ use weir_core::{Instant, Op, Span};
 use weir_uring::Ring;
 
 use super::Shard;
-use super::client::{Client, State};
+use super::client::{ClientState, ShardClient};
 use super::front::Attached;
 
 /// The permitted inactivity of a client that holds memory while others wait for memory.
@@ -24,12 +24,12 @@ const EVICTIONS: usize = 16;
 pub(super) struct Drain {
     within: Span,
     deadline: Instant,
-    stage: Stage,
+    stage: DrainStage,
 }
 
 /// The stage of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+enum DrainStage {
     /// The requests that were taken are being answered.
     Answering,
     /// No client is left. The storage completes its operations and makes everything durable.
@@ -38,7 +38,7 @@ enum Stage {
 
 /// The result of a drain, or its state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Drained {
+pub(super) enum DrainState {
     /// The shard still has something to do.
     No,
     /// Every client has its answers, and everything is durable according to the storage.
@@ -58,15 +58,15 @@ impl Shard {
     /// if the client has disconnected by itself.
     pub(super) fn disconnect(&mut self, slot: u32, reason: Option<&str>) {
         let Attached { client, front } = &mut self.clients[slot];
-        if client.state == State::Gone {
+        if client.state == ClientState::Gone {
             return self.close_if_done(slot);
         }
         if let Some(reason) = reason.filter(|_| crate::log::allowed()) {
-            let Client { id, peer, .. } = client;
+            let ShardClient { id, peer, .. } = client;
             tracing::warn!(connection = id, %peer, reason, "the server closed a connection");
         }
         // From here on no answer is prepared, so the front end can be closed.
-        client.state = State::Gone;
+        client.state = ClientState::Gone;
         let unsent = front.close(&mut self.ring);
         let drive = &mut self.drives[client.drive];
         // The core cancels the requests that are not in the drive. The others complete normally.
@@ -81,10 +81,10 @@ impl Shard {
                 bytes += pending.cost;
                 let op = pending.ask.op;
                 client.non_flush -= u32::from(op != Op::Flush);
-                drive.withdraw(self.now, client.space, op, client.held);
+                drive.uncount_request(self.now, client.space, op, client.held);
             }
         }
-        self.left(slot, unsent);
+        self.on_answers_left(slot, unsent);
         self.release(slot, requests, bytes);
         self.close_if_done(slot);
     }
@@ -97,12 +97,12 @@ impl Shard {
             return;
         };
         let client = &mut self.clients[slot].client;
-        if client.state != State::Open {
+        if client.state != ClientState::Open {
             return;
         }
-        client.state = State::Leaving;
+        client.state = ClientState::Leaving;
         if crate::log::allowed() {
-            let Client { id, peer, .. } = client;
+            let ShardClient { id, peer, .. } = client;
             tracing::warn!(connection = id, %peer, "the server closes a connection to make room for another (limits.connections)");
         }
         self.mark_ready(slot);
@@ -142,11 +142,11 @@ impl Shard {
         match attached.client.state {
             // The rest of a write's payload is not waited for, because that request was never
             // taken.
-            State::Leaving if attached.client.live == 0 && attached.front.is_idle() => {
+            ClientState::Leaving if attached.client.live == 0 && attached.front.is_idle() => {
                 self.disconnect(slot, None);
             }
-            State::Gone if attached.is_over() => self.forget(slot),
-            State::Open | State::Leaving | State::Gone => {}
+            ClientState::Gone if attached.is_over() => self.remove_client(slot),
+            ClientState::Open | ClientState::Leaving | ClientState::Gone => {}
         }
     }
 
@@ -171,10 +171,10 @@ impl Shard {
         let mut idle = self.clients.slots();
         idle.retain(|&slot| {
             let Attached { client, front } = &self.clients[slot];
-            client.state != State::Gone
+            client.state != ClientState::Gone
                 // The kernel cannot reconnect, so its queues are spared.
                 && !front.is_kernel()
-                && self.pool.is_shared(client.used)
+                && self.pool.exceeds_guarantee(client.used)
                 && client.last_activity + PATIENCE <= self.now
         });
         idle.sort_unstable_by_key(|&slot| std::cmp::Reverse(self.clients[slot].client.used));
@@ -185,14 +185,14 @@ impl Shard {
     }
 
     /// Removes a client of which nothing is left, and everything that refers to it.
-    fn forget(&mut self, slot: u32) {
+    fn remove_client(&mut self, slot: u32) {
         let Some(Attached { mut client, front }) = self.clients.remove(slot) else {
             return;
         };
         self.schedule.leave(client.flow, slot);
         self.shared.retain(|shared| *shared != slot);
         let used = client.used;
-        self.pool.give(&mut client.used, used);
+        self.pool.unreserve(&mut client.used, used);
         let drive = &mut self.drives[client.drive];
         if client.held {
             drive.suspend(self.now, client.space, client.non_flush, false);
@@ -206,7 +206,7 @@ impl Shard {
             volume.connections -= 1;
             volume.kernel -= u32::from(front.is_kernel());
         }
-        if crate::log::passing() {
+        if crate::log::connection_line_allowed() {
             tracing::info!(connection = client.id, peer = %client.peer, "client disconnected");
         }
     }
@@ -221,12 +221,12 @@ impl Shard {
         self.drain = Some(Drain {
             within,
             deadline: self.now + within,
-            stage: Stage::Answering,
+            stage: DrainStage::Answering,
         });
         for slot in self.clients.slots() {
             let client = &mut self.clients[slot].client;
-            if client.state == State::Open {
-                client.state = State::Leaving;
+            if client.state == ClientState::Open {
+                client.state = ClientState::Leaving;
             }
             self.mark_ready(slot);
         }
@@ -234,12 +234,12 @@ impl Shard {
 
     /// Advances the drain and returns its state. The answers may take the drain's time limit, and
     /// the storage may take the same time again.
-    pub(super) fn drained(&mut self) -> Drained {
+    pub(super) fn drained(&mut self) -> DrainState {
         let Some(drain) = &mut self.drain else {
-            return Drained::No;
+            return DrainState::No;
         };
         let (stage, over) = (drain.stage, drain.deadline <= self.now);
-        if stage == Stage::Answering {
+        if stage == DrainStage::Answering {
             if over {
                 for slot in self.clients.slots() {
                     self.disconnect(
@@ -248,13 +248,13 @@ impl Shard {
                     );
                 }
                 // The core has to process the closed streams before the drives are idle.
-                self.work();
+                self.serve_clients();
             }
             if !over && self.clients.len() > 0 {
-                return Drained::No;
+                return DrainState::No;
             }
             if let Some(drain) = &mut self.drain {
-                drain.stage = Stage::Settling;
+                drain.stage = DrainStage::Settling;
                 drain.deadline = self.now + drain.within;
             }
         }
@@ -263,11 +263,11 @@ impl Shard {
             durable &= drive.is_idle() && drive.sync(&mut self.ring, self.now, |_| true);
         }
         if durable && self.ring.in_flight() == 0 && self.returned.is_empty() {
-            return Drained::Yes;
+            return DrainState::Yes;
         }
-        if stage == Stage::Settling && over {
-            return Drained::GivenUp;
+        if stage == DrainStage::Settling && over {
+            return DrainState::GivenUp;
         }
-        Drained::No
+        DrainState::No
     }
 }

@@ -29,7 +29,7 @@ const LARGEST: usize = 1 << 20;
 
 /// The memory reservations of one shard.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(crate) struct MemoryPool {
     /// Bytes that are guaranteed to every connection.
     guaranteed: u64,
     /// Bytes of the shared half that are not reserved.
@@ -38,7 +38,7 @@ pub(crate) struct Pool {
     pub(crate) tight: bool,
 }
 
-impl Pool {
+impl MemoryPool {
     /// Creates the pool for an arena of `bytes` and at most `connections`. One eighth of the arena
     /// remains for receive buffers and rounding.
     pub(crate) fn new(bytes: u64, connections: u32) -> Self {
@@ -71,12 +71,12 @@ impl Pool {
     }
 
     /// Returns true if a connection that has `used` has more than the guaranteed amount.
-    pub(crate) fn is_shared(&self, used: u64) -> bool {
+    pub(crate) fn exceeds_guarantee(&self, used: u64) -> bool {
         used > self.guaranteed
     }
 
     /// Releases a reservation. Returns true if the shared half has grown by it.
-    pub(crate) fn give(&mut self, used: &mut u64, bytes: u64) -> bool {
+    pub(crate) fn unreserve(&mut self, used: &mut u64, bytes: u64) -> bool {
         debug_assert!(bytes <= *used, "{bytes} bytes back of {used}");
         let before = used.saturating_sub(self.guaranteed);
         *used = used.saturating_sub(bytes);
@@ -101,11 +101,11 @@ pub(crate) fn cost(length: u32, align: u32) -> u64 {
 
 /// Returns buffers for a read of `length` bytes at `offset` of the volume, or `None` if there is no
 /// memory.
-pub(crate) fn for_read(arena: &Arena, offset: u64, length: u32, align: u32) -> Option<Data> {
+pub(crate) fn allocate_read(arena: &Arena, offset: u64, length: u32, align: u32) -> Option<Data> {
     let lead = (offset % u64::from(align)) as usize;
     let length = length as usize;
     let wide = (lead + length).next_multiple_of(align as usize);
-    if let Some(mut buf) = cut(arena, wide) {
+    if let Some(mut buf) = allocate_buffer(arena, wide) {
         buf.set_window(lead..lead + length);
         return Some(Data::Read(buf));
     }
@@ -125,8 +125,8 @@ pub(crate) fn for_read(arena: &Arena, offset: u64, length: u32, align: u32) -> O
 
 /// Allocates buffers for a payload of `length` bytes into `bufs`, which must be empty. Returns
 /// false and leaves `bufs` empty if there is no memory.
-pub(crate) fn for_payload(arena: &Arena, length: u32, bufs: &mut Vec<Buf>) -> bool {
-    if let Some(buf) = cut(arena, length as usize) {
+pub(crate) fn allocate_payload_buffers(arena: &Arena, length: u32, bufs: &mut Vec<Buf>) -> bool {
+    if let Some(buf) = allocate_buffer(arena, length as usize) {
         bufs.push(buf);
         return true;
     }
@@ -134,7 +134,7 @@ pub(crate) fn for_payload(arena: &Arena, length: u32, bufs: &mut Vec<Buf>) -> bo
 }
 
 /// Returns the part of a payload that a piece covers.
-pub(crate) fn for_write(payload: &[SharedBuf], within: u32, length: u32) -> Data {
+pub(crate) fn payload_slice(payload: &[SharedBuf], within: u32, length: u32) -> Data {
     let (mut skip, mut left) = (within as usize, length as usize);
     let mut segments = Vec::new();
     for buf in payload {
@@ -158,7 +158,7 @@ pub(crate) fn for_write(payload: &[SharedBuf], within: u32, length: u32) -> Data
 }
 
 /// Allocates one buffer of at least a page.
-fn cut(arena: &Arena, length: usize) -> Option<Buf> {
+fn allocate_buffer(arena: &Arena, length: usize) -> Option<Buf> {
     if length > LARGEST {
         return None;
     }
@@ -173,7 +173,7 @@ fn fragments(arena: &Arena, length: usize, bufs: &mut Vec<Buf>) -> bool {
     let mut size = LARGEST;
     while left > 0 {
         let wanted = left.min(size);
-        if let Some(buf) = cut(arena, wanted) {
+        if let Some(buf) = allocate_buffer(arena, wanted) {
             left -= wanted;
             bufs.push(buf);
         } else if size > PAGE {
@@ -192,13 +192,13 @@ mod tests {
 
     /// The guaranteed amounts are those in the documentation of the configuration.
     #[test]
-    fn what_is_guaranteed_to_each_connection_is_what_is_stated() {
+    fn each_connection_gets_the_documented_guarantee() {
         for (arena, connections, guaranteed) in [
             (128 << 20, 256, 224 << 10),
             (64 << 20, 256, 112 << 10),
             (64 << 20, 1024, 28 << 10),
         ] {
-            let mut pool = Pool::new(arena, connections);
+            let mut pool = MemoryPool::new(arena, connections);
             // With nothing left in the shared half, all connections can take the guaranteed amount
             // page by page.
             pool.free = 0;
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn hogs_leave_a_newcomer_half_of_what_each_has() {
-        let mut pool = Pool::new(256 << 20, 256);
+        let mut pool = MemoryPool::new(256 << 20, 256);
         let mut used = [0u64; 200];
         for _ in 0..1000 {
             for used in &mut used {
@@ -228,15 +228,15 @@ mod tests {
         assert!(used.iter().sum::<u64>() + honest <= 256 << 20);
         for used in &mut used {
             let all = *used;
-            pool.give(used, all);
+            pool.unreserve(used, all);
         }
-        pool.give(&mut honest.clone(), honest);
+        pool.unreserve(&mut honest.clone(), honest);
         assert_eq!(pool.free, (256 << 20) / 8 * 7 / 2);
     }
 
     #[test]
     fn a_large_request_passes_alone() {
-        let mut pool = Pool::new(128 << 20, 256);
+        let mut pool = MemoryPool::new(128 << 20, 256);
         let mut used = 0;
         assert!(!pool.take(&mut used, cost(40 << 20, 1), false));
         assert!(pool.take(&mut used, cost(40 << 20, 1), true));
@@ -252,21 +252,21 @@ mod tests {
             keep = !keep;
             keep
         });
-        let Some(Data::ReadMany(bufs)) = for_read(&arena, 5000, 128 << 10, 4096) else {
+        let Some(Data::ReadMany(bufs)) = allocate_read(&arena, 5000, 128 << 10, 4096) else {
             panic!("half of the arena is free");
         };
         // The read begins at the aligned offset 5000 - 904 = 4096. Its first buffer has a lead of
         // 904 bytes.
         assert_eq!(bufs.iter().map(|b| b.len()).sum::<usize>(), 128 << 10);
         assert_eq!(bufs[0].window(), 904..4096);
-        assert!(for_read(&arena, 0, 512 << 10, 1).is_none());
+        assert!(allocate_read(&arena, 0, 512 << 10, 1).is_none());
     }
 
     #[test]
     fn a_piece_of_a_payload_is_its_slice() {
         let arena = Arena::new(1 << 20).unwrap();
         let mut bufs = Vec::new();
-        assert!(for_payload(&arena, 10_000, &mut bufs));
+        assert!(allocate_payload_buffers(&arena, 10_000, &mut bufs));
         for (n, byte) in bufs[0].iter_mut().enumerate() {
             *byte = n as u8;
         }
@@ -274,12 +274,12 @@ mod tests {
         bufs.push(second);
         let payload: Vec<SharedBuf> = bufs.into_iter().map(Buf::into_shared).collect();
         // The first buffer has 10,000 bytes, so 5,000 bytes from 300 on are within it.
-        match for_write(&payload, 300, 5000) {
+        match payload_slice(&payload, 300, 5000) {
             Data::Write(part) => assert!(part.len() == 5000 && part[0] == (300 % 256) as u8),
             other => panic!("{other:?}"),
         }
         // The range begins 1,000 bytes before the end of the first buffer.
-        match for_write(&payload, 9_000, 2_000) {
+        match payload_slice(&payload, 9_000, 2_000) {
             Data::WriteMany(parts) => {
                 assert_eq!(
                     parts.iter().map(|p| p.len()).collect::<Vec<_>>(),

@@ -9,8 +9,8 @@
 //! only timeouts are those of the core, of modelled drives, and of its own deadlines (see
 //! `Shard::timeout`).
 //!
-//! A shard is started by [`spawn`]. Other threads send it [`Mail`] through its [`Handle`] or an
-//! [`Address`].
+//! A shard is started by [`spawn`]. Other threads send it [`Mail`] through its [`ShardHandle`] or an
+//! [`ShardAddress`].
 
 #[cfg(test)]
 mod allocations;
@@ -49,39 +49,40 @@ use std::time::Duration;
 use weir_config::{Limits, Plan, ThreadPriority};
 use weir_core::record::Recorder;
 use weir_core::{Instant, Layer, Output, Request, Span};
-use weir_uring::{AnyRing, Config as RingConfig, Ring, Waker};
+use weir_uring::{AnyRing, IoRingConfig as RingConfig, Ring, RingWaker};
 
-use crate::clock::Clock;
+use crate::clock::ServerClock;
 use crate::metrics::Detail;
 use crate::metrics::figures::DriveFigures;
 use crate::places::Ticket;
 use crate::record::Tape;
 use crate::slab::Slab;
-use drive::Drive;
+use drive::ShardDrive;
 use front::Attached;
-use front::Pending;
-use front::Spare;
-use memory::Pool;
-use schedule::Schedule;
-use seen::{Seen, SeenLayer};
-use waited::Waited;
+use front::QueuedRequest;
+use front::SpareBuffers;
+use memory::MemoryPool;
+use schedule::ClientSchedule;
+use seen::{LayerObservers, ShardLayer};
+use waited::RunQueueWait;
 
-pub(crate) use change::{Change, Growable, Grown, Untold};
-pub(crate) use client::State;
+pub(crate) use change::{DriveChange, GrowableStorage, GrownSizes, UnnotifiedClients};
+pub(crate) use client::ClientState;
 pub use error::ShardError;
 pub(crate) use front::{
-    Answer, Ask, Attach, Context, Found, FrontEnd, Load, Look, Progress, Stop, Then, Unattached,
+    AnswerLoad, Attach, AttachError, ClientRequest, FrontContext, FrontEnd, FrontProgress,
+    NextStep, PollResult, RequestAnswer, RequestResult, TakeStop,
 };
 pub(crate) use memory::{PAGE, cost};
 pub(crate) use payload::is_direct;
-pub(crate) use seen::Viewed;
+pub(crate) use seen::JournalView;
 pub use shared::{Held, Used};
 pub(crate) use token::{DRIVES_MAX, SPACES_MAX};
 pub(crate) use volume::{TenantTerms, VolumeSetup, VolumeTerms};
 
 /// A client that has completed the handshake and has chosen its volume.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct ClientArrival {
     pub(crate) id: u64,
     pub(crate) peer: String,
     pub(crate) drive: usize,
@@ -97,7 +98,7 @@ pub(crate) struct Arrival {
 #[derive(Debug)]
 pub(crate) enum Mail {
     /// A new client, whose connection the shard takes over.
-    Arrival(Box<Arrival>),
+    Arrival(Box<ClientArrival>),
     /// The connection with this id has lost its place: answer the requests that were taken from it,
     /// and then end it.
     Evict(u64),
@@ -110,7 +111,7 @@ pub(crate) enum Mail {
     /// Return the journal's view of a volume, or `None` if the volume is not on this shard.
     Explain {
         volume: String,
-        wanted: Sender<Option<Viewed>>,
+        wanted: Sender<Option<JournalView>>,
     },
     /// Promise this part of a volume's shared minimum. Returns how much the volume has used, or
     /// `None` if the volume is not on this shard.
@@ -122,17 +123,17 @@ pub(crate) enum Mail {
     /// Return the storage of those of these volumes that can grow.
     Growable {
         volumes: Vec<String>,
-        wanted: Sender<Growable>,
+        wanted: Sender<GrowableStorage>,
     },
     /// Prepare a changed configuration of a drive. Returns the volumes that grow, or the reason why
     /// the configuration cannot be applied.
-    Change(Box<Change>, Sender<Result<Grown, ShardError>>),
+    Change(Box<DriveChange>, Sender<Result<GrownSizes, ShardError>>),
     /// Apply the change that was prepared for a drive, or discard it. Returns, once that is done,
     /// the clients that cannot be notified of a new size.
     Decide {
         drive: usize,
         in_force: bool,
-        done: Sender<Untold>,
+        done: Sender<UnnotifiedClients>,
     },
 }
 
@@ -150,9 +151,9 @@ pub(crate) struct DriveSetup {
 
 /// The configuration of a shard, as its thread receives it.
 #[derive(Debug)]
-pub(crate) struct Setup {
+pub(crate) struct ShardSetup {
     pub(crate) number: usize,
-    pub(crate) clock: Clock,
+    pub(crate) clock: ServerClock,
     pub(crate) limits: Limits,
     pub(crate) priority: ThreadPriority,
     pub(crate) ring: RingConfig,
@@ -163,9 +164,9 @@ pub(crate) struct Setup {
 
 /// A running shard, for the thread that started it.
 #[derive(Debug)]
-pub(crate) struct Handle {
+pub(crate) struct ShardHandle {
     mailbox: Sender<Mail>,
-    waker: Waker,
+    waker: RingWaker,
     thread: Option<JoinHandle<bool>>,
     /// A reference to an object that the shard's thread owns until it ends. It can be upgraded as
     /// long as the shard is alive.
@@ -174,14 +175,14 @@ pub(crate) struct Handle {
 
 /// An address for sending mail to a shard from any thread.
 #[derive(Clone, Debug)]
-pub(crate) struct Address {
+pub(crate) struct ShardAddress {
     mailbox: Sender<Mail>,
-    waker: Waker,
+    waker: RingWaker,
 }
 
-impl Address {
+impl ShardAddress {
     /// Sends mail to the shard. Returns false if the shard has ended.
-    pub(crate) fn tell(&self, mail: Mail) -> bool {
+    pub(crate) fn send_mail(&self, mail: Mail) -> bool {
         // The shard sleeps in its ring, so it has to be woken for the mail.
         let sent = self.mailbox.send(mail).is_ok();
         // The shard sleeps in the ring, which does not notice a channel.
@@ -190,9 +191,9 @@ impl Address {
     }
 }
 
-impl Handle {
-    pub(crate) fn address(&self) -> Address {
-        Address {
+impl ShardHandle {
+    pub(crate) fn address(&self) -> ShardAddress {
+        ShardAddress {
             mailbox: self.mailbox.clone(),
             waker: self.waker.clone(),
         }
@@ -211,7 +212,7 @@ impl Handle {
 ///
 /// # Errors
 /// Returns an error if the thread cannot be started or the shard's parts cannot be opened.
-pub(crate) fn spawn(setup: Setup) -> Result<Handle, ShardError> {
+pub(crate) fn spawn(setup: ShardSetup) -> Result<ShardHandle, ShardError> {
     let (mailbox, mail) = channel();
     let (ready, started) = channel();
     let lives = Arc::new(());
@@ -231,14 +232,14 @@ pub(crate) fn spawn(setup: Setup) -> Result<Handle, ShardError> {
                     false
                 }
             };
-            // From here on, `Handle::alive` cannot be upgraded any more.
+            // From here on, `ShardHandle::alive` cannot be upgraded any more.
             drop(lives);
             durable
         })
         .map_err(ShardError::Thread)?;
     // If the thread panics before it is ready, its sender is dropped and the receive fails.
     let waker = started.recv().unwrap_or(Err(ShardError::Ended))?;
-    Ok(Handle {
+    Ok(ShardHandle {
         mailbox,
         waker,
         thread: Some(thread),
@@ -249,24 +250,24 @@ pub(crate) fn spawn(setup: Setup) -> Result<Handle, ShardError> {
 /// The state of a shard's thread.
 #[derive(Debug)]
 struct Shard {
-    clock: Clock,
+    clock: ServerClock,
     /// The start of this turn.
     now: Instant,
     /// The beginnings and costs of this turn and the turns before it.
     turns: turn::Turns,
     /// The schedule that selects the client to serve next.
-    schedule: Schedule,
+    schedule: ClientSchedule,
     /// The state of the counters at the beginning of the current second.
-    second: second::Second,
+    second: second::ShardSecond,
     ring: AnyRing,
     limits: Limits,
     mail: Receiver<Mail>,
-    drives: Vec<Drive>,
-    waited: Waited,
+    drives: Vec<ShardDrive>,
+    waited: RunQueueWait,
     clients: Slab<Attached>,
-    pool: Pool,
+    pool: MemoryPool,
     /// Results of backends' operations, which this turn and the next ones process.
-    returned: VecDeque<turn::Returned>,
+    returned: VecDeque<turn::ReturnedOperation>,
     /// True if there is more mail than one turn reads.
     has_mail: bool,
     /// Clients with answers to send.
@@ -281,19 +282,19 @@ struct Shard {
     /// its last answers.
     evicted: VecDeque<(Instant, u64)>,
     /// Vectors that every turn uses again, so that turns do not allocate.
-    taken: Vec<Pending>,
+    taken: Vec<QueuedRequest>,
     batch: Vec<Request>,
     /// Notices of the core for clients: completed requests, and streams to pause or to resume.
     notices: Vec<Output>,
-    spare: Spare,
+    spare: SpareBuffers,
     drain: Option<leave::Drain>,
-    changes: Vec<change::Pending>,
+    changes: Vec<change::PendingChange>,
     /// Changes that are ready to be applied as soon as those of all other drives are ready.
-    prepared: Vec<change::Prepared>,
+    prepared: Vec<change::PreparedChange>,
 }
 
 impl Shard {
-    fn new(setup: Setup, mail: Receiver<Mail>) -> Result<Self, ShardError> {
+    fn new(setup: ShardSetup, mail: Receiver<Mail>) -> Result<Self, ShardError> {
         if let Err(errno) = weir_uring::precise_timers() {
             tracing::warn!(%errno, "the server cannot set the timer slack of a shard; its timers can be late by 50 us");
         }
@@ -321,14 +322,14 @@ impl Shard {
             clock: setup.clock,
             now,
             turns: turn::Turns::new(now),
-            schedule: Schedule::default(),
-            second: second::Second::new(now),
-            pool: Pool::new(setup.limits.arena, setup.limits.connections),
+            schedule: ClientSchedule::default(),
+            second: second::ShardSecond::new(now),
+            pool: MemoryPool::new(setup.limits.arena, setup.limits.connections),
             limits: setup.limits,
             ring,
             mail,
             drives,
-            waited: Waited::new(),
+            waited: RunQueueWait::new(),
             clients: Slab::new(),
             returned: VecDeque::new(),
             has_mail: false,
@@ -340,7 +341,7 @@ impl Shard {
             taken: Vec::new(),
             batch: Vec::new(),
             notices: Vec::new(),
-            spare: Spare::default(),
+            spare: SpareBuffers::default(),
             drain: None,
             changes: Vec::new(),
             prepared: Vec::new(),
@@ -375,7 +376,7 @@ fn open_drive(
     number: usize,
     now: Instant,
     journal: usize,
-) -> Result<Drive, ShardError> {
+) -> Result<ShardDrive, ShardError> {
     let DriveSetup {
         name,
         plan,
@@ -388,7 +389,7 @@ fn open_drive(
         error,
     })?;
     let recorder = tape.as_ref().map(|_| Recorder::new(&plan.config));
-    let mut layer = SeenLayer::new(layer, Seen::new(recorder, journal));
+    let mut layer = ShardLayer::new(layer, LayerObservers::new(recorder, journal));
     let mut edits = plan.edits.clone();
     let sizes = volumes.iter().map(|s| (&s.name, s.storage.size()));
     // The size of existing storage need not be configured, so the plan has no sizes.
@@ -397,19 +398,19 @@ fn open_drive(
         return Err(ShardError::Promises { drive: name, error });
     }
     let spaces = plan.config.sizes.spaces;
-    let model = model.map(|(config, path)| model::Model::new(&config, path, spaces));
+    let model = model.map(|(config, path)| model::ModelledDrive::new(&config, path, spaces));
     let model = model.transpose().map_err(|error| ShardError::Model {
         drive: name.clone(),
         error,
     })?;
-    let mut drive = Drive::new(name, number, layer, plan, model, tape);
+    let mut drive = ShardDrive::new(name, number, layer, plan, model, tape);
     for setup in volumes {
         drive.add(setup.start(&drive.plan)?);
     }
     let shared = drive.spaces(|volume| volume.terms.shared);
     // Nothing of a shared minimum is promised here until this server is given a part.
-    drive.put_parts_in_force(now, now, &shared);
-    drive.put_terms_in_force(now);
+    drive.apply_parts(now, now, &shared);
+    drive.apply_terms(now);
     Ok(drive)
 }
 

@@ -4,11 +4,11 @@
 use weir_core::{Dispatch, Instant, Op, Span, Tag};
 use weir_model::drive::{Busy, Drive};
 
-use crate::backend::Job;
+use crate::backend::BackendJob;
 
 /// The timing model of a drive, in front of volumes in memory.
 #[derive(Debug)]
-pub(crate) struct Model {
+pub(crate) struct ModelledDrive {
     drive: Box<dyn Drive>,
     /// The time that a request takes from the client to the drive and back. Answers are advanced by
     /// it.
@@ -17,13 +17,13 @@ pub(crate) struct Model {
     /// before that time.
     reached: Instant,
     /// The jobs in the drive by their tag, each with the space of its volume.
-    jobs: Vec<Option<(u32, Job)>>,
+    jobs: Vec<Option<(u32, BackendJob)>>,
     /// The size of each volume and its first byte on the drive, by space. The volumes are
     /// contiguous.
     places: Vec<(u64, u64)>,
 }
 
-impl Model {
+impl ModelledDrive {
     /// Creates a drive for `spaces` spaces.
     pub(crate) fn new(
         config: &weir_model::drive::Config,
@@ -62,7 +62,7 @@ impl Model {
         &mut self,
         now: Instant,
         dispatch: &Dispatch,
-        job: Job,
+        job: BackendJob,
     ) -> Result<(), Busy> {
         let mut placed = *dispatch;
         if dispatch.op != Op::Flush {
@@ -77,7 +77,7 @@ impl Model {
 
     /// Returns the next job that is due, with its space. The model always reports success, so the
     /// outcome is that of the memory.
-    pub(crate) fn pop(&mut self, now: Instant) -> Option<(u32, Job)> {
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<(u32, BackendJob)> {
         let until = now + self.path;
         // Each completion is processed at its own time instead of `until`, so that a job that is
         // submitted in between does not begin later than it would on the drive.
@@ -105,10 +105,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn volumes_lie_one_behind_the_other_whoever_comes_and_goes() {
+    fn volumes_stay_contiguous_when_others_come_and_go() {
         let config = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
-        let mut model = Model::new(&config, Span::ZERO, 4).unwrap();
-        let bases = |model: &Model| -> Vec<u64> { model.places.iter().map(|p| p.1).collect() };
+        let mut model = ModelledDrive::new(&config, Span::ZERO, 4).unwrap();
+        let bases =
+            |model: &ModelledDrive| -> Vec<u64> { model.places.iter().map(|p| p.1).collect() };
         for (space, size) in [(1, 10), (0, 5), (3, 7), (2, 1)] {
             model.place(space, size);
         }

@@ -8,7 +8,7 @@ use crate::backend::{Data, Extents, Traits};
 
 /// The memory that a request works on.
 #[derive(Debug)]
-pub(crate) enum Payload {
+pub(crate) enum RequestPayload {
     /// Buffers of the shard's arena. A write has them from its reception on, and a read from its
     /// dispatch until its answer has left.
     Arena(ArenaPayload),
@@ -32,13 +32,13 @@ pub(crate) struct ArenaPayload {
 #[derive(Debug, Default)]
 pub(crate) struct GuestPayload(pub(super) Vec<GuestSlice>);
 
-impl Default for Payload {
+impl Default for RequestPayload {
     fn default() -> Self {
         Self::Arena(ArenaPayload::default())
     }
 }
 
-impl Payload {
+impl RequestPayload {
     /// Takes the payload of a write from `bufs`, and returns the empty vector.
     pub(super) fn fill(&mut self, mut bufs: Vec<Buf>) -> Vec<Buf> {
         if let Self::Arena(arena) = self {
@@ -52,26 +52,28 @@ impl Payload {
         match (piece.op, self) {
             (Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents, _) => Some(Data::None),
             (Op::Read, Self::Arena(_)) => {
-                memory::for_read(arena, piece.offset, piece.length, traits.align)
+                memory::allocate_read(arena, piece.offset, piece.length, traits.align)
             }
-            (Op::Write, Self::Arena(own)) => {
-                Some(memory::for_write(&own.written, piece.within, piece.length))
-            }
+            (Op::Write, Self::Arena(own)) => Some(memory::payload_slice(
+                &own.written,
+                piece.within,
+                piece.length,
+            )),
             (op, Self::Guest(guest)) => {
                 let slices = guest.cut(piece.within, piece.length);
                 if is_direct(&slices, piece.offset, traits) {
                     Some(Data::Guest(slices))
                 } else if op == Op::Read {
-                    memory::for_read(arena, piece.offset, piece.length, traits.align)
+                    memory::allocate_read(arena, piece.offset, piece.length, traits.align)
                 } else {
-                    copied(arena, &slices, piece.length)
+                    copy_from_guest(arena, &slices, piece.length)
                 }
             }
         }
     }
 
     /// Stores the data of a piece that begins at `within` of its request.
-    pub(super) fn keep(&mut self, mut within: u32, data: Data) {
+    pub(super) fn store_result(&mut self, mut within: u32, data: Data) {
         let mut keep = |buf: Buf| {
             let length = buf.len() as u32;
             match self {
@@ -172,9 +174,9 @@ pub(crate) fn is_direct(slices: &[GuestSlice], offset: u64, traits: &Traits) -> 
 
 /// Copies the present content of a guest's memory into the shard's. Returns `None` if there is no
 /// memory.
-fn copied(arena: &Arena, slices: &[GuestSlice], length: u32) -> Option<Data> {
+fn copy_from_guest(arena: &Arena, slices: &[GuestSlice], length: u32) -> Option<Data> {
     let mut bufs = Vec::new();
-    if !memory::for_payload(arena, length, &mut bufs) {
+    if !memory::allocate_payload_buffers(arena, length, &mut bufs) {
         return None;
     }
     let (mut at, mut filled) = (0, 0);
@@ -192,5 +194,5 @@ fn copied(arena: &Arena, slices: &[GuestSlice], length: u32) -> Option<Data> {
         }
     }
     let shared: Vec<SharedBuf> = bufs.into_iter().map(Buf::into_shared).collect();
-    Some(memory::for_write(&shared, 0, length))
+    Some(memory::payload_slice(&shared, 0, length))
 }

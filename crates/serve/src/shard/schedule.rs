@@ -37,27 +37,27 @@ use crate::slab::Slab;
 
 /// Processor time in nanoseconds, estimated for a typical server. The order of flows depends only
 /// on proportions. Throttling and the bounds of a turn use the estimate as time.
-pub(super) type Cost = u64;
+pub(super) type ProcessorCost = u64;
 
 // Costs are estimated and not measured. A measurement would charge a client for the time that the
 // thread was preempted, and a test could not repeat it (docs/decisions/processor-time.md).
 
 /// Cost of parsing a request and answering it.
-pub(crate) const REQUEST: Cost = 200;
+pub(crate) const REQUEST: ProcessorCost = 200;
 /// Cost of a message to a client, either a send or the signal that notifies a guest. Both wake a
 /// thread of the client.
-const MESSAGE: Cost = 4_000;
+const MESSAGE: ProcessorCost = 4_000;
 /// Cost of the work of the core and the backend for a request.
-const CORE: Cost = 600;
+const CORE: ProcessorCost = 600;
 /// Cost of a look-up of extents in memory, which walks many chunks.
-const LOOK_UP: Cost = 10_000;
+const LOOK_UP: ProcessorCost = 10_000;
 /// The number of bytes per nanosecond when data is copied between memory and a socket or guest.
 const COPY: u64 = 8;
 
 /// The largest cost of one flow before others are served.
-pub(super) const VISIT: Cost = 25_000;
+pub(super) const VISIT: ProcessorCost = 25_000;
 /// The largest cost of all flows together before answers are sent and new requests are collected.
-pub(super) const TURN: Cost = 100_000;
+pub(super) const TURN: ProcessorCost = 100_000;
 
 /// The reciprocal of the fraction of the processor that overhead may use, which is 10 %.
 const OVERHEAD: u64 = 10;
@@ -78,23 +78,23 @@ const HEADROOM: u64 = 16;
 const SCALE: u64 = 1 << 20;
 
 /// Returns the cost of copying `bytes`.
-pub(crate) const fn copied(bytes: u64) -> Cost {
+pub(crate) const fn copy_cost(bytes: u64) -> ProcessorCost {
     bytes / COPY
 }
 
 /// The work that a client caused for the shard.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) struct Work {
-    pub(super) cost: Cost,
+pub(super) struct ProcessorWork {
+    pub(super) cost: ProcessorCost,
     /// The part of the cost that belongs to requests without data. A request that moves less than
     /// [`PAGE`] counts in proportion to the missing bytes.
-    pub(super) overhead: Cost,
+    pub(super) overhead: ProcessorCost,
     /// The number of requests that count for a min, and their bytes.
     pub(super) requests: u64,
     pub(super) bytes: u64,
 }
 
-impl Work {
+impl ProcessorWork {
     /// Adds a message to the client for requests that transferred `bytes`.
     pub(super) fn send(&mut self, bytes: u64) {
         self.cost += MESSAGE;
@@ -105,7 +105,7 @@ impl Work {
     pub(super) fn add(&mut self, op: Op, length: u32) {
         let bytes = op.transfer(length.into());
         let look_up = if op == Op::Extents { LOOK_UP } else { 0 };
-        let cost = CORE + copied(bytes) + look_up;
+        let cost = CORE + copy_cost(bytes) + look_up;
         self.cost += cost;
         self.overhead += (REQUEST + cost) * PAGE.saturating_sub(bytes) / PAGE;
         self.requests += u64::from(op != Op::Flush);
@@ -115,7 +115,7 @@ impl Work {
 
 /// The terms of a volume's use of the shard's processor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Terms {
+pub(super) struct ProcessorTerms {
     /// The weight relative to the other volumes of the shard, for the time that the mins leave. At
     /// least 1.
     pub(super) weight: u64,
@@ -129,7 +129,7 @@ pub(super) struct Terms {
 #[derive(Clone, Debug, Default)]
 pub(super) struct DriveTerms {
     /// The terms by the number of the space.
-    pub(super) volumes: Vec<Option<Terms>>,
+    pub(super) volumes: Vec<Option<ProcessorTerms>>,
     /// The mins of the drive's tenants.
     pub(super) tenants: Vec<Option<Rate>>,
 }
@@ -139,16 +139,16 @@ pub(super) type VolumeId = (usize, u32);
 
 /// The flows of a shard.
 #[derive(Debug, Default)]
-pub(super) struct Schedule {
-    drives: Vec<Drive>,
+pub(super) struct ClientSchedule {
+    drives: Vec<DriveAccount>,
     flows: Slab<Flow>,
     /// Flows with requests by their tag. A flow has at most one entry, with a tag that may be lower
     /// than that of the flow.
-    by_weight: BinaryHeap<Reverse<Entry>>,
+    by_weight: BinaryHeap<Reverse<FlowEntry>>,
     /// Flows with requests and a min by its clock, with entries of the same kind.
-    by_min: BinaryHeap<Reverse<Entry>>,
+    by_min: BinaryHeap<Reverse<FlowEntry>>,
     /// Throttled flows by the end of their throttling. Each has one entry.
-    throttled: BinaryHeap<Reverse<Entry>>,
+    throttled: BinaryHeap<Reverse<FlowEntry>>,
     overheads: Overheads,
     /// The tag of the flow that was last chosen by weight.
     virtual_time: u64,
@@ -160,7 +160,7 @@ pub(super) struct Schedule {
     /// The number of flows with requests that are not throttled.
     ready: usize,
     /// The sum of all costs so far.
-    spent: Cost,
+    spent: ProcessorCost,
 }
 
 /// The number of flows that had overhead recently.
@@ -175,9 +175,9 @@ struct Overheads {
 
 /// The accounts of a drive's volumes and tenants.
 #[derive(Debug, Default)]
-struct Drive {
-    volumes: Vec<Account>,
-    tenants: Vec<Option<Reservation>>,
+struct DriveAccount {
+    volumes: Vec<VolumeAccount>,
+    tenants: Vec<Option<MinClock>>,
     /// The sum of the volumes' mins for each tenant, in bytes per second. The last entry is the sum
     /// of volumes without a tenant.
     sums: Vec<u64>,
@@ -185,19 +185,19 @@ struct Drive {
 
 /// The processor account of a volume.
 #[derive(Debug, Default)]
-struct Account {
+struct VolumeAccount {
     weight: u64,
-    min: Option<Reservation>,
+    min: Option<MinClock>,
     tenant: Option<usize>,
     /// The number of its flows with requests that are not throttled.
     ready: u64,
-    /// The costs since [`Schedule::take_spent`] was last called.
-    spent: Cost,
+    /// The costs since [`ClientSchedule::take_spent`] was last called.
+    spent: ProcessorCost,
 }
 
 /// The reservation clock of a min.
 #[derive(Clone, Copy, Debug)]
-struct Reservation {
+struct MinClock {
     rate: Rate,
     /// The time up to which the min is fulfilled by past service.
     at: Instant,
@@ -205,7 +205,7 @@ struct Reservation {
 
 /// An entry in one of the heaps, ordered by tag and then by age.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Entry {
+struct FlowEntry {
     tag: u64,
     order: u64,
     flow: u32,
@@ -237,7 +237,7 @@ impl Flow {
     }
 }
 
-impl Reservation {
+impl MinClock {
     /// Returns true if the service by `now` is less than the min.
     fn is_behind(&self, now: Instant) -> bool {
         self.at <= now
@@ -256,7 +256,7 @@ impl Reservation {
     /// The clock advances by the time in which the min pays for the bytes or requests. It advances
     /// at least by the time in which this min's part of the processor, among all mins, pays for the
     /// cost.
-    fn advance(&mut self, now: Instant, work: Work, promised: u64) {
+    fn advance(&mut self, now: Instant, work: ProcessorWork, promised: u64) {
         let amount = match self.rate.units {
             Units::Bytes => work.bytes,
             Units::Requests => work.requests,
@@ -279,11 +279,11 @@ fn ratio(value: u64, numerator: u64, denominator: u64) -> u64 {
     u64::try_from(product / u128::from(denominator.max(1))).unwrap_or(u64::MAX >> 2)
 }
 
-impl Schedule {
+impl ClientSchedule {
     /// Replaces the terms of a drive's volumes. The clocks of mins that remain continue.
     pub(super) fn set_terms(&mut self, drive: usize, terms: DriveTerms) {
         while self.drives.len() <= drive {
-            self.drives.push(Drive::default());
+            self.drives.push(DriveAccount::default());
         }
         let old = &mut self.drives[drive];
         let tenants = terms.tenants.len().max(old.tenants.len());
@@ -292,8 +292,10 @@ impl Schedule {
             *tenant = renewed(rate, *tenant);
         }
         // Accounts of removed volumes stay, because a flow can still refer to them.
-        old.volumes
-            .resize_with(terms.volumes.len().max(old.volumes.len()), Account::default);
+        old.volumes.resize_with(
+            terms.volumes.len().max(old.volumes.len()),
+            VolumeAccount::default,
+        );
         old.sums = vec![0; tenants + 1];
         for (account, terms) in old.volumes.iter_mut().zip(terms.volumes) {
             let terms = terms.unwrap_or_default();
@@ -302,7 +304,7 @@ impl Schedule {
             account.tenant = terms.tenant;
             old.sums[account.tenant.unwrap_or(tenants)] += size(account.min);
         }
-        self.promised = self.drives.iter().map(Drive::promised).sum();
+        self.promised = self.drives.iter().map(DriveAccount::promised).sum();
         self.list_ready();
     }
 
@@ -316,7 +318,7 @@ impl Schedule {
         let tenant = account.tenant.unwrap_or(drive.tenants.len());
         let is_new = before.is_none() && account.ready > 0;
         drive.sums[tenant] = drive.sums[tenant] - size(before) + size(account.min);
-        self.promised = self.drives.iter().map(Drive::promised).sum();
+        self.promised = self.drives.iter().map(DriveAccount::promised).sum();
         if is_new {
             self.list_ready();
         }
@@ -333,7 +335,7 @@ impl Schedule {
     }
 
     /// Returns the flow of a client that begins to use a volume. It must be left with
-    /// [`Schedule::leave`].
+    /// [`ClientSchedule::leave`].
     pub(super) fn join(&mut self, volume: VolumeId, peer: Peer) -> u32 {
         let slots = self.flows.slots();
         let mut same = slots.into_iter().filter(|slot| {
@@ -415,7 +417,7 @@ impl Schedule {
         }
     }
 
-    /// Returns the time of the next call of [`Schedule::release`].
+    /// Returns the time of the next call of [`ClientSchedule::release`].
     pub(super) fn release_at(&self) -> Option<Instant> {
         let Reverse(first) = self.throttled.peek()?;
         Some(Instant::from_nanos(first.tag))
@@ -433,7 +435,7 @@ impl Schedule {
 
     /// Removes and returns the client that is served next.
     pub(super) fn pop(&mut self, now: Instant) -> Option<u32> {
-        let flow = self.behind(now).or_else(|| self.least())?;
+        let flow = self.pop_behind_min(now).or_else(|| self.pop_least_tag())?;
         let of = &mut self.flows[flow];
         let client = of.ready.pop_front();
         if of.ready.is_empty() {
@@ -452,10 +454,10 @@ impl Schedule {
 
     /// Charges a flow for work of the processor.
     #[inline]
-    pub(super) fn charge(&mut self, flow: u32, now: Instant, work: Work) {
+    pub(super) fn charge(&mut self, flow: u32, now: Instant, work: ProcessorWork) {
         self.spent += work.cost;
         let of = &mut self.flows[flow];
-        let Drive {
+        let DriveAccount {
             volumes, tenants, ..
         } = &mut self.drives[of.volume.0];
         let account = &mut volumes[of.volume.1 as usize];
@@ -483,7 +485,7 @@ impl Schedule {
 
     /// Throttles a flow if its overhead has used too much of the processor. All flows with overhead
     /// share the permitted fraction equally.
-    fn charge_overhead(&mut self, number: u32, now: Instant, cost: Cost) {
+    fn charge_overhead(&mut self, number: u32, now: Instant, cost: ProcessorCost) {
         let share = OVERHEAD * self.count_overhead(number, now);
         let flow = &mut self.flows[number];
         let used = Span::from_nanos(cost.saturating_mul(share));
@@ -495,7 +497,7 @@ impl Schedule {
         flow.is_throttled = true;
         let is_ready = !flow.ready.is_empty();
         self.order += 1;
-        self.throttled.push(Reverse(Entry {
+        self.throttled.push(Reverse(FlowEntry {
             tag: until.as_nanos(),
             order: self.order,
             flow: number,
@@ -525,18 +527,18 @@ impl Schedule {
     }
 
     /// Returns the sum of the costs of all volumes so far.
-    pub(super) fn total(&self) -> Cost {
+    pub(super) fn total(&self) -> ProcessorCost {
         self.spent
     }
 
     /// Returns the cost of a volume since the previous call.
-    pub(super) fn take_spent(&mut self, (drive, space): VolumeId) -> Cost {
+    pub(super) fn take_spent(&mut self, (drive, space): VolumeId) -> ProcessorCost {
         let volumes = self.drives.get_mut(drive).map(|drive| &mut drive.volumes);
         let account = volumes.and_then(|volumes| volumes.get_mut(space as usize));
         account.map_or(0, |account| std::mem::take(&mut account.spent))
     }
 
-    fn account(&mut self, flow: u32) -> &mut Account {
+    fn account(&mut self, flow: u32) -> &mut VolumeAccount {
         let (drive, space) = self.flows[flow].volume;
         &mut self.drives[drive].volumes[space as usize]
     }
@@ -559,7 +561,7 @@ impl Schedule {
         let flow = &mut self.flows[number];
         if !std::mem::replace(&mut flow.is_in_weights, true) {
             let tag = flow.tag;
-            self.by_weight.push(Reverse(Entry {
+            self.by_weight.push(Reverse(FlowEntry {
                 tag,
                 order,
                 flow: number,
@@ -569,7 +571,7 @@ impl Schedule {
             && !std::mem::replace(&mut flow.is_in_mins, true)
         {
             let tag = at.as_nanos();
-            self.by_min.push(Reverse(Entry {
+            self.by_min.push(Reverse(FlowEntry {
                 tag,
                 order,
                 flow: number,
@@ -578,7 +580,7 @@ impl Schedule {
     }
 
     /// Removes and returns the flow that is furthest behind a min.
-    fn behind(&mut self, now: Instant) -> Option<u32> {
+    fn pop_behind_min(&mut self, now: Instant) -> Option<u32> {
         loop {
             let Reverse(first) = *self.by_min.peek()?;
             let flow = &self.flows[first.flow];
@@ -592,7 +594,7 @@ impl Schedule {
                 // The flow was served after it was listed, so its entry moves back.
                 self.by_min.pop();
                 let tag = at.as_nanos();
-                self.by_min.push(Reverse(Entry { tag, ..first }));
+                self.by_min.push(Reverse(FlowEntry { tag, ..first }));
                 continue;
             }
             // The first clock is ahead of its min, and all others are later.
@@ -606,7 +608,7 @@ impl Schedule {
     }
 
     /// Removes and returns the flow with the least tag.
-    fn least(&mut self) -> Option<u32> {
+    fn pop_least_tag(&mut self) -> Option<u32> {
         loop {
             let Reverse(first) = self.by_weight.pop()?;
             let flow = &mut self.flows[first.flow];
@@ -617,7 +619,7 @@ impl Schedule {
             // The flow was charged after it was listed, so its entry moves back.
             if flow.tag > first.tag {
                 let tag = flow.tag;
-                self.by_weight.push(Reverse(Entry { tag, ..first }));
+                self.by_weight.push(Reverse(FlowEntry { tag, ..first }));
                 continue;
             }
             flow.is_in_weights = false;
@@ -627,7 +629,7 @@ impl Schedule {
     }
 }
 
-impl Drive {
+impl DriveAccount {
     /// Returns the sum of the mins of volumes and tenants, in bytes per second. A tenant counts
     /// with its own min or the sum of its members' mins, whichever is larger.
     fn promised(&self) -> u64 {
@@ -639,14 +641,14 @@ impl Drive {
 }
 
 /// Returns a min in bytes per second, with a request counted as a page.
-fn size(min: Option<Reservation>) -> u64 {
-    min.as_ref().map_or(0, Reservation::size)
+fn size(min: Option<MinClock>) -> u64 {
+    min.as_ref().map_or(0, MinClock::size)
 }
 
 /// Returns a reservation with a new rate that continues the clock of the old one.
-fn renewed(rate: Option<Rate>, was: Option<Reservation>) -> Option<Reservation> {
+fn renewed(rate: Option<Rate>, was: Option<MinClock>) -> Option<MinClock> {
     let at = was.map_or(Instant::ZERO, |was| was.at);
-    rate.map(|rate| Reservation { rate, at })
+    rate.map(|rate| MinClock { rate, at })
 }
 
 #[cfg(test)]
@@ -656,22 +658,22 @@ mod tests {
 
     const MB: u64 = 1_000_000;
     /// The work of a refused request.
-    const REFUSED: Work = Work {
+    const REFUSED: ProcessorWork = ProcessorWork {
         cost: REQUEST,
         overhead: REQUEST,
         requests: 0,
         bytes: 0,
     };
     /// The work of a read of 4 KiB.
-    const READ: Work = Work {
+    const READ: ProcessorWork = ProcessorWork {
         cost: 1000,
         overhead: 0,
         requests: 1,
         bytes: 4096,
     };
 
-    fn volume(weight: u64, min: u64) -> Terms {
-        Terms {
+    fn volume(weight: u64, min: u64) -> ProcessorTerms {
+        ProcessorTerms {
             weight,
             min: Rate::new(min, 0),
             tenant: None,
@@ -680,8 +682,8 @@ mod tests {
 
     /// Creates a schedule of volumes on one drive with these weights and mins. Each volume has one
     /// flow with one client of the same number.
-    fn schedule(volumes: &[(u64, u64)]) -> Schedule {
-        let mut schedule = Schedule::default();
+    fn schedule(volumes: &[(u64, u64)]) -> ClientSchedule {
+        let mut schedule = ClientSchedule::default();
         let terms = DriveTerms {
             volumes: volumes
                 .iter()
@@ -703,7 +705,7 @@ mod tests {
     /// Serves one visit after another for a second. Each client always has requests, and a visit
     /// does its `work`. Returns the number of visits of each client, and the time without work for
     /// the processor in nanoseconds.
-    fn serve(schedule: &mut Schedule, work: &[Work]) -> (Vec<u64>, u64) {
+    fn serve(schedule: &mut ClientSchedule, work: &[ProcessorWork]) -> (Vec<u64>, u64) {
         for client in 0..work.len() as u32 {
             schedule.push(client, client);
         }
@@ -764,10 +766,10 @@ mod tests {
             for client in 1..=floods as u32 {
                 schedule.push(client, client);
             }
-            let visit = Work {
+            let visit = ProcessorWork {
                 cost: VISIT,
                 overhead: VISIT,
-                ..Work::default()
+                ..ProcessorWork::default()
             };
             // The client with the min sends nothing.
             let (mut now, mut used) = (at(0), 0);
@@ -812,14 +814,14 @@ mod tests {
     #[test]
     fn a_small_request_has_the_overhead_of_what_it_does_not_move() {
         let work = |op, length| {
-            let mut work = Work::default();
+            let mut work = ProcessorWork::default();
             work.add(op, length);
             work
         };
         let page = work(Op::Read, 4096);
         assert_eq!((page.overhead, page.requests, page.bytes), (0, 1, 4096));
         let small = work(Op::Read, 1024).overhead;
-        assert_eq!(small, (REQUEST + CORE + copied(1024)) * 3 / 4);
+        assert_eq!(small, (REQUEST + CORE + copy_cost(1024)) * 3 / 4);
         let flush = work(Op::Flush, 0);
         assert_eq!((flush.overhead, flush.requests), (REQUEST + CORE, 0));
     }

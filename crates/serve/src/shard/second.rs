@@ -6,12 +6,12 @@ use weir_measure::SECOND_NS;
 use weir_measure::promise::ServerTime;
 
 use super::Shard;
-use super::drive::Drive;
-use super::schedule::{Cost, DriveTerms, Terms};
+use super::drive::ShardDrive;
+use super::schedule::{DriveTerms, ProcessorCost, ProcessorTerms};
 
 /// The current second of the shard.
 #[derive(Debug)]
-pub(super) struct Second {
+pub(super) struct ShardSecond {
     ends: Instant,
     /// The kernel's count of the time without a processor at the beginning of the second, in
     /// nanoseconds.
@@ -20,14 +20,14 @@ pub(super) struct Second {
 
 /// The estimated processor cost of a drive's volumes in one second.
 #[derive(Debug)]
-struct Costs {
+struct VolumeCosts {
     /// The costs by the number of the space.
-    volumes: Vec<Cost>,
+    volumes: Vec<ProcessorCost>,
     /// The two groups with the largest costs, the largest first.
-    largest: [(Cost, Option<GroupId>); 2],
+    largest: [(ProcessorCost, Option<GroupId>); 2],
 }
 
-impl Second {
+impl ShardSecond {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             ends: next(now),
@@ -54,17 +54,17 @@ impl Shard {
         let stalled = self.waited.total().unwrap_or(self.second.stalled);
         let stalled_ns = stalled.saturating_sub(self.second.stalled);
         (self.second.stalled, self.second.ends) = (stalled, next(self.now));
-        let costs: Vec<Costs> = (0..self.drives.len()).map(|at| self.costs(at)).collect();
-        let all: Cost = costs.iter().flat_map(|drive| &drive.volumes).sum();
+        let costs: Vec<VolumeCosts> = (0..self.drives.len()).map(|at| self.costs(at)).collect();
+        let all: ProcessorCost = costs.iter().flat_map(|drive| &drive.volumes).sum();
         // The costs are estimates and can add up to more than a second, but the thread had no more
         // than that.
         let all_ns = self.turns.time(all).min(SECOND_NS);
-        let time = |cost: Cost| {
+        let time = |cost: ProcessorCost| {
             let ns = u128::from(all_ns) * u128::from(cost) / u128::from(all.max(1));
             u64::try_from(ns).unwrap_or(all_ns)
         };
         for (drive, costs) in self.drives.iter_mut().zip(&costs) {
-            let server = |own: Cost| ServerTime {
+            let server = |own: ProcessorCost| ServerTime {
                 others_ns: time(all.saturating_sub(own)),
                 stalled_ns,
             };
@@ -90,7 +90,7 @@ impl Shard {
     }
 
     /// Returns the costs of a drive's volumes since the last second, and resets them.
-    fn costs(&mut self, at: usize) -> Costs {
+    fn costs(&mut self, at: usize) -> VolumeCosts {
         let mut largest = [(0, None); 2];
         let volumes = self.drives[at].volumes.iter().zip(0..);
         let volumes = volumes.map(|(volume, space)| {
@@ -103,7 +103,7 @@ impl Shard {
             }
             cost
         });
-        Costs {
+        VolumeCosts {
             volumes: volumes.collect(),
             largest,
         }
@@ -126,13 +126,13 @@ impl Shard {
     }
 }
 
-impl Drive {
+impl ShardDrive {
     /// Passes the processor time of a second to the promises of volumes and tenants.
     fn note_processor(
         &mut self,
-        costs: &Costs,
-        server: impl Fn(Cost) -> ServerTime,
-        time: impl Fn(Cost) -> u64,
+        costs: &VolumeCosts,
+        server: impl Fn(ProcessorCost) -> ServerTime,
+        time: impl Fn(ProcessorCost) -> u64,
     ) {
         let mut tenants = vec![0; self.tenants.len()];
         for (volume, cost) in self.volumes.iter_mut().zip(&costs.volumes) {
@@ -176,7 +176,7 @@ impl Drive {
             let weight = of.map_or(share, |(tenant, at)| {
                 share * u64::from(tenant.contract.share) / sums[at].max(1)
             });
-            Some(Terms {
+            Some(ProcessorTerms {
                 weight,
                 min: volume.tally.promise.rate(),
                 tenant: volume.member.filter(|at| tenants[*at].is_some()),

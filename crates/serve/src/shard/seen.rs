@@ -8,29 +8,29 @@ use weir_core::record::{Call, Observed, Observer, Recorder};
 use weir_core::{GroupId, Instant, Layer};
 use weir_measure::explain::{Journal, View};
 
-/// A layer that reports all its calls to a [`Seen`].
-pub(crate) type SeenLayer = Observed<Seen>;
+/// A layer that reports all its calls to a [`LayerObservers`].
+pub(crate) type ShardLayer = Observed<LayerObservers>;
 
 /// The observers of a layer.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct LayerObservers {
     pub(crate) recorder: Option<Recorder>,
     pub(super) journal: Journal,
     /// The names of the groups, for reports of the journal.
-    pub(super) names: Arc<Names>,
+    pub(super) names: Arc<GroupNames>,
 }
 
 /// The names of groups by their ids.
-pub(crate) type Names = BTreeMap<GroupId, String>;
+pub(crate) type GroupNames = BTreeMap<GroupId, String>;
 
 /// The journal's view of a volume, with the names of the drive's groups.
 #[derive(Debug)]
-pub(crate) struct Viewed {
+pub(crate) struct JournalView {
     pub(crate) view: View,
-    pub(crate) names: Arc<Names>,
+    pub(crate) names: Arc<GroupNames>,
 }
 
-impl Seen {
+impl LayerObservers {
     /// Creates the observers. The journal uses `bytes` of memory.
     pub(super) fn new(recorder: Option<Recorder>, bytes: usize) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Seen {
     }
 }
 
-impl Observer for Seen {
+impl Observer for LayerObservers {
     #[inline]
     fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
         self.recorder.call(now, call, layer);

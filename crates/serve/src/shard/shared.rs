@@ -30,7 +30,7 @@ pub struct Used {
 
 /// A [`Held`] part in the shard's time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedPart {
     min: u64,
     min_iops: u64,
     pub(super) part: f64,
@@ -38,7 +38,7 @@ pub(super) struct Shared {
     pub(super) until: Instant,
 }
 
-impl Shared {
+impl SharedPart {
     /// Returns the state in which nothing is promised here.
     pub(super) const fn nothing(lapses: u64) -> Self {
         Self {

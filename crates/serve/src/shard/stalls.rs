@@ -6,23 +6,23 @@
 
 use weir_core::{Instant, Op, SpaceId, Span, Tag};
 
-use super::asked::Asked;
-use super::drive::Drive;
+use super::asked::RemotePiece;
+use super::drive::ShardDrive;
 
 /// The interval between two checks of the pieces on remote servers.
 const LOOK: Span = Span::from_millis(250);
 /// The minimum time between two log lines about hangs of the same server.
 const QUIET: Span = Span::from_secs(60);
 
-impl Drive {
+impl ShardDrive {
     /// Returns the record of a piece that is dispatched to a volume now, or `None` if the volume is
     /// not on a remote server.
     #[inline]
-    pub(super) fn asked(&mut self, now: Instant, space: u32) -> Option<Asked> {
+    pub(super) fn note_remote_piece(&mut self, now: Instant, space: u32) -> Option<RemotePiece> {
         self.volumes[space as usize].as_ref()?.remote?;
-        self.look_at = self.look_at.min(now + LOOK);
+        self.stalls_due = self.stalls_due.min(now + LOOK);
         let stalled = false;
-        Some(Asked { at: now, stalled })
+        Some(RemotePiece { at: now, stalled })
     }
 
     /// Updates the response times of a remote server for a piece that it has answered.
@@ -44,21 +44,21 @@ impl Drive {
     }
 
     /// Notifies the core of volumes with a remote server that has not answered for too long.
-    pub(super) fn look_for_stalls(&mut self, now: Instant) {
-        if now < self.look_at {
+    pub(super) fn detect_stalls(&mut self, now: Instant) {
+        if now < self.stalls_due {
             return;
         }
         // The next check is scheduled below if a piece is still waiting.
-        self.look_at = Instant::MAX;
+        self.stalls_due = Instant::MAX;
         for tag in 0..self.flights.len() {
             let flight = self.flights[tag];
             let Some(asked) = flight.asked.filter(|asked| !asked.stalled) else {
                 continue;
             };
-            self.look_at = now + LOOK;
+            self.stalls_due = now + LOOK;
             let volume = self.volumes[flight.piece.space.0 as usize].as_ref();
             let answers = volume.and_then(|volume| volume.remote);
-            let longest = answers.map(|answers| answers.longest(flight.piece.op));
+            let longest = answers.map(|answers| answers.time_limit(flight.piece.op));
             if longest.is_some_and(|longest| now.since(asked.at) >= longest) {
                 self.stall(now, flight.piece.space);
             }
@@ -83,7 +83,7 @@ impl Drive {
         let Some(answers) = volume.remote.as_mut() else {
             return;
         };
-        // Until the server answers, further pieces count as late at once (`Answers::longest`).
+        // Until the server answers, further pieces count as late at once (`Answers::time_limit`).
         answers.silent = true;
         if now >= answers.quiet_until {
             answers.quiet_until = now + QUIET;

@@ -3,11 +3,11 @@
 use weir_core::{Op, Reject, Request, SpaceId, Span, StreamId};
 
 use super::Shard;
-use super::client::State;
+use super::client::ClientState;
 use super::front::Attached;
-use super::front::Pending;
-use super::front::{Answer, Ask, Context, FrontEnd, Stop};
-use super::schedule::Work;
+use super::front::QueuedRequest;
+use super::front::{ClientRequest, FrontContext, FrontEnd, RequestAnswer, TakeStop};
+use super::schedule::ProcessorWork;
 use crate::errno::EINVAL;
 
 /// The length in bytes that the core gets for a look-up of extents, because its range does not
@@ -19,10 +19,10 @@ impl Shard {
     pub(super) fn with_front<R>(
         &mut self,
         slot: u32,
-        call: impl FnOnce(&mut dyn FrontEnd, &mut Context<'_>) -> R,
+        call: impl FnOnce(&mut dyn FrontEnd, &mut FrontContext<'_>) -> R,
     ) -> R {
         let Attached { client, front } = &mut self.clients[slot];
-        let mut cx = Context {
+        let mut cx = FrontContext {
             now: self.now,
             ring: &mut self.ring,
             limits: &self.limits,
@@ -33,7 +33,7 @@ impl Shard {
             waiting: &mut self.waiting,
             spare: &mut self.spare,
             sends: false,
-            work: Work::default(),
+            work: ProcessorWork::default(),
         };
         let result = call(front.as_mut(), &mut cx);
         let (work, flow) = (cx.work, cx.client.flow);
@@ -48,10 +48,10 @@ impl Shard {
 
     /// Takes requests from a client until there are none or a bound is reached. The requests for
     /// the core are then in `batch`.
-    pub(super) fn take(&mut self, slot: u32) -> Stop {
+    pub(super) fn take(&mut self, slot: u32) -> TakeStop {
         self.batch.clear();
-        if self.clients[slot].client.state == State::Gone {
-            return Stop::Ended;
+        if self.clients[slot].client.state == ClientState::Gone {
+            return TakeStop::Ended;
         }
         let stop = self.with_front(slot, |front, cx| front.take(cx));
         // The requests are entered even if the client violated the protocol after them. The core
@@ -61,14 +61,14 @@ impl Shard {
             self.enter(pending);
         }
         self.taken = taken;
-        if let Stop::Broken(reason) = &stop {
+        if let TakeStop::Broken(reason) = &stop {
             self.disconnect(slot, Some(reason));
         }
         stop
     }
 
     /// Counts a complete request and adds it to the batch for the core.
-    fn enter(&mut self, mut pending: Pending) {
+    fn enter(&mut self, mut pending: QueuedRequest) {
         let client = &mut self.clients[pending.client].client;
         let ask = pending.ask;
         client.live += 1;
@@ -135,7 +135,7 @@ impl Shard {
     fn refuse(&mut self, slot: u32, id: u32, reason: Reject) {
         let client = &mut self.clients[slot].client;
         client.live -= 1;
-        let sends = client.state != State::Gone;
+        let sends = client.state != ClientState::Gone;
         if sends && crate::log::allowed() {
             tracing::warn!(
                 connection = client.id,
@@ -147,26 +147,26 @@ impl Shard {
         let Some(pending) = drive.requests.remove(id) else {
             return;
         };
-        let Pending {
+        let QueuedRequest {
             ask, cost, payload, ..
         } = pending;
         client.non_flush -= u32::from(ask.op != Op::Flush);
-        drive.withdraw(self.now, client.space, ask.op, client.held);
+        drive.uncount_request(self.now, client.space, ask.op, client.held);
         self.spare.put(payload);
         if sends {
-            let answer = Answer {
+            let answer = RequestAnswer {
                 ask: &ask,
                 cost,
                 result: Err(EINVAL),
             };
             self.with_front(slot, |front, cx| front.answer(answer, cx));
         }
-        self.answered(slot, cost, sends);
+        self.finish_answer(slot, cost, sends);
     }
 }
 
 /// Returns the request as the core receives it.
-pub(super) fn request(stream: StreamId, space: u32, ask: &Ask, id: u32) -> Request {
+pub(super) fn request(stream: StreamId, space: u32, ask: &ClientRequest, id: u32) -> Request {
     Request {
         stream,
         space: SpaceId(space),

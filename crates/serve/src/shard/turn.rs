@@ -8,13 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use weir_core::{Instant, Output, Span};
-use weir_uring::{Completion, Ring};
+use weir_uring::{Ring, RingCompletion};
 
-use super::client::{Arrived, State};
+use super::client::{ArrivalTime, ClientState};
 use super::front::Attached;
-use super::front::{Look, Stop, Then};
-use super::leave::Drained;
-use super::schedule::{self, Cost};
+use super::front::{NextStep, PollResult, TakeStop};
+use super::leave::DrainState;
+use super::schedule::{self, ProcessorCost};
 use super::token::{self, Token};
 use super::{Mail, Shard};
 use crate::clock::until;
@@ -31,7 +31,7 @@ const VISITS: usize = 16;
 /// cost. It bounds the turn on a slow machine, or if a debugger or hypervisor stops the thread.
 const LONGEST: Span = Span::from_micros(250);
 /// The estimated cost above which a turn may have taken so long that requests arrived during it.
-const LONG: Cost = 20_000;
+const LONG: ProcessorCost = 20_000;
 /// The length of a wait above which the thread is assumed to have slept.
 const NAP: Span = Span::from_micros(5);
 /// The number of messages that one turn reads.
@@ -39,11 +39,11 @@ const MAILS: usize = 16;
 
 /// The completion of a backend's operation, which waits to be processed.
 #[derive(Debug)]
-pub(super) struct Returned {
+pub(super) struct ReturnedOperation {
     drive: usize,
     space: u32,
     op: u32,
-    completion: Completion,
+    completion: RingCompletion,
 }
 
 /// The beginnings of the last turns, and their measured cost.
@@ -55,7 +55,7 @@ pub(super) struct Turns {
     /// earlier.
     begun: [Instant; 3],
     /// The total cost of the schedule at the beginning of this turn.
-    spent: Cost,
+    spent: ProcessorCost,
     /// The measured processor time for 256 units of estimated cost, in nanoseconds.
     scale: u64,
 }
@@ -71,7 +71,7 @@ impl Turns {
     }
 
     /// Begins a turn. `spent` is the total cost of all turns before it.
-    fn begin(&mut self, now: Instant, slept: bool, spent: Cost) {
+    fn begin(&mut self, now: Instant, slept: bool, spent: ProcessorCost) {
         self.number += 1;
         // The difference is the estimated cost of the turn that ends here.
         let cost = std::mem::replace(&mut self.spent, spent).abs_diff(spent);
@@ -92,9 +92,9 @@ impl Turns {
     }
 
     /// Returns the arrival time of something that this turn noticed first.
-    fn arrived(&self) -> Arrived {
+    fn arrival_time(&self) -> ArrivalTime {
         let [earliest, before, now] = self.begun;
-        Arrived {
+        ArrivalTime {
             earliest,
             // The previous turn collected events when it began, so the event came later than
             // that. The middle is the expected value.
@@ -103,7 +103,7 @@ impl Turns {
     }
 
     /// Returns the measured processor time for an estimated cost, in nanoseconds.
-    pub(super) fn time(&self, cost: Cost) -> u64 {
+    pub(super) fn time(&self, cost: ProcessorCost) -> u64 {
         cost.saturating_mul(self.scale) / 256
     }
 }
@@ -137,9 +137,9 @@ impl Shard {
     fn turns(&mut self) -> std::io::Result<bool> {
         loop {
             match self.turn()? {
-                Drained::No => {}
-                Drained::Yes => return Ok(true),
-                Drained::GivenUp => {
+                DrainState::No => {}
+                DrainState::Yes => return Ok(true),
+                DrainState::GivenUp => {
                     tracing::error!(
                         "the storage did not respond before the server's deadline; data that was not flushed may be lost"
                     );
@@ -151,38 +151,38 @@ impl Shard {
 
     /// Waits for events and processes them. Returns the state of the drain, which tells the caller
     /// that the shard can end.
-    pub(super) fn turn(&mut self) -> std::io::Result<Drained> {
+    pub(super) fn turn(&mut self) -> std::io::Result<DrainState> {
         let timeout = match self.timeout() {
             Some(Duration::ZERO) => Some(Duration::ZERO),
             // A shared ring had a request after all, so the client is ready now and the shard must
             // not sleep.
-            _ if self.rest() => Some(Duration::ZERO),
+            _ if self.arm_shared_clients() => Some(Duration::ZERO),
             timeout => timeout,
         };
         self.write_records(false);
         self.wait(timeout)?;
         for drive in &mut self.drives {
             // First of all, so that a part of a shared minimum is never in force after its end.
-            drive.lapse(self.now);
+            drive.end_lapsed_parts(self.now);
         }
         self.note_lateness();
         // The schedule must choose among all clients that have requests, so all completions are
         // processed first.
         while let Some(completion) = self.ring.pop() {
-            self.completed(completion);
+            self.on_completion(completion);
         }
         self.take_returned();
         if self.ring.take_woken() || self.has_mail {
-            self.woken();
+            self.process_mail();
         }
-        self.look();
+        self.poll_shared_clients();
         self.schedule_terms();
-        self.work();
+        self.serve_clients();
         self.evict_idle();
         self.send_all();
-        self.change();
+        self.poll_changes();
         let drained = self.drained();
-        if drained != Drained::No {
+        if drained != DrainState::No {
             self.write_records(true);
         }
         Ok(drained)
@@ -219,7 +219,7 @@ impl Shard {
         if is_busy || self.drives.iter().any(|drive| drive.is_due(self.now)) {
             return Some(Duration::ZERO);
         }
-        let drives = self.drives.iter().filter_map(super::Drive::next_due);
+        let drives = self.drives.iter().filter_map(super::ShardDrive::next_due);
         let lapses = self.drives.iter().map(|drive| drive.lapses_at);
         let lapses = lapses.filter(|at| *at < Instant::MAX);
         let drain = self.drain.as_ref().map(super::leave::Drain::deadline);
@@ -230,7 +230,7 @@ impl Shard {
             tape.due(recorder)
         });
         let shared = self.shared.iter();
-        let shared = shared.filter_map(|slot| self.clients[*slot].front.due());
+        let shared = shared.filter_map(|slot| self.clients[*slot].front.poll_deadline());
         let next = drives
             .chain(shared)
             .chain(lapses)
@@ -246,7 +246,7 @@ impl Shard {
 
     /// Reports to the journals how long this thread had no processor.
     fn note_lateness(&mut self) {
-        if let Some(total) = self.waited.look(self.now) {
+        if let Some(total) = self.waited.read_if_due(self.now) {
             for drive in &mut self.drives {
                 drive.layer.observer_mut().journal.waited(self.now, total);
             }
@@ -254,14 +254,16 @@ impl Shard {
     }
 
     /// Polls the rings of clients that share memory with the shard.
-    fn look(&mut self) {
+    fn poll_shared_clients(&mut self) {
         for n in 0..self.shared.len() {
             let slot = self.shared[n];
             let Attached { client, front } = &mut self.clients[slot];
-            let Look { take, send } = front.look(self.now);
+            let PollResult { take, send } = front.poll_shared(self.now);
             // A client that stopped at a bound is made ready by the event that frees the resource.
-            if take && client.takes() && !client.ready {
-                client.arrived.get_or_insert_with(|| self.turns.arrived());
+            if take && client.can_take() && !client.ready {
+                client
+                    .arrived
+                    .get_or_insert_with(|| self.turns.arrival_time());
                 self.mark_ready(slot);
             }
             if send {
@@ -272,7 +274,7 @@ impl Shard {
 
     /// Asks clients that share memory with the shard to wake it, because it is about to sleep.
     /// Returns true if a client has requests after all.
-    fn rest(&mut self) -> bool {
+    fn arm_shared_clients(&mut self) -> bool {
         // If a completion is ready, the shard will not sleep, so no client has to be asked.
         if self.shared.is_empty() || self.ring.is_ready() {
             return false;
@@ -281,9 +283,11 @@ impl Shard {
         for n in 0..self.shared.len() {
             let slot = self.shared[n];
             let Attached { client, front } = &mut self.clients[slot];
-            if client.takes() && !client.ready && front.rest() {
+            if client.can_take() && !client.ready && front.arm_notifications() {
                 // The request arrived since the last poll of the ring, a moment ago.
-                client.arrived.get_or_insert_with(|| Arrived::at(self.now));
+                client
+                    .arrived
+                    .get_or_insert_with(|| ArrivalTime::at(self.now));
                 self.mark_ready(slot);
                 any = true;
             }
@@ -305,7 +309,7 @@ impl Shard {
     }
 
     /// Processes mail, and lets backends process messages of other threads.
-    fn woken(&mut self) {
+    fn process_mail(&mut self) {
         self.has_mail = true;
         for _ in 0..MAILS {
             let Ok(mail) = self.mail.try_recv() else {
@@ -331,7 +335,7 @@ impl Shard {
                     let mut drives = self.drives.iter_mut();
                     let held = (&volume[..], &held, until);
                     // The receiver may have timed out.
-                    let _ = used.send(drives.find_map(|d| d.hold(self.now, held)));
+                    let _ = used.send(drives.find_map(|d| d.set_held_part(self.now, held)));
                 }
                 Mail::Growable { volumes, wanted } => {
                     // The send cannot fail, because the sender of the mail waits for it.
@@ -343,7 +347,7 @@ impl Shard {
                     in_force,
                     done,
                 } => {
-                    let untold = self.decide(drive, in_force);
+                    let untold = self.apply_or_discard(drive, in_force);
                     // The send cannot fail, because the sender of the mail waits for it.
                     let _ = done.send(untold);
                 }
@@ -355,10 +359,10 @@ impl Shard {
     }
 
     /// Passes a completion to its owner. Those of backends wait in a queue.
-    fn completed(&mut self, completion: Completion) {
+    fn on_completion(&mut self, completion: RingCompletion) {
         match token::parse(completion.user) {
-            Token::Front { slot, op } => self.front_completed(slot, op, completion),
-            Token::Backend { drive, space, op } => self.returned.push_back(Returned {
+            Token::Front { slot, op } => self.on_front_completion(slot, op, completion),
+            Token::Backend { drive, space, op } => self.returned.push_back(ReturnedOperation {
                 drive,
                 space,
                 op,
@@ -373,7 +377,7 @@ impl Shard {
             let Some(returned) = self.returned.pop_front() else {
                 return;
             };
-            let Returned {
+            let ReturnedOperation {
                 drive,
                 space,
                 op,
@@ -386,33 +390,33 @@ impl Shard {
     }
 
     /// Processes the completion of an operation of a client's front end.
-    fn front_completed(&mut self, slot: u32, op: u32, completion: Completion) {
+    fn on_front_completion(&mut self, slot: u32, op: u32, completion: RingCompletion) {
         let progress = self.with_front(slot, |front, cx| front.completed(op, completion, cx));
         self.clients[slot].client.note_activity(self.now);
         // The resources of answers are released first, because the client may take requests with
         // them below.
-        self.left(slot, progress.left);
+        self.on_answers_left(slot, progress.left);
         match progress.then {
             // A client that is gone has operations that still complete, but no requests are taken
             // from it.
-            Then::Take if self.clients[slot].client.state != State::Gone => {
+            NextStep::Take if self.clients[slot].client.state != ClientState::Gone => {
                 self.note_arrival(slot);
                 return self.mark_ready(slot);
             }
-            Then::Take => {}
-            Then::Send => {
+            NextStep::Take => {}
+            NextStep::Send => {
                 self.unhold(slot);
                 self.mark_for_send(slot);
             }
-            Then::Rest => self.unhold(slot),
-            Then::Gone => return self.disconnect(slot, None),
+            NextStep::Rest => self.unhold(slot),
+            NextStep::Gone => return self.disconnect(slot, None),
         }
         self.close_if_done(slot);
     }
 
     /// Records the arrival of bytes from a client.
     fn note_arrival(&mut self, slot: u32) {
-        let now = self.turns.arrived();
+        let now = self.turns.arrival_time();
         let client = &mut self.clients[slot].client;
         // If the rest of a request arrived in the turn after its first part, it was in the socket
         // as soon as it was asked for. The client sent both together, so the request counts from
@@ -427,7 +431,7 @@ impl Shard {
 
     /// Takes requests in the order of the schedule, submits them to the core and carries out its
     /// decisions, until nothing is left to do or the turn has lasted long enough.
-    pub(super) fn work(&mut self) {
+    pub(super) fn serve_clients(&mut self) {
         let (begun, mut visits) = (self.schedule.total(), 0);
         self.schedule.release(self.now);
         for drive in &mut self.drives {
@@ -466,7 +470,7 @@ impl Shard {
             match notice {
                 // The drive has passed the piece to its backend already.
                 Output::Dispatch(_) => {}
-                Output::Done(done) => self.done(number, &done),
+                Output::Done(done) => self.on_done(number, &done),
                 Output::Pause(stream) => {
                     if let Some(slot) = self.drives[number].client(stream) {
                         self.clients[slot].client.paused = true;
@@ -502,33 +506,33 @@ impl Shard {
     }
 
     /// Records why a visit to a client has ended.
-    fn note_stop(&mut self, slot: u32, stop: &Stop, took: bool) {
+    fn note_stop(&mut self, slot: u32, stop: &TakeStop, took: bool) {
         let Some(attached) = self.clients.get_mut(slot) else {
             return;
         };
         let client = &mut attached.client;
         match stop {
-            Stop::Empty => {
+            TakeStop::Empty => {
                 let arrived = client.arrived.take().filter(|_| !took);
                 client.partial = arrived.map(|arrived| (arrived, self.turns.number));
             }
-            Stop::Spent => {
+            TakeStop::Spent => {
                 // Requests that are left over count from now, because the turn has accounted for
                 // their time until now.
                 if took {
-                    client.arrived = Some(Arrived::at(self.now));
+                    client.arrived = Some(ArrivalTime::at(self.now));
                 }
                 self.mark_ready(slot);
             }
-            Stop::Blocked => {
+            TakeStop::Blocked => {
                 client.blocked = true;
                 // Memory is held by other clients, so the client's wait for memory counts for its
                 // promises. All other bounds are of the client's own making.
                 if took || !client.waiting {
-                    client.arrived = client.waiting.then(|| Arrived::at(self.now));
+                    client.arrived = client.waiting.then(|| ArrivalTime::at(self.now));
                 }
             }
-            Stop::Ended | Stop::Broken(_) => client.arrived = None,
+            TakeStop::Ended | TakeStop::Broken(_) => client.arrived = None,
         }
     }
 

@@ -7,31 +7,31 @@ use weir_core::{Contract, Dispatch, Flags, GroupId, Op};
 use weir_measure::promise::Promise;
 
 use super::ShardError;
-use super::asked::Answers;
-use super::shared::Shared;
+use super::asked::ResponseTimes;
+use super::shared::SharedPart;
 use crate::backend::{Backend, Prepare, Traits};
 use crate::errno::{EIO, ENOTCONN, ENOTSUP};
 use crate::metrics::figures::VolumeFigures;
-use crate::metrics::{Causes, Detail, Tally};
+use crate::metrics::{Causes, Detail, VolumeTally};
 use weir_config::os_error;
 
 /// A volume of a drive, with its backend and counters.
 #[derive(Debug)]
-pub(crate) struct Volume {
+pub(crate) struct ShardVolume {
     pub(crate) name: String,
     /// The size in bytes that clients see.
     pub(crate) size: u64,
     pub(crate) traits: Traits,
     pub(crate) terms: VolumeTerms,
     /// The part of its shared minimum that this server holds.
-    pub(super) shared: Shared,
+    pub(super) shared: SharedPart,
     /// The index of its tenant in the drive's list of tenants.
     pub(super) member: Option<usize>,
     pub(crate) group: GroupId,
     pub(crate) backend: Box<dyn Backend>,
     /// The response times of the remote server that has the storage, or `None` if the storage is
     /// local.
-    pub(super) remote: Option<Answers>,
+    pub(super) remote: Option<ResponseTimes>,
     /// True if a flush has failed. Data that was written before may be lost, and no later flush may
     /// report success.
     pub(crate) sync_failed: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Volume {
     pub(crate) connections: u32,
     /// The number of these connections that belong to the kernel of this machine.
     pub(crate) kernel: u32,
-    pub(crate) tally: Tally,
+    pub(crate) tally: VolumeTally,
     /// The other volume of the drive that used the shard's processor most in the second that is
     /// judged next.
     pub(super) busiest: Option<GroupId>,
@@ -61,7 +61,7 @@ pub(crate) struct VolumeTerms {
 
 /// A tenant that has volumes on the drive.
 #[derive(Debug)]
-pub(crate) struct Tenant {
+pub(crate) struct DriveTenant {
     pub(crate) name: String,
     pub(crate) promise: Promise,
     pub(crate) causes: Causes,
@@ -84,15 +84,15 @@ pub(crate) struct VolumeSetup {
 
 /// A volume with storage that belongs to the shard, before the volume is added to its drive.
 #[derive(Debug)]
-pub(crate) struct Started {
+pub(crate) struct StartedVolume {
     /// The number of the volume's space.
     pub(crate) space: u32,
-    pub(crate) volume: Volume,
+    pub(crate) volume: ShardVolume,
 }
 
 impl VolumeSetup {
     /// Starts the storage on the calling thread, in the slots that the plan has for the volume.
-    pub(super) fn start(self, plan: &Plan) -> Result<Started, ShardError> {
+    pub(super) fn start(self, plan: &Plan) -> Result<StartedVolume, ShardError> {
         let slot = plan.volumes[&self.name];
         let (size, traits) = (self.storage.size(), self.storage.traits());
         let started = self.storage.start().map_err(|error| ShardError::Volume {
@@ -100,16 +100,16 @@ impl VolumeSetup {
             error,
         });
         let backend = started?;
-        Ok(Started {
+        Ok(StartedVolume {
             space: slot.space.0,
-            volume: Volume {
+            volume: ShardVolume {
                 size,
                 traits,
                 terms: self.terms,
-                shared: Shared::nothing(0),
+                shared: SharedPart::nothing(0),
                 member: None,
                 group: slot.group,
-                remote: backend.remote().map(|_| Answers::default()),
+                remote: backend.remote().map(|_| ResponseTimes::default()),
                 backend,
                 name: self.name,
                 sync_failed: false,
@@ -118,14 +118,14 @@ impl VolumeSetup {
                 leaving: false,
                 connections: 0,
                 kernel: 0,
-                tally: Tally::new(),
+                tally: VolumeTally::new(),
                 busiest: None,
             },
         })
     }
 }
 
-impl Volume {
+impl ShardVolume {
     /// Returns the contract that is in force on this server.
     pub(super) fn contract(&self) -> Contract {
         self.here(&self.terms.contract)
@@ -198,7 +198,7 @@ impl Volume {
                 error = os_error::message(&io::Error::from_raw_os_error(errno.into())),
                 "a flush failed; every later flush and FUA write of this volume fails until the server is restarted, or the volume is removed and added again"
             );
-        } else if self.tally.errors_logged() {
+        } else if self.tally.count_error() {
             tracing::warn!(
                 volume = %self.name,
                 operation = operation(op),

@@ -11,13 +11,13 @@ const EVERY: Span = Span::from_millis(10);
 
 /// The kernel's run-queue wait counter of the calling thread.
 #[derive(Debug)]
-pub(super) struct Waited {
+pub(super) struct RunQueueWait {
     /// The open file `/proc/thread-self/schedstat`, or `None` if there is none.
     file: Option<File>,
     asked: Instant,
 }
 
-impl Waited {
+impl RunQueueWait {
     /// Opens the counter of the calling thread.
     pub(super) fn new() -> Self {
         Self {
@@ -27,7 +27,7 @@ impl Waited {
     }
 
     /// Returns the total in nanoseconds, or `None` if it was read less than [`EVERY`] ago.
-    pub(super) fn look(&mut self, now: Instant) -> Option<u64> {
+    pub(super) fn read_if_due(&mut self, now: Instant) -> Option<u64> {
         if now.since(self.asked) < EVERY {
             return None;
         }
@@ -64,10 +64,10 @@ mod tests {
 
     #[test]
     fn the_kernel_is_asked_now_and_then() {
-        let mut waited = Waited::new();
+        let mut waited = RunQueueWait::new();
         let at = |ms: u64| Instant::ZERO + Span::from_millis(ms);
-        let first = waited.look(at(10));
-        assert_eq!(waited.look(at(19)), None);
-        assert!(waited.look(at(20)) >= first);
+        let first = waited.read_if_due(at(10));
+        assert_eq!(waited.read_if_due(at(19)), None);
+        assert!(waited.read_if_due(at(20)) >= first);
     }
 }

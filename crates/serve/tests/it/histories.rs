@@ -7,7 +7,7 @@ use std::thread;
 use weir_core::random::Rng;
 use weir_core::{Instant, Span};
 use weir_serve::gateway::{
-    Answer, Ask, Config, Lease, Member, ONE, Part, Row, Stated, Table, fair,
+    Answer, Ask, Config, Lease, Member, MemberRow, MemberTable, ONE, Part, Stated, fair,
 };
 
 const MS: u64 = 1_000_000;
@@ -21,13 +21,13 @@ const LATE: u64 = 3 * SECOND;
 
 /// The shared store. Leases end no earlier than promised, and possibly later.
 #[derive(Default)]
-struct Store {
-    table: Table,
+struct FakeStore {
+    table: MemberTable,
     leases: BTreeMap<Lease, u64>,
     last: u64,
 }
 
-impl Store {
+impl FakeStore {
     fn expire(&mut self, now: u64) {
         self.leases.retain(|_, until| *until > now);
         let leases = &self.leases;
@@ -73,7 +73,7 @@ impl Store {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum HistoryEvent {
     /// A server polls its member. Has the server and the number of its last request, by which
     /// outdated events are recognised.
     Wake(usize, u64),
@@ -84,7 +84,7 @@ enum Event {
     Trouble,
 }
 
-struct Server {
+struct GatewayServer {
     member: Member,
     /// The deviation of the server's clock, in millionths.
     drift: i64,
@@ -96,7 +96,7 @@ struct Server {
     open: bool,
 }
 
-impl Server {
+impl GatewayServer {
     fn clock(&self, now: u64) -> Instant {
         let off = i128::from(now) * i128::from(self.drift) / 1_000_000;
         Instant::from_nanos((i128::from(now) + off) as u64)
@@ -111,13 +111,13 @@ impl Server {
     }
 }
 
-struct History {
+struct GatewayHistory {
     rng: Rng,
     now: u64,
     config: Config,
-    servers: Vec<Server>,
-    store: Store,
-    events: BTreeSet<(u64, u64, Event)>,
+    servers: Vec<GatewayServer>,
+    store: FakeStore,
+    events: BTreeSet<(u64, u64, HistoryEvent)>,
     last: u64,
     asks: Vec<Ask>,
     answers: Vec<Answer>,
@@ -127,7 +127,7 @@ struct History {
     pace: u64,
 }
 
-impl History {
+impl GatewayHistory {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let ttl = rng.range(400, 5_000);
@@ -137,7 +137,7 @@ impl History {
             look: Span::from_millis(ttl / rng.range(5, 40)),
             drift,
         };
-        let servers = (0..rng.range(1, 5)).map(|_| Server {
+        let servers = (0..rng.range(1, 5)).map(|_| GatewayServer {
             member: Member::new(config),
             // The difference between any two clocks stays below the configured drift, which the
             // leases allow for.
@@ -149,7 +149,7 @@ impl History {
             asked: 0,
             open: false,
         });
-        let servers: Vec<Server> = servers.collect();
+        let servers: Vec<GatewayServer> = servers.collect();
         let pace = [100, 2_000][rng.range(0, 1) as usize];
         let lost = [0, 10, 100, 300][rng.range(0, 3) as usize];
         let mut history = Self {
@@ -157,7 +157,7 @@ impl History {
             now: 0,
             config,
             servers,
-            store: Store::default(),
+            store: FakeStore::default(),
             events: BTreeSet::new(),
             last: 0,
             asks: Vec::new(),
@@ -167,13 +167,13 @@ impl History {
         };
         for at in 0..history.servers.len() {
             history.wants(at);
-            history.put(0, Event::Wake(at, 0));
+            history.put(0, HistoryEvent::Wake(at, 0));
         }
-        history.put(SECOND, Event::Trouble);
+        history.put(SECOND, HistoryEvent::Trouble);
         history
     }
 
-    fn put(&mut self, after: u64, event: Event) {
+    fn put(&mut self, after: u64, event: HistoryEvent) {
         self.last += 1;
         self.events.insert((self.now + after, self.last, event));
     }
@@ -218,12 +218,15 @@ impl History {
             self.asks.push(ask);
             let place = self.asks.len() - 1;
             if let Some(after) = self.travels(at) {
-                self.put(after, Event::Asked(at, number, place));
+                self.put(after, HistoryEvent::Asked(at, number, place));
             }
             let patience = self.rng.range(50, 500) * MS;
-            self.put(patience, Event::GivesUp(at, number));
+            self.put(patience, HistoryEvent::GivesUp(at, number));
         } else if !server.open {
-            self.put(wake.as_nanos().clamp(MS, SECOND), Event::Wake(at, life));
+            self.put(
+                wake.as_nanos().clamp(MS, SECOND),
+                HistoryEvent::Wake(at, life),
+            );
         }
     }
 
@@ -234,14 +237,14 @@ impl History {
         self.turn(at);
     }
 
-    fn step(&mut self, event: Event) {
+    fn step(&mut self, event: HistoryEvent) {
         match event {
-            Event::Wake(at, life) => {
+            HistoryEvent::Wake(at, life) => {
                 if self.servers[at].asked == life {
                     self.turn(at);
                 }
             }
-            Event::Asked(at, number, place) => {
+            HistoryEvent::Asked(at, number, place) => {
                 let ttl = self.config.ttl.as_nanos()
                     // In half of all cases, the store keeps the lease for up to a second longer.
                     + self.rng.range(0, 1) * self.rng.range(0, SECOND - 1);
@@ -250,23 +253,23 @@ impl History {
                 self.answers.push(answer);
                 let place = self.answers.len() - 1;
                 if let Some(after) = self.travels(at) {
-                    self.put(after, Event::Answered(at, number, place));
+                    self.put(after, HistoryEvent::Answered(at, number, place));
                 }
             }
-            Event::Answered(at, number, place) => {
+            HistoryEvent::Answered(at, number, place) => {
                 let server = &self.servers[at];
                 if server.alive && server.open && server.asked == number {
                     let answer = self.answers[place].clone();
                     self.answer(at, answer);
                 }
             }
-            Event::GivesUp(at, number) => {
+            HistoryEvent::GivesUp(at, number) => {
                 let server = &self.servers[at];
                 if server.alive && server.open && server.asked == number {
                     self.answer(at, Answer::Lost);
                 }
             }
-            Event::Trouble => self.trouble(),
+            HistoryEvent::Trouble => self.trouble(),
         }
     }
 
@@ -282,7 +285,7 @@ impl History {
         self.turn(at);
         let next = self.rng.range(1, self.pace) * MS;
         if self.now + next < TROUBLE {
-            self.put(next, Event::Trouble);
+            self.put(next, HistoryEvent::Trouble);
         }
     }
 
@@ -330,7 +333,7 @@ impl History {
     }
 
     fn check_parts(&self, seed: u64) {
-        let living: Vec<&Server> = (self.servers.iter())
+        let living: Vec<&GatewayServer> = (self.servers.iter())
             .filter(|s| s.alive && !s.member.has_left())
             .collect();
         let demands: Vec<Part> = living.iter().map(|s| s.demand).collect();
@@ -349,7 +352,7 @@ impl History {
 }
 
 fn play(seed: u64) {
-    let mut history = History::new(seed);
+    let mut history = GatewayHistory::new(seed);
     history.run_until(TROUBLE, seed);
     // The quiet period is long, so only every tenth history has one.
     if !seed.is_multiple_of(10) {
@@ -368,12 +371,12 @@ fn the_sum_is_never_more_than_there_is_and_all_get_their_parts_when_it_is_quiet(
 #[test]
 fn what_a_dead_server_had_is_used_by_others_within_ten_seconds() {
     for seed in 0..200 {
-        let mut history = History::new(seed);
+        let mut history = GatewayHistory::new(seed);
         (history.lost, history.events) = (0, BTreeSet::new());
         for at in 0..history.servers.len() {
             history.servers[at].demand = ONE;
             history.servers[at].member.set_demand(ONE);
-            history.put(0, Event::Wake(at, 0));
+            history.put(0, HistoryEvent::Wake(at, 0));
         }
         history.run_until(5 * SECOND, seed);
         history.check_parts(seed);
@@ -399,7 +402,7 @@ fn a_write_that_is_late_does_not_lower_what_is_used() {
     let mut member = Member::new(Config::default());
     let at = |ms| Instant::ZERO + Span::from_millis(ms);
     let lease = Lease(1);
-    let row = |part, demand| Row {
+    let row = |part, demand| MemberRow {
         lease,
         part,
         demand,
@@ -410,7 +413,7 @@ fn a_write_that_is_late_does_not_lower_what_is_used() {
     assert_eq!(member.poll(at(0)), Some(Ask::Grant));
     member.answer(at(1), Answer::Granted(lease));
     assert_eq!(member.poll(at(1)), Some(Ask::Read));
-    member.answer(at(2), Answer::Table(Table::default()));
+    member.answer(at(2), Answer::Table(MemberTable::default()));
     let ask = Ask::Write {
         generation: 0,
         row: row(ONE, ONE),
@@ -434,7 +437,7 @@ fn a_write_that_is_late_does_not_lower_what_is_used() {
     let rows = vec![row(ONE, ONE)];
     member.answer(
         at(201),
-        Answer::Table(Table {
+        Answer::Table(MemberTable {
             generation: 1,
             rows,
         }),
@@ -462,13 +465,13 @@ fn where_servers_state_different_minimums_the_least_is_split() {
     assert_eq!(member.poll(at(0)), Some(Ask::Grant));
     member.answer(at(1), Answer::Granted(Lease(1)));
     assert_eq!(member.poll(at(1)), Some(Ask::Read));
-    let other = |bytes| Row {
+    let other = |bytes| MemberRow {
         lease: Lease(2),
         part: 0,
         demand: 0,
         stated: stated(bytes),
     };
-    let table = |generation, bytes| Table {
+    let table = |generation, bytes| MemberTable {
         generation,
         rows: vec![other(bytes)],
     };

@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::tools::metrics::Metrics;
-use crate::tools::{Site, load, process};
+use crate::tools::metrics::MetricsSnapshot;
+use crate::tools::{TestSite, load, process};
 use weir_core::{Contract, Max, Span};
 use weir_measure::Meter;
 use weir_model::drive::null;
@@ -70,7 +70,7 @@ const DRIVE: null::Config = null::Config {
 };
 
 /// A client with its contract, also in the form of the configuration.
-struct Client {
+struct TwinClient {
     name: &'static str,
     text: &'static str,
     contract: Contract,
@@ -79,8 +79,8 @@ struct Client {
 
 /// Returns eight clients that demand more than the drive can do. They have different queue depths,
 /// promises, limits, rates and shares.
-fn clients() -> Vec<Client> {
-    let client = |name, text, contract, program| Client {
+fn clients() -> Vec<TwinClient> {
+    let client = |name, text, contract, program| TwinClient {
         name,
         text,
         contract,
@@ -136,14 +136,14 @@ fn clients() -> Vec<Client> {
 
 /// The results of a client: bytes per second, and the mean times of its requests in microseconds.
 #[derive(Clone, Copy, Debug)]
-struct Figures {
+struct TwinFigures {
     bandwidth: f64,
     elevator: f64,
     drive: f64,
 }
 
-impl Figures {
-    fn of(served: &Served, seconds: f64) -> Self {
+impl TwinFigures {
+    fn of(served: &VolumeService, seconds: f64) -> Self {
         let mean = |sum: f64| 1e6 * sum / served.requests;
         Self {
             bandwidth: served.bytes / seconds,
@@ -155,7 +155,7 @@ impl Figures {
 
 /// The increase of a volume's metrics.
 #[derive(Clone, Copy, Debug, Default)]
-struct Served {
+struct VolumeService {
     requests: f64,
     bytes: f64,
     /// The sum over the requests, in seconds.
@@ -163,8 +163,8 @@ struct Served {
     drive: f64,
 }
 
-impl Served {
-    fn between(volume: &str, before: &Metrics, after: &Metrics) -> Self {
+impl VolumeService {
+    fn between(volume: &str, before: &MetricsSnapshot, after: &MetricsSnapshot) -> Self {
         let volume = ("volume", volume);
         let grown = |name, labels: &[_]| after.sum(name, labels) - before.sum(name, labels);
         let waited = |stage| grown("weir_wait_seconds_total", &[volume, ("stage", stage)]);
@@ -186,19 +186,19 @@ impl Served {
 
 /// A live round: its measured length, and the naps of the sleeping thread during it.
 #[derive(Debug)]
-struct Round {
+struct LiveRound {
     seconds: f64,
     naps: Naps,
 }
 
 /// Serves the load once, and adds the results of each client to `served`.
-fn live(site: &Site, clients: &[Client], served: &mut [Served]) -> Round {
+fn live(site: &TestSite, clients: &[TwinClient], served: &mut [VolumeService]) -> LiveRound {
     let members = clients.iter().map(|c| load::member(c.name, c.program));
     let mut samples = Vec::new();
     let sleeper = Sleeper::start();
     load::run(&site.unix, members.collect(), LENGTH, |passed| {
         if passed >= WARM_UP && samples.is_empty() || passed >= WARM_UP + LENGTH {
-            samples.push((passed, Metrics::of(&site.server)));
+            samples.push((passed, MetricsSnapshot::of(&site.server)));
         }
     });
     let naps = sleeper.end();
@@ -206,16 +206,16 @@ fn live(site: &Site, clients: &[Client], served: &mut [Served]) -> Round {
         panic!("two samples");
     };
     for (client, served) in clients.iter().zip(served) {
-        served.add(&Served::between(client.name, before, after));
+        served.add(&VolumeService::between(client.name, before, after));
     }
-    Round {
+    LiveRound {
         seconds: to.saturating_sub(*from).as_secs_f64(),
         naps,
     }
 }
 
 /// Simulates the same load for as many rounds.
-fn simulated(clients: &[Client], path: Path, rounds: &[Round]) -> Vec<Figures> {
+fn simulated(clients: &[TwinClient], path: Path, rounds: &[LiveRound]) -> Vec<TwinFigures> {
     let mut meters: Vec<Meter> = Vec::new();
     for (number, round) in (0..).zip(rounds) {
         let drive = weir_model::drive::Config::Null(DRIVE);
@@ -239,7 +239,7 @@ fn simulated(clients: &[Client], path: Path, rounds: &[Round]) -> Vec<Figures> {
     let seconds = LENGTH.as_secs_f64() * rounds.len() as f64;
     let figures = meters.iter().map(|meter| {
         let split = meter.split().mean_us().unwrap_or_default();
-        Figures {
+        TwinFigures {
             bandwidth: meter.bytes() as f64 / seconds,
             elevator: split.elevator,
             drive: split.drive,
@@ -255,7 +255,7 @@ fn span(duration: Duration) -> Span {
 /// The measurements of a client that was alone on the server. Times are sums over its requests, in
 /// nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Alone {
+struct LoneClient {
     requests: f64,
     in_drive: f64,
     latency: f64,
@@ -264,15 +264,15 @@ struct Alone {
     sleeps: f64,
 }
 
-impl Alone {
+impl LoneClient {
     /// Serves random reads of 4 KiB with a queue depth of `depth`.
-    fn measure(&mut self, site: &Site, volume: &str, depth: u32) {
+    fn measure(&mut self, site: &TestSite, volume: &str, depth: u32) {
         let usage = || (process::shard_nanos(), process::shard_sleeps());
-        let before = (Metrics::of(&site.server), usage());
+        let before = (MetricsSnapshot::of(&site.server), usage());
         let member = load::member(volume, Program::random_reads(4096, depth));
         let outcome = &load::run(&site.unix, vec![member], ALONE, |_| {})[0];
-        let after = (Metrics::of(&site.server), usage());
-        let served = Served::between(volume, &before.0, &after.0);
+        let after = (MetricsSnapshot::of(&site.server), usage());
+        let served = VolumeService::between(volume, &before.0, &after.0);
         self.requests += served.requests;
         self.in_drive += served.drive * 1e9;
         self.latency += outcome.meter.latency().mean() * served.requests;
@@ -289,9 +289,9 @@ impl Alone {
 /// one turn and is answered in another. The time of the first turn passes while the drive is idle,
 /// and the client sees that of the second. Timer lateness is not measured with a lone client,
 /// because processors that sleep long wake up slowly.
-fn path(one: &Alone, several: &Alone) -> Path {
-    let processor = |a: &Alone| a.processor / a.requests;
-    let sleeps = |a: &Alone| a.sleeps / a.requests;
+fn path(one: &LoneClient, several: &LoneClient) -> Path {
+    let processor = |a: &LoneClient| a.processor / a.requests;
+    let sleeps = |a: &LoneClient| a.sleeps / a.requests;
     let turn = (processor(one) - processor(several)) / (sleeps(one) - sleeps(several));
     // Noise can make the slope negative, or larger than all of the processor time.
     let turn = turn.clamp(0.0, processor(several) / sleeps(several));
@@ -307,14 +307,14 @@ fn path(one: &Alone, several: &Alone) -> Path {
     }
 }
 
-fn site(clients: &[Client]) -> Site {
+fn site(clients: &[TwinClient]) -> TestSite {
     let model = "{ kind = \"null\", service = \"500us\", tags = 4, link = \"250MB/s\" }";
     let volumes = clients.iter().map(|client| {
-        let Client { name, text, .. } = client;
+        let TwinClient { name, text, .. } = client;
         format!("[volume.{name}]\ndrive = \"d\"\nmodel = {model}\nsize = \"16MiB\"\n{text}\n")
     });
     let volumes: String = volumes.collect();
-    Site::start(&format!(
+    TestSite::start(&format!(
         "[drive.d]\nmodel = {model}\npolicy = \"contract\"\n{volumes}"
     ))
 }
@@ -337,7 +337,7 @@ fn a_simulated_scenario_comes_out_as_the_live_one() {
 
 /// Serves, measures, simulates and compares. Returns the clients with figures that differ too much,
 /// and these figures.
-fn compare(site: &Site, clients: &[Client]) -> Vec<String> {
+fn compare(site: &TestSite, clients: &[TwinClient]) -> Vec<String> {
     let quiet = (0..PATIENCE).any(|_| {
         let sleeper = Sleeper::start();
         std::thread::sleep(Duration::from_secs(1));
@@ -346,8 +346,9 @@ fn compare(site: &Site, clients: &[Client]) -> Vec<String> {
     if !quiet {
         println!("the machine is not quiet");
     }
-    let mut served = vec![Served::default(); clients.len()];
-    let (mut rounds, mut one, mut several) = (Vec::new(), Alone::default(), Alone::default());
+    let mut served = vec![VolumeService::default(); clients.len()];
+    let (mut rounds, mut one, mut several) =
+        (Vec::new(), LoneClient::default(), LoneClient::default());
     for _ in 0..ROUNDS {
         rounds.push(live(site, clients, &mut served));
         one.measure(site, "c-single", 1);
@@ -363,12 +364,12 @@ fn compare(site: &Site, clients: &[Client]) -> Vec<String> {
     let path = path(&one, &several);
     println!("{path:?}");
     let seconds = rounds.iter().map(|round| round.seconds).sum();
-    let live: Vec<Figures> = served.iter().map(|s| Figures::of(s, seconds)).collect();
+    let live: Vec<TwinFigures> = served.iter().map(|s| TwinFigures::of(s, seconds)).collect();
     table(clients, &live, &simulated(clients, path, &rounds))
 }
 
 /// Prints live and simulated figures next to each other. Returns the clients that differ.
-fn table(clients: &[Client], live: &[Figures], simulated: &[Figures]) -> Vec<String> {
+fn table(clients: &[TwinClient], live: &[TwinFigures], simulated: &[TwinFigures]) -> Vec<String> {
     let columns = ["MB/s live", "elevator us", "drive us"]
         .map(|c| format!("{c:>11}{:>11}{:>9}", "simulated", "apart"));
     println!("{:12}{}  verdict", "client", columns.concat());

@@ -9,10 +9,10 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::tools::attack::Attack;
-use crate::tools::metrics::Metrics;
+use crate::tools::metrics::MetricsSnapshot;
 use crate::tools::program::{have, run, run_with};
 use crate::tools::raw::{Raw, header};
-use crate::tools::{Site, log, pattern, uri};
+use crate::tools::{TestSite, log, pattern, uri};
 use weir_config::Address;
 use weir_wire::nbd::{Command, CommandFlags, Errno};
 
@@ -21,13 +21,13 @@ const SIZE: usize = 40 << 20;
 
 /// Starts a site with the equal volumes `a` and `b`, and the read-only volume `ro`. `storage`
 /// returns the storage of a volume as configuration.
-fn site(storage: &dyn Fn(&str) -> String) -> Site {
+fn site(storage: &dyn Fn(&str) -> String) -> TestSite {
     let (a, b) = (storage("a"), storage("b"));
     let volume = |name: &str, rest: &str| {
         format!("[volume.{name}]\ndrive = \"disk\"\nsize = \"40MiB\"\n{rest}")
     };
     let promised = |storage: &str| format!("min = \"20MB/s\"\n{storage}");
-    Site::start(&format!(
+    TestSite::start(&format!(
         "[drive.disk]\npolicy = \"contract\"\ncapacity = {{ read = \"400MB/s\", write = \"300MB/s\" }}\n{}{}{}",
         volume("a", &promised(&a)),
         volume("b", &promised(&b)),
@@ -36,12 +36,12 @@ fn site(storage: &dyn Fn(&str) -> String) -> Site {
 }
 
 /// The site and the address that a test uses.
-struct Place<'a> {
-    site: &'a Site,
+struct TestPlace<'a> {
+    site: &'a TestSite,
     address: &'a Address,
 }
 
-impl Place<'_> {
+impl TestPlace<'_> {
     fn uri(&self, export: &str) -> String {
         uri(self.address, export)
     }
@@ -61,7 +61,7 @@ impl Place<'_> {
 
 /// Runs a test in memory over a Unix socket, and then in files over TCP, both under attack.
 /// Afterwards the server must still answer.
-fn under_attack(programs: &[&str], test: impl Fn(&Place<'_>)) {
+fn under_attack(programs: &[&str], test: impl Fn(&TestPlace<'_>)) {
     if !have(programs) {
         return;
     }
@@ -71,7 +71,7 @@ fn under_attack(programs: &[&str], test: impl Fn(&Place<'_>)) {
         let site = site(storage);
         let address = if seed == 1 { &site.unix } else { &site.tcp };
         let attacks = ["a", "b"].map(|v| Attack::start(address, v, seed));
-        test(&Place {
+        test(&TestPlace {
             site: &site,
             address,
         });
@@ -301,7 +301,7 @@ fn same(a: &str, b: &str) -> bool {
 #[test]
 fn zeroing_that_would_not_be_fast_is_no_failure_of_the_storage() {
     log::listen();
-    let site = Site::start(
+    let site = TestSite::start(
         "[drive.d]\n[volume.v]\ndrive = \"d\"\nfile = \"{files}/v.img\"\nsize = \"1MiB\"\n",
     );
     let mut raw = Raw::open(&site.unix, "v").unwrap();
@@ -310,7 +310,7 @@ fn zeroing_that_would_not_be_fast_is_no_failure_of_the_storage() {
     let request = header(Command::WriteZeroes, CommandFlags::FAST_ZERO, 1, 0, 100);
     raw.stream.write_all(&request).unwrap();
     assert_eq!(raw.answer().unwrap().1, Err(Errno::NotSup));
-    let errors = Metrics::of(&site.server).sum("weir_errors_total", &[]);
+    let errors = MetricsSnapshot::of(&site.server).sum("weir_errors_total", &[]);
     assert!(errors < 0.5, "{errors} errors");
     let said = log::take();
     assert!(!said.contains("WARN") && !said.contains("ERROR"), "{said}");

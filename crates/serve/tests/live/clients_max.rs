@@ -8,14 +8,14 @@
 
 use std::time::Duration;
 
-use crate::tools::{Site, load};
+use crate::tools::{TestSite, load};
 use weir_model::client::Outcome;
 use weir_model::load::Program;
 
 const LENGTH: Duration = Duration::from_secs(5);
 
 /// The limit of a volume, and the measurement that shows it.
-struct Limit {
+struct MaxLimit {
     volume: &'static str,
     max: &'static str,
     program: Program,
@@ -35,7 +35,7 @@ fn a_client_gets_its_max_and_no_more() {
         ..Program::random_reads(64 << 10, 4)
     };
     let limits = [
-        Limit {
+        MaxLimit {
             volume: "bandwidth",
             max: "bandwidth = \"20MB/s\"",
             program: mixed,
@@ -43,7 +43,7 @@ fn a_client_gets_its_max_and_no_more() {
             wanted: 20.0,
             got: |o| load::rate(o) / 1e6,
         },
-        Limit {
+        MaxLimit {
             volume: "iops",
             max: "iops = 1000",
             program: Program::random_reads(4096, 8),
@@ -51,7 +51,7 @@ fn a_client_gets_its_max_and_no_more() {
             wanted: 1000.0,
             got: load::iops,
         },
-        Limit {
+        MaxLimit {
             volume: "write-iops",
             max: "write_iops = 500",
             program: writes,
@@ -66,19 +66,19 @@ fn a_client_gets_its_max_and_no_more() {
 
 /// Runs all clients together. Returns the deviation of the client with the lowest result, in per
 /// cent.
-fn least(limits: &[Limit]) -> f64 {
+fn least(limits: &[MaxLimit]) -> f64 {
     let volumes = limits.iter().map(|l| {
         let (volume, max) = (l.volume, l.max);
         format!("[volume.{volume}]\ndrive = \"demo\"\nmodel = \"demo\"\nsize = \"16MiB\"\nmax = {{ {max} }}\n")
     });
     let volumes: String = volumes.collect();
-    let site = Site::start(&format!(
+    let site = TestSite::start(&format!(
         "[drive.demo]\nmodel = \"demo\"\npolicy = \"contract\"\n{volumes}"
     ));
     let members = limits.iter().map(|l| load::member(l.volume, l.program));
     let outcomes = load::run(&site.unix, members.collect(), LENGTH, |_| {});
     let offs = limits.iter().zip(&outcomes).map(|(limit, outcome)| {
-        let Limit {
+        let MaxLimit {
             volume,
             unit,
             wanted,

@@ -9,7 +9,7 @@ use weir_serve::{Options, Server, StartError};
 use weir_wire::nbd::{Command, CommandFlags};
 
 use crate::tools::program::skip;
-use crate::tools::raw::{Ended, Raw};
+use crate::tools::raw::{Raw, RequestOutcome};
 use crate::tools::{Temp, parse, until};
 use weir_config::Address;
 
@@ -17,7 +17,7 @@ const SIZE: usize = 8 << 20;
 
 /// A loop device over a file, which is mounted by some tests. The mount, the device and the file
 /// are removed with their owner.
-struct Loop {
+struct TestLoopDevice {
     directory: Temp,
     device: PathBuf,
     mounted: bool,
@@ -30,7 +30,7 @@ fn run(program: &str, arguments: &[&Path]) -> Option<String> {
     output.status.success().then_some(text)
 }
 
-impl Loop {
+impl TestLoopDevice {
     fn new() -> Option<Self> {
         let mut new = Self {
             device: PathBuf::new(),
@@ -96,7 +96,7 @@ impl Loop {
     }
 }
 
-impl Drop for Loop {
+impl Drop for TestLoopDevice {
     fn drop(&mut self) {
         self.unmount();
         if !self.device.as_os_str().is_empty() {
@@ -106,7 +106,13 @@ impl Drop for Loop {
 }
 
 /// Sends a request and returns its result.
-fn call(client: &mut Raw, command: Command, offset: u64, length: u32, payload: &[u8]) -> Ended {
+fn call(
+    client: &mut Raw,
+    command: Command,
+    offset: u64,
+    length: u32,
+    payload: &[u8],
+) -> RequestOutcome {
     let sent = client.request(command, CommandFlags::EMPTY, offset, length, payload);
     sent.unwrap();
     client.answer().unwrap().1
@@ -114,7 +120,7 @@ fn call(client: &mut Raw, command: Command, offset: u64, length: u32, payload: &
 
 #[test]
 fn a_device_that_grows_is_a_larger_volume() {
-    let Some(disk) = Loop::new() else {
+    let Some(disk) = TestLoopDevice::new() else {
         return;
     };
     let mut server = disk.start_soon("");
@@ -148,8 +154,8 @@ fn a_device_that_grows_is_a_larger_volume() {
 }
 
 #[test]
-fn what_clients_write_is_on_the_device() {
-    let Some(disk) = Loop::new() else {
+fn writes_of_clients_are_on_the_device() {
+    let Some(disk) = TestLoopDevice::new() else {
         return;
     };
     let server = disk.start_soon("");
@@ -177,7 +183,7 @@ fn what_clients_write_is_on_the_device() {
 
 #[test]
 fn a_device_to_be_read_is_not_written_to() {
-    let Some(disk) = Loop::new() else {
+    let Some(disk) = TestLoopDevice::new() else {
         return;
     };
     let server = disk.start_soon("read_only = true\n");
@@ -199,7 +205,7 @@ fn a_device_to_be_read_is_not_written_to() {
 
 #[test]
 fn a_mounted_device_is_refused_and_stays_as_it_is() {
-    let Some(mut disk) = Loop::new() else {
+    let Some(mut disk) = TestLoopDevice::new() else {
         return;
     };
     if !disk.mount() {

@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use weir_core::Span;
-use weir_serve::gateway::{Answer, Ask, Config, Etcd, Lease, ONE, Row, Stated, Table};
+use weir_serve::gateway::{Answer, Ask, Config, Etcd, Lease, MemberRow, MemberTable, ONE, Stated};
 
 const CONFIG: Config = Config {
     ttl: Span::from_secs(2),
@@ -22,7 +22,7 @@ const CONFIG: Config = Config {
 
 /// The behaviour of an endpoint for its next request.
 #[derive(Clone)]
-enum Does {
+enum EndpointAction {
     Answers(u16, String),
     /// Accepts the request and sends no reply.
     Hangs,
@@ -30,14 +30,14 @@ enum Does {
 }
 
 /// A scripted endpoint, and the path and body of each request that it has received.
-struct Fake {
+struct FakeEndpoint {
     address: String,
     asked: Arc<Mutex<Vec<(String, Value)>>>,
-    does: Arc<Mutex<VecDeque<Does>>>,
+    does: Arc<Mutex<VecDeque<EndpointAction>>>,
 }
 
-impl Fake {
-    fn new(does: impl IntoIterator<Item = Does>) -> Self {
+impl FakeEndpoint {
+    fn new(does: impl IntoIterator<Item = EndpointAction>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let fake = Self {
             address: listener.local_addr().unwrap().to_string(),
@@ -51,14 +51,14 @@ impl Fake {
                 let mut stream = stream.unwrap();
                 asked.lock().unwrap().push(request(&mut stream));
                 match does.lock().unwrap().pop_front() {
-                    Some(Does::Answers(status, body)) => {
+                    Some(EndpointAction::Answers(status, body)) => {
                         let length = body.len();
                         let head =
                             format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n\r\n");
                         let _ = stream.write_all((head + &body).as_bytes());
                     }
-                    Some(Does::Hangs) => open.push(stream),
-                    Some(Does::Closes) | None => {}
+                    Some(EndpointAction::Hangs) => open.push(stream),
+                    Some(EndpointAction::Closes) | None => {}
                 }
             }
         });
@@ -66,7 +66,9 @@ impl Fake {
     }
 
     fn of(answers: &[Value]) -> Self {
-        let answers = answers.iter().map(|v| Does::Answers(200, v.to_string()));
+        let answers = answers
+            .iter()
+            .map(|v| EndpointAction::Answers(200, v.to_string()));
         Self::new(answers)
     }
 
@@ -93,7 +95,7 @@ fn request(stream: &mut TcpStream) -> (String, Value) {
     }
 }
 
-fn etcd(endpoints: &[&Fake]) -> Etcd {
+fn etcd(endpoints: &[&FakeEndpoint]) -> Etcd {
     let endpoints = endpoints.iter().map(|fake| fake.address.clone());
     Etcd::new(
         endpoints.collect(),
@@ -115,7 +117,7 @@ fn b64(text: &str) -> String {
     STANDARD.encode(text)
 }
 
-const ROW: Row = Row {
+const ROW: MemberRow = MemberRow {
     lease: Lease(0x1234),
     part: ONE / 2,
     demand: ONE,
@@ -142,17 +144,17 @@ fn pair(key: &str, value: &str, revision: u64, lease: u64) -> Value {
 #[test]
 fn leases_are_granted_renewed_and_revoked() {
     let gone = json!({ "error": "etcdserver: requested lease not found", "code": 5 });
-    let fake = Fake::new([
+    let fake = FakeEndpoint::new([
         // etcd's JSON has 64-bit numbers as strings. 4660 is 0x1234.
-        Does::Answers(200, json!({ "ID": "4660", "TTL": "2" }).to_string()),
-        Does::Answers(200, json!({ "ID": "4661", "TTL": "1" }).to_string()),
-        Does::Answers(
+        EndpointAction::Answers(200, json!({ "ID": "4660", "TTL": "2" }).to_string()),
+        EndpointAction::Answers(200, json!({ "ID": "4661", "TTL": "1" }).to_string()),
+        EndpointAction::Answers(
             200,
             "{\"result\":{\"ID\":\"4660\",\"TTL\":\"2\"}}\n{\"result\":{}}".to_owned(),
         ),
-        Does::Answers(200, json!({ "result": { "ID": "4660" } }).to_string()),
-        Does::Answers(200, "{}".to_owned()),
-        Does::Answers(404, gone.to_string()),
+        EndpointAction::Answers(200, json!({ "result": { "ID": "4660" } }).to_string()),
+        EndpointAction::Answers(200, "{}".to_owned()),
+        EndpointAction::Answers(404, gone.to_string()),
     ]);
     let mut etcd = etcd(&[&fake]);
     let lease = Lease(0x1234);
@@ -183,13 +185,13 @@ fn leases_are_granted_renewed_and_revoked() {
 #[test]
 fn a_write_compares_the_generation_and_puts_both() {
     let table = json!({ "kvs": [pair("/weir/alpha/generation", "x", 42, 0)] });
-    let fake = Fake::of(&[
+    let fake = FakeEndpoint::of(&[
         json!({ "header": { "revision": "43" }, "succeeded": true, "responses": [] }),
         json!({ "header": { "revision": "43" }, "responses": [{ "response_range": table }] }),
     ]);
     let mut etcd = etcd(&[&fake]);
     assert_eq!(ask(&mut etcd, write()), Ok(Answer::Written(43)));
-    let other = Table {
+    let other = MemberTable {
         generation: 42,
         rows: Vec::new(),
     };
@@ -215,7 +217,7 @@ fn a_write_compares_the_generation_and_puts_both() {
 }
 
 #[test]
-fn what_cannot_be_read_counts_as_a_server_that_has_everything() {
+fn unreadable_rows_count_as_servers_that_hold_everything() {
     // Two of these keys are valid: the generation, and the row of `ROW`. One is not a member's, and
     // the last three cannot be read.
     let others = json!({ "header": { "revision": "9" }, "kvs": [
@@ -226,10 +228,10 @@ fn what_cannot_be_read_counts_as_a_server_that_has_everything() {
         pair("/weir/alpha/member/0000000000000002", TEXT, 3, 0),
         pair("/weir/alpha/member/hello", TEXT, 3, 0),
     ] });
-    let fake = Fake::of(&[others, json!({ "header": { "revision": "9" } })]);
+    let fake = FakeEndpoint::of(&[others, json!({ "header": { "revision": "9" } })]);
     let mut etcd = etcd(&[&fake]);
-    let unreadable = Row::unreadable(Lease(0));
-    let table = Table {
+    let unreadable = MemberRow::unreadable(Lease(0));
+    let table = MemberTable {
         generation: 7,
         rows: vec![ROW, unreadable, unreadable, unreadable],
     };
@@ -238,23 +240,26 @@ fn what_cannot_be_read_counts_as_a_server_that_has_everything() {
     assert_eq!(etcd.strange().len(), 3, "{:?}", etcd.strange());
     assert_eq!(
         ask(&mut etcd, Ask::Read),
-        Ok(Answer::Table(Table::default()))
+        Ok(Answer::Table(MemberTable::default()))
     );
     assert!(etcd.strange().is_empty());
 }
 
 #[test]
 fn the_next_endpoint_is_asked_where_one_does_not_answer_and_stays_the_first() {
-    let read = Does::Answers(200, json!({ "header": {} }).to_string());
+    let read = EndpointAction::Answers(200, json!({ "header": {} }).to_string());
     let refuses = json!({ "error": "etcdserver: no leader", "code": 14 }).to_string();
-    let (hangs, closes) = (Fake::new([Does::Hangs]), Fake::new([Does::Closes]));
-    let headless = Fake::new([Does::Answers(503, refuses)]);
-    let good = Fake::new([read.clone(), read]);
+    let (hangs, closes) = (
+        FakeEndpoint::new([EndpointAction::Hangs]),
+        FakeEndpoint::new([EndpointAction::Closes]),
+    );
+    let headless = FakeEndpoint::new([EndpointAction::Answers(503, refuses)]);
+    let good = FakeEndpoint::new([read.clone(), read]);
     let mut etcd = etcd(&[&hangs, &closes, &headless, &good]);
     let begun = Instant::now();
     assert_eq!(
         ask(&mut etcd, Ask::Read),
-        Ok(Answer::Table(Table::default()))
+        Ok(Answer::Table(MemberTable::default()))
     );
     let took = begun.elapsed();
     // All endpoints together have a quarter of the lease, which is 500 ms. The first of four has a
@@ -262,21 +267,21 @@ fn the_next_endpoint_is_asked_where_one_does_not_answer_and_stays_the_first() {
     assert!(took < Duration::from_millis(450), "{took:?}");
     assert_eq!(
         ask(&mut etcd, Ask::Read),
-        Ok(Answer::Table(Table::default()))
+        Ok(Answer::Table(MemberTable::default()))
     );
     assert_eq!(hangs.asked().len(), 1);
     assert_eq!(good.asked().len(), 2);
 }
 
 #[test]
-fn where_nobody_answers_the_reasons_are_said_within_a_quarter_of_the_lease() {
+fn unreachable_endpoints_are_reported_within_a_quarter_of_the_lease() {
     let (hangs, full) = (
-        Fake::new([Does::Hangs]),
+        FakeEndpoint::new([EndpointAction::Hangs]),
         json!({ "error": "etcdserver: mvcc: database space exceeded", "code": 8 }),
     );
-    let full = Fake::new([Does::Answers(429, full.to_string())]);
-    let html = Fake::new([Does::Answers(200, "<html>".to_owned())]);
-    let other = Fake::of(&[json!({ "hello": "world" })]);
+    let full = FakeEndpoint::new([EndpointAction::Answers(429, full.to_string())]);
+    let html = FakeEndpoint::new([EndpointAction::Answers(200, "<html>".to_owned())]);
+    let other = FakeEndpoint::of(&[json!({ "hello": "world" })]);
     let mut etcd = etcd(&[&hangs, &full, &html, &other]);
     let begun = Instant::now();
     let reasons = ask(&mut etcd, write()).unwrap_err();

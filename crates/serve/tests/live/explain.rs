@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::tools::raw::Raw;
-use crate::tools::{Site, until};
+use crate::tools::{TestSite, until};
 use weir_config::Address;
 use weir_measure::explain::{Cause, Stage};
 use weir_serve::ExplainError;
@@ -40,7 +40,7 @@ fn reads(address: &Address, export: &str, length: u32, stop: &AtomicBool) {
 
 #[test]
 fn the_neighbour_is_named_and_parts_add_up() {
-    let site = Site::start(CONFIG);
+    let site = TestSite::start(CONFIG);
     let explainer = site.server.explainer();
     let stop = AtomicBool::new(false);
     // Six reads of 128 KiB take the link from two of 32 KiB, so the client gets about 8 of 100
@@ -82,7 +82,7 @@ fn the_neighbour_is_named_and_parts_add_up() {
 
 #[test]
 fn a_volume_that_takes_the_place_of_another_is_not_explained_by_it() {
-    let mut site = Site::start(CONFIG);
+    let mut site = TestSite::start(CONFIG);
     let mut raw = Raw::open(&site.unix, "hog").unwrap();
     for n in 0..100 {
         raw.read(n * 4096, 4096).unwrap();

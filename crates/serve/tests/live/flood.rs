@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::tools::metrics::Metrics;
-use crate::tools::raw::{PATIENCE, Raw, Stream, deaf};
-use crate::tools::{Site, log, until};
+use crate::tools::metrics::MetricsSnapshot;
+use crate::tools::raw::{PATIENCE, Raw, RawStream, deaf};
+use crate::tools::{TestSite, log, until};
 use rustix::net::{AddressFamily, SocketType};
 use weir_config::Address;
 use weir_wire::nbd::client::HandshakeConfig;
@@ -40,11 +40,11 @@ fn honest(address: &Address) -> Duration {
 #[test]
 fn three_thousand_silent_sockets_keep_nobody_out_for_a_second() {
     room_for_many();
-    let site = Site::start(ONE);
+    let site = TestSite::start(ONE);
     for address in [&site.unix, &site.tcp] {
         let (waits, flood) = std::thread::scope(|scope| {
             let flood = scope.spawn(|| {
-                let connect = |_| Stream::connect(address).unwrap();
+                let connect = |_| RawStream::connect(address).unwrap();
                 (0..3000).map(connect).collect::<Vec<_>>()
             });
             let mut waits = Vec::new();
@@ -67,14 +67,14 @@ fn three_thousand_silent_sockets_keep_nobody_out_for_a_second() {
 fn silent_sockets_that_are_renewed_all_the_time_keep_nobody_out() {
     room_for_many();
     log::listen();
-    let site = Site::start(ONE);
+    let site = TestSite::start(ONE);
     log::take();
     let stop = AtomicBool::new(false);
     let begun = Instant::now();
     let (waits, renewed) = std::thread::scope(|scope| {
         let flood = scope.spawn(|| {
-            let connect = || Stream::connect(&site.unix).unwrap();
-            let mut silent: Vec<Stream> = (0..400).map(|_| connect()).collect();
+            let connect = || RawStream::connect(&site.unix).unwrap();
+            let mut silent: Vec<RawStream> = (0..400).map(|_| connect()).collect();
             let mut renewed = 0;
             while !stop.load(Ordering::Relaxed) {
                 silent[renewed % 400] = connect();
@@ -114,7 +114,7 @@ fn from(host: [u8; 4], to: &Address) -> std::io::Result<Raw> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
     rustix::net::bind(&socket, &SocketAddr::from((host, 0)))?;
     rustix::net::connect(&socket, to)?;
-    let stream = Stream(socket.into());
+    let stream = RawStream(socket.into());
     stream.patience(PATIENCE);
     Raw::over(stream, HandshakeConfig::new("v"))
 }
@@ -126,7 +126,7 @@ fn work(busy: &mut Vec<Raw>) {
 
 #[test]
 fn busy_connections_of_one_host_keep_no_other_out() {
-    let site = Site::start(&format!("[limits]\nconnections = 8\n{ONE}"));
+    let site = TestSite::start(&format!("[limits]\nconnections = 8\n{ONE}"));
     let mut busy: Vec<Raw> = (0..8)
         .map(|_| from([127, 0, 0, 1], &site.tcp).unwrap())
         .collect();
@@ -159,7 +159,7 @@ fn busy_connections_keep_no_client_of_a_promised_volume_out_at_either_socket() {
              [volume.honest]\ndrive = \"memory\"\nmemory = true\nsize = \"1MiB\"\n{min}"
         )
     };
-    let mut site = Site::start(&config(""));
+    let mut site = TestSite::start(&config(""));
     for address in [site.unix.clone(), site.tcp.clone()] {
         let mut busy = Vec::new();
         while let Ok(raw) = Raw::open(&address, "evil") {
@@ -187,16 +187,16 @@ fn busy_connections_keep_no_client_of_a_promised_volume_out_at_either_socket() {
 }
 
 /// Waits until the server has no more than `most` connections.
-fn wait_for_room(site: &Site, most: f64) {
+fn wait_for_room(site: &TestSite, most: f64) {
     until("connections stay", || {
-        Metrics::of(&site.server).sum("weir_connections", &[]) <= most
+        MetricsSnapshot::of(&site.server).sum("weir_connections", &[]) <= most
     });
 }
 
 #[test]
-fn one_that_makes_room_and_takes_no_answer_is_not_waited_for() {
+fn an_evicted_client_that_does_not_read_is_not_waited_for() {
     // Each of the two has a long answer that nobody reads, and one of them loses its place.
-    let site = Site::start(&format!("[limits]\nconnections = 2\n{ONE}"));
+    let site = TestSite::start(&format!("[limits]\nconnections = 2\n{ONE}"));
     let deaf = [(); 2].map(|()| deaf(&site.tcp, "v", 16 << 20));
     let other = from([127, 0, 0, 2], &site.tcp).unwrap();
     wait_for_room(&site, 2.0);

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::tools::guest::{DATA, Guest};
-use crate::tools::{Site, Temp, program};
+use crate::tools::guest::{DATA, TestGuest};
+use crate::tools::{Temp, TestSite, program};
 use rustix::event::{PollFd, PollFlags, poll};
 use weir_core::random::Rng;
 
@@ -18,7 +18,7 @@ const VOLUMES: usize = 16;
 
 /// The results of one run.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct SpeedRun {
     /// The number of requests per second.
     rate: f64,
     /// The server's processor time per request, in nanoseconds.
@@ -29,7 +29,12 @@ struct Run {
 }
 
 /// Keeps `depth` reads in flight on each guest for `length`.
-fn run(guests: &mut [Guest], depth: u64, length: Duration, nanos: impl Fn() -> u64) -> Run {
+fn run(
+    guests: &mut [TestGuest],
+    depth: u64,
+    length: Duration,
+    nanos: impl Fn() -> u64,
+) -> SpeedRun {
     let mut rng = Rng::new(1);
     let mut chains = Vec::new();
     for guest in &*guests {
@@ -39,7 +44,7 @@ fn run(guests: &mut [Guest], depth: u64, length: Duration, nanos: impl Fn() -> u
     let mut heads = vec![vec![0; 128]; guests.len()];
     let (mut done, mut calls, mut kicks) = (0u64, 0u64, 0u64);
     let (begun, before) = (Instant::now(), nanos());
-    let mut add = |guest: &mut Guest, heads: &mut Vec<u64>, chains: &[Vec<_>], n: u64| {
+    let mut add = |guest: &mut TestGuest, heads: &mut Vec<u64>, chains: &[Vec<_>], n: u64| {
         guest.put(
             place(n) + 8,
             &(rng.range(0, SIZE / 4096 - 1) * 8).to_le_bytes(),
@@ -78,7 +83,7 @@ fn run(guests: &mut [Guest], depth: u64, length: Duration, nanos: impl Fn() -> u
         }
     }
     let each = |n: u64| n as f64 / done as f64;
-    Run {
+    SpeedRun {
         rate: done as f64 / length.as_secs_f64(),
         server: each(nanos),
         calls: each(calls),
@@ -90,7 +95,7 @@ fn place(n: u64) -> u64 {
     DATA + n * 0x2000
 }
 
-fn publish(guest: &mut Guest) -> bool {
+fn publish(guest: &mut TestGuest) -> bool {
     let queue = &mut guest.queues[0];
     let wanted = queue.driver.publish();
     if wanted {
@@ -100,7 +105,7 @@ fn publish(guest: &mut Guest) -> bool {
 }
 
 /// Sleeps until at least one guest is called. Returns the number of guests that were called.
-fn wait(guests: &mut [Guest]) -> u64 {
+fn wait(guests: &mut [TestGuest]) -> u64 {
     // A guest that is armed too late has entries already, and nobody calls it for these.
     for guest in &mut *guests {
         if guest.queues[0].driver.arm().unwrap() {
@@ -173,9 +178,9 @@ fn median(mut all: Vec<f64>) -> f64 {
     all[all.len() / 2]
 }
 
-fn connect(paths: &[PathBuf], fill: bool) -> Vec<Guest> {
+fn connect(paths: &[PathBuf], fill: bool) -> Vec<TestGuest> {
     let start = |path: &PathBuf| {
-        let mut guest = Guest::start(path, 1);
+        let mut guest = TestGuest::start(path, 1);
         for n in (0..SIZE / 65_536).filter(|_| fill) {
             guest.write(n * 128, &vec![7; 65_536]);
         }
@@ -186,7 +191,7 @@ fn connect(paths: &[PathBuf], fill: bool) -> Vec<Guest> {
 
 #[test]
 #[ignore = "a measurement"]
-fn beside_qemu_storage_daemon() {
+fn a_guest_is_measured_against_qemu_storage_daemon() {
     if !program::have(&["qemu-storage-daemon"]) {
         return;
     }
@@ -205,7 +210,7 @@ fn beside_qemu_storage_daemon() {
     };
     let drive = "[drive.d]\ncapacity = { read = \"8GB/s\", write = \"8GB/s\" }\n";
     let config = drive.to_owned() + &(0..VOLUMES).map(volume).collect::<String>();
-    let _site = Site::start(&config);
+    let _site = TestSite::start(&config);
     let daemon = daemon(&scratch);
     let pid = daemon.0.id();
     let paths = |name: &str, count| -> Vec<PathBuf> {
@@ -224,7 +229,7 @@ fn beside_qemu_storage_daemon() {
         }
         println!("{volumes} volumes, depth {depth} each, medians of {pairs} pairs");
         for (name, runs) in [("qemu-storage-daemon", &qemu), ("weir", &weir)] {
-            let of = |what: fn(&Run) -> f64| median(runs.iter().map(what).collect());
+            let of = |what: fn(&SpeedRun) -> f64| median(runs.iter().map(what).collect());
             println!(
                 "  {name:<20} {:>9.0} requests/s {:>7.0} ns of the server each {:>6.3} calls {:>6.3} kicks",
                 of(|r| r.rate),
@@ -233,7 +238,7 @@ fn beside_qemu_storage_daemon() {
                 of(|r| r.kicks)
             );
         }
-        let ratio = |what: fn(&Run) -> f64| {
+        let ratio = |what: fn(&SpeedRun) -> f64| {
             median(
                 weir.iter()
                     .zip(&qemu)

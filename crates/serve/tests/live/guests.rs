@@ -8,10 +8,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::tools::guest::{DATA, GUEST, Guest, NO_STATUS, SIZE, doubles, inflight, words};
-use crate::tools::{Site, log, pattern};
+use crate::tools::guest::{DATA, GUEST, NO_STATUS, SIZE, TestGuest, doubles, inflight, words};
+use crate::tools::{TestSite, log, pattern};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use weir_wire::ring::split::Used;
+use weir_wire::ring::split::UsedHead;
 use weir_wire::vhost::Code;
 use weir_wire::virtio_blk::{CONFIG_LEN, feature};
 
@@ -47,15 +47,15 @@ fn until_said(words: &str, mut act: impl FnMut()) {
     panic!("\"{words}\" was never said:\n{said}");
 }
 
-fn at(site: &Site, name: &str) -> PathBuf {
+fn at(site: &TestSite, name: &str) -> PathBuf {
     site.files.path().join(name)
 }
 
 #[test]
-fn what_is_written_is_read_whatever_holds_it() {
-    let site = Site::start(VOLUMES);
+fn guests_read_their_writes_from_any_storage() {
+    let site = TestSite::start(VOLUMES);
     for name in ["alpha", "file"] {
-        let mut guest = Guest::start(&at(&site, name), 1);
+        let mut guest = TestGuest::start(&at(&site, name), 1);
         for (sector, length, seed) in [
             (0, 512, 1),
             (8, 4096, 2),
@@ -100,9 +100,9 @@ fn what_is_written_is_read_whatever_holds_it() {
 #[test]
 // Eight sectors each are discarded and zeroed.
 fn ranges_are_discarded_and_zeroed_and_the_disk_has_a_name() {
-    let site = Site::start(VOLUMES);
+    let site = TestSite::start(VOLUMES);
     for name in ["alpha", "file"] {
-        let mut guest = Guest::start(&at(&site, name), 1);
+        let mut guest = TestGuest::start(&at(&site, name), 1);
         guest.write(0, &[7; 16 << 10]);
         for (kind, first) in [(DISCARD, 0), (WRITE_ZEROES, 8)] {
             let range = [doubles(&[first]), words(&[8, 0])].concat();
@@ -126,7 +126,7 @@ fn a_server_without_nbd_serves_its_guests() {
     );
     let options = weir_serve::Options::default();
     let server = weir_serve::Server::start(&tools::parse(&text), &options).unwrap();
-    let mut guest = Guest::start(&files.path().join("alpha"), 1);
+    let mut guest = TestGuest::start(&files.path().join("alpha"), 1);
     guest.write(0, &[7; 512]);
     assert_eq!(guest.read(0, 512), [7; 512]);
     drop(server);
@@ -134,9 +134,9 @@ fn a_server_without_nbd_serves_its_guests() {
 
 #[test]
 fn both_front_ends_of_a_volume_see_the_same() {
-    let site = Site::start(VOLUMES);
-    let mut guest = Guest::start(&at(&site, "alpha"), 1);
-    let mut second = Guest::start(&at(&site, "alpha"), 1);
+    let site = TestSite::start(VOLUMES);
+    let mut guest = TestGuest::start(&at(&site, "alpha"), 1);
+    let mut second = TestGuest::start(&at(&site, "alpha"), 1);
     let mut nbd = tools::raw::Raw::open(&site.unix, "alpha").unwrap();
     let bytes = pattern(5, 4096);
     guest.write(8, &bytes);
@@ -145,7 +145,7 @@ fn both_front_ends_of_a_volume_see_the_same() {
 }
 
 /// Returns the number of sectors of the disk, from its configuration space.
-fn capacity(guest: &Guest) -> u64 {
+fn capacity(guest: &TestGuest) -> u64 {
     let all = CONFIG_LEN as u32;
     let asked = [words(&[0, all, 0]), vec![0; CONFIG_LEN]].concat();
     guest.send(Code::GET_CONFIG, 0, &asked, &[]);
@@ -162,12 +162,12 @@ fn another(name: &str, socket: &str) -> String {
 
 #[test]
 fn sockets_come_and_go_with_their_volumes() {
-    let mut site = Site::start(VOLUMES);
-    let mut alpha = Guest::start(&at(&site, "alpha"), 1);
+    let mut site = TestSite::start(VOLUMES);
+    let mut alpha = TestGuest::start(&at(&site, "alpha"), 1);
     let with = VOLUMES.to_owned() + &another("new", "new");
     for round in 0..3 {
         assert!(site.reload(&with));
-        let mut guest = Guest::start(&at(&site, "new"), 1);
+        let mut guest = TestGuest::start(&at(&site, "new"), 1);
         // A new volume in memory is empty each time.
         assert_eq!(guest.read(0, 4096), [0; 4096]);
         let bytes = pattern(round, 4096);
@@ -176,7 +176,7 @@ fn sockets_come_and_go_with_their_volumes() {
         // The volume of a guest is not removed without permission, and continues to work.
         assert!(!site.reload(VOLUMES));
         assert_eq!(guest.read(0, 4096), bytes);
-        assert_eq!(Guest::start(&at(&site, "new"), 1).read(0, 4096), bytes);
+        assert_eq!(TestGuest::start(&at(&site, "new"), 1).read(0, 4096), bytes);
         if round == 0 {
             assert!(site.reload(&format!("{VOLUMES}[server]\nremove_in_use = true\n")));
             assert!(guest.is_ended());
@@ -194,7 +194,7 @@ fn sockets_come_and_go_with_their_volumes() {
 
 #[test]
 fn a_socket_that_cannot_be_had_refuses_the_whole_change() {
-    let mut site = Site::start(VOLUMES);
+    let mut site = TestSite::start(VOLUMES);
     std::fs::write(at(&site, "taken"), "not a socket").unwrap();
     let two = VOLUMES.to_owned() + &another("m", "m") + &another("n", "taken");
     let two = site.parse(&two);
@@ -214,7 +214,7 @@ fn a_socket_that_cannot_be_had_refuses_the_whole_change() {
     assert!(!site.reload(&(VOLUMES.to_owned() + &another("m", "m") + &absent)));
     // The volume to be removed is in use, which the server finds out after it has created the
     // sockets.
-    let guest = Guest::start(&at(&site, "ro"), 1);
+    let guest = TestGuest::start(&at(&site, "ro"), 1);
     let without = VOLUMES.split("[volume.ro]").next().unwrap().to_owned();
     assert!(!site.reload(&(without.clone() + &another("m", "m"))));
     for name in ["m", "n"] {
@@ -226,18 +226,18 @@ fn a_socket_that_cannot_be_had_refuses_the_whole_change() {
     drop(std::os::unix::net::UnixListener::bind(at(&site, "m")).unwrap());
     let next = without + &another("m", "m");
     tools::until("the guest stays", || site.reload(&next));
-    let mut guest = Guest::start(&at(&site, "m"), 1);
+    let mut guest = TestGuest::start(&at(&site, "m"), 1);
     guest.write(0, &pattern(3, 512));
     assert!(!at(&site, "ro").exists());
 }
 
 #[test]
 fn a_volume_grows_while_it_is_served_and_its_guests_are_told() {
-    let mut site = Site::start(VOLUMES);
+    let mut site = TestSite::start(VOLUMES);
     let image = at(&site, "image");
     let sized = |size: &str| VOLUMES.replace("\"16MiB\"", &format!("{size:?}"));
     for (name, round) in [("alpha", 0), ("file", 1)] {
-        let mut guest = Guest::start(&at(&site, name), 1);
+        let mut guest = TestGuest::start(&at(&site, name), 1);
         let (ours, theirs) = UnixStream::pair().unwrap();
         let told = |count: usize| {
             let mut messages = vec![0; 12 * count];
@@ -298,8 +298,8 @@ fn a_volume_grows_while_it_is_served_and_its_guests_are_told() {
 #[test]
 fn several_queues_are_served_at_once_with_events_and_with_flags() {
     for features in [0, feature::EVENT_IDX] {
-        let site = Site::start(VOLUMES);
-        let mut guest = Guest::connect(&at(&site, "alpha"));
+        let site = TestSite::start(VOLUMES);
+        let mut guest = TestGuest::connect(&at(&site, "alpha"));
         guest.features &= !feature::EVENT_IDX | features;
         guest.agree();
         guest.tell_memory();
@@ -329,10 +329,10 @@ fn several_queues_are_served_at_once_with_events_and_with_flags() {
 }
 
 #[test]
-fn what_a_guest_must_not_do_ends_in_a_status_and_the_queue_goes_on() {
+fn invalid_requests_get_a_status_and_the_queue_continues() {
     log::listen();
-    let site = Site::start(VOLUMES);
-    let mut guest = Guest::start(&at(&site, "alpha"), 1);
+    let site = TestSite::start(VOLUMES);
+    let mut guest = TestGuest::start(&at(&site, "alpha"), 1);
     let data = [(DATA + 0x1000, 512)];
     // The disk has 32,768 sectors. The second and third request overflow when they are converted to
     // bytes or added up.
@@ -370,7 +370,7 @@ fn what_a_guest_must_not_do_ends_in_a_status_and_the_queue_goes_on() {
     }
     guest.write(1, &[3; 512]);
     assert_eq!(guest.read(1, 512), [3; 512]);
-    let mut read_only = Guest::start(&at(&site, "ro"), 1);
+    let mut read_only = TestGuest::start(&at(&site, "ro"), 1);
     until_said("the disk is read-only", || {
         assert_eq!(read_only.request(0, OUT, 0, &[1; 512]), IO_ERROR);
     });
@@ -379,9 +379,9 @@ fn what_a_guest_must_not_do_ends_in_a_status_and_the_queue_goes_on() {
 
 #[test]
 fn a_queue_that_makes_no_sense_is_broken_and_others_go_on() {
-    let site = Site::start(VOLUMES);
-    let mut guest = Guest::start(&at(&site, "alpha"), 2);
-    let mut other = Guest::start(&at(&site, "alpha"), 1);
+    let site = TestSite::start(VOLUMES);
+    let mut guest = TestGuest::start(&at(&site, "alpha"), 2);
+    let mut other = TestGuest::start(&at(&site, "alpha"), 1);
     other.write(5, &[1; 512]);
     // The available index of the second queue jumps by more than its size.
     guest.put(0x4000 + 0x1000 + 2, &(SIZE + 1).to_le_bytes());
@@ -399,11 +399,11 @@ fn a_queue_that_makes_no_sense_is_broken_and_others_go_on() {
 
 #[test]
 fn messages_that_make_no_sense_are_refused_or_end_the_connection() {
-    let site = Site::start(VOLUMES);
+    let site = TestSite::start(VOLUMES);
     let path = at(&site, "alpha");
     let table = |guest: u64, size: u64| [words(&[1, 0]), doubles(&[guest, size, 0, 0])].concat();
     let slot = |guest: u64| [vec![0; 8], doubles(&[guest, 4096, 1 << 40 | guest, 0])].concat();
-    let guest = Guest::start(&path, 1);
+    let guest = TestGuest::start(&path, 1);
     let file = [guest.file.as_fd()];
     let both = [guest.file.as_fd(); 2];
     // Two regions of one page, at these distances for the guest and for its VMM.
@@ -446,14 +446,14 @@ fn messages_that_make_no_sense_are_refused_or_end_the_connection() {
     assert!(!guest.try_tell(Code::ADD_MEM_REG, &slot(64 << 30), &file));
     // The server waits for the rest of a short message, but not for one that is longer than any
     // message can be.
-    let half = Guest::connect(&path);
+    let half = TestGuest::connect(&path);
     half.send(Code::GET_FEATURES, 0, &[], &[]);
     half.answer(Code::GET_FEATURES).unwrap();
     std::io::Write::write_all(&mut &half.socket, &[1, 0, 0]).unwrap();
-    let long = Guest::connect(&path);
+    let long = TestGuest::connect(&path);
     std::io::Write::write_all(&mut &long.socket, &words(&[5, 1, 1 << 20])).unwrap();
     assert!(long.is_ended());
-    let many = Guest::connect(&path);
+    let many = TestGuest::connect(&path);
     // A message can have at most 8 descriptors.
     let nine = [many.file.as_fd(); 9];
     many.send(
@@ -463,14 +463,14 @@ fn messages_that_make_no_sense_are_refused_or_end_the_connection() {
         &nine,
     );
     assert!(many.is_ended());
-    let mut honest = Guest::start(&path, 1);
+    let mut honest = TestGuest::start(&path, 1);
     honest.write(0, &[1; 512]);
 }
 
 #[test]
 fn rings_outside_of_memory_break_their_queue_only() {
-    let site = Site::start(VOLUMES);
-    let mut guest = Guest::start(&at(&site, "alpha"), 1);
+    let site = TestSite::start(VOLUMES);
+    let mut guest = TestGuest::start(&at(&site, "alpha"), 1);
     // In turn: an address outside of memory, a ring that ends outside of it, an overflow, and a
     // misaligned address.
     for (n, address) in [
@@ -495,11 +495,11 @@ fn rings_outside_of_memory_break_their_queue_only() {
 
 #[test]
 fn memory_that_is_taken_away_ends_the_connection_and_nothing_else() {
-    let site = Site::start(VOLUMES);
+    let site = TestSite::start(VOLUMES);
     for name in ["alpha", "file"] {
         let path = at(&site, name);
-        let mut other = Guest::start(&path, 1);
-        let mut guest = Guest::start(&path, 1);
+        let mut other = TestGuest::start(&path, 1);
+        let mut guest = TestGuest::start(&path, 1);
         guest.write(0, &[1; 4096]);
         // The server may see the request before the memory is removed, so it writes to a range that
         // is not checked.
@@ -516,8 +516,8 @@ fn memory_that_is_taken_away_ends_the_connection_and_nothing_else() {
 
 #[test]
 fn a_queue_that_is_stopped_says_how_far_it_was_served() {
-    let site = Site::start(VOLUMES);
-    let mut guest = Guest::start(&at(&site, "file"), 1);
+    let site = TestSite::start(VOLUMES);
+    let mut guest = TestGuest::start(&at(&site, "file"), 1);
     for n in 0..40 {
         guest.submit_at(0, n, OUT, n * 8, 4096);
     }
@@ -537,10 +537,10 @@ fn a_queue_that_is_stopped_says_how_far_it_was_served() {
 }
 
 #[test]
-fn what_was_in_flight_when_a_monitor_comes_back_is_answered_once() {
-    let site = Site::start(VOLUMES);
+fn requests_in_flight_at_a_reconnect_are_answered_once() {
+    let site = TestSite::start(VOLUMES);
     let path = at(&site, "file");
-    let mut guest = Guest::connect(&path);
+    let mut guest = TestGuest::connect(&path);
     guest.agree();
     guest.tell_memory();
     let notes = guest.inflight(1);
@@ -571,9 +571,9 @@ fn what_was_in_flight_when_a_monitor_comes_back_is_answered_once() {
 
 #[test]
 fn a_monitor_that_comes_back_need_not_know_where_its_queue_stopped() {
-    let site = Site::start(VOLUMES);
+    let site = TestSite::start(VOLUMES);
     let path = at(&site, "file");
-    let mut guest = Guest::connect(&path);
+    let mut guest = TestGuest::connect(&path);
     guest.agree();
     guest.tell_memory();
     let notes = guest.inflight(1);
@@ -590,8 +590,8 @@ fn a_monitor_that_comes_back_need_not_know_where_its_queue_stopped() {
 
 #[test]
 fn an_idle_guest_costs_nothing() {
-    let site = Site::start(VOLUMES);
-    let mut guest = Guest::start(&at(&site, "alpha"), 4);
+    let site = TestSite::start(VOLUMES);
+    let mut guest = TestGuest::start(&at(&site, "alpha"), 4);
     guest.write(0, &[1; 512]);
     std::thread::sleep(Duration::from_millis(50));
     let before = tools::process::server_threads();
@@ -608,9 +608,9 @@ fn an_idle_guest_costs_nothing() {
 /// Empty kicks are listened to less and less often, but a request behind them is found.
 #[test]
 fn a_storm_of_empty_kicks_wakes_the_server_seldom_and_hides_no_request() {
-    let site = Site::start(VOLUMES);
-    let mut guest = Guest::start(&at(&site, "alpha"), 2);
-    let mut other = Guest::start(&at(&site, "alpha"), 1);
+    let site = TestSite::start(VOLUMES);
+    let mut guest = TestGuest::start(&at(&site, "alpha"), 2);
+    let mut other = TestGuest::start(&at(&site, "alpha"), 1);
     other.write(0, &[1; 512]);
     let storm = |length: Duration| {
         let begun = std::time::Instant::now();
@@ -639,11 +639,11 @@ fn a_storm_of_empty_kicks_wakes_the_server_seldom_and_hides_no_request() {
 /// The queue of this volume may wake the server at most once per millisecond.
 #[test]
 fn a_volume_that_sleeps_is_woken_seldom_and_one_that_gathers_calls_seldom() {
-    let site = Site::start(
+    let site = TestSite::start(
         "[drive.d]\n[volume.alpha]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\n\
          listen = { vhost = \"{files}/alpha\", sleep = \"1ms\", call_count = 16, call_delay = \"10ms\" }\n",
     );
-    let mut guest = Guest::start(&at(&site, "alpha"), 1);
+    let mut guest = TestGuest::start(&at(&site, "alpha"), 1);
     guest.write(0, &[1; 512]);
     let (begun, before) = (std::time::Instant::now(), tools::process::shard_sleeps());
     let mut answered = 0;
@@ -700,9 +700,9 @@ fn rules_for_calls_are_a_volumes_own() {
     // A server with a high priority answers before the guest has stopped polling, so that no call
     // would be necessary.
     let usual = "[server]\npriority = \"normal\"\n";
-    let site = Site::start(&format!("{usual}[drive.d]\n{volumes}"));
+    let site = TestSite::start(&format!("{usual}[drive.d]\n{volumes}"));
     let answered = rules.map(|(name, _)| {
-        let mut guest = Guest::start(&at(&site, name), 1);
+        let mut guest = TestGuest::start(&at(&site, name), 1);
         let begun = std::time::Instant::now();
         let mut answered = 0;
         while begun.elapsed() < Duration::from_millis(300) {
@@ -735,17 +735,17 @@ fn full_event() -> OwnedFd {
 }
 
 /// Returns the next head of a queue that makes no calls to its guest.
-fn next_without_call(guest: &mut Guest, number: usize) -> Used {
+fn next_without_call(guest: &mut TestGuest, number: usize) -> UsedHead {
     let found = (0..500).find_map(|_| guest.next_within(number, Duration::from_millis(20)));
     found.expect("a request that is never answered")
 }
 
 #[test]
-fn a_call_that_blocks_holds_nobody_up() {
-    let site = Site::start(VOLUMES);
+fn a_call_that_blocks_delays_no_other_queue() {
+    let site = TestSite::start(VOLUMES);
     let path = at(&site, "alpha");
-    let mut other = Guest::start(&path, 1);
-    let mut guest = Guest::start(&path, 2);
+    let mut other = TestGuest::start(&path, 1);
+    let mut guest = TestGuest::start(&path, 2);
     let call = full_event();
     guest.tell(Code::SET_VRING_CALL, &doubles(&[0]), &[call.as_fd()]);
     for sector in 0..40 {
@@ -772,7 +772,7 @@ fn a_call_that_blocks_holds_nobody_up() {
     guest.submit_at(0, 0, OUT, 0, 512);
     next_without_call(&mut guest, 0);
     drop(guest);
-    let mut next = Guest::start(&path, 1);
+    let mut next = TestGuest::start(&path, 1);
     next.write(0, &[5; 512]);
     assert_eq!(other.read(0, 512), [5; 512]);
 }
@@ -781,9 +781,9 @@ fn a_call_that_blocks_holds_nobody_up() {
 /// the same memory.
 #[test]
 fn tables_of_memory_are_exchanged_while_requests_are_in_flight() {
-    let site = Site::start(VOLUMES);
+    let site = TestSite::start(VOLUMES);
     for name in ["alpha", "file"] {
-        let mut guest = Guest::start(&at(&site, name), 1);
+        let mut guest = TestGuest::start(&at(&site, name), 1);
         for round in 1..=20 {
             for n in 0..16 {
                 guest.put(DATA + n * 0x3000 + 0x1000, &[round; 4096]);

@@ -7,9 +7,9 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use crate::tools::attack::{Attack, go, option};
-use crate::tools::metrics::Metrics;
-use crate::tools::raw::{PATIENCE, Raw, Stream, closes, deaf, header};
-use crate::tools::{Site, load, log, pattern, process, until};
+use crate::tools::metrics::MetricsSnapshot;
+use crate::tools::raw::{PATIENCE, Raw, RawStream, closes, deaf, header};
+use crate::tools::{TestSite, load, log, pattern, process, until};
 use weir_model::load::Program;
 use weir_wire::nbd::{Command, CommandFlags};
 
@@ -61,7 +61,7 @@ fn bad_requests() -> Vec<Vec<u8>> {
 #[test]
 fn malformed_input_ends_its_connection_with_a_line_in_the_log() {
     log::listen();
-    let site = Site::start(ONE);
+    let site = TestSite::start(ONE);
     let mut honest = Raw::open(&site.tcp, "v").unwrap();
     honest.write(1, 5, &pattern(9, 70_000)).unwrap();
     assert!(honest.answer().unwrap().1.is_ok());
@@ -80,7 +80,7 @@ fn malformed_input_ends_its_connection_with_a_line_in_the_log() {
             let mut stream = if after {
                 Raw::open(&site.unix, "v").unwrap().stream
             } else {
-                Stream::connect(&site.unix).unwrap()
+                RawStream::connect(&site.unix).unwrap()
             };
             // The server may close the connection before it has read everything.
             let _ = stream.write_all(&bytes);
@@ -95,7 +95,8 @@ fn malformed_input_ends_its_connection_with_a_line_in_the_log() {
 
 #[test]
 fn others_get_what_they_were_promised_while_many_attack() {
-    let site = Site::start(&(DEMO.to_owned() + &volume("a", "40MB/s") + &volume("b", "40MB/s")));
+    let site =
+        TestSite::start(&(DEMO.to_owned() + &volume("a", "40MB/s") + &volume("b", "40MB/s")));
     let mut data = Raw::open(&site.unix, "a").unwrap();
     data.write(1, 4096, &pattern(2, 1 << 20)).unwrap();
     assert!(data.answer().unwrap().1.is_ok());
@@ -120,7 +121,7 @@ fn clients_that_never_read_leave_memory_bounded_and_an_honest_client_its_min() {
     for name in ["target", "s0", "s1", "s2", "s3"] {
         config += &volume(name, "10MB/s");
     }
-    let site = Site::start(&config);
+    let site = TestSite::start(&config);
     let mut deaf: Vec<Raw> = (0..200)
         .map(|n| deaf(&site.unix, ["s0", "s1", "s2", "s3"][n % 4], 128 << 10))
         .collect();
@@ -154,9 +155,9 @@ fn clients_that_never_read_leave_memory_bounded_and_an_honest_client_its_min() {
 }
 
 #[test]
-fn what_its_max_cannot_clear_in_five_seconds_is_not_read() {
+fn requests_beyond_five_seconds_of_a_max_are_not_read() {
     const MAX: f64 = 1e6;
-    let site = Site::start(
+    let site = TestSite::start(
         "[limits]\nrequests_per_connection = 4096\n\
          [drive.memory]\n\
          [volume.v]\ndrive = \"memory\"\nmemory = true\nsize = \"16MiB\"\nmax = { bandwidth = \"1MB/s\" }\n",
@@ -186,7 +187,7 @@ fn what_its_max_cannot_clear_in_five_seconds_is_not_read() {
 
 #[test]
 fn a_connection_has_no_more_requests_under_way_than_configured() {
-    let site = Site::start(
+    let site = TestSite::start(
         "[limits]\nrequests_per_connection = 2\n\
          [drive.d]\nmodel = { kind = \"null\", service = \"5ms\", tags = 32, link = \"1GB/s\" }\npolicy = \"none\"\n\
          [volume.v]\ndrive = \"d\"\nmodel = { kind = \"null\", service = \"5ms\", tags = 32, link = \"1GB/s\" }\nsize = \"16MiB\"\n",
@@ -211,12 +212,12 @@ const PIECE: u32 = 128 << 10;
 /// Returns the number of bytes that the server reads for a client that sends many requests and
 /// takes no answer.
 fn read_for_the_deaf(drive: &str, volume: &str) -> f64 {
-    let site = Site::start(&format!(
+    let site = TestSite::start(&format!(
         "[limits]\nunsent_per_connection = \"{UNSENT}B\"\n\
          [drive.d]\n{drive}\n[volume.v]\ndrive = \"d\"\nsize = \"16MiB\"\n{volume}\n"
     ));
     let raw = deaf(&site.unix, "v", PIECE);
-    let served = || Metrics::of(&site.server).sum("weir_bytes_total", &[("op", "read")]);
+    let served = || MetricsSnapshot::of(&site.server).sum("weir_bytes_total", &[("op", "read")]);
     // By the time 50 requests of another connection are completed, the server has read as much for
     // the first client as it will.
     let mut other = Raw::open(&site.unix, "v").unwrap();
@@ -252,14 +253,14 @@ fn answers_that_are_not_taken_are_no_more_than_configured() {
 #[test]
 fn a_handshake_that_drips_is_cut_at_its_deadline() {
     log::listen();
-    let site = Site::start(&format!("[limits]\nhandshake_timeout = \"300ms\"\n{ONE}"));
+    let site = TestSite::start(&format!("[limits]\nhandshake_timeout = \"300ms\"\n{ONE}"));
     // The handshake begins correctly and never ends. The client requests the list of exports again
     // and again, and does not read the answers.
     let endless: Vec<u8> = (0..500).flat_map(|_| option(3, &[])).collect();
     let drips = [&[0, 0, 0, 3], &endless[..]].concat();
     let begun = Instant::now();
     log::take();
-    let mut stream = Stream::connect(&site.tcp).unwrap();
+    let mut stream = RawStream::connect(&site.tcp).unwrap();
     stream.patience(Duration::from_millis(20));
     for byte in &drips {
         // Reading waits up to 20 ms, because there is nothing to read except the greeting and one
@@ -282,7 +283,7 @@ fn a_handshake_that_drips_is_cut_at_its_deadline() {
 
 #[test]
 fn connections_over_the_limit_are_refused_and_those_below_stay() {
-    let site = Site::start(&format!("[limits]\nconnections = 16\n{ONE}"));
+    let site = TestSite::start(&format!("[limits]\nconnections = 16\n{ONE}"));
     let mut honest = Raw::open(&site.unix, "v").unwrap();
     honest.write(1, 0, &pattern(4, 4096)).unwrap();
     assert!(honest.answer().unwrap().1.is_ok());
@@ -307,11 +308,11 @@ fn connections_over_the_limit_are_refused_and_those_below_stay() {
 }
 
 #[test]
-fn whoever_stalls_costs_no_processor_time() {
-    let site = Site::start(ONE);
+fn stalled_clients_cost_no_processor_time() {
+    let site = TestSite::start(ONE);
     let mut kept = Vec::new();
     for n in 0..20u8 {
-        let mut stream = Stream::connect(&site.tcp).unwrap();
+        let mut stream = RawStream::connect(&site.tcp).unwrap();
         stream
             .write_all(&[0, 0, 0, 3][..usize::from(n % 5).min(4)])
             .unwrap();
@@ -340,7 +341,7 @@ fn whoever_stalls_costs_no_processor_time() {
 
 #[test]
 fn the_server_ends_while_it_is_attacked() {
-    let site = Site::start(ONE);
+    let site = TestSite::start(ONE);
     let mut honest = Raw::open(&site.unix, "v").unwrap();
     for cookie in 0..64 {
         honest

@@ -8,9 +8,9 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::tools::metrics::Metrics;
+use crate::tools::metrics::MetricsSnapshot;
 use crate::tools::raw::{Raw, header};
-use crate::tools::{Site, until};
+use crate::tools::{TestSite, until};
 use weir_config::Address;
 use weir_core::random::Rng;
 use weir_wire::nbd::{Command, CommandFlags};
@@ -39,21 +39,27 @@ size = \"64MiB\"
 
 /// A request as its client has observed it.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct ObservedRequest {
     sent: Instant,
     answered: Instant,
     bytes: u32,
 }
 
 /// Reads at random positions, one request after another, until `stop` is set.
-fn reads(address: &Address, export: &str, length: u32, seed: u64, stop: &AtomicBool) -> Vec<Seen> {
+fn reads(
+    address: &Address,
+    export: &str,
+    length: u32,
+    seed: u64,
+    stop: &AtomicBool,
+) -> Vec<ObservedRequest> {
     let mut raw = Raw::open(address, export).unwrap();
     let (mut rng, mut seen) = (Rng::new(seed), Vec::new());
     while !stop.load(Ordering::Relaxed) {
         let offset = rng.range(0, 500) * 128 * 1024;
         let sent = Instant::now();
         assert_eq!(raw.read(offset, length).unwrap().len(), length as usize);
-        seen.push(Seen {
+        seen.push(ObservedRequest {
             sent,
             answered: Instant::now(),
             bytes: length,
@@ -64,7 +70,7 @@ fn reads(address: &Address, export: &str, length: u32, seed: u64, stop: &AtomicB
 
 /// Runs a client with four requests of 32 KiB at a time for six seconds. In the first three
 /// seconds, a neighbour has six requests of 128 KiB.
-fn play(site: &Site) -> Vec<Seen> {
+fn play(site: &TestSite) -> Vec<ObservedRequest> {
     let (stop, stop_hog) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let (stop, stop_hog) = (&stop, &stop_hog);
@@ -113,7 +119,7 @@ fn floods(address: &Address, seed: u64, stop: &AtomicBool) {
 
 /// Runs a client with four requests of 32 KiB at a time for four seconds, together with a flood
 /// from a drawn number of connections.
-fn play_flood(site: &Site, seed: u64) -> Vec<Seen> {
+fn play_flood(site: &TestSite, seed: u64) -> Vec<ObservedRequest> {
     let connections = Rng::new(seed).range(1, 24);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -132,15 +138,15 @@ fn play_flood(site: &Site, seed: u64) -> Vec<Seen> {
 
 /// The service of a client in one second, and its waiting time.
 #[derive(Clone, Copy, Debug, Default)]
-struct Second {
+struct ClientSecond {
     bytes: f64,
     waited: f64,
 }
 
 /// Returns the client's own count of the seconds that begin at `origin`.
-fn count(seen: &[Seen], origin: Instant, seconds: usize) -> Vec<Second> {
+fn count(seen: &[ObservedRequest], origin: Instant, seconds: usize) -> Vec<ClientSecond> {
     let at = |time: Instant| time.saturating_duration_since(origin).as_secs_f64();
-    let mut all = vec![Second::default(); seconds];
+    let mut all = vec![ClientSecond::default(); seconds];
     let mut waits: Vec<(f64, f64)> = seen.iter().map(|s| (at(s.sent), at(s.answered))).collect();
     waits.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut until = 0.0_f64;
@@ -161,7 +167,7 @@ fn count(seen: &[Seen], origin: Instant, seconds: usize) -> Vec<Second> {
 }
 
 /// Returns the server's counters for the client with this label, from metrics with this prefix.
-fn said(metrics: &Metrics, prefix: &str, label: (&str, &str)) -> [f64; 5] {
+fn said(metrics: &MetricsSnapshot, prefix: &str, label: (&str, &str)) -> [f64; 5] {
     let names = [
         "promised_seconds_total",
         "kept_seconds_total",
@@ -174,10 +180,10 @@ fn said(metrics: &Metrics, prefix: &str, label: (&str, &str)) -> [f64; 5] {
 
 /// Returns the zero of the server's clock. Of many reads of the metrics, the fastest is the most
 /// precise.
-fn origin(site: &Site) -> Instant {
+fn origin(site: &TestSite) -> Instant {
     let scrapes = (0..50).map(|_| {
         let before = Instant::now();
-        let metrics = Metrics::of(&site.server);
+        let metrics = MetricsSnapshot::of(&site.server);
         let took = before.elapsed();
         let served = metrics.sum("weir_drive_seconds_total", &[("drive", "d")]);
         let since = Duration::from_secs_f64(served).saturating_sub(took / 2);
@@ -188,10 +194,14 @@ fn origin(site: &Site) -> Instant {
 
 /// Runs a load and compares both counts. Returns the difference if it is too large. `others_had` is
 /// the number of short seconds that other clients must have caused.
-fn compare(config: &str, play: impl Fn(&Site) -> Vec<Seen>, others_had: f64) -> Result<(), String> {
-    let site = Site::start(config);
+fn compare(
+    config: &str,
+    play: impl Fn(&TestSite) -> Vec<ObservedRequest>,
+    others_had: f64,
+) -> Result<(), String> {
+    let site = TestSite::start(config);
     let seen = play(&site);
-    let metrics = Metrics::of(&site.server);
+    let metrics = MetricsSnapshot::of(&site.server);
     let origin = origin(&site);
     let client = ("volume", "client");
     let bytes = metrics.sum("weir_bytes_total", &[client]);
@@ -280,8 +290,8 @@ fn the_servers_seconds_are_those_that_the_client_has_seen_beside_a_flood() {
 }
 
 #[test]
-fn who_does_not_read_its_answers_is_excused() {
-    let site = Site::start(&format!(
+fn seconds_of_a_client_that_does_not_read_are_excused() {
+    let site = TestSite::start(&format!(
         "[limits]\nunsent_per_connection = \"256KiB\"\n{CONFIG}"
     ));
     let mut raw = Raw::open(&site.unix, "client").unwrap();
@@ -291,8 +301,8 @@ fn who_does_not_read_its_answers_is_excused() {
     }
     let client = ("volume", "client");
     let suspended = [client, ("reason", "not-reading")];
-    let excused = |site: &Site| {
-        let metrics = Metrics::of(&site.server);
+    let excused = |site: &TestSite| {
+        let metrics = MetricsSnapshot::of(&site.server);
         let short = metrics.sum("weir_short_seconds_total", &[client]);
         assert!(short < 0.5, "nobody is to blame");
         metrics.sum("weir_excused_seconds_total", &suspended)

@@ -12,7 +12,7 @@ use crate::tools::Temp;
 use weir_serve::{Options, Server, preflight};
 
 /// The directory of a test.
-struct Scratch(Temp);
+struct StartDirectory(Temp);
 
 /// Returns the configuration of a volume with an image that uses the page cache.
 fn volume(name: &str, path: &str, more: &str) -> String {
@@ -21,7 +21,7 @@ fn volume(name: &str, path: &str, more: &str) -> String {
 
 const SIZE: &str = "size = \"1MiB\"\n";
 
-impl Scratch {
+impl StartDirectory {
     /// Creates a directory with an old image, an old recording, and a socket that nobody listens
     /// on.
     fn new() -> Self {
@@ -74,7 +74,12 @@ impl Scratch {
 
 /// Checks that a start with this configuration is refused with these words, and leaves everything
 /// as it was.
-fn refused(scratch: &Scratch, config: &weir_config::Server, record: Option<&str>, words: &str) {
+fn refused(
+    scratch: &StartDirectory,
+    config: &weir_config::Server,
+    record: Option<&str>,
+    words: &str,
+) {
     let before = scratch.state();
     let options = Options {
         record: record.map(|name| scratch.path(name)),
@@ -89,7 +94,7 @@ fn refused(scratch: &Scratch, config: &weir_config::Server, record: Option<&str>
 
 /// Checks that a start is refused with these words, and that `weir check` reports the same problem
 /// and changes nothing either.
-fn refused_and_said(scratch: &Scratch, config: &weir_config::Server, words: &str) {
+fn refused_and_said(scratch: &StartDirectory, config: &weir_config::Server, words: &str) {
     refused(scratch, config, None, words);
     let (before, times) = (scratch.state(), scratch.times());
     let found = preflight(config);
@@ -105,8 +110,8 @@ fn refused_and_said(scratch: &Scratch, config: &weir_config::Server, words: &str
 }
 
 #[test]
-fn a_later_volume_that_cannot_be_opened() {
-    let scratch = Scratch::new();
+fn a_volume_that_cannot_be_opened_refuses_the_start() {
+    let scratch = StartDirectory::new();
     let c = |path: &str, more: &str| volume("c", path, more);
     for (volume, words) in [
         (c("none/x.img", SIZE), "create the directory"),
@@ -128,8 +133,8 @@ fn a_later_volume_that_cannot_be_opened() {
 }
 
 #[test]
-fn an_image_that_is_too_large_or_that_cannot_be_served_past_the_cache() {
-    let scratch = Scratch::new();
+fn an_image_that_is_too_large_refuses_the_start() {
+    let scratch = StartDirectory::new();
     let capacity = "[drive.b]\ncapacity = { read = \"100MB/s\", write = \"100MB/s\" }\n";
     let volume =
         "[volume.c]\ndrive = \"b\"\nfile = \"DIR/huge.img\"\nsize = \"1PiB\"\nmin = \"1MB/s\"\n";
@@ -151,8 +156,8 @@ fn an_image_that_is_too_large_or_that_cannot_be_served_past_the_cache() {
 }
 
 #[test]
-fn images_that_fit_alone_and_not_together() {
-    let scratch = Scratch::new();
+fn images_that_do_not_fit_together_are_reported() {
+    let scratch = StartDirectory::new();
     let capacity = "[drive.b]\ncapacity = { read = \"100MB/s\", write = \"100MB/s\" }\n";
     let free = match preflight(&scratch.config("]", "")).storages["a-new"]
         .place
@@ -179,8 +184,8 @@ fn images_that_fit_alone_and_not_together() {
 
 /// A file or an address that the same configuration uses twice is also in use.
 #[test]
-fn one_file_and_one_port_under_two_names() {
-    let scratch = Scratch::new();
+fn a_file_or_port_used_twice_refuses_the_start() {
+    let scratch = StartDirectory::new();
     std::os::unix::fs::symlink(scratch.path("old.img"), scratch.path("link.img")).unwrap();
     std::os::unix::fs::symlink(scratch.0.path(), scratch.path("here")).unwrap();
     for (path, other) in [("link.img", "b-old"), ("here/new.img", "a-new")] {
@@ -206,8 +211,8 @@ fn one_file_and_one_port_under_two_names() {
 }
 
 #[test]
-fn an_address_that_cannot_be_had() {
-    let scratch = Scratch::new();
+fn an_unavailable_address_refuses_the_start() {
+    let scratch = StartDirectory::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let live = UnixListener::bind(scratch.path("live.sock")).unwrap();
@@ -246,8 +251,8 @@ fn an_address_that_cannot_be_had() {
 }
 
 #[test]
-fn a_record_that_cannot_be_written_and_one_that_was_there() {
-    let scratch = Scratch::new();
+fn a_record_that_cannot_be_written_refuses_the_start() {
+    let scratch = StartDirectory::new();
     let config = scratch.config("]", "");
     refused(
         &scratch,
@@ -264,8 +269,8 @@ fn a_record_that_cannot_be_written_and_one_that_was_there() {
 
 /// Shards are started last. The arena is so large that no address space can hold it.
 #[test]
-fn a_shard_that_cannot_start() {
-    let scratch = Scratch::new();
+fn a_shard_that_cannot_start_refuses_the_server() {
+    let scratch = StartDirectory::new();
     let arena = "[limits]\narena = \"1TiB\"\nconnections = 3840\n";
     // The kernel may be able to promise that memory, so a limit of this process makes it refuse.
     let mut limit = rustix::process::getrlimit(rustix::process::Resource::As);
@@ -279,8 +284,8 @@ fn a_shard_that_cannot_start() {
 
 /// A start that succeeds keeps the files that it has created. Its sockets are removed when it ends.
 #[test]
-fn a_start_that_is_not_refused() {
-    let scratch = Scratch::new();
+fn a_start_that_succeeds_keeps_its_files() {
+    let scratch = StartDirectory::new();
     let config = scratch.config("]", "");
     let options = Options {
         record: Some(scratch.path("old.record")),
@@ -304,8 +309,8 @@ fn a_start_that_is_not_refused() {
 
 /// A refused reload removes the images that it has created.
 #[test]
-fn a_reload_that_is_refused() {
-    let scratch = Scratch::new();
+fn a_refused_reload_removes_its_images() {
+    let scratch = StartDirectory::new();
     let mut server = Server::start(&scratch.config("]", ""), &Options::default()).unwrap();
     let before = scratch.state();
     let coming = volume("c", "c.img", SIZE);

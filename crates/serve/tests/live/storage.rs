@@ -4,9 +4,9 @@ use std::{fs, io};
 
 use weir_config::Volume;
 use weir_core::random::Rng;
-use weir_serve::backend::{Backend, Context, Job, Prepare, Traits};
+use weir_serve::backend::{Backend, BackendJob, Context, Prepare, Traits};
 use weir_serve::{Options, Server, StartError};
-use weir_uring::Completion;
+use weir_uring::RingCompletion;
 use weir_wire::nbd::{Command, CommandFlags};
 
 use crate::tools::raw::{Raw, fua};
@@ -41,7 +41,7 @@ const SIZE: u64 = 4 << 20;
 
 /// Four connections write, zero and trim disjoint ranges of all sizes.
 #[test]
-fn what_clients_write_is_in_the_file() {
+fn writes_of_clients_are_in_the_file() {
     for volume in [
         "size = \"4MiB\"\nmin = \"10MB/s\"",
         "size = \"4MiB\"\ncache = \"host\"",
@@ -124,9 +124,9 @@ fn an_image_belongs_to_one_server() {
 
 /// Storage with a bug, which panics.
 #[derive(Debug)]
-struct Faulty;
+struct PanickingStorage;
 
-impl Prepare for Faulty {
+impl Prepare for PanickingStorage {
     fn size(&self) -> u64 {
         SIZE
     }
@@ -148,12 +148,12 @@ impl Prepare for Faulty {
     }
 }
 
-impl Backend for Faulty {
-    fn submit(&mut self, _: Job, _: &mut Context<'_>) {
+impl Backend for PanickingStorage {
+    fn submit(&mut self, _: BackendJob, _: &mut Context<'_>) {
         panic!("a bug of a test's");
     }
 
-    fn completed(&mut self, _: u32, _: Completion, _: &mut Context<'_>) {}
+    fn completed(&mut self, _: u32, _: RingCompletion, _: &mut Context<'_>) {}
 
     fn size(&self, _: Option<u64>) -> io::Result<u64> {
         Ok(SIZE)
@@ -164,7 +164,7 @@ impl Backend for Faulty {
 fn a_server_whose_shard_panics_does_not_run() {
     let directory = Temp::new();
     let options = Options {
-        storage: |_: &Volume| Ok(Box::new(Faulty)),
+        storage: |_: &Volume| Ok(Box::new(PanickingStorage)),
         ..Options::default()
     };
     let server = start_on(&directory, "s", "", &options).unwrap();

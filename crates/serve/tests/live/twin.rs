@@ -9,7 +9,7 @@ use std::process::Command as Process;
 use std::time::{Duration, Instant};
 
 use crate::tools::raw::Raw;
-use crate::tools::{Site, Temp};
+use crate::tools::{Temp, TestSite};
 use weir_config::Address;
 use weir_core::random::Rng;
 use weir_core::record::{Call, Reader, Recorder, Replay};
@@ -130,7 +130,7 @@ fn live(policy: &str, record: &Path, seconds: f64) {
     };
     let mut rng = Rng::new(1);
     let mut contracts = vec!["share = 100\n".to_owned(); CLIENTS as usize];
-    let mut site = Site::start_with(&config(policy, &contracts), &options);
+    let mut site = TestSite::start_with(&config(policy, &contracts), &options);
     let until = Instant::now() + Duration::from_secs_f64(seconds);
     let addresses = [site.unix.clone(), site.tcp.clone()];
     let (mut visits, mut reloads, mut refused) = (0, 0, 0);
@@ -190,7 +190,7 @@ fn what_was_decided_live_is_decided_again_to_the_byte_by_another_process() {
 
 /// The events in a recording.
 #[derive(Debug, Default)]
-struct Counts {
+struct RecordCounts {
     opened: u64,
     closed: u64,
     held: u64,
@@ -202,7 +202,7 @@ struct Counts {
     paused: u64,
 }
 
-impl Counts {
+impl RecordCounts {
     fn add(&mut self, call: &Call<'_>) {
         match call {
             Call::Open { .. } => self.opened += 1,
@@ -239,7 +239,7 @@ fn the_other_process() {
     reader.feed(&bytes);
     let mut recorder = Recorder::new(reader.config().unwrap().expect("a header"));
     let mut replay = Replay::new();
-    let mut counts = Counts::default();
+    let mut counts = RecordCounts::default();
     let replayed = replay.feed_watched(&bytes, &mut |_, now, call| {
         recorder.append(now, call);
         counts.add(call);
@@ -255,7 +255,7 @@ fn the_other_process() {
     );
     // The comparison would show little if any of these events had not happened.
     let full = counts.rejected + counts.paused;
-    let Counts {
+    let RecordCounts {
         opened,
         closed,
         held,

@@ -12,7 +12,7 @@ use weir_config::Address;
 use weir_core::random::Rng;
 use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN};
 
-use super::raw::{Raw, Stream, header};
+use super::raw::{Raw, RawStream, header};
 use super::until;
 
 /// The number of connections that an attacker leaves open, with incomplete handshakes or unread
@@ -97,13 +97,13 @@ struct Attacker {
     address: Address,
     export: String,
     rng: Rng,
-    left_open: VecDeque<Stream>,
+    left_open: VecDeque<RawStream>,
 }
 
 impl Attacker {
     /// Makes one attempt. Usually the server closes the connection during it.
     fn attack(&mut self) {
-        let stream = Stream::connect(&self.address).expect("the server accepts connections");
+        let stream = RawStream::connect(&self.address).expect("the server accepts connections");
         stream.patience(Duration::from_millis(500));
         let kind = self.rng.range(0, 11);
         // The result is ignored, because the server closes connections over the limit immediately.
@@ -126,7 +126,7 @@ impl Attacker {
         (0..length).map(|_| self.rng.next_u64() as u8).collect()
     }
 
-    fn leave_open(&mut self, stream: Stream) {
+    fn leave_open(&mut self, stream: RawStream) {
         self.left_open.push_back(stream);
         if self.left_open.len() > LEFT_OPEN {
             self.left_open.pop_front();
@@ -134,14 +134,14 @@ impl Attacker {
     }
 
     /// Sends random bytes instead of a handshake.
-    fn garbage(&mut self, mut stream: Stream) -> io::Result<()> {
+    fn garbage(&mut self, mut stream: RawStream) -> io::Result<()> {
         let bytes = self.bytes(5000);
         stream.write_all(&bytes)
     }
 
     /// Sends valid client flags, followed by something other than an option or by an unknown
     /// option.
-    fn bad_option(&mut self, mut stream: Stream) -> io::Result<()> {
+    fn bad_option(&mut self, mut stream: RawStream) -> io::Result<()> {
         greet(&mut stream)?;
         let mut bytes = OPTION_MAGIC.to_vec();
         let at = self.rng.range(0, 7) as usize;
@@ -151,7 +151,7 @@ impl Attacker {
     }
 
     /// Stops a handshake at any byte, and then closes the connection or leaves it open.
-    fn half_a_handshake(&mut self, mut stream: Stream) -> io::Result<()> {
+    fn half_a_handshake(&mut self, mut stream: RawStream) -> io::Result<()> {
         let mut whole = 3u32.to_be_bytes().to_vec();
         whole.extend(option(7, &go(&self.export)));
         let end = self.rng.range(0, whole.len() as u64 - 1) as usize;
@@ -163,7 +163,7 @@ impl Attacker {
     }
 
     /// Sends an option that announces too many bytes or has wrong inner lengths.
-    fn huge_option(&mut self, mut stream: Stream) -> io::Result<()> {
+    fn huge_option(&mut self, mut stream: RawStream) -> io::Result<()> {
         greet(&mut stream)?;
         let kind = self.rng.range(1, 12) as u32;
         let mut bytes = option(kind, &go(&self.export));
@@ -179,8 +179,9 @@ impl Attacker {
     /// Opens many connections at once that send nothing.
     fn flood(&mut self) -> io::Result<()> {
         let count = self.rng.range(2, FLOOD);
-        let streams: io::Result<Vec<Stream>> =
-            (0..count).map(|_| Stream::connect(&self.address)).collect();
+        let streams: io::Result<Vec<RawStream>> = (0..count)
+            .map(|_| RawStream::connect(&self.address))
+            .collect();
         drop(streams?);
         Ok(())
     }
@@ -283,7 +284,7 @@ impl Attacker {
 }
 
 /// Receives the server's greeting and sends the client flags.
-fn greet(stream: &mut Stream) -> io::Result<()> {
+fn greet(stream: &mut RawStream) -> io::Result<()> {
     stream.read_exact(&mut [0; GREETING_LEN])?;
     stream.write_all(&3u32.to_be_bytes())
 }

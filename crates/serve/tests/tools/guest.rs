@@ -15,7 +15,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 use weir_uring::{GuestSlice, Mapping, Part};
-use weir_wire::ring::split::{Areas, Buffer, Driver, Settings, Used, lengths};
+use weir_wire::ring::split::{Areas, Buffer, Driver, Settings, UsedHead, lengths};
 use weir_wire::vhost::{Code, HEADER_LEN, PROTOCOL_FEATURES, feature};
 use weir_wire::virtio_blk;
 
@@ -42,25 +42,25 @@ pub(crate) const FEATURES: u64 = virtio_blk::feature::VERSION_1
     | PROTOCOL_FEATURES;
 
 /// A queue with its driver and descriptors.
-pub(crate) struct Queue {
+pub(crate) struct GuestQueue {
     pub(crate) driver: Driver<Part>,
     pub(crate) kick: OwnedFd,
     pub(crate) call: OwnedFd,
 }
 
 /// A guest with its VMM.
-pub(crate) struct Guest {
+pub(crate) struct TestGuest {
     pub(crate) socket: UnixStream,
     pub(crate) file: OwnedFd,
     pub(crate) memory: Mapping,
-    pub(crate) queues: Vec<Queue>,
+    pub(crate) queues: Vec<GuestQueue>,
     pub(crate) features: u64,
 }
 
 /// A status that no device writes, so that a missing status is recognised.
 pub(crate) const NO_STATUS: u8 = 0xee;
 
-impl Guest {
+impl TestGuest {
     /// Creates a guest with memory, and connects it without sending a message.
     pub(crate) fn connect(path: &Path) -> Self {
         let file = rustix::fs::memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
@@ -132,7 +132,7 @@ impl Guest {
             event_idx: self.features & virtio_blk::feature::EVENT_IDX != 0,
             ..Settings::new(SIZE)
         };
-        self.queues.push(Queue {
+        self.queues.push(GuestQueue {
             driver: Driver::new(self.areas(number), settings).unwrap(),
             kick: eventfd(0, EventfdFlags::CLOEXEC).unwrap(),
             call: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap(),
@@ -198,7 +198,7 @@ impl Guest {
         self.answer_with(code).map(|(payload, _)| payload)
     }
 
-    /// Returns the reply like [`Guest::answer`], with the descriptor that came with it.
+    /// Returns the reply like [`TestGuest::answer`], with the descriptor that came with it.
     pub(crate) fn answer_with(&self, code: Code) -> Option<(Vec<u8>, Option<OwnedFd>)> {
         let mut head = [0; HEADER_LEN];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -301,7 +301,7 @@ impl Guest {
     }
 
     /// Returns the next head that is returned, or `None` if none is within `patience`.
-    pub(crate) fn next_within(&mut self, number: usize, patience: Duration) -> Option<Used> {
+    pub(crate) fn next_within(&mut self, number: usize, patience: Duration) -> Option<UsedHead> {
         let deadline = Instant::now() + patience;
         let queue = &mut self.queues[number];
         loop {
@@ -322,7 +322,7 @@ impl Guest {
         }
     }
 
-    pub(crate) fn next(&mut self, number: usize) -> Used {
+    pub(crate) fn next(&mut self, number: usize) -> UsedHead {
         let used = self.next_within(number, PATIENCE);
         used.expect("a request that is never answered, or a call that is never made")
     }

@@ -5,9 +5,9 @@ use std::sync::{Mutex, Once, PoisonError};
 
 static LINES: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-struct Writer;
+struct LogWriter;
 
-impl io::Write for Writer {
+impl io::Write for LogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
         lines.extend_from_slice(bytes);
@@ -25,7 +25,7 @@ pub(crate) fn listen() {
     BEGUN.call_once(|| {
         tracing_subscriber::fmt()
             .with_ansi(false)
-            .with_writer(|| Writer)
+            .with_writer(|| LogWriter)
             .init();
     });
 }

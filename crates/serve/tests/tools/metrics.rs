@@ -18,9 +18,9 @@ pub(crate) fn text(server: &Server, detail: Detail) -> String {
 
 /// A snapshot of the metrics.
 #[derive(Debug)]
-pub(crate) struct Metrics(String);
+pub(crate) struct MetricsSnapshot(String);
 
-impl Metrics {
+impl MetricsSnapshot {
     pub(crate) fn of(server: &Server) -> Self {
         Self(text(server, Detail::Full))
     }

@@ -66,7 +66,7 @@ impl Drop for Temp {
 
 /// A running server that listens on a Unix socket and on a TCP port.
 #[derive(Debug)]
-pub(crate) struct Site {
+pub(crate) struct TestSite {
     pub(crate) server: Server,
     pub(crate) unix: Address,
     pub(crate) tcp: Address,
@@ -77,7 +77,7 @@ pub(crate) struct Site {
     alone: Option<MutexGuard<'static, ()>>,
 }
 
-impl Site {
+impl TestSite {
     /// Starts a server with `config`, once no other site runs. Two processors are not enough for
     /// several servers with their clients. The addresses are added to the configuration, and
     /// `{files}` is replaced by the directory of the volumes' files.

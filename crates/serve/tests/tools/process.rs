@@ -10,7 +10,7 @@ pub(crate) fn resident() -> u64 {
 
 /// The resources that a thread has used so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Used {
+pub(crate) struct ThreadUsage {
     /// Processor time in user space and in the kernel, in clock ticks.
     pub(crate) ticks: u64,
     /// The number of context switches.
@@ -18,7 +18,7 @@ pub(crate) struct Used {
 }
 
 /// Returns the server's threads by name and number, with the resources that each has used.
-pub(crate) fn server_threads() -> BTreeMap<String, Used> {
+pub(crate) fn server_threads() -> BTreeMap<String, ThreadUsage> {
     let mut threads = BTreeMap::new();
     for entry in std::fs::read_dir("/proc/self/task").unwrap() {
         let path = entry.unwrap().path();
@@ -35,7 +35,7 @@ pub(crate) fn server_threads() -> BTreeMap<String, Used> {
         // Fields 14 and 15 of proc(5) are utime and stime. The first field after the name is field
         // 3.
         let time = |n: usize| fields[n - 3].parse::<u64>().unwrap();
-        let used = Used {
+        let used = ThreadUsage {
             ticks: time(14) + time(15),
             switches: field(&status, "\nvoluntary_ctxt_switches:")
                 + field(&status, "nonvoluntary_ctxt_switches:"),

@@ -18,9 +18,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A connected socket of either kind.
 #[derive(Debug)]
-pub(crate) struct Stream(pub(crate) File);
+pub(crate) struct RawStream(pub(crate) File);
 
-impl Stream {
+impl RawStream {
     pub(crate) fn connect(address: &Address) -> io::Result<Self> {
         let socket = match address {
             Address::Unix(path) => OwnedFd::from(UnixStream::connect(path)?),
@@ -49,13 +49,13 @@ impl Stream {
     }
 }
 
-impl Read for Stream {
+impl Read for RawStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.0.read(into)
     }
 }
 
-impl Write for Stream {
+impl Write for RawStream {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         self.0.write(from)
     }
@@ -95,7 +95,7 @@ pub(crate) fn fua(durable: bool) -> CommandFlags {
 /// A connection in the transmission phase.
 #[derive(Debug)]
 pub(crate) struct Raw {
-    pub(crate) stream: Stream,
+    pub(crate) stream: RawStream,
     pub(crate) session: Session,
     parser: ReplyParser,
     received: Vec<u8>,
@@ -104,28 +104,28 @@ pub(crate) struct Raw {
     /// The lengths of outstanding reads, which a simple reply does not contain.
     reads: BTreeMap<u64, u32>,
     /// The answers with some chunks received and others missing.
-    parts: BTreeMap<u64, Answer>,
+    parts: BTreeMap<u64, RawAnswer>,
 }
 
 /// The complete answer to a request.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct RawAnswer {
     pub(crate) data: Vec<u8>,
     pub(crate) extents: Vec<(u32, u32)>,
     pub(crate) error: Option<Errno>,
 }
 
 /// The result of a request: its data or its error.
-pub(crate) type Ended = Result<Vec<u8>, Errno>;
+pub(crate) type RequestOutcome = Result<Vec<u8>, Errno>;
 
 impl Raw {
     /// Connects and completes the handshake.
     pub(crate) fn open(address: &Address, export: &str) -> io::Result<Self> {
-        Self::over(Stream::connect(address)?, HandshakeConfig::new(export))
+        Self::over(RawStream::connect(address)?, HandshakeConfig::new(export))
     }
 
     /// Completes the handshake over a connected socket.
-    pub(crate) fn over(mut stream: Stream, config: HandshakeConfig) -> io::Result<Self> {
+    pub(crate) fn over(mut stream: RawStream, config: HandshakeConfig) -> io::Result<Self> {
         let mut handshake = Handshake::new(config);
         let (mut received, mut answer) = (Vec::new(), Vec::new());
         loop {
@@ -201,7 +201,7 @@ impl Raw {
         offset: u64,
         length: u32,
         payload: &[u8],
-    ) -> io::Result<Answer> {
+    ) -> io::Result<RawAnswer> {
         let cookie = self.request(command, flags, offset, length, payload)?;
         let (got, answer) = self.receive()?;
         assert_eq!(got, cookie);
@@ -209,7 +209,7 @@ impl Raw {
     }
 
     /// Returns the next complete answer with its cookie.
-    pub(crate) fn receive(&mut self) -> io::Result<(u64, Answer)> {
+    pub(crate) fn receive(&mut self) -> io::Result<(u64, RawAnswer)> {
         loop {
             let parsed = self.parser.feed(&self.received);
             let (used, reply) = parsed.map_err(|e| io::Error::other(e.to_string()))?;
@@ -227,7 +227,7 @@ impl Raw {
     }
 
     /// Returns the next complete answer, which must not be one to `BLOCK_STATUS`.
-    pub(crate) fn answer(&mut self) -> io::Result<(u64, Ended)> {
+    pub(crate) fn answer(&mut self) -> io::Result<(u64, RequestOutcome)> {
         let (cookie, answer) = self.receive()?;
         Ok((cookie, answer.error.map_or(Ok(answer.data), Err)))
     }
@@ -298,7 +298,7 @@ pub(crate) fn deaf(address: &Address, export: &str, length: u32) -> Raw {
 
 /// Waits until the server closes the connection, whatever it sends before. Returns false if it does
 /// not.
-pub(crate) fn closes(stream: &mut Stream) -> bool {
+pub(crate) fn closes(stream: &mut RawStream) -> bool {
     let mut bytes = [0; 4096];
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
@@ -311,7 +311,7 @@ pub(crate) fn closes(stream: &mut Stream) -> bool {
     false
 }
 
-fn take_more(stream: &mut Stream, into: &mut Vec<u8>) -> io::Result<()> {
+fn take_more(stream: &mut RawStream, into: &mut Vec<u8>) -> io::Result<()> {
     let mut chunk = vec![0; 64 << 10];
     match stream.read(&mut chunk)? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use weir_wire::ring::{Guest, Outside};
+use weir_wire::ring::{Guest, OutsideGuestError};
 use weir_wire::vhost::Region;
 
 use super::{GuestSlice, Mapping, Part};
@@ -53,15 +53,15 @@ impl GuestMemory {
     /// not be 0.
     ///
     /// # Errors
-    /// Returns [`Outside`] if the range is not entirely in the guest's memory. Some slices may have
+    /// Returns [`OutsideGuestError`] if the range is not entirely in the guest's memory. Some slices may have
     /// been appended.
     pub fn slices(
         &self,
         mut address: u64,
         length: u32,
         into: &mut Vec<GuestSlice>,
-    ) -> Result<(), Outside> {
-        let outside = Outside {
+    ) -> Result<(), OutsideGuestError> {
+        let outside = OutsideGuestError {
             address,
             length: u64::from(length),
         };
@@ -97,8 +97,8 @@ impl GuestMemory {
         address: u64,
         length: usize,
         mut each: impl FnMut(&Mapping, usize, std::ops::Range<usize>),
-    ) -> Result<(), Outside> {
-        let outside = Outside {
+    ) -> Result<(), OutsideGuestError> {
+        let outside = OutsideGuestError {
             address,
             length: length as u64,
         };
@@ -120,13 +120,13 @@ impl Guest for GuestMemory {
         Some((mapped.region.size - at).min(length))
     }
 
-    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Outside> {
+    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), OutsideGuestError> {
         self.each(address, into.len(), |mapping, at, range| {
             mapping.read(at, &mut into[range]);
         })
     }
 
-    fn write(&self, address: u64, from: &[u8]) -> Result<(), Outside> {
+    fn write(&self, address: u64, from: &[u8]) -> Result<(), OutsideGuestError> {
         self.each(address, from.len(), |mapping, at, range| {
             mapping.write(at, &from[range]);
         })

@@ -57,10 +57,10 @@ pub enum MapError {
 /// Clones refer to the same mapping. It is removed when the last clone, [`Part`] and [`GuestSlice`]
 /// have been dropped.
 #[derive(Clone, Debug)]
-pub struct Mapping(Rc<Region>);
+pub struct Mapping(Rc<MappedRange>);
 
 #[derive(Debug)]
-struct Region {
+struct MappedRange {
     /// The start of the mapping. It is at or before `first`, because mappings begin at a page of
     /// the file.
     base: NonNull<u8>,
@@ -115,7 +115,7 @@ impl Mapping {
         .map_err(std::io::Error::from)?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap maps nothing at address 0");
         let lead = (offset - start) as usize;
-        let mut region = Region {
+        let mut region = MappedRange {
             base,
             mapped,
             // SAFETY: `lead` is within the mapping, which ends after `offset`.
@@ -204,7 +204,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Region {
+impl Drop for MappedRange {
     fn drop(&mut self) {
         // No code accesses the mapping any more, and after munmap its addresses may belong to
         // another one.

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 /// The maximum number of guarded mappings in the whole process.
 pub(crate) const GUARDS: usize = 16_384;
 
-struct Slot {
+struct GuardSlot {
     /// The first address of the mapping, or 0 while the slot is free, or 1 while it is being
     /// filled.
     start: AtomicUsize,
@@ -29,8 +29,8 @@ struct Slot {
     broken: AtomicBool,
 }
 
-static SLOTS: [Slot; GUARDS] = [const {
-    Slot {
+static SLOTS: [GuardSlot; GUARDS] = [const {
+    GuardSlot {
         start: AtomicUsize::new(0),
         end: AtomicUsize::new(0),
         broken: AtomicBool::new(false),
@@ -152,7 +152,7 @@ extern "C" fn handle(_signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
 }
 
 /// Returns the guarded mapping that has the address, and its slot.
-fn find(address: usize) -> Option<(&'static Slot, Range<usize>)> {
+fn find(address: usize) -> Option<(&'static GuardSlot, Range<usize>)> {
     let used = USED.load(Ordering::Acquire).min(GUARDS);
     SLOTS[..used].iter().find_map(|slot| {
         let start = slot.start.load(Ordering::Acquire);

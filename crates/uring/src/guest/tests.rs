@@ -44,7 +44,7 @@ fn both_mappings_of_a_file_are_the_same_memory() {
 }
 
 #[test]
-fn what_is_not_there_is_not_given_out() {
+fn invalid_ranges_are_not_mapped() {
     let file = memory(2 * PAGE);
     // One byte more than the file has.
     let short = Mapping::new(&file, PAGE, PAGE + 1);

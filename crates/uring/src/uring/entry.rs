@@ -7,8 +7,8 @@ use io_uring::{opcode, squeue, types};
 use rustix::io::ReadWriteFlags;
 use rustix::io_uring::{MsgHdr, RecvFlags, SendFlags, iovec};
 
-use crate::operation::{Kind, ONE, Operation};
-use crate::ring::{Fill, Sync};
+use crate::operation::{ONE, Operation, OperationKind};
+use crate::ring::{FillMode, Sync};
 
 /// The index of the only registered buffer.
 const ARENA: u16 = 0;
@@ -17,12 +17,12 @@ const POLL_FIRST: u16 = 1;
 
 /// The structures that the kernel reads in addition to the payload. They stay in place while the
 /// operation is in flight, and the next operation in the same slot reuses the vector.
-pub(crate) struct Wire {
+pub(crate) struct EntryMemory {
     iovecs: Vec<iovec>,
     message: MsgHdr,
 }
 
-impl Default for Wire {
+impl Default for EntryMemory {
     fn default() -> Self {
         Self {
             iovecs: Vec::new(),
@@ -40,9 +40,9 @@ impl Default for Wire {
 }
 
 /// The range of addresses that is registered with the kernel.
-pub(super) struct Registered(Range<usize>);
+pub(super) struct RegisteredRange(Range<usize>);
 
-impl Registered {
+impl RegisteredRange {
     pub(super) fn new(base: *mut u8, bytes: usize) -> Self {
         Self(base.addr()..base.addr() + bytes)
     }
@@ -56,40 +56,42 @@ impl Registered {
 /// for a socket before it tries it.
 pub(super) fn build(
     operation: &mut Operation,
-    wire: &mut Wire,
-    registered: &Registered,
+    wire: &mut EntryMemory,
+    registered: &RegisteredRange,
     polls: bool,
 ) -> squeue::Entry {
     gather(operation, &mut wire.iovecs);
     let fd = types::Fd(operation.handle.raw());
     let done = operation.done as u64;
-    let registered = Some(registered).filter(|_| operation.handle.takes_registered());
+    let registered = Some(registered).filter(|_| operation.handle.accepts_registered_buffers());
     let entry = match operation.kind {
         // A socket that was found empty usually still is, and trying it first costs a failing call.
-        Kind::Recv(fill) => receive(fd, wire, fill, polls && !operation.handle.has_more()),
-        Kind::Send => send(fd, wire),
-        Kind::Wake => read(fd, wire, 0, registered),
-        Kind::Read { offset } => read(fd, wire, offset + done, registered),
-        Kind::Write { offset, sync } => write(fd, wire, offset + done, sync, registered),
-        Kind::Fsync { datasync } => opcode::Fsync::new(fd)
+        OperationKind::Recv(fill) => receive(fd, wire, fill, polls && !operation.handle.has_more()),
+        OperationKind::Send => send(fd, wire),
+        OperationKind::Wake => read(fd, wire, 0, registered),
+        OperationKind::Read { offset } => read(fd, wire, offset + done, registered),
+        OperationKind::Write { offset, sync } => write(fd, wire, offset + done, sync, registered),
+        OperationKind::Fsync { datasync } => opcode::Fsync::new(fd)
             .flags(if datasync {
                 types::FsyncFlags::DATASYNC
             } else {
                 types::FsyncFlags::empty()
             })
             .build(),
-        Kind::Fallocate { mode, offset, len } => opcode::Fallocate::new(fd, len)
+        OperationKind::Fallocate { mode, offset, len } => opcode::Fallocate::new(fd, len)
             .offset(offset)
             .mode(mode.flags().bits().cast_signed())
             .build(),
-        Kind::Signal => opcode::Write::new(fd, ONE.as_ptr(), ONE.len() as u32)
+        OperationKind::Signal => opcode::Write::new(fd, ONE.as_ptr(), ONE.len() as u32)
             // The offset −1 stands for the current position, because an eventfd or a pipe has no
             // other.
             .offset(u64::MAX)
             .build(),
         // The flags are those of libc, because the width of rustix's flags depends on its backend.
-        Kind::PollReadable => opcode::PollAdd::new(fd, libc::POLLIN.unsigned_abs().into()).build(),
-        Kind::Command(command) => opcode::UringCmd16::new(fd, command.code)
+        OperationKind::PollReadable => {
+            opcode::PollAdd::new(fd, libc::POLLIN.unsigned_abs().into()).build()
+        }
+        OperationKind::Command(command) => opcode::UringCmd16::new(fd, command.code)
             .cmd(command.bytes)
             .build(),
     };
@@ -115,11 +117,16 @@ fn gather(operation: &mut Operation, iovecs: &mut Vec<iovec>) {
     });
 }
 
-fn receive(fd: types::Fd, wire: &mut Wire, fill: Fill, poll_first: bool) -> squeue::Entry {
+fn receive(
+    fd: types::Fd,
+    wire: &mut EntryMemory,
+    fill: FillMode,
+    poll_first: bool,
+) -> squeue::Entry {
     let order = if poll_first { POLL_FIRST } else { 0 };
     let flags = match fill {
-        Fill::Any => RecvFlags::empty(),
-        Fill::All => RecvFlags::WAITALL,
+        FillMode::Any => RecvFlags::empty(),
+        FillMode::All => RecvFlags::WAITALL,
     };
     if let Some((start, bytes)) = wire.single() {
         opcode::Recv::new(fd, start, bytes)
@@ -134,7 +141,7 @@ fn receive(fd: types::Fd, wire: &mut Wire, fill: Fill, poll_first: bool) -> sque
     }
 }
 
-fn send(fd: types::Fd, wire: &mut Wire) -> squeue::Entry {
+fn send(fd: types::Fd, wire: &mut EntryMemory) -> squeue::Entry {
     // With MSG_WAITALL, the kernel continues short sends itself (Linux 5.19 and later).
     let flags = SendFlags::NOSIGNAL.bits() | RecvFlags::WAITALL.bits();
     if let Some((start, bytes)) = wire.single() {
@@ -148,7 +155,12 @@ fn send(fd: types::Fd, wire: &mut Wire) -> squeue::Entry {
     }
 }
 
-fn read(fd: types::Fd, wire: &Wire, offset: u64, registered: Option<&Registered>) -> squeue::Entry {
+fn read(
+    fd: types::Fd,
+    wire: &EntryMemory,
+    offset: u64,
+    registered: Option<&RegisteredRange>,
+) -> squeue::Entry {
     match wire.single() {
         Some((start, bytes)) if registered.is_some_and(|r| r.holds(start, bytes as usize)) => {
             opcode::ReadFixed::new(fd, start, bytes, ARENA)
@@ -164,10 +176,10 @@ fn read(fd: types::Fd, wire: &Wire, offset: u64, registered: Option<&Registered>
 
 fn write(
     fd: types::Fd,
-    wire: &Wire,
+    wire: &EntryMemory,
     offset: u64,
     sync: Sync,
-    registered: Option<&Registered>,
+    registered: Option<&RegisteredRange>,
 ) -> squeue::Entry {
     let flags = match sync {
         Sync::No => 0,
@@ -191,7 +203,7 @@ fn write(
     }
 }
 
-impl Wire {
+impl EntryMemory {
     /// Returns the only remaining window, if there is exactly one. Its length fits because of
     /// `MAX_BYTES`.
     fn single(&self) -> Option<(*mut u8, u32)> {

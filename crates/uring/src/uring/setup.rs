@@ -6,14 +6,14 @@ use std::os::fd::AsFd;
 use io_uring::{EnterFlags, IoUring, Probe, opcode};
 use rustix::io_uring::iovec;
 
-use super::entry::Registered;
-use crate::any::OpenError;
+use super::entry::RegisteredRange;
+use crate::any::RingOpenError;
 use crate::arena::Arena;
 use crate::handle::Handle;
-use crate::operation::{Kind, Operation};
+use crate::operation::{Operation, OperationKind};
 use crate::payload::Payload;
 use crate::ring::Registration;
-use crate::waker::Waker;
+use crate::waker::RingWaker;
 
 /// The minimum size in bytes for which registration is attempted.
 const REGISTER_MIN: usize = 64 << 10;
@@ -117,7 +117,11 @@ pub(super) fn enter_flags(ring: &IoUring) -> EnterFlags {
 
 /// Registers the leading part of the arena, at most `bytes`. The part is halved until
 /// `RLIMIT_MEMLOCK` permits it.
-pub(super) fn register(ring: &IoUring, arena: &Arena, bytes: usize) -> (Registration, Registered) {
+pub(super) fn register(
+    ring: &IoUring,
+    arena: &Arena,
+    bytes: usize,
+) -> (Registration, RegisteredRange) {
     let base = arena.base().as_ptr();
     let mut bytes = bytes.min(arena.capacity()).min(REGISTER_MAX);
     while bytes >= REGISTER_MIN.min(arena.capacity()) {
@@ -138,22 +142,22 @@ pub(super) fn register(ring: &IoUring, arena: &Arena, bytes: usize) -> (Registra
             } else {
                 Registration::Partial(bytes)
             };
-            return (registration, Registered::new(base, bytes));
+            return (registration, RegisteredRange::new(base, bytes));
         }
         // The part must consist of whole pages.
         bytes = bytes / 2 / 4096 * 4096;
     }
-    (Registration::None, Registered::new(base, 0))
+    (Registration::None, RegisteredRange::new(base, 0))
 }
 
 /// Creates the operation that reads the waker's counter.
-pub(super) fn wake(waker: &Waker, arena: &Arena) -> Result<Operation, OpenError> {
+pub(super) fn wake(waker: &RingWaker, arena: &Arena) -> Result<Operation, RingOpenError> {
     let fd = waker
         .as_fd()
         .try_clone_to_owned()
-        .map_err(OpenError::Waker)?;
-    let handle = Handle::new(fd).map_err(|errno| OpenError::Waker(errno.into()))?;
+        .map_err(RingOpenError::Waker)?;
+    let handle = Handle::new(fd).map_err(|errno| RingOpenError::Waker(errno.into()))?;
     let counter = arena.alloc(size_of::<u64>());
     let payload = Payload::Buf(counter.expect("a new arena has at least a page"));
-    Ok(Operation::new(0, &handle, Kind::Wake, payload))
+    Ok(Operation::new(0, &handle, OperationKind::Wake, payload))
 }

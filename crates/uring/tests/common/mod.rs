@@ -9,13 +9,15 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_uring::{AnyRing, Backend, Buf, Completion, Config, Fill, Handle, OpenError, Ring};
+use weir_uring::{
+    AnyRing, Backend, Buf, FillMode, Handle, IoRingConfig, Ring, RingCompletion, RingOpenError,
+};
 
 /// Opens a ring. Returns `None` with a message on standard error if the system refuses `io_uring`.
-pub fn open(config: &Config) -> Option<AnyRing> {
+pub fn open(config: &IoRingConfig) -> Option<AnyRing> {
     match AnyRing::open(config) {
         Ok(ring) => Some(ring),
-        Err(OpenError::Uring(error)) => {
+        Err(RingOpenError::Uring(error)) => {
             eprintln!("SKIPPED: no io_uring here: {error}");
             None
         }
@@ -23,17 +25,17 @@ pub fn open(config: &Config) -> Option<AnyRing> {
     }
 }
 
-pub fn config(backend: Backend) -> Config {
-    Config {
+pub fn config(backend: Backend) -> IoRingConfig {
+    IoRingConfig {
         backend,
         arena_bytes: 4 << 20,
         in_flight: 32,
-        ..Config::default()
+        ..IoRingConfig::default()
     }
 }
 
 /// Waits for the next completion. If one is lost, the test fails here instead of hanging.
-pub fn next(ring: &mut impl Ring) -> Completion {
+pub fn next(ring: &mut impl Ring) -> RingCompletion {
     let deadline = Instant::now() + Duration::from_secs(20);
     while Instant::now() < deadline {
         if let Some(completion) = ring.pop() {
@@ -51,7 +53,7 @@ pub fn pending(ring: &mut impl Ring) {
 }
 
 /// Queues a receive of up to `len` bytes.
-pub fn recv(ring: &mut impl Ring, user: u64, socket: &Handle, len: usize, fill: Fill) {
+pub fn recv(ring: &mut impl Ring, user: u64, socket: &Handle, len: usize, fill: FillMode) {
     let buf = filled(ring, len, 0);
     ring.recv(user, socket, buf, fill).unwrap();
 }

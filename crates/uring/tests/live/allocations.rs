@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::io::{Read, Write};
 
 use crate::common::{TempFile, config, next, open, pair};
-use weir_uring::{Backend, Fill, Header, Ring, Sync};
+use weir_uring::{Backend, FillMode, Header, Ring, Sync};
 
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
@@ -50,7 +50,7 @@ fn nothing_is_allocated_for_an_operation() {
         }
         peer.write_all(&[1; 28]).unwrap();
         let buf = ring.arena().alloc(4096).unwrap();
-        ring.recv(1, &socket, buf, Fill::Any).unwrap();
+        ring.recv(1, &socket, buf, FillMode::Any).unwrap();
         let payload = ring.arena().alloc(8192).unwrap();
         ring.write(2, &file, 0, payload.into_shared(), Sync::No)
             .unwrap();

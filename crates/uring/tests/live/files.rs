@@ -2,7 +2,7 @@
 
 use crate::common;
 use crate::common::{TempFile, filled, next, pattern};
-use weir_uring::{AnyRing, Errno, Fallocate, Header, Reason, Ring, Segment, Sync};
+use weir_uring::{AnyRing, Errno, Fallocate, Header, RejectReason, Ring, Segment, Sync};
 
 on_both_rings!(
     what_is_written_is_read,
@@ -137,7 +137,7 @@ fn what_makes_no_sense_is_rejected_with_the_buffer(mut ring: AnyRing) {
     let mut empty = filled(&ring, 4096, 0);
     empty.set_window(5..5);
     let rejected = ring.read(0, &file, 0, empty).unwrap_err();
-    assert_eq!(rejected.reason, Reason::Invalid);
+    assert_eq!(rejected.reason, RejectReason::Invalid);
     assert_eq!(rejected.payload.into_buf().unwrap().window(), 5..5);
 
     // The kernel treats the offset −1 as the current position.
@@ -145,17 +145,17 @@ fn what_makes_no_sense_is_rejected_with_the_buffer(mut ring: AnyRing) {
         let rejected = ring
             .read(0, &file, offset, filled(&ring, 512, 0))
             .unwrap_err();
-        assert_eq!(rejected.reason, Reason::Invalid);
+        assert_eq!(rejected.reason, RejectReason::Invalid);
     }
     // One segment more than the kernel's maximum of 1024.
     let many = vec![Segment::from(Header::new([0])); 1025];
     let rejected = ring.write(0, &file, 0, many, Sync::No).unwrap_err();
-    assert_eq!(rejected.reason, Reason::Invalid);
+    assert_eq!(rejected.reason, RejectReason::Invalid);
     assert_eq!(rejected.payload.into_segments().unwrap().len(), 1025);
     let rejected = ring
         .fallocate(0, &file, Fallocate::KeepSize, 0, 0)
         .unwrap_err();
-    assert_eq!(rejected.reason, Reason::Invalid);
+    assert_eq!(rejected.reason, RejectReason::Invalid);
     assert_eq!(ring.in_flight(), 0);
 }
 
@@ -174,7 +174,10 @@ fn a_full_ring_says_so(mut ring: AnyRing) {
         .unwrap();
     }
     let rejected = ring.fsync(99, &file, true).unwrap_err();
-    assert_eq!((rejected.reason, ring.in_flight()), (Reason::Full, 32));
+    assert_eq!(
+        (rejected.reason, ring.in_flight()),
+        (RejectReason::Full, 32)
+    );
     let mut seen = [false; 32];
     // Each completion that is popped makes room for one operation.
     for left in (0..32).rev() {

@@ -97,7 +97,7 @@ fn events_are_signalled_and_taken(mut ring: AnyRing) {
     for flags in [EventfdFlags::CLOEXEC, EventfdFlags::NONBLOCK] {
         let event = eventfd(0, flags).unwrap();
         let before = rustix::fs::fcntl_getfl(&event).unwrap();
-        let handle = Handle::foreign(event.as_fd().try_clone_to_owned().unwrap());
+        let handle = Handle::from_shared(event.as_fd().try_clone_to_owned().unwrap());
         assert_eq!(handle.take_event(), Ok(false));
         ring.poll_readable(1, &handle).unwrap();
         pending(&mut ring);
@@ -114,7 +114,7 @@ fn events_are_signalled_and_taken(mut ring: AnyRing) {
         // The flags of a descriptor that others share must not change.
         assert_eq!(rustix::fs::fcntl_getfl(&event).unwrap(), before);
     }
-    let file = Handle::foreign(memory(PAGE));
+    let file = Handle::from_shared(memory(PAGE));
     assert!(file.take_event().is_err(), "no eventfd");
 }
 
@@ -122,13 +122,13 @@ fn an_event_that_is_full_is_waited_for(mut ring: AnyRing) {
     let event = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
     // The counter is at its maximum, so one more would block.
     rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes()).unwrap();
-    let handle = Handle::foreign(event);
+    let handle = Handle::from_shared(event);
     let id = ring.signal(1, &handle).unwrap();
     let wait = std::time::Duration::from_millis(50);
     ring.submit_and_wait(Some(wait)).unwrap();
     assert!(ring.pop().is_none(), "nobody has taken anything");
     // Operations on other descriptors are not delayed by it.
-    let other = Handle::foreign(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+    let other = Handle::from_shared(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
     ring.signal(2, &other).unwrap();
     assert_eq!(next(&mut ring).user, 2);
     ring.cancel(id);

@@ -6,7 +6,9 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use crate::common::{config, filled, next, open, pair, pending, recv};
-use weir_uring::{AnyRing, Backend, Config, Fill, Header, OpenError, Registration, Ring};
+use weir_uring::{
+    AnyRing, Backend, FillMode, Header, IoRingConfig, Registration, Ring, RingOpenError,
+};
 
 on_both_rings!(
     a_timeout_ends_the_wait_and_not_too_early,
@@ -24,7 +26,7 @@ on_both_rings!(
 fn a_timeout_ends_the_wait_and_not_too_early(mut ring: AnyRing) {
     weir_uring::precise_timers().unwrap();
     let (socket, _peer) = pair();
-    recv(&mut ring, 0, &socket, 10, Fill::Any);
+    recv(&mut ring, 0, &socket, 10, FillMode::Any);
     for micros in [0, 1, 30, 500, 5000, 20_000] {
         let timeout = Duration::from_micros(micros);
         let start = Instant::now();
@@ -120,7 +122,7 @@ fn an_exhausted_arena_says_so(mut ring: AnyRing) {
     // them.
     assert!(bufs.len() >= 63 && ring.arena().alloc(1 << 16).is_none());
     // A buffer in flight is not free. It is free after its completion has been dropped.
-    ring.recv(0, &socket, bufs.pop().unwrap(), Fill::Any)
+    ring.recv(0, &socket, bufs.pop().unwrap(), FillMode::Any)
         .unwrap();
     assert!(ring.arena().alloc(1 << 16).is_none());
     peer.write_all(b"x").unwrap();
@@ -145,7 +147,7 @@ fn dropping_a_ring_ends_what_is_in_flight(mut ring: AnyRing) {
     for submitted in [true, false] {
         for _ in 0..5 {
             let (socket, peer) = pair();
-            recv(&mut ring, 0, &socket, 4096, Fill::Any);
+            recv(&mut ring, 0, &socket, 4096, FillMode::Any);
             let big = filled(&ring, 1 << 19, 0).into_shared();
             let segments = vec![Header::new([7; 16]).into(), big.clone().into(), big.into()];
             ring.send(0, &socket, segments).map_or_else(drop, drop);
@@ -181,7 +183,7 @@ fn buffers_outlive_their_ring(ring: AnyRing) {
 fn forgetting_a_ring_leaks_and_corrupts_nothing(mut ring: AnyRing) {
     let arena = ring.arena().clone();
     let (socket, mut peer) = pair();
-    recv(&mut ring, 0, &socket, 4096, Fill::Any);
+    recv(&mut ring, 0, &socket, 4096, FillMode::Any);
     pending(&mut ring);
     std::mem::forget(ring);
     let mut others: Vec<_> = std::iter::from_fn(|| arena.alloc(4096)).collect();
@@ -222,15 +224,18 @@ fn the_backend_is_chosen() {
     let poll = open(&config(Backend::Poll)).unwrap();
     assert!(matches!(poll, AnyRing::Poll(_)) && poll.refusal().is_none());
     // The limits are 1 and 16,384 operations.
-    for in_flight in [0, Config::MAX_IN_FLIGHT + 1] {
-        let refused = AnyRing::open(&Config {
+    for in_flight in [0, IoRingConfig::MAX_IN_FLIGHT + 1] {
+        let refused = AnyRing::open(&IoRingConfig {
             in_flight,
             ..config(Backend::Auto)
         });
-        assert!(matches!(refused, Err(OpenError::InFlight(n)) if n == in_flight));
+        assert!(matches!(refused, Err(RingOpenError::InFlight(n)) if n == in_flight));
     }
-    for (backend, in_flight) in [(Backend::Uring, 1), (Backend::Uring, Config::MAX_IN_FLIGHT)] {
-        let ring = open(&Config {
+    for (backend, in_flight) in [
+        (Backend::Uring, 1),
+        (Backend::Uring, IoRingConfig::MAX_IN_FLIGHT),
+    ] {
+        let ring = open(&IoRingConfig {
             in_flight,
             ..config(backend)
         });
@@ -246,7 +251,7 @@ fn as_much_is_registered_as_is_asked_for() {
         (1 << 20, Registration::Partial(1 << 20)),
         (0, Registration::None),
     ] {
-        let ring = open(&Config {
+        let ring = open(&IoRingConfig {
             registered_bytes: bytes,
             ..config(Backend::Uring)
         });

@@ -3,7 +3,7 @@
 use crate::common::{TempFile, config, next, open};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
-use weir_uring::{AnyRing, Backend, Config, Registration, Ring, Sync};
+use weir_uring::{AnyRing, Backend, IoRingConfig, Registration, Ring, Sync};
 
 #[test]
 fn as_much_is_registered_as_is_permitted() {
@@ -56,7 +56,7 @@ fn limit(bytes: u64, maximum: Option<u64>) {
 }
 
 fn registration(bytes: usize) -> Registration {
-    let config = Config {
+    let config = IoRingConfig {
         registered_bytes: bytes,
         ..config(Backend::Uring)
     };

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use crate::common::{TempFile, next, open, pair};
 use proptest::prelude::*;
 use weir_uring::{
-    AnyRing, Backend, Buf, Config, Errno, Fallocate, Fill, Handle, Header, OpId, Reason, Ring,
-    Segment, Sync,
+    AnyRing, Backend, Buf, Errno, Fallocate, FillMode, Handle, Header, IoRingConfig, OpId,
+    RejectReason, Ring, Segment, Sync,
 };
 
 /// The size of the file, and the unit of offsets, in bytes.
@@ -15,7 +15,7 @@ const SIZE: usize = 256 << 10;
 const BLOCK: usize = 512;
 
 #[derive(Clone, Copy, Debug)]
-enum Verb {
+enum FileVerb {
     Read,
     Readv,
     Write(Sync),
@@ -27,28 +27,28 @@ enum Verb {
 /// An operation on `blocks` blocks, which begins `gap` blocks after the end of the previous one in
 /// its batch.
 #[derive(Clone, Copy, Debug)]
-struct Step {
-    verb: Verb,
+struct FileStep {
+    verb: FileVerb,
     gap: usize,
     blocks: usize,
     split: usize,
     fill: u8,
 }
 
-fn verb() -> impl Strategy<Value = Verb> {
+fn verb() -> impl Strategy<Value = FileVerb> {
     prop_oneof![
-        3 => Just(Verb::Read),
-        2 => Just(Verb::Readv),
-        3 => prop_oneof![Just(Sync::No), Just(Sync::Data)].prop_map(Verb::Write),
-        2 => Just(Verb::Writev(Sync::No)),
-        1 => Just(Verb::Punch),
-        1 => Just(Verb::Flush),
+        3 => Just(FileVerb::Read),
+        2 => Just(FileVerb::Readv),
+        3 => prop_oneof![Just(Sync::No), Just(Sync::Data)].prop_map(FileVerb::Write),
+        2 => Just(FileVerb::Writev(Sync::No)),
+        1 => Just(FileVerb::Punch),
+        1 => Just(FileVerb::Flush),
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = FileStep> {
     (verb(), 0..60usize, 1..100usize, 0..100usize, any::<u8>()).prop_map(
-        |(verb, gap, blocks, split, fill)| Step {
+        |(verb, gap, blocks, split, fill)| FileStep {
             verb,
             gap,
             blocks,
@@ -58,14 +58,14 @@ fn step() -> impl Strategy<Value = Step> {
     )
 }
 
-fn rings() -> impl Strategy<Value = Config> {
+fn rings() -> impl Strategy<Value = IoRingConfig> {
     let registered = prop_oneof![Just(0), Just(128 << 10), Just(usize::MAX)];
     (
         1..12usize,
         registered,
         prop_oneof![Just(Backend::Uring), Just(Backend::Poll)],
     )
-        .prop_map(|(in_flight, registered_bytes, backend)| Config {
+        .prop_map(|(in_flight, registered_bytes, backend)| IoRingConfig {
             backend,
             arena_bytes: 1 << 20,
             in_flight,
@@ -83,30 +83,30 @@ fn two(ring: &AnyRing, bytes: usize, split: usize) -> Option<Vec<Buf>> {
 }
 
 /// Queues a step at offset `at`. Returns `false` if the ring or the arena is full.
-fn queue(ring: &mut AnyRing, file: &Handle, user: u64, step: Step, at: usize) -> bool {
+fn queue(ring: &mut AnyRing, file: &Handle, user: u64, step: FileStep, at: usize) -> bool {
     let bytes = step.blocks * BLOCK;
     let offset = at as u64;
     let queued = match step.verb {
-        Verb::Read => {
+        FileVerb::Read => {
             let Some(buf) = ring.arena().alloc(bytes) else {
                 return false;
             };
             ring.read(user, file, offset, buf)
         }
-        Verb::Readv => {
+        FileVerb::Readv => {
             let Some(bufs) = two(ring, bytes, step.split) else {
                 return false;
             };
             ring.read(user, file, offset, bufs)
         }
-        Verb::Write(sync) => {
+        FileVerb::Write(sync) => {
             let Some(mut buf) = ring.arena().alloc(bytes) else {
                 return false;
             };
             buf.fill(step.fill);
             ring.write(user, file, offset, buf.into_shared(), sync)
         }
-        Verb::Writev(sync) => {
+        FileVerb::Writev(sync) => {
             let Some(mut bufs) = two(ring, bytes, step.split) else {
                 return false;
             };
@@ -116,46 +116,46 @@ fn queue(ring: &mut AnyRing, file: &Handle, user: u64, step: Step, at: usize) ->
             let segments: Vec<_> = bufs.into_iter().map(Segment::from).collect();
             ring.write(user, file, offset, segments, sync)
         }
-        Verb::Punch => ring.fallocate(user, file, Fallocate::PunchHole, offset, bytes as u64),
-        Verb::Flush => ring.fsync(user, file, true),
+        FileVerb::Punch => ring.fallocate(user, file, Fallocate::PunchHole, offset, bytes as u64),
+        FileVerb::Flush => ring.fsync(user, file, true),
     };
     match queued {
         Ok(_) => true,
         Err(rejected) => {
-            assert_eq!(rejected.reason, Reason::Full);
+            assert_eq!(rejected.reason, RejectReason::Full);
             false
         }
     }
 }
 
 /// Takes one completion, compares it with the model, and applies writes to the model.
-fn settle(ring: &mut AnyRing, model: &mut [u8], batch: &mut [Option<(Step, usize)>]) {
+fn settle(ring: &mut AnyRing, model: &mut [u8], batch: &mut [Option<(FileStep, usize)>]) {
     let completion = next(ring);
     let (step, at) = batch[completion.user as usize]
         .take()
         .expect("each completes once");
     let range = at..at + step.blocks * BLOCK;
     match step.verb {
-        Verb::Read => {
+        FileVerb::Read => {
             assert_eq!(completion.result, Ok(range.len()));
             assert!(completion.payload.into_buf().unwrap()[..] == model[range]);
         }
-        Verb::Readv => {
+        FileVerb::Readv => {
             assert_eq!(completion.result, Ok(range.len()));
             let bufs = completion.payload.into_bufs().unwrap();
             let read: Vec<u8> = bufs.iter().flat_map(|buf| buf.to_vec()).collect();
             assert!(read == model[range]);
         }
-        Verb::Write(_) | Verb::Writev(_) => {
+        FileVerb::Write(_) | FileVerb::Writev(_) => {
             assert_eq!(completion.result, Ok(range.len()));
             model[range].fill(step.fill);
         }
-        Verb::Punch if completion.result == Err(Errno::OPNOTSUPP) => {}
-        Verb::Punch => {
+        FileVerb::Punch if completion.result == Err(Errno::OPNOTSUPP) => {}
+        FileVerb::Punch => {
             assert_eq!(completion.result, Ok(0));
             model[range].fill(0);
         }
-        Verb::Flush => assert_eq!(completion.result, Ok(0)),
+        FileVerb::Flush => assert_eq!(completion.result, Ok(0)),
     }
 }
 
@@ -174,7 +174,7 @@ proptest! {
         let file = temp.direct();
         let mut model = vec![0; SIZE];
         for steps in batches {
-            let mut batch: Vec<Option<(Step, usize)>> = vec![None; steps.len()];
+            let mut batch: Vec<Option<(FileStep, usize)>> = vec![None; steps.len()];
             let mut at = 0;
             for (user, step) in steps.into_iter().enumerate() {
                 at += step.gap * BLOCK;
@@ -242,7 +242,7 @@ proptest! {
         windows in proptest::collection::vec((1..9000usize, any::<bool>(), 0..8u8), 1..20),
         buffer in 0..40_000usize,
     ) {
-        let config = Config { in_flight: config.in_flight.max(2), ..config };
+        let config = IoRingConfig { in_flight: config.in_flight.max(2), ..config };
         let Some(mut ring) = open(&config) else { return Ok(()) };
         let (from, to) = {
             let (ours, theirs) = pair();
@@ -264,8 +264,8 @@ proptest! {
             let (window, all, mood) = windows.next().expect("a cycle");
             if receiving.is_none() && let Some(buf) = ring.arena().alloc(window) {
                 // A receive of everything must not wait for bytes that are not sent yet.
-                let fill = if all && window <= sent - received { Fill::All } else { Fill::Any };
-                receiving = ring.recv(1 + u64::from(fill == Fill::All), &to, buf, fill).ok();
+                let fill = if all && window <= sent - received { FillMode::All } else { FillMode::Any };
+                receiving = ring.recv(1 + u64::from(fill == FillMode::All), &to, buf, fill).ok();
             } else if mood == 0 && !all && let Some(op) = receiving {
                 ring.cancel(op);
             }

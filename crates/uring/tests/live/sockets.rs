@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use crate::common::{filled, next, pair, pattern, pending, recv};
-use weir_uring::{AnyRing, Errno, Fill, Handle, Header, Reason, Ring, Segment};
+use weir_uring::{AnyRing, Errno, FillMode, Handle, Header, RejectReason, Ring, Segment};
 
 on_both_rings!(
     what_arrives_is_received,
@@ -27,7 +27,7 @@ fn what_arrives_is_received(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
     let mut buf = filled(&ring, 4096, 0);
     buf.set_window(100..200);
-    ring.recv(5, &socket, buf, Fill::Any).unwrap();
+    ring.recv(5, &socket, buf, FillMode::Any).unwrap();
     pending(&mut ring);
     peer.write_all(b"hello").unwrap();
     let received = next(&mut ring);
@@ -53,7 +53,7 @@ fn a_full_window_is_waited_for(mut ring: AnyRing) {
         filled(&ring, 199_999, 0),
         filled(&ring, 100_000, 0),
     ];
-    ring.recvv(0, &socket, bufs, Fill::All).unwrap();
+    ring.recvv(0, &socket, bufs, FillMode::All).unwrap();
     let received = next(&mut ring);
     assert_eq!(received.result, Ok(300_000));
     let bufs = received.payload.into_bufs().unwrap();
@@ -61,7 +61,7 @@ fn a_full_window_is_waited_for(mut ring: AnyRing) {
         bufs.iter().flat_map(|buf| buf.to_vec()).collect::<Vec<_>>(),
         pattern(300_000)
     );
-    recv(&mut ring, 0, &socket, 15, Fill::All);
+    recv(&mut ring, 0, &socket, 15, FillMode::All);
     assert_eq!(
         next(&mut ring).payload.into_buf().unwrap()[..],
         *b"the next header"
@@ -74,9 +74,9 @@ fn the_end_of_the_stream_is_zero_bytes(mut ring: AnyRing) {
     peer.write_all(&[1; 10]).unwrap();
     drop(peer);
     // The stream ends before the window is full.
-    recv(&mut ring, 0, &socket, 100, Fill::All);
+    recv(&mut ring, 0, &socket, 100, FillMode::All);
     assert_eq!(next(&mut ring).result, Ok(10));
-    for fill in [Fill::Any, Fill::All] {
+    for fill in [FillMode::Any, FillMode::All] {
         recv(&mut ring, 0, &socket, 100, fill);
         assert_eq!(next(&mut ring).result, Ok(0));
     }
@@ -148,7 +148,7 @@ fn tcp_works_as_well(mut ring: AnyRing) {
         peer.write_all(&got[..300_000]).unwrap();
         got
     });
-    recv(&mut ring, 1, &socket, 300_000, Fill::All);
+    recv(&mut ring, 1, &socket, 300_000, FillMode::All);
     // 2 MB exceed the buffers of the socket, so the send must be continued.
     ring.send(2, &socket, segments(&ring, 2_000_000)).unwrap();
     let sent = next(&mut ring);
@@ -170,11 +170,11 @@ fn a_peer_that_went_is_an_error(mut ring: AnyRing) {
 
 fn one_operation_a_direction(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
-    recv(&mut ring, 1, &socket, 10, Fill::Any);
+    recv(&mut ring, 1, &socket, 10, FillMode::Any);
     let rejected = ring
-        .recv(2, &socket, filled(&ring, 10, 3), Fill::Any)
+        .recv(2, &socket, filled(&ring, 10, 3), FillMode::Any)
         .unwrap_err();
-    assert_eq!(rejected.reason, Reason::Busy);
+    assert_eq!(rejected.reason, RejectReason::Busy);
     assert_eq!(rejected.payload.into_buf().unwrap()[..], [3; 10]);
     // The other direction is free, and a clone of the handle counts as the same socket.
     ring.send(3, &socket, vec![Header::new([1]).into()])
@@ -183,12 +183,12 @@ fn one_operation_a_direction(mut ring: AnyRing) {
     let rejected = ring
         .send(4, &clone, vec![Header::new([1]).into()])
         .unwrap_err();
-    assert_eq!(rejected.reason, Reason::Busy);
+    assert_eq!(rejected.reason, RejectReason::Busy);
     peer.write_all(b"x").unwrap();
     let mut users = [next(&mut ring).user, next(&mut ring).user];
     users.sort_unstable();
     assert_eq!(users, [1, 3]);
-    recv(&mut ring, 5, &clone, 10, Fill::Any);
+    recv(&mut ring, 5, &clone, 10, FillMode::Any);
 }
 
 fn a_pending_receive_is_cancelled(mut ring: AnyRing) {
@@ -196,7 +196,7 @@ fn a_pending_receive_is_cancelled(mut ring: AnyRing) {
     // With and without the operation in the kernel.
     for submitted in [true, false] {
         let recv = ring
-            .recv(1, &socket, filled(&ring, 4096, 4), Fill::Any)
+            .recv(1, &socket, filled(&ring, 4096, 4), FillMode::Any)
             .unwrap();
         if submitted {
             pending(&mut ring);
@@ -212,7 +212,7 @@ fn a_pending_receive_is_cancelled(mut ring: AnyRing) {
         assert_eq!(ring.in_flight(), 0);
     }
     peer.write_all(b"later").unwrap();
-    recv(&mut ring, 2, &socket, 4096, Fill::Any);
+    recv(&mut ring, 2, &socket, 4096, FillMode::Any);
     assert_eq!(next(&mut ring).result, Ok(5));
 }
 
@@ -236,7 +236,7 @@ fn an_old_name_cancels_nothing(mut ring: AnyRing) {
         .send(1, &socket, vec![Header::new([1]).into()])
         .unwrap();
     next(&mut ring);
-    recv(&mut ring, 2, &socket, 10, Fill::Any);
+    recv(&mut ring, 2, &socket, 10, FillMode::Any);
     // The receive uses the slot of the completed send, but has another generation.
     ring.cancel(old);
     pending(&mut ring);
@@ -246,7 +246,7 @@ fn an_old_name_cancels_nothing(mut ring: AnyRing) {
 
 fn shutdown_ends_a_pending_receive(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
-    recv(&mut ring, 1, &socket, 10, Fill::Any);
+    recv(&mut ring, 1, &socket, 10, FillMode::Any);
     pending(&mut ring);
     socket.shutdown().unwrap();
     assert_eq!(next(&mut ring).result, Ok(0));
@@ -255,7 +255,7 @@ fn shutdown_ends_a_pending_receive(mut ring: AnyRing) {
 
 fn a_socket_stays_open_for_what_is_pending_on_it(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
-    recv(&mut ring, 1, &socket, 10, Fill::Any);
+    recv(&mut ring, 1, &socket, 10, FillMode::Any);
     drop(socket);
     pending(&mut ring);
     peer.write_all(b"still").unwrap();
@@ -282,7 +282,7 @@ fn a_non_blocking_socket_is_waited_for(mut ring: AnyRing) {
     // `Handle::new` clears this flag.
     ours.set_nonblocking(true).unwrap();
     let socket = Handle::new(ours.into()).unwrap();
-    recv(&mut ring, 1, &socket, 10, Fill::Any);
+    recv(&mut ring, 1, &socket, 10, FillMode::Any);
     pending(&mut ring);
     peer.write_all(b"late").unwrap();
     assert_eq!(next(&mut ring).result, Ok(4));

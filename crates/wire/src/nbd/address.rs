@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn addresses_are_printed_as_they_are_parsed() {
         // A Unix socket, IPv4 and IPv6 are printed as they are written.
         for text in ["unix:/run/weir.sock", "127.0.0.1:10809", "[::1]:10809"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);

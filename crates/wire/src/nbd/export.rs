@@ -78,19 +78,19 @@ pub trait Exports {
     /// The handshake calls this last, when a client is about to begin with an export from
     /// [`find`](Self::find). If the result is `None`, the implementation has reserved a connection
     /// for the client.
-    fn refuses(&self, _export: &ExportInfo) -> Option<&'static str> {
+    fn refusal(&self, _export: &ExportInfo) -> Option<&'static str> {
         None
     }
 
     /// Called when a client is denied something and the handshake continues, so that the server can
     /// log it.
-    fn denied(&self, _what: Denied<'_>) {}
+    fn on_denied(&self, _what: Denial<'_>) {}
 }
 
 /// A client's demand that was denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Denied<'a> {
+pub enum Denial<'a> {
     /// An export of this name, which does not exist.
     Export(&'a str),
     /// Encryption (`STARTTLS`), which is not supported.

@@ -120,7 +120,7 @@ mod uri;
 pub use address::{Address, AddressError};
 pub use constants::*;
 pub use errno::Errno;
-pub use export::{BlockSizes, Denied, ExportInfo, Exports};
+pub use export::{BlockSizes, Denial, ExportInfo, Exports};
 pub use flags::{CommandFlags, ExtentFlags, TransmissionFlags};
 pub use handshake::{Handshake, HandshakeConfig, HandshakeError, Outcome, Session};
 pub use meta::Extent;
@@ -129,6 +129,6 @@ pub use reply::{
     append_block_status, append_error, encode_data_header, encode_error, encode_error_offset,
     encode_hole, encode_none, encode_simple_reply,
 };
-pub use request::{Command, Fatal, Request, parse_request};
+pub use request::{Command, FatalError, Request, parse_request};
 pub use rules::{RequestError, RuleSettings, Rules};
 pub use uri::{Uri, UriError};

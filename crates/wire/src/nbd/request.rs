@@ -98,14 +98,14 @@ impl Request {
     /// Returns the payload's length, unless it is more than the server accepts or skips.
     ///
     /// # Errors
-    /// Returns [`Fatal::PayloadTooLong`] if the payload is longer than `limit` bytes. The
+    /// Returns [`FatalError::PayloadTooLong`] if the payload is longer than `limit` bytes. The
     /// connection must then end. `limit` should be at least 32 MiB whatever the maximum block size
     /// is, because the protocol recommends that (`proto.md`, Size constraints).
     #[inline]
-    pub const fn check_payload(&self, limit: u32) -> Result<u32, Fatal> {
+    pub const fn check_payload(&self, limit: u32) -> Result<u32, FatalError> {
         let length = self.payload_len();
         if length > limit {
-            Err(Fatal::PayloadTooLong { length, limit })
+            Err(FatalError::PayloadTooLong { length, limit })
         } else {
             Ok(length)
         }
@@ -132,16 +132,16 @@ impl Request {
 /// does not end the stream. It is returned as [`Command::Unknown`], and the reply is EINVAL.
 ///
 /// # Errors
-/// Returns [`Fatal::BadMagic`] if the stream is out of sync, so that the connection must end.
+/// Returns [`FatalError::BadMagic`] if the stream is out of sync, so that the connection must end.
 #[inline]
-pub fn parse_request(input: &[u8]) -> Result<Option<Request>, Fatal> {
+pub fn parse_request(input: &[u8]) -> Result<Option<Request>, FatalError> {
     // Without extended headers, every request has the same length (`proto.md`, Request message).
     let Some(bytes) = input.first_chunk::<REQUEST_LEN>() else {
         return Ok(None);
     };
     let magic = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     if magic != REQUEST_MAGIC {
-        return Err(Fatal::BadMagic { found: magic });
+        return Err(FatalError::BadMagic { found: magic });
     }
     Ok(Some(Request {
         command: Command::from_wire(u16::from_be_bytes([bytes[6], bytes[7]])),
@@ -155,7 +155,7 @@ pub fn parse_request(input: &[u8]) -> Result<Option<Request>, Fatal> {
 /// The reason why a connection in the transmission phase must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fatal {
+pub enum FatalError {
     /// A request does not start with the magic number.
     #[error("the request starts with {found:#010x} instead of {REQUEST_MAGIC:#010x}")]
     BadMagic {
@@ -210,7 +210,7 @@ mod tests {
         bytes[..4].copy_from_slice(&0x2560_9514u32.to_be_bytes());
         assert_eq!(
             parse_request(&bytes),
-            Err(Fatal::BadMagic { found: 0x2560_9514 })
+            Err(FatalError::BadMagic { found: 0x2560_9514 })
         );
         bytes[3] = 0x13;
         bytes[6..8].copy_from_slice(&[0x12, 0x34]);
@@ -236,7 +236,7 @@ mod tests {
                 "{command:?}"
             );
             assert_eq!(request.check_payload(4097), Ok(request.payload_len()));
-            let expected = Err(Fatal::PayloadTooLong {
+            let expected = Err(FatalError::PayloadTooLong {
                 length: 4097,
                 limit: 4096,
             });

@@ -59,7 +59,7 @@ impl Rules {
             let command = Command::from_wire(code as u16);
             rules.forbidden[code] = !settings.allowed_flags(command).bits();
             // A limit of 0 sends the request to the detailed check, which finds the error to reply.
-            if !settings.refused_as_read_only(command) && settings.offered(command) {
+            if !settings.is_refused_as_read_only(command) && settings.is_offered(command) {
                 rules.longest[code] = settings.longest(command);
             }
         }
@@ -71,10 +71,10 @@ impl Rules {
         &self.settings
     }
 
-    /// Returns true if a request with a range is valid. [`explain`](Self::explain) decides about
+    /// Returns true if a request with a range is valid. [`validate_in_detail`](Self::explain) decides about
     /// all others.
     #[inline]
-    fn passes_quickly(&self, request: &Request) -> bool {
+    fn is_valid_fast(&self, request: &Request) -> bool {
         let code = usize::from(request.command.to_wire());
         let Request { offset, length, .. } = *request;
         code < COMMANDS
@@ -89,7 +89,7 @@ impl Rules {
 
     /// Checks the request in the order that [`Request::validate`] documents.
     #[cold]
-    fn explain(&self, request: &Request) -> Result<(), RequestError> {
+    fn validate_in_detail(&self, request: &Request) -> Result<(), RequestError> {
         let settings = &self.settings;
         let Request {
             command,
@@ -103,10 +103,10 @@ impl Rules {
         if !settings.allowed_flags(command).contains(request.flags) {
             return Err(RequestError::Flags);
         }
-        if settings.refused_as_read_only(command) {
+        if settings.is_refused_as_read_only(command) {
             return Err(RequestError::ReadOnly);
         }
-        if !settings.offered(command) {
+        if !settings.is_offered(command) {
             return Err(RequestError::NotOffered);
         }
         // `proto.md` (Request types): offset and length of these commands must be zero.
@@ -167,11 +167,11 @@ impl RuleSettings {
         allowed
     }
 
-    fn refused_as_read_only(&self, command: Command) -> bool {
+    fn is_refused_as_read_only(&self, command: Command) -> bool {
         command.modifies() && self.flags.contains(TransmissionFlags::READ_ONLY)
     }
 
-    fn offered(&self, command: Command) -> bool {
+    fn is_offered(&self, command: Command) -> bool {
         match command {
             Command::Read | Command::Write | Command::Disconnect => true,
             Command::Flush => self.flags.contains(TransmissionFlags::SEND_FLUSH),
@@ -256,10 +256,10 @@ impl Request {
     /// reply. A WRITE's payload still follows, and DISC has no reply at all.
     #[inline]
     pub fn validate(&self, rules: &Rules) -> Result<(), RequestError> {
-        if rules.passes_quickly(self) {
+        if rules.is_valid_fast(self) {
             Ok(())
         } else {
-            rules.explain(self)
+            rules.validate_in_detail(self)
         }
     }
 }
@@ -459,12 +459,12 @@ mod tests {
     /// Tests the detailed check directly, because `validate` calls it only for requests that fail
     /// the quick one.
     #[test]
-    fn the_explained_check_passes_what_just_fits() {
+    fn the_detailed_check_accepts_requests_at_the_limits() {
         let rules = Rules::new(settings());
         let to_the_end = request(Command::Read, CommandFlags::EMPTY, (1 << 20) - 512, 512);
-        assert_eq!(rules.explain(&to_the_end), Ok(()));
+        assert_eq!(rules.validate_in_detail(&to_the_end), Ok(()));
         let longest = request(Command::Read, CommandFlags::EMPTY, 0, 64 << 10);
-        assert_eq!(rules.explain(&longest), Ok(()));
+        assert_eq!(rules.validate_in_detail(&longest), Ok(()));
     }
 
     proptest! {
@@ -491,11 +491,11 @@ mod tests {
                 maximum_range: limits.1,
             });
             let request = request(Command::from_wire(code), CommandFlags::from_bits(flags), offset, length);
-            let explained = rules.explain(&request);
+            let explained = rules.validate_in_detail(&request);
             if matches!(request.command, Command::Flush | Command::Disconnect) {
-                prop_assert!(!rules.passes_quickly(&request));
+                prop_assert!(!rules.is_valid_fast(&request));
             } else {
-                prop_assert_eq!(rules.passes_quickly(&request), explained.is_ok());
+                prop_assert_eq!(rules.is_valid_fast(&request), explained.is_ok());
             }
             prop_assert_eq!(request.validate(&rules), explained);
         }

@@ -33,7 +33,7 @@ pub enum UriError {
 impl Uri {
     /// Returns true if the text has the scheme of an NBD URI, even if it is malformed or requires
     /// TLS.
-    pub fn is_meant(text: &str) -> bool {
+    pub fn has_nbd_scheme(text: &str) -> bool {
         let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
         scheme == "nbd" || scheme.starts_with("nbd+") || scheme.starts_with("nbds")
     }
@@ -60,11 +60,11 @@ fn parse(text: &str) -> Option<Uri> {
     };
     let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
     // The protocol allows no longer string, and a handshake for such a name would panic.
-    let export = decoded(export).filter(|name| name.len() <= MAX_STRING)?;
+    let export = decode_percent(export).filter(|name| name.len() <= MAX_STRING)?;
     let address = match (scheme, query, host) {
         ("nbd+unix", Some(query), "") => {
             let mut parts = query.split('&').filter_map(|part| part.split_once('='));
-            let socket = decoded(parts.find(|(key, _)| *key == "socket")?.1)?;
+            let socket = decode_percent(parts.find(|(key, _)| *key == "socket")?.1)?;
             Address::Unix(Some(socket).filter(|path| !path.is_empty())?.into())
         }
         // A query is refused, because `uri.md` asks clients to diagnose parameters that they do not
@@ -98,7 +98,7 @@ fn is_host(address: &str) -> bool {
 
 /// Replaces percent-encoded bytes (`%20`). Returns `None` if an escape is incomplete or the result
 /// is not UTF-8.
-fn decoded(text: &str) -> Option<String> {
+fn decode_percent(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let [first, behind @ ..] = rest {
@@ -131,7 +131,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_servers_print_is_read() {
+    fn uris_of_servers_are_parsed() {
         let of = |text: &str| {
             text.parse::<Uri>()
                 .map(|u| (u.address.to_string(), u.export))
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused() {
+    fn invalid_uris_are_refused() {
         for text in [
             "",
             "/dev/sda",
@@ -201,6 +201,6 @@ mod tests {
         );
         let tls = "nbds://host/disk".parse::<Uri>().unwrap_err();
         assert!(matches!(tls, UriError::Tls(_)));
-        assert!(Uri::is_meant("nbds://host/disk") && !Uri::is_meant("/a/nbd://b"));
+        assert!(Uri::has_nbd_scheme("nbds://host/disk") && !Uri::has_nbd_scheme("/a/nbd://b"));
     }
 }

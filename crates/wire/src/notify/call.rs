@@ -340,7 +340,7 @@ mod tests {
     /// In every cycle of responses, the configured number is notified, however they are grouped
     /// into publications. The expectation is counted response by response.
     #[test]
-    fn vic_tells_of_its_part() {
+    fn vic_notifies_its_part_of_the_responses() {
         for ratio in [(1, 1), (4, 5), (3, 4), (2, 3), (1, 2), (1, 4)] {
             for together in 1..8 {
                 let policy = CallPolicy::Vic(Vic::default());

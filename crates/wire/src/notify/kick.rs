@@ -167,10 +167,10 @@ impl Kicks {
                 let spins = self.found > 0 && now < until;
                 return self.set(if spins { Plan::Spin(until) } else { Plan::Arm });
             }
-            KickPolicy::Sleep { .. } => self.paid_for(0),
-            KickPolicy::Throttle { burst, jiffy, .. } => {
-                self.paid_for(burst).max(self.distrust(now, jiffy))
-            }
+            KickPolicy::Sleep { .. } => self.rate_limited_until(0),
+            KickPolicy::Throttle { burst, jiffy, .. } => self
+                .rate_limited_until(burst)
+                .max(self.distrusted_until(now, jiffy)),
         };
         // If nobody kicked and nothing was found, the queue arms. Otherwise an idle guest would
         // wake the back end forever.
@@ -180,7 +180,7 @@ impl Kicks {
 
     /// Returns the time until which the queue must sleep to keep the rate of wake-ups, except for
     /// `burst` of them.
-    fn paid_for(&self, burst: u32) -> Option<Instant> {
+    fn rate_limited_until(&self, burst: u32) -> Option<Instant> {
         let ahead = self.interval()?.saturating_mul(u64::from(burst));
         Some(self.paid.saturating_sub(ahead))
     }
@@ -196,7 +196,7 @@ impl Kicks {
 
     /// Returns the time until which kicks are ignored, because they came without requests or
     /// because the event loop is late already.
-    fn distrust(&mut self, now: Instant, jiffy: Span) -> Option<Instant> {
+    fn distrusted_until(&mut self, now: Instant, jiffy: Span) -> Option<Instant> {
         if self.found > 0 {
             self.spurious = 0;
         } else if self.by_kick {

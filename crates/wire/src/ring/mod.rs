@@ -117,24 +117,24 @@ pub trait Guest {
     /// Copies the bytes that begin at `address` into `into`.
     ///
     /// # Errors
-    /// Returns [`Outside`] if some bytes are not in the guest's memory. Part of `into` may have
+    /// Returns [`OutsideGuestError`] if some bytes are not in the guest's memory. Part of `into` may have
     /// been written.
-    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Outside>;
+    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), OutsideGuestError>;
 
     /// Copies the bytes of `from` to `address`.
     ///
     /// # Errors
-    /// Returns [`Outside`] if part of the range is not in the guest's memory. Another part may have
+    /// Returns [`OutsideGuestError`] if part of the range is not in the guest's memory. Another part may have
     /// been written.
-    fn write(&self, address: u64, from: &[u8]) -> Result<(), Outside>;
+    fn write(&self, address: u64, from: &[u8]) -> Result<(), OutsideGuestError>;
 
     /// Checks that the whole range is in the guest's memory, in as many steps as the range has
     /// regions.
     ///
     /// # Errors
-    /// Returns [`Outside`] with the range.
-    fn check(&self, address: u64, length: u64) -> Result<(), Outside> {
-        let outside = Outside { address, length };
+    /// Returns [`OutsideGuestError`] with the range.
+    fn check(&self, address: u64, length: u64) -> Result<(), OutsideGuestError> {
+        let outside = OutsideGuestError { address, length };
         let (mut at, mut left) = (address, length);
         while left > 0 {
             let piece = self.contiguous(at, left).ok_or(outside)?;
@@ -156,7 +156,7 @@ pub trait Guest {
 /// The error for a range that is not entirely in the guest's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{length} bytes at {address:#x} are not entirely in the guest's memory")]
-pub struct Outside {
+pub struct OutsideGuestError {
     /// The first address of the range.
     pub address: u64,
     /// The length of the range in bytes.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use super::split::{Areas, lengths};
-use super::{Guest, Load, Outside, Shared, Store};
+use super::{Guest, Load, OutsideGuestError, Shared, Store};
 
 /// The length of a word in bytes.
 const WORD: usize = 4;
@@ -200,8 +200,8 @@ impl Regions {
         address: u64,
         length: usize,
         mut each: impl FnMut(&Memory, usize, std::ops::Range<usize>),
-    ) -> Result<(), Outside> {
-        let outside = Outside {
+    ) -> Result<(), OutsideGuestError> {
+        let outside = OutsideGuestError {
             address,
             length: length as u64,
         };
@@ -223,13 +223,13 @@ impl Guest for Regions {
         Some(length.min((memory.len() - at) as u64))
     }
 
-    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Outside> {
+    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), OutsideGuestError> {
         self.pieces(address, into.len(), |memory, at, range| {
             memory.read(at, &mut into[range]);
         })
     }
 
-    fn write(&self, address: u64, from: &[u8]) -> Result<(), Outside> {
+    fn write(&self, address: u64, from: &[u8]) -> Result<(), OutsideGuestError> {
         self.pieces(address, from.len(), |memory, at, range| {
             memory.write(at, &from[range]);
         })
@@ -272,7 +272,7 @@ mod tests {
             (0x1000, 0x2001),
             (u64::MAX, 2),
         ] {
-            let outside = Outside { address, length };
+            let outside = OutsideGuestError { address, length };
             assert_eq!(guest.check(address, length), Err(outside), "{outside}");
             let mut bytes = vec![0; length as usize];
             assert_eq!(guest.read(address, &mut bytes), Err(outside), "{outside}");

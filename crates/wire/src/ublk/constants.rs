@@ -40,7 +40,7 @@ pub mod feature {
 
 /// The state of a device, as the driver reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
+pub enum UblkDeviceState {
     /// The device has not started or was stopped, so `/dev/ublkbN` does not exist.
     Dead,
     /// A server serves the device.
@@ -51,7 +51,7 @@ pub enum State {
     Other(u16),
 }
 
-impl State {
+impl UblkDeviceState {
     pub(super) const fn from_number(number: u16) -> Self {
         match number {
             0 => Self::Dead,

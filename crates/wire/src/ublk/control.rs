@@ -1,11 +1,11 @@
 //! Commands to the control device, and the driver's description of a device.
 
-use super::constants::{State, read, read_write};
+use super::constants::{UblkDeviceState, read, read_write};
 use super::feature;
 
 /// The length of a [`ControlCommand`] in bytes.
 pub const CONTROL_LEN: usize = 32;
-/// The length of an encoded [`Device`] in bytes.
+/// The length of an encoded [`DeviceInfo`] in bytes.
 pub const INFO_LEN: usize = 64;
 /// The position of the argument's address in an encoded command.
 const ADDRESS: usize = 8;
@@ -17,9 +17,9 @@ const NO_QUEUE: u16 = u16::MAX;
 pub enum Verb {
     /// Returns the features of the driver, in eight bytes.
     GetFeatures,
-    /// Returns the state of a device, as a [`Device`].
+    /// Returns the state of a device, as a [`DeviceInfo`].
     GetInfo,
-    /// Adds a device. The argument is a [`Device`], which the driver completes with the actual
+    /// Adds a device. The argument is a [`DeviceInfo`], which the driver completes with the actual
     /// values.
     Add,
     /// Sets the parameters of a device ([`Params`](super::Params)).
@@ -94,13 +94,13 @@ impl ControlCommand {
 
 /// The description of a device that the driver and the server share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Device {
+pub struct DeviceInfo {
     /// The number of queues. The driver reduces it to the number of processors.
     pub queues: u16,
     /// The number of requests that each queue can hold.
     pub depth: u16,
     /// The state of the device.
-    pub state: State,
+    pub state: UblkDeviceState,
     /// The length of the longest request in bytes.
     pub longest: u32,
     /// N of `/dev/ublkbN`, or `u32::MAX` for any.
@@ -113,13 +113,13 @@ pub struct Device {
     pub mark: u64,
 }
 
-impl Device {
+impl DeviceInfo {
     /// Creates the description of a device to add.
     pub fn new(queues: u16, depth: u16, longest: u32, mark: u64) -> Self {
         Self {
             queues,
             depth,
-            state: State::Dead,
+            state: UblkDeviceState::Dead,
             longest,
             number: u32::MAX,
             process: -1,
@@ -154,7 +154,7 @@ impl Device {
         Self {
             queues: u16::from_ne_bytes(at(bytes, 0)),
             depth: u16::from_ne_bytes(at(bytes, 2)),
-            state: State::from_number(u16::from_ne_bytes(at(bytes, 4))),
+            state: UblkDeviceState::from_number(u16::from_ne_bytes(at(bytes, 4))),
             longest: u32::from_ne_bytes(at(bytes, 8)),
             number: u32::from_ne_bytes(at(bytes, 12)),
             process: i32::from_ne_bytes(at(bytes, 16)),
@@ -177,20 +177,20 @@ mod tests {
 
     #[test]
     fn a_device_comes_back_as_it_was_said() {
-        let device = Device {
+        let device = DeviceInfo {
             number: 7,
-            ..Device::new(2, 32, 1 << 20, 0x57e1_0000_0000_0001).recoverable()
+            ..DeviceInfo::new(2, 32, 1 << 20, 0x57e1_0000_0000_0001).recoverable()
         };
         let mut bytes = device.encode();
         // The driver sets the state (2, quiesced) and the process (99).
         bytes[4] = 2;
         bytes[16..20].copy_from_slice(&99i32.to_ne_bytes());
-        let told = Device {
-            state: State::Quiesced,
+        let told = DeviceInfo {
+            state: UblkDeviceState::Quiesced,
             process: 99,
             ..device
         };
-        assert_eq!(Device::parse(&bytes), told);
+        assert_eq!(DeviceInfo::parse(&bytes), told);
     }
 
     #[test]

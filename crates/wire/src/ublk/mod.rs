@@ -5,8 +5,8 @@
 //! by programs. Their meaning is documented in the kernel's `Documentation/block/ublk.rst`. All
 //! numbers are in the byte order of the machine.
 //!
-//! Commands to `/dev/ublk-control` add, describe ([`Params`]) and start a device
-//! ([`ControlCommand`]). Its requests are in memory of the driver, which has one [`Descriptor`] for
+//! Commands to `/dev/ublk-control` add, describe ([`DeviceParams`]) and start a device
+//! ([`ControlCommand`]). Its requests are in memory of the driver, which has one [`UblkDescriptor`] for
 //! each queue and tag. For each of them, the server gives the driver a command ([`IoCommand`]). The
 //! command completes when a request has arrived, and also returns the result of the previous
 //! request of the same tag. The server copies payloads by reading and writing `/dev/ublkcN` at
@@ -18,13 +18,13 @@ mod params;
 mod request;
 
 pub use constants::{
-    DESCRIPTOR_LEN, FETCH, MAX_DEPTH, MAX_QUEUES, PATH_CONTROL, RESULT_OK, State, feature,
+    DESCRIPTOR_LEN, FETCH, MAX_DEPTH, MAX_QUEUES, PATH_CONTROL, RESULT_OK, UblkDeviceState, feature,
 };
-pub use control::{CONTROL_LEN, ControlCommand, Device, INFO_LEN, Verb};
-pub use params::{Discard, PARAMS_LEN, Params};
+pub use control::{CONTROL_LEN, ControlCommand, DeviceInfo, INFO_LEN, Verb};
+pub use params::{DeviceParams, Discard, PARAMS_LEN};
 pub use request::{
-    Descriptor, IoCommand, Operation, Refused, Request, Rules, descriptors_len, descriptors_offset,
-    payload_offset,
+    IoCommand, UblkDescriptor, UblkOperation, UblkRequest, UblkRequestError, UblkRules,
+    descriptors_len, descriptors_offset, payload_offset,
 };
 
 /// The length of a sector in bytes, in which sizes and positions are counted.

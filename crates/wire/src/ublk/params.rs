@@ -2,7 +2,7 @@
 
 use super::control::at;
 
-/// The length of encoded [`Params`] in bytes. This is the part of the kernel's structure that is
+/// The length of encoded [`DeviceParams`] in bytes. This is the part of the kernel's structure that is
 /// used here.
 pub const PARAMS_LEN: usize = 60;
 
@@ -18,7 +18,7 @@ const FUA: u32 = 8;
 
 /// The parameters of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
+pub struct DeviceParams {
     /// The size of the device in sectors.
     pub sectors: u64,
     /// True if the device cannot be written.
@@ -48,7 +48,7 @@ pub struct Discard {
     pub write_zeroes: u32,
 }
 
-impl Params {
+impl DeviceParams {
     /// Encodes the parameters in the driver's format.
     pub fn encode(&self) -> [u8; PARAMS_LEN] {
         let mut bytes = [0; PARAMS_LEN];
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    fn params() -> impl Strategy<Value = Params> {
+    fn params() -> impl Strategy<Value = DeviceParams> {
         let discard = proptest::option::of((9u32..21, any::<u32>(), any::<u32>()));
         let flags = any::<[bool; 3]>();
         (
@@ -123,7 +123,7 @@ mod tests {
         )
             .prop_map(
                 |(sectors, [read_only, rotational, cached], block, wider, longest, discard)| {
-                    Params {
+                    DeviceParams {
                         sectors,
                         read_only,
                         rotational,
@@ -143,14 +143,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_said_is_understood(params in params()) {
-            prop_assert_eq!(Params::parse(&params.encode()), Some(params));
+        fn parameters_survive_encoding(params in params()) {
+            prop_assert_eq!(DeviceParams::parse(&params.encode()), Some(params));
         }
 
         #[test]
         fn any_bytes_are_read_to_an_end(bytes in any::<[[u8; 15]; 4]>()) {
             let flat: Vec<u8> = bytes.concat();
-            let _ = Params::parse(&flat.try_into().unwrap());
+            let _ = DeviceParams::parse(&flat.try_into().unwrap());
         }
     }
 }

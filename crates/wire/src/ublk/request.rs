@@ -19,7 +19,7 @@ const FUA: u32 = 1 << 13;
 const NO_UNMAP: u32 = 1 << 15;
 
 /// A request in the format of the driver's memory.
-pub type Descriptor = [u8; DESCRIPTOR_LEN];
+pub type UblkDescriptor = [u8; DESCRIPTOR_LEN];
 
 /// Returns the length in bytes of the descriptors of a queue with `depth` requests.
 pub const fn descriptors_len(depth: u16) -> usize {
@@ -72,7 +72,7 @@ impl IoCommand {
 
 /// The operation that a request asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Operation {
+pub enum UblkOperation {
     /// Reads from the device into the payload.
     Read,
     /// Writes the payload to the device.
@@ -87,9 +87,9 @@ pub enum Operation {
 
 /// A request that passed all checks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Request {
+pub struct UblkRequest {
     /// The operation that the request asks for.
-    pub operation: Operation,
+    pub operation: UblkOperation,
     /// True if the request may complete only when it is on stable storage.
     pub fua: bool,
     /// True if a zeroed range must keep its space.
@@ -103,7 +103,7 @@ pub struct Request {
 /// The limits of a device. The kernel learns them from [`Params`](super::Params), and its requests
 /// are checked against them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rules {
+pub struct UblkRules {
     /// The size of the device in sectors.
     pub sectors: u64,
     /// True if the device cannot be written.
@@ -118,7 +118,7 @@ pub struct Rules {
 
 /// The reason why a request is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Refused {
+pub enum UblkRequestError {
     /// The operation is unknown, or is not supported by the device.
     #[error("operation {0} is not supported by the device")]
     Operation(u8),
@@ -135,48 +135,48 @@ pub enum Refused {
     },
 }
 
-impl Request {
+impl UblkRequest {
     /// Parses a descriptor and checks it against the limits.
     ///
     /// # Errors
     /// Returns the reason why the request is refused.
-    pub fn parse(descriptor: &Descriptor, rules: &Rules) -> Result<Self, Refused> {
+    pub fn parse(descriptor: &UblkDescriptor, rules: &UblkRules) -> Result<Self, UblkRequestError> {
         // The layout of `struct ublksrv_io_desc`: operation and flags, sectors, first sector.
         let word = u32::from_ne_bytes(at(descriptor, 0));
         let sectors = u32::from_ne_bytes(at(descriptor, 4));
         let first = u64::from_ne_bytes(at(descriptor, 8));
         // The lowest byte is the operation (`UBLK_IO_OP_*`), the others are its flags.
         let (operation, longest) = match word as u8 {
-            0 => (Operation::Read, rules.longest),
-            1 => (Operation::Write, rules.longest),
-            2 => (Operation::Flush, 0),
-            3 => (Operation::Discard, rules.discard),
-            5 => (Operation::WriteZeroes, rules.write_zeroes),
-            other => return Err(Refused::Operation(other)),
+            0 => (UblkOperation::Read, rules.longest),
+            1 => (UblkOperation::Write, rules.longest),
+            2 => (UblkOperation::Flush, 0),
+            3 => (UblkOperation::Discard, rules.discard),
+            5 => (UblkOperation::WriteZeroes, rules.write_zeroes),
+            other => return Err(UblkRequestError::Operation(other)),
         };
         let (fua, keep) = (word & FUA != 0, word & NO_UNMAP != 0);
         // FUA means nothing for a read, and NO_UNMAP only has a meaning for zeroing, so both are
         // ignored elsewhere.
         let mut request = Self {
             operation,
-            fua: fua && operation != Operation::Read,
-            keep: keep && operation == Operation::WriteZeroes,
+            fua: fua && operation != UblkOperation::Read,
+            keep: keep && operation == UblkOperation::WriteZeroes,
             offset: 0,
             length: 0,
         };
         // The sectors of a flush have no meaning, so they are not checked.
         match operation {
-            Operation::Flush => return Ok(request),
-            Operation::Read => {}
-            _ if rules.read_only => return Err(Refused::ReadOnly),
-            _ if longest == 0 => return Err(Refused::Operation(word as u8)),
+            UblkOperation::Flush => return Ok(request),
+            UblkOperation::Read => {}
+            _ if rules.read_only => return Err(UblkRequestError::ReadOnly),
+            _ if longest == 0 => return Err(UblkRequestError::Operation(word as u8)),
             _ => {}
         }
         let length = u64::from(sectors) * SECTOR;
         let end = first.checked_add(sectors.into());
         let there = end.is_some_and(|end| end <= rules.sectors);
         if sectors == 0 || !there || length > longest.into() {
-            return Err(Refused::Range { first, sectors });
+            return Err(UblkRequestError::Range { first, sectors });
         }
         request.offset = first * SECTOR;
         request.length = length as u32;
@@ -190,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    const RULES: Rules = Rules {
+    const RULES: UblkRules = UblkRules {
         sectors: 1000,
         read_only: false,
         longest: 128 << 10,
@@ -198,7 +198,7 @@ mod tests {
         write_zeroes: 0,
     };
 
-    fn descriptor(word: u32, sectors: u32, first: u64) -> Descriptor {
+    fn descriptor(word: u32, sectors: u32, first: u64) -> UblkDescriptor {
         let mut bytes = [0xff; DESCRIPTOR_LEN];
         bytes[0..4].copy_from_slice(&word.to_ne_bytes());
         bytes[4..8].copy_from_slice(&sectors.to_ne_bytes());
@@ -210,11 +210,11 @@ mod tests {
     fn requests_are_what_the_kernel_means() {
         let parse = |word, sectors, first| {
             let descriptor = descriptor(word, sectors, first);
-            Request::parse(&descriptor, &RULES)
+            UblkRequest::parse(&descriptor, &RULES)
         };
         // The device has 1000 sectors, so sectors 992 to 999 are the last ones.
         let write = parse(1 | FUA, 8, 992).unwrap();
-        assert_eq!(write.operation, Operation::Write);
+        assert_eq!(write.operation, UblkOperation::Write);
         assert!(write.fua && !write.keep);
         assert_eq!((write.offset, write.length), (992 * 512, 4096));
         // The range of a flush has no meaning and is ignored.
@@ -222,25 +222,25 @@ mod tests {
         assert_eq!((flush.offset, flush.length), (0, 0));
         // Beyond the end, empty, longer than 128 KiB, and with an overflow.
         for (word, sectors, first) in [(0, 8, 993), (0, 0, 0), (1, 257, 0), (3, 2, u64::MAX)] {
-            let refused = Err(Refused::Range { first, sectors });
+            let refused = Err(UblkRequestError::Range { first, sectors });
             assert_eq!(parse(word, sectors, first), refused);
         }
         // Zeroing is not supported by these rules, and operation 4 is unknown.
-        assert_eq!(parse(5, 8, 0), Err(Refused::Operation(5)));
-        assert_eq!(parse(4, 8, 0), Err(Refused::Operation(4)));
+        assert_eq!(parse(5, 8, 0), Err(UblkRequestError::Operation(5)));
+        assert_eq!(parse(4, 8, 0), Err(UblkRequestError::Operation(4)));
     }
 
     #[test]
     fn nothing_is_written_where_that_is_forbidden() {
-        let rules = Rules {
+        let rules = UblkRules {
             read_only: true,
             ..RULES
         };
         for word in [1, 3, 5] {
-            let refused = Request::parse(&descriptor(word, 8, 0), &rules);
-            assert_eq!(refused, Err(Refused::ReadOnly));
+            let refused = UblkRequest::parse(&descriptor(word, 8, 0), &rules);
+            assert_eq!(refused, Err(UblkRequestError::ReadOnly));
         }
-        assert!(Request::parse(&descriptor(0, 8, 0), &rules).is_ok());
+        assert!(UblkRequest::parse(&descriptor(0, 8, 0), &rules).is_ok());
     }
 
     #[test]
@@ -269,14 +269,14 @@ mod tests {
         /// Whatever a descriptor contains, an accepted request is on the device and within the
         /// limits.
         #[test]
-        fn what_is_taken_is_within_the_rules(
+        fn accepted_requests_are_within_the_rules(
             bytes in any::<[[u8; 8]; 3]>(),
             small in any::<bool>(),
             sectors in 1u64..1 << 40,
             longest in 1u32..1 << 16,
             zeroes in 0u32..1 << 16,
         ) {
-            let mut bytes: Descriptor = bytes.concat().try_into().unwrap();
+            let mut bytes: UblkDescriptor = bytes.concat().try_into().unwrap();
             if small {
                 // Most random descriptors would be refused at once, so half of them are made
                 // plausible.
@@ -285,22 +285,22 @@ mod tests {
                 bytes[7] = 0;
                 bytes[11..16].fill(0);
             }
-            let rules = Rules {
+            let rules = UblkRules {
                 sectors,
                 read_only: false,
                 longest: longest * 512,
                 discard: zeroes * 512,
                 write_zeroes: zeroes * 512,
             };
-            let Ok(request) = Request::parse(&bytes, &rules) else { return Ok(()) };
+            let Ok(request) = UblkRequest::parse(&bytes, &rules) else { return Ok(()) };
             let most = match request.operation {
-                Operation::Read | Operation::Write => rules.longest,
-                Operation::Flush => 0,
-                Operation::Discard | Operation::WriteZeroes => rules.discard,
+                UblkOperation::Read | UblkOperation::Write => rules.longest,
+                UblkOperation::Flush => 0,
+                UblkOperation::Discard | UblkOperation::WriteZeroes => rules.discard,
             };
             prop_assert!(request.length <= most);
             prop_assert!(request.offset + u64::from(request.length) <= sectors * 512);
-            prop_assert_eq!(request.length == 0, request.operation == Operation::Flush);
+            prop_assert_eq!(request.length == 0, request.operation == UblkOperation::Flush);
         }
     }
 }

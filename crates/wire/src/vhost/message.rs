@@ -277,7 +277,7 @@ impl<D> Assembler<D> {
         if self.have < HEADER_LEN {
             return Ok(None);
         }
-        let header = Header::read(&self.bytes)?;
+        let header = MessageHeader::read(&self.bytes)?;
         if self.have < HEADER_LEN + header.length as usize {
             return Ok(None);
         }
@@ -297,13 +297,13 @@ impl<D> Assembler<D> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Header {
+struct MessageHeader {
     code: Code,
     needs_reply: bool,
     length: u32,
 }
 
-impl Header {
+impl MessageHeader {
     fn read(bytes: &[u8]) -> Result<Self, FrameError> {
         let (code, flags, length) = (Code(word(bytes, 0)), word(bytes, 4), word(bytes, 8));
         if flags & VERSION_MASK != VERSION {
@@ -361,9 +361,9 @@ fn request<D>(
         Code::SET_PROTOCOL_FEATURES => Ok(Request::SetProtocolFeatures(body.value()?)),
         Code::SET_BACKEND_REQ_FD => {
             body.length(0)?;
-            Ok(Request::SetBackendReqFd(body.one()?))
+            Ok(Request::SetBackendReqFd(body.take_descriptor()?))
         }
-        other => body.nothing(other),
+        other => body.parse_empty(other),
     }
 }
 
@@ -391,13 +391,13 @@ impl<D> Body<'_, D> {
     }
 
     /// Takes the only descriptor of the message.
-    fn one(self) -> Result<D, MessageError> {
+    fn take_descriptor(self) -> Result<D, MessageError> {
         self.descriptors(1)?;
         self.descriptors.pop().ok_or(MessageError::Descriptors(0))
     }
 
     /// Parses messages that consist of their code alone.
-    fn nothing(self, code: Code) -> Result<Request<D>, MessageError> {
+    fn parse_empty(self, code: Code) -> Result<Request<D>, MessageError> {
         let request = match code {
             Code::GET_FEATURES => Request::GetFeatures,
             Code::SET_OWNER => Request::SetOwner,
@@ -502,7 +502,7 @@ impl<D> Body<'_, D> {
             self.descriptors(0)?;
             None
         } else {
-            Some(self.one()?)
+            Some(self.take_descriptor()?)
         };
         Ok(match code {
             Code::SET_VRING_KICK => Request::SetVringKick { queue, descriptor },
@@ -545,7 +545,7 @@ impl<D> Body<'_, D> {
             queue_size: half(self.payload, 18),
         };
         if code == Code::SET_INFLIGHT_FD {
-            return Ok(Request::SetInflightFd(inflight, self.one()?));
+            return Ok(Request::SetInflightFd(inflight, self.take_descriptor()?));
         }
         self.descriptors(0)?;
         Ok(Request::GetInflightFd(inflight))
@@ -555,7 +555,7 @@ impl<D> Body<'_, D> {
         self.length(8 + Region::LEN)?;
         let region = Region::read(&self.payload[8..]);
         if code == Code::ADD_MEM_REG {
-            return Ok(Request::AddMemReg(region, self.one()?));
+            return Ok(Request::AddMemReg(region, self.take_descriptor()?));
         }
         // Some front ends send the region's descriptor, which the protocol allows. It is not used.
         if self.descriptors.len() > 1 {

@@ -113,7 +113,7 @@ fn a_configuration_space_is_answered_with_its_place_or_with_nothing() {
 }
 
 #[test]
-fn the_memory_of_what_is_in_flight_is_answered_as_long_as_it_was_asked() {
+fn in_flight_memory_is_answered_in_the_length_of_the_request() {
     let inflight = Inflight {
         size: 4096,
         offset: 0,
@@ -222,7 +222,7 @@ fn regions_of_memory_are_understood() {
 }
 
 #[test]
-fn what_is_said_of_queues_is_understood() {
+fn settings_of_queues_are_parsed() {
     let (queue, size, base) = (7, 128, 0xffff);
     let addresses = RingAddresses {
         queue,
@@ -290,7 +290,7 @@ fn descriptors_of_queues_may_be_missing_if_that_is_said() {
 }
 
 #[test]
-fn what_is_wrong_with_a_message_has_a_name() {
+fn invalid_messages_have_errors_of_their_own() {
     use MessageError::*;
     let two = [words(&[2, 0]), region_bytes(), region_bytes()].concat();
     assert_refused([
@@ -334,7 +334,7 @@ fn what_is_wrong_with_a_message_has_a_name() {
 }
 
 #[test]
-fn what_is_wrong_with_memory_and_configuration_in_a_message_has_a_name() {
+fn invalid_ranges_in_messages_have_errors_of_their_own() {
     use MessageError::*;
     // Ranges without bytes, with an overflow, and that end at byte 257 of 256.
     let place = |offset, size| (words(&[offset, size, 0]), Config { offset, size });
@@ -358,7 +358,7 @@ fn what_is_wrong_with_memory_and_configuration_in_a_message_has_a_name() {
 }
 
 #[test]
-fn a_stream_that_is_none_of_the_protocol_is_refused_with_its_header() {
+fn a_foreign_stream_is_refused_with_its_header() {
     let get = Code::GET_FEATURES;
     for (bytes, error) in [
         // Versions 0 and 2, then a reply (bit 2).
@@ -391,7 +391,7 @@ fn a_stream_that_is_none_of_the_protocol_is_refused_with_its_header() {
 }
 
 #[test]
-fn what_is_wrong_with_memory_has_a_name() {
+fn invalid_regions_have_errors_of_their_own() {
     let check =
         |region: Region, others: &[Region]| check_joining(&region, others.iter().copied(), 2);
     let moved = |guest: u64, user: u64| Region {
@@ -483,7 +483,7 @@ fn features_are_bits() {
 }
 
 #[test]
-fn who_wants_no_answer_gets_none() {
+fn a_reply_is_needed_only_if_it_is_requested() {
     for (flags, needs_reply) in [(1, false), (9, true)] {
         let bytes = message(Code::SET_OWNER, flags, &[]);
         let understood = understand(&bytes, 0).unwrap().unwrap();

@@ -8,7 +8,7 @@
 //! 1. Take a chain from the queue ([`Device::take`](crate::ring::split::Device::take)).
 //! 2. Parse it with [`Request::parse`], which reads the necessary parts of guest memory exactly
 //!    once and checks everything against [`Rules`] and the guest's regions. A refused request has a
-//!    reason ([`RequestError`]) and a status.
+//!    reason ([`BlkRequestError`]) and a status.
 //! 3. Transfer the data between [`Request::data`] and the drive, write the [`Status`] to
 //!    [`Request::status`], and return the head with [`Request::written`].
 
@@ -18,7 +18,9 @@ mod request;
 mod rules;
 
 pub use config::{CONFIG_LEN, Config};
-pub use request::{Command, HEADER, ID_LEN, RANGE, Range, Refused, Request, RequestError, Status};
+pub use request::{
+    BlkRequestError, Command, DiskRange, HEADER, ID_LEN, RANGE, RefusedBlkRequest, Request, Status,
+};
 pub use rules::{RangeLimits, Rules};
 
 /// The length of a sector in bytes. Positions, capacities and limits are counted in sectors,

@@ -2,7 +2,7 @@
 
 use super::{RangeLimits, Rules, SECTOR};
 use crate::ring::split::{Buffer, Chain};
-use crate::ring::{Guest, Outside};
+use crate::ring::{Guest, OutsideGuestError};
 
 /// The length of a request's header in bytes.
 pub const HEADER: usize = 16;
@@ -44,7 +44,7 @@ pub enum Status {
 
 /// A range of the disk in a discard or a request that writes zeroes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Range {
+pub struct DiskRange {
     /// The start of the range in bytes.
     pub offset: u64,
     /// The length of the range in bytes. It is never 0.
@@ -71,27 +71,27 @@ pub struct Request {
     /// flush and for requests with ranges.
     pub data: Vec<Buffer>,
     /// The ranges of a discard, or of a request that writes zeroes.
-    pub ranges: Vec<Range>,
+    pub ranges: Vec<DiskRange>,
 }
 
 /// A request that is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{why}")]
-pub struct Refused {
+pub struct RefusedBlkRequest {
     /// The reason for the refusal.
-    pub why: RequestError,
+    pub why: BlkRequestError,
     /// The guest address of the status byte. If it is `None`, there is no room for a status, and
     /// the head is returned without one.
     pub status: Option<u64>,
 }
 
-impl Refused {
+impl RefusedBlkRequest {
     /// Returns the status of the refused request.
     pub const fn code(&self) -> Status {
         match self.why {
-            RequestError::Unknown { .. }
-            | RequestError::NotOffered { .. }
-            | RequestError::Flags { .. } => Status::Unsupported,
+            BlkRequestError::Unknown { .. }
+            | BlkRequestError::NotOffered { .. }
+            | BlkRequestError::Flags { .. } => Status::Unsupported,
             _ => Status::IoError,
         }
     }
@@ -99,7 +99,7 @@ impl Refused {
 
 /// The reason why a request is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum RequestError {
+pub enum BlkRequestError {
     /// The device can read fewer bytes than a header has, because the header is missing, short or
     /// only writable.
     #[error("the device can read {readable} bytes, but a header has {HEADER}")]
@@ -112,7 +112,7 @@ pub enum RequestError {
     NoStatus,
     /// A buffer is not entirely in guest memory.
     #[error("{0}")]
-    Outside(Outside),
+    Outside(OutsideGuestError),
     /// The command number does not exist.
     #[error("unknown command {number}")]
     Unknown {
@@ -183,19 +183,19 @@ impl Request {
     /// Parses the request in `chain` into `self`. Reads the header and any ranges exactly once.
     ///
     /// # Errors
-    /// Returns [`Refused`]. The content of `self` is then meaningless.
+    /// Returns [`RefusedBlkRequest`]. The content of `self` is then meaningless.
     pub fn parse<G: Guest>(
         &mut self,
         chain: &Chain,
         guest: &G,
         rules: &Rules,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusedBlkRequest> {
         self.data.clear();
         self.ranges.clear();
         (self.offset, self.length, self.status) = (0, 0, 0);
         // The place for the status comes first, because every later error is reported in it.
-        let status = status_place(chain, guest);
-        let refused = |why| Refused {
+        let status = status_address(chain, guest);
+        let refused = |why| RefusedBlkRequest {
             why,
             status: status.ok(),
         };
@@ -217,10 +217,10 @@ impl Request {
         chain: &Chain,
         guest: &G,
         rules: &Rules,
-    ) -> Result<(), RequestError> {
+    ) -> Result<(), BlkRequestError> {
         let readable = chain.readable;
         if readable < HEADER as u64 {
-            return Err(RequestError::Header { readable });
+            return Err(BlkRequestError::Header { readable });
         }
         let mut header = [0; HEADER];
         gather(&chain.buffers, 0, guest, &mut header)?;
@@ -236,14 +236,14 @@ impl Request {
             Command::Flush => out > 0 || into > 0,
         };
         if wrong_way {
-            return Err(RequestError::Direction { command });
+            return Err(BlkRequestError::Direction { command });
         }
         if matches!(
             command,
             Command::Out | Command::Discard | Command::WriteZeroes
         ) && rules.read_only
         {
-            return Err(RequestError::ReadOnly);
+            return Err(BlkRequestError::ReadOnly);
         }
         match command {
             Command::Flush => Ok(()),
@@ -260,8 +260,13 @@ impl Request {
     }
 
     /// Stores the position on the disk of the `length` bytes from `sector` on.
-    fn take_range(&mut self, sector: u64, length: u64, rules: &Rules) -> Result<(), RequestError> {
-        self.offset = on_disk(sector, length, rules)?;
+    fn take_range(
+        &mut self,
+        sector: u64,
+        length: u64,
+        rules: &Rules,
+    ) -> Result<(), BlkRequestError> {
+        self.offset = disk_offset(sector, length, rules)?;
         Ok(())
     }
 
@@ -272,13 +277,13 @@ impl Request {
         guest: &G,
         rules: &Rules,
         length: u64,
-    ) -> Result<(), RequestError> {
+    ) -> Result<(), BlkRequestError> {
         if length == 0 {
-            return Err(RequestError::Empty);
+            return Err(BlkRequestError::Empty);
         }
         if length > u64::from(rules.length) {
             let limit = u64::from(rules.length);
-            return Err(RequestError::TooLong { length, limit });
+            return Err(BlkRequestError::TooLong { length, limit });
         }
         // Header and status have opposite directions, so the data is the rest of the buffers of its
         // own direction. Only readable data follows the header, and the count of bytes ends
@@ -294,7 +299,9 @@ impl Request {
             }
             left -= taken;
             let address = buffer.address + skipped;
-            guest.check(address, taken).map_err(RequestError::Outside)?;
+            guest
+                .check(address, taken)
+                .map_err(BlkRequestError::Outside)?;
             self.data.push(Buffer {
                 address,
                 length: taken as u32,
@@ -303,7 +310,7 @@ impl Request {
         }
         let (count, limit) = (self.data.len() as u64, u64::from(rules.segments));
         if count > limit {
-            return Err(RequestError::TooMany { count, limit });
+            return Err(BlkRequestError::TooMany { count, limit });
         }
         self.length = length as u32;
         Ok(())
@@ -316,20 +323,20 @@ impl Request {
         guest: &G,
         rules: &Rules,
         limits: Option<RangeLimits>,
-    ) -> Result<(), RequestError> {
+    ) -> Result<(), BlkRequestError> {
         let command = self.command;
-        let limits = limits.ok_or(RequestError::NotOffered { command })?;
+        let limits = limits.ok_or(BlkRequestError::NotOffered { command })?;
         let bytes = chain.readable - HEADER as u64;
         if bytes == 0 {
-            return Err(RequestError::Empty);
+            return Err(BlkRequestError::Empty);
         }
         if !bytes.is_multiple_of(RANGE as u64) {
             let block = RANGE as u32;
-            return Err(RequestError::Unaligned { bytes, block });
+            return Err(BlkRequestError::Unaligned { bytes, block });
         }
         let (count, limit) = (bytes / RANGE as u64, u64::from(limits.ranges));
         if count > limit {
-            return Err(RequestError::TooMany { count, limit });
+            return Err(BlkRequestError::TooMany { count, limit });
         }
         for index in 0..count {
             let mut raw = [0; RANGE];
@@ -344,7 +351,7 @@ impl Request {
 
 /// Returns the command with this number (virtio 1.2, section 5.2.6). Number 8 is
 /// `VIRTIO_BLK_T_GET_ID`.
-fn command(number: u32) -> Result<Command, RequestError> {
+fn command(number: u32) -> Result<Command, BlkRequestError> {
     Ok(match number {
         0 => Command::In,
         1 => Command::Out,
@@ -352,7 +359,7 @@ fn command(number: u32) -> Result<Command, RequestError> {
         8 => Command::GetId,
         11 => Command::Discard,
         13 => Command::WriteZeroes,
-        _ => return Err(RequestError::Unknown { number }),
+        _ => return Err(BlkRequestError::Unknown { number }),
     })
 }
 
@@ -363,7 +370,7 @@ fn range(
     command: Command,
     rules: &Rules,
     limits: RangeLimits,
-) -> Result<Range, RequestError> {
+) -> Result<DiskRange, BlkRequestError> {
     const UNMAP: u32 = 1;
     let (sector, sectors, flags) = (le_u64(raw, 0), le_u32(raw, 8), le_u32(raw, 12));
     // The specification (5.2.6.2) does not permit the flag `unmap` in a discard.
@@ -373,27 +380,27 @@ fn range(
         0
     };
     if flags & !known != 0 {
-        return Err(RequestError::Flags { flags });
+        return Err(BlkRequestError::Flags { flags });
     }
     if sectors == 0 {
-        return Err(RequestError::Empty);
+        return Err(BlkRequestError::Empty);
     }
     let length = u64::from(sectors) * SECTOR;
     if sectors > limits.sectors {
         let limit = u64::from(limits.sectors) * SECTOR;
-        return Err(RequestError::TooLong { length, limit });
+        return Err(BlkRequestError::TooLong { length, limit });
     }
-    Ok(Range {
-        offset: on_disk(sector, length, rules)?,
+    Ok(DiskRange {
+        offset: disk_offset(sector, length, rules)?,
         length,
         unmap: flags & UNMAP != 0,
     })
 }
 
 /// Returns the start on the disk of a range in bytes, if the range is aligned and on the disk.
-fn on_disk(sector: u64, length: u64, rules: &Rules) -> Result<u64, RequestError> {
+fn disk_offset(sector: u64, length: u64, rules: &Rules) -> Result<u64, BlkRequestError> {
     let block = u64::from(rules.block);
-    let unaligned = |bytes| RequestError::Unaligned {
+    let unaligned = |bytes| BlkRequestError::Unaligned {
         bytes,
         block: rules.block,
     };
@@ -411,7 +418,7 @@ fn on_disk(sector: u64, length: u64, rules: &Rules) -> Result<u64, RequestError>
                 Err(unaligned(offset))
             }
         }
-        _ => Err(RequestError::BeyondEnd {
+        _ => Err(BlkRequestError::BeyondEnd {
             sector,
             sectors,
             capacity,
@@ -420,14 +427,14 @@ fn on_disk(sector: u64, length: u64, rules: &Rules) -> Result<u64, RequestError>
 }
 
 /// Returns the guest address of the status, which is the last writable byte.
-fn status_place<G: Guest>(chain: &Chain, guest: &G) -> Result<u64, RequestError> {
+fn status_address<G: Guest>(chain: &Chain, guest: &G) -> Result<u64, BlkRequestError> {
     match chain.buffers.last() {
         Some(last) if last.writable => {
             let place = last.address + (u64::from(last.length) - 1);
-            guest.check(place, 1).map_err(RequestError::Outside)?;
+            guest.check(place, 1).map_err(BlkRequestError::Outside)?;
             Ok(place)
         }
-        _ => Err(RequestError::NoStatus),
+        _ => Err(BlkRequestError::NoStatus),
     }
 }
 
@@ -437,7 +444,7 @@ fn gather<G: Guest>(
     mut skip: u64,
     guest: &G,
     into: &mut [u8],
-) -> Result<(), RequestError> {
+) -> Result<(), BlkRequestError> {
     let mut done = 0;
     for buffer in buffers.iter().filter(|buffer| !buffer.writable) {
         let length = u64::from(buffer.length);
@@ -448,7 +455,7 @@ fn gather<G: Guest>(
         let piece = (length - skip).min((into.len() - done) as u64) as usize;
         guest
             .read(buffer.address + skip, &mut into[done..done + piece])
-            .map_err(RequestError::Outside)?;
+            .map_err(BlkRequestError::Outside)?;
         (skip, done) = (0, done + piece);
         if done == into.len() {
             break;

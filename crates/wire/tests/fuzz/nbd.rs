@@ -31,7 +31,7 @@ pub(crate) fn handshake(data: &[u8]) {
     let whole = serve(config, stream, usize::MAX, &mut Cuts::none());
     let pieces = serve(config, stream, usize::MAX, &mut Cuts::new(control));
     assert_eq!(whole, pieces, "pieces change what the server does");
-    if let Served {
+    if let ServerRun {
         consumed,
         end: Ok(Some(_)),
         ..
@@ -101,7 +101,7 @@ pub(crate) fn requests(data: &[u8]) {
         let request = match parse_request(stream) {
             Ok(Some(request)) => request,
             Ok(None) => return assert!(stream.len() < REQUEST_LEN, "a whole header is not read"),
-            Err(Fatal::BadMagic { found }) => {
+            Err(FatalError::BadMagic { found }) => {
                 return assert!(stream.starts_with(&found.to_be_bytes()));
             }
             Err(fatal) => panic!("the parser knows no limit: {fatal:?}"),
@@ -126,7 +126,7 @@ pub(crate) fn requests(data: &[u8]) {
                 stream = &stream[stream.len().min(length as usize)..];
             }
             Err(error) => {
-                let expected = Fatal::PayloadTooLong {
+                let expected = FatalError::PayloadTooLong {
                     length: request.length,
                     limit: skippable,
                 };
@@ -151,17 +151,17 @@ pub(crate) fn replies(data: &[u8]) {
 
 /// The result of a server's handshake.
 #[derive(Debug, PartialEq)]
-struct Served {
+struct ServerRun {
     consumed: usize,
     out: Vec<u8>,
     end: Result<Option<Outcome>, HandshakeError>,
 }
 
 /// Runs a server's handshake on the first `limit` bytes of `stream`.
-fn serve(config: HandshakeConfig, stream: &[u8], limit: usize, cuts: &mut Cuts) -> Served {
+fn serve(config: HandshakeConfig, stream: &[u8], limit: usize, cuts: &mut Cuts) -> ServerRun {
     let stream = &stream[..stream.len().min(limit)];
     let mut handshake = Handshake::new(config);
-    let mut served = Served {
+    let mut served = ServerRun {
         consumed: 0,
         out: Vec::new(),
         end: Ok(None),
@@ -171,11 +171,11 @@ fn serve(config: HandshakeConfig, stream: &[u8], limit: usize, cuts: &mut Cuts) 
         let piece = cuts.piece(&stream[served.consumed..]);
         // Like a caller that sends the output between calls.
         let mut out = Vec::new();
-        let end = handshake.feed(piece, &Offered, &mut out);
+        let end = handshake.feed(piece, &FuzzExports, &mut out);
         // `feed` stops after the answer that reached the limit, so it exceeds the limit by at most
         // one answer.
         assert!(
-            out.len() < config.output + Offered::LONGEST_ANSWER,
+            out.len() < config.output + FuzzExports::LONGEST_ANSWER,
             "{} bytes at once",
             out.len()
         );
@@ -213,15 +213,15 @@ fn serve(config: HandshakeConfig, stream: &[u8], limit: usize, cuts: &mut Cuts) 
 
 /// The result of a client's handshake.
 #[derive(Debug, PartialEq)]
-struct Connected {
+struct ClientRun {
     consumed: usize,
     out: Vec<u8>,
     end: Result<Option<client::Outcome>, client::HandshakeError>,
 }
 
-fn connect(config: &client::HandshakeConfig, stream: &[u8], cuts: &mut Cuts) -> Connected {
+fn connect(config: &client::HandshakeConfig, stream: &[u8], cuts: &mut Cuts) -> ClientRun {
     let mut handshake = client::Handshake::new(config.clone());
-    let mut connected = Connected {
+    let mut connected = ClientRun {
         consumed: 0,
         out: Vec::new(),
         end: Ok(None),
@@ -375,14 +375,14 @@ impl Cuts {
 
 /// The exports of the server: `alpha`, also the default, and `beta`, which is small, read-only and
 /// has blocks of 512 bytes.
-struct Offered;
+struct FuzzExports;
 
-impl Offered {
+impl FuzzExports {
     /// An upper limit in bytes for the answer to one option.
     const LONGEST_ANSWER: usize = 256;
 }
 
-impl Exports for Offered {
+impl Exports for FuzzExports {
     fn list(&self, each: &mut dyn FnMut(&str, &str)) {
         each("alpha", "first");
         each("beta", "");

@@ -8,10 +8,10 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use weir_wire::ring::plain::{Memory, Regions};
 use weir_wire::ring::split::{
-    Areas, Broken, Buffer, Chain, DESCRIPTOR, Descriptor, Device, Driver, Settings, TakeError,
+    Areas, Buffer, Chain, DESCRIPTOR, Descriptor, Device, Driver, QueueError, Settings, TakeError,
 };
 use weir_wire::ring::xen::{self, Back, Front, Rearm, Request, Response, Status};
-use weir_wire::ring::{Guest, Load, Outside, Shared, Store};
+use weir_wire::ring::{Guest, Load, OutsideGuestError, Shared, Store};
 use weir_wire::virtio_blk::{self, Command, RangeLimits, Rules, SECTOR};
 
 /// The number of bytes at the start of the input that are settings.
@@ -24,9 +24,9 @@ pub(crate) const REGION: u64 = 0x1000;
 const PAGE: usize = 64 + 4 * xen::SLOT;
 
 /// A program, whose bytes are taken from the front.
-struct Program<'a>(&'a [u8]);
+struct FuzzProgram<'a>(&'a [u8]);
 
-impl Program<'_> {
+impl FuzzProgram<'_> {
     /// Returns the next operation, if there is one.
     fn next(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
@@ -53,32 +53,32 @@ impl Program<'_> {
 }
 
 /// Guest memory that counts its reads.
-struct Counted {
+struct CountingGuest {
     guest: Regions,
     reads: Cell<usize>,
 }
 
-impl Guest for Counted {
+impl Guest for CountingGuest {
     fn contiguous(&self, address: u64, length: u64) -> Option<u64> {
         self.guest.contiguous(address, length)
     }
 
-    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Outside> {
+    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), OutsideGuestError> {
         self.reads.set(self.reads.get() + 1);
         self.guest.read(address, into)
     }
 
-    fn write(&self, address: u64, from: &[u8]) -> Result<(), Outside> {
+    fn write(&self, address: u64, from: &[u8]) -> Result<(), OutsideGuestError> {
         self.guest.write(address, from)
     }
 }
 
-fn guest() -> Counted {
+fn guest() -> CountingGuest {
     let mut guest = Regions::new();
     guest.add(GUEST, Memory::new(REGION as usize));
     guest.add(GUEST + REGION, Memory::new(REGION as usize));
     let reads = Cell::new(0);
-    Counted { guest, reads }
+    CountingGuest { guest, reads }
 }
 
 /// Decodes the settings. In the first byte, bits 0 to 2 are the size as an exponent of two, bit 3
@@ -112,7 +112,7 @@ pub(crate) fn device(data: &[u8]) {
     // Position 2 is the index of each ring. A random start makes indices wrap early.
     areas.used.store16(2, start, Store::Relaxed);
     areas.available.store16(2, start, Store::Relaxed);
-    let mut attacked = Attacked {
+    let mut attacked = AttackedDevice {
         device: Device::new(areas.clone(), settings, start).expect("it fits"),
         areas,
         settings,
@@ -124,7 +124,7 @@ pub(crate) fn device(data: &[u8]) {
         available: start,
         broken: None,
     };
-    let mut program = Program(program);
+    let mut program = FuzzProgram(program);
     while let Some(operation) = program.next() {
         attacked.step(operation, &mut program);
     }
@@ -147,11 +147,11 @@ fn rules(control: &[u8; CONTROL_LEN]) -> Rules {
 }
 
 /// A device, the driver that attacks it, and the expected state of both.
-struct Attacked {
+struct AttackedDevice {
     device: Device<Memory>,
     areas: Areas<Memory>,
     settings: Settings,
-    guest: Counted,
+    guest: CountingGuest,
     rules: Rules,
     chain: Chain,
     request: virtio_blk::Request,
@@ -159,11 +159,11 @@ struct Attacked {
     in_flight: VecDeque<u16>,
     /// The last index that the driver has written.
     available: u16,
-    broken: Option<Broken>,
+    broken: Option<QueueError>,
 }
 
-impl Attacked {
-    fn step(&mut self, operation: u8, program: &mut Program<'_>) {
+impl AttackedDevice {
+    fn step(&mut self, operation: u8, program: &mut FuzzProgram<'_>) {
         match operation % 12 {
             0 => {
                 let at = usize::from(program.byte()) % self.areas.available.len();
@@ -218,7 +218,7 @@ impl Attacked {
     }
 
     /// Executes a call of ours, during which only the used ring may change.
-    fn act(&mut self, operation: u8, program: &mut Program<'_>) {
+    fn act(&mut self, operation: u8, program: &mut FuzzProgram<'_>) {
         let before = [&self.areas.descriptors, &self.areas.available].map(contents);
         match operation {
             7 | 8 => self.take(None),
@@ -256,7 +256,7 @@ impl Attacked {
     }
 
     /// Asserts that a broken queue stays broken, for the same reason.
-    fn note(&mut self, broken: Option<Broken>) {
+    fn note(&mut self, broken: Option<QueueError>) {
         assert!(self.broken.is_none() || broken == self.broken);
         self.broken = broken;
         assert_eq!(self.device.broken(), broken);
@@ -400,7 +400,7 @@ pub(crate) fn driver(data: &[u8]) {
     let start = u16::from_le_bytes([control[2], control[3]]);
     let mut driver = Driver::at(areas.clone(), settings, start).expect("it fits");
     let mut in_flight = Vec::new();
-    let mut program = Program(program);
+    let mut program = FuzzProgram(program);
     let mut free = driver.free();
     while let Some(operation) = program.next() {
         match operation % 8 {
@@ -466,14 +466,14 @@ pub(crate) fn xen(data: &[u8]) {
     };
     let page = Memory::new(PAGE);
     xen::init_at(&page, start);
-    let mut ring = Ring {
+    let mut ring = AttackedRing {
         back: Back::at(page.clone(), rearm, start).expect("it fits"),
         front: Front::at(page.clone(), start).expect("it fits"),
         page,
         in_drive: VecDeque::new(),
         broken: [None; 2],
     };
-    let mut program = Program(program);
+    let mut program = FuzzProgram(program);
     while let Some(operation) = program.next() {
         match operation % 12 {
             0..=2 => ring.attack(operation % 12, &mut program),
@@ -487,17 +487,17 @@ pub(crate) fn xen(data: &[u8]) {
 }
 
 /// Xen's ring with both sides, and a page to which an attacker writes on behalf of either side.
-struct Ring {
+struct AttackedRing {
     page: Memory,
     back: Back<Memory>,
     front: Front<Memory>,
     in_drive: VecDeque<Response>,
     /// The errors with which the back end and the front end stopped.
-    broken: [Option<xen::Broken>; 2],
+    broken: [Option<xen::RingError>; 2],
 }
 
-impl Ring {
-    fn attack(&mut self, operation: u8, program: &mut Program<'_>) {
+impl AttackedRing {
+    fn attack(&mut self, operation: u8, program: &mut FuzzProgram<'_>) {
         match operation {
             // Any byte of the four indices.
             0 => {
@@ -548,7 +548,7 @@ impl Ring {
         keep(&mut self.broken[0], told);
     }
 
-    fn step_front(&mut self, operation: u8, program: &mut Program<'_>) {
+    fn step_front(&mut self, operation: u8, program: &mut FuzzProgram<'_>) {
         let front = &mut self.front;
         let told = match operation {
             7 => {
@@ -575,7 +575,7 @@ impl Ring {
 }
 
 /// Asserts that a broken ring reports the same reason whenever it is asked.
-fn keep(known: &mut Option<xen::Broken>, broken: Option<xen::Broken>) {
+fn keep(known: &mut Option<xen::RingError>, broken: Option<xen::RingError>) {
     if let (Some(known), Some(broken)) = (&known, &broken) {
         assert_eq!(known, broken);
     }

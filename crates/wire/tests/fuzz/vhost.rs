@@ -45,9 +45,9 @@ pub(crate) fn messages(data: &[u8]) {
     assert!(regions.len() <= 4, "more regions than there may be");
 }
 
-type Fed = (Vec<Message<u32>>, Option<FrameError>);
+type ParsedMessages = (Vec<Message<u32>>, Option<FrameError>);
 
-fn feed(mut stream: &[u8], control: &[u8; CONTROL_LEN], most: usize) -> Fed {
+fn feed(mut stream: &[u8], control: &[u8; CONTROL_LEN], most: usize) -> ParsedMessages {
     let mut assembler = Assembler::default();
     let mut messages = Vec::new();
     let mut token = 0;

@@ -16,9 +16,9 @@ use weir_wire::ring::split::{DESCRIPTOR, Descriptor};
 use weir_wire::vhost;
 
 /// A directory of the corpus, the fuzz target to run, and the seeds.
-type Target = (&'static str, fn(&[u8]), fn() -> Seeds);
+type FuzzTarget = (&'static str, fn(&[u8]), fn() -> Seeds);
 
-const TARGETS: [Target; 7] = [
+const TARGETS: [FuzzTarget; 7] = [
     ("handshake", fuzz::nbd::handshake, handshake_seeds),
     ("requests", fuzz::nbd::requests, request_seeds),
     ("replies", fuzz::nbd::replies, reply_seeds),
@@ -64,7 +64,7 @@ fn mutations_of_the_corpus_pass() {
     for (target, run, _) in TARGETS {
         let corpus = corpus(target);
         // A fixed seed ("weir"), so that a failure can be repeated.
-        let mut random = Random(Rng::new(0x7765_6972));
+        let mut random = BoundedRandom(Rng::new(0x7765_6972));
         for round in 0..100_000 {
             let mut input = corpus[round % corpus.len()].clone();
             for _ in 0..=random.below(4) {
@@ -94,15 +94,15 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-struct Random(Rng);
+struct BoundedRandom(Rng);
 
-impl Random {
+impl BoundedRandom {
     fn below(&mut self, bound: usize) -> usize {
         self.0.range(0, bound as u64 - 1) as usize
     }
 }
 
-fn mutate(input: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Random) {
+fn mutate(input: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut BoundedRandom) {
     let at = random.below(input.len() + 1);
     match random.below(6) {
         0 => input.truncate(at),

@@ -21,14 +21,14 @@ fn span(us: u64) -> Span {
 }
 
 /// A guest: the times of its requests, and of kicks that were not requested.
-struct Guest {
+struct ScriptedGuest {
     requests: Vec<u64>,
     storms: Vec<u64>,
 }
 
 /// The record of a run.
 #[derive(Default)]
-struct Seen {
+struct QueueRecord {
     /// The time at which each request was taken.
     taken: Vec<u64>,
     /// The time of each wake-up.
@@ -39,13 +39,13 @@ struct Seen {
 
 /// Runs a guest against a queue until all requests are taken. Each request takes `work` ns, and
 /// checking takes no time.
-fn run(policy: KickPolicy, guest: &Guest, work: u64) -> Seen {
+fn run(policy: KickPolicy, guest: &ScriptedGuest, work: u64) -> QueueRecord {
     let mut kicks = Kicks::new(policy);
-    let mut seen = Seen::default();
+    let mut seen = QueueRecord::default();
     let mut plan = kicks.enable(ns(0));
     let (mut now, mut storm) = (0, 0);
     // Takes the requests that have arrived by `now`.
-    let take = |seen: &mut Seen, now: &mut u64| {
+    let take = |seen: &mut QueueRecord, now: &mut u64| {
         let mut found = 0;
         while guest
             .requests
@@ -162,13 +162,13 @@ fn times(most: usize) -> impl Strategy<Value = Vec<u64>> {
 proptest! {
     /// Every request is taken in time, and there are no more wake-ups than the policy permits.
     #[test]
-    fn a_kick_is_looked_at_late_but_never_lost(
+    fn a_kick_is_served_late_but_never_lost(
         policy in kick_policy(),
         requests in times(100),
         storms in times(200),
         work in 0u64..20_000,
     ) {
-        let guest = Guest { requests, storms };
+        let guest = ScriptedGuest { requests, storms };
         let seen = run(policy, &guest, work);
         prop_assert_eq!(seen.taken.len(), guest.requests.len());
         let (wait, interval, burst) = bounds(policy);
@@ -291,7 +291,7 @@ fn vic_delays_nothing_below_its_rate() {
 }
 
 #[test]
-fn no_time_of_a_policy_forgets_anybody() {
+fn no_policy_delays_a_request_for_more_than_two_seconds() {
     // Each time of a policy counts as at most one second, so these times are in fact one second.
     let ever = Span::MAX;
     let throttle = KickPolicy::Throttle {
@@ -304,7 +304,7 @@ fn no_time_of_a_policy_forgets_anybody() {
         KickPolicy::Sleep { span: ever },
         throttle,
     ] {
-        let guest = Guest {
+        let guest = ScriptedGuest {
             requests: vec![10, 20, 3 * SECOND, 9 * SECOND],
             storms: vec![30; 5],
         };
@@ -333,7 +333,7 @@ fn a_kick_before_the_queue_is_enabled_is_not_lost() {
 }
 
 /// The record of a guest with a fixed number of commands in flight.
-struct Closed {
+struct ClosedLoopRecord {
     calls: u64,
     responses: u64,
     /// The longest time that a response waited for its call, in ns.
@@ -343,8 +343,13 @@ struct Closed {
 /// Runs a guest for 4 s that keeps `depth` commands in flight. Each takes `service` ns on one of
 /// `servers` servers. The guest sends the next command when it is called. Events before `from` are
 /// not counted.
-fn closed(calls: &mut Calls, depth: u32, (servers, service): (u32, u64), from: u64) -> Closed {
-    let mut seen = Closed {
+fn closed(
+    calls: &mut Calls,
+    depth: u32,
+    (servers, service): (u32, u64),
+    from: u64,
+) -> ClosedLoopRecord {
+    let mut seen = ClosedLoopRecord {
         calls: 0,
         responses: 0,
         longest: 0,
@@ -503,7 +508,7 @@ proptest! {
     /// A response for which the guest needs a call is followed by a call within the limits, by the
     /// time that was returned. There are no other calls.
     #[test]
-    fn every_response_is_told_of_in_time(
+    fn every_response_is_notified_in_time(
         policy in call_policy(),
         (count, delay) in (0u32..50, 0u64..5000),
         steps in prop::collection::vec((0u64..300_000, 0u32..6, 0u32..40, any::<bool>()), 1..200),

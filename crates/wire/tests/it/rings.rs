@@ -4,12 +4,12 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use weir_wire::ring::plain::{Memory, Regions};
 use weir_wire::ring::split::{
-    Areas, Broken as QueueBroken, Buffer, Chain, ChainError, Descriptor, Device, Driver,
-    LayoutError, Settings, TableError, TakeError, write_table,
+    Areas, Buffer, Chain, ChainError, Descriptor, Device, Driver, LayoutError,
+    QueueError as QueueBroken, Settings, TableError, TakeError, write_table,
 };
 use weir_wire::ring::xen::{
-    Back, Broken as RingBroken, Front, Operation, Rearm, Refusal, Request, Response, Segment,
-    Status, init, init_at, slots,
+    Back, Front, Operation, Rearm, Request, Response, RingError as RingBroken, Segment, Status,
+    XenRefusal, init, init_at, slots,
 };
 use weir_wire::ring::{Guest, Load, Shared, Store, crossed16, crossed32};
 
@@ -57,7 +57,7 @@ fn refused(settings: Settings, descriptors: &[Descriptor], guest: &Regions) -> C
 }
 
 #[test]
-fn chains_that_make_no_sense_have_names() {
+fn invalid_chains_have_errors_of_their_own() {
     let (settings, guest) = (Settings::new(4), guest());
     let read = Descriptor::of(buffer(1, false));
     let write = Descriptor::of(buffer(1, true));
@@ -113,7 +113,7 @@ fn chains_that_make_no_sense_have_names() {
 }
 
 #[test]
-fn tables_that_make_no_sense_have_names() {
+fn invalid_tables_have_errors_of_their_own() {
     let (settings, guest) = (Settings::new(4), guest());
     let buffers = [buffer(1, false), buffer(1, true)];
     write_table(&guest, TABLES, &buffers).expect("it is the guest's");
@@ -174,7 +174,7 @@ fn tables_that_make_no_sense_have_names() {
 }
 
 #[test]
-fn a_queue_that_makes_no_sense_says_so_from_then_on() {
+fn a_broken_queue_stays_broken() {
     let settings = Settings::new(4);
     let read = Descriptor::of(buffer(1, false));
     let mut chain = Chain::default();
@@ -299,7 +299,7 @@ fn xen_indices_that_make_no_sense_break_the_ring() {
 }
 
 #[test]
-fn xen_requests_that_make_no_sense_have_names() {
+fn invalid_xen_requests_have_errors_of_their_own() {
     let segment = |first, last| Segment {
         grant: 1,
         first,
@@ -312,16 +312,16 @@ fn xen_requests_that_make_no_sense_have_names() {
     let mut unknown = read(&[]).encode();
     unknown[0] = 6;
     for (bytes, why, status) in [
-        (read(&[]).encode(), Refusal::NoSegments, Status::Error),
+        (read(&[]).encode(), XenRefusal::NoSegments, Status::Error),
         (
             too_many,
-            Refusal::TooManySegments { count: 12 },
+            XenRefusal::TooManySegments { count: 12 },
             Status::Error,
         ),
-        (unknown, Refusal::UnknownOperation, Status::NotSupported),
+        (unknown, XenRefusal::UnknownOperation, Status::NotSupported),
         (
             read(&[segment(0, 7), segment(3, 2)]).encode(),
-            Refusal::BadSegment {
+            XenRefusal::BadSegment {
                 index: 1,
                 first: 3,
                 last: 2,
@@ -330,7 +330,7 @@ fn xen_requests_that_make_no_sense_have_names() {
         ),
         (
             read(&[segment(0, 8)]).encode(),
-            Refusal::BadSegment {
+            XenRefusal::BadSegment {
                 index: 0,
                 first: 0,
                 last: 8,

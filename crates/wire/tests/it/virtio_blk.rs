@@ -4,9 +4,9 @@
 use proptest::prelude::*;
 use weir_wire::ring::plain::{Memory, Regions};
 use weir_wire::ring::split::{Buffer, Chain};
-use weir_wire::ring::{Guest, Outside};
+use weir_wire::ring::{Guest, OutsideGuestError};
 use weir_wire::virtio_blk::{
-    Command, Range, RangeLimits, Refused, Request, RequestError, Rules, Status,
+    BlkRequestError, Command, DiskRange, RangeLimits, RefusedBlkRequest, Request, Rules, Status,
 };
 
 const START: u64 = 0x1_0000;
@@ -78,7 +78,7 @@ fn chain(guest: &Regions, read: &[u8], cuts: usize, into: &[u32]) -> Chain {
     chain
 }
 
-fn parse(read: &[u8], into: &[u32], rules: &Rules) -> Result<Request, Refused> {
+fn parse(read: &[u8], into: &[u32], rules: &Rules) -> Result<Request, RefusedBlkRequest> {
     let guest = guest();
     let chain = chain(&guest, read, 16, into);
     let mut request = Request::default();
@@ -87,19 +87,19 @@ fn parse(read: &[u8], into: &[u32], rules: &Rules) -> Result<Request, Refused> {
 
 /// Asserts that every case is refused for its reason, with the status for unsupported requests
 /// where that applies.
-fn refused(cases: &[(Vec<u8>, &[u32], RequestError)]) {
+fn refused(cases: &[(Vec<u8>, &[u32], BlkRequestError)]) {
     for (bytes, into, why) in cases {
         let refused = parse(bytes, into, &rules()).expect_err(&why.to_string());
         assert_eq!(refused.why, *why);
         let unknown = matches!(
             why,
-            RequestError::Unknown { .. } | RequestError::Flags { .. }
+            BlkRequestError::Unknown { .. } | BlkRequestError::Flags { .. }
         );
         // Commands and flags that do not exist are answered with UNSUPP, all other errors with
         // IOERR.
         assert_eq!(refused.code() == Status::Unsupported, unknown, "{why}");
         // In the only case with a buffer outside of memory, the status is outside as well.
-        let outside = matches!(why, RequestError::Outside(_));
+        let outside = matches!(why, BlkRequestError::Outside(_));
         assert_eq!(refused.status.is_none(), outside, "{why}");
     }
 }
@@ -116,26 +116,26 @@ fn discard(ranges: &[Vec<u8>]) -> Vec<u8> {
     [header(11, 0), ranges.concat()].concat()
 }
 
-fn beyond(sector: u64, sectors: u64) -> RequestError {
-    RequestError::BeyondEnd {
+fn beyond(sector: u64, sectors: u64) -> BlkRequestError {
+    BlkRequestError::BeyondEnd {
         sector,
         sectors,
         capacity: 2048,
     }
 }
 
-fn unaligned(bytes: u64, block: u32) -> RequestError {
-    RequestError::Unaligned { bytes, block }
+fn unaligned(bytes: u64, block: u32) -> BlkRequestError {
+    BlkRequestError::Unaligned { bytes, block }
 }
 
 #[test]
-fn headers_and_directions_that_make_no_sense_have_names() {
-    let unknown = |number| RequestError::Unknown { number };
-    let direction = |command| RequestError::Direction { command };
+fn invalid_headers_and_directions_have_errors_of_their_own() {
+    let unknown = |number| BlkRequestError::Unknown { number };
+    let direction = |command| BlkRequestError::Direction { command };
     refused(&[
         // A header that is one byte short, and one that the device can only write.
-        (vec![0; 15], &[1], RequestError::Header { readable: 15 }),
-        (vec![], &[513], RequestError::Header { readable: 0 }),
+        (vec![0; 15], &[1], BlkRequestError::Header { readable: 15 }),
+        (vec![], &[513], BlkRequestError::Header { readable: 0 }),
         // Number 2 is SCSI_CMD of old versions of the specification, which is not offered.
         (header(2, 0), &[1], unknown(2)),
         (header(u32::MAX, 0), &[1], unknown(u32::MAX)),
@@ -154,19 +154,19 @@ fn headers_and_directions_that_make_no_sense_have_names() {
         ),
     ]);
     let none = parse(&read(0), &[], &rules()).expect_err("no status");
-    assert_eq!((none.why, none.status), (RequestError::NoStatus, None));
+    assert_eq!((none.why, none.status), (BlkRequestError::NoStatus, None));
 }
 
 #[test]
 fn data_that_makes_no_sense_has_names() {
-    let outside = Outside {
+    let outside = OutsideGuestError {
         address: END,
         length: 1,
     };
-    let nine = RequestError::TooMany { count: 9, limit: 8 };
+    let nine = BlkRequestError::TooMany { count: 9, limit: 8 };
     refused(&[
-        (read(0), &[1], RequestError::Empty),
-        (write(0), &[1], RequestError::Empty),
+        (read(0), &[1], BlkRequestError::Empty),
+        (write(0), &[1], BlkRequestError::Empty),
         (read(0), &[511, 1], unaligned(511, 512)),
         // The disk has 2048 sectors.
         (read(2048), &[512, 1], beyond(2048, 1)),
@@ -175,7 +175,7 @@ fn data_that_makes_no_sense_has_names() {
         // 2^55 sectors are 2^64 bytes, so the multiplication overflows.
         (read(1 << 55), &[512, 1], beyond(1 << 55, 1)),
         // 0x8000 bytes from MIDDLE on fill the rest of the memory, so the status is at END.
-        (read(0), &[0x8000, 1], RequestError::Outside(outside)),
+        (read(0), &[0x8000, 1], BlkRequestError::Outside(outside)),
         (
             read(0),
             &[512, 512, 512, 512, 512, 512, 512, 512, 512, 1],
@@ -185,22 +185,22 @@ fn data_that_makes_no_sense_has_names() {
 }
 
 #[test]
-fn ranges_that_make_no_sense_have_names() {
-    let long = RequestError::TooLong {
+fn invalid_ranges_have_errors_of_their_own() {
+    let long = BlkRequestError::TooLong {
         length: 1025 * 512,
         limit: 1024 * 512,
     };
     let three = [range(0, 1, 0), range(1, 1, 0), range(2, 1, 0)];
     let zeroes = [header(13, 0), range(0, 8, 2)].concat();
     refused(&[
-        (discard(&[]), &[1], RequestError::Empty),
+        (discard(&[]), &[1], BlkRequestError::Empty),
         (discard(&[vec![0; 8]]), &[1], unaligned(8, 16)),
-        (discard(&[range(0, 0, 0)]), &[1], RequestError::Empty),
+        (discard(&[range(0, 0, 0)]), &[1], BlkRequestError::Empty),
         (
             // The unmap flag (1) is invalid for a discard, and 2 is unknown for WRITE_ZEROES.
             discard(&[range(0, 8, 1)]),
             &[1],
-            RequestError::Flags { flags: 1 },
+            BlkRequestError::Flags { flags: 1 },
         ),
         (discard(&[range(2040, 9, 0)]), &[1], beyond(2040, 9)),
         (discard(&[range(u64::MAX, 1, 0)]), &[1], beyond(u64::MAX, 1)),
@@ -208,9 +208,9 @@ fn ranges_that_make_no_sense_have_names() {
         (
             discard(&three),
             &[1],
-            RequestError::TooMany { count: 3, limit: 2 },
+            BlkRequestError::TooMany { count: 3, limit: 2 },
         ),
-        (zeroes, &[1], RequestError::Flags { flags: 2 }),
+        (zeroes, &[1], BlkRequestError::Flags { flags: 2 }),
     ]);
 }
 
@@ -226,7 +226,7 @@ fn limits_that_the_driver_was_told_hold() {
     let why = parse(&header(0, 0), into, &strict)
         .expect_err("too long")
         .why;
-    let expected = RequestError::TooLong {
+    let expected = BlkRequestError::TooLong {
         length: 4096,
         limit: 2048,
     };
@@ -240,7 +240,7 @@ fn limits_that_the_driver_was_told_hold() {
         .why;
     // Sector 7 begins within a block of 8 sectors, and sector 8 with the next block.
     let (bytes, block) = (7 * 512, 4096);
-    assert_eq!(why, RequestError::Unaligned { bytes, block });
+    assert_eq!(why, BlkRequestError::Unaligned { bytes, block });
     assert!(parse(&header(0, 8), into, &blocks).is_ok());
     let read_only = Rules {
         read_only: true,
@@ -250,7 +250,7 @@ fn limits_that_the_driver_was_told_hold() {
     for number in [1, 11, 13] {
         let bytes = [header(number, 0), range(0, 1, 0)].concat();
         let why = parse(&bytes, &[1], &read_only).expect_err("read-only").why;
-        assert_eq!(why, RequestError::ReadOnly);
+        assert_eq!(why, BlkRequestError::ReadOnly);
     }
     assert!(parse(&header(0, 0), into, &read_only).is_ok());
     assert!(parse(&header(4, 0), &[1], &read_only).is_ok());
@@ -285,7 +285,7 @@ fn a_name_and_a_flush_have_no_place() {
 fn ranges_are_read_in_order() {
     let bytes = [header(11, 0), range(8, 8, 0), range(2040, 8, 0)].concat();
     let request = parse(&bytes, &[1], &rules()).expect("two ranges");
-    let of = |sector: u64| Range {
+    let of = |sector: u64| DiskRange {
         offset: sector * 512,
         length: 4096,
         unmap: false,
@@ -295,7 +295,7 @@ fn ranges_are_read_in_order() {
     let request = parse(&bytes, &[1], &rules()).expect("one range");
     assert_eq!(
         request.ranges,
-        [Range {
+        [DiskRange {
             unmap: true,
             ..of(8)
         }]

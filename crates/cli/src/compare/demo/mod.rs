@@ -8,16 +8,16 @@ mod best;
 mod report;
 mod storage;
 
-use super::on::serve::Live;
-use super::on::{self, On};
-use super::work::Plan;
+use super::on::serve::LiveServers;
+use super::on::{self, RunPlace};
+use super::work::ComparisonPlan;
 use super::{lines, play, runs};
 use crate::drive;
 use crate::drives;
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
-use crate::modelled::Drive;
-use crate::output::{self, Draft, Files};
+use crate::modelled::PlayedDrive;
+use crate::output::{self, OutputFile, OutputFiles};
 use crate::policies;
 use crate::scenario;
 use crate::unkept;
@@ -33,7 +33,7 @@ const EMBEDDED: &str = "demo";
 
 /// The arguments of `weir demo`.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct DemoOptions {
     /// Seconds that are measured under each policy, 1 to 3600 [default: those of the scenario]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=3600))]
     seconds: Option<u32>,
@@ -56,11 +56,11 @@ pub(crate) struct Options {
     drive: Option<String>,
     /// The place of the run: a real server in real time, or the simulator in virtual time
     #[arg(long, value_enum, default_value = "serve", value_name = "PLACE")]
-    on: Word,
+    on: DemoPlace,
     /// The priority of the real server's threads (`priority` in `[server]`). `auto` raises it if that is permitted. The clients' priority
     /// does not change
     #[arg(long, value_enum, default_value = "auto", value_name = "PRIORITY")]
-    priority: Priority,
+    priority: DemoPriority,
     /// Write the results of each client in each run as a line of JSON to this file. With -, write only this to standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -74,14 +74,14 @@ pub(crate) struct Options {
 
 /// The name of the place in which the demo is played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Word {
+enum DemoPlace {
     Serve,
     Sim,
 }
 
 /// The priority of the server's threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Priority {
+enum DemoPriority {
     Auto,
     Normal,
     High,
@@ -90,7 +90,7 @@ enum Priority {
 /// The number of parallel runs in virtual time. It is 1, so that the progress bar can name the run.
 const JOBS: usize = 1;
 
-impl Options {
+impl DemoOptions {
     /// Returns the image or device that replaces the modelled drive, if the user has named one.
     fn storage(&self) -> Option<Storage> {
         let file = self.file.clone().map(Storage::File);
@@ -99,7 +99,7 @@ impl Options {
 
     /// Returns the plan: one scenario on a modelled drive, with one run under each policy. An image
     /// or device replaces the drive later.
-    fn plan(&self, live: Live) -> Result<Plan, Failure> {
+    fn plan(&self, live: LiveServers) -> Result<ComparisonPlan, Failure> {
         let script = scenario::find(&self.scenario)?;
         let policies = match &self.policies[..] {
             [] => policies::all(script.policies())?,
@@ -107,7 +107,7 @@ impl Options {
         };
         let drive = drives::find(self.drive.as_deref().unwrap_or(EMBEDDED))?;
         let usage = |reason: &str| Err(Failure::Usage(reason.into()));
-        if self.on == Word::Sim && self.storage().is_some() {
+        if self.on == DemoPlace::Sim && self.storage().is_some() {
             return usage(
                 "--on sim supports modelled drives only; use --on serve with --file or --device",
             );
@@ -118,20 +118,20 @@ impl Options {
                 "--scenario {name}: the demo does not support cases; use `weir compare` to play it"
             ));
         }
-        if self.on == Word::Sim && self.priority == Priority::High {
+        if self.on == DemoPlace::Sim && self.priority == DemoPriority::High {
             return usage("--priority requires a real server; remove it, or use --on serve");
         }
         // A drive without a capacity cannot have promises. This is reported before any file is
         // opened.
         drive::capacity(&drive.drive)?;
-        let plan = Plan {
+        let plan = ComparisonPlan {
             script,
-            drives: Drive::of_all(vec![drive])?,
+            drives: PlayedDrive::of_all(vec![drive])?,
             cases: vec![None],
             policies,
             on: Arc::new(vec![match self.on {
-                Word::Serve => On::Serve(live),
-                Word::Sim => On::Sim,
+                DemoPlace::Serve => RunPlace::Serve(live),
+                DemoPlace::Sim => RunPlace::Sim,
             }]),
             repetitions: Some(1),
             seconds: self.seconds,
@@ -142,23 +142,23 @@ impl Options {
     }
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
     // The page is always written, so it must not replace the table on standard output.
     output::check_page(Some(&options.html))?;
     let leftovers = Leftovers::watch()?;
-    let live = |storage| Live {
+    let live = |storage| LiveServers {
         storage,
         priority: match options.priority {
-            Priority::Auto => ThreadPriority::Auto,
-            Priority::Normal => ThreadPriority::Normal,
-            Priority::High => ThreadPriority::High,
+            DemoPriority::Auto => ThreadPriority::Auto,
+            DemoPriority::Normal => ThreadPriority::Normal,
+            DemoPriority::High => ThreadPriority::High,
         },
         leftovers: leftovers.clone(),
     };
     let mut plan = options.plan(live(None))?;
     // All files are opened before the storage is created or measured, which takes seconds.
-    let files = Files::open([options.json.as_deref()], None, &leftovers)?;
-    let page = Draft::open(&options.html, &leftovers).map_err(|failure| match failure {
+    let files = OutputFiles::open([options.json.as_deref()], None, &leftovers)?;
+    let page = OutputFile::open(&options.html, &leftovers).map_err(|failure| match failure {
         Failure::Run(reason) => Failure::Run(format!("{reason}; use another path with --html")),
         other => other,
     })?;
@@ -168,7 +168,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Ok((storage, size))
     });
     let storage = storage.transpose()?;
-    unkept::tell(plan.played());
+    unkept::print_notes(plan.played());
     // An image or device is measured before the runs, because its capacity is not known.
     if let Some(storage) = storage {
         let live = live(Some(storage));
@@ -179,8 +179,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         let name = name.map_or_else(String::new, |path| path.display().to_string());
         let capacity = storage::measure(&live, &name)?;
         // From here on, the plan uses the measured storage instead of the model.
-        plan.drives = vec![Drive::measured(name, capacity)?];
-        plan.on = Arc::new(vec![On::Serve(live)]);
+        plan.drives = vec![PlayedDrive::measured(name, capacity)?];
+        plan.on = Arc::new(vec![RunPlace::Serve(live)]);
     }
     let interrupt = leftovers.interrupt();
     let plans = [plan];

@@ -1,10 +1,10 @@
 //! Turns the records of all runs into the report that the table and the page show.
 
 use super::best;
-use crate::compare::on::On;
-use crate::compare::on::serve::{self, Busy};
-use crate::compare::work::{Outcome, Plan, Played};
-use crate::judge::{self, Judged};
+use crate::compare::on::RunPlace;
+use crate::compare::on::serve::{self, MachineLoad};
+use crate::compare::work::{ComparisonPlan, PlayedCells, RunOutcome};
+use crate::judge::{self, JudgedRun};
 use crate::policies::is_none;
 use weir_core::Span;
 use weir_lab::report::{DemoReport, PolicyResult};
@@ -15,7 +15,7 @@ use weir_model::drive::{Config, null};
 use weir_sim::Scenario;
 
 /// Returns the report of a plan, in which each policy has one run.
-pub(super) fn report(plan: &Plan, cells: &Played) -> DemoReport {
+pub(super) fn report(plan: &ComparisonPlan, cells: &PlayedCells) -> DemoReport {
     let runs: Vec<_> = cells
         .iter()
         .map(|(cell, runs)| (plan.policy(*cell), &runs[0]))
@@ -27,7 +27,7 @@ pub(super) fn report(plan: &Plan, cells: &Played) -> DemoReport {
         .map(|(policy, run)| (policy.name.as_str(), &run.records[..]))
         .collect();
     let policies = runs.iter().map(|(policy, run)| {
-        let verdict = judge::verdict(Judged {
+        let verdict = judge::verdict(JudgedRun {
             script: &plan.script,
             scenario: &run.scenario,
             records: &run.records,
@@ -69,7 +69,7 @@ pub(super) fn report(plan: &Plan, cells: &Played) -> DemoReport {
 /// Adds the effect of a busy machine to a verdict. If it excuses seconds of a promise, the promise
 /// is not called kept, because the result without the disturbance is unknown.
 fn on_host(
-    busy: Option<Busy>,
+    busy: Option<MachineLoad>,
     records: &[Record],
     (fate, verdict): (Fate, String),
 ) -> (Fate, String) {
@@ -119,7 +119,7 @@ fn contracts(scenario: &Scenario) -> Vec<(String, String)> {
 }
 
 /// Returns the parameters of the drive if it is a model that consists of a service time and a link.
-fn linked<'a>(plan: &Plan, scenario: &'a Scenario) -> Option<&'a null::Config> {
+fn linked<'a>(plan: &ComparisonPlan, scenario: &'a Scenario) -> Option<&'a null::Config> {
     match &scenario.drive {
         Config::Null(drive) if !plan.drives[0].is_real => {
             let plain = drive.tick == Span::ZERO && drive.wake == Span::ZERO;
@@ -135,9 +135,9 @@ fn total(records: &[Record]) -> Option<f64> {
 }
 
 /// Returns sentences on the drive and its capacity.
-fn drive(plan: &Plan, scenario: &Scenario) -> String {
+fn drive(plan: &ComparisonPlan, scenario: &Scenario) -> String {
     let place = match plan.on[0] {
-        On::Sim => "virtual time",
+        RunPlace::Sim => "virtual time",
         _ => "real time that holds its data in memory",
     };
     if let Some(drive) = linked(plan, scenario) {
@@ -165,7 +165,7 @@ fn drive(plan: &Plan, scenario: &Scenario) -> String {
 }
 
 /// Returns sentences on the load, with the promise if it is the same for all clients.
-fn load(plan: &Plan, scenario: &Scenario) -> String {
+fn load(plan: &ComparisonPlan, scenario: &Scenario) -> String {
     let groups = &scenario.groups;
     let min = groups.first().map_or(0, |g| g.contract.min);
     let load = plan.script.load();
@@ -180,9 +180,9 @@ fn load(plan: &Plan, scenario: &Scenario) -> String {
     }
 }
 
-fn notes(plan: &Plan, runs: &[&Outcome]) -> Vec<String> {
+fn notes(plan: &ComparisonPlan, runs: &[&RunOutcome]) -> Vec<String> {
     let mut notes: Vec<String> = match plan.on[0] {
-        On::Sim => vec![
+        RunPlace::Sim => vec![
             "Played in virtual time by the simulator, with the same core and the same client programs as in the server: the \
              same figures on every machine. There is no network between the clients and the core."
                 .into(),
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_promise_that_a_busy_machine_excuses_seconds_of_is_not_called_kept() {
-        let host = |server: f64| Busy {
+        let host = |server: f64| MachineLoad {
             server,
             worst: 0.3,
             client: 0.1,

@@ -1,9 +1,9 @@
 //! Prepares and measures an image or device that the demo's clients read.
 
-use crate::compare::on::serve::{CLIENTS, GRAIN, Live};
+use crate::compare::on::serve::{CLIENTS, GRAIN, LiveServers};
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
-use crate::progress::Progress;
+use crate::progress::WorkProgress;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileTypeExt;
@@ -44,8 +44,8 @@ pub(super) fn prepare(storage: &Storage, leftovers: &Leftovers) -> Result<u64, F
 
 /// Measures the capacity of an image or device: first with sixteen clients that read sequentially,
 /// then with sixteen that read small blocks at random.
-pub(super) fn measure(live: &Live, name: &str) -> Result<Capacity, Failure> {
-    let mut progress = Progress::new(MEASURING, String::new());
+pub(super) fn measure(live: &LiveServers, name: &str) -> Result<Capacity, Failure> {
+    let mut progress = WorkProgress::new(MEASURING, String::new());
     progress.name("measuring", "what the drive can do");
     let mut probe = |program| {
         let scenario = probe(live, program)?;
@@ -77,7 +77,7 @@ pub(super) fn measure(live: &Live, name: &str) -> Result<Capacity, Failure> {
 
 /// Returns the scenario of a measurement: sixteen clients with the same program, each on its own
 /// part.
-fn probe(live: &Live, program: Program) -> Result<Scenario, Failure> {
+fn probe(live: &LiveServers, program: Program) -> Result<Scenario, Failure> {
     const WARM_UP: Span = Span::from_millis(500);
     let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
     // Each half consists of the warm-up and the measurement.
@@ -120,7 +120,7 @@ fn create(path: &Path, leftovers: &Leftovers) -> Result<u64, Failure> {
     let made = leftovers.make(path, |path| options.open(path));
     let (mut file, leftover) = made.map_err(failed)?;
     let size = "1 GiB".to_owned();
-    let mut progress = Progress::new(Duration::from_secs(SIZE >> 20), size);
+    let mut progress = WorkProgress::new(Duration::from_secs(SIZE >> 20), size);
     progress.name("image", "writing 1 GiB");
     let (mut chunk, mut word) = (Vec::with_capacity(CHUNK), 0_u64);
     for written in 0..SIZE / CHUNK as u64 {
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn every_client_has_a_part_of_its_own() {
         let size = SIZE + 12_345;
-        let live = Live {
+        let live = LiveServers {
             storage: Some((Storage::File(PathBuf::new()), size)),
             priority: weir_config::ThreadPriority::Auto,
             leftovers: Leftovers::default(),

@@ -18,7 +18,7 @@ const JOURNAL: &str = "/run/weir-apply/compare.journal";
 
 /// A block device of this host, or a file that is used through a loop device.
 #[derive(Debug)]
-pub(in crate::compare) struct Device {
+pub(in crate::compare) struct TestDevice {
     /// The path as the user has written it.
     pub(in crate::compare) path: PathBuf,
     /// True if the content can be overwritten.
@@ -30,7 +30,7 @@ pub(in crate::compare) struct Device {
     turn: Mutex<()>,
 }
 
-impl Device {
+impl TestDevice {
     /// Examines a device or file. `destroy` is true if the user has confirmed that its content can
     /// be overwritten.
     ///
@@ -95,7 +95,7 @@ impl Device {
     ) -> Result<Played, String> {
         // The kernel's schedulers and controllers only apply to block devices.
         let looped = (!self.is_block)
-            .then(|| Loop::new(&self.path))
+            .then(|| AttachedLoop::new(&self.path))
             .transpose()?;
         let device = looped.as_ref().map_or(&self.path, |l| &l.device);
         let mut files = Tree::default();
@@ -219,11 +219,11 @@ fn size(path: &Path) -> Result<u64, String> {
 }
 
 /// A block device for a file, which is detached when this value is dropped.
-struct Loop {
+struct AttachedLoop {
     device: PathBuf,
 }
 
-impl Loop {
+impl AttachedLoop {
     /// Attaches a file to a free loop device, with direct I/O to the file.
     fn new(file: &Path) -> Result<Self, String> {
         let made = Command::new("losetup")
@@ -244,7 +244,7 @@ impl Loop {
     }
 }
 
-impl Drop for Loop {
+impl Drop for AttachedLoop {
     fn drop(&mut self) {
         // A destructor cannot report an error, and the run is over.
         let _ = Command::new("losetup")

@@ -2,17 +2,17 @@
 //! and the kernel of this machine.
 //!
 //! [`all`] returns the places that the options select, [`check`] refuses scenarios that a place
-//! cannot play, and [`On::play`] plays one repetition.
+//! cannot play, and [`RunPlace::play`] plays one repetition.
 
 mod linux;
 pub(super) mod serve;
 mod sim;
 
-use super::Options;
-use super::work::{Outcome, Plan, Played, Repetition};
+use super::CompareOptions;
+use super::work::{ComparisonPlan, PlayedCells, Repetition, RunOutcome};
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
-use crate::modelled::Drive;
+use crate::modelled::PlayedDrive;
 use clap::ValueEnum;
 use weir_config::policy::Controller;
 use weir_config::profile::Profile;
@@ -23,11 +23,11 @@ use weir_linux::play::{Jobs, measure};
 use weir_measure::promise::Beside;
 use weir_measure::{Place, Record, TOTAL};
 
-use linux::Device;
+use linux::TestDevice;
 
 /// The name of a place on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Word {
+pub(super) enum PlaceName {
     /// The simulator, in virtual time
     Sim,
     /// A real server and real clients on the modelled drive, in real time
@@ -40,27 +40,30 @@ pub(super) enum Word {
 
 /// A place, with the resources that it needs for runs.
 #[derive(Debug)]
-pub(super) enum On {
+pub(super) enum RunPlace {
     Sim,
-    Serve(serve::Live),
+    Serve(serve::LiveServers),
     Guest(Lab),
-    Linux(Device),
+    Linux(TestDevice),
 }
 
 /// Returns the selected places.
 ///
 /// # Errors
 /// Options contradict each other, a kernel cannot be found, or the device must not be used.
-pub(super) fn all(options: &Options, leftovers: &Leftovers) -> Result<Vec<On>, Failure> {
+pub(super) fn all(
+    options: &CompareOptions,
+    leftovers: &Leftovers,
+) -> Result<Vec<RunPlace>, Failure> {
     let asked = |word| options.on.contains(&word);
     let usage = |reason: &str| Err(Failure::Usage(reason.to_owned()));
     // The options are checked before a kernel is searched for or a device is examined.
-    if options.device.is_some() != asked(Word::Linux) {
+    if options.device.is_some() != asked(PlaceName::Linux) {
         return usage(
             "--on linux and --device require each other; write --on linux --device /dev/NAME",
         );
     }
-    if !options.kernels.is_empty() && !asked(Word::Guest) {
+    if !options.kernels.is_empty() && !asked(PlaceName::Guest) {
         return usage("--kernel requires --on guest");
     }
     if options.destroy.is_some() && options.destroy != options.device {
@@ -71,25 +74,25 @@ pub(super) fn all(options: &Options, leftovers: &Leftovers) -> Result<Vec<On>, F
     // The same place twice would only repeat its rows.
     words.dedup();
     if words.is_empty() {
-        words.push(Word::Sim);
+        words.push(PlaceName::Sim);
     }
     for word in words {
         match word {
-            Word::Sim => all.push(On::Sim),
-            Word::Serve => all.push(On::Serve(serve::Live {
+            PlaceName::Sim => all.push(RunPlace::Sim),
+            PlaceName::Serve => all.push(RunPlace::Serve(serve::LiveServers {
                 storage: None,
                 priority: ThreadPriority::Auto,
                 leftovers: leftovers.clone(),
             })),
-            Word::Guest => all.extend(guests(&options.kernels)?),
-            Word::Linux => {
+            PlaceName::Guest => all.extend(guests(&options.kernels)?),
+            PlaceName::Linux => {
                 let device = options.device.iter();
-                let devices = device.map(|path| Device::new(path, options.destroy.is_some()));
+                let devices = device.map(|path| TestDevice::new(path, options.destroy.is_some()));
                 all.extend(
                     devices
                         .collect::<Result<Vec<_>, _>>()?
                         .into_iter()
-                        .map(On::Linux),
+                        .map(RunPlace::Linux),
                 );
             }
         }
@@ -98,7 +101,7 @@ pub(super) fn all(options: &Options, leftovers: &Leftovers) -> Result<Vec<On>, F
 }
 
 /// Returns a guest for each kernel.
-fn guests(kernels: &[String]) -> Result<Vec<On>, Failure> {
+fn guests(kernels: &[String]) -> Result<Vec<RunPlace>, Failure> {
     let weir = std::env::current_exe();
     let weir =
         weir.map_err(|e| Failure::Run(format!("cannot find the path of this program: {e}")))?;
@@ -110,14 +113,14 @@ fn guests(kernels: &[String]) -> Result<Vec<On>, Failure> {
         kernels
     };
     let labs = kernels.iter().map(|name| {
-        let kernel = Kernel::find(name, crate::output::tell);
+        let kernel = Kernel::find(name, crate::output::print_message);
         let kernel = kernel.map_err(|e| Failure::Run(format!("--kernel {name}: {e}")))?;
-        Ok(On::Guest(Lab::new(kernel, weir.clone())))
+        Ok(RunPlace::Guest(Lab::new(kernel, weir.clone())))
     });
     labs.collect()
 }
 
-impl On {
+impl RunPlace {
     /// Returns the text after a policy's name in tables. It is empty for the simulator.
     pub(super) fn label(&self) -> String {
         match self {
@@ -183,7 +186,7 @@ impl On {
     }
 
     /// Plays a repetition. Returns `None` if an interrupt has ended it early.
-    pub(super) fn play(&self, mut played: Repetition<'_>) -> Result<Option<Outcome>, String> {
+    pub(super) fn play(&self, mut played: Repetition<'_>) -> Result<Option<RunOutcome>, String> {
         let (scenario, policy, repeat) = (played.scenario, played.policy, played.run.repeat);
         let go_on = || played.interrupt.signal().is_none();
         let (place, ran) = match self {
@@ -231,7 +234,7 @@ impl On {
         let target = &measured.clients[played.target].meter;
         // The times of a real drive differ from run to run.
         let drew = !self.is_virtual() || weir_linux::play::draws(scenario);
-        Ok(Some(Outcome {
+        Ok(Some(RunOutcome {
             drew,
             notes,
             ..played.outcome(records, target)
@@ -240,10 +243,10 @@ impl On {
 }
 
 /// Returns the device of this host that is used, if any.
-pub(super) fn device(on: &[On]) -> Option<&Device> {
+pub(super) fn device(on: &[RunPlace]) -> Option<&TestDevice> {
     on.iter().find_map(|on| match on {
-        On::Linux(device) => Some(device),
-        On::Sim | On::Serve(_) | On::Guest(_) => None,
+        RunPlace::Linux(device) => Some(device),
+        RunPlace::Sim | RunPlace::Serve(_) | RunPlace::Guest(_) => None,
     })
 }
 
@@ -253,18 +256,18 @@ pub(super) fn device(on: &[On]) -> Option<&Device> {
 /// # Errors
 /// The model is unknown, or another place needs exactly one model and there are none or several.
 pub(super) fn drives(
-    device: &Device,
-    on: &[On],
+    device: &TestDevice,
+    on: &[RunPlace],
     profiles: &[Profile],
-) -> Result<Vec<Drive>, Failure> {
-    let others = on.iter().any(|on| !matches!(on, On::Linux(_)));
+) -> Result<Vec<PlayedDrive>, Failure> {
+    let others = on.iter().any(|on| !matches!(on, RunPlace::Linux(_)));
     match profiles {
-        [_] => Drive::of_all(profiles.to_vec()),
+        [_] => PlayedDrive::of_all(profiles.to_vec()),
         [] if !others => {
             let kind = ["demo", DISK][usize::from(device.is_rotational())];
             let name = device.path.display().to_string();
             let about = format!("{name} of this host.");
-            Ok(vec![Drive::real(name, about, kind)?])
+            Ok(vec![PlayedDrive::real(name, about, kind)?])
         }
         _ => Err(Failure::Usage(
             "--on linux together with another place requires one --drive, the model of the device"
@@ -281,16 +284,16 @@ const DISK: &str = "hitachi-hts72755";
 ///
 /// # Errors
 /// A server or kernel cannot play the scenario, or a kernel supports none of the policies.
-pub(super) fn check(plan: &Plan) -> Result<(), Failure> {
-    if plan.on.iter().all(|on| matches!(on, On::Sim)) {
+pub(super) fn check(plan: &ComparisonPlan) -> Result<(), Failure> {
+    if plan.on.iter().all(|on| matches!(on, RunPlace::Sim)) {
         return Ok(());
     }
     for (cell, (scenario, _)) in plan.built() {
         let refused = match &plan.on[cell.on] {
-            On::Sim => None,
-            On::Serve(_) => serve::unsupported(&scenario)
+            RunPlace::Sim => None,
+            RunPlace::Serve(_) => serve::unsupported(&scenario)
                 .map(|why| format!("on a real server: {why}; use --on sim")),
-            On::Guest(_) | On::Linux(_) => {
+            RunPlace::Guest(_) | RunPlace::Linux(_) => {
                 let refused = Jobs::new(&scenario, 0).err();
                 refused.map(|refused| format!("under Linux: {refused}"))
             }
@@ -315,31 +318,31 @@ pub(super) fn check(plan: &Plan) -> Result<(), Failure> {
 
 /// Returns notes on runs outside of the simulator: how to read their results, and which policies
 /// are left out.
-pub(super) fn notes(plan: &Plan, cells: &Played) -> Vec<String> {
+pub(super) fn notes(plan: &ComparisonPlan, cells: &PlayedCells) -> Vec<String> {
     let mut notes = Vec::new();
     for (at, on) in plan.on.iter().enumerate() {
         let label = on.label();
         let outcomes = cells.iter().filter(|(cell, _)| cell.on == at);
-        let outcomes: Vec<&Outcome> = outcomes.flat_map(|(_, runs)| runs).collect();
+        let outcomes: Vec<&RunOutcome> = outcomes.flat_map(|(_, runs)| runs).collect();
         let Some(record) = outcomes.first().and_then(|o| o.records.first()) else {
             continue;
         };
         let kernel = record.kernel.as_deref().unwrap_or_default();
         match on {
-            On::Sim => continue,
-            On::Serve(_) => {
+            RunPlace::Sim => continue,
+            RunPlace::Serve(_) => {
                 let said = serve::notes(&outcomes);
                 notes.extend(said.map(|note| format!("{}: {note}", label.trim())));
                 let busy = outcomes.iter().filter_map(|o| Some((o, o.live.as_ref()?.busy?)));
                 let busy = busy.map(|(o, busy)| format!("{}{label}: {busy}", o.run.policy));
                 notes.extend(busy);
             }
-            On::Guest(lab) if lab.kernel().program().is_some() => notes.push(format!(
+            RunPlace::Guest(lab) if lab.kernel().program().is_some() => notes.push(format!(
                 "{}: by Linux {kernel} as a program, in lockstep with the modelled drive: no path between the two, and processors that take no time.",
                 label.trim()
             )),
-            On::Guest(_) => notes.push(guest(label.trim(), kernel, &outcomes)),
-            On::Linux(device) => notes.push(format!(
+            RunPlace::Guest(_) => notes.push(guest(label.trim(), kernel, &outcomes)),
+            RunPlace::Linux(device) => notes.push(format!(
                 "{}: by Linux {kernel} of this host on {}; another time it comes out otherwise.",
                 label.trim(),
                 device.path.display()
@@ -362,8 +365,8 @@ pub(super) fn notes(plan: &Plan, cells: &Played) -> Vec<String> {
 const BUSY: u64 = 90;
 
 /// Returns a note on runs in which the processors were busy all the time.
-fn busy(label: &str, outcomes: &[&Outcome]) -> Option<String> {
-    let busy = |o: &&&Outcome| {
+fn busy(label: &str, outcomes: &[&RunOutcome]) -> Option<String> {
+    let busy = |o: &&&RunOutcome| {
         // The last record is that of the total, which has the load of the processors.
         let total = o.records.last();
         total
@@ -383,7 +386,7 @@ fn busy(label: &str, outcomes: &[&Outcome]) -> Option<String> {
 
 /// Returns the note on runs in a guest, with the delay of the path between the kernel and the
 /// model.
-fn guest(label: &str, kernel: &str, outcomes: &[&Outcome]) -> String {
+fn guest(label: &str, kernel: &str, outcomes: &[&RunOutcome]) -> String {
     let of = |get: fn(&Record) -> Option<f64>| {
         let records = outcomes.iter().filter_map(|o| o.records.first());
         records

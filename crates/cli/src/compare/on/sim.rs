@@ -1,6 +1,6 @@
 //! Plays repetitions in the simulator, in virtual time.
 
-use crate::compare::work::{Outcome, Repetition};
+use crate::compare::work::{Repetition, RunOutcome};
 use weir_config::units::Time;
 use weir_core::Instant;
 use weir_measure::Place;
@@ -12,7 +12,7 @@ use weir_verify::audit::Auditors;
 ///
 /// # Errors
 /// The core refuses the scenario, or the auditors have found violations.
-pub(super) fn play(mut played: Repetition<'_>) -> Result<Option<Outcome>, String> {
+pub(super) fn play(mut played: Repetition<'_>) -> Result<Option<RunOutcome>, String> {
     let (scenario, policy) = (played.scenario, played.policy);
     let mut auditors = played.audit.then(Auditors::new);
     let mut standings = standings(scenario);

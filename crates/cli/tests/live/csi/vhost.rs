@@ -3,7 +3,7 @@
 
 use crate::common::program::skip;
 use crate::csi::bench::{Bench, capability, id, range};
-use crate::guest::Guest;
+use crate::guest::TestGuest;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -154,8 +154,8 @@ fn code(answer: Result<(), Status>) -> Code {
     answer.expect_err("it is refused").code()
 }
 
-fn guest(path: &Path) -> Guest {
-    Guest::start(path, 1)
+fn guest(path: &Path) -> TestGuest {
+    TestGuest::start(path, 1)
 }
 
 fn block(bench: &Bench) -> Disk<'_> {

@@ -138,7 +138,7 @@ mod tests {
     use std::vec::Vec as StdVec;
 
     #[test]
-    fn agrees_with_a_list() {
+    fn active_groups_agree_with_a_list() {
         const GROUPS: u32 = 100;
         let mut active = Active::new(GROUPS);
         let mut model: StdVec<(u32, bool)> = StdVec::new();

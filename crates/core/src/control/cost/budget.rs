@@ -1,10 +1,10 @@
 //! The decision about a request: it continues if its group has the budget, and otherwise waits or
 //! becomes a debt.
 
-use super::model::Place;
+use super::model::Proximity;
 use super::vtime::{Now, ahead};
-use super::weights::{Node, absolute, relative};
-use super::{Account, Cost, Cursor, Slot, Stage};
+use super::weights::{WeightNode, absolute, relative};
+use super::{Account, CostController, CostSlot, CostStage, Cursor};
 use crate::control::controller::Verdict;
 use crate::cx::Cx;
 use crate::list::NIL;
@@ -12,13 +12,13 @@ use crate::request::{Flags, Op, Request};
 use crate::table::Live;
 use crate::time::{Instant, Span};
 
-impl Cost {
+impl CostController {
     /// Decides about a request that enters (Linux: `ioc_rqos_throttle`).
     pub(super) fn admit(&mut self, at: Instant, id: u32, live: &Live) -> Verdict {
         let group = live.group.0;
         let account = &mut self.accounts[group as usize];
         if account.delayed_until > at {
-            self.slots[id as usize].stage = Stage::Delayed;
+            self.slots[id as usize].stage = CostStage::Delayed;
             self.slots[id as usize].group = group;
             self.links.push_back(&mut account.delayed, id);
             return Verdict::Hold;
@@ -27,21 +27,21 @@ impl Cost {
         let (start, end) = sectors(&live.request);
         let space = live.request.space;
         let place = match account.cursor {
-            Some(cursor) if cursor.space != space => Place::Far,
-            Some(cursor) => Place::of(start, cursor.sector),
-            None => Place::Near,
+            Some(cursor) if cursor.space != space => Proximity::Far,
+            Some(cursor) => Proximity::of(start, cursor.sector),
+            None => Proximity::Near,
         };
         let cost = self.params.model.cost(op, length, place);
         // A request without a price must not activate the group.
         if cost == 0 {
-            self.slots[id as usize].stage = Stage::Inside;
+            self.slots[id as usize].stage = CostStage::Inside;
             return Verdict::Pass;
         }
         let now = self.activate(at, group);
         let sector = end;
         self.account_mut(group).cursor = Some(Cursor { space, sector });
         let slot = &mut self.slots[id as usize];
-        (slot.stage, slot.group, slot.absolute) = (Stage::Inside, group, cost);
+        (slot.stage, slot.group, slot.absolute) = (CostStage::Inside, group, cost);
         let relative = self.price(group, cost, &now);
         let account = self.account(group);
         if account.waiters.is_empty() && account.debt == 0 && fits(account, relative, &now) {
@@ -58,21 +58,21 @@ impl Cost {
 
     /// Lets a request wait, unless it fits now that its group has all of its weight again.
     fn wait(&mut self, id: u32, group: u32, now: &Now) -> Verdict {
-        let &Node { active, inuse, .. } = self.weights.node(group);
+        let &WeightNode { active, inuse, .. } = self.weights.node(group);
         let in_debt = self.account(group).debt > 0;
         if !in_debt && inuse != active && !self.is_flat() {
             self.propagate(group, active, active, true, now);
         }
         let slot = &mut self.slots[id as usize];
-        slot.stage = Stage::Waiting;
+        slot.stage = CostStage::Waiting;
         let waiters = &mut self.accounts[group as usize].waiters;
         self.links.push_back(waiters, id);
         // With other waiters in front of it, the timer is set already.
         if waiters.len() == 1 {
             self.kick(group, in_debt, now);
-            if self.slots[id as usize].stage == Stage::Passed {
+            if self.slots[id as usize].stage == CostStage::Passed {
                 self.links.remove(&mut self.passed, id);
-                self.slots[id as usize].stage = Stage::Inside;
+                self.slots[id as usize].stage = CostStage::Inside;
                 return Verdict::Pass;
             }
         }
@@ -108,9 +108,9 @@ impl Cost {
             else {
                 return;
             };
-            self.slots[id as usize] = Slot::OUT;
+            self.slots[id as usize] = CostSlot::OUT;
             if self.admit(cx.now, id, &cx.table.requests[id]) == Verdict::Pass {
-                self.slots[id as usize].stage = Stage::Passed;
+                self.slots[id as usize].stage = CostStage::Passed;
                 self.links.push_back(&mut self.passed, id);
             }
         }
@@ -126,7 +126,7 @@ impl Cost {
         }
         let (_, hwi) = self.weights.parts(group);
         let mut price = relative(cost, hwi);
-        let &Node { active, inuse, .. } = self.weights.node(group);
+        let &WeightNode { active, inuse, .. } = self.weights.node(group);
         // An idle group has no weight. It is charged all the same for a request that is merged into
         // one without a price.
         debug_assert!(
@@ -178,8 +178,8 @@ impl Cost {
                 self.await_budget(group, budget.unsigned_abs(), now);
                 return;
             }
-            debug_assert!(slot.stage == Stage::Waiting);
-            slot.stage = Stage::Passed;
+            debug_assert!(slot.stage == CostStage::Waiting);
+            slot.stage = CostStage::Passed;
             account.charge(slot, price);
             self.links.pop_front(&mut account.waiters);
             self.links.push_back(&mut self.passed, id);

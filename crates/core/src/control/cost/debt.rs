@@ -8,7 +8,7 @@
 
 use super::vtime::Now;
 use super::weights::relative;
-use super::{Account, Cost};
+use super::{Account, CostController};
 use crate::time::Span;
 
 /// The debt from which on a group is delayed, in percent of a period. From `DELAY_MOST_FROM` on, it
@@ -27,13 +27,13 @@ const FORGIVE_USAGE: u64 = 50;
 
 /// The use of the drive since debts were last forgiven.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Forgiving {
+pub(super) struct DebtForgiveness {
     since: u64,
     rest: u64,
     usage: u64,
 }
 
-impl Forgiving {
+impl DebtForgiveness {
     /// Starts at `now`, without any usage.
     pub(super) fn from(now: u64) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Account {
     }
 }
 
-impl Cost {
+impl CostController {
     /// Adds a cost to a group's debt.
     pub(super) fn incur(&mut self, group: u32, cost: u64, now: &Now) {
         if self.account(group).debt == 0 && cost > 0 {
@@ -94,7 +94,7 @@ impl Cost {
         account.debt = account.debt.saturating_sub(cost);
         // The weight in use from before the debt is restored.
         if account.debt == 0 {
-            let &super::weights::Node {
+            let &super::weights::WeightNode {
                 active, last_inuse, ..
             } = self.weights.node(group);
             self.propagate(group, active, last_inuse, false, now);
@@ -133,7 +133,7 @@ impl Cost {
     /// microseconds.
     pub(super) fn forgive(&mut self, usage: u64, debtors: u32, now: &Now) {
         if debtors == 0 {
-            self.forgiving = Forgiving::from(now.us);
+            self.forgiving = DebtForgiveness::from(now.us);
             return;
         }
         // A drive that misses its targets counts as fully used.
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn debts_halve_every_tenth_of_a_second_of_leisure() {
-        let mut forgiving = Forgiving::default();
+        let mut forgiving = DebtForgiveness::default();
         assert_eq!(forgiving.halvings(75_000, 0), 0);
         assert_eq!(forgiving.halvings(150_000, 0), 1);
         assert_eq!(

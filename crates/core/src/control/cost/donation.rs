@@ -23,7 +23,7 @@ pub(super) struct Donor {
 
 /// The sums of an inner group or the root.
 #[derive(Clone, Copy, Debug, Default)]
-struct Inner {
+struct InnerSums {
     /// True if the group is in the walk.
     seen: bool,
     hwa: u64,
@@ -39,7 +39,7 @@ struct Inner {
 #[derive(Debug)]
 pub(super) struct Donation {
     pub(super) donors: Vec<Donor>,
-    inner: Vec<Inner>,
+    inner: Vec<InnerSums>,
     /// Inner groups, each behind its parent.
     walk: Vec<u32>,
 }
@@ -48,7 +48,7 @@ impl Donation {
     pub(super) fn new(groups: u32) -> Self {
         Self {
             donors: Vec::with_capacity(groups as usize),
-            inner: vec![Inner::default(); groups as usize],
+            inner: vec![InnerSums::default(); groups as usize],
             walk: Vec::with_capacity(groups as usize),
         }
     }
@@ -68,7 +68,7 @@ impl Donation {
 
     /// Computes the donors' weights. Returns false if their parts are too small to be divided.
     pub(super) fn settle(&mut self, weights: &Weights) -> bool {
-        self.leave_something();
+        self.limit_kept_parts();
         self.walk_up(weights);
         let divided = self.add_up(weights);
         if divided {
@@ -82,7 +82,7 @@ impl Donation {
         for &group in &self.walk {
             // Only the visited entries are reset, so a donation costs no more than its donors'
             // paths.
-            self.inner[group as usize] = Inner::default();
+            self.inner[group as usize] = InnerSums::default();
         }
         self.walk.clear();
         divided
@@ -90,7 +90,7 @@ impl Donation {
 
     /// Reduces the parts of donors that would keep more than they have, if all donors together
     /// would keep the whole drive.
-    fn leave_something(&mut self) {
+    fn limit_kept_parts(&mut self) {
         let over = |d: &&Donor| d.keeps > d.has;
         let sum: u64 = self.donors.iter().map(|d| u64::from(d.keeps)).sum();
         let over_sum: u64 = self
@@ -136,7 +136,7 @@ impl Donation {
     /// Adds up the donors' parts on every level. Returns false if a part is too small.
     fn add_up(&mut self, weights: &Weights) -> bool {
         for &group in self.walk.iter().rev().filter(|g| **g != 0) {
-            let Inner { has, keeps, .. } = self.inner[group as usize];
+            let InnerSums { has, keeps, .. } = self.inner[group as usize];
             let parent = &mut self.inner[weights.node(group).parent as usize];
             parent.has += has;
             parent.keeps += keeps;
@@ -289,7 +289,7 @@ mod tests {
         for (group, (has, keeps)) in (1..).zip(donors) {
             donation.add(group, has, keeps);
         }
-        donation.leave_something();
+        donation.limit_kept_parts();
         donation.donors.iter().map(|d| d.keeps).collect()
     }
 

@@ -36,7 +36,7 @@ use crate::cx::Cx;
 use crate::event::Event;
 use crate::heap::Heap;
 use crate::id::{GroupId, ROOT, SpaceId};
-use crate::knobs::Kind;
+use crate::knobs::ControllerKind;
 use crate::list::{Links, List, NIL};
 use crate::request::Request;
 use crate::sample::{Sample, Take};
@@ -47,14 +47,14 @@ use active::Active;
 use alloc::vec;
 use alloc::vec::Vec;
 use budget::{fits, sectors};
-use debt::Forgiving;
+use debt::DebtForgiveness;
 use donation::Donation;
-use model::Place;
-use period::Latencies;
-use profiles::{Auto, Params};
+use model::Proximity;
+use period::PeriodLatencies;
+use profiles::{Params, ProfileChoice};
 use rest::Rests;
 use surplus::Surplus;
-use vtime::{Clock, Now, PER_USEC, ahead};
+use vtime::{Now, PER_USEC, VtimeClock, ahead};
 use weights::{ONE, Weights};
 
 /// The end of a group's last request.
@@ -123,7 +123,7 @@ impl Account {
     }
 
     /// Charges the group for a request.
-    fn charge(&mut self, slot: &mut Slot, relative: u64) {
+    fn charge(&mut self, slot: &mut CostSlot, relative: u64) {
         slot.charged = relative;
         self.vtime = self.vtime.wrapping_add(relative);
         self.usage = self.usage.saturating_add(slot.absolute);
@@ -137,7 +137,7 @@ impl Account {
 
 /// The position of a request with regard to this controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+enum CostStage {
     /// The request has not entered, or has ended.
     Out,
     /// The request waits for budget.
@@ -151,8 +151,8 @@ enum Stage {
 
 /// The cost and state of a live request.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
-    stage: Stage,
+struct CostSlot {
+    stage: CostStage,
     /// True if the request is part of another's command.
     is_merged: bool,
     group: u32,
@@ -163,9 +163,9 @@ struct Slot {
     waited: Span,
 }
 
-impl Slot {
+impl CostSlot {
     const OUT: Self = Self {
-        stage: Stage::Out,
+        stage: CostStage::Out,
         is_merged: false,
         group: NIL,
         absolute: 0,
@@ -176,16 +176,16 @@ impl Slot {
 
 /// The controller `io.cost`. Numbers are slots of groups and of live requests.
 #[derive(Debug)]
-pub(super) struct Cost {
+pub(super) struct CostController {
     config: Config,
-    auto: Auto,
+    auto: ProfileChoice,
     params: Params,
-    clock: Clock,
+    clock: VtimeClock,
     weights: Weights,
     accounts: Vec<Account>,
     active: Active,
     rests: Rests,
-    slots: Vec<Slot>,
+    slots: Vec<CostSlot>,
     /// Links of the list that a request is in: its group's waiters, its group's delayed requests,
     /// or the passed requests.
     links: Links,
@@ -196,10 +196,10 @@ pub(super) struct Cost {
     is_running: bool,
     /// The number of the present period.
     number: u64,
-    latencies: Latencies,
+    latencies: PeriodLatencies,
     busy_level: i32,
     lagging: u32,
-    forgiving: Forgiving,
+    forgiving: DebtForgiveness,
     donation: Donation,
     surplus: Surplus,
     /// Space for a list of groups.
@@ -210,32 +210,32 @@ pub(super) struct Cost {
     due: Instant,
 }
 
-impl Cost {
+impl CostController {
     /// Creates the controller. `tags_are_drives` means that there is no elevator, so that a request
     /// waits for a tag of the drive and has no other tag before.
     pub(super) fn new(config: &Config, table: &Table, tags_are_drives: bool) -> Self {
         let (live, groups) = (table.requests.capacity(), table.groups.capacity());
-        let auto = Auto::new(config, &table.shape);
+        let auto = ProfileChoice::new(config, &table.shape);
         let params = auto.params(config);
         Self {
             config: *config,
             auto,
             params,
-            clock: Clock::new(params.period(), config.tick),
+            clock: VtimeClock::new(params.period(), config.tick),
             weights: Weights::new(groups),
             accounts: vec![Account::NEW; groups as usize],
             active: Active::new(groups),
             rests: Rests::new(groups),
-            slots: vec![Slot::OUT; live as usize],
+            slots: vec![CostSlot::OUT; live as usize],
             links: Links::new(live),
             passed: List::EMPTY,
             timers: Heap::new(2 * groups),
             is_running: false,
             number: 1,
-            latencies: Latencies::default(),
+            latencies: PeriodLatencies::default(),
             busy_level: 0,
             lagging: 0,
-            forgiving: Forgiving::default(),
+            forgiving: DebtForgiveness::default(),
             donation: Donation::new(groups),
             surplus: Surplus::new(groups),
             scratch: Vec::with_capacity(groups as usize),
@@ -278,7 +278,7 @@ impl Cost {
     }
 }
 
-impl Controller for Cost {
+impl Controller for CostController {
     /// Applies a changed tree and weights. A group at a new place in the tree begins as if it had
     /// been idle.
     fn set(&mut self, cx: &mut Cx) {
@@ -299,7 +299,7 @@ impl Controller for Cost {
             let Some(known) = known else {
                 debug_assert!(self.account(group).waiters.is_empty(), "its group is gone");
                 *self.account_mut(group) = Account::NEW;
-                *self.weights.node_mut(group) = weights::Node::NONE;
+                *self.weights.node_mut(group) = weights::WeightNode::NONE;
                 continue;
             };
             let node = self.weights.node_mut(group);
@@ -327,7 +327,7 @@ impl Controller for Cost {
 
     fn enter(&mut self, cx: &mut Cx, id: u32) -> Verdict {
         let live = &cx.table.requests[id];
-        if live.group == ROOT || self.slots[id as usize].stage != Stage::Out {
+        if live.group == ROOT || self.slots[id as usize].stage != CostStage::Out {
             return Verdict::Pass;
         }
         let (stream, cookie) = (live.request.stream, live.request.cookie);
@@ -341,7 +341,7 @@ impl Controller for Cost {
 
     fn next_passed(&mut self, cx: &mut Cx) -> Option<u32> {
         let id = self.links.pop_front(&mut self.passed)?;
-        self.slots[id as usize].stage = Stage::Inside;
+        self.slots[id as usize].stage = CostStage::Inside;
         let request = &cx.table.requests[id].request;
         let (stream, cookie) = (request.stream, request.cookie);
         cx.publish(|| Event::Passed { stream, cookie });
@@ -354,7 +354,7 @@ impl Controller for Cost {
         let live = &cx.table.requests[id];
         let Request { op, length, .. } = live.request;
         let group = live.group.0;
-        let cost = self.params.model.cost(op, length, Place::Merged);
+        let cost = self.params.model.cost(op, length, Proximity::Merged);
         if live.group == ROOT || cost == 0 {
             return;
         }
@@ -368,12 +368,12 @@ impl Controller for Cost {
         {
             cursor.sector = end;
         }
-        self.slots[id as usize] = Slot {
-            stage: Stage::Inside,
+        self.slots[id as usize] = CostSlot {
+            stage: CostStage::Inside,
             is_merged: true,
             group,
             absolute: cost,
-            ..Slot::OUT
+            ..CostSlot::OUT
         };
         let relative = self.price(group, cost, &now);
         let account = self.account(group);
@@ -392,7 +392,7 @@ impl Controller for Cost {
 
     fn ended(&mut self, cx: &mut Cx, id: u32, took: Option<Span>) -> bool {
         let passes = !self.passed.is_empty();
-        let slot = core::mem::replace(&mut self.slots[id as usize], Slot::OUT);
+        let slot = core::mem::replace(&mut self.slots[id as usize], CostSlot::OUT);
         let live = &cx.table.requests[id];
         if took.is_some() && !slot.is_merged {
             self.record(cx.now, live, slot.waited);
@@ -423,16 +423,16 @@ impl Controller for Cost {
         let slot = self.slots[id as usize];
         let account = &mut self.accounts[slot.group as usize];
         match slot.stage {
-            Stage::Waiting => self.links.remove(&mut account.waiters, id),
-            Stage::Delayed => self.links.remove(&mut account.delayed, id),
-            Stage::Passed => {
+            CostStage::Waiting => self.links.remove(&mut account.waiters, id),
+            CostStage::Delayed => self.links.remove(&mut account.delayed, id),
+            CostStage::Passed => {
                 self.links.remove(&mut self.passed, id);
                 self.ended(cx, id, None);
             }
-            Stage::Out | Stage::Inside => debug_assert!(false, "it is not held"),
+            CostStage::Out | CostStage::Inside => debug_assert!(false, "it is not held"),
         }
-        self.slots[id as usize] = Slot::OUT;
-        if slot.stage == Stage::Waiting {
+        self.slots[id as usize] = CostSlot::OUT;
+        if slot.stage == CostStage::Waiting {
             // This may have been the request that cost too much, so a cheaper one behind it may
             // pass now.
             let now = self.clock.now(cx.now);
@@ -502,7 +502,7 @@ impl Controller for Cost {
             let requests = account.waiters.len() + account.delayed.len();
             if requests > 0 {
                 take(Sample::Held {
-                    by: Kind::Cost,
+                    by: ControllerKind::Cost,
                     group,
                     requests,
                 });
@@ -512,7 +512,7 @@ impl Controller for Cost {
 }
 
 /// Activation of groups and changes of their weights.
-impl Cost {
+impl CostController {
     /// Activates a group whose request arrives, if it is not active yet (Linux: `iocg_activate`).
     fn activate(&mut self, at: Instant, group: u32) -> Now {
         let now = self.clock.now(at);
@@ -532,14 +532,14 @@ impl Cost {
         self.surplus.begin(group, account.vtime);
         self.active.push(group);
         self.weights.forget_part(group);
-        let &weights::Node {
+        let &weights::WeightNode {
             weight, last_inuse, ..
         } = self.weights.node(group);
         let inuse = if last_inuse > 0 { last_inuse } else { weight };
         self.propagate(group, weight, inuse, true, &now);
         if !self.is_running {
             self.is_running = true;
-            self.forgiving = Forgiving::from(now.us);
+            self.forgiving = DebtForgiveness::from(now.us);
             self.clock.start_period(&now);
         }
         now
@@ -585,18 +585,18 @@ mod tests {
     const GROUP: u32 = 1;
 
     /// Creates groups of equal weight, numbered from 1.
-    pub(super) fn with_groups(config: &Config, groups: u32) -> (Cost, Cx) {
+    pub(super) fn with_groups(config: &Config, groups: u32) -> (CostController, Cx) {
         let edits: Vec<_> = (1..=groups)
             .map(|id| group(id, Contract::DEFAULT))
             .collect();
         let mut cx = Cx::bare(Sizes::default(), DriveShape::default(), &edits);
-        let mut cost = Cost::new(config, &cx.table, true);
+        let mut cost = CostController::new(config, &cx.table, true);
         cost.set(&mut cx);
         (cost, cx)
     }
 
     /// Creates a group and two reads of 4 KiB, the second directly behind the first.
-    fn with_two_reads() -> (Cost, Cx, [u32; 2]) {
+    fn with_two_reads() -> (CostController, Cx, [u32; 2]) {
         let (cost, mut cx) = with_groups(&Config::default(), GROUP);
         let reads = [0, 4096].map(|offset| {
             let request = read(StreamId::from_bits(0), 0, 4096).offset(offset);
@@ -630,7 +630,7 @@ mod tests {
         assert!(cost.enter(&mut cx, leader) == Verdict::Pass);
         let before = cost.account(GROUP).clone();
         cost.merged(&mut cx, second, leader);
-        let joins = (cost.params.model).cost(Op::Read, 4096, Place::Merged);
+        let joins = (cost.params.model).cost(Op::Read, 4096, Proximity::Merged);
         let account = cost.account(GROUP).clone();
         assert!(joins > 0);
         assert_eq!(account.usage - before.usage, joins);

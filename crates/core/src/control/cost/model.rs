@@ -51,7 +51,7 @@ impl Prices {
 
 /// The position of a request relative to the last one of its group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum Proximity {
     /// Near the last request, or the group's first.
     Near,
     /// Far from the last request, so that it counts as random.
@@ -60,7 +60,7 @@ pub(super) enum Place {
     Merged,
 }
 
-impl Place {
+impl Proximity {
     /// Returns the position of a request that begins at `sector`, if the last one ended at
     /// `cursor`.
     pub(super) fn of(sector: u64, cursor: u64) -> Self {
@@ -74,12 +74,12 @@ impl Place {
 
 /// The prices of reads and writes on a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Model {
+pub(super) struct LinearModel {
     read: Prices,
     write: Prices,
 }
 
-impl Model {
+impl LinearModel {
     pub(super) fn new(read: Speed, write: Speed) -> Self {
         Self {
             read: Prices::of(read),
@@ -98,14 +98,14 @@ impl Model {
 
     /// Returns the absolute cost of a request, in vtime.
     #[inline]
-    pub(super) fn cost(&self, op: Op, length: u32, place: Place) -> u64 {
+    pub(super) fn cost(&self, op: Op, length: u32, place: Proximity) -> u64 {
         let Some(prices) = self.prices(op) else {
             return 0;
         };
         let base = match place {
-            Place::Near => prices.sequential,
-            Place::Far => prices.random,
-            Place::Merged => 0,
+            Proximity::Near => prices.sequential,
+            Proximity::Far => prices.random,
+            Proximity::Merged => 0,
         };
         base + pages(length) * prices.page
     }
@@ -113,7 +113,7 @@ impl Model {
     /// Returns the cost of the transfer alone (Linux: `calc_size_vtime_cost`).
     #[inline]
     pub(super) fn size_cost(&self, op: Op, length: u32) -> u64 {
-        self.cost(op, length, Place::Merged)
+        self.cost(op, length, Proximity::Merged)
     }
 }
 
@@ -134,22 +134,22 @@ mod tests {
 
     #[test]
     fn a_second_of_what_the_drive_can_do_costs_a_second() {
-        let model = Model::new(SPEED, Speed::default());
+        let model = LinearModel::new(SPEED, Speed::default());
         let second = |count: u64, length, place| {
             let cost = count * model.cost(Op::Read, length, place);
             cost.abs_diff(PER_SEC) < PER_SEC / 10_000
         };
-        assert!(second(50_000, 4096, Place::Near));
-        assert!(second(20_000, 4096, Place::Far));
-        assert!(second(100_000, 4096, Place::Merged));
+        assert!(second(50_000, 4096, Proximity::Near));
+        assert!(second(20_000, 4096, Proximity::Far));
+        assert!(second(100_000, 4096, Proximity::Merged));
         // 1 MiB is 256 pages of 10 us each. The base of a sequential request is another 10 us.
-        let mib = model.cost(Op::Read, 1 << 20, Place::Near);
+        let mib = model.cost(Op::Read, 1 << 20, Proximity::Near);
         assert_eq!(mib / (PER_SEC / 1_000_000), 2570);
     }
 
     #[test]
     fn what_moves_no_data_and_what_has_no_price_is_free() {
-        let model = Model::new(SPEED, Speed::default());
+        let model = LinearModel::new(SPEED, Speed::default());
         for op in [
             Op::Flush,
             Op::Discard,
@@ -157,24 +157,32 @@ mod tests {
             Op::Extents,
             Op::Write,
         ] {
-            assert_eq!(model.cost(op, 4096, Place::Far), 0, "{op:?}");
+            assert_eq!(model.cost(op, 4096, Proximity::Far), 0, "{op:?}");
         }
         let only_bytes = Speed {
             seq_iops: 0,
             rand_iops: 0,
             ..SPEED
         };
-        let model = Model::new(only_bytes, only_bytes);
+        let model = LinearModel::new(only_bytes, only_bytes);
         let page = PER_SEC.div_ceil(100_000);
-        assert_eq!(model.cost(Op::Write, 512, Place::Far), page, "at least one");
-        assert_eq!(model.cost(Op::Write, 8191, Place::Far), page, "whole ones");
+        assert_eq!(
+            model.cost(Op::Write, 512, Proximity::Far),
+            page,
+            "at least one"
+        );
+        assert_eq!(
+            model.cost(Op::Write, 8191, Proximity::Far),
+            page,
+            "whole ones"
+        );
     }
 
     #[test]
     fn sixteen_mebibytes_away_is_near() {
         let far = 16 << 20 >> 9;
-        assert_eq!(Place::of(far + 7, 0), Place::Near);
-        assert_eq!(Place::of(far + 8, 0), Place::Far);
-        assert_eq!(Place::of(0, far + 8), Place::Far);
+        assert_eq!(Proximity::of(far + 7, 0), Proximity::Near);
+        assert_eq!(Proximity::of(far + 8, 0), Proximity::Far);
+        assert_eq!(Proximity::of(0, far + 8), Proximity::Far);
     }
 }

@@ -3,7 +3,7 @@
 
 use super::vtime::{MARGIN_TARGET, Now, PER_NSEC, ahead};
 use super::weights::{ONE, absolute};
-use super::{Account, Cost};
+use super::{Account, CostController};
 use crate::request::Op;
 use crate::time::Span;
 
@@ -40,7 +40,7 @@ fn step(level: u32) -> u64 {
 
 /// The latencies and waits of requests since the period began.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Latencies {
+pub(super) struct PeriodLatencies {
     /// Reads and writes that met their targets. `missed` counts the others.
     met: [u64; 2],
     missed: [u64; 2],
@@ -48,7 +48,7 @@ pub(super) struct Latencies {
     tag_wait: Span,
 }
 
-impl Latencies {
+impl PeriodLatencies {
     /// Records a request. `size_cost` is the cost of its transfer alone, whose time does not count
     /// against the target (Linux: `ioc_rqos_done`).
     pub(super) fn record(
@@ -82,7 +82,7 @@ impl Latencies {
 
 /// The observations of a period.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct PeriodResult {
     /// Groups that could use more. `lagging` counts those whose requests are in the drive for
     /// longer than a period.
     pub(super) shortages: u32,
@@ -94,16 +94,16 @@ pub(super) struct Found {
     pub(super) usage: u64,
 }
 
-impl Cost {
+impl CostController {
     /// Ends the period and begins the next one, if a group is active.
     pub(super) fn end_period(&mut self, now: &Now) {
         let latencies = core::mem::take(&mut self.latencies);
         let passed = ahead(now.v, self.clock.period_at_v);
         let (resting, debtors) = self.check_groups(now);
         let found = if self.is_flat() {
-            self.look_at_surplus(now, passed)
+            self.check_surplus(now, passed)
         } else {
-            self.look_at_usage(resting, now, passed)
+            self.check_usage(resting, now, passed)
         };
         // Without a group that could use more, donations would only be taken back later.
         if found.shortages > 0 && !self.donation.donors.is_empty() {
@@ -244,11 +244,11 @@ impl Cost {
     }
 
     /// Determines the groups with a shortage and those that donate. Resting groups have a shortage.
-    fn look_at_usage(&mut self, resting: u32, now: &Now, passed: i64) -> Found {
+    fn check_usage(&mut self, resting: u32, now: &Now, passed: i64) -> PeriodResult {
         self.donation.begin();
-        let mut found = Found {
+        let mut found = PeriodResult {
             shortages: resting,
-            ..Found::default()
+            ..PeriodResult::default()
         };
         let has_targets = self.has_targets();
         for at in 0..self.scratch.len() {
@@ -281,7 +281,7 @@ impl Cost {
             let one = u64::from(ONE);
             let used = (used.saturating_mul(one)).div_ceil(span).clamp(1, one);
             let most = self.weights.most(group);
-            let keeps = self.keeps(group, hwi, most, used, now, passed);
+            let keeps = self.part_to_keep(group, hwi, most, used, now, passed);
             if keeps < most && hwa >= 2 {
                 self.donation.add(group, hwa, keeps);
             } else if self.account(group).debt == 0 {
@@ -300,7 +300,15 @@ impl Cost {
 
     /// Returns the part of the drive that a group needs to reach the target margin at the end of
     /// the next period, if its usage stays the same (Linux: `hweight_after_donation`).
-    fn keeps(&mut self, group: u32, hwi: u32, most: u32, used: u64, now: &Now, passed: i64) -> u32 {
+    fn part_to_keep(
+        &mut self,
+        group: u32,
+        hwi: u32,
+        most: u32,
+        used: u64,
+        now: &Now,
+        passed: i64,
+    ) -> u32 {
         let margins = self.clock.margins;
         let account = self.account_mut(group);
         // A group in debt keeps as little as possible, because it must not send anyway.
@@ -340,7 +348,7 @@ impl Cost {
 
     /// Updates the busy level: positive if the drive is too busy, negative if it has room, counted
     /// in periods.
-    fn set_level(&mut self, latencies: &Latencies, found: &Found) {
+    fn set_level(&mut self, latencies: &PeriodLatencies, found: &PeriodResult) {
         let period = self.clock.period * 1_000;
         let tag_wait = latencies.tag_wait.as_nanos().saturating_mul(100) / period;
         let missed = [0, 1].map(|way| latencies.missed_ppm(way));
@@ -409,7 +417,7 @@ mod tests {
 
     /// Creates a controller in which 20 % of reads and 10 % of writes may miss their targets. Its
     /// period is twice the longer target, which is 8 ms.
-    fn cost() -> Cost {
+    fn cost() -> CostController {
         let config = Config::default()
             .qos(Control::User)
             .rpct(8_000)
@@ -419,7 +427,7 @@ mod tests {
             .min(5_000)
             .max(20_000);
         let cx = Cx::bare(Sizes::default(), DriveShape::default(), &[]);
-        Cost::new(&config, &cx.table, false)
+        CostController::new(&config, &cx.table, false)
     }
 
     /// Returns the level after a period. `missed` counts reads and writes of a hundred each, and
@@ -428,12 +436,12 @@ mod tests {
         let mut cost = cost();
         assert_eq!(cost.clock.period, 8_000);
         cost.busy_level = before;
-        let latencies = Latencies {
+        let latencies = PeriodLatencies {
             met: missed.map(|n| 100 - n),
             missed,
             tag_wait: Span::from_micros(wait),
         };
-        let found = Found {
+        let found = PeriodResult {
             shortages,
             lagging,
             surpluses: 0,
@@ -486,12 +494,12 @@ mod tests {
     #[test]
     fn what_groups_give_away_goes_to_others_before_the_rate_is_raised() {
         let mut cost = cost();
-        let found = Found {
+        let found = PeriodResult {
             shortages: 1,
             surpluses: 1,
-            ..Found::default()
+            ..PeriodResult::default()
         };
-        cost.set_level(&Latencies::default(), &found);
+        cost.set_level(&PeriodLatencies::default(), &found);
         assert_eq!(cost.busy_level, 0);
     }
 
@@ -543,7 +551,7 @@ mod tests {
 
     #[test]
     fn a_request_may_take_longer_by_what_moving_its_bytes_takes() {
-        let mut latencies = Latencies::default();
+        let mut latencies = PeriodLatencies::default();
         let target = 100;
         let mut record = |micros, size| {
             let took = Span::from_micros(micros);
@@ -562,10 +570,10 @@ mod tests {
     #[test]
     fn parts_of_a_million_are_rounded_to_the_nearest() {
         let of = |met, missed| {
-            let latencies = Latencies {
+            let latencies = PeriodLatencies {
                 met: [met, 0],
                 missed: [missed, 0],
-                ..Latencies::default()
+                ..PeriodLatencies::default()
             };
             latencies.missed_ppm(0)
         };
@@ -584,7 +592,7 @@ mod tests {
                 v: 1 << 40,
             };
             cost.account_mut(1).vtime = (1 << 40) - margin.cast_unsigned();
-            cost.keeps(1, ONE / 2, ONE / 2, 0, &now, 1 << 30)
+            cost.part_to_keep(1, ONE / 2, ONE / 2, 0, &now, 1 << 30)
         };
         assert!(min > 0);
         assert_eq!(keeps(min - 1), ONE / 2);

@@ -2,7 +2,7 @@
 //! `ioc_autop_idx`).
 
 use super::config::{Config, Control};
-use super::model::{Model, Speed};
+use super::model::{LinearModel, Speed};
 use super::vtime::PER_USEC;
 use crate::shape::DriveShape;
 use crate::time::{Instant, Span};
@@ -16,7 +16,7 @@ const VRATE_MAX: u32 = 1_000_000;
 const MILLION: u64 = 1_000_000;
 
 /// The performance and latency targets that are assumed of a kind of drive.
-struct Profile {
+struct CostProfile {
     read: Speed,
     write: Speed,
     /// The latency target in microseconds.
@@ -27,7 +27,7 @@ struct Profile {
     too_slow: Option<u64>,
 }
 
-impl Profile {
+impl CostProfile {
     /// Returns the profile as a configuration.
     fn config(&self) -> Config {
         let latency = Span::from_micros(self.latency);
@@ -60,29 +60,29 @@ const SSD_QD1: usize = 1;
 const SSD_DFL: usize = 2;
 
 // Linux's `AUTOP_HDD`, `AUTOP_SSD_QD1`, `AUTOP_SSD_DFL` and `AUTOP_SSD_FAST`, in this order.
-const PROFILES: [Profile; 4] = [
-    Profile {
+const PROFILES: [CostProfile; 4] = [
+    CostProfile {
         read: speed(174_019_176, 41_708, 370),
         write: speed(178_075_866, 42_705, 378),
         latency: 250_000,
         too_fast: None,
         too_slow: None,
     },
-    Profile {
+    CostProfile {
         read: speed(245_855_193, 61_575, 6_946),
         write: speed(141_365_009, 33_716, 26_796),
         latency: 25_000,
         too_fast: None,
         too_slow: None,
     },
-    Profile {
+    CostProfile {
         read: speed(488_636_629, 8_932, 8_518),
         write: speed(427_891_549, 28_755, 21_940),
         latency: 25_000,
         too_fast: Some(500),
         too_slow: None,
     },
-    Profile {
+    CostProfile {
         read: speed(3_102_524_156, 724_816, 778_122),
         write: speed(1_742_780_862, 425_702, 443_193),
         latency: 5_000,
@@ -101,7 +101,7 @@ pub(super) struct Params {
     /// The bounds of vrate in vtime per microsecond.
     pub(super) vrate_min: u64,
     pub(super) vrate_max: u64,
-    pub(super) model: Model,
+    pub(super) model: LinearModel,
 }
 
 impl Params {
@@ -121,14 +121,14 @@ impl Params {
 
 /// The selection of a profile.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Auto {
+pub(super) struct ProfileChoice {
     profile: usize,
     is_fixed: bool,
     too_fast_at: Option<Instant>,
     too_slow_at: Option<Instant>,
 }
 
-impl Auto {
+impl ProfileChoice {
     pub(super) fn new(config: &Config, shape: &DriveShape) -> Self {
         let profile = if shape.rotational {
             HDD
@@ -192,7 +192,7 @@ impl Auto {
             latency: [qos.rlat, qos.wlat].map(|span| span.as_nanos() / 1_000),
             vrate_min: bound(qos.min).div_ceil(MILLION),
             vrate_max: bound(qos.max) / MILLION,
-            model: Model::new(
+            model: LinearModel::new(
                 speed(model.rbps, model.rseqiops, model.rrandiops),
                 speed(model.wbps, model.wseqiops, model.wrandiops),
             ),
@@ -205,7 +205,7 @@ impl Config {
     /// the value of the drive's profile have that value.
     #[must_use]
     pub fn filled(&self, shape: &DriveShape) -> Self {
-        self.filled_from(&PROFILES[Auto::new(self, shape).profile].config())
+        self.filled_from(&PROFILES[ProfileChoice::new(self, shape).profile].config())
     }
 }
 
@@ -217,14 +217,14 @@ mod tests {
     fn the_kind_of_drive_chooses_the_profile() {
         let auto = |rotational, tags| {
             let shape = DriveShape::default().tags(tags).rotational(rotational);
-            Auto::new(&Config::default(), &shape).profile
+            ProfileChoice::new(&Config::default(), &shape).profile
         };
         assert_eq!((auto(true, 32), auto(false, 1), auto(false, 32)), (0, 1, 2));
     }
 
     #[test]
     fn a_drive_that_is_five_times_as_fast_for_ten_seconds_is_a_fast_one() {
-        let mut auto = Auto::new(&Config::default(), &DriveShape::default());
+        let mut auto = ProfileChoice::new(&Config::default(), &DriveShape::default());
         let at = |s| Instant::ZERO + Span::from_secs(s);
         assert!(!auto.follow(at(0), 5 * PER_USEC));
         assert!(!auto.follow(at(9), PER_USEC), "not for long enough");
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(config.validate(), Ok(()));
         let filled = |rotational| {
             let shape = DriveShape::default().rotational(rotational);
-            let params = Auto::new(&config, &shape).params(&config);
+            let params = ProfileChoice::new(&config, &shape).params(&config);
             (config.filled(&shape), params)
         };
         let (disk, params) = filled(true);
@@ -277,7 +277,7 @@ mod tests {
                 .rpct(rpct)
                 .rlat(Span::from_micros(rlat))
                 .wlat(Span::ZERO);
-            let auto = Auto::new(&config, &DriveShape::default());
+            let auto = ProfileChoice::new(&config, &DriveShape::default());
             auto.params(&config).period()
         };
         assert_eq!(period(0, 10_000), 20_000);
@@ -291,7 +291,7 @@ mod tests {
             .wpct(9_500)
             .rlat(Span::from_micros(10_000))
             .wlat(Span::from_micros(10_000));
-        let params = Auto::new(&alike, &DriveShape::default()).params(&alike);
+        let params = ProfileChoice::new(&alike, &DriveShape::default()).params(&alike);
         assert_eq!(
             params.period(),
             100_000,

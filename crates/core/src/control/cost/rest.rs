@@ -9,7 +9,7 @@
 //! would be moved. Any event of the group itself ends its rest
 //! ([`Active::wake`](super::active::Active::wake)).
 
-use super::vtime::{Clock, Now, ahead};
+use super::vtime::{Now, VtimeClock, ahead};
 use crate::time::{Instant, Span};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,7 +19,7 @@ const ROUNDINGS: u64 = 4;
 
 /// The condition under which a waiting group must be checked again.
 #[derive(Clone, Copy, Debug)]
-struct Rest {
+struct RestCondition {
     /// The generation of weights for which the figures apply, or zero if none are known.
     generation: u64,
     /// The drive's vtime at which the first waiter has its budget.
@@ -31,7 +31,7 @@ struct Rest {
 /// The figures of waiting and resting groups. Numbers are slots of groups.
 #[derive(Debug)]
 pub(super) struct Rests {
-    groups: Vec<Rest>,
+    groups: Vec<RestCondition>,
     /// The base rate in the last period. `slack` is the permitted lateness of timers in
     /// microseconds.
     base_rate: u64,
@@ -45,7 +45,7 @@ pub(super) struct Rests {
 
 /// The state of the drive's clocks at the instant of a check.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Glance {
+pub(super) struct ClockReading {
     v: u64,
     /// The distance of vtime from the value at which the base rate alone would have it.
     distance: u64,
@@ -55,7 +55,7 @@ pub(super) struct Glance {
 
 impl Rests {
     pub(super) fn new(groups: u32) -> Self {
-        let none = Rest {
+        let none = RestCondition {
             generation: 0,
             until: 0,
             offset: 0,
@@ -71,7 +71,7 @@ impl Rests {
 
     /// Adopts the clock's rate at the end of a period. Returns true if timers were set for another
     /// rate.
-    pub(super) fn is_new_rate(&mut self, clock: &Clock) -> bool {
+    pub(super) fn is_new_rate(&mut self, clock: &VtimeClock) -> bool {
         let before = (self.base_rate, self.slack);
         self.base_rate = clock.base_rate;
         self.slack = clock.slack.as_nanos() / 1_000;
@@ -91,8 +91,8 @@ impl Rests {
         is_new
     }
 
-    pub(super) fn glance(&self, now: &Now) -> Glance {
-        Glance {
+    pub(super) fn glance(&self, now: &Now) -> ClockReading {
+        ClockReading {
             v: now.v,
             distance: self.distance(now.v, now.us),
             tolerance: self.slack.saturating_sub(ROUNDINGS) * self.base_rate,
@@ -106,7 +106,7 @@ impl Rests {
         // The timer without its intended lateness of twice the slack.
         let timer = (timer.as_nanos() / 1_000).wrapping_sub(2 * self.slack);
         let is_told = self.slack > ROUNDINGS;
-        self.groups[group as usize] = Rest {
+        self.groups[group as usize] = RestCondition {
             generation: if is_told { generation } else { 0 },
             until,
             offset: self.distance(until, timer),
@@ -131,7 +131,7 @@ impl Rests {
 
     /// Returns true if the figures of a group apply, and a check would change nothing.
     #[inline]
-    pub(super) fn waits(&self, group: u32, generation: u64, at: &Glance) -> bool {
+    pub(super) fn waits(&self, group: u32, generation: u64, at: &ClockReading) -> bool {
         let rest = &self.groups[group as usize];
         rest.generation == generation && at.leaves(rest)
     }
@@ -142,7 +142,7 @@ impl Rests {
     }
 
     /// Returns true if the timers of all resting groups would stay where they are.
-    pub(super) fn all_timers_stay(&self, at: &Glance) -> bool {
+    pub(super) fn all_timers_stay(&self, at: &ClockReading) -> bool {
         (self.offsets).is_none_or(|(low, high)| at.stays(low) && at.stays(high))
     }
 
@@ -152,7 +152,7 @@ impl Rests {
     }
 
     /// Returns true if a check would not change a resting group.
-    pub(super) fn still_rests(&mut self, group: u32, at: &Glance) -> bool {
+    pub(super) fn still_rests(&mut self, group: u32, at: &ClockReading) -> bool {
         let rest = self.groups[group as usize];
         let rests = at.leaves(&rest);
         if rests {
@@ -185,10 +185,10 @@ impl Rests {
     }
 }
 
-impl Glance {
+impl ClockReading {
     /// Returns true if the first waiter does not have its budget yet and the timer would stay.
     #[inline]
-    fn leaves(&self, rest: &Rest) -> bool {
+    fn leaves(&self, rest: &RestCondition) -> bool {
         ahead(rest.until, self.v) > 0 && self.stays(rest.offset)
     }
 
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_group_rests_until_it_can_pay_or_its_timer_moves() {
-        let clock = Clock::new(10_000, Span::ZERO);
+        let clock = VtimeClock::new(10_000, Span::ZERO);
         let mut rests = Rests::new(2);
         let at = |us: u64| clock.now(Instant::from_nanos(us * 1_000));
         assert!(rests.is_new_rate(&clock) && !rests.is_new_rate(&clock));
@@ -243,7 +243,7 @@ mod tests {
     /// The statement holds for every distance between the clocks that moves no timer.
     #[test]
     fn who_has_its_timer_behind_the_horizon_does_not_have_its_budget() {
-        let clock = Clock::new(10_000, Span::ZERO);
+        let clock = VtimeClock::new(10_000, Span::ZERO);
         let mut rests = Rests::new(1);
         rests.is_new_rate(&clock);
         let slack = clock.slack.as_nanos() / 1_000;

@@ -6,10 +6,10 @@
 //! at the end of a period in which it used more, and everything when one of its requests arrives
 //! with little budget left.
 
-use super::period::{Found, is_lagging};
+use super::period::{PeriodResult, is_lagging};
 use super::vtime::{Now, ahead};
 use super::weights::ONE;
-use super::{Account, Cost};
+use super::{Account, CostController};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -24,7 +24,7 @@ const GIVES_MIN: u32 = ONE / 33;
 
 /// The usage of one group in its last periods.
 #[derive(Clone, Copy, Debug, Default)]
-struct History {
+struct UsageHistory {
     /// The parts of the drive that the group used in its last periods, in a ring.
     usages: [u32; PERIODS],
     at: usize,
@@ -36,13 +36,13 @@ struct History {
 /// The histories of all groups.
 #[derive(Debug)]
 pub(super) struct Surplus {
-    groups: Vec<History>,
+    groups: Vec<UsageHistory>,
 }
 
 impl Surplus {
     pub(super) fn new(groups: u32) -> Self {
         Self {
-            groups: vec![History::default(); groups as usize],
+            groups: vec![UsageHistory::default(); groups as usize],
         }
     }
 
@@ -52,7 +52,7 @@ impl Surplus {
     }
 }
 
-impl History {
+impl UsageHistory {
     /// Returns the part of the drive that the group used in this period.
     fn use_of(&mut self, account: &Account, hwi: u32, now: &Now, passed: i64) -> u32 {
         let until = if account.waiters.is_empty() {
@@ -94,10 +94,10 @@ fn with_spare(used: u32) -> u32 {
     (u64::from(used) * u64::from(KEEPS_PERCENT) / 100) as u32 + KEEPS_MORE
 }
 
-impl Cost {
+impl CostController {
     /// Determines the groups with a shortage and those with a surplus.
-    pub(super) fn look_at_surplus(&mut self, now: &Now, passed: i64) -> Found {
-        let mut found = Found::default();
+    pub(super) fn check_surplus(&mut self, now: &Now, passed: i64) -> PeriodResult {
+        let mut found = PeriodResult::default();
         let has_targets = self.has_targets();
         for at in 0..self.scratch.len() {
             let group = self.scratch[at];
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_most_of_three_periods_counts_once_two_are_known() {
-        let mut history = History::default();
+        let mut history = UsageHistory::default();
         assert_eq!(history.most_used(), None);
         let now = |v| Now {
             at: crate::Instant::ZERO,
@@ -207,7 +207,7 @@ mod tests {
             v,
         };
         let mut account = Account::NEW;
-        let mut used = |vtime, history: &mut History| {
+        let mut used = |vtime, history: &mut UsageHistory| {
             account.vtime = vtime;
             account.done = vtime;
             history.use_of(&account, ONE / 2, &now(vtime + 500), 1_000)
@@ -259,8 +259,8 @@ mod tests {
             us: 0,
             v: 10_000,
         };
-        assert_eq!(cost.look_at_surplus(&now, 1_000).lagging, 1);
+        assert_eq!(cost.check_surplus(&now, 1_000).lagging, 1);
         cost.account_mut(2).done = 8_999;
-        assert_eq!(cost.look_at_surplus(&now, 1_000).lagging, 2);
+        assert_eq!(cost.check_surplus(&now, 1_000).lagging, 2);
     }
 }

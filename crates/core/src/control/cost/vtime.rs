@@ -50,7 +50,7 @@ pub(super) struct Margins {
 
 /// The drive's clock, its rate, and the present period.
 #[derive(Clone, Debug)]
-pub(super) struct Clock {
+pub(super) struct VtimeClock {
     /// The rate that the quality of service requires, in vtime per microsecond. `rate` additionally
     /// compensates for errors.
     pub(super) base_rate: u64,
@@ -69,7 +69,7 @@ pub(super) struct Clock {
     pub(super) error: i64,
 }
 
-impl Clock {
+impl VtimeClock {
     pub(super) fn new(period: u64, tick: Span) -> Self {
         let mut clock = Self {
             base_rate: PER_USEC,
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn an_error_comes_back_within_a_period_and_no_faster_than_twice_the_rate() {
-        let mut clock = Clock::new(20_000, Span::ZERO);
+        let mut clock = VtimeClock::new(20_000, Span::ZERO);
         let now = clock.now(Instant::from_nanos(1_000_000_000));
         clock.start_period(&now);
         let period = (20_000 * PER_USEC).cast_signed();
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_period_ends_with_the_tick_after_the_one_that_it_lasts_to() {
-        let mut clock = Clock::new(10_000, Span::from_millis(4));
+        let mut clock = VtimeClock::new(10_000, Span::from_millis(4));
         for (begins_us, ends_ms) in [(0, 16), (4_387_341, 4_400), (4_400_000, 4_416)] {
             clock.period_at = begins_us;
             assert_eq!(clock.period_end(), Instant::from_nanos(ends_ms * 1_000_000));
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn vtime_may_wrap() {
-        let mut clock = Clock::new(1_000, Span::ZERO);
+        let mut clock = VtimeClock::new(1_000, Span::ZERO);
         clock.period_at_v = u64::MAX - 5;
         let later = clock.now(Instant::from_nanos(1_000));
         assert_eq!(ahead(later.v, u64::MAX - 5), PER_USEC.cast_signed());
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_hundredth_of_a_period_is_slack() {
-        let mut clock = Clock::new(1_000, Span::ZERO);
+        let mut clock = VtimeClock::new(1_000, Span::ZERO);
         assert_eq!(clock.slack, Span::from_micros(10));
         clock.set_period(40_000);
         assert_eq!(clock.slack, Span::from_micros(400));
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_as_it_was_at_first_and_margins_with_it() {
-        let mut clock = Clock::new(1_000, Span::ZERO);
+        let mut clock = VtimeClock::new(1_000, Span::ZERO);
         let margins = [clock.margins.min, clock.margins.low, clock.margins.target];
         clock.set_base_rate(3 * PER_USEC);
         clock.rate = 2 * PER_USEC;

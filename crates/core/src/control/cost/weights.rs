@@ -17,7 +17,7 @@ const LEVELS: usize = 16;
 
 /// The weights of a group and its parts of the drive.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Node {
+pub(super) struct WeightNode {
     pub(super) parent: u32,
     /// The configured weight, multiplied by [`ONE`].
     pub(super) weight: u32,
@@ -33,7 +33,7 @@ pub(super) struct Node {
     hwi: u32,
 }
 
-impl Node {
+impl WeightNode {
     pub(super) const NONE: Self = Self {
         parent: NIL,
         weight: 0,
@@ -51,7 +51,7 @@ impl Node {
 /// The tree of weights. Numbers are slots of groups, and the root is 0.
 #[derive(Debug)]
 pub(super) struct Weights {
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<WeightNode>,
     generation: u64,
     changed: bool,
 }
@@ -59,17 +59,17 @@ pub(super) struct Weights {
 impl Weights {
     pub(super) fn new(groups: u32) -> Self {
         Self {
-            nodes: vec![Node::NONE; groups as usize],
+            nodes: vec![WeightNode::NONE; groups as usize],
             generation: 1,
             changed: false,
         }
     }
 
-    pub(super) fn node(&self, group: u32) -> &Node {
+    pub(super) fn node(&self, group: u32) -> &WeightNode {
         &self.nodes[group as usize]
     }
 
-    pub(super) fn node_mut(&mut self, group: u32) -> &mut Node {
+    pub(super) fn node_mut(&mut self, group: u32) -> &mut WeightNode {
         &mut self.nodes[group as usize]
     }
 

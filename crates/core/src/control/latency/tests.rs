@@ -11,8 +11,8 @@ const REQUESTS: u32 = 1024;
 
 /// The controller with requests that enter at once or when they may, and end after a time that the
 /// test determines.
-struct Host {
-    latency: Latency,
+struct LatencyHost {
+    latency: LatencyController,
     cx: Cx,
     next: u32,
     inside: [Vec<u32>; 4],
@@ -22,7 +22,7 @@ fn request(flags: Flags) -> Request {
     read(StreamId::from_bits(0), 0, 4096).flags(flags)
 }
 
-impl Host {
+impl LatencyHost {
     fn new(targets: [u64; 3], rotational: bool) -> Self {
         Self::with_parents(targets, [ROOT; 3], rotational)
     }
@@ -43,16 +43,16 @@ impl Host {
         let mut cx = Cx::bare(sizes, shape, &edits.collect::<Vec<_>>());
         while cx.table.requests.take().is_some() {}
         let mut host = Self {
-            latency: Latency::new(&cx.table),
+            latency: LatencyController::new(&cx.table),
             cx,
             next: 0,
             inside: Default::default(),
         };
-        host.tell(Latency::set);
+        host.tell(LatencyController::set);
         host
     }
 
-    fn tell<T>(&mut self, what: impl FnOnce(&mut Latency, &mut Cx) -> T) -> T {
+    fn tell<T>(&mut self, what: impl FnOnce(&mut LatencyController, &mut Cx) -> T) -> T {
         what(&mut self.latency, &mut self.cx)
     }
 
@@ -75,7 +75,7 @@ impl Host {
     }
 
     fn next_passed(&mut self) -> Option<u32> {
-        self.tell(Latency::next_passed)
+        self.tell(LatencyController::next_passed)
     }
 
     /// Serves `count` requests of a group one at a time, `every` after the previous one, each with
@@ -109,7 +109,7 @@ impl Host {
 
 #[test]
 fn a_missed_target_halves_the_others_step_by_step_and_never_the_victim() {
-    let mut host = Host::new([1000, 0, 0], false);
+    let mut host = LatencyHost::new([1000, 0, 0], false);
     let mut seen = Vec::new();
     for _ in 0..6 {
         // Half a second in which every request takes twice the target.
@@ -128,7 +128,7 @@ fn a_missed_target_halves_the_others_step_by_step_and_never_the_victim() {
 
 #[test]
 fn a_group_with_a_looser_target_is_slowed_and_one_with_a_tighter_is_not() {
-    let mut host = Host::new([1000, 5000, 500], false);
+    let mut host = LatencyHost::new([1000, 5000, 500], false);
     // All groups send more than 5 % of the requests, so none is exempt because it is small.
     for _ in 0..12 {
         host.serve(OTHER, Span::from_micros(100), 10, Span::from_millis(1));
@@ -152,7 +152,7 @@ fn nine_in_ten_decide_on_flash_and_the_mean_where_it_turns() {
         (true, 20, false),
         (true, 60, true),
     ] {
-        let mut host = Host::new([1000, 0, 0], rotational);
+        let mut host = LatencyHost::new([1000, 0, 0], rotational);
         for _ in 0..10 {
             for n in 0..100 {
                 let took = if n % 100 < missed {
@@ -169,7 +169,7 @@ fn nine_in_ten_decide_on_flash_and_the_mean_where_it_turns() {
 
 #[test]
 fn the_scale_owner_raises_the_others_again_when_it_meets_its_target() {
-    let mut host = Host::new([1000, 0, 0], false);
+    let mut host = LatencyHost::new([1000, 0, 0], false);
     for _ in 0..3 {
         host.serve(VICTIM, TARGET.saturating_mul(2), 60, Span::from_millis(10));
         host.enter(OTHER);
@@ -189,7 +189,7 @@ fn the_scale_owner_raises_the_others_again_when_it_meets_its_target() {
 
 #[test]
 fn what_waits_goes_on_in_order_as_places_come() {
-    let mut host = Host::new([1000, 0, 0], false);
+    let mut host = LatencyHost::new([1000, 0, 0], false);
     for _ in 0..6 {
         host.serve(VICTIM, TARGET.saturating_mul(2), 60, Span::from_millis(10));
         host.enter(OTHER);
@@ -216,7 +216,7 @@ fn what_waits_goes_on_in_order_as_places_come() {
 
 #[test]
 fn nobody_misses_a_target_any_more_and_all_are_unthrottled() {
-    let mut host = Host::new([1000, 0, 0], false);
+    let mut host = LatencyHost::new([1000, 0, 0], false);
     for _ in 0..3 {
         host.serve(VICTIM, TARGET.saturating_mul(2), 60, Span::from_millis(10));
         host.enter(OTHER);
@@ -225,7 +225,7 @@ fn nobody_misses_a_target_any_more_and_all_are_unthrottled() {
     let mut steps = 0;
     while host.latency.due() < Instant::MAX {
         host.cx.now = host.latency.due();
-        host.tell(Latency::run);
+        host.tell(LatencyController::run);
         steps += 1;
     }
     // The scale owner is forgotten after five seconds. Then the cookie rises by 1/16 of 64 each
@@ -237,7 +237,7 @@ fn nobody_misses_a_target_any_more_and_all_are_unthrottled() {
 
 #[test]
 fn metadata_is_never_held_and_paid_for_later() {
-    let mut host = Host::new([1000, 2000, 0], false);
+    let mut host = LatencyHost::new([1000, 2000, 0], false);
     for _ in 0..12 {
         host.serve(OTHER, Span::from_micros(10), 30, Span::from_micros(10));
         host.serve(VICTIM, TARGET.saturating_mul(2), 60, Span::from_millis(10));
@@ -262,7 +262,7 @@ fn metadata_is_never_held_and_paid_for_later() {
 
 #[test]
 fn who_is_given_up_leaves_every_level_that_it_had_passed() {
-    let mut host = Host::with_parents([1000, 0, 0], [ROOT, ROOT, OTHER], false);
+    let mut host = LatencyHost::with_parents([1000, 0, 0], [ROOT, ROOT, OTHER], false);
     for _ in 0..6 {
         host.serve(VICTIM, TARGET.saturating_mul(2), 60, Span::from_millis(10));
         host.enter(OTHER);
@@ -305,7 +305,7 @@ fn a_cookie_goes_down_by_quarters_then_by_ones_and_up_by_sixteenths() {
 
 #[test]
 fn a_step_up_takes_a_step_of_delay_back_before_the_depth_grows() {
-    let mut host = Host::new([1_000, 0, 0], false);
+    let mut host = LatencyHost::new([1_000, 0, 0], false);
     let other = OTHER.0;
     let node = &mut host.latency.nodes[other as usize];
     (node.depth, node.delays, node.seen) = (1, 2, UNTHROTTLED - 9);
@@ -320,7 +320,7 @@ fn a_step_up_takes_a_step_of_delay_back_before_the_depth_grows() {
 /// Returns the cookie after one more sample of a victim that owns the scaling and had `samples`
 /// good ones before.
 fn cookie_after(samples: u64) -> u32 {
-    let mut host = Host::new([1_000, 0, 0], false);
+    let mut host = LatencyHost::new([1_000, 0, 0], false);
     let now = Instant::ZERO + ADJUST;
     let root = &mut host.latency.nodes[0];
     (root.cookie, root.scale_owner, root.tightest) = (UNTHROTTLED - 8, VICTIM.0, TARGET);
@@ -339,7 +339,7 @@ fn five_samples_show_that_a_target_is_met() {
 #[test]
 fn who_misses_the_same_target_does_not_take_the_scaling_over() {
     let owner = |target| {
-        let mut host = Host::new([1_000, target, 0], false);
+        let mut host = LatencyHost::new([1_000, target, 0], false);
         let root = &mut host.latency.nodes[0];
         (root.cookie, root.scale_owner, root.tightest) = (UNTHROTTLED - 8, VICTIM.0, TARGET);
         let other = &mut host.latency.nodes[OTHER.0 as usize];
@@ -352,7 +352,7 @@ fn who_misses_the_same_target_does_not_take_the_scaling_over() {
 
 #[test]
 fn a_cookie_is_not_raised_at_the_instant_at_which_it_was_changed() {
-    let mut host = Host::new([1_000, 0, 0], false);
+    let mut host = LatencyHost::new([1_000, 0, 0], false);
     let root = &mut host.latency.nodes[0];
     (root.cookie, root.changed) = (UNTHROTTLED - 100, Instant::from_nanos(7));
     for (now, below) in [(6, 100), (7, 100), (8, 99)] {
@@ -363,7 +363,7 @@ fn a_cookie_is_not_raised_at_the_instant_at_which_it_was_changed() {
 
 #[test]
 fn who_waits_goes_on_at_the_end_of_a_pause_and_not_before() {
-    let mut host = Host::new([1_000, 0, 0], false);
+    let mut host = LatencyHost::new([1_000, 0, 0], false);
     let other = OTHER.0 as usize;
     let end = Instant::from_nanos(1_000);
     host.latency.nodes[other].paused_until = end;

@@ -97,7 +97,7 @@ impl IdleDetector {
 
 /// The latency of requests of one size while low limits apply.
 #[derive(Clone, Copy, Debug, Default)]
-struct Bucket {
+struct LatencyBucket {
     mean: u64,
     valid: bool,
     /// The sum of latencies since the last update of the mean.
@@ -108,16 +108,16 @@ struct Bucket {
 /// The latency of undisturbed requests by size and direction.
 #[derive(Clone, Debug)]
 pub(super) struct Baseline {
-    buckets: [[Bucket; BUCKETS]; 2],
+    buckets: [[LatencyBucket; BUCKETS]; 2],
     rotational: bool,
     looked: Instant,
 }
 
 impl Baseline {
     pub(super) fn new(rotational: bool) -> Self {
-        let bucket = Bucket {
+        let bucket = LatencyBucket {
             mean: if rotational { DISK_BASELINE } else { 0 },
-            ..Bucket::default()
+            ..LatencyBucket::default()
         };
         Self {
             buckets: [[bucket; BUCKETS]; 2],
@@ -135,7 +135,7 @@ impl Baseline {
 
     /// Updates the means once per second on flash. Larger requests count as at least as slow as
     /// smaller ones.
-    pub(super) fn look(&mut self, now: Instant) {
+    pub(super) fn update_means(&mut self, now: Instant) {
         if self.rotational || now < self.looked + Span::from_secs(1) {
             return;
         }
@@ -259,7 +259,7 @@ mod tests {
             baseline.is_bad(0, 4096, MS, Span::from_micros(500)),
             Some(true)
         );
-        baseline.look(at(2_000));
+        baseline.update_means(at(2_000));
         assert_eq!(
             baseline.is_bad(0, 4096, MS, Span::from_micros(500)),
             Some(false)
@@ -268,7 +268,7 @@ mod tests {
             baseline.buckets[0][8].mean, 1_000,
             "as long as the small ones"
         );
-        baseline.look(at(4_000));
+        baseline.update_means(at(4_000));
         assert_eq!(baseline.buckets[0][0].mean, 1_000, "nothing is new");
         assert_eq!(baseline.buckets[1][8].mean, 0, "writes are others");
         assert_eq!(
@@ -351,7 +351,7 @@ mod tests {
             for _ in 0..SAMPLES_MIN {
                 baseline.add(0, 4096, Span::from_micros(1_024));
             }
-            baseline.look(now);
+            baseline.update_means(now);
             baseline.buckets[0][0].mean
         };
         assert_eq!(learned(false, at(999)), 0);
@@ -368,14 +368,14 @@ mod tests {
             }
         };
         add(&mut baseline, 4096, 2_000);
-        baseline.look(at(1_000));
+        baseline.update_means(at(1_000));
         add(&mut baseline, 16 << 10, 1_000);
-        baseline.look(at(2_000));
+        baseline.update_means(at(2_000));
         assert_eq!([0, 2].map(|b| baseline.buckets[0][b].mean), [2_000, 1_000]);
     }
 
     #[test]
-    fn just_as_long_as_it_may_take_is_not_too_long() {
+    fn the_permitted_latency_is_not_slow() {
         let baseline = Baseline::new(true);
         let is_bad = |took: u64| {
             let took = Span::from_nanos(took * 1_024);

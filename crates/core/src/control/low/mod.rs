@@ -18,11 +18,11 @@ mod tests;
 pub use config::{Config, Directions};
 
 use super::controller::{Controller, Verdict};
-use super::slices::{Amount, Levels, Rate, Rates};
+use super::slices::{Amount, GroupRates, Levels, SliceRate};
 use crate::cx::Cx;
 use crate::event::Event;
 use crate::id::{GroupId, ROOT};
-use crate::knobs::Kind;
+use crate::knobs::ControllerKind;
 use crate::list::NIL;
 use crate::request::Op;
 use crate::sample::{Sample, Take};
@@ -31,11 +31,11 @@ use crate::time::{Instant, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 use idle::{Baseline, IdleDetector};
-use pace::Pace;
+use pace::LowPace;
 
 /// The rate of a group without a low limit while low limits apply (Linux: `MIN_THROTL_BPS`,
 /// `MIN_THROTL_IOPS`).
-const LEAST: Rate = Rate {
+const LEAST: SliceRate = SliceRate {
     bytes: 320 * 1024,
     requests: 10,
 };
@@ -44,12 +44,12 @@ const LOOK_SLICES: u64 = 8;
 
 /// The low limit and the state of one group.
 #[derive(Clone, Debug)]
-struct Node {
+struct LowNode {
     /// True if the group exists and is not the root.
     exists: bool,
     is_leaf: bool,
     /// The low limits for reads and for writes. Zero means none.
-    low: [Rate; 2],
+    low: [SliceRate; 2],
     /// The think time above which the group is idle. `latency` is the additional latency above
     /// which a request is slow.
     idle: Span,
@@ -63,13 +63,13 @@ struct Node {
     idle_detector: IdleDetector,
 }
 
-impl Node {
+impl LowNode {
     /// Returns the state of a group that does not exist.
     fn none() -> Self {
         Self {
             exists: false,
             is_leaf: false,
-            low: [Rate::NONE; 2],
+            low: [SliceRate::NONE; 2],
             idle: Span::ZERO,
             latency: Span::ZERO,
             overflowed: [0; 2],
@@ -80,22 +80,22 @@ impl Node {
     }
 
     fn is_limited(&self) -> bool {
-        self.low != [Rate::NONE; 2]
+        self.low != [SliceRate::NONE; 2]
     }
 }
 
 /// The rates of all groups in the present state.
 #[derive(Debug)]
 struct LowRates {
-    nodes: Vec<Node>,
-    pace: Pace,
+    nodes: Vec<LowNode>,
+    pace: LowPace,
     /// The number of ticks in a slice.
     slice: u64,
 }
 
 /// The controller `io.low`. Numbers are slots of groups and of live requests.
 #[derive(Debug)]
-pub(super) struct Low {
+pub(super) struct LowController {
     config: Config,
     limits: LowRates,
     levels: Levels,
@@ -103,9 +103,9 @@ pub(super) struct Low {
     look_at: Instant,
 }
 
-impl Rates for LowRates {
-    fn rate(&mut self, tick: u64, group: u32, direction: usize) -> Rate {
-        let Node { low, is_leaf, .. } = self.nodes[group as usize];
+impl GroupRates for LowRates {
+    fn rate(&mut self, tick: u64, group: u32, direction: usize) -> SliceRate {
+        let LowNode { low, is_leaf, .. } = self.nodes[group as usize];
         let low = low[direction];
         if !self.pace.is_low() {
             self.pace.grow(tick, self.slice);
@@ -116,7 +116,7 @@ impl Rates for LowRates {
                     self.pace.scaled(low)
                 }
             };
-            return Rate {
+            return SliceRate {
                 bytes: of(low.bytes),
                 requests: of(low.requests),
             };
@@ -128,7 +128,7 @@ impl Rates for LowRates {
             (0, ..) => u64::MAX,
             _ => low,
         };
-        Rate {
+        SliceRate {
             bytes: or(low.bytes, low.requests, LEAST.bytes),
             requests: or(low.requests, low.bytes, LEAST.requests),
         }
@@ -141,14 +141,14 @@ impl Rates for LowRates {
     }
 }
 
-impl Low {
+impl LowController {
     pub(super) fn new(config: &Config, table: &Table) -> Self {
         let levels = Levels::new(table, config.tick, config.throttle_sample_time);
         Self {
             config: *config,
             limits: LowRates {
-                nodes: vec![Node::none(); table.groups.capacity() as usize],
-                pace: Pace::default(),
+                nodes: vec![LowNode::none(); table.groups.capacity() as usize],
+                pace: LowPace::default(),
                 slice: levels.clock().slice,
             },
             levels,
@@ -170,7 +170,7 @@ impl Low {
         let node = &mut self.limits.nodes[id.0 as usize];
         let Some(group) = groups.get(id).filter(|_| id != ROOT) else {
             let changed = node.is_limited();
-            *node = Node::none();
+            *node = LowNode::none();
             return changed;
         };
         let (contract, max, knobs) = (group.contract, group.contract.max, group.knobs.low);
@@ -188,18 +188,18 @@ impl Low {
             let limits = self.config.limits;
             ([contract.min; 2], [contract.min_iops; 2], limits)
         };
-        let reads = Rate {
+        let reads = SliceRate {
             bytes: least(bytes[0], [max.bandwidth, max.read_bandwidth]),
             requests: least(requests[0], [max.iops, max.read_iops]),
         };
-        let writes = Rate {
+        let writes = SliceRate {
             bytes: least(bytes[1], [max.bandwidth, max.write_bandwidth]),
             requests: least(requests[1], [max.iops, max.write_iops]),
         };
         let low = match limits {
             Directions::Both => [reads, writes],
-            Directions::Reads => [reads, Rate::NONE],
-            Directions::Writes => [Rate::NONE, writes],
+            Directions::Reads => [reads, SliceRate::NONE],
+            Directions::Writes => [SliceRate::NONE, writes],
         };
         let or = |knob: Span, tunable| if knob == Span::ZERO { tunable } else { knob };
         node.idle = or(knobs.idle, self.config.idle);
@@ -215,14 +215,14 @@ impl Low {
     }
 }
 
-impl Controller for Low {
+impl Controller for LowController {
     fn set(&mut self, cx: &mut Cx) {
         let mut changed = false;
         for id in (0..cx.table.groups.capacity()).map(GroupId) {
             changed |= self.set_group(cx, id);
         }
         if changed {
-            let is_on = self.limits.nodes.iter().any(Node::is_limited);
+            let is_on = self.limits.nodes.iter().any(LowNode::is_limited);
             // Changed limits begin with low limits in effect.
             self.limits.pace.set(is_on);
             self.levels.set_timers(&mut self.limits, cx);
@@ -248,12 +248,12 @@ impl Controller for Low {
             usize::from(!live.request.op.is_read()),
         );
         let (mut group, mut below) = (live.group.0, None);
-        self.baseline.look(cx.now);
+        self.baseline.update_means(cx.now);
         self.limits.nodes[group as usize]
             .idle_detector
             .observe_submission(cx.now);
         while group != NIL {
-            self.look_at_group(cx, group, direction);
+            self.check_group(cx, group, direction);
             let at = (group, direction);
             if self.levels.pass(&mut self.limits, tick, at, amount) {
                 (group, below) = (self.levels.parent(group), Some(group));
@@ -345,6 +345,6 @@ impl Controller for Low {
             limited: self.limits.pace.is_low(),
             scale: self.limits.pace.scale(),
         });
-        self.levels.sample(Kind::Low, take);
+        self.levels.sample(ControllerKind::Low, take);
     }
 }

@@ -2,8 +2,8 @@
 //! (Linux: `throtl_can_upgrade`, `throtl_upgrade_state`, `throtl_downgrade_check`,
 //! `throtl_adjusted_limit`).
 
-use super::Low;
-use crate::control::slices::Rate;
+use super::LowController;
+use crate::control::slices::SliceRate;
 use crate::cx::Cx;
 use crate::time::Instant;
 
@@ -12,7 +12,7 @@ const SCALE_MAX: u64 = 4096;
 
 /// The limits that apply at present.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct LowPace {
     /// True if a group has a low limit.
     on: bool,
     /// True while low limits apply to every group.
@@ -23,7 +23,7 @@ pub(super) struct Pace {
     downgraded: u64,
 }
 
-impl Pace {
+impl LowPace {
     pub(super) fn is_on(&self) -> bool {
         self.on
     }
@@ -75,9 +75,9 @@ impl Pace {
     }
 }
 
-impl Low {
+impl LowController {
     /// Checks the state when a request arrives at a group: low limits may begin or end.
-    pub(super) fn look_at_group(&mut self, cx: &Cx, group: u32, direction: usize) {
+    pub(super) fn check_group(&mut self, cx: &Cx, group: u32, direction: usize) {
         let tick = self.levels.tick(cx.now);
         let overflowed = &mut self.limits.nodes[group as usize].overflowed[direction];
         if *overflowed == 0 {
@@ -155,7 +155,7 @@ impl Low {
     fn overflowed(&self, tick: u64, group: u32) -> u64 {
         let node = &self.limits.nodes[group as usize];
         let limited = node.low.iter().zip(node.overflowed);
-        let of = limited.filter(|(low, _)| **low != Rate::NONE);
+        let of = limited.filter(|(low, _)| **low != SliceRate::NONE);
         of.map(|(_, at)| at).min().unwrap_or(tick)
     }
 
@@ -190,7 +190,7 @@ impl Low {
             let of = node.low.iter().zip(self.levels.waiting(at));
             let reached = of
                 .into_iter()
-                .all(|(low, waiting)| *low == Rate::NONE || waiting > 0);
+                .all(|(low, waiting)| *low == SliceRate::NONE || waiting > 0);
             let rests = tick >= self.overflowed_above(tick, at) + self.limits.slice;
             reached || rests && self.is_idle(now, at)
         })

@@ -17,24 +17,24 @@ const SECOND: u64 = 1_000_000_000;
 
 /// A request of 4 KiB that is sent again `think` nanoseconds after its completion.
 #[derive(Clone, Copy)]
-struct Client {
+struct LowClient {
     group: u32,
     think: u64,
 }
 
 #[derive(Clone, Copy)]
-enum Happens {
-    Comes(Client),
+enum HostEvent {
+    Comes(LowClient),
     Ends(u32),
 }
 
 /// The controller in front of the drive, with clients.
-struct Host {
-    low: Low,
+struct LowHost {
+    low: LowController,
     cx: Cx,
     free: Vec<u32>,
-    clients: BTreeMap<u32, Client>,
-    future: BTreeMap<(u64, u64), Happens>,
+    clients: BTreeMap<u32, LowClient>,
+    future: BTreeMap<(u64, u64), HostEvent>,
     order: u64,
     sent: usize,
     service: [u64; 2],
@@ -44,7 +44,7 @@ struct Host {
     served: [u64; 8],
 }
 
-impl Host {
+impl LowHost {
     /// Creates groups with these low limits in requests per second, each below the root or below an
     /// earlier group.
     fn new(config: Config, groups: &[(u32, GroupId, u64)]) -> Self {
@@ -54,7 +54,7 @@ impl Host {
         let mut cx = Cx::bare(sizes, DriveShape::default(), &edits);
         let requests = &mut cx.table.requests;
         let free = core::iter::from_fn(|| requests.take().map(|(id, _)| id)).collect();
-        let mut low = Low::new(&config, &cx.table);
+        let mut low = LowController::new(&config, &cx.table);
         low.set(&mut cx);
         Self {
             low,
@@ -72,7 +72,7 @@ impl Host {
         }
     }
 
-    fn at(&mut self, at: u64, what: Happens) {
+    fn at(&mut self, at: u64, what: HostEvent) {
         self.order += 1;
         self.future.insert((at, self.order), what);
     }
@@ -80,8 +80,8 @@ impl Host {
     fn add(&mut self, group: u32, depth: u32, think: u64) {
         let now = self.cx.now.as_nanos();
         for _ in 0..depth {
-            let client = Client { group, think };
-            self.at(now, Happens::Comes(client));
+            let client = LowClient { group, think };
+            self.at(now, HostEvent::Comes(client));
         }
     }
 
@@ -110,8 +110,8 @@ impl Host {
                 self.low.run(&mut self.cx);
             } else if let Some((_, what)) = self.future.pop_first() {
                 match what {
-                    Happens::Comes(client) => self.comes(client),
-                    Happens::Ends(id) => self.ends(id),
+                    HostEvent::Comes(client) => self.comes(client),
+                    HostEvent::Ends(id) => self.ends(id),
                 }
             }
             while let Some(id) = self.low.next_passed(&mut self.cx) {
@@ -123,7 +123,7 @@ impl Host {
         core::array::from_fn(|n| self.served[n] - before[n])
     }
 
-    fn comes(&mut self, client: Client) {
+    fn comes(&mut self, client: LowClient) {
         let id = self.free.pop().expect("a request is free");
         let request = read(StreamId::from_bits(0), 0, self.length);
         let (group, now) = (GroupId(client.group), self.cx.now);
@@ -142,7 +142,7 @@ impl Host {
         self.cx.table.requests[id].dispatched = self.cx.now;
         self.sent += 1;
         let service = self.service[self.sent % 2];
-        self.at(self.cx.now.as_nanos() + service, Happens::Ends(id));
+        self.at(self.cx.now.as_nanos() + service, HostEvent::Ends(id));
     }
 
     fn ends(&mut self, id: u32) {
@@ -156,7 +156,7 @@ impl Host {
         let client = self.clients.remove(&id).expect("it was sent");
         self.served[client.group as usize] += 1;
         self.free.push(id);
-        self.at(now.as_nanos() + client.think, Happens::Comes(client));
+        self.at(now.as_nanos() + client.think, HostEvent::Comes(client));
     }
 
     fn held(&self) -> u32 {
@@ -169,8 +169,8 @@ fn reads() -> Config {
     Config::default().limits(Directions::Reads)
 }
 
-fn flat(a: u64, b: u64) -> Host {
-    Host::new(reads(), &[(A, ROOT, a), (B, ROOT, b)])
+fn flat(a: u64, b: u64) -> LowHost {
+    LowHost::new(reads(), &[(A, ROOT, a), (B, ROOT, b)])
 }
 
 #[test]
@@ -191,11 +191,11 @@ fn one_who_cannot_reach_its_low_limit_holds_everyone_to_theirs() {
 }
 
 #[test]
-fn whose_requests_take_no_longer_than_they_should_lets_others_go_on() {
+fn a_group_with_fast_requests_does_not_throttle_others() {
     let latency = Span::from_micros(50);
     let config = reads().latency(latency);
     let groups = [(A, ROOT, 30_000), (B, ROOT, 1_000)];
-    let mut host = Host::new(config, &groups);
+    let mut host = LowHost::new(config, &groups);
     host.add(A, 1, 0);
     host.add(B, 32, 0);
     host.run(2 * SECOND);
@@ -252,7 +252,7 @@ fn one_below_its_low_limit_in_bytes_holds_everyone_to_theirs() {
 #[test]
 fn nobody_is_held_for_the_sake_of_one_in_a_group_without_limits() {
     let groups = [(A, ROOT, 0), (3, GroupId(A), 30_000), (B, ROOT, 1_000)];
-    let mut host = Host::new(reads(), &groups);
+    let mut host = LowHost::new(reads(), &groups);
     let served = host.serve([(3, 1, 0), (B, 32, 0)]);
     assert!(served[2] > CAPACITY * 8 / 10, "{served:?}");
 }
@@ -265,7 +265,7 @@ fn a_group_above_others_need_not_reach_its_limit_for_limits_to_end() {
         (3, GroupId(B), 1_000),
         (4, GroupId(B), 1_000),
     ];
-    let mut host = Host::new(reads(), &groups);
+    let mut host = LowHost::new(reads(), &groups);
     for group in [A, 3, 4] {
         host.add(group, 16, 0);
     }
@@ -279,7 +279,7 @@ fn a_group_above_others_need_not_reach_its_limit_for_limits_to_end() {
 fn one_who_only_reads_never_reaches_a_limit_of_both_directions() {
     let of = |limits| {
         let config = reads().limits(limits);
-        let mut host = Host::new(config, &[(A, ROOT, 2_000), (B, ROOT, 1_000)]);
+        let mut host = LowHost::new(config, &[(A, ROOT, 2_000), (B, ROOT, 1_000)]);
         let served = host.serve([(A, 16, 0), (B, 16, 0)]);
         served[1] + served[2]
     };
@@ -291,12 +291,12 @@ fn one_who_only_reads_never_reaches_a_limit_of_both_directions() {
 /// limits of each case. They are means of three samples over 6 s after the first second, with
 /// random reads of 4 KiB, 16 at a time in B.
 #[test]
-fn rates_are_linuxs() {
+fn rates_are_close_to_those_of_linux() {
     let of = |low, micros, depth, think| {
         let config = reads()
             .idle(Span::from_millis(5))
             .latency(Span::from_micros(micros));
-        let mut host = Host::new(config, &[(A, ROOT, low), (B, ROOT, 100)]);
+        let mut host = LowHost::new(config, &[(A, ROOT, low), (B, ROOT, 100)]);
         host.service = NULL_BLK;
         host.add(A, depth, think);
         host.add(B, 16, 0);
@@ -380,7 +380,7 @@ fn groups_below_a_group_share_its_limit() {
         (3, GroupId(B), 5_000),
         (4, GroupId(B), 5_000),
     ];
-    let mut host = Host::new(reads(), &groups);
+    let mut host = LowHost::new(reads(), &groups);
     let served = host.serve([(A, 1, 0), (3, 32, 0), (4, 32, 0)]);
     assert!(
         (950..=1_050).contains(&(served[3] + served[4])),
@@ -424,7 +424,7 @@ fn whose_low_limit_changes_is_held_to_the_new_one_from_then_on() {
 
 /// A request of 4 MiB waits for seconds under the least rate.
 #[test]
-fn who_waits_for_long_is_looked_at_every_eight_slices() {
+fn a_long_wait_is_checked_every_eight_slices() {
     // Each request counts as the 32 commands that it is split into.
     let mut host = flat(32 * 30_000, 0);
     host.length = 4 << 20;
@@ -486,7 +486,7 @@ fn drawn_groups_are_held_to_their_limits_and_nothing_is_lost() {
             (3, GroupId(2), lows[2]),
             (4, ROOT, lows[3]),
         ];
-        let mut host = Host::new(config, &groups);
+        let mut host = LowHost::new(config, &groups);
         host.add(1, 1, 0);
         host.add(3, 1 + draw(32) as u32, draw(2) * 2_000_000);
         host.add(4, 1 + draw(32) as u32, 0);

@@ -6,12 +6,12 @@
 //! and so do the group's own. The controller determines the rates. [`Levels`] determines when the
 //! first waiting request may continue, and how many continue in one turn.
 
-use super::slice::{Amount, Clock, Rate, Slice};
+use super::slice::{Amount, Slice, SliceClock, SliceRate};
 use crate::cx::Cx;
 use crate::group::Groups;
 use crate::heap::Heap;
 use crate::id::{GroupId, ROOT};
-use crate::knobs::Kind;
+use crate::knobs::ControllerKind;
 use crate::list::{Links, List, NIL};
 use crate::sample::{Sample, Take};
 use crate::table::Table;
@@ -24,16 +24,16 @@ use alloc::vec::Vec;
 const QUANTUM: [u32; 2] = [6, 2];
 
 /// The rates of all groups, as a controller determines them.
-pub(in crate::control) trait Rates {
+pub(in crate::control) trait GroupRates {
     /// Returns the rate of a group in a direction at this tick.
-    fn rate(&mut self, tick: u64, group: u32, direction: usize) -> Rate;
+    fn rate(&mut self, tick: u64, group: u32, direction: usize) -> SliceRate;
     /// Records that a request of this amount passed a group's limit.
     fn passed(&mut self, _group: u32, _direction: usize, _amount: Amount) {}
 }
 
 /// The slices of one group and the requests that wait at its limit.
 #[derive(Clone, Debug)]
-struct Level {
+struct GroupLevel {
     /// The group above, or [`NIL`] directly below the root, which has no limit.
     parent: u32,
     /// The number of groups above.
@@ -48,8 +48,8 @@ struct Level {
 #[derive(Debug)]
 pub(in crate::control) struct Levels {
     tick: Span,
-    clock: Clock,
-    levels: Vec<Level>,
+    clock: SliceClock,
+    levels: Vec<GroupLevel>,
     /// Waiting requests by source. Each group has two sources for each direction: its own requests,
     /// and those that it passes up.
     sources: Vec<List>,
@@ -78,7 +78,7 @@ impl Levels {
             Span::ZERO => Span::from_millis(20),
             stated => stated,
         };
-        let level = Level {
+        let level = GroupLevel {
             parent: NIL,
             depth: 0,
             slices: [Slice::default(); 2],
@@ -87,7 +87,7 @@ impl Levels {
         };
         Self {
             tick,
-            clock: Clock {
+            clock: SliceClock {
                 hz: 1_000_000_000 / tick.as_nanos(),
                 slice: slice.as_nanos().div_ceil(tick.as_nanos()),
             },
@@ -102,7 +102,7 @@ impl Levels {
     }
 
     /// Returns the ticks in a slice and in a second.
-    pub(in crate::control) fn clock(&self) -> Clock {
+    pub(in crate::control) fn clock(&self) -> SliceClock {
         self.clock
     }
 
@@ -164,7 +164,7 @@ impl Levels {
     }
 
     /// Samples the number of requests that wait at each group's limit.
-    pub(in crate::control) fn sample(&self, by: Kind, take: &mut Take<'_>) {
+    pub(in crate::control) fn sample(&self, by: ControllerKind, take: &mut Take<'_>) {
         for (group, level) in (0..).map(GroupId).zip(&self.levels) {
             let requests = level.waiting[0] + level.waiting[1];
             if requests > 0 {
@@ -194,7 +194,7 @@ impl Levels {
     /// Lets a request pass a group's limit if no other waits there and the limit permits it.
     pub(in crate::control) fn pass(
         &mut self,
-        rates: &mut impl Rates,
+        rates: &mut impl GroupRates,
         tick: u64,
         (group, direction): (u32, usize),
         amount: Amount,
@@ -213,7 +213,7 @@ impl Levels {
     /// continue.
     fn wait(
         &mut self,
-        rates: &mut impl Rates,
+        rates: &mut impl GroupRates,
         tick: u64,
         group: u32,
         direction: usize,
@@ -228,7 +228,7 @@ impl Levels {
     /// Charges a request that passes a group's limit.
     fn charge(
         &mut self,
-        rates: &mut impl Rates,
+        rates: &mut impl GroupRates,
         tick: u64,
         group: u32,
         direction: usize,
@@ -239,7 +239,7 @@ impl Levels {
         self.trim(rates, tick, group, direction);
     }
 
-    fn trim(&mut self, rates: &mut impl Rates, tick: u64, group: u32, direction: usize) {
+    fn trim(&mut self, rates: &mut impl GroupRates, tick: u64, group: u32, direction: usize) {
         let rate = rates.rate(tick, group, direction);
         self.levels[group as usize].slices[direction].trim(self.clock, tick, rate);
     }
@@ -248,7 +248,7 @@ impl Levels {
     /// group's own request.
     pub(in crate::control) fn hold(
         &mut self,
-        rates: &mut impl Rates,
+        rates: &mut impl GroupRates,
         cx: &Cx,
         (group, direction): (u32, usize),
         below: Option<u32>,
@@ -297,7 +297,7 @@ impl Levels {
     }
 
     /// Computes the time at which the first request of a group may continue.
-    fn set_timer(&mut self, rates: &mut impl Rates, cx: &Cx, group: u32) {
+    fn set_timer(&mut self, rates: &mut impl GroupRates, cx: &Cx, group: u32) {
         let tick = self.tick(cx.now);
         let mut least = None;
         for direction in 0..2 {
@@ -324,7 +324,7 @@ impl Levels {
     }
 
     /// Lets all requests continue that may by now.
-    pub(in crate::control) fn run(&mut self, rates: &mut impl Rates, cx: &Cx) {
+    pub(in crate::control) fn run(&mut self, rates: &mut impl GroupRates, cx: &Cx) {
         while let Some((at, group)) = self.timers.first() {
             // A turn may leave requests that can pass at the same instant. Its new timer is at
             // once, behind those of other groups.
@@ -336,7 +336,7 @@ impl Levels {
     }
 
     /// Lets the requests of a group continue that may, at most one quantum for each direction.
-    fn dispatch(&mut self, rates: &mut impl Rates, cx: &Cx, group: u32) {
+    fn dispatch(&mut self, rates: &mut impl GroupRates, cx: &Cx, group: u32) {
         let tick = self.tick(cx.now);
         let parent = self.levels[group as usize].parent;
         for (direction, most) in QUANTUM.into_iter().enumerate() {
@@ -369,7 +369,7 @@ impl Levels {
     }
 
     /// Computes the timers of all groups with waiting requests after limits have changed.
-    pub(in crate::control) fn set_timers(&mut self, rates: &mut impl Rates, cx: &Cx) {
+    pub(in crate::control) fn set_timers(&mut self, rates: &mut impl GroupRates, cx: &Cx) {
         for group in 0..self.levels.len() as u32 {
             if self.waiting(group) != [0, 0] {
                 self.set_timer(rates, cx, group);
@@ -383,7 +383,7 @@ impl Levels {
     }
 
     /// Removes a waiting request that is given up.
-    pub(in crate::control) fn remove(&mut self, rates: &mut impl Rates, cx: &Cx, id: u32) {
+    pub(in crate::control) fn remove(&mut self, rates: &mut impl GroupRates, cx: &Cx, id: u32) {
         let source = core::mem::replace(&mut self.waits_in[id as usize], NIL);
         if source == NIL {
             self.requests.remove(&mut self.passed, id);

@@ -15,15 +15,15 @@ mod tests;
 
 pub use config::Config;
 pub(super) use config::{bounded, check};
-pub(super) use levels::{Levels, Rates};
-pub(super) use slice::{Amount, Rate};
+pub(super) use levels::{GroupRates, Levels};
+pub(super) use slice::{Amount, SliceRate};
 
 use super::controller::{Controller, Verdict};
-use super::held::{Streams, released};
+use super::held::{HeldStreams, release_event};
 use crate::contract::Max;
 use crate::cx::Cx;
 use crate::id::{GroupId, ROOT};
-use crate::knobs::Kind;
+use crate::knobs::ControllerKind;
 use crate::list::NIL;
 use crate::sample::Take;
 use crate::table::Table;
@@ -34,35 +34,35 @@ use alloc::vec::Vec;
 /// The limits of all groups for reads and writes.
 #[derive(Debug)]
 struct MaxRates {
-    rates: Vec<[Rate; 2]>,
+    rates: Vec<[SliceRate; 2]>,
 }
 
-impl Rates for MaxRates {
-    fn rate(&mut self, _tick: u64, group: u32, direction: usize) -> Rate {
+impl GroupRates for MaxRates {
+    fn rate(&mut self, _tick: u64, group: u32, direction: usize) -> SliceRate {
         self.rates[group as usize][direction]
     }
 }
 
 /// The controller `io.max` in slices. Numbers are slots of groups and of live requests.
 #[derive(Debug)]
-pub(super) struct Slices {
+pub(super) struct SlicesController {
     limits: MaxRates,
     levels: Levels,
     /// True for groups that are limited or below a limited group.
     covered: Vec<bool>,
-    streams: Streams,
+    streams: HeldStreams,
 }
 
-impl Slices {
+impl SlicesController {
     pub(super) fn new(config: &Config, table: &Table) -> Self {
         let groups = table.groups.capacity() as usize;
         Self {
             limits: MaxRates {
-                rates: vec![[Rate::UNLIMITED; 2]; groups],
+                rates: vec![[SliceRate::UNLIMITED; 2]; groups],
             },
             levels: Levels::new(table, config.tick, config.throttle_sample_time),
             covered: vec![false; groups],
-            streams: Streams::new(table),
+            streams: HeldStreams::new(table),
         }
     }
 
@@ -86,25 +86,25 @@ impl Slices {
 
 /// Converts a max to Linux's limits, which are for each direction. A common limit of reads and
 /// writes applies to each of them.
-fn rates(max: &Max) -> [Rate; 2] {
+fn rates(max: &Max) -> [SliceRate; 2] {
     // Zero means no limit in a max.
     let least = |limits: [u64; 2]| {
         let limits = limits.into_iter().filter(|&limit| limit > 0);
         limits.fold(u64::MAX, u64::min)
     };
     [
-        Rate {
+        SliceRate {
             bytes: least([max.bandwidth, max.read_bandwidth]),
             requests: least([max.iops, max.read_iops]),
         },
-        Rate {
+        SliceRate {
             bytes: least([max.bandwidth, max.write_bandwidth]),
             requests: least([max.iops, max.write_iops]),
         },
     ]
 }
 
-impl Controller for Slices {
+impl Controller for SlicesController {
     fn set(&mut self, cx: &mut Cx) {
         let mut changed = false;
         for id in (0..cx.table.groups.capacity()).map(GroupId) {
@@ -139,7 +139,7 @@ impl Controller for Slices {
             below = Some(group);
             group = self.levels.parent(group);
         }
-        cx.events.publish(cx.now, || released(live));
+        cx.events.publish(cx.now, || release_event(live));
         Verdict::Pass
     }
 
@@ -148,7 +148,7 @@ impl Controller for Slices {
         let live = &cx.table.requests[id];
         let amount = Amount::of(&live.request, &cx.table.shape);
         self.streams.count_out(&live.request, amount.requests);
-        cx.events.publish(cx.now, || released(live));
+        cx.events.publish(cx.now, || release_event(live));
         Some(id)
     }
 
@@ -172,6 +172,6 @@ impl Controller for Slices {
     }
 
     fn sample(&self, _cx: &Cx, take: &mut Take<'_>) {
-        self.levels.sample(Kind::Max, take);
+        self.levels.sample(ControllerKind::Max, take);
     }
 }

@@ -11,12 +11,12 @@ use crate::time::mul_div_floor;
 
 /// A rate per second. [`u64::MAX`] means no limit. In a low limit, zero means none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::control) struct Rate {
+pub(in crate::control) struct SliceRate {
     pub(in crate::control) bytes: u64,
     pub(in crate::control) requests: u64,
 }
 
-impl Rate {
+impl SliceRate {
     /// The absence of a low limit.
     pub(in crate::control) const NONE: Self = Self {
         bytes: 0,
@@ -49,12 +49,12 @@ impl Amount {
 
 /// The number of ticks in a second and in a slice.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::control) struct Clock {
+pub(in crate::control) struct SliceClock {
     pub(in crate::control) hz: u64,
     pub(in crate::control) slice: u64,
 }
 
-impl Clock {
+impl SliceClock {
     fn round_up(self, ticks: u64) -> u64 {
         ticks.next_multiple_of(self.slice)
     }
@@ -71,7 +71,7 @@ pub(in crate::control) struct Slice {
 
 impl Slice {
     /// Begins a new slice now, with an empty account.
-    pub(in crate::control) fn begin(&mut self, clock: Clock, now: u64) {
+    pub(in crate::control) fn begin(&mut self, clock: SliceClock, now: u64) {
         *self = Self {
             start: now,
             end: now + clock.slice,
@@ -82,7 +82,12 @@ impl Slice {
 
     /// Begins the slice of a parent together with that of the child whose request is passed up, so
     /// that the amount permitted there is permitted here.
-    pub(in crate::control) fn begin_with_credit(&mut self, clock: Clock, now: u64, childs: u64) {
+    pub(in crate::control) fn begin_with_credit(
+        &mut self,
+        clock: SliceClock,
+        now: u64,
+        childs: u64,
+    ) {
         // The start of the parent's last slice is the limit, because time before it was counted
         // already.
         let start = self.start.max(childs);
@@ -98,13 +103,13 @@ impl Slice {
     /// means that others wait in front of it.
     pub(in crate::control) fn wait(
         &mut self,
-        clock: Clock,
+        clock: SliceClock,
         now: u64,
-        rate: Rate,
+        rate: SliceRate,
         amount: Amount,
         queued: bool,
     ) -> u64 {
-        if rate == Rate::UNLIMITED {
+        if rate == SliceRate::UNLIMITED {
             return 0;
         }
         // While others wait, the slice belongs to them and must continue, or their waiting time
@@ -123,14 +128,14 @@ impl Slice {
         wait
     }
 
-    fn extend(&mut self, clock: Clock, to: u64) {
+    fn extend(&mut self, clock: SliceClock, to: u64) {
         if self.end < to {
             // Rounding up a number near the maximum would overflow.
             self.end = clock.round_up(to.min(u64::MAX / 2));
         }
     }
 
-    fn wait_for_bytes(&self, clock: Clock, now: u64, rate: u64, bytes: u64) -> u64 {
+    fn wait_for_bytes(&self, clock: SliceClock, now: u64, rate: u64, bytes: u64) -> u64 {
         if rate == u64::MAX {
             return 0;
         }
@@ -147,7 +152,7 @@ impl Slice {
         extra.saturating_add(rounded - elapsed)
     }
 
-    fn wait_for_requests(&self, clock: Clock, now: u64, rate: u64, requests: u32) -> u64 {
+    fn wait_for_requests(&self, clock: SliceClock, now: u64, rate: u64, requests: u32) -> u64 {
         if rate == u64::MAX {
             return 0;
         }
@@ -171,7 +176,7 @@ impl Slice {
     }
 
     /// Takes whole slices that have passed out of the account.
-    pub(in crate::control) fn trim(&mut self, clock: Clock, now: u64, rate: Rate) {
+    pub(in crate::control) fn trim(&mut self, clock: SliceClock, now: u64, rate: SliceRate) {
         if self.is_over(now) {
             return;
         }
@@ -199,7 +204,7 @@ mod tests {
     use super::*;
 
     /// 250 ticks a second, slices of 20 ms.
-    const CLOCK: Clock = Clock { hz: 250, slice: 5 };
+    const CLOCK: SliceClock = SliceClock { hz: 250, slice: 5 };
 
     fn amount(bytes: u64, requests: u32) -> Amount {
         Amount { bytes, requests }
@@ -207,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_slice_that_has_just_begun_is_not_extended() {
-        let rate = Rate {
+        let rate = SliceRate {
             bytes: 1_000_000,
             requests: u64::MAX,
         };
@@ -222,7 +227,7 @@ mod tests {
 
     #[test]
     fn requests_leave_in_bursts_of_a_slice() {
-        let rate = Rate {
+        let rate = SliceRate {
             bytes: u64::MAX,
             requests: 1_000,
         };
@@ -248,7 +253,7 @@ mod tests {
 
     #[test]
     fn what_is_larger_than_a_slice_allows_waits_for_the_rest_of_it() {
-        let rate = Rate {
+        let rate = SliceRate {
             bytes: 1 << 20,
             requests: u64::MAX,
         };
@@ -264,8 +269,8 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_after_its_slice_was_over_begins_anew() {
-        let rate = Rate {
+    fn a_request_after_the_end_of_a_slice_begins_a_new_one() {
+        let rate = SliceRate {
             bytes: u64::MAX,
             requests: 50,
         };
@@ -280,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_request_of_several_commands_waits_until_all_of_them_may_go() {
-        let rate = Rate {
+        let rate = SliceRate {
             bytes: u64::MAX,
             requests: 100,
         };

@@ -13,15 +13,15 @@ const MS: u64 = 1_000_000;
 const SLICE: u64 = 20 * MS;
 
 /// The controller with requests that arrive when the test says, and a log of their passing.
-struct Host {
-    slices: Slices,
+struct SlicesHost {
+    slices: SlicesController,
     cx: Cx,
     free: Vec<u32>,
     /// Requests that passed: time in nanoseconds, group, operation.
     gone: Vec<(u64, u32, Op)>,
 }
 
-impl Host {
+impl SlicesHost {
     /// Creates groups with these limits, each below the root or below an earlier group.
     fn new(groups: &[(u32, GroupId, Max)]) -> Self {
         let sizes = shape::Sizes::default().requests(512).groups(8);
@@ -30,7 +30,7 @@ impl Host {
         let mut cx = Cx::bare(sizes, DriveShape::default(), &edits);
         let requests = &mut cx.table.requests;
         let free = core::iter::from_fn(|| requests.take().map(|(id, _)| id)).collect();
-        let mut slices = Slices::new(&Config::default(), &cx.table);
+        let mut slices = SlicesController::new(&Config::default(), &cx.table);
         slices.set(&mut cx);
         Self {
             slices,
@@ -85,7 +85,7 @@ impl Host {
 
 #[test]
 fn requests_go_in_bursts_of_a_slice() {
-    let mut host = Host::new(&[(A, ROOT, iops(250))]);
+    let mut host = SlicesHost::new(&[(A, ROOT, iops(250))]);
     // 250 requests per second are 5 in 20 ms.
     for _ in 0..20 {
         host.comes(A, Op::Read, 4096);
@@ -94,7 +94,7 @@ fn requests_go_in_bursts_of_a_slice() {
     let mut held = Vec::new();
     (host.slices).sample(&host.cx, &mut |sample| held.push(sample));
     let all = Sample::Held {
-        by: Kind::Max,
+        by: ControllerKind::Max,
         group: GroupId(A),
         requests: 15,
     };
@@ -111,7 +111,7 @@ fn requests_go_in_bursts_of_a_slice() {
 
 #[test]
 fn reads_and_writes_are_counted_apart() {
-    let mut host = Host::new(&[(A, ROOT, iops(100))]);
+    let mut host = SlicesHost::new(&[(A, ROOT, iops(100))]);
     for op in [Op::Read, Op::Write] {
         for _ in 0..4 {
             host.comes(A, op, 4096);
@@ -125,7 +125,7 @@ fn reads_and_writes_are_counted_apart() {
 
 #[test]
 fn who_has_no_limit_and_none_above_is_not_held() {
-    let mut host = Host::new(&[
+    let mut host = SlicesHost::new(&[
         (A, ROOT, iops(50)),
         (B, GroupId(A), Max::NONE),
         (C, ROOT, Max::NONE),
@@ -144,7 +144,7 @@ fn groups_below_a_limit_take_turns() {
         (B, GroupId(A), Max::NONE),
         (C, GroupId(A), Max::NONE),
     ];
-    let mut host = Host::new(&groups);
+    let mut host = SlicesHost::new(&groups);
     for group in [B, C] {
         for _ in 0..40 {
             host.comes(group, Op::Read, 4096);
@@ -158,11 +158,11 @@ fn groups_below_a_limit_take_turns() {
 
 #[test]
 fn a_request_waits_at_its_own_limit_and_then_at_that_above() {
-    let mut host = Host::new(&[(A, ROOT, iops(50)), (B, GroupId(A), iops(100))]);
+    let mut host = SlicesHost::new(&[(A, ROOT, iops(50)), (B, GroupId(A), iops(100))]);
     for _ in 0..6 {
         host.comes(B, Op::Read, 4096);
     }
-    let waiting = |host: &Host| [A, B].map(|g| host.slices.levels.waiting(g)[0]);
+    let waiting = |host: &SlicesHost| [A, B].map(|g| host.slices.levels.waiting(g)[0]);
     assert_eq!(
         waiting(&host),
         [1, 4],
@@ -176,7 +176,7 @@ fn a_request_waits_at_its_own_limit_and_then_at_that_above() {
 
 #[test]
 fn what_waits_can_be_given_up_wherever_it_waits() {
-    let mut host = Host::new(&[(A, ROOT, iops(50)), (B, GroupId(A), iops(100))]);
+    let mut host = SlicesHost::new(&[(A, ROOT, iops(50)), (B, GroupId(A), iops(100))]);
     let waiting: Vec<u32> = (0..6)
         .filter_map(|_| host.comes(B, Op::Write, 4096))
         .collect();
@@ -197,7 +197,7 @@ fn what_waits_can_be_given_up_wherever_it_waits() {
 /// first is given up.
 #[test]
 fn who_is_given_up_leaves_nothing_that_was_saved_for_it() {
-    let mut host = Host::new(&[(A, ROOT, bandwidth(4096 * 10))]);
+    let mut host = SlicesHost::new(&[(A, ROOT, bandwidth(4096 * 10))]);
     let large = host.comes(A, Op::Read, 1 << 20).expect("it waits");
     host.run_to(500 * SLICE);
     host.slices.remove(&mut host.cx, large);
@@ -211,7 +211,7 @@ fn who_is_given_up_leaves_nothing_that_was_saved_for_it() {
 
 #[test]
 fn slices_begin_with_limits_that_change() {
-    let mut host = Host::new(&[(A, ROOT, iops(50))]);
+    let mut host = SlicesHost::new(&[(A, ROOT, iops(50))]);
     for _ in 0..200 {
         host.comes(A, Op::Read, 4096);
     }
@@ -238,14 +238,14 @@ fn a_limit_of_both_is_one_of_each_and_the_least_counts() {
     let [reads, writes] = rates(&max);
     assert_eq!((reads.bytes, reads.requests), (5, 7));
     assert_eq!((writes.bytes, writes.requests), (9, 7));
-    assert_eq!(rates(&Max::NONE), [Rate::UNLIMITED; 2]);
+    assert_eq!(rates(&Max::NONE), [SliceRate::UNLIMITED; 2]);
 }
 
 /// In one turn, 75 % of a group's requests are reads (Linux: `throtl_dispatch_tg`). The turn is
 /// over before time advances.
 #[test]
 fn a_turn_ends_and_another_begins_at_once() {
-    let mut host = Host::new(&[(A, ROOT, iops(1_000))]);
+    let mut host = SlicesHost::new(&[(A, ROOT, iops(1_000))]);
     for op in [Op::Read, Op::Write] {
         for _ in 0..40 {
             host.comes(A, op, 4096);

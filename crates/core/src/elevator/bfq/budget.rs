@@ -13,7 +13,7 @@ const TRUSTED: u32 = 194;
 
 /// The result of a turn, from which the next budget is derived.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spent {
+pub(super) struct TurnResult {
     pub(super) reason: Expiry,
     pub(super) sync: bool,
     pub(super) raised: bool,
@@ -78,7 +78,7 @@ impl Budgets {
     }
 
     /// Returns a queue's budget after a turn (Linux: `__bfq_bfqq_recalc_budget`).
-    pub(super) fn feedback(&self, turn: &Spent) -> u64 {
+    pub(super) fn feedback(&self, turn: &TurnResult) -> u64 {
         let (budget, min) = (turn.budget, self.min());
         let next = match turn.reason {
             // No process waits for asynchronous requests, so they get the largest budget for the
@@ -144,7 +144,7 @@ mod tests {
         let mut budgets = Budgets::new(0);
         budgets.estimate(8_000);
         // It had more than that while the drive seemed faster.
-        let turn = Spent {
+        let turn = TurnResult {
             reason: Expiry::TooIdle,
             sync: true,
             raised: false,
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn each_reason_has_its_feedback() {
         let budgets = Budgets::new(0);
-        let turn = |reason, budget, service, dispatched| Spent {
+        let turn = |reason, budget, service, dispatched| TurnResult {
             reason,
             sync: true,
             raised: false,
@@ -186,14 +186,14 @@ mod tests {
             (turn(Expiry::NoMoreRequests, 4_000, 9, 0), 512),
             (turn(Expiry::Preempted, 4_000, 9, 0), 4_000),
             (
-                Spent {
+                TurnResult {
                     sync: false,
                     ..turn(Expiry::NoMoreRequests, 4_000, 9, 0)
                 },
                 16_384,
             ),
             (
-                Spent {
+                TurnResult {
                     raised: true,
                     ..turn(Expiry::BudgetExhausted, 4_000, 9, 0)
                 },

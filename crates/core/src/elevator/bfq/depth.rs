@@ -15,7 +15,7 @@ const PARTS: [[(u32, u32); 2]; 2] = [[(1, 2), (3, 4)], [(3, 16), (6, 16)]];
 
 /// The counts of requests that hold scheduler tags.
 #[derive(Debug)]
-pub(super) struct Depth {
+pub(super) struct TagDepth {
     tags: u32,
     /// True if there are fewer tags than requests, so that tags must be limited.
     pub(super) is_limited: bool,
@@ -26,7 +26,7 @@ pub(super) struct Depth {
     by_entity: Vec<u32>,
 }
 
-impl Depth {
+impl TagDepth {
     pub(super) fn new(table: &Table, entities: u32) -> Self {
         let is_limited = table.tags < table.requests.capacity();
         Self {
@@ -110,7 +110,7 @@ mod tests {
             (31, [31, 23, 15], [31, 11, 5]),
             (1, [1, 1, 1], [1, 1, 1]),
         ] {
-            let depth = Depth {
+            let depth = TagDepth {
                 tags,
                 is_limited: true,
                 asynchronous: 0,

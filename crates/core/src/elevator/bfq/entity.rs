@@ -23,7 +23,7 @@ pub(super) const fn class_number(class: PriorityClass) -> u8 {
 
 /// The position of an entity in the trees of its node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum EntityState {
     /// In no tree, so that its weight does not count.
     Out,
     /// In the active tree. A group can be in service at the same time.
@@ -37,13 +37,13 @@ pub(super) enum Place {
 /// A queue or group that B-WF2Q+ schedules (Linux: `bfq_entity`). Amounts are sectors, and times
 /// are virtual.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entity {
+pub(super) struct BfqEntity {
     /// The group that contains the entity.
     pub(super) parent: u32,
     pub(super) class: u8,
     /// The number of the service tree that the entity belongs to.
     pub(super) tree: u32,
-    pub(super) place: Place,
+    pub(super) place: EntityState,
     pub(super) weight: u32,
     /// The weight from the entity's next activation on.
     pub(super) new_weight: u32,
@@ -56,12 +56,12 @@ pub(super) struct Entity {
     pub(super) service: u64,
 }
 
-impl Entity {
+impl BfqEntity {
     pub(super) const NEW: Self = Self {
         parent: 0,
         class: BEST_EFFORT,
         tree: 0,
-        place: Place::Out,
+        place: EntityState::Out,
         weight: 1,
         new_weight: 1,
         raised: 1,

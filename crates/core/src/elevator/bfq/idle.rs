@@ -34,7 +34,7 @@ impl Intensity {
 
     /// Records the arrival of a request. `idle_since` is set if the queue had nothing waiting and
     /// nothing in the drive, and is the time since when.
-    pub(super) fn arrived(&mut self, now: Instant, idle_since: Option<Instant>) {
+    pub(super) fn on_arrival(&mut self, now: Instant, idle_since: Option<Instant>) {
         let Some(start) = self.start else {
             self.start = Some(now);
             return;
@@ -115,12 +115,12 @@ mod tests {
     #[test]
     fn a_queue_idle_for_more_than_a_fifth_of_the_time_is_not_bound_by_io() {
         let mut intensity = Intensity::NEW;
-        intensity.arrived(ms(0), None);
-        intensity.arrived(ms(10), Some(ms(8)));
+        intensity.on_arrival(ms(0), None);
+        intensity.on_arrival(ms(10), Some(ms(8)));
         assert!(intensity.is_bound);
-        intensity.arrived(ms(20), Some(ms(17)));
+        intensity.on_arrival(ms(20), Some(ms(17)));
         assert!(!intensity.is_bound);
-        intensity.arrived(ms(220), None);
+        intensity.on_arrival(ms(220), None);
         assert!(intensity.is_bound);
         assert_eq!(intensity.start, Some(ms(110)));
     }

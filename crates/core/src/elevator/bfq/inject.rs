@@ -5,7 +5,7 @@
 //! queue's next request by less than 50 %.
 
 use super::Bfq;
-use super::queue::Queue;
+use super::queue::BfqQueue;
 use super::seek;
 use crate::list::NIL;
 use crate::table::Table;
@@ -83,7 +83,7 @@ impl Injection {
 
 /// The measurement in progress, of which there is one for the whole drive.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Measurement {
+pub(super) struct InjectMeasurement {
     started: Instant,
     /// The measured request, or [`NIL`].
     request: u32,
@@ -93,7 +93,7 @@ pub(super) struct Measurement {
     most_in_drive: u32,
 }
 
-impl Measurement {
+impl InjectMeasurement {
     pub(super) const NONE: Self = Self {
         started: Instant::ZERO,
         request: NIL,
@@ -117,7 +117,7 @@ impl Measurement {
 
 /// A request to send although its queue is not in service.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Injected {
+pub(super) struct InjectedRequest {
     pub(super) queue: u32,
     pub(super) request: u32,
     pub(super) charge: u64,
@@ -163,7 +163,7 @@ impl Bfq {
     /// counts as in the drive.
     #[cold]
     pub(super) fn measured_injection(&mut self, now: Instant, q: u32) {
-        let Measurement {
+        let InjectMeasurement {
             started, injected, ..
         } = self.measurement;
         let most = self.measurement.most_in_drive;
@@ -176,7 +176,12 @@ impl Bfq {
     /// Returns the request to send while the drive idles for `q`, the queue in service (Linux: in
     /// `bfq_select_queue`).
     #[inline]
-    pub(super) fn inject(&mut self, now: Instant, q: u32, table: &Table) -> Option<Injected> {
+    pub(super) fn inject(
+        &mut self,
+        now: Instant,
+        q: u32,
+        table: &Table,
+    ) -> Option<InjectedRequest> {
         if !self.config.injection {
             return None;
         }
@@ -192,7 +197,7 @@ impl Bfq {
     }
 
     #[inline(never)]
-    fn find_injected(&mut self, now: Instant, q: u32, table: &Table) -> Option<Injected> {
+    fn find_injected(&mut self, now: Instant, q: u32, table: &Table) -> Option<InjectedRequest> {
         self.own_async(q, table)
             .or_else(|| self.affordable(self.wakers.of(q)))
             .or_else(|| self.affordable(self.wakers.woken_by(q)))
@@ -200,7 +205,7 @@ impl Bfq {
     }
 
     /// Returns an asynchronous request of the same stream, if there is one.
-    fn own_async(&self, q: u32, table: &Table) -> Option<Injected> {
+    fn own_async(&self, q: u32, table: &Table) -> Option<InjectedRequest> {
         let owner = self.queue(q).sharing.owner;
         if owner == NIL {
             return None;
@@ -210,17 +215,17 @@ impl Bfq {
     }
 
     /// Returns the next request of a queue that has one and enough budget for it.
-    fn affordable(&self, q: u32) -> Option<Injected> {
+    fn affordable(&self, q: u32) -> Option<InjectedRequest> {
         if q == NIL || q == self.turn.queue {
             return None;
         }
-        let Queue { busy, next, .. } = *self.queue(q);
+        let BfqQueue { busy, next, .. } = *self.queue(q);
         if !busy || next == NIL {
             return None;
         }
         let charge = self.charge(q, next);
         let left = self.engine.entity(self.entity_of(q)).budget_left();
-        (charge <= left).then_some(Injected {
+        (charge <= left).then_some(InjectedRequest {
             queue: q,
             request: next,
             charge,
@@ -242,7 +247,7 @@ impl Bfq {
 
     /// Returns a request of another queue, as far as the limit of the queue in service allows it
     /// (Linux: `bfq_choose_bfqq_for_injection`).
-    fn others(&mut self, now: Instant, q: u32) -> Option<Injected> {
+    fn others(&mut self, now: Instant, q: u32) -> Option<InjectedRequest> {
         let queue = self.queue(q);
         // A raised queue with a short think time is delayed only for another raised queue.
         let free = !queue.raising.is_raised() || !queue.think.is_short;
@@ -316,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn it_starts_anew_with_one_for_a_queue_that_thinks_long() {
+    fn a_reset_begins_with_one_for_a_long_think_time() {
         let mut queue = Injection::NEW;
         queue.reset(NOW, false);
         assert_eq!(queue.limit, 1);

@@ -17,7 +17,8 @@ impl Bfq {
         let q = self.order.item(leader).queue;
         let queue = &mut self.queues[q as usize];
         let before = self.order.neighbour(leader, Side::Front);
-        self.order.grown(&mut queue.sorted, leader, &cx.table);
+        self.order
+            .update_grown(&mut queue.sorted, leader, &cx.table);
         // A command that grew at its front begins earlier than before. It may now be in front of
         // its neighbour, and nearer to the head than the request that was next.
         let passed = side == Side::Front && before != self.order.neighbour(leader, Side::Front);
@@ -30,7 +31,7 @@ impl Bfq {
             self.next_changed(q);
         }
         if self.cooperation.is_on && (moved || was != self.queue(q).next) {
-            self.next_moved(cx.now, q);
+            self.update_position(cx.now, q);
         }
     }
 

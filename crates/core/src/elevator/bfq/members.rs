@@ -2,7 +2,7 @@
 
 use super::Bfq;
 use super::entity::{BEST_EFFORT, class_number};
-use super::queue::{LEVELS, Queue, weight};
+use super::queue::{BfqQueue, LEVELS, weight};
 use crate::ROOT;
 use crate::cx::Cx;
 use crate::event::Expiry;
@@ -85,23 +85,23 @@ impl Bfq {
         }
     }
 
-    fn find_async(&self, wanted: &Queue) -> Option<u32> {
+    fn find_async(&self, wanted: &BfqQueue) -> Option<u32> {
         self.members.async_queues(wanted.group).find(|&q| {
             let queue = self.queue(q);
             (queue.class, queue.level) == (wanted.class, wanted.level)
         })
     }
 
-    fn add_queue(&mut self, q: u32, queue: Queue) {
+    fn add_queue(&mut self, q: u32, queue: BfqQueue) {
         let e = self.entity_of(q);
         self.engine
             .add(e, queue.group, queue.class, weight(queue.level));
         self.queues[q as usize] = queue;
     }
 
-    fn new_queue(&self, stream: u32, sync: bool, table: &Table) -> Queue {
+    fn new_queue(&self, stream: u32, sync: bool, table: &Table) -> BfqQueue {
         let spec = table.streams[stream].spec;
-        Queue {
+        BfqQueue {
             group: spec.group.0,
             class: class_number(spec.priority.class),
             // Larger levels than Linux's lowest count as the lowest.
@@ -109,7 +109,7 @@ impl Bfq {
             sync,
             stream: table.stream_id(stream),
             max_budget: self.budgets.first(),
-            ..Queue::UNUSED
+            ..BfqQueue::UNUSED
         }
     }
 
@@ -119,6 +119,6 @@ impl Bfq {
         self.burst.forget(q);
         self.wakers.forget(q);
         debug_assert!(!self.queue(q).pending, "queue {q} goes with requests");
-        self.queues[q as usize] = Queue::UNUSED;
+        self.queues[q as usize] = BfqQueue::UNUSED;
     }
 }

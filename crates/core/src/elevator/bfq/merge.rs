@@ -16,11 +16,11 @@ use super::config::Config;
 use super::entity::IDLE;
 use super::idle::Intensity;
 use super::inject::Injection;
-use super::queue::Queue;
+use super::queue::BfqQueue;
 use super::raising::Raising;
 use super::stable::Stable;
 use crate::cx::Cx;
-use crate::elevator::common::seek::Place;
+use crate::elevator::common::seek::SeekPosition;
 use crate::elevator::common::think::Think;
 use crate::list::NIL;
 use crate::tree::{Forest, Tree};
@@ -40,7 +40,7 @@ const JUST_SPLIT: Span = Span::from_secs(2);
 
 /// The relations of a queue to its streams and to other queues.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sharing {
+pub(super) struct BfqSharing {
     /// The stream that the queue was created for, or [`NIL`] if the queue was merged (Linux:
     /// `bic`).
     pub(super) owner: u32,
@@ -65,7 +65,7 @@ pub(super) struct Sharing {
     pub(super) created: Option<(Instant, u64)>,
 }
 
-impl Sharing {
+impl BfqSharing {
     pub(super) const NONE: Self = Self {
         owner: NIL,
         users: 0,
@@ -90,7 +90,7 @@ impl Sharing {
 
 /// The state that a stream gets back when it is split from others (Linux: `bfq_bfqq_save_state`).
 #[derive(Clone, Copy, Debug)]
-struct Saved {
+struct SavedState {
     think: Think,
     intensity: Intensity,
     injection: Injection,
@@ -111,10 +111,10 @@ pub(super) struct Cooperation {
     /// The synchronous queues of each group by the position of their next request.
     by_group: Vec<Tree>,
     places: Forest,
-    saved: Vec<Option<Saved>>,
+    saved: Vec<Option<SavedState>>,
     pub(super) stable: Stable,
     /// The end of the last piece of a queue in service (Linux: `in_serv_last_pos`).
-    last_end: Place,
+    last_end: SeekPosition,
 }
 
 impl Cooperation {
@@ -128,11 +128,11 @@ impl Cooperation {
             places: Forest::new(queues),
             saved: vec![None; streams as usize],
             stable: Stable::new(groups, streams, config),
-            last_end: Place::START,
+            last_end: SeekPosition::START,
         }
     }
 
-    fn counted(&mut self) {
+    fn update_activity(&mut self) {
         // Even without a search for cooperators, queues that are shared must be split or removed.
         self.is_on = self.seeks || self.stable.is_on || self.shared + self.lingering > 0;
     }
@@ -141,7 +141,7 @@ impl Cooperation {
     #[cold]
     pub(super) fn stop(&mut self) {
         self.seeks = false;
-        self.counted();
+        self.update_activity();
     }
 
     fn remove_place(&mut self, q: u32, group: u32) {
@@ -156,9 +156,9 @@ impl Bfq {
     /// queue so far.
     #[cold]
     pub(super) fn cooperate(&mut self, cx: &mut Cx, request: u32) -> u32 {
-        let q = self.come_to_queue(cx, request);
+        let q = self.update_stream_queue(cx, request);
         let live = &cx.table.requests[request];
-        let at = Place {
+        let at = SeekPosition {
             space: live.request.space,
             sector: (live.request.offset + u64::from(live.issued)) / 512,
         };
@@ -171,7 +171,7 @@ impl Bfq {
     /// If the shared queue of the stream is to be split, the stream gets a queue of its own again.
     /// If the stream is new, its queue may merge with that of a stream that has just begun.
     #[cold]
-    pub(super) fn come_to_queue(&mut self, cx: &mut Cx, request: u32) -> u32 {
+    pub(super) fn update_stream_queue(&mut self, cx: &mut Cx, request: u32) -> u32 {
         let id = cx.table.requests[request].request.stream;
         let stream = id.index;
         let mut q = self.members.sync_queue(stream);
@@ -191,7 +191,7 @@ impl Bfq {
     }
 
     /// Returns the queue to which a request that begins at `at` goes from `q`.
-    fn redirect(&mut self, cx: &mut Cx, id: StreamId, mut q: u32, at: Place) -> u32 {
+    fn redirect(&mut self, cx: &mut Cx, id: StreamId, mut q: u32, at: SeekPosition) -> u32 {
         if self.cooperation.stable.is_on {
             q = self.merge_stably(cx, id, q);
         }
@@ -206,7 +206,7 @@ impl Bfq {
 
     /// Returns the queue that a request would be put in if it is not merged into a command (Linux:
     /// in `bfq_allow_bio_merge`, which also moves streams to the queue of their cooperators).
-    pub(super) fn queue_to_be(&mut self, cx: &mut Cx, request: u32) -> u32 {
+    pub(super) fn predicted_queue(&mut self, cx: &mut Cx, request: u32) -> u32 {
         let q = self.members.queue_of(request, &cx.table);
         if !self.cooperation.is_on || !self.queue(q).sync {
             return q;
@@ -216,7 +216,7 @@ impl Bfq {
             return NIL;
         }
         let request = &cx.table.requests[request].request;
-        let at = Place {
+        let at = SeekPosition {
             space: request.space,
             sector: request.offset / 512,
         };
@@ -225,7 +225,7 @@ impl Bfq {
 
     /// Updates the index of positions after the next request of a queue has changed (Linux:
     /// `bfq_pos_tree_add_move`).
-    pub(super) fn next_moved(&mut self, now: Instant, q: u32) {
+    pub(super) fn update_position(&mut self, now: Instant, q: u32) {
         if !self.cooperation.seeks {
             return;
         }
@@ -242,7 +242,7 @@ impl Bfq {
 
     /// Records that a piece of queue `q` was sent that ends at `end`.
     #[cold]
-    pub(super) fn sent_among_cooperators(&mut self, now: Instant, q: u32, end: Place) {
+    pub(super) fn sent_among_cooperators(&mut self, now: Instant, q: u32, end: SeekPosition) {
         self.queues[q as usize]
             .sharing
             .first_served
@@ -250,7 +250,7 @@ impl Bfq {
         if self.turn.queue == q {
             self.cooperation.last_end = end;
         }
-        self.next_moved(now, q);
+        self.update_position(now, q);
     }
 
     /// Accounts for a completed piece of queue `q` (Linux: in `bfq_completed_request`).
@@ -300,14 +300,14 @@ impl Bfq {
         self.cooperation.remove_place(q, queue.group);
         self.cooperation.shared -= u32::from(is_shared);
         self.cooperation.lingering -= 1;
-        self.cooperation.counted();
+        self.cooperation.update_activity();
         self.forget_queue(q);
         self.members.free_sync(q);
     }
 
     /// Returns the queue that `q` is to merge with, for a request that begins at `at` (Linux:
     /// `bfq_setup_cooperator`).
-    fn cooperator(&mut self, now: Instant, q: u32, at: Place) -> Option<u32> {
+    fn cooperator(&mut self, now: Instant, q: u32, at: SeekPosition) -> Option<u32> {
         let sharing = self.queue(q).sharing;
         if sharing.into != NIL {
             return Some(sharing.into);
@@ -333,7 +333,7 @@ impl Bfq {
 
     /// Returns the queue of a group whose next request is nearest to `at`, if it is near (Linux:
     /// `bfqq_find_close`).
-    fn nearest(&self, group: u32, at: Place) -> Option<u32> {
+    fn nearest(&self, group: u32, at: SeekPosition) -> Option<u32> {
         let tree = &self.cooperation.by_group[group as usize];
         let places = &self.cooperation.places;
         let before = places.last_up_to(tree, at.key());
@@ -436,7 +436,7 @@ impl Bfq {
         if queue.sharing.owner == NIL {
             return;
         }
-        self.cooperation.saved[queue.sharing.owner as usize] = Some(Saved {
+        self.cooperation.saved[queue.sharing.owner as usize] = Some(SavedState {
             think: queue.think,
             intensity: queue.intensity,
             injection: queue.injection,
@@ -454,7 +454,7 @@ impl Bfq {
             sharing.is_shared = false;
             sharing.split_pending = false;
             self.cooperation.shared -= 1;
-            self.cooperation.counted();
+            self.cooperation.update_activity();
             self.queues[shared as usize].stream = cx.table.stream_id(stream);
             self.resume(now, stream, shared);
             return shared;
@@ -478,7 +478,7 @@ impl Bfq {
         let Some(saved) = self.cooperation.saved[stream as usize].take() else {
             return;
         };
-        let queue: &mut Queue = &mut self.queues[q as usize];
+        let queue: &mut BfqQueue = &mut self.queues[q as usize];
         queue.think = saved.think;
         queue.intensity = saved.intensity;
         queue.injection = saved.injection;
@@ -504,12 +504,12 @@ impl Bfq {
         let queue = &mut self.queues[q as usize];
         queue.sharing.users -= 1;
         if queue.sharing.users > 0 {
-            self.cooperation.counted();
+            self.cooperation.update_activity();
             return;
         }
         queue.sharing.lingers = true;
         self.cooperation.lingering += 1;
-        self.cooperation.counted();
+        self.cooperation.update_activity();
         let (empty, busy) = (queue.next == NIL, queue.busy);
         if empty && self.turn.queue == q {
             self.expire(cx, crate::event::Expiry::NoMoreRequests, cx.now);

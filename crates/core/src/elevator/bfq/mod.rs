@@ -54,11 +54,11 @@ mod tests;
 
 pub use config::{Asymmetry, Charge, Config};
 
-use super::{Next, Schedule};
+use super::{DispatchDecision, Schedule};
 use crate::cx::Cx;
 use crate::elevator::common::members::Members;
 use crate::elevator::common::order::{Item, Order};
-use crate::elevator::common::seek::{self, Place};
+use crate::elevator::common::seek::{self, SeekPosition};
 use crate::event::Expiry;
 use crate::id::GroupId;
 use crate::list::NIL;
@@ -68,15 +68,15 @@ use crate::table::{Piece, Table};
 use crate::{Instant, Op, Tag};
 use budget::Budgets;
 use burst::Burst;
-use depth::Depth;
+use depth::TagDepth;
 use entity::IDLE;
 use idle::Queueing;
-use inject::Measurement;
+use inject::InjectMeasurement;
 use merge::Cooperation;
 use peak::Peak;
-use queue::Queue;
+use queue::BfqQueue;
 use symmetry::Symmetry;
-use turn::Turn;
+use turn::BfqTurn;
 use wakers::Wakers;
 use wf2q::Wf2q;
 
@@ -87,23 +87,23 @@ pub(crate) struct Bfq {
     rotational: bool,
     groups: u32,
     engine: Wf2q,
-    queues: alloc::vec::Vec<Queue>,
+    queues: alloc::vec::Vec<BfqQueue>,
     members: Members,
     /// The parent of each group that B-WF2Q+ knows, and `None` for other groups.
     parents: alloc::vec::Vec<Option<u32>>,
     order: Order,
-    turn: Turn,
+    turn: BfqTurn,
     budgets: Budgets,
     peak: Peak,
     queueing: Queueing,
     symmetry: Symmetry,
     burst: Burst,
-    depth: Depth,
+    depth: TagDepth,
     cooperation: Cooperation,
-    measurement: Measurement,
+    measurement: InjectMeasurement,
     wakers: Wakers,
     /// The end of the last piece that was sent.
-    head: Place,
+    head: SeekPosition,
     /// Pieces in the drive, without flushes.
     in_drive: u32,
     /// Requests that wait in all queues.
@@ -122,28 +122,28 @@ impl Bfq {
             rotational,
             groups,
             engine: Wf2q::new(groups, queues),
-            queues: (0..queues).map(|_| Queue::UNUSED).collect(),
+            queues: (0..queues).map(|_| BfqQueue::UNUSED).collect(),
             members: Members::new(groups, streams),
             parents: alloc::vec![None; groups as usize],
             order: Order::new(table.requests.capacity(), config.back_seek()),
-            turn: Turn::NONE,
+            turn: BfqTurn::NONE,
             budgets: Budgets::new(config.max_budget),
             peak: Peak::new(rotational),
             queueing: Queueing::default(),
             symmetry: Symmetry::new(groups, config.asymmetry),
             burst: Burst::new(queues),
-            depth: Depth::new(table, groups + queues),
+            depth: TagDepth::new(table, groups + queues),
             cooperation: Cooperation::new(groups, streams, queues, &config),
-            measurement: Measurement::NONE,
+            measurement: InjectMeasurement::NONE,
             wakers: Wakers::new(queues),
-            head: Place::START,
+            head: SeekPosition::START,
             in_drive: 0,
             queued: 0,
             config,
         }
     }
 
-    fn queue(&self, q: u32) -> &Queue {
+    fn queue(&self, q: u32) -> &BfqQueue {
         &self.queues[q as usize]
     }
 
@@ -264,7 +264,14 @@ impl Bfq {
 
     /// Observes the behaviour of a stream before its new request is added to its queue.
     #[inline]
-    fn observe_arrival(&mut self, now: Instant, q: u32, start: Place, end: Place, left: u32) {
+    fn observe_arrival(
+        &mut self,
+        now: Instant,
+        q: u32,
+        start: SeekPosition,
+        end: SeekPosition,
+        left: u32,
+    ) {
         let queue = &mut self.queues[q as usize];
         let length = seek::sectors(u64::from(left));
         let seeky = seek::is_seeky(start, length, queue.last_end, self.rotational);
@@ -296,7 +303,7 @@ impl Bfq {
         let queue = &mut self.queues[q as usize];
         let is_idle = queue.outstanding() == 0;
         let idle_since = queue.think.last_end.filter(|_| is_idle);
-        queue.intensity.arrived(now, idle_since);
+        queue.intensity.on_arrival(now, idle_since);
     }
 }
 
@@ -375,7 +382,7 @@ impl Schedule for Bfq {
         self.queued += 1;
         let (busy, next, sync) = (queue.busy, queue.next, queue.sync);
         if self.cooperation.is_on && next != before {
-            self.next_moved(now, q);
+            self.update_position(now, q);
         }
         if before == NIL && sync && self.config.injection {
             self.first_after_idle(now, q, request);
@@ -409,7 +416,7 @@ impl Schedule for Bfq {
         self.queued -= 1;
         let (next, busy) = (queue.next, queue.busy);
         if self.cooperation.is_on {
-            self.next_moved(now, q);
+            self.update_position(now, q);
         }
         if next != NIL {
             if next != before {
@@ -423,7 +430,7 @@ impl Schedule for Bfq {
     fn arrive(&mut self, cx: &mut Cx, request: u32) {
         let q = self.members.queue_of(request, &cx.table);
         if self.cooperation.is_on && self.queue(q).sync {
-            self.come_to_queue(cx, request);
+            self.update_stream_queue(cx, request);
         }
     }
 
@@ -435,15 +442,15 @@ impl Schedule for Bfq {
         if !cx.table.is_compatible(command, request) || is_sync(request) && !is_sync(command) {
             return false;
         }
-        self.queue_to_be(cx, request) == self.order.item(command).queue
+        self.predicted_queue(cx, request) == self.order.item(command).queue
     }
 
-    fn beginning_at(&mut self, table: &Table, request: u32, place: Place) -> Option<u32> {
+    fn beginning_at(&mut self, table: &Table, request: u32, place: SeekPosition) -> Option<u32> {
         let queue = self.queue(self.members.queue_of(request, table));
         self.order.at(&queue.sorted, place)
     }
 
-    fn grown(&mut self, cx: &mut Cx, leader: u32, side: Side) {
+    fn on_growth(&mut self, cx: &mut Cx, leader: u32, side: Side) {
         self.command_grown(cx, leader, side);
     }
 
@@ -451,7 +458,7 @@ impl Schedule for Bfq {
         self.order.neighbour(leader, side)
     }
 
-    fn absorbed(&mut self, cx: &mut Cx, by: u32, request: u32) {
+    fn on_absorption(&mut self, cx: &mut Cx, by: u32, request: u32) {
         self.command_absorbed(cx, by, request);
     }
 
@@ -463,15 +470,15 @@ impl Schedule for Bfq {
         self.is_within_depth(request, &cx.table)
     }
 
-    fn tagged(&mut self, cx: &mut Cx, request: u32) {
+    fn on_tag_taken(&mut self, cx: &mut Cx, request: u32) {
         self.count_tag(request, &cx.table, true);
     }
 
-    fn untagged(&mut self, cx: &mut Cx, request: u32) {
+    fn on_tag_returned(&mut self, cx: &mut Cx, request: u32) {
         self.count_tag(request, &cx.table, false);
     }
 
-    fn next(&mut self, cx: &mut Cx) -> Next {
+    fn next(&mut self, cx: &mut Cx) -> DispatchDecision {
         debug_assert!(
             self.symmetry.busy() > 0 || self.queued == 0,
             "what is queued is in no queue"
@@ -514,11 +521,11 @@ impl Schedule for Bfq {
                 self.symmetry.settle(queue);
             }
             if queue.next == NIL {
-                queue.raising.drained(now, self.config.slice_idle);
+                queue.raising.on_drained(now, self.config.slice_idle);
             }
         }
-        if self.peak.completed(now) {
-            self.measured();
+        if self.peak.on_completion(now) {
+            self.update_max_budget();
         }
         if self.turn.queue == q {
             self.completed_in_service(cx, q);

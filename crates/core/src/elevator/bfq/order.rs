@@ -1,16 +1,22 @@
 //! The choice of a queue's next request: the nearest by offset, or the oldest if it is overdue.
 
-use super::queue::Queue;
+use super::queue::BfqQueue;
 use crate::Instant;
 use crate::elevator::common::order::Order;
-use crate::elevator::common::seek::Place;
+use crate::elevator::common::seek::SeekPosition;
 use crate::list::NIL;
 
-impl Queue {
+impl BfqQueue {
     /// Adds a request that begins at `start`, and makes it the queue's next if it is nearer than
     /// the present one (Linux: `bfq_add_request`).
     #[inline]
-    pub(super) fn insert(&mut self, order: &mut Order, request: u32, start: Place, head: Place) {
+    pub(super) fn insert(
+        &mut self,
+        order: &mut Order,
+        request: u32,
+        start: SeekPosition,
+        head: SeekPosition,
+    ) {
         order.add(&mut self.sorted, &mut self.fifo, request, start);
         self.next = if self.next == NIL {
             request
@@ -21,7 +27,7 @@ impl Queue {
 
     /// Makes a request that moved forward in the order the queue's next, if it is nearer than the
     /// present one.
-    pub(super) fn reconsider(&mut self, order: &Order, request: u32, head: Place) {
+    pub(super) fn reconsider(&mut self, order: &Order, request: u32, head: SeekPosition) {
         debug_assert!(self.next != NIL, "a queue with requests has no next one");
         self.next = order.nearer(self.next, request, head);
     }
@@ -33,7 +39,7 @@ impl Queue {
         reason = "once a request, and a call costs a third of it"
     )]
     #[inline(always)]
-    pub(super) fn sent(&mut self, order: &mut Order, request: u32, now: Instant) {
+    pub(super) fn advance_request(&mut self, order: &mut Order, request: u32, now: Instant) {
         if order.item(request).is_last() {
             self.remove(order, request, now);
         } else {

@@ -82,7 +82,7 @@ impl Peak {
 
     /// Observes the dispatch of `sectors` sectors while `in_drive` pieces are in the drive. Returns
     /// true if the estimate changed.
-    pub(super) fn dispatched(
+    pub(super) fn on_dispatch(
         &mut self,
         now: Instant,
         sectors: u64,
@@ -122,7 +122,7 @@ impl Peak {
     ///
     /// If the piece took suspiciously long, the drive was not the limit, and the observation ends
     /// before this piece.
-    pub(super) fn completed(&mut self, now: Instant) -> bool {
+    pub(super) fn on_completion(&mut self, now: Instant) -> bool {
         let ns = now.since(self.last_completion).as_nanos();
         // Late means more than 2 ms in whole microseconds, and a rate below 1/1024 sector per
         // microsecond for the largest request.
@@ -183,9 +183,9 @@ mod tests {
         let mut now = peak.last_dispatch.as_nanos() / 1_000;
         let end = now + seconds * 1_000_000;
         while now < end {
-            changes += u32::from(peak.dispatched(Instant::from_nanos(now * 1_000), 256, seeky, 0));
+            changes += u32::from(peak.on_dispatch(Instant::from_nanos(now * 1_000), 256, seeky, 0));
             now += us;
-            changes += u32::from(peak.completed(Instant::from_nanos(now * 1_000)));
+            changes += u32::from(peak.on_completion(Instant::from_nanos(now * 1_000)));
         }
         changes
     }
@@ -206,8 +206,8 @@ mod tests {
     fn an_observation_ends_with_a_gap_of_more_than_a_tenth_of_a_second() {
         let samples = |gap: Span| {
             let mut peak = Peak::new(false);
-            peak.dispatched(Instant::ZERO, 8, false, 0);
-            peak.dispatched(Instant::ZERO + gap, 8, false, 0);
+            peak.on_dispatch(Instant::ZERO, 8, false, 0);
+            peak.on_dispatch(Instant::ZERO + gap, 8, false, 0);
             peak.samples
         };
         assert_eq!(samples(LONG_GAP), 2);
@@ -239,9 +239,9 @@ mod tests {
         let ends = |sectors, us: u64| {
             let mut peak = Peak::new(true);
             let begin = Instant::ZERO + Span::from_secs(1);
-            peak.completed(begin);
-            peak.dispatched(begin, sectors, false, 0);
-            peak.completed(begin + Span::from_micros(us));
+            peak.on_completion(begin);
+            peak.on_dispatch(begin, sectors, false, 0);
+            peak.on_completion(begin + Span::from_micros(us));
             peak.samples == 0
         };
         assert_eq!([ends(1, 2_000), ends(1, 2_001)], [false, true]);
@@ -255,7 +255,7 @@ mod tests {
         let before = peak.rate;
         let later = peak.last_dispatch + Span::from_millis(500);
         assert!(
-            peak.dispatched(later, 8, false, 0),
+            peak.on_dispatch(later, 8, false, 0),
             "the interval was long enough to count"
         );
         assert!(peak.rate > before);

@@ -5,10 +5,10 @@
 
 use super::idle::Intensity;
 use super::inject::Injection;
-use super::merge::Sharing;
+use super::merge::BfqSharing;
 use super::raising::Raising;
 use crate::StreamId;
-use crate::elevator::common::seek::{History, Place};
+use crate::elevator::common::seek::{SeekHistory, SeekPosition};
 use crate::elevator::common::think::Think;
 use crate::list::{List, NIL};
 use crate::tree::Tree;
@@ -23,7 +23,7 @@ pub(super) const fn weight(level: u8) -> u32 {
 
 /// The requests, measurements and heuristics of one queue.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct BfqQueue {
     pub(super) group: u32,
     pub(super) class: u8,
     pub(super) level: u8,
@@ -49,17 +49,17 @@ pub(super) struct Queue {
     pub(super) waits: bool,
     /// The budget of the queue's next turn, in sectors.
     pub(super) max_budget: u64,
-    pub(super) history: History,
+    pub(super) history: SeekHistory,
     /// The end of the queue's last request, from which seeks are measured.
-    pub(super) last_end: Place,
+    pub(super) last_end: SeekPosition,
     pub(super) think: Think,
     pub(super) intensity: Intensity,
     pub(super) raising: Raising,
     pub(super) injection: Injection,
-    pub(super) sharing: Sharing,
+    pub(super) sharing: BfqSharing,
 }
 
-impl Queue {
+impl BfqQueue {
     pub(super) const UNUSED: Self = Self {
         group: 0,
         class: 0,
@@ -75,13 +75,13 @@ impl Queue {
         pending: false,
         waits: false,
         max_budget: 0,
-        history: History::NEW,
-        last_end: Place::START,
+        history: SeekHistory::NEW,
+        last_end: SeekPosition::START,
         think: Think::NEW,
         intensity: Intensity::NEW,
         raising: Raising::NEW,
         injection: Injection::NEW,
-        sharing: Sharing::NONE,
+        sharing: BfqSharing::NONE,
     };
 
     /// Returns the number of waiting requests.

@@ -7,7 +7,7 @@
 
 use super::Bfq;
 use super::peak::Peak;
-use super::queue::Queue;
+use super::queue::BfqQueue;
 use crate::{Instant, Span};
 
 /// The factor of an interactive queue's weight (Linux: `bfq_wr_coeff`).
@@ -38,7 +38,7 @@ const RAISED_LEVEL: u8 = 4;
 
 /// The reason for which a queue is raised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum RaisingKind {
     Interactive,
     SoftRealtime,
 }
@@ -48,7 +48,7 @@ enum Kind {
 pub(super) struct Raising {
     /// The factor of the queue's weight, or 1 if the queue is not raised.
     pub(super) coefficient: u32,
-    kind: Kind,
+    kind: RaisingKind,
     length: Span,
     /// The beginning of the period. For an asynchronous queue that is not raised, it is the time of
     /// its last request or the end of its last turn (Linux: `last_wr_start_finish`).
@@ -87,7 +87,7 @@ pub(super) struct Raising {
 impl Raising {
     pub(super) const NEW: Self = Self {
         coefficient: 1,
-        kind: Kind::Interactive,
+        kind: RaisingKind::Interactive,
         length: Span::ZERO,
         since: Instant::ZERO,
         interactive_since: None,
@@ -111,8 +111,8 @@ impl Raising {
     /// Returns the factor of the longest turn (Linux: `bfq_set_budget_timeout`).
     pub(super) fn turn_factor(&self) -> u64 {
         match self.kind {
-            Kind::Interactive => u64::from(self.coefficient),
-            Kind::SoftRealtime => 1,
+            RaisingKind::Interactive => u64::from(self.coefficient),
+            RaisingKind::SoftRealtime => 1,
         }
     }
 
@@ -134,7 +134,7 @@ impl Raising {
     pub(super) fn saved(&self, now: Instant, low_latency: bool, drive: &Peak) -> Self {
         let mut saved = *self;
         if self.is_new && !self.in_large_burst && low_latency {
-            saved.begin(Kind::Interactive, INTERACTIVE, drive.raising_time());
+            saved.begin(RaisingKind::Interactive, INTERACTIVE, drive.raising_time());
             saved.interactive_since = None;
             saved.since = now;
         }
@@ -172,14 +172,14 @@ impl Raising {
     /// if any.
     fn interrupted(&self, now: Instant, drive: &Peak) -> Option<Instant> {
         (self.interactive_since)
-            .filter(|_| self.kind == Kind::SoftRealtime)
+            .filter(|_| self.kind == RaisingKind::SoftRealtime)
             .filter(|&since| since + drive.raising_time() >= now)
     }
 
     /// Returns to the interactive period that a soft real-time one has interrupted (Linux:
     /// `switch_back_to_interactive_wr`).
     fn fall_back(&mut self, since: Instant, drive: &Peak) {
-        self.begin(Kind::Interactive, INTERACTIVE, drive.raising_time());
+        self.begin(RaisingKind::Interactive, INTERACTIVE, drive.raising_time());
         self.since = since;
     }
 
@@ -191,9 +191,9 @@ impl Raising {
     /// Begins a turn that ends at `until` at the latest (Linux: `__bfq_set_in_service_queue`).
     ///
     /// The time for which a soft real-time queue waited for its turn does not count in its period.
-    pub(super) fn turn_begins(&mut self, now: Instant, until: Instant) {
+    pub(super) fn on_turn_begin(&mut self, now: Instant, until: Instant) {
         let quiet_since = self.quiet_since.replace(until).unwrap_or(Instant::ZERO);
-        if self.is_raised() && self.kind == Kind::SoftRealtime && quiet_since < now {
+        if self.is_raised() && self.kind == RaisingKind::SoftRealtime && quiet_since < now {
             self.since = if quiet_since > self.since {
                 self.since + now.since(quiet_since)
             } else {
@@ -204,7 +204,7 @@ impl Raising {
 
     /// Ends a turn. `empty` means that the queue has no requests waiting, with `dispatched` in the
     /// drive (Linux: in `bfq_bfqq_expire`).
-    pub(super) fn turn_ends(
+    pub(super) fn on_turn_end(
         &mut self,
         now: Instant,
         empty: bool,
@@ -224,7 +224,7 @@ impl Raising {
 
     /// Records that no request of the queue waits or is in the drive (Linux: in
     /// `bfq_completed_request`).
-    pub(super) fn drained(&mut self, now: Instant, slice_idle: Span) {
+    pub(super) fn on_drained(&mut self, now: Instant, slice_idle: Span) {
         if self.earliest_due && self.coefficient != INTERACTIVE {
             self.find_earliest(now, slice_idle);
         }
@@ -257,24 +257,32 @@ impl Raising {
 
     /// Begins, renews or ends a period when requests arrive, and returns true if one began (Linux:
     /// `bfq_update_bfqq_wr_on_rq_arrival`).
-    fn update(&mut self, now: Instant, reasons: &Reasons, drive: &Peak) -> bool {
+    fn update(&mut self, now: Instant, reasons: &RaisingReasons, drive: &Peak) -> bool {
         let was_raised = self.is_raised();
         if reasons.interactive && (was_raised || reasons.may_begin) {
             if !was_raised {
                 self.charged_before = self.charged;
             }
-            self.begin(Kind::Interactive, INTERACTIVE, drive.raising_time());
+            self.begin(RaisingKind::Interactive, INTERACTIVE, drive.raising_time());
         } else if !was_raised && reasons.soft_realtime && reasons.may_begin {
             self.interactive_since = None;
-            self.begin(Kind::SoftRealtime, SOFT_REALTIME, SOFT_REALTIME_LENGTH);
+            self.begin(
+                RaisingKind::SoftRealtime,
+                SOFT_REALTIME,
+                SOFT_REALTIME_LENGTH,
+            );
         } else if was_raised && self.in_large_burst {
             self.coefficient = 1;
         } else if was_raised && reasons.soft_realtime {
-            if self.kind == Kind::Interactive {
+            if self.kind == RaisingKind::Interactive {
                 // The interactive period continues after the soft real-time one if its time is not
                 // over by then.
                 self.interactive_since = Some(self.since);
-                self.begin(Kind::SoftRealtime, SOFT_REALTIME, SOFT_REALTIME_LENGTH);
+                self.begin(
+                    RaisingKind::SoftRealtime,
+                    SOFT_REALTIME,
+                    SOFT_REALTIME_LENGTH,
+                );
             }
             self.since = now;
         }
@@ -284,7 +292,7 @@ impl Raising {
         !was_raised && self.is_raised()
     }
 
-    fn begin(&mut self, kind: Kind, coefficient: u32, length: Span) {
+    fn begin(&mut self, kind: RaisingKind, coefficient: u32, length: Span) {
         self.kind = kind;
         self.coefficient = coefficient;
         self.length = length;
@@ -312,7 +320,8 @@ impl Raising {
         }
         // An application that starts reads a limited amount. More service shows that it is a long
         // transfer.
-        if self.is_raised() && self.kind == Kind::Interactive && self.served() > MOST_SERVICE {
+        if self.is_raised() && self.kind == RaisingKind::Interactive && self.served() > MOST_SERVICE
+        {
             self.end(now);
         }
     }
@@ -325,7 +334,7 @@ impl Raising {
 
 /// The reasons for which a queue that gets requests again may be raised.
 #[derive(Debug)]
-struct Reasons {
+struct RaisingReasons {
     interactive: bool,
     soft_realtime: bool,
     may_begin: bool,
@@ -355,7 +364,7 @@ impl Bfq {
         let is_quiet = queue.dispatched == 0;
         let long_idle = is_quiet && queue.raising.was_quiet_for(now, LONG_IDLE);
         let eligible = !queue.raising.in_large_burst && queue.level == RAISED_LEVEL;
-        let reasons = Reasons {
+        let reasons = RaisingReasons {
             interactive: eligible && long_idle,
             soft_realtime: eligible
                 && is_quiet
@@ -383,7 +392,7 @@ impl Bfq {
             let entity = self.engine.entity_mut(self.groups + q);
             entity.budget = entity.budget.min(self.budgets.raised());
         }
-        self.raised(q, before);
+        self.apply_raising(q, before);
         wants
     }
 
@@ -391,10 +400,14 @@ impl Bfq {
     pub(super) fn raise_async(&mut self, now: Instant, q: u32) {
         let raising = &mut self.queues[q as usize].raising;
         if !raising.is_raised() && raising.since + LONG_GAP_ASYNC < now {
-            raising.begin(Kind::Interactive, INTERACTIVE, self.peak.raising_time());
+            raising.begin(
+                RaisingKind::Interactive,
+                INTERACTIVE,
+                self.peak.raising_time(),
+            );
             raising.in_mid_turn = true;
             raising.since = now;
-            self.raised(q, 1);
+            self.apply_raising(q, 1);
         } else if !raising.is_raised() {
             raising.since = now;
         }
@@ -408,7 +421,7 @@ impl Bfq {
         let before = raising.coefficient;
         raising.reconsider(now, &self.peak);
         raising.in_mid_turn = false;
-        self.raised(q, before);
+        self.apply_raising(q, before);
         self.engine.reweigh(self.entity_of(q));
     }
 
@@ -429,7 +442,7 @@ impl Bfq {
         // The period begins again for the merged queue, as far as its service is concerned.
         raising.charged_before = raising.charged;
         raising.in_mid_turn = true;
-        self.raised(q, 1);
+        self.apply_raising(q, 1);
         self.lower(from);
     }
 
@@ -437,7 +450,7 @@ impl Bfq {
     fn lower(&mut self, q: u32) {
         let raising = &mut self.queues[q as usize].raising;
         let before = core::mem::replace(&mut raising.coefficient, 1);
-        self.raised(q, before);
+        self.apply_raising(q, before);
     }
 
     /// Restores the raising of a queue whose stream was split from others.
@@ -446,22 +459,22 @@ impl Bfq {
         let before = raising.coefficient;
         raising.resume(now, saved, &self.peak);
         raising.in_mid_turn = true;
-        self.raised(q, before);
+        self.apply_raising(q, before);
     }
 
     /// Updates the counts and the weight after the coefficient may have changed.
-    fn raised(&mut self, q: u32, before: u32) {
+    fn apply_raising(&mut self, q: u32, before: u32) {
         let e = self.entity_of(q);
         let queue = &mut self.queues[q as usize];
         let coefficient = queue.raising.coefficient;
         if coefficient != before {
-            self.symmetry.raised(queue, before > 1);
+            self.symmetry.update_raised(queue, before > 1);
             self.engine.raise(e, queue.weight(), coefficient);
         }
     }
 }
 
-impl Queue {
+impl BfqQueue {
     /// Returns the queue's weight among those of its group, with raising.
     pub(super) fn weight(&self) -> u32 {
         super::queue::weight(self.level) * self.raising.coefficient
@@ -472,12 +485,12 @@ impl Queue {
 mod tests {
     use super::*;
 
-    const INTERACTIVE_ONE: Reasons = Reasons {
+    const INTERACTIVE_ONE: RaisingReasons = RaisingReasons {
         interactive: true,
         soft_realtime: false,
         may_begin: true,
     };
-    const SOFT_ONE: Reasons = Reasons {
+    const SOFT_ONE: RaisingReasons = RaisingReasons {
         interactive: false,
         soft_realtime: true,
         may_begin: true,
@@ -530,10 +543,10 @@ mod tests {
     fn the_next_request_of_a_soft_real_time_queue_comes_no_earlier_than_its_rate_allows() {
         let mut raising = Raising::NEW;
         raising.charged(700);
-        raising.turn_ends(ms(1), true, 0, Span::from_millis(8));
+        raising.on_turn_end(ms(1), true, 0, Span::from_millis(8));
         // 700 sectors at 7,000 sectors per second take 100 ms.
         assert_eq!(raising.earliest, ms(100));
-        raising.turn_ends(ms(90), true, 0, Span::from_millis(8));
+        raising.on_turn_end(ms(90), true, 0, Span::from_millis(8));
         // 90 ms plus the idling of 8 ms plus four ticks of 4 ms.
         assert_eq!(raising.earliest, ms(114));
     }
@@ -572,9 +585,9 @@ mod tests {
         let drive = Peak::new(false);
         let mut raising = Raising::NEW;
         raising.update(ms(1_000), &SOFT_ONE, &drive);
-        raising.turn_begins(ms(1_200), ms(1_325));
+        raising.on_turn_begin(ms(1_200), ms(1_325));
         assert_eq!(raising.since, ms(1_200));
-        raising.turn_begins(ms(1_400), ms(1_525));
+        raising.on_turn_begin(ms(1_400), ms(1_525));
         // The turn ended at 1,325 ms at the latest, so 75 ms of waiting until 1,400 ms do not
         // count.
         assert_eq!(raising.since, ms(1_275));

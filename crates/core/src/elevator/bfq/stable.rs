@@ -7,7 +7,7 @@
 
 use super::Bfq;
 use super::config::Config;
-use super::queue::Queue;
+use super::queue::BfqQueue;
 use crate::cx::Cx;
 use crate::list::NIL;
 use crate::{Instant, Span, StreamId};
@@ -69,7 +69,7 @@ impl Stable {
 impl Bfq {
     /// Returns true if a queue takes no part in weight raising. Merged queues rarely belong to
     /// interactive work, unless they were merged because they started together.
-    pub(super) fn is_kept_from_raising(&self, queue: &Queue) -> bool {
+    pub(super) fn is_kept_from_raising(&self, queue: &BfqQueue) -> bool {
         queue.sharing.is_shared && !self.cooperation.stable.is_merged(queue.stream.index)
     }
 
@@ -81,7 +81,7 @@ impl Bfq {
         let sharing = self.queue(q).sharing;
         let found = match sharing.created {
             _ if sharing.into != NIL => None,
-            None => self.created(now, stream.index, q),
+            None => self.record_first_request(now, stream.index, q),
             Some((created, _)) => {
                 let since = sharing.split_at.unwrap_or(created).max(created);
                 let due = sharing.owner == stream.index && since + LATER < now;
@@ -109,7 +109,7 @@ impl Bfq {
     }
 
     /// Records a queue's first request and returns the queue to merge with at once, if any.
-    fn created(&mut self, now: Instant, stream: u32, q: u32) -> Option<u32> {
+    fn record_first_request(&mut self, now: Instant, stream: u32, q: u32) -> Option<u32> {
         self.note_created(now, q);
         let queue = self.queue(q);
         let group = queue.group as usize;

@@ -5,7 +5,7 @@
 
 use super::config::Asymmetry;
 use super::entity::{CLASSES, IDLE};
-use super::queue::{LEVELS, Queue};
+use super::queue::{BfqQueue, LEVELS};
 use super::weights::GroupWeights;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 pub(super) struct Symmetry {
     /// Queues in the scheduler by class.
     busy: [u32; CLASSES],
-    /// Asynchronous queues in the scheduler. `raised` counts the raised ones.
+    /// Asynchronous queues in the scheduler. `update_raised` counts the raised ones.
     async_busy: u32,
     raised: u32,
     /// Queues by level that have requests waiting or in the drive and are not raised. `level_mask`
@@ -79,7 +79,7 @@ impl Symmetry {
     }
 
     /// Counts a queue that enters the scheduler (Linux: `bfq_add_bfqq_busy`).
-    pub(super) fn enter(&mut self, queue: &mut Queue) {
+    pub(super) fn enter(&mut self, queue: &mut BfqQueue) {
         debug_assert!(!queue.busy, "the queue is in the scheduler");
         queue.busy = true;
         self.busy[usize::from(queue.class)] += 1;
@@ -103,7 +103,7 @@ impl Symmetry {
     }
 
     /// Removes a queue that leaves the scheduler from the counts (Linux: `bfq_del_bfqq_busy`).
-    pub(super) fn leave(&mut self, queue: &mut Queue) {
+    pub(super) fn leave(&mut self, queue: &mut BfqQueue) {
         debug_assert!(queue.busy, "the queue is not in the scheduler");
         queue.busy = false;
         self.busy[usize::from(queue.class)] -= 1;
@@ -117,7 +117,7 @@ impl Symmetry {
     /// Stops counting a queue that has nothing waiting and nothing in the drive (Linux:
     /// `bfq_weights_tree_remove`, `bfq_del_bfqq_in_groups_with_pending_reqs`).
     #[inline]
-    pub(super) fn settle(&mut self, queue: &mut Queue) {
+    pub(super) fn settle(&mut self, queue: &mut BfqQueue) {
         if queue.pending && !queue.busy && queue.dispatched == 0 {
             self.uncount(queue);
         }
@@ -125,7 +125,7 @@ impl Symmetry {
 
     /// Updates the counts after raising of a queue began or ended. `before` is true if the queue
     /// was raised before.
-    pub(super) fn raised(&mut self, queue: &Queue, before: bool) {
+    pub(super) fn update_raised(&mut self, queue: &BfqQueue, before: bool) {
         let after = queue.raising.is_raised();
         if before == after {
             return;
@@ -156,7 +156,7 @@ impl Symmetry {
         }
     }
 
-    fn uncount(&mut self, queue: &mut Queue) {
+    fn uncount(&mut self, queue: &mut BfqQueue) {
         debug_assert!(queue.pending && !queue.busy && queue.dispatched == 0);
         queue.pending = false;
         if !queue.raising.is_raised() {
@@ -187,7 +187,7 @@ impl Symmetry {
     /// queue is not of the lowest. Under [`Asymmetry::Weights`], it is the case if weights of
     /// queues or groups differ (Linux before 4.20: `bfq_symmetric_scenario`).
     #[inline]
-    pub(super) fn is_broken_for(&self, queue: &Queue) -> bool {
+    pub(super) fn is_broken_for(&self, queue: &BfqQueue) -> bool {
         self.uneven
             // `mask & (mask - 1)` clears the lowest bit. The result is not zero if two or more
             // levels occur. An empty mask stays zero, even with the wrapped difference.

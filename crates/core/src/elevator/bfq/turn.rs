@@ -5,13 +5,13 @@
 //! [`Bfq::expire`].
 
 use super::Bfq;
-use super::budget::Spent;
+use super::budget::TurnResult;
 use super::config::Charge;
 use super::entity::IDLE;
 use super::idle::SHORT;
-use super::inject::Injected;
+use super::inject::InjectedRequest;
 use crate::cx::Cx;
-use crate::elevator::Next;
+use crate::elevator::DispatchDecision;
 use crate::elevator::common::seek::{is_seeky, sectors};
 use crate::event::{Event, Expiry};
 use crate::list::NIL;
@@ -26,7 +26,7 @@ const RAISED_IDLE: Span = Span::from_millis(20);
 
 /// The turn in progress: the queue in service and its limits of time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(super) struct BfqTurn {
     /// The queue in service, or [`NIL`].
     pub(super) queue: u32,
     started: Instant,
@@ -38,7 +38,7 @@ pub(super) struct Turn {
     served: u64,
 }
 
-impl Turn {
+impl BfqTurn {
     pub(super) const NONE: Self = Self {
         queue: NIL,
         started: Instant::ZERO,
@@ -65,35 +65,35 @@ impl Turn {
 }
 
 /// The next step of a turn.
-enum Step {
+enum BfqStep {
     /// Send this request, which is charged this number of sectors.
     Send(u32, u64),
     /// Send a request of another queue while the queue in service has none.
-    Inject(Injected),
-    Wait(Next),
+    Inject(InjectedRequest),
+    Wait(DispatchDecision),
     Over(Expiry),
 }
 
 impl Bfq {
     /// Returns the next request to dispatch, or the reason to wait (Linux:
     /// `__bfq_dispatch_request`, `bfq_select_queue`).
-    pub(super) fn decide(&mut self, cx: &mut Cx) -> Next {
+    pub(super) fn decide(&mut self, cx: &mut Cx) -> DispatchDecision {
         let now = cx.now;
         self.end_idling(cx);
         // With one request at a time in the drive, the drive cannot reorder the requests of
         // different queues.
         if self.config.strict_guarantees && self.in_drive > 0 {
-            return Next::Nothing;
+            return DispatchDecision::Nothing;
         }
         loop {
             if self.turn.queue == NIL && !self.begin_turn(cx) {
-                return Next::Nothing;
+                return DispatchDecision::Nothing;
             }
             match self.step(now, &cx.table) {
-                Step::Send(request, charge) => return self.send(cx, request, charge),
-                Step::Inject(injected) => return self.send_injected(now, &injected, &cx.table),
-                Step::Wait(next) => return next,
-                Step::Over(reason) => self.expire(cx, reason, now),
+                BfqStep::Send(request, charge) => return self.send(cx, request, charge),
+                BfqStep::Inject(injected) => return self.send_injected(now, &injected, &cx.table),
+                BfqStep::Wait(next) => return next,
+                BfqStep::Over(reason) => self.expire(cx, reason, now),
             }
         }
     }
@@ -193,7 +193,7 @@ impl Bfq {
         let queue = &mut self.queues[q as usize];
         if self.config.low_latency {
             let (empty, idle) = (queue.next == NIL, self.config.slice_idle);
-            (queue.raising).turn_ends(now, empty, queue.dispatched, idle);
+            (queue.raising).on_turn_end(now, empty, queue.dispatched, idle);
         }
         if queue.next != NIL || keep {
             self.engine.requeue(e);
@@ -232,7 +232,7 @@ impl Bfq {
     }
 
     /// Adopts a new estimate of the drive's rate as the largest budget.
-    pub(super) fn measured(&mut self) {
+    pub(super) fn update_max_budget(&mut self) {
         // The largest budget is the amount that the drive serves at its peak rate in the longest
         // turn.
         let ms = self.config.timeout_sync.as_nanos() / 1_000_000;
@@ -259,12 +259,12 @@ impl Bfq {
             .timeout_sync
             .saturating_mul(queue.raising.turn_factor());
         let timeout_at = now + most;
-        queue.raising.turn_begins(now, timeout_at);
-        self.turn = Turn {
+        queue.raising.on_turn_begin(now, timeout_at);
+        self.turn = BfqTurn {
             queue: q,
             started: now,
             timeout_at,
-            ..Turn::NONE
+            ..BfqTurn::NONE
         };
         self.budgets.assign();
         let (stream, budget) = (queue.stream, self.engine.entity(e).budget * 512);
@@ -273,19 +273,19 @@ impl Bfq {
     }
 
     /// Returns the next step of the turn in progress (Linux: `bfq_select_queue`).
-    fn step(&mut self, now: Instant, table: &Table) -> Step {
+    fn step(&mut self, now: Instant, table: &Table) -> BfqStep {
         let q = self.turn.queue;
         let request = self.queue(q).next;
         if request != NIL {
             if self.may_time_out(now, q) {
-                return Step::Over(Expiry::BudgetTimeout);
+                return BfqStep::Over(Expiry::BudgetTimeout);
             }
             let left = self.engine.entity(self.entity_of(q)).budget_left();
             let charge = self.charge(q, request);
             if charge > left {
-                return Step::Over(Expiry::BudgetExhausted);
+                return BfqStep::Over(Expiry::BudgetExhausted);
             }
-            return Step::Send(request, charge);
+            return BfqStep::Send(request, charge);
         }
         if let Some(at) = self.turn.idle_until {
             let reason = if at >= self.turn.timeout_at {
@@ -294,28 +294,28 @@ impl Bfq {
                 Reason::Idling
             };
             if !self.better_to_idle(q, table) {
-                return Step::Over(Expiry::NoMoreRequests);
+                return BfqStep::Over(Expiry::NoMoreRequests);
             }
             // The driver must ask again when injection begins to be allowed, which can be before
             // the end of idling.
             let at = at.min(self.injection_begins(now, q));
-            let wait = Step::Wait(Next::Wait(Wake { at, reason }));
-            return self.inject(now, q, table).map_or(wait, Step::Inject);
+            let wait = BfqStep::Wait(DispatchDecision::Wait(Wake { at, reason }));
+            return self.inject(now, q, table).map_or(wait, BfqStep::Inject);
         }
         // Pieces in the drive lead to another decision when they complete, so no timer is needed.
         if self.queue(q).dispatched > 0 && self.better_to_idle(q, table) {
-            let wait = Step::Wait(Next::Nothing);
-            return self.inject(now, q, table).map_or(wait, Step::Inject);
+            let wait = BfqStep::Wait(DispatchDecision::Nothing);
+            return self.inject(now, q, table).map_or(wait, BfqStep::Inject);
         }
         if self.may_time_out(now, q) {
-            return Step::Over(Expiry::BudgetTimeout);
+            return BfqStep::Over(Expiry::BudgetTimeout);
         }
-        Step::Over(Expiry::NoMoreRequests)
+        BfqStep::Over(Expiry::NoMoreRequests)
     }
 
     /// Sends the next piece of a request of the queue in service (Linux:
     /// `bfq_dispatch_rq_from_bfqq`, `bfq_dispatch_remove`).
-    fn send(&mut self, cx: &mut Cx, request: u32, charge: u64) -> Next {
+    fn send(&mut self, cx: &mut Cx, request: u32, charge: u64) -> DispatchDecision {
         let q = self.turn.queue;
         self.engine.served(self.entity_of(q), charge);
         let bytes = self.remove_piece(cx.now, q, request, charge, &cx.table);
@@ -324,7 +324,7 @@ impl Bfq {
         if self.symmetry.is_special() {
             self.sent_special(cx, q);
         }
-        Next::Take { request, bytes }
+        DispatchDecision::Take { request, bytes }
     }
 
     /// Adjusts raising and the turn after a piece was sent, while raised queues or queues of the
@@ -344,8 +344,13 @@ impl Bfq {
     /// Sends a request of another queue, which is charged for it. The turn in progress continues
     /// unchanged.
     #[cold]
-    fn send_injected(&mut self, now: Instant, injected: &Injected, table: &Table) -> Next {
-        let &Injected {
+    fn send_injected(
+        &mut self,
+        now: Instant,
+        injected: &InjectedRequest,
+        table: &Table,
+    ) -> DispatchDecision {
+        let &InjectedRequest {
             queue: q,
             request,
             charge,
@@ -359,8 +364,8 @@ impl Bfq {
         } else if next != before {
             self.next_changed(q);
         }
-        self.engine.injected(self.entity_of(q));
-        Next::Take { request, bytes }
+        self.engine.on_injection(self.entity_of(q));
+        DispatchDecision::Take { request, bytes }
     }
 
     /// Sends the next piece of a request to the drive and returns its length in bytes.
@@ -381,8 +386,8 @@ impl Bfq {
         if item.moves_data() {
             let length = sectors(u64::from(bytes));
             let seeky = is_seeky(start, length, self.head, self.rotational);
-            if self.peak.dispatched(now, length, seeky, self.in_drive) {
-                self.measured();
+            if self.peak.on_dispatch(now, length, seeky, self.in_drive) {
+                self.update_max_budget();
             }
         }
         self.head = end;
@@ -390,7 +395,7 @@ impl Bfq {
         let queue = &mut self.queues[q as usize];
         queue.dispatched += 1;
         queue.raising.charged(charge);
-        queue.sent(&mut self.order, request, now);
+        queue.advance_request(&mut self.order, request, now);
         self.queued -= u32::from(last);
         if self.cooperation.is_on {
             self.sent_among_cooperators(now, q, end);
@@ -517,7 +522,7 @@ impl Bfq {
         let e = self.entity_of(q);
         let queue = self.queue(q);
         let next = queue.next;
-        let budget = self.budgets.feedback(&Spent {
+        let budget = self.budgets.feedback(&TurnResult {
             reason,
             sync: queue.sync,
             raised: queue.raising.is_raised(),

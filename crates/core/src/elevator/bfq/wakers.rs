@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 const WITHIN: u64 = 128;
 
 #[derive(Clone, Copy, Debug)]
-struct Waker {
+struct WakerEntry {
     queue: u32,
     tentative: u32,
     detections: u32,
@@ -22,7 +22,7 @@ struct Waker {
     woken: List,
 }
 
-const NONE: Waker = Waker {
+const NONE: WakerEntry = WakerEntry {
     queue: NIL,
     tentative: NIL,
     detections: 0,
@@ -33,7 +33,7 @@ const NONE: Waker = Waker {
 /// The waker of each queue and the queues that each waker wakes.
 #[derive(Debug)]
 pub(super) struct Wakers {
-    queues: Vec<Waker>,
+    queues: Vec<WakerEntry>,
     links: Links,
     /// The number of queues that have a waker.
     count: u32,

@@ -12,7 +12,7 @@ const WEIGHTS: usize = 1_001;
 /// below it, has requests waiting or in the drive.
 #[derive(Debug)]
 pub(super) struct GroupWeights {
-    groups: Vec<Group>,
+    groups: Vec<CompetingGroup>,
     /// The number of competing groups of each weight.
     competing: Vec<u32>,
     /// The number of weights that at least one competing group has.
@@ -20,7 +20,7 @@ pub(super) struct GroupWeights {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Group {
+struct CompetingGroup {
     /// The group above. The root is its own parent and has no weight.
     parent: u32,
     weight: u32,
@@ -30,7 +30,7 @@ struct Group {
 
 impl GroupWeights {
     pub(super) fn new(groups: u32) -> Self {
-        let root = Group {
+        let root = CompetingGroup {
             parent: 0,
             weight: 0,
             members: 0,
@@ -46,7 +46,7 @@ impl GroupWeights {
     /// compete.
     pub(super) fn set(&mut self, group: u32, parent: u32, weight: u32) {
         let weight = weight.min(WEIGHTS as u32 - 1);
-        let Group { members, .. } = self.groups[group as usize];
+        let CompetingGroup { members, .. } = self.groups[group as usize];
         if members > 0 {
             self.uncount(group);
         }

@@ -8,9 +8,9 @@
 
 use super::Cfq;
 use super::queue::LEVELS;
-use super::service::Class;
+use super::service::CfqClass;
 use crate::cx::Cx;
-use crate::elevator::common::seek::Place;
+use crate::elevator::common::seek::SeekPosition;
 use crate::event::Expiry;
 use crate::list::NIL;
 use crate::tree::{Sorted, Tree};
@@ -22,14 +22,14 @@ const NEAR: u64 = 8 * 1024;
 /// An index of queues by the position of their next request, one for each level (Linux:
 /// `prio_trees`).
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct PositionIndex {
     places: Sorted,
     levels: [Tree; LEVELS],
     /// The number of queues that all streams have left.
     lingering: u32,
 }
 
-impl Places {
+impl PositionIndex {
     pub(super) fn new(queues: u32) -> Self {
         Self {
             places: Sorted::new(queues),
@@ -49,15 +49,15 @@ impl Places {
 impl Cfq {
     /// Updates the index after the next request of a queue has changed (Linux:
     /// `cfq_prio_tree_add`). Of two queues at one position, the first is kept.
-    pub(super) fn next_moved(&mut self, q: u32) {
+    pub(super) fn update_position(&mut self, q: u32) {
         let queue = &self.queues[q as usize];
         let level = queue.level;
         self.places.remove(q, level);
-        if queue.class == Class::Idle || queue.is_empty() {
+        if queue.class == CfqClass::Idle || queue.is_empty() {
             return;
         }
         let key = self.order.item(queue.next).start().key();
-        let Places { places, levels, .. } = &mut self.places;
+        let PositionIndex { places, levels, .. } = &mut self.places;
         let tree = &mut levels[usize::from(level)];
         let there = places.last_up_to(tree, key);
         if there.is_none_or(|other| places.key(other) != key) {
@@ -66,7 +66,7 @@ impl Cfq {
     }
 
     /// Returns true if a position is near to the head (Linux: `cfq_rq_close`).
-    pub(super) fn is_near(&self, at: Place) -> bool {
+    pub(super) fn is_near(&self, at: SeekPosition) -> bool {
         at.is_within(NEAR, self.head)
     }
 
@@ -75,7 +75,7 @@ impl Cfq {
     pub(super) fn cooperator(&self, q: u32) -> Option<u32> {
         let queue = self.queue(q);
         let alone = self.groups.get(queue.group).queues == 1;
-        if alone || queue.class == Class::Idle || !queue.sync || queue.is_seeky() {
+        if alone || queue.class == CfqClass::Idle || !queue.sync || queue.is_seeky() {
             return None;
         }
         let found = self.nearest(q)?;
@@ -88,7 +88,7 @@ impl Cfq {
     /// Returns the queue of the same level whose next request is near to the head (Linux:
     /// `cfqq_close`).
     fn nearest(&self, q: u32) -> Option<u32> {
-        let Places { places, levels, .. } = &self.places;
+        let PositionIndex { places, levels, .. } = &self.places;
         let tree = &levels[usize::from(self.queue(q).level)];
         let before = places.last_up_to(tree, self.head.key());
         let after = match before {
@@ -130,11 +130,11 @@ impl Cfq {
     }
 
     /// Returns the queue for a synchronous request of a stream (Linux: in `cfq_set_request`).
-    pub(super) fn come_to_queue(&mut self, cx: &mut Cx, stream: u32) -> u32 {
+    pub(super) fn queue_for_request(&mut self, cx: &mut Cx, stream: u32) -> u32 {
         let mut q = self.members.sync_queue(stream);
         let sharing = self.queue(q).sharing;
-        if sharing.is_shared && sharing.parts {
-            q = self.part(cx, stream, q);
+        if sharing.is_shared && sharing.split_pending {
+            q = self.split(cx, stream, q);
         }
         let into = self.queue(q).sharing.into;
         if into == NIL {
@@ -148,10 +148,10 @@ impl Cfq {
 
     /// Returns the queue of a stream after a split, which is the shared one for the last stream
     /// (Linux: `split_cfqq`).
-    fn part(&mut self, cx: &mut Cx, stream: u32, shared: u32) -> u32 {
+    fn split(&mut self, cx: &mut Cx, stream: u32, shared: u32) -> u32 {
         let sharing = &mut self.queues[shared as usize].sharing;
         if sharing.users == 1 {
-            (sharing.is_shared, sharing.parts) = (false, false);
+            (sharing.is_shared, sharing.split_pending) = (false, false);
             return shared;
         }
         let q = self.open_sync_queue(stream, &cx.table);
@@ -165,7 +165,7 @@ impl Cfq {
     pub(super) fn reconsider_sharing(&mut self, q: u32) {
         let queue = &mut self.queues[q as usize];
         if queue.sharing.is_shared && queue.is_seeky() {
-            queue.sharing.parts = true;
+            queue.sharing.split_pending = true;
         }
     }
 

@@ -2,7 +2,7 @@
 //! at once.
 
 use super::Cfq;
-use super::service::Class;
+use super::service::CfqClass;
 use crate::Instant;
 use crate::table::Table;
 
@@ -14,13 +14,13 @@ const SAMPLES: u32 = 50;
 
 /// A detector of drives that serve several requests at once (Linux: `hw_tag`).
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Queueing {
+pub(super) struct QueueDetector {
     most: u32,
     samples: u32,
     verdict: Option<bool>,
 }
 
-impl Queueing {
+impl QueueDetector {
     /// Creates the detector of a drive with `tags` tags. With enough tags, the drive is assumed to
     /// use them.
     pub(super) fn of(tags: u32) -> Self {
@@ -75,14 +75,14 @@ impl Cfq {
             return false;
         }
         let mut most = match queue.class {
-            Class::Idle => 1,
+            CfqClass::Idle => 1,
             _ => (self.config.quantum / 2).max(1),
         };
         // Beyond half of `quantum`, the queue may send more only if its requests in the drive are
         // expected to complete within its slice. Without a rival, no limit is needed.
         if queue.dispatched >= most {
             let unrivalled = queue.sync && self.busy_sync == 1 || self.busy == 1;
-            if queue.class == Class::Idle || !unrivalled && self.is_soon_over(now) {
+            if queue.class == CfqClass::Idle || !unrivalled && self.is_soon_over(now) {
                 return false;
             }
             most = if unrivalled {
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_drive_queues_when_five_were_inside() {
-        let mut queueing = Queueing::default();
+        let mut queueing = QueueDetector::default();
         assert!(queueing.is_likely());
         for _ in 0..=SAMPLES {
             assert!(queueing.is_likely());
@@ -139,8 +139,8 @@ mod tests {
     }
 
     #[test]
-    fn who_is_waited_for_and_sends_little_says_nothing() {
-        let mut queueing = Queueing::default();
+    fn an_underused_drive_proves_nothing() {
+        let mut queueing = QueueDetector::default();
         for _ in 0..200 {
             queueing.observe(4, 9, true);
             queueing.observe(5, 5, false);

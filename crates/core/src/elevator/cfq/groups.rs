@@ -3,7 +3,7 @@
 //! The part of a group is its weight divided by that of all busy siblings, multiplied by the part
 //! of its parent. Used time is divided by this part. The group with the smallest sum is next.
 
-use super::service::{Class, Kind, Services};
+use super::service::{CfqClass, CfqServiceTrees, TreeKind};
 use crate::elevator::common::think::Think;
 use crate::id::GroupId;
 use crate::table::Table;
@@ -25,14 +25,14 @@ const BEHIND_LAST_REQUESTS: u64 = 1;
 
 /// The kind of queues that a group was serving when its turn ended, and the rest of its time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Unfinished {
-    pub(super) kind: Kind,
+pub(super) struct UnfinishedWorkload {
+    pub(super) kind: TreeKind,
     pub(super) left: Span,
 }
 
 /// The weight, charges and service trees of a group.
 #[derive(Clone, Debug)]
-pub(super) struct Group {
+pub(super) struct CfqGroup {
     parent: Option<u32>,
     known: bool,
     weight: u32,
@@ -52,12 +52,12 @@ pub(super) struct Group {
     /// The averaged number of busy queues of the realtime class and of the best-effort class
     /// (Linux: `busy_queues_avg`).
     pub(super) average: [u32; 2],
-    pub(super) unfinished: Option<Unfinished>,
+    pub(super) unfinished: Option<UnfinishedWorkload>,
     pub(super) think: Think,
-    pub(super) services: Services,
+    pub(super) services: CfqServiceTrees,
 }
 
-impl Group {
+impl CfqGroup {
     const NEW: Self = Self {
         parent: None,
         known: false,
@@ -72,7 +72,7 @@ impl Group {
         average: [0; 2],
         unfinished: None,
         think: Think::NEW,
-        services: Services::NEW,
+        services: CfqServiceTrees::NEW,
     };
 
     /// Returns the group's part of the drive while it is busy, in units of 1/4096.
@@ -88,7 +88,7 @@ impl Group {
 
     /// Returns the averaged number of busy queues of a class, which rises quickly and falls slowly
     /// (Linux: `cfq_group_get_avg_queues`).
-    pub(super) fn average_queues(&mut self, class: Class) -> u32 {
+    pub(super) fn average_queues(&mut self, class: CfqClass) -> u32 {
         let busy = self.services.busy(class);
         let average = &mut self.average[class as usize];
         let (least, most) = (busy.min(*average), busy.max(*average));
@@ -106,8 +106,8 @@ impl Group {
 
 /// All groups and the order of the busy ones.
 #[derive(Debug)]
-pub(super) struct Groups {
-    pub(super) all: Vec<Group>,
+pub(super) struct CfqGroups {
+    pub(super) all: Vec<CfqGroup>,
     order: Sorted,
     /// Busy groups in the order of their charges.
     busy: Tree,
@@ -115,9 +115,9 @@ pub(super) struct Groups {
     least: u64,
 }
 
-impl Groups {
+impl CfqGroups {
     pub(super) fn new(groups: u32) -> Self {
-        let mut all: Vec<Group> = (0..groups).map(|_| Group::NEW).collect();
+        let mut all: Vec<CfqGroup> = (0..groups).map(|_| CfqGroup::NEW).collect();
         all[ROOT.0 as usize].known = true;
         Self {
             all,
@@ -127,11 +127,11 @@ impl Groups {
         }
     }
 
-    pub(super) fn get(&self, group: u32) -> &Group {
+    pub(super) fn get(&self, group: u32) -> &CfqGroup {
         &self.all[group as usize]
     }
 
-    pub(super) fn get_mut(&mut self, group: u32) -> &mut Group {
+    pub(super) fn get_mut(&mut self, group: u32) -> &mut CfqGroup {
         &mut self.all[group as usize]
     }
 
@@ -146,10 +146,10 @@ impl Groups {
         let parent = Some(known.parent.0);
         let group = self.get_mut(id.0);
         if !group.known || group.parent != parent {
-            *group = Group {
+            *group = CfqGroup {
                 parent,
                 known: true,
-                ..Group::NEW
+                ..CfqGroup::NEW
             };
         }
         group.new_weight = weight;
@@ -158,7 +158,7 @@ impl Groups {
     /// Removes a group without members.
     pub(super) fn forget(&mut self, id: GroupId) {
         debug_assert!(self.get(id.0).active == 0, "a busy group goes");
-        *self.get_mut(id.0) = Group::NEW;
+        *self.get_mut(id.0) = CfqGroup::NEW;
     }
 
     /// Returns the group to serve next (Linux: `cfq_get_next_cfqg`).
@@ -174,7 +174,7 @@ impl Groups {
     }
 
     /// Counts a queue of the group that became busy (Linux: `cfq_group_notify_queue_add`).
-    pub(super) fn queue_came(&mut self, group: u32, by_requests: bool) {
+    pub(super) fn add_queue(&mut self, group: u32, by_requests: bool) {
         let g = self.get_mut(group);
         g.queues += 1;
         if self.order.contains(group) {
@@ -195,7 +195,7 @@ impl Groups {
     }
 
     /// Counts a queue of the group that is no longer busy (Linux: `cfq_group_notify_queue_del`).
-    pub(super) fn queue_left(&mut self, group: u32) {
+    pub(super) fn remove_queue(&mut self, group: u32) {
         let g = self.get_mut(group);
         g.queues -= 1;
         if g.queues == 0 {
@@ -274,12 +274,12 @@ impl Groups {
     }
 
     /// Returns the busy groups in the order of their charges.
-    pub(super) fn iter_busy(&self) -> impl Iterator<Item = (u32, &Group)> {
+    pub(super) fn iter_busy(&self) -> impl Iterator<Item = (u32, &CfqGroup)> {
         self.order.iter(&self.busy).map(|g| (g, self.get(g)))
     }
 
     /// Returns the charge of a busy group beyond the smallest of any, as time of the whole drive.
-    pub(super) fn lead(&self, group: &Group) -> Span {
+    pub(super) fn lead(&self, group: &CfqGroup) -> Span {
         let ahead = group.vdisktime.wrapping_sub(self.least);
         let ahead = ahead.cast_signed().max(0).cast_unsigned();
         Span::from_nanos(ahead >> PART_BITS)

@@ -3,7 +3,7 @@
 
 use super::Cfq;
 use super::queue::DEEP;
-use super::service::Class;
+use super::service::CfqClass;
 use super::workload::TICK;
 use crate::cx::Cx;
 use crate::event::Expiry;
@@ -20,7 +20,7 @@ impl Cfq {
     /// that queues requests, it is the case only for the last queue of a service tree.
     pub(super) fn should_idle(&self, q: u32, table: &Table) -> bool {
         let queue = self.queue(q);
-        if self.slice_idle == Span::ZERO || queue.class == Class::Idle {
+        if self.slice_idle == Span::ZERO || queue.class == CfqClass::Idle {
             return false;
         }
         if queue.idles && !self.is_parallel_flash(table) {
@@ -131,7 +131,7 @@ impl Cfq {
     pub(super) fn reconsider_idling(&mut self, q: u32, stream: u32) {
         let idle = self.slice_idle;
         let queue = &mut self.queues[q as usize];
-        if !queue.sync || queue.class == Class::Idle {
+        if !queue.sync || queue.class == CfqClass::Idle {
             return;
         }
         // A deep queue gives the drive several requests to sort, so it is treated as sequential.

@@ -1,8 +1,8 @@
 //! Creation and removal of streams and their queues.
 
 use super::Cfq;
-use super::queue::{LEVELS, Queue};
-use super::service::Class;
+use super::queue::{CfqQueue, LEVELS};
+use super::service::CfqClass;
 use crate::cx::Cx;
 use crate::elevator::common::think::Think;
 use crate::event::Expiry;
@@ -74,25 +74,25 @@ impl Cfq {
         let queue = &mut self.queues[q as usize];
         debug_assert!(!queue.is_busy() && queue.dispatched == 0, "queue {q} goes");
         self.places.remove(q, queue.level);
-        *queue = Queue::UNUSED;
+        *queue = CfqQueue::UNUSED;
     }
 }
 
 /// Returns the initial state of a stream's queue (Linux: `cfq_init_cfqq`).
-fn new_queue(stream: u32, sync: bool, table: &Table) -> Queue {
+fn new_queue(stream: u32, sync: bool, table: &Table) -> CfqQueue {
     let spec = table.streams[stream].spec;
-    let class = Class::from(spec.priority.class);
+    let class = CfqClass::from(spec.priority.class);
     let level = match class {
-        Class::Idle => IDLE_LEVEL,
+        CfqClass::Idle => IDLE_LEVEL,
         _ => spec.priority.level.min(LEVELS as u8 - 1),
     };
-    Queue {
+    CfqQueue {
         group: spec.group.0,
         class,
         level,
         sync,
         stream: table.stream_id(stream),
-        idles: sync && class != Class::Idle,
-        ..Queue::UNUSED
+        idles: sync && class != CfqClass::Idle,
+        ..CfqQueue::UNUSED
     }
 }

@@ -43,11 +43,11 @@ mod workload;
 
 pub use config::Config;
 
-use super::{Next, Schedule};
+use super::{DispatchDecision, Schedule};
 use crate::cx::Cx;
 use crate::elevator::common::members::Members;
 use crate::elevator::common::order::{Item, Order};
-use crate::elevator::common::seek::{self, Place};
+use crate::elevator::common::seek::{self, SeekPosition};
 use crate::elevator::common::think::Think;
 use crate::id::GroupId;
 use crate::list::NIL;
@@ -58,12 +58,12 @@ use crate::tree::Sorted;
 use crate::{Instant, Op, Span, Tag};
 use alloc::vec;
 use alloc::vec::Vec;
-use cooperate::Places;
-use depth::Queueing;
-use groups::Groups;
-use queue::Queue;
-use requests::{Owner, Requests};
-use turn::Turn;
+use cooperate::PositionIndex;
+use depth::QueueDetector;
+use groups::CfqGroups;
+use queue::CfqQueue;
+use requests::{RequestOwner, Requests};
+use turn::CfqTurn;
 use workload::Workload;
 
 /// The elevator `cfq` with all its queues and groups (Linux: `struct cfq_data`).
@@ -72,22 +72,22 @@ pub(crate) struct Cfq {
     config: Config,
     /// The tunable `slice_idle`, or zero on flash.
     slice_idle: Span,
-    queues: Vec<Queue>,
+    queues: Vec<CfqQueue>,
     members: Members,
     order: Order,
-    groups: Groups,
+    groups: CfqGroups,
     /// The order of turns in all service trees.
     turns: Sorted,
     workload: Workload,
-    turn: Turn,
-    places: Places,
-    queueing: Queueing,
+    turn: CfqTurn,
+    places: PositionIndex,
+    queueing: QueueDetector,
     requests: Requests,
     limits_requests: bool,
     /// The think time of each stream.
     thinks: Vec<Think>,
     /// The end of the last piece that was sent.
-    head: Place,
+    head: SeekPosition,
     /// Pieces in the drive, first the asynchronous and then the synchronous ones.
     in_drive: [u32; 2],
     /// Requests that wait in all queues.
@@ -113,23 +113,23 @@ impl Cfq {
             // Linux sets `slice_idle` to zero on flash when the drive is registered
             // (`cfq_registered_queue`).
             slice_idle: if idles { config.slice_idle } else { Span::ZERO },
-            queues: (0..queues).map(|_| Queue::UNUSED).collect(),
+            queues: (0..queues).map(|_| CfqQueue::UNUSED).collect(),
             members: Members::new(groups, streams),
             order: Order::new(requests, config.back_seek()),
-            groups: Groups::new(groups),
+            groups: CfqGroups::new(groups),
             turns: Sorted::new(queues),
             workload: Workload::NONE,
-            turn: Turn::NONE,
-            places: Places::new(queues),
+            turn: CfqTurn::NONE,
+            places: PositionIndex::new(queues),
             queueing: if config.known_queueing {
-                Queueing::of(table.shape.all_tags())
+                QueueDetector::of(table.shape.all_tags())
             } else {
-                Queueing::default()
+                QueueDetector::default()
             },
             requests: Requests::new(config.nr_requests, groups, streams),
             limits_requests: config.nr_requests < requests,
             thinks: vec![Think::NEW; streams as usize],
-            head: Place::START,
+            head: SeekPosition::START,
             in_drive: [0; 2],
             queued: 0,
             busy: 0,
@@ -139,14 +139,14 @@ impl Cfq {
         }
     }
 
-    fn queue(&self, q: u32) -> &Queue {
+    fn queue(&self, q: u32) -> &CfqQueue {
         &self.queues[q as usize]
     }
 
     /// Returns the stream, group and direction that a request is counted for.
-    fn owner(request: u32, table: &Table) -> Owner {
+    fn owner(request: u32, table: &Table) -> RequestOwner {
         let live = &table.requests[request];
-        Owner {
+        RequestOwner {
             stream: live.request.stream.index,
             group: live.group.0,
             sync: live.request.is_sync(),
@@ -190,7 +190,7 @@ impl Cfq {
         self.queued -= 1;
         let (is_empty, moved) = (queue.is_empty(), queue.next != before);
         if moved {
-            self.next_moved(q);
+            self.update_position(q);
         }
         if is_empty && self.turn.queue != q {
             self.rest(q);
@@ -255,7 +255,7 @@ impl Schedule for Cfq {
             // drive are counted in its old queue, whatever queue its stream has been given since.
             self.order.item(request).queue
         } else if sync {
-            self.come_to_queue(cx, stream.index)
+            self.queue_for_request(cx, stream.index)
         } else {
             self.members.async_queue(stream.index)
         };
@@ -274,7 +274,7 @@ impl Schedule for Cfq {
             self.begin(now, q);
         }
         if moved {
-            self.next_moved(q);
+            self.update_position(q);
         }
         let rotational = cx.table.shape.rotational;
         self.observe_arrival(now, q, stream.index, rotational, &item);
@@ -300,7 +300,7 @@ impl Schedule for Cfq {
             && self.order.item(command).queue == self.members.queue_of(request, &cx.table)
     }
 
-    fn beginning_at(&mut self, table: &Table, request: u32, place: Place) -> Option<u32> {
+    fn beginning_at(&mut self, table: &Table, request: u32, place: SeekPosition) -> Option<u32> {
         let queue = self.queue(self.members.queue_of(request, table));
         self.order.at(&queue.sorted, place)
     }
@@ -317,13 +317,13 @@ impl Schedule for Cfq {
     }
 
     /// Updates the order after a command has grown (Linux: `cfq_merged_request`).
-    fn grown(&mut self, cx: &mut Cx, leader: u32, side: Side) {
+    fn on_growth(&mut self, cx: &mut Cx, leader: u32, side: Side) {
         let q = self.order.item(leader).queue;
         let queue = &mut self.queues[q as usize];
         queue.grown(&mut self.order, leader, &cx.table);
         if side == Side::Front {
             queue.prefer(&self.order, leader, self.head);
-            self.next_moved(q);
+            self.update_position(q);
         }
     }
 
@@ -332,7 +332,7 @@ impl Schedule for Cfq {
     }
 
     /// Removes a request that became part of the command `by` (Linux: `cfq_merged_requests`).
-    fn absorbed(&mut self, _cx: &mut Cx, by: u32, request: u32) {
+    fn on_absorption(&mut self, _cx: &mut Cx, by: u32, request: u32) {
         let q = self.order.item(request).queue;
         if self.order.item(by).queue == q {
             self.queues[q as usize].inherit(&mut self.order, by, request);
@@ -353,17 +353,18 @@ impl Schedule for Cfq {
         self.requests.allows(cx.now, of, is_idled_for)
     }
 
-    fn tagged(&mut self, cx: &mut Cx, request: u32) {
+    fn on_tag_taken(&mut self, cx: &mut Cx, request: u32) {
         let of = Self::owner(request, &cx.table);
         let waited = cx.table.requests[request].since < cx.now;
-        self.requests.took(cx.now, of, waited);
+        self.requests.count_taken(cx.now, of, waited);
     }
 
-    fn untagged(&mut self, cx: &mut Cx, request: u32) {
-        self.requests.gave(Self::owner(request, &cx.table));
+    fn on_tag_returned(&mut self, cx: &mut Cx, request: u32) {
+        self.requests
+            .count_returned(Self::owner(request, &cx.table));
     }
 
-    fn next(&mut self, cx: &mut Cx) -> Next {
+    fn next(&mut self, cx: &mut Cx) -> DispatchDecision {
         let next = self.decide(cx);
         #[cfg(test)]
         self.check();

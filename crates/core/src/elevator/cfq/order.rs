@@ -1,17 +1,23 @@
 //! The choice of a queue's next request: by position from the last one, or the oldest if it is
 //! overdue.
 
-use super::queue::Queue;
+use super::queue::CfqQueue;
 use crate::Instant;
 use crate::elevator::common::order::{Item, Order};
-use crate::elevator::common::seek::Place;
+use crate::elevator::common::seek::SeekPosition;
 use crate::list::NIL;
 use crate::table::Table;
 
-impl Queue {
+impl CfqQueue {
     /// Adds a request to the queue, and makes it the next if it is nearer than the present one
     /// (Linux: `cfq_add_rq_rb`).
-    pub(super) fn insert(&mut self, order: &mut Order, request: u32, item: Item, head: Place) {
+    pub(super) fn insert(
+        &mut self,
+        order: &mut Order,
+        request: u32,
+        item: Item,
+        head: SeekPosition,
+    ) {
         *order.item_mut(request) = item;
         order.add(&mut self.sorted, &mut self.fifo, request, item.start());
         self.metas += u32::from(item.meta);
@@ -19,7 +25,7 @@ impl Queue {
     }
 
     /// Makes a request of the queue its next if it is nearer than the present one.
-    pub(super) fn prefer(&mut self, order: &Order, request: u32, head: Place) {
+    pub(super) fn prefer(&mut self, order: &Order, request: u32, head: SeekPosition) {
         self.next = match self.next {
             NIL => request,
             next => order.nearer(next, request, head),
@@ -38,7 +44,7 @@ impl Queue {
 
     /// Advances a request by the piece that was sent. The queue continues with the rest of the
     /// request, or behind it (Linux: `cfq_dispatch_insert`).
-    pub(super) fn sent(&mut self, order: &mut Order, request: u32) {
+    pub(super) fn advance_request(&mut self, order: &mut Order, request: u32) {
         if order.item(request).is_last() {
             // The queue continues behind the sent request even if another one was its next, because
             // an overdue request can be sent out of order.
@@ -59,7 +65,7 @@ impl Queue {
 
     /// Updates the order after a command has grown at its end or beginning.
     pub(super) fn grown(&mut self, order: &mut Order, request: u32, table: &Table) {
-        let before = order.grown(&mut self.sorted, request, table);
+        let before = order.update_grown(&mut self.sorted, request, table);
         self.metas += u32::from(order.item(request).meta);
         self.metas -= u32::from(before.meta);
     }

@@ -1,7 +1,7 @@
 //! Preemption: the new requests for which a queue takes the drive from the queue in service.
 
 use super::Cfq;
-use super::service::{Class, Type};
+use super::service::{CfqClass, QueueKind};
 use crate::Instant;
 use crate::cx::Cx;
 use crate::event::Expiry;
@@ -16,13 +16,13 @@ impl Cfq {
             return false;
         }
         let (new, old) = (self.queue(q), self.queue(current));
-        if new.class == Class::Idle {
+        if new.class == CfqClass::Idle {
             return false;
         }
-        if old.class == Class::Idle {
+        if old.class == CfqClass::Idle {
             return true;
         }
-        if old.class == Class::Realtime && new.class != Class::Realtime {
+        if old.class == CfqClass::Realtime && new.class != CfqClass::Realtime {
             return false;
         }
         // A synchronous request has a process that waits for it. An overdue request of the old
@@ -44,7 +44,7 @@ impl Cfq {
         if new.class != old.class {
             return new.class < old.class;
         }
-        let together = Type::Together;
+        let together = QueueKind::Together;
         // Random queues are idled for together, so the request of any of them ends the wait.
         if self.workload.kind.way == together && new.kind().way == together && old.is_empty() {
             return true;

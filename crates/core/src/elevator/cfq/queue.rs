@@ -3,10 +3,10 @@
 //! It contains the synchronous requests of one stream or of several that cooperate, or the
 //! asynchronous requests of all streams of a group with the same priority.
 
-use super::service::{Class, Kind};
-use super::sharing::Sharing;
+use super::service::{CfqClass, TreeKind};
+use super::sharing::CfqSharing;
 use crate::StreamId;
-use crate::elevator::common::seek::{History, Place};
+use crate::elevator::common::seek::{SeekHistory, SeekPosition};
 use crate::list::{List, NIL};
 use crate::tree::Tree;
 
@@ -21,9 +21,9 @@ pub(super) const DEEP: u32 = 4;
 
 /// The requests, observations and position of one queue.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct CfqQueue {
     pub(super) group: u32,
-    pub(super) class: Class,
+    pub(super) class: CfqClass,
     pub(super) level: u8,
     pub(super) sync: bool,
     /// The stream in whose name turns are published. It is the queue's only stream, or the one
@@ -39,7 +39,7 @@ pub(super) struct Queue {
     pub(super) dispatched: u32,
     /// The service tree of the queue while it is busy, because it has requests or its turn is not
     /// over (Linux: `on_rr`).
-    pub(super) tree: Option<Kind>,
+    pub(super) tree: Option<TreeKind>,
     /// True if idling for the queue's next request is worthwhile (Linux: `idle_window`).
     pub(super) idles: bool,
     /// True if the queue had several requests at once, so that the drive may idle for it although
@@ -47,16 +47,16 @@ pub(super) struct Queue {
     pub(super) deep: bool,
     /// The unused rest of the last slice in nanoseconds, or the excess as a negative number.
     pub(super) residue: i64,
-    pub(super) history: History,
+    pub(super) history: SeekHistory,
     /// The end of the queue's last request, from which seeks are measured.
-    pub(super) last_end: Option<Place>,
-    pub(super) sharing: Sharing,
+    pub(super) last_end: Option<SeekPosition>,
+    pub(super) sharing: CfqSharing,
 }
 
-impl Queue {
+impl CfqQueue {
     pub(super) const UNUSED: Self = Self {
         group: 0,
-        class: Class::BestEffort,
+        class: CfqClass::BestEffort,
         level: 4,
         sync: false,
         stream: StreamId::from_bits(0),
@@ -69,15 +69,15 @@ impl Queue {
         idles: false,
         deep: false,
         residue: 0,
-        history: History::CALM,
+        history: SeekHistory::CALM,
         last_end: None,
-        sharing: Sharing::NONE,
+        sharing: CfqSharing::NONE,
     };
 
     /// Returns the service tree that the queue belongs to in its present state (Linux:
     /// `cfqq_class`, `cfqq_type`).
-    pub(super) fn kind(&self) -> Kind {
-        Kind::of(self.class, self.sync, self.idles)
+    pub(super) fn kind(&self) -> TreeKind {
+        TreeKind::of(self.class, self.sync, self.idles)
     }
 
     pub(super) fn is_busy(&self) -> bool {

@@ -16,7 +16,7 @@ const BATCH_TIME: Span = Span::from_millis(20);
 
 /// The requests of one direction of a group that are in use.
 #[derive(Clone, Copy, Debug, Default)]
-struct List {
+struct RequestList {
     taken: u32,
     /// True if only streams with a batch may take requests (Linux: `blk_rl_full`).
     is_full: bool,
@@ -32,7 +32,7 @@ struct Batch {
 
 /// The stream, group and direction that a request is counted for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Owner {
+pub(super) struct RequestOwner {
     pub(super) stream: u32,
     pub(super) group: u32,
     pub(super) sync: bool,
@@ -42,7 +42,7 @@ pub(super) struct Owner {
 #[derive(Debug)]
 pub(super) struct Requests {
     limit: u32,
-    lists: Vec<[List; 2]>,
+    lists: Vec<[RequestList; 2]>,
     batches: Vec<Batch>,
 }
 
@@ -54,7 +54,7 @@ impl Requests {
         };
         Self {
             limit,
-            lists: vec![[List::default(); 2]; groups as usize],
+            lists: vec![[RequestList::default(); 2]; groups as usize],
             batches: vec![none; streams as usize],
         }
     }
@@ -65,7 +65,7 @@ impl Requests {
     }
 
     /// Returns true if a stream may take a request. `expected` means that the drive idles for it.
-    pub(super) fn allows(&self, now: Instant, of: Owner, expected: bool) -> bool {
+    pub(super) fn allows(&self, now: Instant, of: RequestOwner, expected: bool) -> bool {
         let list = self.lists[of.group as usize][usize::from(of.sync)];
         let runs_out = list.taken + 1 >= self.limit;
         let waits = runs_out && list.is_full && !expected && !self.is_in_batch(now, of.stream);
@@ -75,7 +75,7 @@ impl Requests {
     }
 
     /// Counts a request that a stream has taken. `waited` means that the stream had to wait for it.
-    pub(super) fn took(&mut self, now: Instant, of: Owner, waited: bool) {
+    pub(super) fn count_taken(&mut self, now: Instant, of: RequestOwner, waited: bool) {
         let list = &mut self.lists[of.group as usize][usize::from(of.sync)];
         let fills = list.taken + 1 >= self.limit && !list.is_full;
         list.is_full |= fills;
@@ -94,7 +94,7 @@ impl Requests {
     }
 
     /// Counts a request that is free again.
-    pub(super) fn gave(&mut self, of: Owner) {
+    pub(super) fn count_returned(&mut self, of: RequestOwner) {
         let list = &mut self.lists[of.group as usize][usize::from(of.sync)];
         debug_assert!(list.taken > 0, "a request that nobody had");
         list.taken -= 1;
@@ -121,8 +121,8 @@ mod tests {
         Instant::from_nanos(n * 1_000_000)
     }
 
-    fn of(stream: u32, group: u32, sync: bool) -> Owner {
-        Owner {
+    fn of(stream: u32, group: u32, sync: bool) -> RequestOwner {
+        RequestOwner {
             stream,
             group,
             sync,
@@ -130,10 +130,10 @@ mod tests {
     }
 
     /// Takes all requests that a stream gets at one instant and returns their number.
-    fn take(requests: &mut Requests, now: Instant, owner: Owner, expected: bool) -> u32 {
+    fn take(requests: &mut Requests, now: Instant, owner: RequestOwner, expected: bool) -> u32 {
         let mut taken = 0;
         while requests.allows(now, owner, expected) {
-            requests.took(now, owner, false);
+            requests.count_taken(now, owner, false);
             taken += 1;
         }
         taken
@@ -166,10 +166,10 @@ mod tests {
         // Even expected requests end at 1.5 times the limit.
         assert_eq!(taken, 192);
         for _ in 0..64 {
-            requests.gave(of(0, 0, true));
+            requests.count_returned(of(0, 0, true));
             assert!(!requests.allows(ms(99), of(1, 0, true), false));
         }
-        requests.gave(of(0, 0, true));
+        requests.count_returned(of(0, 0, true));
         assert!(requests.allows(ms(99), of(1, 0, true), false));
     }
 
@@ -182,12 +182,12 @@ mod tests {
         // list was full.
         let mut taken = 3;
         for _ in 0..100 {
-            requests.gave(first);
+            requests.count_returned(first);
             if requests.allows(ms(2), second, false) {
                 break;
             }
             if requests.allows(ms(2), first, false) {
-                requests.took(ms(2), first, true);
+                requests.count_taken(ms(2), first, true);
                 taken += 1;
             }
         }
@@ -202,7 +202,7 @@ mod tests {
     fn a_batch_ends_after_twenty_milliseconds() {
         let mut requests = Requests::new(8, 1, 2);
         let owner = of(0, 0, true);
-        (0..8).for_each(|_| requests.took(ms(1), owner, false));
+        (0..8).for_each(|_| requests.count_taken(ms(1), owner, false));
         assert!(requests.allows(ms(20), owner, false));
         assert!(!requests.allows(ms(21), owner, false));
     }

@@ -6,13 +6,13 @@ use crate::tree::Tree;
 
 /// A priority class, the most important first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Class {
+pub(super) enum CfqClass {
     Realtime,
     BestEffort,
     Idle,
 }
 
-impl From<PriorityClass> for Class {
+impl From<PriorityClass> for CfqClass {
     fn from(class: PriorityClass) -> Self {
         match class {
             PriorityClass::Realtime => Self::Realtime,
@@ -24,7 +24,7 @@ impl From<PriorityClass> for Class {
 
 /// The kind of queues that are served alike (Linux: `enum wl_type_t`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Type {
+pub(super) enum QueueKind {
     /// Asynchronous queues, whose requests no process waits for.
     Async,
     /// Random synchronous queues, for which the drive idles together.
@@ -35,29 +35,29 @@ pub(super) enum Type {
 
 /// The class and kind of queues that identify a service tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Kind {
-    pub(super) class: Class,
-    pub(super) way: Type,
+pub(super) struct TreeKind {
+    pub(super) class: CfqClass,
+    pub(super) way: QueueKind,
 }
 
 /// The number of service trees of a group: three for each class, and one for the idle class.
 const TREES: usize = 7;
 /// The kinds of queues, in the order that decides ties.
-pub(super) const TYPES: [Type; 3] = [Type::Async, Type::Together, Type::Alone];
+pub(super) const TYPES: [QueueKind; 3] = [QueueKind::Async, QueueKind::Together, QueueKind::Alone];
 
-impl Kind {
-    pub(super) fn of(class: Class, sync: bool, idles: bool) -> Self {
+impl TreeKind {
+    pub(super) fn of(class: CfqClass, sync: bool, idles: bool) -> Self {
         let way = match (class, sync, idles) {
-            (Class::Idle, ..) | (_, false, _) => Type::Async,
-            (_, true, false) => Type::Together,
-            (_, true, true) => Type::Alone,
+            (CfqClass::Idle, ..) | (_, false, _) => QueueKind::Async,
+            (_, true, false) => QueueKind::Together,
+            (_, true, true) => QueueKind::Alone,
         };
         Self { class, way }
     }
 
     fn index(self) -> usize {
         match self.class {
-            Class::Idle => TREES - 1,
+            CfqClass::Idle => TREES - 1,
             class => 3 * class as usize + self.way as usize,
         }
     }
@@ -65,7 +65,7 @@ impl Kind {
 
 /// The busy queues of one class and kind.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Service {
+pub(super) struct CfqServiceTree {
     pub(super) order: Tree,
     pub(super) count: u32,
     /// The think time of the queues of the tree together.
@@ -74,30 +74,30 @@ pub(super) struct Service {
 
 /// The service trees of a group.
 #[derive(Clone, Debug)]
-pub(super) struct Services([Service; TREES]);
+pub(super) struct CfqServiceTrees([CfqServiceTree; TREES]);
 
-impl Services {
+impl CfqServiceTrees {
     pub(super) const NEW: Self = Self(
-        [Service {
+        [CfqServiceTree {
             order: Tree::EMPTY,
             count: 0,
             think: Think::NEW,
         }; TREES],
     );
 
-    pub(super) fn get(&self, kind: Kind) -> &Service {
+    pub(super) fn get(&self, kind: TreeKind) -> &CfqServiceTree {
         &self.0[kind.index()]
     }
 
-    pub(super) fn get_mut(&mut self, kind: Kind) -> &mut Service {
+    pub(super) fn get_mut(&mut self, kind: TreeKind) -> &mut CfqServiceTree {
         &mut self.0[kind.index()]
     }
 
     /// Returns the number of busy queues of a class (Linux: `cfq_group_busy_queues_wl`).
-    pub(super) fn busy(&self, class: Class) -> u32 {
-        let trees = TYPES.map(|way| Kind { class, way });
+    pub(super) fn busy(&self, class: CfqClass) -> u32 {
+        let trees = TYPES.map(|way| TreeKind { class, way });
         match class {
-            Class::Idle => self.get(trees[0]).count,
+            CfqClass::Idle => self.get(trees[0]).count,
             _ => trees.iter().map(|&kind| self.get(kind).count).sum(),
         }
     }
@@ -105,9 +105,9 @@ impl Services {
     /// Returns the number of busy asynchronous queues that are not of the idle class (Linux:
     /// `cfqg_busy_async_queues`).
     pub(super) fn busy_async(&self) -> u32 {
-        let way = Type::Async;
-        let count = |class| self.get(Kind { class, way }).count;
-        count(Class::Realtime) + count(Class::BestEffort)
+        let way = QueueKind::Async;
+        let count = |class| self.get(TreeKind { class, way }).count;
+        count(CfqClass::Realtime) + count(CfqClass::BestEffort)
     }
 }
 
@@ -117,19 +117,19 @@ mod tests {
 
     #[test]
     fn each_kind_has_its_tree() {
-        let mut services = Services::NEW;
+        let mut services = CfqServiceTrees::NEW;
         let mut n = 0;
-        for class in [Class::Realtime, Class::BestEffort] {
+        for class in [CfqClass::Realtime, CfqClass::BestEffort] {
             for way in TYPES {
                 n += 1;
-                services.get_mut(Kind { class, way }).count = n;
+                services.get_mut(TreeKind { class, way }).count = n;
             }
         }
-        let idle = Kind::of(Class::Idle, true, true);
+        let idle = TreeKind::of(CfqClass::Idle, true, true);
         services.get_mut(idle).count = 7;
         assert_eq!(services.0.map(|s| s.count), [1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!(services.busy(Class::Realtime), 6);
-        assert_eq!(services.busy(Class::Idle), 7);
+        assert_eq!(services.busy(CfqClass::Realtime), 6);
+        assert_eq!(services.busy(CfqClass::Idle), 7);
         assert_eq!(services.busy_async(), 5);
     }
 }

@@ -4,7 +4,7 @@ use crate::list::NIL;
 
 /// The relations of a queue to its streams and to other queues.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sharing {
+pub(super) struct CfqSharing {
     /// The number of streams that send to the queue, or that will because their queue merges with
     /// it (Linux: `cfqq_process_refs`).
     pub(super) users: u32,
@@ -14,17 +14,17 @@ pub(super) struct Sharing {
     /// True if streams of other queues were merged into this one (Linux: `coop`).
     pub(super) is_shared: bool,
     /// True if each stream gets its own queue again with its next request (Linux: `split_coop`).
-    pub(super) parts: bool,
+    pub(super) split_pending: bool,
     /// True if all streams have left. The queue is removed when its last request is served.
     pub(super) lingers: bool,
 }
 
-impl Sharing {
+impl CfqSharing {
     pub(super) const NONE: Self = Self {
         users: 0,
         into: NIL,
         is_shared: false,
-        parts: false,
+        split_pending: false,
         lingers: false,
     };
 }

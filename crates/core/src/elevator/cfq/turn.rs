@@ -5,11 +5,11 @@
 //! seek to the first request does not use it up.
 
 use super::Cfq;
-use super::groups::Unfinished;
-use super::service::Class;
+use super::groups::UnfinishedWorkload;
+use super::service::CfqClass;
 use super::workload::TICK;
 use crate::cx::Cx;
-use crate::elevator::Next;
+use crate::elevator::DispatchDecision;
 use crate::event::{Event, Expiry};
 use crate::list::NIL;
 use crate::wake::{Reason, Wake};
@@ -17,7 +17,7 @@ use crate::{Instant, Span};
 
 /// The time slice of a turn, which begins when the first request of the turn completes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slice {
+pub(super) struct TimeSlice {
     pub(super) start: Instant,
     pub(super) end: Instant,
     length: Span,
@@ -25,11 +25,11 @@ pub(super) struct Slice {
 
 /// The turn in progress: the queue in service and its use of the drive.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(super) struct CfqTurn {
     /// The queue in service, or [`NIL`].
     pub(super) queue: u32,
     began: Instant,
-    pub(super) slice: Option<Slice>,
+    pub(super) slice: Option<TimeSlice>,
     /// Pieces sent in this turn (Linux: `slice_dispatch`). `served` counts their bytes.
     sent: u32,
     served: u64,
@@ -46,7 +46,7 @@ pub(super) struct Turn {
     pub(super) stream: u32,
 }
 
-impl Turn {
+impl CfqTurn {
     pub(super) const NONE: Self = Self {
         queue: NIL,
         began: Instant::ZERO,
@@ -88,10 +88,10 @@ impl Turn {
     }
 
     /// Returns the time at which to ask again, if only the drive or time can change the decision.
-    fn wait(&self) -> Next {
+    fn wait(&self) -> DispatchDecision {
         let reason = Reason::Idling;
         let wake = self.idle_until.map(|at| Wake { at, reason });
-        wake.map_or(Next::Nothing, Next::Wait)
+        wake.map_or(DispatchDecision::Nothing, DispatchDecision::Wait)
     }
 
     /// Returns the charge of the turn in nanoseconds (Linux: `cfq_cfqq_slice_usage`). Before the
@@ -111,7 +111,7 @@ impl Turn {
 }
 
 /// The next step of a turn.
-enum Step {
+enum CfqStep {
     Send,
     Wait,
     /// The turn is over. A cooperator is next if one was found.
@@ -121,7 +121,7 @@ enum Step {
 impl Cfq {
     /// Returns the next request to dispatch, or the reason to wait (Linux: `cfq_dispatch_requests`,
     /// `cfq_select_queue`).
-    pub(super) fn decide(&mut self, cx: &mut Cx) -> Next {
+    pub(super) fn decide(&mut self, cx: &mut Cx) -> DispatchDecision {
         self.end_idling(cx);
         if self.queued == 0 {
             return self.turn.wait();
@@ -131,9 +131,9 @@ impl Cfq {
             return self.send(cx);
         }
         match self.step(cx) {
-            Step::Send => self.send(cx),
-            Step::Wait => self.turn.wait(),
-            Step::Over(reason, cooperator) => {
+            CfqStep::Send => self.send(cx),
+            CfqStep::Wait => self.turn.wait(),
+            CfqStep::Over(reason, cooperator) => {
                 self.expire(cx, reason);
                 self.begin_turn(cx, cooperator);
                 self.send(cx)
@@ -142,13 +142,13 @@ impl Cfq {
     }
 
     /// Returns the next step of the turn in progress (Linux: `cfq_select_queue`).
-    fn step(&mut self, cx: &Cx) -> Step {
+    fn step(&mut self, cx: &Cx) -> CfqStep {
         let (now, q) = (cx.now, self.turn.queue);
         let queue = self.queue(q);
         let (is_empty, in_drive) = (queue.is_empty(), queue.dispatched > 0);
         // The request for which the group was kept busy is the first of the queue's next turn.
         if self.turn.waits_busy && !is_empty {
-            return Step::Over(Expiry::BudgetTimeout, None);
+            return CfqStep::Over(Expiry::BudgetTimeout, None);
         }
         if self.turn.is_used_up(now) && !self.turn.must_send {
             // A queue with its last request in the drive may go on beyond its slice if it is the
@@ -156,27 +156,27 @@ impl Cfq {
             let alone = self.groups.get(queue.group).queues == 1;
             let may_end = is_empty && in_drive && alone && self.should_idle(q, &cx.table);
             if may_end || self.waits_for_group(q) {
-                return Step::Wait;
+                return CfqStep::Wait;
             }
-            return Step::Over(Expiry::BudgetTimeout, None);
+            return CfqStep::Over(Expiry::BudgetTimeout, None);
         }
         if !is_empty {
-            return Step::Send;
+            return CfqStep::Send;
         }
         // A queue near to the head continues the sequential region, without a seek and without
         // idling.
         if let Some(other) = self.cooperator(q) {
             self.set_up_merge(q, other);
-            return Step::Over(Expiry::NoMoreRequests, Some(other));
+            return CfqStep::Over(Expiry::NoMoreRequests, Some(other));
         }
         if self.turn.idle_until.is_some() {
-            return Step::Wait;
+            return CfqStep::Wait;
         }
         self.reconsider_deep(now, q);
         if in_drive && self.should_idle(q, &cx.table) || self.waits_for_group(q) {
-            return Step::Wait;
+            return CfqStep::Wait;
         }
-        Step::Over(Expiry::NoMoreRequests, None)
+        CfqStep::Over(Expiry::NoMoreRequests, None)
     }
 
     /// Returns true if the queue is the last of its group, the group has requests in the drive, and
@@ -198,10 +198,10 @@ impl Cfq {
                 .first(&group.services.get(self.workload.kind).order)
         });
         let q = q.expect("what waits is in a queue that is busy");
-        self.turn = Turn {
+        self.turn = CfqTurn {
             queue: q,
             began: now,
-            ..Turn::NONE
+            ..CfqTurn::NONE
         };
         let queue = &mut self.queues[q as usize];
         // A shared or asynchronous queue has several streams. The turn is published for the one
@@ -215,7 +215,7 @@ impl Cfq {
 
     /// Sends the next piece of the queue in service, if its depth allows it (Linux:
     /// `cfq_dispatch_request`).
-    fn send(&mut self, cx: &mut Cx) -> Next {
+    fn send(&mut self, cx: &mut Cx) -> DispatchDecision {
         let (now, q) = (cx.now, self.turn.queue);
         let mut request = self.queue(q).next;
         // The age is checked only at the first request of a turn, so that a queue of overdue
@@ -233,7 +233,7 @@ impl Cfq {
         let (bytes, is_last) = cx.table.piece(request);
         self.head = self.order.item(request).end(bytes);
         let queue = &mut self.queues[q as usize];
-        queue.sent(&mut self.order, request);
+        queue.advance_request(&mut self.order, request);
         queue.dispatched += 1;
         let (sync, level, group, class) = (queue.sync, queue.level, queue.group, queue.class);
         if queue.is_empty() {
@@ -250,12 +250,12 @@ impl Cfq {
         }
         // The idle class gives way after each request. Requests of asynchronous queues take their
         // time after the turn, so their number is limited instead of the time.
-        let is_over = class == Class::Idle || !sync && self.turn.sent >= self.most_async(level);
+        let is_over = class == CfqClass::Idle || !sync && self.turn.sent >= self.most_async(level);
         // Without another busy queue, the end of the turn would only interrupt the queue.
         if self.busy > 1 && is_over {
             self.expire(cx, Expiry::BudgetExhausted);
         }
-        Next::Take { request, bytes }
+        DispatchDecision::Take { request, bytes }
     }
 
     /// Returns the largest number of requests that an asynchronous queue sends in a turn (Linux:
@@ -273,7 +273,7 @@ impl Cfq {
         if self.turn.slice.is_none() {
             let length = self.slice_for(q);
             let end = now + length;
-            self.turn.slice = Some(Slice { start, end, length });
+            self.turn.slice = Some(TimeSlice { start, end, length });
         }
         if self.should_wait_busy(now, q) {
             let longer = match self.slice_idle {
@@ -288,7 +288,7 @@ impl Cfq {
             self.turn.waits_busy = true;
         }
         let queue = self.queue(q);
-        if self.turn.is_used_up(now) || queue.class == Class::Idle {
+        if self.turn.is_used_up(now) || queue.class == CfqClass::Idle {
             self.keep_residue(now);
             self.expire(cx, Expiry::BudgetTimeout);
         } else if queue.sync && queue.is_empty() && self.cooperator(q).is_none() {
@@ -315,7 +315,7 @@ impl Cfq {
     /// (Linux: `__cfq_slice_expired`).
     pub(super) fn expire(&mut self, cx: &mut Cx, reason: Expiry) {
         let now = cx.now;
-        let Turn {
+        let CfqTurn {
             queue: q, served, ..
         } = self.turn;
         let stream = self.queue(q).stream;
@@ -327,12 +327,12 @@ impl Cfq {
         });
         self.reconsider_sharing(q);
         self.charge_group(now, q);
-        self.turn = Turn::NONE;
+        self.turn = CfqTurn::NONE;
         if self.queue(q).is_empty() {
             self.rest(q);
         } else {
             self.line_up(now, q, false);
-            self.next_moved(q);
+            self.update_position(q);
         }
         self.end_lingering(q);
     }
@@ -342,7 +342,7 @@ impl Cfq {
         let queue = self.queue(q);
         let group = self.groups.get(queue.group);
         let services = &group.services;
-        let others = services.busy_async() + services.busy(Class::Idle);
+        let others = services.busy_async() + services.busy(CfqClass::Idle);
         let used = if self.counts_requests() {
             self.turn.sent.into()
         } else if !queue.sync && group.queues == others {
@@ -358,7 +358,7 @@ impl Cfq {
         // The kind of queues continues to be served for the rest of its time when the group's next
         // turn begins.
         let left = self.workload.until.since(now);
-        self.groups.get_mut(group).unfinished = (left > Span::ZERO).then_some(Unfinished {
+        self.groups.get_mut(group).unfinished = (left > Span::ZERO).then_some(UnfinishedWorkload {
             kind: self.workload.kind,
             left,
         });

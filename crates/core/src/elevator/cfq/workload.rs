@@ -4,7 +4,7 @@
 //! This file also determines the order of turns within a service tree and the length of slices.
 
 use super::Cfq;
-use super::service::{Class, Kind, TYPES, Type};
+use super::service::{CfqClass, QueueKind, TYPES, TreeKind};
 use crate::tree::before;
 use crate::{Instant, Span};
 
@@ -22,7 +22,7 @@ const FRONT: u64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Workload {
     pub(super) group: u32,
-    pub(super) kind: Kind,
+    pub(super) kind: TreeKind,
     /// The end of the time for this kind, if it has queues for that long.
     pub(super) until: Instant,
 }
@@ -30,9 +30,9 @@ pub(super) struct Workload {
 impl Workload {
     pub(super) const NONE: Self = Self {
         group: 0,
-        kind: Kind {
-            class: Class::BestEffort,
-            way: Type::Async,
+        kind: TreeKind {
+            class: CfqClass::BestEffort,
+            way: QueueKind::Async,
         },
         until: Instant::ZERO,
     };
@@ -57,10 +57,10 @@ impl Cfq {
 
     fn choose_kind(&mut self, now: Instant) {
         let group = self.groups.get(self.workload.group);
-        let mut classes = [Class::Realtime, Class::BestEffort].into_iter();
+        let mut classes = [CfqClass::Realtime, CfqClass::BestEffort].into_iter();
         let class = classes.find(|&class| group.services.busy(class) > 0);
         let Some(class) = class else {
-            self.workload.kind = Kind::of(Class::Idle, false, false);
+            self.workload.kind = TreeKind::of(CfqClass::Idle, false, false);
             // The idle class is checked again after each tick, so that other classes do not wait
             // for it.
             self.workload.until = now + TICK;
@@ -78,11 +78,11 @@ impl Cfq {
 
     /// Returns the kind of queues of a class whose next queue has waited longest for its turn
     /// (Linux: `cfq_choose_wl_type`).
-    fn first_kind(&self, class: Class) -> Kind {
+    fn first_kind(&self, class: CfqClass) -> TreeKind {
         let services = &self.groups.get(self.workload.group).services;
-        let mut first: Option<(Kind, u64)> = None;
+        let mut first: Option<(TreeKind, u64)> = None;
         for way in TYPES {
-            let kind = Kind { class, way };
+            let kind = TreeKind { class, way };
             let Some(q) = self.turns.first(&services.get(kind).order) else {
                 continue;
             };
@@ -96,7 +96,7 @@ impl Cfq {
 
     /// Returns the time for which queues of a kind are served: their part, by number, of the
     /// group's part of the target.
-    fn time_for(&self, kind: Kind) -> Span {
+    fn time_for(&self, kind: TreeKind) -> Span {
         let group = self.groups.get(self.workload.group);
         let target = self.config.target_latency;
         let count = group.services.get(kind).count;
@@ -104,7 +104,7 @@ impl Cfq {
         let time = portion(group.part_of(target), count, all.max(1));
         // Asynchronous queues share time with those of all groups, and get less of it in proportion
         // to their slices.
-        let time = if kind.way == Type::Async {
+        let time = if kind.way == QueueKind::Async {
             let asynchronous = group.services.busy_async();
             let most = portion(target, asynchronous, self.busy.max(1));
             scaled(
@@ -129,7 +129,7 @@ impl Cfq {
         let group = self.queue(q).group;
         let now = now.as_nanos();
         let order = self.groups.get(group).services.get(kind).order;
-        let key = if kind.class == Class::Idle {
+        let key = if kind.class == CfqClass::Idle {
             // Keys wrap around, so the last key is searched within half of the range of numbers
             // from now on.
             let last = self.turns.last_up_to(&order, now.wrapping_add(1 << 62));
@@ -158,7 +158,7 @@ impl Cfq {
         self.turns.insert(&mut service.order, q, key, 0);
         service.count += 1;
         if was.is_none() {
-            self.groups.queue_came(group, self.counts_requests());
+            self.groups.add_queue(group, self.counts_requests());
         }
     }
 
@@ -179,7 +179,7 @@ impl Cfq {
         self.turns.remove(&mut service.order, q);
         service.count -= 1;
         self.places.remove(q, level);
-        self.groups.queue_left(group);
+        self.groups.remove_queue(group);
         debug_assert!(self.busy > 0, "more queues rest than were busy");
         self.busy -= 1;
         self.busy_sync -= u32::from(sync);
@@ -224,7 +224,7 @@ impl Cfq {
         let (group, class) = (queue.group, queue.class);
         let group = self.groups.get_mut(group);
         // Linux has no average for the idle class and uses that of the best-effort class.
-        let queues = group.average_queues(class.min(Class::BestEffort));
+        let queues = group.average_queues(class.min(CfqClass::BestEffort));
         let expected = sync_slice.saturating_mul(queues.into());
         let target = group.part_of(target);
         // All queues have their turns within the target with full slices.

@@ -7,7 +7,7 @@ use crate::table::Table;
 
 /// The scheduler tags that limited requests hold.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Depth {
+pub(crate) struct TagLimit {
     /// True if there are more requests than tags, or than tags for limited requests.
     is_limited: bool,
     /// Largest number of tags that limited requests may hold.
@@ -16,7 +16,7 @@ pub(crate) struct Depth {
     held: u32,
 }
 
-impl Depth {
+impl TagLimit {
     /// Creates a limit of `most` tags, but of at least one, so that limited requests can proceed.
     pub(crate) fn new(table: &Table, most: u32) -> Self {
         Self {
@@ -37,12 +37,12 @@ impl Depth {
     }
 
     /// Records that a limited request takes a tag.
-    pub(crate) fn tagged(&mut self) {
+    pub(crate) fn take_tag(&mut self) {
         self.held += 1;
     }
 
     /// Records that a limited request returns its tag.
-    pub(crate) fn untagged(&mut self) {
+    pub(crate) fn return_tag(&mut self) {
         debug_assert!(self.held > 0, "a tag that nobody held");
         self.held -= 1;
     }

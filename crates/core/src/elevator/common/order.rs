@@ -1,6 +1,6 @@
 //! Queued requests in two orders: by position, and by arrival. BFQ and CFQ share this module.
 
-use super::seek::{BackSeek, Place, is_nearer, sectors};
+use super::seek::{BackSeek, SeekPosition, is_nearer, sectors};
 use crate::list::{Links, List, NIL};
 use crate::merge::Side;
 use crate::table::Table;
@@ -61,16 +61,16 @@ impl Item {
     }
 
     /// Returns the position of the next piece.
-    pub(crate) fn start(&self) -> Place {
-        Place {
+    pub(crate) fn start(&self) -> SeekPosition {
+        SeekPosition {
             space: self.space,
             sector: self.offset / 512,
         }
     }
 
     /// Returns the position after `bytes` from the beginning of the next piece.
-    pub(crate) fn end(&self, bytes: u32) -> Place {
-        Place {
+    pub(crate) fn end(&self, bytes: u32) -> SeekPosition {
+        SeekPosition {
             space: self.space,
             sector: sectors(self.offset + u64::from(bytes)),
         }
@@ -147,7 +147,13 @@ impl Order {
 
     /// Adds a request, whose item is set, to the orders of a queue. It begins at `start`.
     #[inline]
-    pub(crate) fn add(&mut self, sorted: &mut Tree, fifo: &mut List, request: u32, start: Place) {
+    pub(crate) fn add(
+        &mut self,
+        sorted: &mut Tree,
+        fifo: &mut List,
+        request: u32,
+        start: SeekPosition,
+    ) {
         self.sorted.insert(sorted, request, start.key(), 0);
         self.fifo.push_back(fifo, request);
     }
@@ -161,7 +167,7 @@ impl Order {
 
     /// Updates a request that has grown at its end or at its beginning. Returns the item before the
     /// change.
-    pub(crate) fn grown(&mut self, sorted: &mut Tree, request: u32, table: &Table) -> Item {
+    pub(crate) fn update_grown(&mut self, sorted: &mut Tree, request: u32, table: &Table) -> Item {
         let before = *self.item(request);
         let item = Item::new(table, request, before.queue, before.due);
         self.items[request as usize] = item;
@@ -183,7 +189,7 @@ impl Order {
     }
 
     /// Returns a request of the queue that begins at `start`.
-    pub(crate) fn at(&self, sorted: &Tree, start: Place) -> Option<u32> {
+    pub(crate) fn at(&self, sorted: &Tree, start: SeekPosition) -> Option<u32> {
         let found = self.sorted.last_up_to(sorted, start.key())?;
         (self.item(found).start() == start).then_some(found)
     }
@@ -224,7 +230,7 @@ impl Order {
         reason = "once a request, and a call costs a third of it"
     )]
     #[inline(always)]
-    pub(crate) fn nearer(&self, a: u32, b: u32, head: Place) -> u32 {
+    pub(crate) fn nearer(&self, a: u32, b: u32, head: SeekPosition) -> u32 {
         let (item_a, item_b) = (self.item(a), self.item(b));
         // A preferred request is served first, regardless of its position.
         let first = if item_a.meta == item_b.meta {
@@ -242,7 +248,7 @@ mod tests {
 
     /// With equal deadlines, the absorbing request keeps its place in front of the others.
     #[test]
-    fn who_absorbs_an_older_request_takes_its_turn() {
+    fn absorbing_an_older_request_takes_over_its_place() {
         for (due, expected) in [([5, 5, 5], [0, 1, 2]), ([6, 5, 4], [1, 0, 2])] {
             let back = BackSeek {
                 max: 16,

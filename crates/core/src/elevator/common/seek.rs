@@ -27,12 +27,12 @@ pub(crate) const fn is_large(sectors: u64) -> bool {
 
 /// The position of a sector in a space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct SeekPosition {
     pub(crate) space: SpaceId,
     pub(crate) sector: u64,
 }
 
-impl Place {
+impl SeekPosition {
     pub(crate) const START: Self = Self {
         space: SpaceId(0),
         sector: 0,
@@ -60,7 +60,12 @@ impl Place {
 /// Returns true if a request of `sectors` sectors at `start` costs a seek after a request that
 /// ended at `last` (Linux: `BFQ_RQ_SEEKY`).
 #[inline]
-pub(crate) fn is_seeky(start: Place, sectors: u64, last: Place, rotational: bool) -> bool {
+pub(crate) fn is_seeky(
+    start: SeekPosition,
+    sectors: u64,
+    last: SeekPosition,
+    rotational: bool,
+) -> bool {
     start.is_far(last) && (rotational || sectors < SMALL)
 }
 
@@ -76,7 +81,12 @@ pub(crate) struct BackSeek {
 /// Returns true if `a` is better to serve than `b` when the head is at `head` (Linux:
 /// `bfq_choose_req`, `cfq_choose_req`).
 #[inline]
-pub(crate) fn is_nearer(a: Place, b: Place, head: Place, back: BackSeek) -> bool {
+pub(crate) fn is_nearer(
+    a: SeekPosition,
+    b: SeekPosition,
+    head: SeekPosition,
+    back: BackSeek,
+) -> bool {
     let (x, y) = (distance(a, head, back), distance(b, head, back));
     if x != y {
         x < y
@@ -95,7 +105,7 @@ const FAR_BEHIND: u64 = u64::MAX;
 
 /// Returns the distance in sectors. Behind the head, it is multiplied by the penalty.
 #[inline]
-fn distance(at: Place, head: Place, back: BackSeek) -> u64 {
+fn distance(at: SeekPosition, head: SeekPosition, back: BackSeek) -> u64 {
     if at.space != head.space {
         FAR_BEHIND
     } else if at.sector >= head.sector {
@@ -112,9 +122,9 @@ fn distance(at: Place, head: Place, back: BackSeek) -> u64 {
 
 /// The seekiness of a queue's last 32 requests, one bit each (Linux: `seek_history`).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct History(u32);
+pub(crate) struct SeekHistory(u32);
 
-impl History {
+impl SeekHistory {
     /// The history of a new queue, whose first request is almost certainly seeky.
     pub(crate) const NEW: Self = Self(1);
 
@@ -142,8 +152,8 @@ impl History {
 mod tests {
     use super::*;
 
-    fn place(space: u32, sector: u64) -> Place {
-        Place {
+    fn place(space: u32, sector: u64) -> SeekPosition {
+        SeekPosition {
             space: SpaceId(space),
             sector,
         }
@@ -184,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_queue_is_seeky_from_twenty_of_thirty_two_on() {
-        let mut history = History::NEW;
+        let mut history = SeekHistory::NEW;
         for _ in 0..32 {
             history.push(false);
         }

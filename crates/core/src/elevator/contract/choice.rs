@@ -3,10 +3,10 @@
 
 use super::Contracts;
 use super::constants::{HELD_LONGEST, HELD_MAX, RESTRAINED_PIECES, SLICE, YIELD};
-use super::learned::cost::Place;
+use super::learned::cost::Locality;
 use super::offer::Offer;
-use super::turn::Turn;
-use super::unit::{Cost, Entity};
+use super::turn::DriveTurn;
+use super::unit::{Cost, ShareEntity};
 use crate::event::{Event, Events};
 use crate::list::NIL;
 use crate::table::Table;
@@ -14,7 +14,7 @@ use crate::{GroupId, Instant, Span};
 
 /// The time at which to choose again if no piece is dispatched now. `None` if the next completion
 /// or request is early enough.
-pub(super) type Held = Option<Instant>;
+pub(super) type RetryTime = Option<Instant>;
 
 impl Contracts {
     /// Chooses the piece that is dispatched now. The candidates are, in this order: a group of the
@@ -25,7 +25,7 @@ impl Contracts {
         now: Instant,
         table: &Table,
         events: &mut Events,
-    ) -> Result<Offer, Held> {
+    ) -> Result<Offer, RetryTime> {
         if let Some(group) = self.shares.overdue(now) {
             let stream = self.shares.pick(group).expect("it has something to send");
             return Ok(self.offer(now, stream, Cost::MAX, table));
@@ -55,7 +55,12 @@ impl Contracts {
     /// Returns the next piece of a realtime client. A reservation that is behind its promise by
     /// far, and by more than the realtime client is behind its max, is served instead: the drive is
     /// too slow for both, and each gets a part.
-    fn choose_urgent(&mut self, now: Instant, realtime: u32, table: &Table) -> Result<Offer, Held> {
+    fn choose_urgent(
+        &mut self,
+        now: Instant,
+        realtime: u32,
+        table: &Table,
+    ) -> Result<Offer, RetryTime> {
         let behind = self.reservations.behind(now);
         let most = self.reservations.lag(now, realtime).max(YIELD);
         let late = behind.filter(|&g| self.reservations.lag(now, g) > most);
@@ -85,7 +90,7 @@ impl Contracts {
             self.serve(now, late);
             return Some(offer);
         };
-        if !self.shares.is_active(Entity(other)) || self.reservations.lag(now, other) <= most {
+        if !self.shares.is_active(ShareEntity(other)) || self.reservations.lag(now, other) <= most {
             return None;
         }
         self.serve(now, other);
@@ -109,7 +114,7 @@ impl Contracts {
                 .is_within(table.streams[s].spec.group, group)
         });
         Offer {
-            top: Entity(group),
+            top: ShareEntity(group),
             ..self.offer(now, within.unwrap_or(by_share), Cost::MAX, table)
         }
     }
@@ -141,7 +146,7 @@ impl Contracts {
     ///
     /// # Errors
     /// Returns the time at which to choose again if the drive must wait.
-    fn wait_for(&mut self, now: Instant, stream: u32) -> Result<(), Held> {
+    fn wait_for(&mut self, now: Instant, stream: u32) -> Result<(), RetryTime> {
         if self.turn.outstanding(stream) > 0 {
             return Err(None);
         }
@@ -159,7 +164,7 @@ impl Contracts {
         now: Instant,
         table: &Table,
         events: &mut Events,
-    ) -> Result<Offer, Held> {
+    ) -> Result<Offer, RetryTime> {
         let mut offer = self.offer_by_share(now, table)?;
         while self.waits_for_flush(now, &offer, table) {
             self.park(offer.stream);
@@ -186,7 +191,7 @@ impl Contracts {
 
     /// Returns the next piece of the stream whose turn it is by share, or of the stream that keeps
     /// the drive.
-    fn offer_by_share(&mut self, now: Instant, table: &Table) -> Result<Offer, Held> {
+    fn offer_by_share(&mut self, now: Instant, table: &Table) -> Result<Offer, RetryTime> {
         let Some(mut stream) = self.shares.pick(0) else {
             // All streams with queued requests may be parked.
             let until = (!self.parked.is_empty()).then(|| self.dirty.until());
@@ -210,7 +215,7 @@ impl Contracts {
         stream: u32,
         absent: u32,
         table: &Table,
-    ) -> Result<Offer, Held> {
+    ) -> Result<Offer, RetryTime> {
         let absence = self.shares.absence(absent);
         let (suffers, until) = (absence.suffers(), absence.kept_until());
         let Some(bound) = (self.restraint).bound(now, self.window.bound(), suffers) else {
@@ -268,18 +273,21 @@ impl Contracts {
         let live = &table.requests[self.queues[holder as usize].first()?];
         let offset = live.request.offset + u64::from(live.issued);
         let place = self.turn.place(live.request.space, offset);
-        (place == Place::Near).then_some(holder)
+        (place == Locality::Near).then_some(holder)
     }
 
     /// Returns the stream that keeps the drive, or otherwise the one whose turn it is by share.
-    fn keep_turn(&mut self, now: Instant, by_share: u32, table: &Table) -> Result<u32, Held> {
+    fn keep_turn(&mut self, now: Instant, by_share: u32, table: &Table) -> Result<u32, RetryTime> {
         let Some(last) = self.turn.stream else {
             return Ok(by_share);
         };
         // A stream that was served for the sake of its promise may have received more than a turn
         // beyond its part of the tenant's share.
-        let turn = self.in_charge(Cost::from_nanos(Turn::length_ns(&self.model)));
-        if self.shares.is_past(self.shares.of_stream(last), turn) {
+        let turn = self.in_charge(Cost::from_nanos(DriveTurn::length_ns(&self.model)));
+        if self
+            .shares
+            .is_ahead_in_tenant(self.shares.of_stream(last), turn)
+        {
             return Ok(by_share);
         }
         if let Some(holder) = self.sequential_holder(now, table) {
@@ -289,7 +297,7 @@ impl Contracts {
             return Ok(by_share);
         }
         let [one, other] = [last, by_share].map(|s| self.shares.of_stream(s));
-        if self.turn.holder(now, &self.model).is_some() || self.shares.owes(one, other) {
+        if self.turn.holder(now, &self.model).is_some() || self.shares.is_behind(one, other) {
             self.wait_for(now, last)?;
         }
         Ok(by_share)
@@ -304,9 +312,9 @@ impl Contracts {
         group: u32,
         table: &Table,
         events: &mut Events,
-    ) -> Result<Offer, Held> {
+    ) -> Result<Offer, RetryTime> {
         self.publish(now, group, events);
-        if self.shares.is_active(Entity(group)) && !self.reservations.is_ahead(now, group) {
+        if self.shares.is_active(ShareEntity(group)) && !self.reservations.is_ahead(now, group) {
             self.serve(now, group);
             return Ok(self.offer_reserved(now, group, table));
         }

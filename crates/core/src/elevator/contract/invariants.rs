@@ -3,7 +3,7 @@
 
 use super::Contracts;
 use super::promised::is_outstanding;
-use super::unit::{Cost, Entity};
+use super::unit::{Cost, ShareEntity};
 use crate::Op;
 use crate::cx::Cx;
 use crate::table::Stage;
@@ -18,7 +18,7 @@ impl Contracts {
         self.check_groups(cx, sums);
         self.shares.invariants(sums);
         self.reservations
-            .invariants(cx, sums, |group| self.shares.is_active(Entity(group)));
+            .invariants(cx, sums, |group| self.shares.is_active(ShareEntity(group)));
         let most = |request: u32| self.sent[request as usize].cost.as_nanos();
         self.reservations.check_flight(cx, sums, most);
     }

@@ -48,7 +48,7 @@ mod unit;
 pub use config::{Config, Excess};
 pub use constants::{CONSTANTS, Constant};
 
-use super::{Next, Schedule};
+use super::{DispatchDecision, Schedule};
 use crate::contract::Class;
 use crate::cx::Cx;
 use crate::flush::Flushes;
@@ -62,27 +62,27 @@ use alloc::vec;
 use alloc::vec::Vec;
 use constants::{GRAIN, HIDDEN_FAR_PART, STREAM_WEIGHT};
 use core::ops::Range;
-use learned::afterwork::Afterwork;
-use learned::cost::{self, Model, Place};
+use learned::afterwork::HiddenWork;
+use learned::cost::{self, DriveCostModel, Locality};
 use learned::window::Window;
 use offer::Offer;
-use promised::dirty::Dirty;
-use promised::flush::Pace;
+use promised::dirty::DirtyLimit;
+use promised::flush::FlushPace;
 use promised::{CompletedPiece, REQUEST, Reservations, is_outstanding};
 use restraint::Restraint;
 use share::Shares;
-use turn::Turn;
-use unit::{Bytes, Charge, Cost, Entity};
+use turn::DriveTurn;
+use unit::{Bytes, Cost, ShareCharge, ShareEntity};
 
 /// The pieces of one request that are in the drive.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sent {
+struct DispatchedWork {
     /// Modelled cost of these pieces.
     cost: Cost,
     /// Modelled cost of other clients' pieces that were in the drive when the last piece was
     /// dispatched.
     cost_ahead: Cost,
-    place: Place,
+    place: Locality,
     /// True if the request writes data on which the drive may still work after the completion.
     lingers: bool,
     /// The cost that the dispatched part of the request would have if the request had been sent
@@ -97,20 +97,20 @@ struct Sent {
 #[derive(Debug)]
 pub(super) struct Contracts {
     config: Config,
-    model: Model,
+    model: DriveCostModel,
     window: Window,
-    afterwork: Afterwork,
-    dirty: Dirty,
-    turn: Turn,
+    afterwork: HiddenWork,
+    dirty: DirtyLimit,
+    turn: DriveTurn,
     shares: Shares,
     restraint: Restraint,
     reservations: Reservations,
-    pace: Pace,
+    pace: FlushPace,
     /// The queued requests of each stream, in the order of arrival.
     queues: Vec<List>,
     links: Links,
     /// The state of each request with pieces in the drive, by slot.
-    sent: Vec<Sent>,
+    sent: Vec<DispatchedWork>,
     /// Number of requests in all queues.
     queued: u32,
     /// Modelled cost of everything in flight.
@@ -158,18 +158,18 @@ impl Contracts {
         };
         Self {
             config: *config,
-            model: Model::new(table.capacity(), config.is_remote()),
+            model: DriveCostModel::new(table.capacity(), config.is_remote()),
             window: Window::new(config.remote),
-            afterwork: Afterwork::default(),
-            dirty: Dirty::new(),
-            turn: Turn::new(streams),
+            afterwork: HiddenWork::default(),
+            dirty: DirtyLimit::new(),
+            turn: DriveTurn::new(streams),
             shares: Shares::new(groups, streams, config.idle_class_timeout),
             restraint: Restraint::new(sacrifice),
             reservations: Reservations::new(groups, config.catch_up, config.forget),
-            pace: Pace::new(streams),
+            pace: FlushPace::new(streams),
             queues: vec![List::EMPTY; streams as usize],
             links: Links::new(table.requests.capacity()),
-            sent: vec![Sent::default(); table.requests.capacity() as usize],
+            sent: vec![DispatchedWork::default(); table.requests.capacity() as usize],
             queued: 0,
             flight: Cost::ZERO,
             writes: Cost::ZERO,
@@ -256,17 +256,17 @@ impl Contracts {
         }
         let shares = &self.shares;
         self.reservations
-            .update_waiting(group, |g| shares.is_active(Entity(g)));
+            .update_waiting(group, |g| shares.is_active(ShareEntity(g)));
     }
 
     /// Returns the cost of the work that a written piece may leave to the drive after its
     /// completion. A far write on a seek-bound drive leaves at least a part of a seek, because the
     /// drive must move its head to write out its cache, although in a better order.
     fn afterwork_cost(&self, offer: Offer) -> Cost {
-        if offer.place == Place::Near || !self.model.kind().seeks {
+        if offer.place == Locality::Near || !self.model.kind().seeks {
             return offer.cost;
         }
-        let read = (self.model).cost(Op::Read, Place::Far, u64::from(offer.bytes));
+        let read = (self.model).cost(Op::Read, Locality::Far, u64::from(offer.bytes));
         offer.cost.max(read / HIDDEN_FAR_PART)
     }
 
@@ -285,12 +285,12 @@ impl Contracts {
         }
         let cost = |place, bytes| self.model.cost(request.op, place, bytes).as_nanos();
         let whole = cost(offer.place, u64::from(request.length));
-        mul_div_ceil(whole, REQUEST, cost(Place::Far, GRAIN))
+        mul_div_ceil(whole, REQUEST, cost(Locality::Far, GRAIN))
     }
 
     /// Converts a cost into the unit of shares.
-    fn in_charge(&self, cost: Cost) -> Charge {
-        Charge(match self.config.excess {
+    fn in_charge(&self, cost: Cost) -> ShareCharge {
+        ShareCharge(match self.config.excess {
             Excess::Time => cost.as_nanos(),
             Excess::Bytes => self.model.bytes_in(Op::Read, cost),
         })
@@ -298,8 +298,8 @@ impl Contracts {
 
     /// Returns the charge for a piece in the unit of shares. It does not depend on the number of
     /// pieces into which the request is cut.
-    fn charge_of(&self, work: Cost, offer: Offer, request: &Request) -> Charge {
-        Charge(match self.config.excess {
+    fn charge_of(&self, work: Cost, offer: Offer, request: &Request) -> ShareCharge {
+        ShareCharge(match self.config.excess {
             Excess::Time => work.as_nanos(),
             Excess::Bytes => request.charge().min(offer.bytes.into()),
         })
@@ -340,7 +340,7 @@ impl Schedule for Contracts {
         let idle = group.contract.class == Class::Idle;
         self.shares.set(
             cx.now,
-            Entity(id.0),
+            ShareEntity(id.0),
             group.parent.0,
             u32::from(group.contract.share),
             idle,
@@ -348,14 +348,14 @@ impl Schedule for Contracts {
     }
 
     fn remove_group(&mut self, _cx: &mut Cx, id: GroupId) {
-        self.shares.forget(Entity(id.0));
+        self.shares.forget(ShareEntity(id.0));
         if self.served == id.0 {
             self.served = NIL;
         }
     }
 
     fn set_capacity(&mut self, cx: &mut Cx) {
-        self.model = Model::new(cx.table.capacity(), self.config.is_remote());
+        self.model = DriveCostModel::new(cx.table.capacity(), self.config.is_remote());
     }
 
     fn insert(&mut self, cx: &mut Cx, request: u32) {
@@ -394,32 +394,32 @@ impl Schedule for Contracts {
             .observe_removal(now, live.group, table.left(request).into());
         let shares = &self.shares;
         self.reservations
-            .update_waiting(live.group, |g| shares.is_active(Entity(g)));
+            .update_waiting(live.group, |g| shares.is_active(ShareEntity(g)));
     }
 
-    fn next(&mut self, cx: &mut Cx) -> Next {
+    fn next(&mut self, cx: &mut Cx) -> DispatchDecision {
         let (now, table) = (cx.now, &cx.table);
         self.idles = None;
         if self.queued == 0 {
-            return Next::Nothing;
+            return DispatchDecision::Nothing;
         }
         match self.choose(now, table, &mut cx.events) {
             Ok(offer) => {
                 self.take(now, offer, table);
-                Next::Take {
+                DispatchDecision::Take {
                     request: offer.request,
                     bytes: offer.bytes,
                 }
             }
             Err(Some(at)) => {
                 self.idles = self.awaited.map(|stream| table.stream_id(stream));
-                Next::Wait(Wake {
+                DispatchDecision::Wait(Wake {
                     at,
                     reason: Reason::Idling,
                 })
             }
             // The next completion or request leads to another choice.
-            Err(None) => Next::Nothing,
+            Err(None) => DispatchDecision::Nothing,
         }
     }
 
@@ -450,10 +450,10 @@ impl Schedule for Contracts {
         if at.is_none() {
             // The sums of written data begin with the first of several overlapping flushes.
             if self.pace.running() == 0 {
-                self.afterwork.flush_begins();
-                self.dirty.flush_begins();
+                self.afterwork.on_flush_begin();
+                self.dirty.on_flush_begin();
             }
-            self.flush_is_at_work();
+            self.spoil_round_for_flush();
             self.pace.observe_begin();
             for flush in flushes.iter() {
                 let group = table.requests[flush].group;
@@ -583,7 +583,7 @@ impl Schedule for Contracts {
         });
         reservations.recount(&slots, requests, pieces);
         let shares = &self.shares;
-        reservations.restart_waiting(slots, |g| shares.is_active(Entity(g)));
+        reservations.restart_waiting(slots, |g| shares.is_active(ShareEntity(g)));
     }
 
     #[cfg(debug_assertions)]
@@ -599,7 +599,8 @@ impl Schedule for Contracts {
             take(Sample::Idling { stream });
         }
         if wanted.has(Wanted::DRIVE) {
-            let cost = |op| Span::from_nanos(self.model.cost(op, Place::Far, 64 << 10).as_nanos());
+            let cost =
+                |op| Span::from_nanos(self.model.cost(op, Locality::Far, 64 << 10).as_nanos());
             take(Sample::Drive {
                 read: cost(Op::Read),
                 write: cost(Op::Write),
@@ -614,7 +615,7 @@ impl Schedule for Contracts {
 impl Contracts {
     /// Removes a piece from the work in flight. Returns the state of its request before the
     /// removal, the piece's cost, and true if the piece was the last one of its request.
-    fn leave_drive(&mut self, piece: &Piece, live: &Live) -> (Sent, Cost, bool) {
+    fn leave_drive(&mut self, piece: &Piece, live: &Live) -> (DispatchedWork, Cost, bool) {
         let sent = &mut self.sent[piece.request as usize];
         // The cost of each single piece is not stored. An equal part for each remaining piece makes
         // the sum zero with the last one.
@@ -632,7 +633,7 @@ impl Contracts {
 
     /// Discards the current round of learning while a flush runs, because a local drive does little
     /// else during that time.
-    fn flush_is_at_work(&mut self) {
+    fn spoil_round_for_flush(&mut self) {
         if !self.model.kind().varies {
             self.model.spoil_round();
         }
@@ -648,7 +649,7 @@ impl Contracts {
         // Across a network, a flush delays no other volume, so its duration is not taken from
         // others. It is charged like a small write.
         let cost = if self.model.kind().varies {
-            self.model.cost(Op::Write, Place::Far, GRAIN)
+            self.model.cost(Op::Write, Locality::Far, GRAIN)
         } else {
             Cost::from_nanos(time)
         };
@@ -658,22 +659,22 @@ impl Contracts {
             self.reservations
                 .judge_flush(now, live.group, self.model.kind().varies)
         {
-            self.dirty.flush_ends(now, now.since(dispatched), synced);
+            self.dirty.on_flush_end(now, now.since(dispatched), synced);
         }
         self.reservations.observe_flush_end(now, live.group);
-        self.flush_is_at_work();
+        self.spoil_round_for_flush();
         if self.pace.running() == 0 {
             self.reservations.forget_flushes();
             let waited = self.pace.had_to_write(now.since(dispatched));
             self.afterwork
-                .flush_ends(now, waited && !self.model.kind().varies);
+                .on_flush_end(now, waited && !self.model.kind().varies);
         }
     }
 
     /// Ends a round of learning on a drive with `tags` tags, and applies the results to all parts
     /// of the elevator.
     fn learn(&mut self, now: Instant, round: cost::Round, tags: u32) {
-        let telling = self.window.is_telling(round) || round.fills_tags(tags);
+        let telling = self.window.is_saturated(round) || round.fills_tags(tags);
         if let Some(parallel) = self.window.is_parallel(round) {
             self.model.set_parallel(round.reads, parallel);
         }

@@ -3,9 +3,9 @@
 
 use super::Contracts;
 use super::constants::{BEGINNING, GRAIN, HELD_LONGEST, HELD_MAX, PIECE_MAX, REALTIME_LAG, YIELD};
-use super::learned::cost::Place;
+use super::learned::cost::Locality;
 use super::promised::DispatchQuery;
-use super::unit::{Cost, Entity};
+use super::unit::{Cost, ShareEntity};
 use crate::list::NIL;
 use crate::table::Table;
 use crate::{Instant, Op, Span};
@@ -17,11 +17,11 @@ pub(super) struct Offer {
     pub(super) request: u32,
     pub(super) bytes: u32,
     pub(super) last: bool,
-    pub(super) place: Place,
+    pub(super) place: Locality,
     pub(super) cost: Cost,
     /// The topmost entity that is charged for the piece. Without one, the whole path up to the root
     /// is charged.
-    pub(super) top: Entity,
+    pub(super) top: ShareEntity,
 }
 
 impl Contracts {
@@ -46,7 +46,7 @@ impl Contracts {
             None
         };
         let portion = portion.unwrap_or(PIECE_MAX).min(PIECE_MAX).min(limit);
-        if self.model.cost(op, Place::Far, u64::from(most)) < portion {
+        if self.model.cost(op, Locality::Far, u64::from(most)) < portion {
             // Most requests are small enough. This check costs one multiplication, and `bytes_in` a
             // division.
             return (most, last);
@@ -79,7 +79,7 @@ impl Contracts {
         let place = if self.model.kind().seeks {
             self.turn.place(live.space, offset)
         } else {
-            Place::Far
+            Locality::Far
         };
         Offer {
             stream,
@@ -88,7 +88,7 @@ impl Contracts {
             last,
             place,
             cost: self.model.cost(live.op, place, u64::from(bytes)),
-            top: Entity::NONE,
+            top: ShareEntity::NONE,
         }
     }
 
@@ -101,7 +101,7 @@ impl Contracts {
         behind: u32,
         table: &Table,
     ) -> Option<u32> {
-        if self.reservations.bounds_nobody() || !self.config.bound_in_flight {
+        if self.reservations.has_no_bounds() || !self.config.bound_in_flight {
             return None;
         }
         self.find_blocking_reservation(now, offer, behind, table)
@@ -120,8 +120,8 @@ impl Contracts {
         // another promise is short.
         let reservations = &self.reservations;
         let yields = behind != NIL
-            && reservations.has_its_part(now, behind)
-            && reservations.is_one_short(now);
+            && reservations.is_covered(now, behind)
+            && reservations.has_short_promise(now);
         let behind = if yields { NIL } else { behind };
         let lag = match behind {
             NIL => Span::ZERO,

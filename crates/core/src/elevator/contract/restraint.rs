@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_given_up_if_nothing_may_be() {
+    fn no_throughput_is_given_up_without_sacrifice() {
         let mut restraint = Restraint::new(0);
         play(&mut restraint, 100, true, |_| 100);
         assert_eq!(

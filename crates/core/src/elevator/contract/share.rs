@@ -20,7 +20,7 @@
 
 use super::constants::{CHARGE_MAX, START_AHEAD_MAX};
 use super::learned::arrival::Presence;
-use super::unit::{Charge, Entity};
+use super::unit::{ShareCharge, ShareEntity};
 use crate::heap::Heap;
 use crate::list::NIL;
 use crate::tournament::Tournaments;
@@ -34,7 +34,7 @@ const SHIFT: u32 = 16;
 
 /// An entity: its place in the tree, its start tag, and its state.
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct ShareNode {
     parent: u32,
     /// The set that contains this entity and its siblings of the same class, ordered by start tags.
     set: u32,
@@ -55,7 +55,7 @@ struct Node {
 #[derive(Debug)]
 pub(super) struct Shares {
     groups: u32,
-    entities: Vec<Node>,
+    entities: Vec<ShareNode>,
     /// Three sets for each group: its children of the normal class, those of the idle class, and
     /// those that are absent. The idle class has a virtual time of its own, so that the little
     /// service that it gets does not advance the time of others.
@@ -80,7 +80,7 @@ pub(super) struct Shares {
 
 impl Shares {
     pub(super) fn new(groups: u32, streams: u32, idle_timeout: Span) -> Self {
-        let entity = Node {
+        let entity = ShareNode {
             parent: NIL,
             set: NIL,
             start: 0,
@@ -107,8 +107,8 @@ impl Shares {
     }
 
     /// Returns the entity of a stream.
-    pub(super) fn of_stream(&self, stream: u32) -> Entity {
-        Entity(self.groups + stream)
+    pub(super) fn of_stream(&self, stream: u32) -> ShareEntity {
+        ShareEntity(self.groups + stream)
     }
 
     /// Returns the set of the children of a group that are of a class.
@@ -131,7 +131,7 @@ impl Shares {
     pub(super) fn set(
         &mut self,
         now: Instant,
-        entity: Entity,
+        entity: ShareEntity,
         parent: u32,
         weight: u32,
         idle_class: bool,
@@ -161,8 +161,8 @@ impl Shares {
     }
 
     /// Removes an inactive entity from the tree, if it is in the tree.
-    pub(super) fn forget(&mut self, entity: Entity) {
-        self.stop_keeping(entity.0);
+    pub(super) fn forget(&mut self, entity: ShareEntity) {
+        self.end_absences(entity.0);
         let (is_group, e) = (entity.0 < self.groups, self.entities[entity.0 as usize]);
         debug_assert!(!e.active);
         if e.parent != NIL {
@@ -178,7 +178,7 @@ impl Shares {
     /// Marks the entity and every group above it as active, because it has a queued request. With
     /// `resumes`, the entity had requests a moment ago, and it is still owed the service that it
     /// was owed then, unless others have received it.
-    pub(super) fn activate(&mut self, now: Instant, entity: Entity, resumes: bool) {
+    pub(super) fn activate(&mut self, now: Instant, entity: ShareEntity, resumes: bool) {
         let mut at = entity.0;
         while at != NIL {
             let e = &mut self.entities[at as usize];
@@ -201,10 +201,10 @@ impl Shares {
                 e.start = least;
             }
             let (set, start, parent, idle_class) = (e.set, e.start, e.parent, e.idle_class);
-            self.stop_keeping_one(at);
+            self.end_absence(at);
             self.sets.insert(set, at, start);
             if idle_class {
-                self.served_idle(now, at);
+                self.restart_idle_timeout(now, at);
             }
             at = parent;
         }
@@ -212,7 +212,7 @@ impl Shares {
 
     /// Marks the entity as inactive, because it has no queued request, and also the groups above it
     /// that have no other active child. With `keeps`, those that are absent keep their places.
-    pub(super) fn deactivate(&mut self, entity: Entity, keeps: bool) {
+    pub(super) fn deactivate(&mut self, entity: ShareEntity, keeps: bool) {
         let mut at = entity.0;
         loop {
             let e = &mut self.entities[at as usize];
@@ -250,7 +250,7 @@ impl Shares {
 
     /// Ends the absence of one group.
     #[inline]
-    fn stop_keeping_one(&mut self, at: u32) {
+    fn end_absence(&mut self, at: u32) {
         let e = &mut self.entities[at as usize];
         if core::mem::take(&mut e.absent) {
             let parent = e.parent;
@@ -260,9 +260,9 @@ impl Shares {
     }
 
     /// Ends the absence of a group, and of the groups above it that were absent only because of it.
-    fn stop_keeping(&mut self, mut at: u32) {
+    fn end_absences(&mut self, mut at: u32) {
         while self.entities[at as usize].absent {
-            self.stop_keeping_one(at);
+            self.end_absence(at);
             at = self.entities[at as usize].parent;
             if !self.sets.is_empty(self.absent_below(at)) {
                 return;
@@ -271,7 +271,7 @@ impl Shares {
     }
 
     /// Sets the permitted lead over an absent entity.
-    pub(super) fn set_slack(&mut self, slack: Charge) {
+    pub(super) fn set_slack(&mut self, slack: ShareCharge) {
         self.slack = slack.0.min(CHARGE_MAX) << SHIFT;
     }
 
@@ -284,7 +284,7 @@ impl Shares {
     /// Returns the absent group that the stream is ahead of by more than the slack, if there is
     /// one.
     #[inline]
-    pub(super) fn absent_behind(&mut self, now: Instant, entity: Entity) -> Option<u32> {
+    pub(super) fn absent_behind(&mut self, now: Instant, entity: ShareEntity) -> Option<u32> {
         // The common case: without absent groups, there is no need to walk up the path.
         if self.absent == 0 {
             return None;
@@ -319,7 +319,7 @@ impl Shares {
             {
                 return Some(first);
             }
-            self.stop_keeping(leaf);
+            self.end_absences(leaf);
         }
         None
     }
@@ -338,18 +338,18 @@ impl Shares {
     }
 
     /// Iterates over the entity and the groups above it, up to the root.
-    fn path(&self, entity: Entity) -> impl Iterator<Item = &Node> {
+    fn path(&self, entity: ShareEntity) -> impl Iterator<Item = &ShareNode> {
         let node = |at: u32| self.entities.get(at as usize);
         core::iter::successors(node(entity.0), move |e| node(e.parent))
     }
 
     /// Returns true if the entity, or a group above it, is of the idle class.
-    pub(super) fn is_idle_class(&self, entity: Entity) -> bool {
+    pub(super) fn is_idle_class(&self, entity: ShareEntity) -> bool {
         self.path(entity).any(|e| e.idle_class)
     }
 
     /// Returns true if the entity, or a stream below it, has a queued request.
-    pub(super) fn is_active(&self, entity: Entity) -> bool {
+    pub(super) fn is_active(&self, entity: ShareEntity) -> bool {
         self.entities[entity.0 as usize].active
     }
 
@@ -361,7 +361,7 @@ impl Shares {
     }
 
     /// Restarts the timeout of a group of the idle class that is served or begins to wait.
-    fn served_idle(&mut self, now: Instant, group: u32) {
+    fn restart_idle_timeout(&mut self, now: Instant, group: u32) {
         // Without a timeout, the idle class is never served while others wait.
         if self.idle_timeout > Span::ZERO {
             let ticket = self.overdue.ticket();
@@ -390,12 +390,18 @@ impl Shares {
     /// Charges a piece of the stream to it and to the groups above it, up to and including `top`.
     /// If `top` is not above the stream, all groups up to the root are charged.
     #[inline]
-    pub(super) fn charge(&mut self, now: Instant, entity: Entity, charge: Charge, top: Entity) {
+    pub(super) fn charge(
+        &mut self,
+        now: Instant,
+        entity: ShareEntity,
+        charge: ShareCharge,
+        top: ShareEntity,
+    ) {
         let (mut at, work) = (entity.0, charge.0.min(CHARGE_MAX) << SHIFT);
         while let Some(parent) = self.charge_one(at, work) {
             let e = &self.entities[at as usize];
             if e.idle_class && e.active {
-                self.served_idle(now, at);
+                self.restart_idle_timeout(now, at);
             }
             if at == top.0 {
                 return;
@@ -406,7 +412,7 @@ impl Shares {
 
     /// Charges a flush of the stream. A flush does not count as service of the idle class, so its
     /// timeout continues.
-    pub(super) fn charge_flush(&mut self, entity: Entity, charge: Charge) {
+    pub(super) fn charge_flush(&mut self, entity: ShareEntity, charge: ShareCharge) {
         let (mut at, work) = (entity.0, charge.0.min(CHARGE_MAX) << SHIFT);
         while let Some(parent) = self.charge_one(at, work) {
             at = parent;
@@ -492,7 +498,7 @@ impl Shares {
     /// set.
     #[cfg(debug_assertions)]
     fn check_absent(&self) {
-        let absent = |e: &&Node| e.absent;
+        let absent = |e: &&ShareNode| e.absent;
         assert_eq!(
             self.entities.iter().filter(absent).count(),
             self.absent as usize,
@@ -509,7 +515,7 @@ impl Shares {
 
     /// Returns true if the stream `one` has had less than its share compared with the stream
     /// `other`. The start tags are compared at the level at which the paths separate.
-    pub(super) fn owes(&self, one: Entity, other: Entity) -> bool {
+    pub(super) fn is_behind(&self, one: ShareEntity, other: ShareEntity) -> bool {
         for a in self.path(one) {
             if let Some(b) = self.path(other).find(|b| b.parent == a.parent) {
                 return !a.idle_class && (b.idle_class || before(a.start, b.start));
@@ -521,7 +527,7 @@ impl Shares {
     /// Returns true if the entity, or a group above it, is ahead of its sibling whose turn it is by
     /// more than `charge`. Only levels within a tenant count, because any further service comes
     /// from the tenant's share.
-    pub(super) fn is_past(&self, entity: Entity, charge: Charge) -> bool {
+    pub(super) fn is_ahead_in_tenant(&self, entity: ShareEntity, charge: ShareCharge) -> bool {
         let mut path = self
             .path(entity)
             .take_while(|e| !matches!(e.parent, 0 | NIL));
@@ -555,7 +561,7 @@ mod tests {
             let entity = shares.of_stream(stream);
             let start = |shares: &Shares| shares.entities[entity.0 as usize].start;
             let before_it = start(&shares);
-            shares.charge(NOW, entity, Charge(cost), Entity::NONE);
+            shares.charge(NOW, entity, ShareCharge(cost), ShareEntity::NONE);
             assert!(!before(start(&shares), before_it));
         }
     }
@@ -566,7 +572,12 @@ mod tests {
         for _ in 0..turns {
             let stream = shares.pick(0).unwrap();
             count[stream as usize] += 1;
-            shares.charge(NOW, shares.of_stream(stream), Charge(cost), Entity::NONE);
+            shares.charge(
+                NOW,
+                shares.of_stream(stream),
+                ShareCharge(cost),
+                ShareEntity::NONE,
+            );
         }
         count
     }
@@ -576,7 +587,7 @@ mod tests {
     fn tree() -> Shares {
         let mut shares = Shares::new(5, 4, Span::from_millis(200));
         for (group, parent, weight) in [(1, 0, 100), (2, 0, 300), (3, 2, 10), (4, 2, 20)] {
-            shares.set(NOW, Entity(group), parent, weight, false);
+            shares.set(NOW, ShareEntity(group), parent, weight, false);
         }
         for (stream, group) in [(0, 1), (1, 3), (2, 4)] {
             let entity = shares.of_stream(stream);
@@ -597,7 +608,7 @@ mod tests {
         let mut shares = tree();
         let entity = shares.of_stream(0);
         shares.deactivate(entity, false);
-        assert!(!shares.is_active(Entity(1)));
+        assert!(!shares.is_active(ShareEntity(1)));
         served(&mut shares, 300, 1_000);
         shares.activate(NOW, entity, false);
         // A quarter of the next 400 pieces belongs to the first tenant, without anything for the
@@ -616,18 +627,18 @@ mod tests {
     #[test]
     fn a_group_whose_requests_are_in_the_drive_keeps_its_place() {
         let mut shares = tree();
-        shares.set_slack(Charge(1_000));
+        shares.set_slack(ShareCharge(1_000));
         let [one, other] = [0, 1].map(|stream| shares.of_stream(stream));
         shares.deactivate(shares.of_stream(2), false);
         outstanding(&mut shares, 3, 1);
-        shares.charge(NOW, other, Charge(1_000), Entity::NONE);
+        shares.charge(NOW, other, ShareCharge(1_000), ShareEntity::NONE);
         shares.deactivate(other, true);
         // The absent tenant has received 1,000 at weight 300. The other tenant, at weight 100, may
         // be ahead by the slack of 1,000. So it may receive 333 + 1,000, which is less than two
         // pieces of 700.
         for _ in 0..2 {
             assert_eq!(shares.absent_behind(NOW, one), None);
-            shares.charge(NOW, one, Charge(700), Entity::NONE);
+            shares.charge(NOW, one, ShareCharge(700), ShareEntity::NONE);
         }
         assert_eq!(shares.absent_behind(NOW, one), Some(2));
         // After its return, the group receives the service that it missed while it was absent, up
@@ -651,7 +662,7 @@ mod tests {
         // At weight one, 170 charges of 2^40 ns are 52 hours of service. Tags are compared as
         // serial numbers, which works up to a distance of 2^63 / 2^16 ns, or 39 hours.
         for _ in 0..170 {
-            shares.charge(NOW, one, Charge(CHARGE_MAX), Entity::NONE);
+            shares.charge(NOW, one, ShareCharge(CHARGE_MAX), ShareEntity::NONE);
             shares.sets.remove(0, one.0);
             shares.entities[one.0 as usize].active = false;
             shares.times[0] = shares.times[0].wrapping_add(CHARGE_MAX << SHIFT);
@@ -669,7 +680,7 @@ mod tests {
         // The first tenant receives 20 pieces out of turn. At 1 : 3 this is its part of 80 pieces,
         // so the next 60 belong to the other tenant.
         for _ in 0..20 {
-            shares.charge(NOW, entity, Charge(1_000), Entity::NONE);
+            shares.charge(NOW, entity, ShareCharge(1_000), ShareEntity::NONE);
         }
         let count = served(&mut shares, 60, 1_000);
         assert_eq!(count[0], 0);
@@ -677,9 +688,9 @@ mod tests {
     }
 
     #[test]
-    fn the_idle_class_waits_for_nobody_or_for_its_time() {
+    fn the_idle_class_is_served_without_others_or_after_its_timeout() {
         let mut shares = tree();
-        shares.set(NOW, Entity(1), 0, 100, true);
+        shares.set(NOW, ShareEntity(1), 0, 100, true);
         // The first tenant is in the idle class, so it gets nothing while the other one has queued
         // requests.
         assert_eq!(served(&mut shares, 30, 1_000)[0], 0);
@@ -687,7 +698,7 @@ mod tests {
         assert_eq!(shares.overdue(late), Some(1));
         // Its service restarts the timeout.
         let entity = shares.of_stream(0);
-        shares.charge(late, entity, Charge(1_000), Entity::NONE);
+        shares.charge(late, entity, ShareCharge(1_000), ShareEntity::NONE);
         assert_eq!(shares.overdue(late), None);
         assert_ne!(shares.pick(0), Some(0));
     }
@@ -695,9 +706,9 @@ mod tests {
     #[test]
     fn a_group_that_comes_to_the_idle_class_is_owed_nothing_and_owes_nothing() {
         let mut shares = tree();
-        shares.set(NOW, Entity(2), 0, 100, true);
+        shares.set(NOW, ShareEntity(2), 0, 100, true);
         assert_eq!(served(&mut shares, 400, 1_000_000)[0], 400);
-        shares.set(NOW, Entity(1), 0, 100, true);
+        shares.set(NOW, ShareEntity(1), 0, 100, true);
         let count = served(&mut shares, 40, 1_000_000);
         assert_eq!(count[0], 20, "{count:?}");
     }

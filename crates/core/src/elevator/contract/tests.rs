@@ -11,7 +11,7 @@ mod shallow;
 use super::*;
 use crate::elevator;
 use crate::testing::{
-    Client, KIB, PIPE as DRIVE, Pipe, Piped, SECOND, STREAMER, group, min, share,
+    Client, KIB, PIPE as DRIVE, Pipe, PipeDrive, SECOND, STREAMER, group, min, share,
 };
 use crate::{Capacity, Contract, Flags, Max, ROOT, Span};
 use std::vec::Vec;
@@ -33,32 +33,32 @@ fn writes(every: u64, stable: bool) -> Option<(u64, Op, Flags)> {
     (every > 0).then_some((every, Op::Write, Flags::SYNC.with(stable)))
 }
 
-type Host = crate::testing::Host<Piped>;
+type PipeHost = crate::testing::Host<PipeDrive>;
 
-fn host(elevator: elevator::Config, pipe: Pipe, clients: &[Client]) -> Host {
+fn host(elevator: elevator::Config, pipe: Pipe, clients: &[Client]) -> PipeHost {
     let config = crate::Config::of(elevator).drive(pipe.shape());
-    let mut host = Host::new(config, &[], pipe.into());
+    let mut host = PipeHost::new(config, &[], pipe.into());
     for client in clients {
         host.add(*client);
     }
     host
 }
 
-fn run_on(pipe: Pipe, elevator: elevator::Config, clients: &[Client], seconds: u64) -> Host {
+fn run_on(pipe: Pipe, elevator: elevator::Config, clients: &[Client], seconds: u64) -> PipeHost {
     let mut host = host(elevator, pipe, clients);
     host.run(seconds * SECOND);
     host
 }
 
-fn run(elevator: elevator::Config, clients: &[Client], seconds: u64) -> Host {
+fn run(elevator: elevator::Config, clients: &[Client], seconds: u64) -> PipeHost {
     run_on(PIPE, elevator, clients, seconds)
 }
 
-fn contract(clients: &[Client], seconds: u64) -> Host {
+fn contract(clients: &[Client], seconds: u64) -> PipeHost {
     contract_on(PIPE, clients, seconds)
 }
 
-fn contract_on(pipe: Pipe, clients: &[Client], seconds: u64) -> Host {
+fn contract_on(pipe: Pipe, clients: &[Client], seconds: u64) -> PipeHost {
     let elevator = elevator::Config::Contract(Config::default());
     run_on(pipe, elevator, clients, seconds)
 }
@@ -79,15 +79,15 @@ fn the_random_reader_gets_its_min_in_every_second_and_the_drive_stays_busy() {
     // 250 MB/s, so the reader gets about 0.5 MB/s.
     let none = run(elevator::Config::None, &demo(0), 4);
     assert!(
-        none.tally(0).worst(0, 40) < 1_000_000,
+        none.tally(0).worst_second_bytes(0, 40) < 1_000_000,
         "without control it starves: {}",
-        none.tally(0).worst(0, 40)
+        none.tally(0).worst_second_bytes(0, 40)
     );
     // Both throughputs are per second: 4 s without control, 10 s with it.
     let kept = contract(&demo(0), 10);
-    kept.holds(0, 0..100, 10_000_000);
+    kept.assert_rate(0, 0..100, 10_000_000);
     for reader in 1..16 {
-        kept.holds(reader, 0..100, 10_000_000);
+        kept.assert_rate(reader, 0..100, 10_000_000);
     }
     assert!(
         kept.all() * 4 >= none.all() * 10 * 95 / 100,
@@ -101,7 +101,7 @@ fn the_random_reader_gets_its_min_in_every_second_and_the_drive_stays_busy() {
 fn a_client_that_takes_its_time_between_requests_still_gets_its_min() {
     for think in [20_000, 80_000, 150_000] {
         let kept = contract(&demo(think), 5);
-        kept.holds(0, 0..50, 10_000_000);
+        kept.assert_rate(0, 0..50, 10_000_000);
         // The drive is kept idle for the client when it is behind, so the others lose some
         // throughput.
         assert!(
@@ -113,7 +113,7 @@ fn a_client_that_takes_its_time_between_requests_still_gets_its_min() {
 }
 
 #[test]
-fn equals_are_not_idled_for() {
+fn clients_with_equal_promises_do_not_idle_the_drive() {
     let reader = SMALL.with(min(10_000_000));
     let none = run(elevator::Config::None, &[reader; 16], 3);
     let kept = contract(&[reader; 16], 3);
@@ -123,7 +123,7 @@ fn equals_are_not_idled_for() {
         kept.all(),
         none.all()
     );
-    assert!((0..16).all(|c| kept.tally(c).worst(0, 30) >= 10_000_000));
+    assert!((0..16).all(|c| kept.tally(c).worst_second_bytes(0, 30) >= 10_000_000));
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_realtime_client_that_asks_for_less_than_its_max_waits_for_no_promise() {
     // The promises are 200 MB/s in all on a drive of 125 MB/s, so each client gets at least half of
     // its promise.
     for (client, promise) in [(1, 40_000_000), (2, 80_000_000), (3, 80_000_000)] {
-        let got = kept.tally(client).worst(10, 50);
+        let got = kept.tally(client).worst_second_bytes(10, 50);
         assert!(got >= promise / 2, "client {client}: {got}");
     }
 }
@@ -207,7 +207,7 @@ fn a_min_holds_while_others_come_and_go_and_what_is_unused_is_shared() {
     let promised = READER.with(min(100_000_000).share(1));
     let other = READER.with(share(1000));
     let kept = contract(&[promised, other, brief], 6);
-    kept.holds(0, 0..60, 100_000_000);
+    kept.assert_rate(0, 0..60, 100_000_000);
     let alone = contract(&[promised], 2);
     assert!(alone.all() >= 2 * LINK * 95 / 100);
 }
@@ -228,7 +228,7 @@ fn the_idle_class_gets_what_is_left_and_never_nothing() {
 }
 
 #[test]
-fn what_costs_a_request_however_small_is_not_cut_smaller() {
+fn pieces_with_a_high_fixed_cost_are_not_cut() {
     // 125 us per request and 140 MB/s: 16 KiB cost less than four pieces of 4 KiB, since each piece
     // costs 125 us.
     let capacity = Capacity::NONE

@@ -15,14 +15,14 @@
 
 use super::constants::{NEAR_BYTES, TURN_FACTOR, TURN_MAX};
 use super::learned::arrival::Arrivals;
-use super::learned::cost::{Model, Place};
+use super::learned::cost::{DriveCostModel, Locality};
 use crate::{Instant, SpaceId, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// The position of the drive's head, and the stream that has the turn.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct DriveTurn {
     /// The space of the piece that was dispatched last.
     space: SpaceId,
     /// The offset at which this piece ended.
@@ -37,7 +37,7 @@ pub(super) struct Turn {
     streams: Vec<Arrivals>,
 }
 
-impl Turn {
+impl DriveTurn {
     pub(super) fn new(streams: u32) -> Self {
         Self {
             space: SpaceId(0),
@@ -54,9 +54,9 @@ impl Turn {
     /// dispatched last.
     #[inline]
     // An offset in front of the end wraps to a large distance, so it is far.
-    pub(super) fn place(&self, space: SpaceId, offset: u64) -> Place {
+    pub(super) fn place(&self, space: SpaceId, offset: u64) -> Locality {
         let on = offset.wrapping_sub(self.end) < NEAR_BYTES && space == self.space;
-        if on { Place::Near } else { Place::Far }
+        if on { Locality::Near } else { Locality::Far }
     }
 
     /// Accounts for a piece that is dispatched.
@@ -67,13 +67,13 @@ impl Turn {
         stream: u32,
         space: SpaceId,
         end: u64,
-        place: Place,
+        place: Locality,
     ) {
         if self.stream != Some(stream) {
             self.stream = Some(stream);
             self.since = now;
         }
-        self.near = place == Place::Near;
+        self.near = place == Locality::Near;
         (self.space, self.end) = (space, end);
     }
 
@@ -104,26 +104,31 @@ impl Turn {
     /// Returns the stream that keeps the drive: it continues where the head is, and its turn is not
     /// over.
     #[inline]
-    pub(super) fn holder(&self, now: Instant, model: &Model) -> Option<u32> {
+    pub(super) fn holder(&self, now: Instant, model: &DriveCostModel) -> Option<u32> {
         self.last(now, model).filter(|_| self.near)
     }
 
     /// Returns the stream that keeps the drive if its next piece is near. Its last piece may have
     /// been far, because the first piece of a turn always is.
     #[inline]
-    pub(super) fn last(&self, now: Instant, model: &Model) -> Option<u32> {
+    pub(super) fn last(&self, now: Instant, model: &DriveCostModel) -> Option<u32> {
         let lasts = now.since(self.since).as_nanos() < Self::length_ns(model);
         self.stream.filter(|_| model.kind().seeks && lasts)
     }
 
     /// Returns the length of a turn in nanoseconds.
-    pub(super) fn length_ns(model: &Model) -> u64 {
+    pub(super) fn length_ns(model: &DriveCostModel) -> u64 {
         (model.seek_cost() * TURN_FACTOR).min(TURN_MAX).as_nanos()
     }
 
     /// Returns the time until which the drive should wait for the next request of a stream without
     /// outstanding requests. `None` if waiting takes longer than a seek.
-    pub(super) fn wait_until(&self, now: Instant, stream: u32, model: &Model) -> Option<Instant> {
+    pub(super) fn wait_until(
+        &self,
+        now: Instant,
+        stream: u32,
+        model: &DriveCostModel,
+    ) -> Option<Instant> {
         let arrivals = &self.streams[stream as usize];
         let worth_it = arrivals.pause() <= model.seek_cost().time();
         if arrivals.outstanding() > 0 || !worth_it {
@@ -153,11 +158,11 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_is_soon_back_is_waited_for() {
-        let model = Model::with_seek_cost(Cost::from_nanos(AWAY));
+    fn the_drive_waits_for_a_stream_with_a_short_think_time() {
+        let model = DriveCostModel::with_seek_cost(Cost::from_nanos(AWAY));
         // The stream is expected after twice its think time plus 100 us, which is exactly as long
         // as a seek here.
-        let mut turn = Turn::new(1);
+        let mut turn = DriveTurn::new(1);
         turn.streams[0] = Arrivals::thinking((AWAY - SOON_NS) / 2, 0);
         assert_eq!(turn.wait_until(at(1), 0, &model), Some(at(AWAY)));
         assert_eq!(turn.wait_until(at(AWAY), 0, &model), None);
@@ -173,8 +178,8 @@ mod tests {
 
     #[test]
     fn a_turn_lasts_for_nine_times_the_way_or_until_its_stream_goes() {
-        let model = Model::with_seek_cost(Cost::from_nanos(AWAY));
-        let mut turn = Turn::new(3);
+        let model = DriveCostModel::with_seek_cost(Cost::from_nanos(AWAY));
+        let mut turn = DriveTurn::new(3);
         turn.stream = Some(2);
         assert_eq!(turn.last(at(9 * AWAY - 1), &model), Some(2));
         assert_eq!(turn.last(at(9 * AWAY), &model), None);

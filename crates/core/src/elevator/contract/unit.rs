@@ -107,15 +107,15 @@ impl AddAssign for Bytes {
 /// on [`Excess`](super::Excess).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
-pub(crate) struct Charge(pub(crate) u64);
+pub(crate) struct ShareCharge(pub(crate) u64);
 
 /// A member of the tree of shares: a group or a stream. A group has the number of its slot, and a
 /// stream has the number of groups plus its slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
-pub(crate) struct Entity(pub(crate) u32);
+pub(crate) struct ShareEntity(pub(crate) u32);
 
-impl Entity {
+impl ShareEntity {
     /// Stands for no entity.
     pub(crate) const NONE: Self = Self(NIL);
 }

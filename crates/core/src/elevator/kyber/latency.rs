@@ -64,7 +64,7 @@ impl Histogram {
 
 /// The measurements of a domain with a target.
 #[derive(Clone, Copy, Debug, Default)]
-struct Timed {
+struct TimedDomain {
     total: Histogram,
     in_drive: Histogram,
     /// The time at which a percentile is used even with few samples.
@@ -73,7 +73,7 @@ struct Timed {
     p99: Option<u32>,
 }
 
-impl Timed {
+impl TimedDomain {
     /// Returns a percentile of one of the two histograms, if it has enough samples (Linux:
     /// `calculate_percentile`, where both share one time-out, too).
     fn percentile(
@@ -112,26 +112,32 @@ impl Timed {
 /// The depths of the domains, and the measurements that they follow from (Linux: `struct
 /// kyber_queue_data`).
 #[derive(Debug)]
-pub(super) struct Latency {
+pub(super) struct DomainLatency {
     targets: [Span; TIMED],
-    timed: [Timed; TIMED],
+    timed: [TimedDomain; TIMED],
     /// The time of the next adaptation of the depths.
     due: Option<Instant>,
     pub(super) depths: [u32; DOMAINS],
 }
 
-impl Latency {
+impl DomainLatency {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             targets: [config.read_lat_nsec, config.write_lat_nsec, DISCARD_TARGET],
-            timed: [Timed::default(); TIMED],
+            timed: [TimedDomain::default(); TIMED],
             due: None,
             depths: DEPTHS,
         }
     }
 
     /// Adds a completed piece (Linux: `kyber_completed_request`).
-    pub(super) fn ended(&mut self, domain: usize, now: Instant, total: Span, in_drive: Span) {
+    pub(super) fn add_completion(
+        &mut self,
+        domain: usize,
+        now: Instant,
+        total: Span,
+        in_drive: Span,
+    ) {
         // The last domain has no target, so its depth never changes.
         let Some(timed) = self.timed.get_mut(domain) else {
             return;

@@ -18,8 +18,8 @@ mod tests;
 
 pub use config::Config;
 
-use super::common::depth::Depth;
-use super::{Next, Schedule};
+use super::common::depth::TagLimit;
+use super::{DispatchDecision, Schedule};
 use crate::cx::Cx;
 use crate::id::{QueueId, Tag};
 use crate::merge::Join;
@@ -30,38 +30,38 @@ use crate::time::Instant;
 use alloc::vec;
 use alloc::vec::Vec;
 use domain::DOMAINS;
-use latency::Latency;
-use queue::{Queue, Waiting};
+use latency::DomainLatency;
+use queue::{KyberQueue, KyberRequests};
 
 /// The state of the elevator for one drive (Linux: `struct kyber_queue_data`).
 #[derive(Debug)]
 pub(crate) struct Kyber {
-    waiting: Waiting,
+    waiting: KyberRequests,
     /// The queued requests of each hardware queue.
-    queues: Vec<Queue>,
+    queues: Vec<KyberQueue>,
     /// The hardware queue that is tried first.
     turn: usize,
     /// The arrival time of each request.
     came: Vec<Instant>,
     /// Number of pieces in flight of each domain.
     in_drive: [u32; DOMAINS],
-    latency: Latency,
+    latency: DomainLatency,
     /// Scheduler tags of asynchronous requests, for each hardware queue.
-    depths: Vec<Depth>,
+    depths: Vec<TagLimit>,
 }
 
 impl Kyber {
     pub(super) fn new(config: &Config, table: &Table) -> Self {
         let requests = table.requests.capacity();
         let queues = u32::from(table.shape.queues);
-        let depth = Depth::new(table, async_depth(table.tags / queues));
+        let depth = TagLimit::new(table, async_depth(table.tags / queues));
         Self {
-            waiting: Waiting::new(requests),
-            queues: vec![Queue::EMPTY; queues as usize],
+            waiting: KyberRequests::new(requests),
+            queues: vec![KyberQueue::EMPTY; queues as usize],
             turn: 0,
             came: vec![Instant::ZERO; requests as usize],
             in_drive: [0; DOMAINS],
-            latency: Latency::new(config),
+            latency: DomainLatency::new(config),
             depths: vec![depth; queues as usize],
         }
     }
@@ -103,7 +103,7 @@ impl Schedule for Kyber {
     }
 
     /// Tries one hardware queue after the other (Linux: `kyber_dispatch_request`).
-    fn next(&mut self, cx: &mut Cx) -> Next {
+    fn next(&mut self, cx: &mut Cx) -> DispatchDecision {
         self.latency.run(cx.now);
         let (in_drive, depths) = (&self.in_drive, &self.latency.depths);
         let has_token = |domain: usize| in_drive[domain] < depths[domain];
@@ -122,10 +122,10 @@ impl Schedule for Kyber {
                 let (bytes, last) = cx.table.piece(request);
                 queue.send(&mut self.waiting, request, last);
                 self.in_drive[domain] += 1;
-                return Next::Take { request, bytes };
+                return DispatchDecision::Take { request, bytes };
             }
         }
-        Next::Nothing
+        DispatchDecision::Nothing
     }
 
     /// Returns false, because the requests of one domain leave in the order of arrival, and Linux
@@ -144,15 +144,15 @@ impl Schedule for Kyber {
         cx.table.requests[request].request.is_sync() || self.depths[queue].allows()
     }
 
-    fn tagged(&mut self, cx: &mut Cx, request: u32) {
+    fn on_tag_taken(&mut self, cx: &mut Cx, request: u32) {
         if !cx.table.requests[request].request.is_sync() {
-            self.depths[usize::from(cx.table.queue_of(request).0)].tagged();
+            self.depths[usize::from(cx.table.queue_of(request).0)].take_tag();
         }
     }
 
-    fn untagged(&mut self, cx: &mut Cx, request: u32) {
+    fn on_tag_returned(&mut self, cx: &mut Cx, request: u32) {
         if !cx.table.requests[request].request.is_sync() {
-            self.depths[usize::from(cx.table.queue_of(request).0)].untagged();
+            self.depths[usize::from(cx.table.queue_of(request).0)].return_tag();
         }
     }
 
@@ -169,7 +169,7 @@ impl Schedule for Kyber {
         let total = cx.now.since(self.came[piece.request as usize]);
         let in_drive = cx.now.since(piece.dispatched);
         self.latency.run_before(cx.now);
-        self.latency.ended(domain, cx.now, total, in_drive);
+        self.latency.add_completion(domain, cx.now, total, in_drive);
     }
 
     /// Returns the token of a stalled piece. Its latency shows nothing about the drive.

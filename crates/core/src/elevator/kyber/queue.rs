@@ -11,13 +11,13 @@ const TRIED: usize = 8;
 
 /// The places of all queued requests in their lines.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct KyberRequests {
     pub(super) links: Links,
     /// The number of each request in its line, in the order of arrival.
     numbers: Vec<u64>,
 }
 
-impl Waiting {
+impl KyberRequests {
     pub(super) fn new(requests: u32) -> Self {
         Self {
             links: Links::new(requests),
@@ -30,7 +30,7 @@ impl Waiting {
 /// queues at once, when none of those is left that it took earlier. Requests that have been taken
 /// no longer merge.
 #[derive(Clone, Copy, Debug)]
-struct Line {
+struct DomainQueue {
     list: List,
     /// Number of requests that have entered.
     entered: u64,
@@ -40,8 +40,8 @@ struct Line {
 
 /// The lines of a hardware queue, and the domain that has the turn.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Queue {
-    lines: [Line; DOMAINS],
+pub(super) struct KyberQueue {
+    lines: [DomainQueue; DOMAINS],
     /// The domain that has the turn.
     domain: usize,
     /// Number of requests of this domain that were dispatched in its turn.
@@ -50,9 +50,9 @@ pub(super) struct Queue {
     waiting: u32,
 }
 
-impl Queue {
+impl KyberQueue {
     pub(super) const EMPTY: Self = Self {
-        lines: [Line {
+        lines: [DomainQueue {
             list: List::EMPTY,
             entered: 0,
             taken: 0,
@@ -66,7 +66,7 @@ impl Queue {
         self.waiting == 0
     }
 
-    pub(super) fn insert(&mut self, waiting: &mut Waiting, domain: usize, request: u32) {
+    pub(super) fn insert(&mut self, waiting: &mut KyberRequests, domain: usize, request: u32) {
         let line = &mut self.lines[domain];
         waiting.numbers[request as usize] = line.entered;
         line.entered += 1;
@@ -74,7 +74,7 @@ impl Queue {
         self.waiting += 1;
     }
 
-    pub(super) fn remove(&mut self, waiting: &mut Waiting, domain: usize, request: u32) {
+    pub(super) fn remove(&mut self, waiting: &mut KyberRequests, domain: usize, request: u32) {
         waiting.links.remove(&mut self.lines[domain].list, request);
         self.waiting -= 1;
     }
@@ -105,7 +105,7 @@ impl Queue {
     }
 
     /// Dispatches a piece of the chosen request. With the `last` piece, the request leaves.
-    pub(super) fn send(&mut self, waiting: &mut Waiting, request: u32, last: bool) {
+    pub(super) fn send(&mut self, waiting: &mut KyberRequests, request: u32, last: bool) {
         let line = &mut self.lines[self.domain];
         // A request of the software queues is chosen only if none is left that was taken, so all of
         // them are taken now.
@@ -122,7 +122,7 @@ impl Queue {
     /// last one back.
     pub(super) fn fresh<'a>(
         &self,
-        waiting: &'a Waiting,
+        waiting: &'a KyberRequests,
         domain: usize,
     ) -> impl Iterator<Item = u32> + 'a {
         let line = &self.lines[domain];

@@ -1,6 +1,6 @@
 //! The choice of the next request: priorities, batches and deadlines.
 
-use super::queue::{Direction, Queue};
+use super::queue::{Direction, MqDeadlineQueue};
 use super::{MqDeadline, PRIORITIES};
 use crate::table::Table;
 use crate::time::Instant;
@@ -35,7 +35,7 @@ impl MqDeadline {
         // waited for that long.
         (1..PRIORITIES).find_map(|priority| {
             let chosen = self.choose_at(priority, now);
-            chosen.filter(|&request| self.waiting.entered(request) + age <= now)
+            chosen.filter(|&request| self.waiting.arrival_time(request) + age <= now)
         })
     }
 
@@ -49,7 +49,7 @@ impl MqDeadline {
     }
 
     /// Chooses the direction of a new batch, and its first request.
-    fn begin_batch(&mut self, queue: &Queue, now: Instant) -> Option<u32> {
+    fn begin_batch(&mut self, queue: &MqDeadlineQueue, now: Instant) -> Option<u32> {
         let (reads, writes) = (
             queue.oldest(Direction::Read),
             queue.oldest(Direction::Write),
@@ -90,7 +90,7 @@ impl MqDeadline {
             Direction::Read => self.config.read_expire,
             Direction::Write => self.config.write_expire,
         };
-        self.waiting.entered(oldest) + expire <= now
+        self.waiting.arrival_time(oldest) + expire <= now
     }
 
     /// Prefetches the requests behind the first one of a batch, because the batch most likely
@@ -104,7 +104,7 @@ impl MqDeadline {
     /// Accounts for a piece that is dispatched.
     pub(super) fn send(&mut self, request: u32, last: bool) {
         let priority = self.waiting.priority(request);
-        (self.waiting).sent(&mut self.queues[priority], request, last);
+        (self.waiting).on_dispatch(&mut self.queues[priority], request, last);
         self.in_drive[priority] += 1;
         self.sent += 1;
     }

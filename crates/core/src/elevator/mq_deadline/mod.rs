@@ -18,16 +18,16 @@ mod tests;
 
 pub use config::Config;
 
-use super::common::depth::Depth;
-use super::common::seek::Place;
-use super::{Next, Schedule};
+use super::common::depth::TagLimit;
+use super::common::seek::SeekPosition;
+use super::{DispatchDecision, Schedule};
 use crate::cx::Cx;
 use crate::id::Tag;
 use crate::merge::Side;
 use crate::request::{Op, Request};
 use crate::stream::PriorityClass;
 use crate::table::Table;
-use queue::{Direction, Queue, Waiting};
+use queue::{Direction, MqDeadlineQueue, MqDeadlineRequests};
 
 /// Number of priorities, of which the first is the highest (Linux: `enum dd_prio`).
 const PRIORITIES: usize = 3;
@@ -36,9 +36,9 @@ const PRIORITIES: usize = 3;
 #[derive(Debug)]
 pub(crate) struct MqDeadline {
     config: Config,
-    waiting: Waiting,
+    waiting: MqDeadlineRequests,
     /// The queued requests of each priority.
-    queues: [Queue; PRIORITIES],
+    queues: [MqDeadlineQueue; PRIORITIES],
     /// Number of pieces in flight of each priority.
     in_drive: [u32; PRIORITIES],
     /// The direction of the current batch.
@@ -47,19 +47,19 @@ pub(crate) struct MqDeadline {
     sent: u32,
     /// Number of times that reads came first while writes were queued.
     starved: u32,
-    depth: Depth,
+    depth: TagLimit,
 }
 
 impl MqDeadline {
     pub(super) fn new(config: &Config, table: &Table) -> Self {
         Self {
-            waiting: Waiting::new(table.requests.capacity(), PRIORITIES),
-            queues: core::array::from_fn(Queue::new),
+            waiting: MqDeadlineRequests::new(table.requests.capacity(), PRIORITIES),
+            queues: core::array::from_fn(MqDeadlineQueue::new),
             in_drive: [0; PRIORITIES],
             direction: Direction::Read,
             sent: 0,
             starved: 0,
-            depth: Depth::new(table, async_depth(config, table)),
+            depth: TagLimit::new(table, async_depth(config, table)),
             config: *config,
         }
     }
@@ -109,9 +109,9 @@ impl Schedule for MqDeadline {
     }
 
     /// Chooses a request and dispatches its next piece (Linux: `dd_dispatch_request`).
-    fn next(&mut self, cx: &mut Cx) -> Next {
+    fn next(&mut self, cx: &mut Cx) -> DispatchDecision {
         let Some(request) = self.choose(cx.now) else {
-            return Next::Nothing;
+            return DispatchDecision::Nothing;
         };
         // A new batch begins.
         if self.sent == 0 {
@@ -119,7 +119,7 @@ impl Schedule for MqDeadline {
         }
         let (bytes, last) = cx.table.piece(request);
         self.send(request, last);
-        Next::Take { request, bytes }
+        DispatchDecision::Take { request, bytes }
     }
 
     fn limits_tags(&self) -> bool {
@@ -131,15 +131,15 @@ impl Schedule for MqDeadline {
         is_free(&cx.table.requests[request].request) || self.depth.allows()
     }
 
-    fn tagged(&mut self, cx: &mut Cx, request: u32) {
+    fn on_tag_taken(&mut self, cx: &mut Cx, request: u32) {
         if !is_free(&cx.table.requests[request].request) {
-            self.depth.tagged();
+            self.depth.take_tag();
         }
     }
 
-    fn untagged(&mut self, cx: &mut Cx, request: u32) {
+    fn on_tag_returned(&mut self, cx: &mut Cx, request: u32) {
         if !is_free(&cx.table.requests[request].request) {
-            self.depth.untagged();
+            self.depth.return_tag();
         }
     }
 
@@ -153,7 +153,7 @@ impl Schedule for MqDeadline {
     }
 
     /// Searches for a front merge, if those are enabled (Linux: `dd_request_merge`).
-    fn beginning_at(&mut self, table: &Table, request: u32, place: Place) -> Option<u32> {
+    fn beginning_at(&mut self, table: &Table, request: u32, place: SeekPosition) -> Option<u32> {
         if !self.config.front_merges {
             return None;
         }
@@ -163,10 +163,10 @@ impl Schedule for MqDeadline {
     }
 
     /// Moves a command whose beginning has changed (Linux: `dd_request_merged`).
-    fn grown(&mut self, cx: &mut Cx, leader: u32, side: Side) {
+    fn on_growth(&mut self, cx: &mut Cx, leader: u32, side: Side) {
         if side == Side::Front {
             let queue = &self.queues[self.waiting.priority(leader)];
-            (self.waiting).moved(queue, leader, &cx.table.requests[leader]);
+            (self.waiting).update_position(queue, leader, &cx.table.requests[leader]);
         }
     }
 
@@ -176,7 +176,7 @@ impl Schedule for MqDeadline {
     }
 
     /// Removes an absorbed request after it has passed on its age (Linux: `dd_merged_requests`).
-    fn absorbed(&mut self, _cx: &mut Cx, by: u32, request: u32) {
+    fn on_absorption(&mut self, _cx: &mut Cx, by: u32, request: u32) {
         let queue = &mut self.queues[self.waiting.priority(request)];
         self.waiting.inherit_age(queue, by, request);
         self.waiting.remove(queue, request);

@@ -1,6 +1,6 @@
 //! Queued requests of `mq-deadline`: by position and by age, for reads and writes separately.
 
-use crate::elevator::common::seek::Place;
+use crate::elevator::common::seek::SeekPosition;
 use crate::leaves::Leaves;
 use crate::list::{Links, List, NIL};
 use crate::merge::Side;
@@ -32,7 +32,7 @@ impl Direction {
 /// The requests of one direction (Linux: `fifo_list`, `sort_list` and `next_rq` of `struct
 /// dd_per_prio`).
 #[derive(Clone, Copy, Debug)]
-struct Lane {
+struct DirectionQueue {
     /// Number of the tree with the requests in the order of position.
     sorted: usize,
     /// The requests in the order of arrival.
@@ -44,15 +44,15 @@ struct Lane {
 
 /// The requests of one priority (Linux: `struct dd_per_prio`).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Queue {
-    lanes: [Lane; 2],
+pub(super) struct MqDeadlineQueue {
+    lanes: [DirectionQueue; 2],
 }
 
-impl Queue {
+impl MqDeadlineQueue {
     /// Creates the empty queue of a priority.
     pub(super) fn new(priority: usize) -> Self {
         Self {
-            lanes: [0, 1].map(|lane| Lane {
+            lanes: [0, 1].map(|lane| DirectionQueue {
                 sorted: 2 * priority + lane,
                 fifo: List::EMPTY,
                 next: NIL,
@@ -76,11 +76,11 @@ impl Queue {
         self.lane(direction).fifo.first()
     }
 
-    fn lane(&self, direction: Direction) -> &Lane {
+    fn lane(&self, direction: Direction) -> &DirectionQueue {
         &self.lanes[direction as usize]
     }
 
-    fn lane_mut(&mut self, direction: Direction) -> &mut Lane {
+    fn lane_mut(&mut self, direction: Direction) -> &mut DirectionQueue {
         &mut self.lanes[direction as usize]
     }
 }
@@ -88,7 +88,7 @@ impl Queue {
 /// A request that is queued or has a piece in flight. It does not cross a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
-struct Item {
+struct SortedRequest {
     entered: Instant,
     /// The sort key: the position.
     key: u64,
@@ -98,16 +98,16 @@ struct Item {
 
 /// The requests of all queues, and the links between them.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct MqDeadlineRequests {
     sorted: Leaves,
     fifo: Links,
-    items: Vec<Item>,
+    items: Vec<SortedRequest>,
 }
 
-impl Waiting {
+impl MqDeadlineRequests {
     /// Creates space for this number of requests and of queues.
     pub(super) fn new(requests: u32, queues: usize) -> Self {
-        let unused = Item {
+        let unused = SortedRequest {
             entered: Instant::ZERO,
             key: 0,
             direction: Direction::Read,
@@ -121,7 +121,7 @@ impl Waiting {
     }
 
     /// Returns the time at which the request entered the elevator.
-    pub(super) fn entered(&self, request: u32) -> Instant {
+    pub(super) fn arrival_time(&self, request: u32) -> Instant {
         self.items[request as usize].entered
     }
 
@@ -133,14 +133,14 @@ impl Waiting {
     /// Adds a request (Linux: `deadline_add_rq_rb`, `dd_insert_request`).
     pub(super) fn insert(
         &mut self,
-        queue: &mut Queue,
+        queue: &mut MqDeadlineQueue,
         now: Instant,
         request: u32,
         priority: u8,
         live: &Live,
     ) {
         let (direction, key) = (Direction::of(live.request.op), position(live));
-        self.items[request as usize] = Item {
+        self.items[request as usize] = SortedRequest {
             entered: now,
             key,
             direction,
@@ -153,7 +153,7 @@ impl Waiting {
 
     /// Removes a request that is not dispatched. A batch that was to continue with it continues
     /// with the one behind it (Linux: `deadline_remove_request`).
-    pub(super) fn remove(&mut self, queue: &mut Queue, request: u32) {
+    pub(super) fn remove(&mut self, queue: &mut MqDeadlineQueue, request: u32) {
         let direction = self.items[request as usize].direction;
         let after = self.take_out(queue, request);
         let lane = queue.lane_mut(direction);
@@ -165,8 +165,8 @@ impl Waiting {
 
     /// Removes a request from both orders. Returns the request behind it in the order of position,
     /// or [`NIL`].
-    fn take_out(&mut self, queue: &mut Queue, request: u32) -> u32 {
-        let Item { direction, key, .. } = self.items[request as usize];
+    fn take_out(&mut self, queue: &mut MqDeadlineQueue, request: u32) -> u32 {
+        let SortedRequest { direction, key, .. } = self.items[request as usize];
         let lane = queue.lane_mut(direction);
         self.fifo.remove(&mut lane.fifo, request);
         let after = self.sorted.remove(lane.sorted, request, key);
@@ -174,7 +174,12 @@ impl Waiting {
     }
 
     /// Returns a request of this direction that begins at `start`.
-    pub(super) fn at(&mut self, queue: &Queue, direction: Direction, start: Place) -> Option<u32> {
+    pub(super) fn at(
+        &mut self,
+        queue: &MqDeadlineQueue,
+        direction: Direction,
+        start: SeekPosition,
+    ) -> Option<u32> {
         let tree = queue.lane(direction).sorted;
         let (found, key) = self.sorted.last_up_to(tree, start.key())?;
         (key == start.key()).then_some(found)
@@ -182,20 +187,31 @@ impl Waiting {
 
     /// Loads up to `most` requests behind `request` into the processor's cache, in the order of
     /// position.
-    pub(super) fn look_behind(&mut self, queue: &Queue, request: u32, most: usize, table: &Table) {
-        let Item { direction, key, .. } = self.items[request as usize];
+    pub(super) fn look_behind(
+        &mut self,
+        queue: &MqDeadlineQueue,
+        request: u32,
+        most: usize,
+        table: &Table,
+    ) {
+        let SortedRequest { direction, key, .. } = self.items[request as usize];
         let tree = queue.lane(direction).sorted;
         let look = |request: u32| {
             // `black_box` keeps the compiler from removing a load whose value is not used.
-            table.look_at(request);
+            table.prefetch(request);
             core::hint::black_box(self.items[request as usize].key);
         };
         self.sorted.show_next(tree, (request, key), most, look);
     }
 
     /// Returns the request after or before `request` in the order of position.
-    pub(super) fn neighbour(&mut self, queue: &Queue, request: u32, side: Side) -> Option<u32> {
-        let Item { direction, key, .. } = self.items[request as usize];
+    pub(super) fn neighbour(
+        &mut self,
+        queue: &MqDeadlineQueue,
+        request: u32,
+        side: Side,
+    ) -> Option<u32> {
+        let SortedRequest { direction, key, .. } = self.items[request as usize];
         let tree = queue.lane(direction).sorted;
         match side {
             Side::Back => self.sorted.next(tree, request, key),
@@ -205,7 +221,7 @@ impl Waiting {
 
     /// Updates the position of a request whose beginning has changed. A batch that was to continue
     /// with it still does.
-    pub(super) fn moved(&mut self, queue: &Queue, request: u32, live: &Live) {
+    pub(super) fn update_position(&mut self, queue: &MqDeadlineQueue, request: u32, live: &Live) {
         let item = &mut self.items[request as usize];
         let before = core::mem::replace(&mut item.key, position(live));
         let tree = queue.lane(item.direction).sorted;
@@ -215,8 +231,8 @@ impl Waiting {
 
     /// Passes the age of a request to the request `by` that absorbs it, if the absorbed one is
     /// older.
-    pub(super) fn inherit_age(&mut self, queue: &mut Queue, by: u32, request: u32) {
-        let Item {
+    pub(super) fn inherit_age(&mut self, queue: &mut MqDeadlineQueue, by: u32, request: u32) {
+        let SortedRequest {
             entered, direction, ..
         } = self.items[request as usize];
         debug_assert!(
@@ -224,7 +240,7 @@ impl Waiting {
             "a read joins a write"
         );
         // The absorbing request takes over the place of the older one in the order of arrival.
-        if entered < self.entered(by) {
+        if entered < self.arrival_time(by) {
             self.items[by as usize].entered = entered;
             let lane = queue.lane_mut(direction);
             self.fifo.remove(&mut lane.fifo, by);
@@ -236,7 +252,7 @@ impl Waiting {
     /// which begins right behind the piece. After the last piece, it continues with the next
     /// request by position (Linux: `deadline_move_request`). The other direction continues later
     /// where it stopped.
-    pub(super) fn sent(&mut self, queue: &mut Queue, request: u32, last: bool) {
+    pub(super) fn on_dispatch(&mut self, queue: &mut MqDeadlineQueue, request: u32, last: bool) {
         let direction = self.items[request as usize].direction;
         debug_assert!(!queue.is_empty(), "what is sent did not wait");
         let next = if last {
@@ -251,7 +267,7 @@ impl Waiting {
 /// Returns the sort key of a request: its space, then its sector.
 fn position(live: &Live) -> u64 {
     let offset = live.request.offset + u64::from(live.issued);
-    let place = Place {
+    let place = SeekPosition {
         space: live.request.space,
         sector: offset / 512,
     };

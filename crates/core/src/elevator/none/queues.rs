@@ -6,7 +6,7 @@
 
 use crate::QueueId;
 use crate::cx::Cx;
-use crate::elevator::schedule::{Next, Schedule};
+use crate::elevator::schedule::{DispatchDecision, Schedule};
 use crate::list::{Links, List};
 use crate::merge::Join;
 use crate::table::Table;
@@ -63,7 +63,7 @@ impl Schedule for Queues {
         }
     }
 
-    fn next(&mut self, cx: &mut Cx) -> Next {
+    fn next(&mut self, cx: &mut Cx) -> DispatchDecision {
         for _ in 0..self.turns.len() {
             let Some(turn) = self.turn_links.pop_front(&mut self.turns) else {
                 break;
@@ -81,10 +81,10 @@ impl Schedule for Queues {
                 self.turn_links.push_back(&mut self.turns, turn);
             }
             if let Some((request, (bytes, _))) = piece {
-                return Next::Take { request, bytes };
+                return DispatchDecision::Take { request, bytes };
             }
         }
-        Next::Nothing
+        DispatchDecision::Nothing
     }
 
     /// Returns a command that a request can join: one of the last few in the request's queue, while

@@ -10,16 +10,16 @@ pub(crate) const READS: Client = RANDOM.of(GroupId(1)).base(0).file(16 << 30).de
 /// The parameters of the drive: the number of requests that it serves at a time, and the
 /// nanoseconds for each.
 #[derive(Clone, Copy)]
-pub(crate) struct Drive {
+pub(crate) struct NullDrive {
     pub(crate) tags: u16,
     pub(crate) service: u64,
 }
 
-pub(crate) type Host = testing::Host<Parallel>;
+pub(crate) type CostHost = testing::Host<Parallel>;
 
 /// Creates a host with a tree of groups, which are numbered from one. Each has a parent and a
 /// weight.
-pub(crate) fn host(config: cost::Config, drive: Drive, groups: &[(u32, u16)]) -> Host {
+pub(crate) fn host(config: cost::Config, drive: NullDrive, groups: &[(u32, u16)]) -> CostHost {
     merging(config, merge::Config::OFF, drive, groups)
 }
 
@@ -27,9 +27,9 @@ pub(crate) fn host(config: cost::Config, drive: Drive, groups: &[(u32, u16)]) ->
 pub(crate) fn merging(
     config: cost::Config,
     merge: merge::Config,
-    drive: Drive,
+    drive: NullDrive,
     groups: &[(u32, u16)],
-) -> Host {
+) -> CostHost {
     let config = Config {
         sizes: Sizes::default()
             .groups(64)
@@ -41,7 +41,7 @@ pub(crate) fn merging(
     };
     let groups = (1..).zip(groups);
     let adds = groups.map(|(id, &(parent, weight))| child(id, GroupId(parent), share(weight)));
-    Host::new(
+    CostHost::new(
         config,
         &adds.collect::<Vec<Edit>>(),
         Parallel(drive.service),

@@ -30,9 +30,9 @@
 
 use std::fmt::Write as _;
 
-use super::host::{Drive, READS, TOP, host};
+use super::host::{NullDrive, READS, TOP, host};
 use weir_core::control::cost::{Config, Control, DonationRule};
-use weir_core::testing::{Client, Place, SECOND, ms, us};
+use weir_core::testing::{AccessPattern, Client, SECOND, ms, us};
 use weir_core::{GroupId, Op, Sample, Span, Wanted};
 
 /// An experiment with its result in Linux.
@@ -44,7 +44,7 @@ struct Row {
     linux: &'static [u64],
 }
 
-const FAST: Drive = Drive {
+const FAST: NullDrive = NullDrive {
     tags: 16,
     service: us(100),
 };
@@ -135,7 +135,7 @@ const ROWS: &[Row] = &[
     Row {
         name: "one after the other (--rw=read) beside random",
         groups: EQUAL,
-        jobs: &[at(1).place(Place::Sequential), at(2)],
+        jobs: &[at(1).place(AccessPattern::Sequential), at(2)],
         linux: &[24_675, 10_007],
     },
     Row {
@@ -255,7 +255,7 @@ fn everyone_gets_what_linux_gives() {
 }
 
 /// Samples `vrate` every 100 ms, as Linux was sampled, and measures the rates at the end.
-fn vrates(config: Config, drive: Drive, samples: usize) -> (Vec<u32>, Vec<u64>) {
+fn vrates(config: Config, drive: NullDrive, samples: usize) -> (Vec<u32>, Vec<u64>) {
     let mut host = host(config, drive, &[(TOP, 100), (TOP, 300)]);
     host.add(at(1));
     host.add(at(2));
@@ -314,7 +314,7 @@ const FALLS: [u32; 13] = [
 /// with `completion_nsec=20000000`, so that every request misses its target of 10 ms.
 #[test]
 fn vrate_falls_as_linuxs_does() {
-    let drive = Drive {
+    let drive = NullDrive {
         tags: 16,
         service: ms(20),
     };
@@ -332,7 +332,7 @@ const SETTLES: [u32; 12] = [
 /// model states, so requests wait for tags.
 #[test]
 fn vrate_settles_where_tags_suffice() {
-    let drive = Drive {
+    let drive = NullDrive {
         tags: 4,
         service: ms(1),
     };

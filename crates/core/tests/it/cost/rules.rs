@@ -1,17 +1,17 @@
 //! Tests of the rules of `io.cost` under random trees, weights, models and clients. Each rule is a
 //! test that reports the first violation.
 
-use super::host::{Drive, Host, READS, TOP, host, merging};
+use super::host::{CostHost, NullDrive, READS, TOP, host, merging};
 use super::referee::config;
 use std::num::NonZeroU64;
 use weir_core::control::cost::Config;
 use weir_core::merge::Config as Merge;
 use weir_core::random::Rng;
-use weir_core::testing::{Client, Place, SECOND, Tally, change, ms, share, us};
+use weir_core::testing::{AccessPattern, Client, SECOND, Tally, change, ms, share, us};
 use weir_core::{Flags, GroupId, Op, Sample, Wanted};
 
 /// A drive that is never the bottleneck.
-const DRIVE: Drive = Drive {
+const DRIVE: NullDrive = NullDrive {
     tags: 64,
     service: us(50),
 };
@@ -19,20 +19,20 @@ const DRIVE: Drive = Drive {
 const PERIOD: u64 = ms(20);
 const SCENES: u64 = 12;
 
-type Found = Result<(), String>;
+type RuleResult = Result<(), String>;
 
 fn below(rng: &mut Rng, n: u64) -> u64 {
     rng.below(NonZeroU64::new(n).unwrap())
 }
 
 /// A tree of groups, the loads of its leaves, and the model of the drive.
-struct Scene {
+struct RuleScene {
     config: Config,
     groups: Vec<(u32, u16)>,
     jobs: Vec<Client>,
 }
 
-impl Scene {
+impl RuleScene {
     /// Creates two to five groups, some of which have two or three members. Each leaf has a client
     /// that is always backlogged.
     fn draw(seed: u64) -> Self {
@@ -72,7 +72,7 @@ impl Scene {
         }
     }
 
-    fn host(&self) -> Host {
+    fn host(&self) -> CostHost {
         let mut host = host(self.config, DRIVE, &self.groups);
         for job in &self.jobs {
             host.add(*job);
@@ -113,8 +113,8 @@ impl Scene {
 
 /// Checks that a group which is always backlogged gets its part of the drive's time, within 3 % and
 /// a few requests, and that no request waits for long.
-fn shares_in_scene(seed: u64) -> Found {
-    let scene = Scene::draw(seed);
+fn shares_in_scene(seed: u64) -> RuleResult {
+    let scene = RuleScene::draw(seed);
     let mut host = scene.host();
     // The weights in use settle in the first 200 ms, which are left out.
     host.run_for(ms(200));
@@ -156,8 +156,8 @@ fn shares_in_scene(seed: u64) -> Found {
 /// Checks that no group's clock is ahead of the drive's, or behind it by more than the budget that
 /// it may keep and the amount of one period. Also checks that weights in use are in their range,
 /// and that those of inner groups are in proportion to their children's.
-fn clocks_in_scene(seed: u64) -> Found {
-    let mut scene = Scene::draw(seed);
+fn clocks_in_scene(seed: u64) -> RuleResult {
+    let mut scene = RuleScene::draw(seed);
     let mut rng = Rng::new(!seed);
     for job in &mut scene.jobs {
         // Some clients have no limit (0), and others are idle at times.
@@ -170,7 +170,7 @@ fn clocks_in_scene(seed: u64) -> Found {
     Ok(())
 }
 
-fn clocks_now(scene: &Scene, samples: &[Sample]) -> Found {
+fn clocks_now(scene: &RuleScene, samples: &[Sample]) -> RuleResult {
     let mut sums = vec![(0, 0); scene.groups.len() + 1];
     let spends = samples.iter().filter_map(|s| match *s {
         Sample::Spends {
@@ -208,7 +208,7 @@ fn clocks_now(scene: &Scene, samples: &[Sample]) -> Found {
 }
 
 /// Creates two groups of the same weight.
-fn pair(jobs: &[Client; 2], config: Config) -> Host {
+fn pair(jobs: &[Client; 2], config: Config) -> CostHost {
     let mut host = host(config, DRIVE, &[(TOP, 100), (TOP, 100)]);
     for job in jobs {
         host.add(*job);
@@ -223,7 +223,7 @@ const RIGHT: Client = READS.of(GroupId(2));
 /// are served. With fewer groups, a faster clock that compensates for unused time would suffice as
 /// well.
 #[test]
-fn donated() -> Found {
+fn unused_time_is_donated() -> RuleResult {
     let mut host = host(config(20_000, 0, 10_000, 10_000), DRIVE, &[(TOP, 100); 8]);
     host.add(LEFT);
     for group in 2..=8 {
@@ -241,7 +241,7 @@ fn donated() -> Found {
 
 /// Changed weights must take effect.
 #[test]
-fn changed() -> Found {
+fn changed_weights_take_effect() -> RuleResult {
     let mut host = pair(&[LEFT, RIGHT], config(20_000, 0, 10_000, 10_000));
     host.run_for(ms(300));
     host.edit(change(GroupId(2), share(300)));
@@ -259,7 +259,7 @@ fn changed() -> Found {
 /// A group whose requests are never throttled must pay later: one that sends only metadata gets no
 /// more than its part and its maximum debt.
 #[test]
-fn debts() -> Found {
+fn metadata_is_paid_for_later() -> RuleResult {
     let meta = RIGHT.flags(Flags::META).depth(4);
     let mut host = pair(&[LEFT, meta], config(2_000, 0, 10_000, 10_000));
     host.run_for(4 * SECOND);
@@ -277,8 +277,8 @@ fn debts() -> Found {
 /// and 10 us for the seek, 16 neighbours take 170 us instead of 320. A group begins half a period
 /// behind the drive.
 #[test]
-fn merged() -> Found {
-    let near = LEFT.place(Place::Sequential);
+fn a_merged_request_pays_for_its_bytes_only() -> RuleResult {
+    let near = LEFT.place(AccessPattern::Sequential);
     for (merge, takes) in [(Merge::OFF, 320), (Merge::LINUX, 170)] {
         let config = config(20_000, 0, 10_000, 10_000);
         let mut host = merging(config, merge, DRIVE, &[(TOP, 100)]);
@@ -302,7 +302,7 @@ fn merged() -> Found {
 
 /// The controller must not wake up while there is nothing to do.
 #[test]
-fn quiet() -> Found {
+fn an_idle_controller_never_wakes() -> RuleResult {
     let mut host = pair(&[LEFT, RIGHT], config(20_000, 0, 10_000, 10_000));
     host.run_for(ms(500));
     host.stop();
@@ -316,11 +316,11 @@ fn quiet() -> Found {
 }
 
 #[test]
-fn shares() -> Found {
+fn backlogged_groups_get_their_shares() -> RuleResult {
     (0..SCENES).try_for_each(shares_in_scene)
 }
 
 #[test]
-fn clocks() -> Found {
+fn clocks_stay_within_their_bounds() -> RuleResult {
     (0..SCENES).try_for_each(clocks_in_scene)
 }

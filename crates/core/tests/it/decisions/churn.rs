@@ -22,7 +22,7 @@ const LINES: u32 = 60;
 
 /// The kind of load and drive.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum LoadKind {
     /// Random requests on a flash drive.
     Anywhere,
     /// Mostly parts of three files on a disk. Each file is used by several clients in turns, with
@@ -32,7 +32,7 @@ pub(crate) enum Kind {
 
 /// A layer with random calls, and the digest of its outputs.
 struct Churn {
-    kind: Kind,
+    kind: LoadKind,
     /// True if some requests are metadata of a file system, which `io.cost` does not throttle.
     metadata: bool,
     /// True if groups have knobs of `io.low`.
@@ -53,7 +53,7 @@ struct Churn {
 
 /// Returns a table with one line for every hundred steps. A line has a digest of all outputs in
 /// these steps, and the counters.
-pub(crate) fn of(name: &str, policy: Config, kind: Kind) -> String {
+pub(crate) fn of(name: &str, policy: Config, kind: LoadKind) -> String {
     let mut churn = Churn::new(policy, kind);
     let mut text = format!(
         "{name}\n\n  us      digest    accepted rejected dispatched   done  stray clamped\n"
@@ -98,9 +98,9 @@ pub(crate) fn tuned(name: &str, elevator: &elevator::Config) -> String {
         };
         let policy = Config::of(elevator).merge(merge);
         let kind = if seed % 2 == 0 {
-            Kind::Anywhere
+            LoadKind::Anywhere
         } else {
-            Kind::Files
+            LoadKind::Files
         };
         let mut churn = Churn::new(policy, kind);
         churn.rng = rng;
@@ -141,7 +141,7 @@ pub(crate) fn nothing_is_lost(policy: &Config, runs: u64) -> bool {
         if policy.elevator.merges() && seed % 3 == 2 {
             policy.merge = merge::Config::LINUX;
         }
-        let kinds = [Kind::Anywhere, Kind::Files];
+        let kinds = [LoadKind::Anywhere, LoadKind::Files];
         let mut churn = Churn::new(policy, kinds[seed as usize % 2]);
         churn.rng = rng;
         for _ in 0..1_500 {
@@ -178,7 +178,7 @@ pub(crate) fn draw(tuned: &mut dyn Tuned, rng: &mut Rng) {
 }
 
 impl Churn {
-    fn new(policy: Config, kind: Kind) -> Self {
+    fn new(policy: Config, kind: LoadKind) -> Self {
         let sizes = Sizes {
             requests: 60,
             streams: 8,
@@ -194,7 +194,7 @@ impl Churn {
             queues: 2,
             tags: 4,
             max_transfer: 64 << 10,
-            rotational: kind == Kind::Files,
+            rotational: kind == LoadKind::Files,
             capacity: Some(capacity(500_000_000)),
         };
         let (low, cost) = (policy.controllers.low, policy.controllers.cost);
@@ -300,7 +300,7 @@ impl Churn {
 
     fn submit(&mut self, now: Instant) {
         let Some(stream) = self.stream() else { return };
-        let most = if self.kind == Kind::Files { 1 } else { 4 };
+        let most = if self.kind == LoadKind::Files { 1 } else { 4 };
         let requests: Vec<_> = (0..=self.below(most))
             .map(|_| self.request(stream))
             .collect();
@@ -337,7 +337,7 @@ impl Churn {
         let file = stream.slot() as usize % 3;
         let offset = if op == Op::Flush {
             0
-        } else if self.kind == Kind::Files && !self.rarely(8) {
+        } else if self.kind == LoadKind::Files && !self.rarely(8) {
             let offset = self.files[file];
             self.files[file] += length.next_multiple_of(4_096);
             offset

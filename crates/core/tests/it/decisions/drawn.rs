@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 
 use weir_core::control::{cost, low, slices};
 use weir_core::random::Rng;
-use weir_core::testing::{Client, Place, ms, us};
+use weir_core::testing::{AccessPattern, Client, ms, us};
 use weir_core::{
     Capacity, Class, Config, Contract, DriveShape, Edit, Flags, GroupId, Knobs, LowKnobs, Max, Op,
     Priority, PriorityClass, ROOT, Sizes, Span, merge,
@@ -15,7 +15,7 @@ use weir_core::{
 
 use crate::decisions::churn::draw;
 use crate::decisions::client::READER;
-use crate::decisions::drive::Kind;
+use crate::decisions::drive::SceneDriveKind;
 use crate::decisions::host::{Change, Decision, Scene, layer, run};
 use crate::decisions::listing::digest;
 use crate::decisions::scenes::SCARCE;
@@ -56,10 +56,10 @@ fn line(scene: &Scene) -> String {
         }
     }
     let drive = match scene.drive {
-        Kind::Flash => "flash",
-        Kind::SlowFlash => "slow",
-        Kind::Disk => "disk",
-        Kind::Even => "even",
+        SceneDriveKind::Flash => "flash",
+        SceneDriveKind::SlowFlash => "slow",
+        SceneDriveKind::Disk => "disk",
+        SceneDriveKind::Even => "even",
     };
     format!(
         "{drive:5} {:6} {:7} {pieces:7} {:9} {answered:8} {:8} {longest:10}  {:08x}",
@@ -107,8 +107,13 @@ fn scene(seed: u64, policy: &Config) -> Scene {
 }
 
 fn scene_of(rng: &mut Draw, policy: &Config) -> Scene {
-    let drive = rng.one_of(&[Kind::Flash, Kind::SlowFlash, Kind::Disk, Kind::Even]);
-    let even = matches!(drive, Kind::Even);
+    let drive = rng.one_of(&[
+        SceneDriveKind::Flash,
+        SceneDriveKind::SlowFlash,
+        SceneDriveKind::Disk,
+        SceneDriveKind::Even,
+    ]);
+    let even = matches!(drive, SceneDriveKind::Even);
     let policy = tuned(rng, policy, drive);
     let groups = groups(rng, &policy);
     // A group with child groups cannot have clients.
@@ -121,7 +126,7 @@ fn scene_of(rng: &mut Draw, policy: &Config) -> Scene {
                 return own;
             }
             // The client has a part of the first file, interleaved with those of others.
-            own.place(Place::Every(4))
+            own.place(AccessPattern::Every(4))
                 .base(number % 4 * u64::from(own.length))
         })
         .collect();
@@ -139,14 +144,14 @@ fn scene_of(rng: &mut Draw, policy: &Config) -> Scene {
 }
 
 /// Returns the policy. In half of the cases, it has random tunables.
-fn tuned(rng: &mut Draw, policy: &Config, drive: Kind) -> Config {
+fn tuned(rng: &mut Draw, policy: &Config, drive: SceneDriveKind) -> Config {
     let mut policy = policy.clone();
-    // The factors by which the drives are slower than `Kind::Flash`, roughly.
+    // The factors by which the drives are slower than `SceneDriveKind::Flash`, roughly.
     let slower = match drive {
-        Kind::Flash => 1,
-        Kind::SlowFlash => 10,
-        Kind::Disk => 20,
-        Kind::Even => 5,
+        SceneDriveKind::Flash => 1,
+        SceneDriveKind::SlowFlash => 10,
+        SceneDriveKind::Disk => 20,
+        SceneDriveKind::Even => 5,
     };
     if let Some(cost) = &mut policy.controllers.cost {
         *cost = cost_of(rng, slower);
@@ -189,18 +194,19 @@ fn cost_of(rng: &mut Draw, slower: u64) -> cost::Config {
         .donation(rng.one_of(&[cost::DonationRule::Tree, cost::DonationRule::Flat]))
 }
 
-fn shape(rng: &mut Draw, drive: Kind) -> DriveShape {
+fn shape(rng: &mut Draw, drive: SceneDriveKind) -> DriveShape {
     let (read, write, iops) = match drive {
-        Kind::Flash => (500_000_000, 250_000_000, 40_000),
-        Kind::SlowFlash => (50_000_000, 25_000_000, 4_000),
-        Kind::Disk => (50_000_000, 50_000_000, 120),
-        Kind::Even => (200_000_000, 200_000_000, 3_500),
+        SceneDriveKind::Flash => (500_000_000, 250_000_000, 40_000),
+        SceneDriveKind::SlowFlash => (50_000_000, 25_000_000, 4_000),
+        SceneDriveKind::Disk => (50_000_000, 50_000_000, 120),
+        SceneDriveKind::Even => (200_000_000, 200_000_000, 3_500),
     };
     DriveShape {
         queues: rng.one_of(&[1, 1, 2]),
         tags: rng.one_of(&[2, 16, 32]),
         max_transfer: rng.one_of(&[64 << 10, 256 << 10, 1 << 20]),
-        rotational: matches!(drive, Kind::Disk) || matches!(drive, Kind::Even) && rng.rarely(2),
+        rotational: matches!(drive, SceneDriveKind::Disk)
+            || matches!(drive, SceneDriveKind::Even) && rng.rarely(2),
         capacity: Some(
             Capacity::NONE
                 .read(read)
@@ -308,14 +314,14 @@ fn knobs(rng: &mut Draw, policy: &Config) -> Knobs {
 fn client(rng: &mut Draw, even: bool) -> Client {
     let writes = rng.rarely(3);
     let place = match rng.below(6) {
-        0 | 1 => Place::Sequential,
-        4 => Place::Backwards,
-        2 => Place::Every(1 + rng.below(4)),
-        3 => Place::Alternately {
+        0 | 1 => AccessPattern::Sequential,
+        4 => AccessPattern::Backwards,
+        2 => AccessPattern::Every(1 + rng.below(4)),
+        3 => AccessPattern::Alternately {
             of: 1 + rng.below(3),
             each: rng.magnitude(6),
         },
-        _ => Place::Random,
+        _ => AccessPattern::Random,
     };
     let from = if rng.rarely(2) { rng.below(200) } else { 0 };
     let mut client = READER

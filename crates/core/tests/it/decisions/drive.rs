@@ -4,7 +4,7 @@ use weir_core::{Dispatch, Op, testing};
 
 /// A drive that serves pieces in the order of their arrival.
 #[derive(Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum SceneDriveKind {
     /// Four units that work in parallel. Each takes 60 us and 4 ns for each byte, and twice the
     /// time per byte for writes. A flush takes 300 us.
     Flash,
@@ -18,8 +18,8 @@ pub(crate) enum Kind {
 }
 
 /// A drive with the time at which each unit is free.
-pub(crate) struct Drive {
-    kind: Kind,
+pub(crate) struct SceneDrive {
+    kind: SceneDriveKind,
     free_at: Vec<u64>,
     head: u64,
 }
@@ -27,9 +27,13 @@ pub(crate) struct Drive {
 /// The distance from the innermost to the outermost track in bytes.
 const SIZE: u64 = 1 << 32;
 
-impl Drive {
-    pub(crate) fn new(kind: Kind) -> Self {
-        let units = if matches!(kind, Kind::Disk) { 1 } else { 4 };
+impl SceneDrive {
+    pub(crate) fn new(kind: SceneDriveKind) -> Self {
+        let units = if matches!(kind, SceneDriveKind::Disk) {
+            1
+        } else {
+            4
+        };
         Self {
             kind,
             free_at: vec![0; units],
@@ -52,13 +56,13 @@ impl Drive {
     }
 }
 
-impl testing::Drive for Drive {
+impl testing::Drive for SceneDrive {
     fn take(&mut self, now: u64, piece: &Dispatch) -> u64 {
         let took = match self.kind {
-            Kind::Flash => flash(piece),
-            Kind::SlowFlash => 10 * flash(piece),
-            Kind::Disk => self.disk(piece),
-            Kind::Even => 1_000_000,
+            SceneDriveKind::Flash => flash(piece),
+            SceneDriveKind::SlowFlash => 10 * flash(piece),
+            SceneDriveKind::Disk => self.disk(piece),
+            SceneDriveKind::Even => 1_000_000,
         };
         // The unit that is free first serves the piece.
         let unit = (0..self.free_at.len()).min_by_key(|&u| self.free_at[u]);

@@ -3,17 +3,17 @@
 use weir_core::testing::{self, Client, Host, child, ms};
 use weir_core::{Config, Contract, Dispatch, Done, Edit, GroupId, Knobs, Layer, Output, Refusal};
 
-use crate::decisions::drive::{Drive, Kind};
+use crate::decisions::drive::{SceneDrive, SceneDriveKind};
 use crate::decisions::listing::sampled;
 
 /// The number, parent, contract and knobs of a group.
-pub(crate) type Group = (u32, GroupId, Contract, Knobs);
+pub(crate) type SceneGroup = (u32, GroupId, Contract, Knobs);
 
 /// A drive, a policy, and the loads of its clients.
 pub(crate) struct Scene {
-    pub(crate) drive: Kind,
+    pub(crate) drive: SceneDriveKind,
     pub(crate) config: Config,
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Vec<SceneGroup>,
     pub(crate) clients: Vec<Client>,
     /// Other events, with their times in milliseconds.
     pub(crate) changes: Vec<(u64, Change)>,
@@ -42,10 +42,10 @@ const SAMPLE_EVERY: u64 = 5_000_000;
 
 /// Runs a scene and returns its decisions.
 pub(crate) fn run(scene: &Scene) -> Vec<Decision> {
-    let mut host = Host::over(layer(scene).unwrap(), Drive::new(scene.drive));
+    let mut host = Host::over(layer(scene).unwrap(), SceneDrive::new(scene.drive));
     // One nanosecond keeps a completion and the next request apart, except on the drive on which
     // events must coincide.
-    host.pause = u64::from(!matches!(scene.drive, Kind::Even));
+    host.pause = u64::from(!matches!(scene.drive, SceneDriveKind::Even));
     for client in &scene.clients {
         host.add(*client);
     }
@@ -86,7 +86,7 @@ struct Decisions {
 }
 
 impl Decisions {
-    fn run(&mut self, host: &mut Host<Drive>, until: u64) {
+    fn run(&mut self, host: &mut Host<SceneDrive>, until: u64) {
         while host.step(until) {
             let now = host.now;
             if now >= self.sample_at {

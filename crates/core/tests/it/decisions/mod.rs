@@ -133,7 +133,10 @@ tables! {
 #[test]
 fn churn() {
     for elevator in KINDS {
-        for (behind, kind) in [("", churn::Kind::Anywhere), ("-files", churn::Kind::Files)] {
+        for (behind, kind) in [
+            ("", churn::LoadKind::Anywhere),
+            ("-files", churn::LoadKind::Files),
+        ] {
             let name = format!("churn-{}{behind}", elevator.name);
             let policy = Config::of((elevator.default)());
             check_digest(&name, &churn::of(&name, policy, kind));
@@ -144,7 +147,10 @@ fn churn() {
 /// Random calls with `io.cost`, with merging, and with both.
 #[test]
 fn churn_under_cost_and_merging() {
-    let files = [("", churn::Kind::Anywhere), ("-files", churn::Kind::Files)];
+    let files = [
+        ("", churn::LoadKind::Anywhere),
+        ("-files", churn::LoadKind::Files),
+    ];
     for elevator in KINDS.iter().filter(|e| ["none", "bfq"].contains(&e.name)) {
         let plain = Config::of((elevator.default)());
         let controllers = plain.controllers.cost(Some(scenes::SCARCE));

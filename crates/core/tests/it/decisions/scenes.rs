@@ -3,7 +3,7 @@
 use weir_core::control::cost;
 use weir_core::elevator::{self, bfq, cfq, contract, kyber, mq_deadline};
 use weir_core::testing::{
-    Client, Place, bandwidth, capacity, iops, limit, min, min_iops, ms, share, us,
+    AccessPattern, Client, bandwidth, capacity, iops, limit, min, min_iops, ms, share, us,
 };
 use weir_core::{
     Capacity, Class, Config, Contract, DriveShape, Flags, GroupId, Knobs, Max, Op, PriorityClass,
@@ -11,8 +11,8 @@ use weir_core::{
 };
 
 use crate::decisions::client::{RANDOM, READER, WRITER, flush};
-use crate::decisions::drive::Kind;
-use crate::decisions::host::{Group, Scene};
+use crate::decisions::drive::SceneDriveKind;
+use crate::decisions::host::{Scene, SceneGroup};
 
 const FREE: Contract = Contract::DEFAULT;
 
@@ -23,7 +23,7 @@ fn latency(latency: Span) -> Knobs {
     }
 }
 
-fn group(id: u32, contract: Contract) -> Group {
+fn group(id: u32, contract: Contract) -> SceneGroup {
     (id, ROOT, contract, Knobs::NONE)
 }
 
@@ -45,7 +45,7 @@ fn disk(rate: Option<u64>) -> DriveShape {
 
 fn scene(elevator: impl Into<elevator::Config>) -> Scene {
     Scene {
-        drive: Kind::Flash,
+        drive: SceneDriveKind::Flash,
         config: Config::of(elevator).drive(flash(500_000_000)),
         groups: Vec::new(),
         clients: Vec::new(),
@@ -70,10 +70,10 @@ fn contract() -> Scene {
 
 impl Scene {
     fn disk(self, rate: Option<u64>) -> Self {
-        self.drive(Kind::Disk).shape(disk(rate))
+        self.drive(SceneDriveKind::Disk).shape(disk(rate))
     }
 
-    fn drive(self, drive: Kind) -> Self {
+    fn drive(self, drive: SceneDriveKind) -> Self {
         Self { drive, ..self }
     }
 
@@ -92,7 +92,7 @@ impl Scene {
         self
     }
 
-    fn groups<const N: usize>(mut self, groups: [Group; N]) -> Self {
+    fn groups<const N: usize>(mut self, groups: [SceneGroup; N]) -> Self {
         self.groups.extend(groups);
         self
     }
@@ -161,7 +161,7 @@ pub(crate) fn latency_delays() -> Scene {
         .reserved(0)
         .scheduler_tags(16);
     none()
-        .drive(Kind::SlowFlash)
+        .drive(SceneDriveKind::SlowFlash)
         .sizes(few)
         .groups([
             (1, ROOT, FREE, latency(Span::from_micros(900))),
@@ -195,7 +195,10 @@ pub(crate) fn mq_deadline_flash() -> Scene {
     .clients([
         READER,
         RANDOM.depth(24).length(4096),
-        WRITER.depth(24).length(16 << 10).place(Place::Random),
+        WRITER
+            .depth(24)
+            .length(16 << 10)
+            .place(AccessPattern::Random),
     ])
     .millis(100)
 }
@@ -271,7 +274,10 @@ pub(crate) fn kyber_flash() -> Scene {
     kyber((50, 1_000_000))
         .clients([
             RANDOM.depth(32).length(4096),
-            WRITER.depth(32).length(16 << 10).place(Place::Random),
+            WRITER
+                .depth(32)
+                .length(16 << 10)
+                .place(AccessPattern::Random),
         ])
         .millis(400)
 }
@@ -316,7 +322,7 @@ pub(crate) fn cost_shares() -> Scene {
 pub(crate) fn cost_donation() -> Scene {
     let weights = SCARCE.rpct(0).wpct(0).min(10_000).max(10_000);
     none()
-        .drive(Kind::SlowFlash)
+        .drive(SceneDriveKind::SlowFlash)
         .cost(weights)
         .groups([
             group(1, share(500)),
@@ -434,7 +440,7 @@ pub(crate) fn bfq_disk_thinkers() -> Scene {
 pub(crate) fn bfq_disk_interleaved() -> Scene {
     // The readers begin 64 KiB apart and read every third piece of 64 KiB, so together they read
     // the file sequentially.
-    let third = |n: u64| READER.place(Place::Every(3)).base(n << 16);
+    let third = |n: u64| READER.place(AccessPattern::Every(3)).base(n << 16);
     bfq(|_| {})
         .disk(None)
         .clients([
@@ -470,7 +476,7 @@ pub(crate) fn bfq_disk_alternate() -> Scene {
     // pieces.
     let half = |n: u64, each| {
         READER
-            .place(Place::Alternately { of: 2, each })
+            .place(AccessPattern::Alternately { of: 2, each })
             .base(n << 16)
     };
     bfq(|_| {})
@@ -510,7 +516,7 @@ fn together() -> Vec<Client> {
 
 pub(crate) fn bfq_flash_together() -> Scene {
     bfq(|c| c.low_latency = false)
-        .drive(Kind::SlowFlash)
+        .drive(SceneDriveKind::SlowFlash)
         .shape(DriveShape::default().tags(8))
         .clients(together())
         .millis(2_400)
@@ -543,7 +549,7 @@ pub(crate) fn bfq_flash_burst() -> Scene {
     clients.extend((0..14).map(|n| READER.nth(1 + n).from(ms(50 + n / 3)).until(ms(300))));
     clients.push(RANDOM.nth(15).from(ms(250)));
     bfq(|_| {})
-        .drive(Kind::SlowFlash)
+        .drive(SceneDriveKind::SlowFlash)
         .shape(DriveShape::default().tags(8))
         .clients(clients)
         .millis(600)
@@ -551,7 +557,7 @@ pub(crate) fn bfq_flash_burst() -> Scene {
 
 pub(crate) fn bfq_flash_player() -> Scene {
     bfq(|_| {})
-        .drive(Kind::SlowFlash)
+        .drive(SceneDriveKind::SlowFlash)
         .shape(DriveShape::default().tags(4))
         .clients([
             READER.think(us(25_000)).length(128 << 10),
@@ -569,7 +575,7 @@ pub(crate) fn bfq_flash_player() -> Scene {
 
 pub(crate) fn bfq_flash_groups() -> Scene {
     bfq(|c| c.low_latency = false)
-        .drive(Kind::SlowFlash)
+        .drive(SceneDriveKind::SlowFlash)
         .shape(DriveShape::default().tags(8))
         .groups([
             group(1, share(100)),
@@ -677,7 +683,7 @@ pub(crate) fn contract_flash_flushes() -> Scene {
 
 pub(crate) fn contract_flash_overpromised() -> Scene {
     contract()
-        .drive(Kind::SlowFlash)
+        .drive(SceneDriveKind::SlowFlash)
         .groups([
             // The stated capacity of 500 MB/s is that of the fast drive, which is ten times as
             // fast.

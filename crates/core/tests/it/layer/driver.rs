@@ -111,7 +111,7 @@ fn charged(layer: &mut Layer, listener: Listener) -> (Vec<u64>, u64) {
 }
 
 #[test]
-fn whoever_listens_is_told_of_every_request_and_what_was_lost_is_counted() {
+fn listeners_receive_every_request_and_lost_events_are_counted() {
     let sizes = Sizes::default().events(4);
     let mut layer = layer(sizes, 1, 32);
     let stream = open(&mut layer, ROOT);

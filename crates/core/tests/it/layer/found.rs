@@ -99,7 +99,7 @@ fn a_stream_on_hold_keeps_no_scheduler_tag_from_the_others() {
 }
 
 #[test]
-fn whoever_waits_for_room_is_told_even_if_those_told_before_do_not_come() {
+fn every_refused_stream_is_notified_even_if_earlier_ones_do_not_submit() {
     // One place, which is not reserved for any stream.
     let sizes = Sizes::default().requests(1).streams(4).reserved(0);
     let mut layer = layer(sizes, 1);
@@ -280,7 +280,7 @@ fn a_discard_leaves_nothing_in_the_drive_for_its_promise() {
 
 #[test]
 #[cfg(debug_assertions)]
-fn what_is_given_up_half_sent_is_not_waited_for_after_a_change() {
+fn a_change_does_not_wait_for_a_cancelled_request_in_the_drive() {
     let (mut layer, stream, tag) = promised(Op::Read, 3 * 4096);
     layer.cancel(at(1), stream, 0);
     layer.change(at(2), &[]).unwrap();

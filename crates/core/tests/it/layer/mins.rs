@@ -26,7 +26,7 @@ fn edits() -> Vec<Edit> {
 }
 
 /// Two layers that receive the same calls, except that one of them changes mins by general changes.
-struct Pair {
+struct ChangePair {
     layers: [Layer; 2],
     rng: Rng,
     us: u64,
@@ -37,7 +37,7 @@ struct Pair {
     cookie: u64,
 }
 
-impl Pair {
+impl ChangePair {
     fn new(seed: u64) -> Self {
         let config = || {
             let mut config = Config::of(elevator::contract::Config::default());
@@ -128,7 +128,7 @@ impl Pair {
 #[test]
 fn a_change_of_one_min_decides_as_a_whole_change_does() {
     for seed in 0..50 {
-        let mut pair = Pair::new(seed);
+        let mut pair = ChangePair::new(seed);
         for _ in 0..4_000 {
             pair.step();
         }

@@ -16,7 +16,7 @@ const SECOND: u64 = 1_000 * MS;
 const SERVICE: u64 = 1_500;
 
 /// A drive with two spaces on separate servers, of which the first one hangs at times.
-struct Host {
+struct StallHost {
     layer: Layer,
     now: u64,
     wake: Option<Wake>,
@@ -37,7 +37,7 @@ struct Host {
     lost_in: Option<u64>,
 }
 
-impl Host {
+impl StallHost {
     fn new(elevator: elevator::Config, depths: [u64; 2]) -> Self {
         let sizes = Sizes::default().scheduler_tags(64).stalled(1024);
         let mut layer = super::layer(Config::of(elevator).sizes(sizes));
@@ -170,9 +170,9 @@ fn waits_for_one(kind: &Kind) -> bool {
 fn a_server_that_hangs_takes_nothing_from_a_neighbour() {
     for kind in KINDS {
         // The rate of the second client without the first one, per second.
-        let alone = Host::new((kind.default)(), [0, 16]).run_until(2 * SECOND)[1] / 2;
+        let alone = StallHost::new((kind.default)(), [0, 16]).run_until(2 * SECOND)[1] / 2;
         for deep in [1, 64, 250] {
-            let mut host = Host::new((kind.default)(), [deep, 16]);
+            let mut host = StallHost::new((kind.default)(), [deep, 16]);
             let before = host.run_until(2 * SECOND)[0] / 2;
             host.hangs = true;
             // The first seconds contain the detection of the stall, which takes up to 1.25 s.
@@ -206,7 +206,7 @@ fn a_server_that_hangs_takes_nothing_from_a_neighbour() {
 #[test]
 fn a_server_that_loses_requests_leaves_most_to_a_neighbour() {
     for kind in KINDS.iter().filter(|kind| !waits_for_one(kind)) {
-        let alone = Host::new((kind.default)(), [0, 16]).run_until(2 * SECOND)[1] / 2;
+        let alone = StallHost::new((kind.default)(), [0, 16]).run_until(2 * SECOND)[1] / 2;
         for lost_in in [10, 1_000] {
             let mut elevator = (kind.default)();
             if let elevator::Config::Contract(contract) = &mut elevator {
@@ -214,7 +214,7 @@ fn a_server_that_loses_requests_leaves_most_to_a_neighbour() {
                 contract.remote = Span::from_millis(40);
             }
             // 250 requests are close to the default of 256 for each stream.
-            let mut host = Host::new(elevator, [250, 16]);
+            let mut host = StallHost::new(elevator, [250, 16]);
             host.lost_in = Some(lost_in);
             host.run_until(10 * SECOND);
             let got = host.run_until(20 * SECOND)[1] / 10;

@@ -13,8 +13,10 @@ use rustix::fs::{Access, AtFlags, CWD, Dev, FileType, Mode, OFlags, SeekFrom};
 use weir_config::trusted::Dir;
 use weir_uring::{Errno, device};
 
-use super::file::{Geometry, Kind, Offers, OpenError, Opened, alignment, error};
-use super::found::{Found, Place};
+use super::file::{
+    Geometry, MediumKind, OpenError, OpenStorage, StorageCapabilities, alignment, error,
+};
+use super::found::{StorageInfo, StorageLocation};
 use super::{behind, locks, sysfs, usage};
 
 /// The options for opening a device as a volume.
@@ -31,7 +33,7 @@ pub struct DeviceOptions {
     pub patience: Duration,
 }
 
-impl Opened {
+impl OpenStorage {
     /// Opens a device with direct I/O. May block.
     ///
     /// A device that will be written to must not be in use by the system (mounted, as swap space or
@@ -68,9 +70,9 @@ impl Opened {
         let behind = behind::lock(path, dev, !options.read_only, options.patience)?;
         let queue = |name| sysfs::queue(Path::new(sysfs::SYS), dev, name).unwrap_or(0);
         let zeroes = queue("write_zeroes_max_bytes") > 0;
-        let kind = Kind::Device { zeroes };
+        let kind = MediumKind::Device { zeroes };
         let shape = shape(&fd, options)?;
-        let opened = Self::new(fd, path, kind, shape, |_| Offers {
+        let opened = Self::new(fd, path, kind, shape, |_| StorageCapabilities {
             trim: queue("discard_max_bytes") > 0,
             fast_zero: zeroes,
             allocation: false,
@@ -79,8 +81,8 @@ impl Opened {
     }
 }
 
-/// Inspects the device that [`Opened::device`] would open. See [`look`](super::look).
-pub(super) fn look(options: &DeviceOptions) -> Result<Found, OpenError> {
+/// Inspects the device that [`OpenStorage::device`] would open. See [`inspect`](super::look).
+pub(super) fn inspect(options: &DeviceOptions) -> Result<StorageInfo, OpenError> {
     let path = &options.path;
     let place = place(options)?;
     let (dev, _) = unused(options, &place)?;
@@ -95,18 +97,18 @@ pub(super) fn look(options: &DeviceOptions) -> Result<Found, OpenError> {
     // as udev) examine the device again.
     let fd = open(options, &place, OFlags::RDONLY)?;
     let stat = rustix::fs::fstat(&fd).map_err(OpenError::system(path, "open"))?;
-    let locked = locks::look(&fd, !options.read_only);
+    let locked = locks::check_lock(&fd, !options.read_only);
     locked.map_err(OpenError::lock(path, &stat))?;
-    behind::look(path, dev, !options.read_only)?;
+    behind::check_locks(path, dev, !options.read_only)?;
     let (size, geometry) = shape(&fd, options)?;
-    let mut place = Place::of(dev, None, (0, OsString::new()));
+    let mut place = StorageLocation::of(dev, None, (0, OsString::new()));
     // Two loop devices over the same file are the same storage, so the first file behind the device
     // identifies it.
     let behind = sysfs::files_behind(Path::new(sysfs::SYS), dev);
     if let Some(file) = behind.first().and_then(|file| std::fs::metadata(file).ok()) {
         (place.number, place.identity.0) = (file.dev(), file.ino());
     }
-    Ok(Found {
+    Ok(StorageInfo {
         size,
         now: Some(size),
         place: Some(place),
@@ -176,7 +178,7 @@ fn open(
     let flags = access | claim | always;
     // As with locks, the claim of a killed server can outlast its process for a moment (see
     // `locks::PATIENCE`).
-    let opened = locks::patiently(options.patience, Errno::BUSY, || {
+    let opened = locks::retry_while_busy(options.patience, Errno::BUSY, || {
         rustix::fs::openat(directory, name, flags, Mode::empty())
     });
     opened.map_err(|errno| match errno {

@@ -9,9 +9,9 @@ use weir_core::{Flags, Op};
 use weir_uring::Backend as Ringed;
 
 use super::super::Prepare;
-use super::super::file::bench::Bench;
+use super::super::file::bench::BackendBench;
 use super::super::file::tests::{Directory, ring, soon};
-use super::super::{ImageOptions, OpenError, Opened};
+use super::super::{ImageOptions, OpenError, OpenStorage};
 use super::*;
 
 fn options(path: &Path, read_only: bool) -> DeviceOptions {
@@ -40,7 +40,7 @@ fn the_device_of_the_root_file_system_is_refused_before_it_is_opened() {
         println!("skipped: the root file system is on no block device that can be seen here");
         return;
     };
-    let error = Opened::device(&options(&device, false)).unwrap_err();
+    let error = OpenStorage::device(&options(&device, false)).unwrap_err();
     let OpenError::InUse { path, uses } = &error else {
         panic!("{error}");
     };
@@ -54,12 +54,12 @@ fn the_device_of_the_root_file_system_is_refused_before_it_is_opened() {
 }
 
 #[test]
-fn what_is_no_device_is_refused_with_a_hint() {
+fn a_path_without_a_device_is_refused_with_a_hint() {
     let directory = Directory::new();
     let file = directory.0.join("file");
     fs::write(&file, [0; 4096]).unwrap();
     let refused = |path: &Path| {
-        Opened::device(&options(path, false))
+        OpenStorage::device(&options(path, false))
             .unwrap_err()
             .to_string()
     };
@@ -73,9 +73,9 @@ fn what_is_no_device_is_refused_with_a_hint() {
 }
 
 /// A loop device that is detached when it is dropped.
-struct Loop(PathBuf);
+struct AttachedLoop(PathBuf);
 
-impl Loop {
+impl AttachedLoop {
     /// Attaches a loop device, or returns `None` if that is not possible (without root or without
     /// loop devices).
     fn new(image: &Path, block: u32) -> Option<Self> {
@@ -94,7 +94,7 @@ impl Loop {
     }
 }
 
-impl Drop for Loop {
+impl Drop for AttachedLoop {
     fn drop(&mut self) {
         let _ = Command::new("losetup")
             .arg("--detach")
@@ -107,7 +107,7 @@ const SIZE: u32 = 4 << 20;
 
 fn image(directory: &Directory) -> ImageOptions {
     let options = directory.options(u64::from(SIZE));
-    drop(Opened::image(&options).unwrap());
+    drop(OpenStorage::image(&options).unwrap());
     options
 }
 
@@ -116,15 +116,15 @@ fn a_device_is_a_volume() {
     let directory = Directory::new();
     let image = image(&directory);
     for block in [512, 4096] {
-        let Some(device) = Loop::new(&image.path, block) else {
+        let Some(device) = AttachedLoop::new(&image.path, block) else {
             return;
         };
-        let opened = soon(|| Opened::device(&options(&device.0, false)).ok());
+        let opened = soon(|| OpenStorage::device(&options(&device.0, false)).ok());
         assert_eq!(opened.size(), u64::from(SIZE));
         assert!(opened.traits().align >= block && !opened.traits().allocation);
-        let mut bench = Bench::new(Box::new(opened), &ring(Ringed::Auto));
+        let mut bench = BackendBench::new(Box::new(opened), &ring(Ringed::Auto));
         // The claim of the first open excludes a second one.
-        let again = Opened::device(&options(&device.0, false)).unwrap_err();
+        let again = OpenStorage::device(&options(&device.0, false)).unwrap_err();
         assert!(matches!(again, OpenError::InUse { .. }), "{again}");
         bench.write(0, &vec![7; 1 << 20], Flags::NONE).unwrap();
         bench.write(5, &[1, 2, 3], Flags::FUA).unwrap();
@@ -152,7 +152,7 @@ fn a_device_is_a_volume() {
             size: Some(1 << 20),
             ..options(&device.0, true)
         };
-        let wrong = Opened::device(&other_size).unwrap_err();
+        let wrong = OpenStorage::device(&other_size).unwrap_err();
         // A read-only open needs no claim, but meets the lock.
         assert!(matches!(wrong, OpenError::Locked { .. }), "{wrong}");
         drop(bench);
@@ -164,8 +164,8 @@ fn a_device_is_a_volume() {
             soon(|| Some(open()).filter(|error| !matches!(error, OpenError::Locked { .. })))
                 .to_string()
         };
-        let looked = unlocked(&|| look(&wrong).unwrap_err());
-        let wrong = unlocked(&|| Opened::device(&wrong).unwrap_err());
+        let looked = unlocked(&|| inspect(&wrong).unwrap_err());
+        let wrong = unlocked(&|| OpenStorage::device(&wrong).unwrap_err());
         assert_eq!(looked, wrong);
         assert!(
             wrong.contains("has 4MiB, but the volume's `size` is 1MiB"),
@@ -188,11 +188,11 @@ fn a_mounted_device_and_the_file_behind_it_are_left_alone() {
         println!("skipped: no mkfs.ext4 here");
         return;
     }
-    let Some(device) = Loop::new(&image.path, 512) else {
+    let Some(device) = AttachedLoop::new(&image.path, 512) else {
         return;
     };
     // The file is in use, because it has a loop device.
-    let behind = Opened::image(&image).unwrap_err().to_string();
+    let behind = OpenStorage::image(&image).unwrap_err().to_string();
     assert!(
         behind.contains(&format!(
             "is in use: it is the file of {}",
@@ -211,8 +211,8 @@ fn a_mounted_device_and_the_file_behind_it_are_left_alone() {
         println!("skipped: nothing can be mounted here");
         return;
     }
-    let refused = Opened::device(&options(&device.0, false));
-    let read = Opened::device(&options(&device.0, true));
+    let refused = OpenStorage::device(&options(&device.0, false));
+    let read = OpenStorage::device(&options(&device.0, true));
     let unmounted = Command::new("umount").arg(&place).status().unwrap();
     assert!(unmounted.success());
     let refused = refused.unwrap_err().to_string();
@@ -224,13 +224,13 @@ fn a_mounted_device_and_the_file_behind_it_are_left_alone() {
     assert!(refused.contains(&why), "{refused}");
     assert!(read.is_ok(), "only to be read it may be in use");
     drop(read);
-    soon(|| Opened::device(&options(&device.0, false)).ok());
+    soon(|| OpenStorage::device(&options(&device.0, false)).ok());
 }
 
 /// A file can be used through its name or through either of two loop devices, but only through one
 /// of them at a time.
 #[test]
-fn a_file_has_one_user_by_whatever_device() {
+fn a_file_is_locked_through_every_loop_device() {
     let directory = Directory::new();
     let image = image(&directory);
     let volumes = |storage: String| {
@@ -248,11 +248,11 @@ fn a_file_has_one_user_by_whatever_device() {
         read_only: true,
         ..image.clone()
     };
-    let held = soon(|| Opened::image(&image).ok());
-    let Some(one) = Loop::new(&image.path, 512) else {
+    let held = soon(|| OpenStorage::image(&image).ok());
+    let Some(one) = AttachedLoop::new(&image.path, 512) else {
         return;
     };
-    let open = |device: &Loop, read| Opened::device(&options(&device.0, read));
+    let open = |device: &AttachedLoop, read| OpenStorage::device(&options(&device.0, read));
     // The file is open under its own name, so the loop device is refused.
     for read in [false, true] {
         let refused = open(&one, read).unwrap_err();
@@ -261,16 +261,19 @@ fn a_file_has_one_user_by_whatever_device() {
             "{refused}"
         );
         let options = options(&one.0, read);
-        assert_eq!(look(&options).unwrap_err().to_string(), refused.to_string());
+        assert_eq!(
+            inspect(&options).unwrap_err().to_string(),
+            refused.to_string()
+        );
     }
     drop(held);
     let held = soon(|| open(&one, false).ok());
     // The loop device is open for writing, so the file and another loop device are refused.
     assert!(matches!(
-        Opened::image(&read_only),
+        OpenStorage::image(&read_only),
         Err(OpenError::Locked { .. })
     ));
-    let other = Loop::new(&image.path, 512).unwrap();
+    let other = AttachedLoop::new(&image.path, 512).unwrap();
     assert!(matches!(open(&other, false), Err(OpenError::Locked { .. })));
     drop(held);
     // A reader excludes writers, but not other readers.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_core::{Flags, Instant, Op, Outcome, Tag};
-use weir_uring::{AnyRing, Buf, Completion, Config, Ring, Segment};
+use weir_uring::{AnyRing, Buf, IoRingConfig, Ring, RingCompletion, Segment};
 
 use super::super::{
-    Allocation, Backend, Context, Data, Extents, Finished, Job, News, Prepare, Traits,
+    Allocation, Backend, BackendJob, Context, Data, Extents, Finished, News, Prepare, Traits,
 };
 
 /// The random numbers of a test.
@@ -29,11 +29,11 @@ impl Rng {
 }
 
 /// The result of a job: its outcome, and the bytes that it read.
-pub(in crate::backend) type Ended = (Result<(), u16>, Vec<u8>);
+pub(in crate::backend) type JobResult = (Result<(), u16>, Vec<u8>);
 
 /// A backend, with the state that a shard would keep for it.
 #[derive(Debug)]
-pub(in crate::backend) struct Bench {
+pub(in crate::backend) struct BackendBench {
     pub(in crate::backend) ring: AnyRing,
     pub(in crate::backend) backend: Box<dyn Backend>,
     pub(in crate::backend) traits: Traits,
@@ -46,14 +46,14 @@ pub(in crate::backend) struct Bench {
     /// The error that replaces the result of the next other operation.
     pub(in crate::backend) write_result: Option<weir_uring::Errno>,
     jobs: BTreeMap<u32, (Op, Flags, u64, u32)>,
-    ended: BTreeMap<u32, Ended>,
+    ended: BTreeMap<u32, JobResult>,
     found: BTreeMap<u32, Extents>,
     finished: Vec<Finished>,
     tags: u32,
 }
 
-impl Bench {
-    pub(in crate::backend) fn new(prepared: Box<dyn Prepare>, config: &Config) -> Self {
+impl BackendBench {
+    pub(in crate::backend) fn new(prepared: Box<dyn Prepare>, config: &IoRingConfig) -> Self {
         Self {
             ring: AnyRing::open(config).unwrap(),
             traits: prepared.traits(),
@@ -110,7 +110,7 @@ impl Bench {
 
     fn resubmit(&mut self, tag: u32, data: Data) {
         let (op, flags, offset, length) = self.jobs[&tag];
-        let job = Job {
+        let job = BackendJob {
             tag: Tag(tag),
             op,
             flags,
@@ -175,7 +175,7 @@ impl Bench {
     }
 
     /// Replaces the result of an operation if a test has requested it.
-    fn tamper(&mut self, op: u32, completion: &mut Completion) {
+    fn tamper(&mut self, op: u32, completion: &mut RingCompletion) {
         let result = match op {
             u32::MAX => &mut self.sync_result,
             _ => &mut self.write_result,
@@ -186,7 +186,7 @@ impl Bench {
     }
 
     /// Waits for the end of a job.
-    pub(in crate::backend) fn wait(&mut self, tag: u32) -> Ended {
+    pub(in crate::backend) fn wait(&mut self, tag: u32) -> JobResult {
         for _ in 0..10_000 {
             if let Some(ended) = self.ended.remove(&tag) {
                 return ended;

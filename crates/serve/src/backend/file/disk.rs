@@ -5,16 +5,16 @@ use std::io;
 use std::sync::Arc;
 
 use weir_core::{Flags, Op};
-use weir_uring::{Buf, Completion, Errno, Handle, MAX_PIECES, Payload, Ring, Sync};
+use weir_uring::{Buf, Errno, Handle, MAX_PIECES, Payload, Ring, RingCompletion, Sync};
 
 use super::super::interface::Grow;
-use super::super::rmw::{Mode, Ranges};
+use super::super::rmw::{LockMode, Ranges};
 use super::super::workers::Workers;
-use super::super::{Allocation, Backend, Context, Data, Extents, Job};
+use super::super::{Allocation, Backend, BackendJob, Context, Data, Extents};
 use super::error;
 use super::grow::Image;
-use super::medium::{Kind, Medium};
-use super::work::{self, CHUNK, Patch, Phase, Step, Work};
+use super::medium::{Medium, MediumKind};
+use super::work::{self, CHUNK, DiskWork, Patch, PatchStep, WorkPhase};
 use crate::errno::{EIO, ENOSPC, ENOTSUP, EPERM};
 use crate::slab::Slab;
 
@@ -40,15 +40,15 @@ pub(in crate::backend) struct Geometry {
 
 /// The backend of files and devices.
 #[derive(Debug)]
-pub(in crate::backend) struct Disk {
+pub(in crate::backend) struct DiskBackend {
     file: Handle,
     medium: Arc<Medium>,
     geometry: Geometry,
-    works: Slab<Work>,
+    works: Slab<DiskWork>,
     ranges: Ranges,
     /// Works whose range lock was granted.
     ready: VecDeque<u32>,
-    workers: Workers<Done>,
+    workers: Workers<WorkerResult>,
     /// Look-ups of extents that wait because the workers were busy.
     lookups: VecDeque<u32>,
     /// Works that wait for the next fdatasync, and works that the running one covers. Only one runs
@@ -63,12 +63,12 @@ pub(in crate::backend) struct Disk {
 
 /// The result of a worker's task.
 #[derive(Debug)]
-enum Done {
+enum WorkerResult {
     Space(u32, Result<(), Errno>),
     Extents(u32, Extents),
 }
 
-impl Disk {
+impl DiskBackend {
     /// Creates a disk on an open file. `medium` has another descriptor of it, for the workers.
     ///
     /// # Errors
@@ -94,12 +94,12 @@ impl Disk {
     }
 
     /// Returns a work. Its slot is freed when it ends, and nothing refers to the slot after that.
-    fn work(&mut self, slot: u32) -> &mut Work {
+    fn work(&mut self, slot: u32) -> &mut DiskWork {
         &mut self.works[slot]
     }
 
     /// Removes a work that has ended or is returned to the core.
-    fn remove(&mut self, slot: u32) -> Work {
+    fn remove(&mut self, slot: u32) -> DiskWork {
         let work = self.works.remove(slot).expect("a work ends once");
         if work.locked {
             self.ranges.release(slot, &mut self.ready);
@@ -128,7 +128,7 @@ impl Disk {
 
     /// Returns the range that a work changes, in whole blocks, and the mode in which it must be
     /// locked.
-    fn wants(&self, work: &Work) -> Option<(std::ops::Range<u64>, Mode)> {
+    fn wants(&self, work: &DiskWork) -> Option<(std::ops::Range<u64>, LockMode)> {
         let block = u64::from(self.geometry.block);
         if block == 1 || !work.changes() {
             return None;
@@ -138,7 +138,11 @@ impl Disk {
         // A discard leaves blocks that it covers in part unchanged, so that it needs no exclusive
         // lock.
         let whole = work.op == Op::Discard || (first..last) == work.range;
-        let mode = if whole { Mode::Shared } else { Mode::Exclusive };
+        let mode = if whole {
+            LockMode::Shared
+        } else {
+            LockMode::Exclusive
+        };
         Some((first..last, mode))
     }
 
@@ -177,7 +181,7 @@ impl Disk {
         let work = self.work(slot);
         // Direct I/O reads whole blocks. The buffers have space for that (see `Traits::align`).
         let (start, end) = work::widen(&mut work.data, block as usize);
-        work.phase = Phase::Direct { start, end };
+        work.phase = WorkPhase::Direct { start, end };
         let from = work.range.start / u64::from(block) * u64::from(block);
         let data = std::mem::take(&mut work.data);
         let (token, file) = (cx.token(slot), &self.file);
@@ -201,7 +205,7 @@ impl Disk {
     fn write(&mut self, slot: u32, cx: &mut Context<'_>) {
         let sync = self.sync_of_write(slot);
         let work = self.work(slot);
-        work.phase = Phase::Direct { start: 0, end: 0 };
+        work.phase = WorkPhase::Direct { start: 0, end: 0 };
         let from = work.range.start;
         let data = std::mem::take(&mut work.data);
         let (token, file) = (cx.token(slot), &self.file);
@@ -249,7 +253,7 @@ impl Disk {
             (None, None) => (large, None),
         };
         let step = match work.op {
-            Op::Read => Step::Fetch,
+            Op::Read => PatchStep::Fetch,
             _ => patch.begin(block),
         };
         match buf {
@@ -259,16 +263,23 @@ impl Disk {
     }
 
     /// Queues a step of a patch on the ring.
-    fn step(&mut self, slot: u32, patch: Patch, step: Step, mut buf: Buf, cx: &mut Context<'_>) {
+    fn step(
+        &mut self,
+        slot: u32,
+        patch: Patch,
+        step: PatchStep,
+        mut buf: Buf,
+        cx: &mut Context<'_>,
+    ) {
         let block = u64::from(self.geometry.block);
         let sync = self.sync_of_write(slot);
         let work = self.work(slot);
-        work.phase = Phase::Patch { patch, step };
+        work.phase = WorkPhase::Patch { patch, step };
         let window = patch.window(step, block);
         let at = patch.first + window.start as u64;
         buf.set_window(window);
         let (token, file) = (cx.token(slot), &self.file);
-        let queued = if step == Step::Write {
+        let queued = if step == PatchStep::Write {
             self.works[slot].fill(&patch, &mut buf);
             cx.ring.write(token, file, at, buf.into_shared(), sync)
         } else {
@@ -284,14 +295,14 @@ impl Disk {
         &mut self,
         slot: u32,
         patch: Patch,
-        step: Step,
+        step: PatchStep,
         payload: Payload,
         cx: &mut Context<'_>,
     ) {
         let next = match step {
-            Step::Head => patch.after_head(u64::from(self.geometry.block)),
-            Step::Tail => Step::Write,
-            Step::Write | Step::Fetch => {
+            PatchStep::Head => patch.after_head(u64::from(self.geometry.block)),
+            PatchStep::Tail => PatchStep::Write,
+            PatchStep::Write | PatchStep::Fetch => {
                 let work = self.work(slot);
                 if let Payload::Buf(blocks) = &payload {
                     work.fetched(&patch, blocks);
@@ -330,7 +341,7 @@ impl Disk {
         if op == Op::WriteZeroes {
             work.rest = [work.range.start..start, end..work.range.end];
         }
-        work.phase = Phase::Space;
+        work.phase = WorkPhase::Space;
         let medium = Arc::clone(&self.medium);
         let task = move || {
             let (keep, fast) = (flags.has(Flags::NO_HOLE), flags.has(Flags::FAST_ZERO));
@@ -338,7 +349,7 @@ impl Disk {
                 Op::Discard => medium.discard(start..end),
                 _ => medium.zero(start..end, keep, fast),
             };
-            Done::Space(slot, result)
+            WorkerResult::Space(slot, result)
         };
         if !self.workers.submit(cx.caller(), task) {
             self.busy(slot, cx);
@@ -376,7 +387,7 @@ impl Disk {
 
     /// Adds a work to those that wait for the next fdatasync.
     fn sync(&mut self, slot: u32, cx: &mut Context<'_>) {
-        self.work(slot).phase = Phase::Sync;
+        self.work(slot).phase = WorkPhase::Sync;
         self.unsynced.push(slot);
         self.sync_next(cx);
     }
@@ -414,15 +425,15 @@ impl Disk {
     }
 
     /// Processes the completion of a ring operation.
-    fn ring_done(&mut self, slot: u32, completion: Completion, cx: &mut Context<'_>) {
-        let Completion {
+    fn ring_done(&mut self, slot: u32, completion: RingCompletion, cx: &mut Context<'_>) {
+        let RingCompletion {
             result, payload, ..
         } = completion;
         let durable = self.sync_of_write(slot) == Sync::Data;
         let work = self.work(slot);
         let asked = payload.bytes();
         let phase = work.phase;
-        if let Phase::Direct { start, end } = phase {
+        if let WorkPhase::Direct { start, end } = phase {
             work.data = work::restored(payload);
             if work.op == Op::Read {
                 work::set_windows(&mut work.data, start, end);
@@ -433,11 +444,11 @@ impl Disk {
             };
         }
         match (phase, outcome(result, asked)) {
-            (Phase::Patch { patch, step }, Ok(())) => {
+            (WorkPhase::Patch { patch, step }, Ok(())) => {
                 self.step_done(slot, patch, step, payload, cx);
             }
-            (Phase::Patch { step, .. }, Err(errno)) => {
-                self.failed(slot, durable && step == Step::Write, errno, cx);
+            (WorkPhase::Patch { step, .. }, Err(errno)) => {
+                self.failed(slot, durable && step == PatchStep::Write, errno, cx);
             }
             _ => debug_assert!(false, "the ring was asked for nothing in {phase:?}"),
         }
@@ -455,12 +466,12 @@ impl Disk {
     fn look_up(&mut self, slot: u32, cx: &mut Context<'_>) {
         let known = self.geometry.allocation;
         let work = self.work(slot);
-        work.phase = Phase::Space;
+        work.phase = WorkPhase::Space;
         let (range, mut extents) = (work.range.clone(), work.extents());
         if known {
             let medium = Arc::clone(&self.medium);
             let (range, extents) = (range.clone(), extents.clone());
-            let task = move || Done::Extents(slot, medium.find(range, extents));
+            let task = move || WorkerResult::Extents(slot, medium.find(range, extents));
             if self.workers.submit(cx.caller(), task) {
                 return;
             }
@@ -482,7 +493,7 @@ impl Disk {
     }
 }
 
-impl Backend for Disk {
+impl Backend for DiskBackend {
     fn size(&self, wanted: Option<u64>) -> io::Result<u64> {
         let (path, actual) = (&self.medium.path, self.medium.size()?);
         if let Err(error) = error::size_as_stated(path, actual, wanted)
@@ -495,7 +506,7 @@ impl Backend for Disk {
     }
 
     fn growable(&self) -> Option<Arc<dyn Grow>> {
-        let is_image = matches!(self.medium.kind, Kind::Image { .. });
+        let is_image = matches!(self.medium.kind, MediumKind::Image { .. });
         (is_image && !self.geometry.read_only).then(|| {
             let medium = Arc::clone(&self.medium);
             let block = self.geometry.block;
@@ -503,8 +514,8 @@ impl Backend for Disk {
         })
     }
 
-    fn submit(&mut self, job: Job, cx: &mut Context<'_>) {
-        let work = Work::new(job);
+    fn submit(&mut self, job: BackendJob, cx: &mut Context<'_>) {
+        let work = DiskWork::new(job);
         if self.geometry.read_only && work.changes() {
             return cx.finish(work.tag, Err(EPERM), work.data);
         }
@@ -527,7 +538,7 @@ impl Backend for Disk {
         self.start_ready(cx);
     }
 
-    fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>) {
+    fn completed(&mut self, op: u32, completion: RingCompletion, cx: &mut Context<'_>) {
         if op == SYNC {
             self.synced(completion.result, cx);
         } else {
@@ -539,8 +550,8 @@ impl Backend for Disk {
     fn woken(&mut self, cx: &mut Context<'_>) {
         while let Some(done) = self.workers.next() {
             match done {
-                Done::Space(slot, result) => self.space_done(slot, result, cx),
-                Done::Extents(slot, extents) => self.extents_found(slot, extents, cx),
+                WorkerResult::Space(slot, result) => self.space_done(slot, result, cx),
+                WorkerResult::Extents(slot, extents) => self.extents_found(slot, extents, cx),
             }
             // Each result frees a worker for one look-up.
             if let Some(slot) = self.lookups.pop_front() {

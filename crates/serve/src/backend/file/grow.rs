@@ -126,13 +126,13 @@ impl Grow for Image {
         }
         self.enlarge(growth).map_err(|errno| {
             let refused = self.refused(growth);
-            self.take_back(growth);
+            self.restore_size(growth);
             refused(errno.into())
         })?;
         Ok(true)
     }
 
-    fn take_back(&self, growth: &Growth) {
+    fn restore_size(&self, growth: &Growth) {
         if let Err(errno) = self.reduce(growth) {
             let image = self.medium.path.display();
             let error = weir_config::os_error::message(&errno.into());

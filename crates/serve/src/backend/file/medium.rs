@@ -17,14 +17,14 @@ pub(in crate::backend) struct Medium {
     /// The path that was opened.
     pub(in crate::backend) path: PathBuf,
     pub(in crate::backend) fd: OwnedFd,
-    pub(in crate::backend) kind: Kind,
+    pub(in crate::backend) kind: MediumKind,
     /// Descriptors of the files behind a device, which hold the locks on them.
     pub(in crate::backend) behind: Vec<OwnedFd>,
 }
 
 /// The kind of storage behind a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::backend) enum Kind {
+pub(in crate::backend) enum MediumKind {
     /// A regular file.
     Image {
         /// True if no space is ever returned to the file system, because it was promised.
@@ -47,7 +47,7 @@ impl Medium {
     /// # Errors
     /// Returns the error of the system.
     pub(super) fn size(&self) -> io::Result<u64> {
-        if matches!(self.kind, Kind::Device { .. }) {
+        if matches!(self.kind, MediumKind::Device { .. }) {
             return Ok(rustix::fs::seek(&self.fd, SeekFrom::End(0))?);
         }
         // Without `DONT_SYNC`, the call could wait for a file server.
@@ -63,11 +63,11 @@ impl Medium {
     /// Returns `EOPNOTSUPP` if the storage cannot discard, and otherwise the error of the system.
     pub(super) fn discard(&self, range: Range<u64>) -> Result<(), Errno> {
         match self.kind {
-            Kind::Image { keep: false } => self.fallocate(FallocateFlags::PUNCH_HOLE, range),
-            Kind::Image { keep: true } => self.zero(range, true, true),
-            Kind::Device { .. } => device::discard(&self.fd, range),
+            MediumKind::Image { keep: false } => self.fallocate(FallocateFlags::PUNCH_HOLE, range),
+            MediumKind::Image { keep: true } => self.zero(range, true, true),
+            MediumKind::Device { .. } => device::discard(&self.fd, range),
             #[cfg(test)]
-            Kind::Bare => Err(Errno::OPNOTSUPP),
+            MediumKind::Bare => Err(Errno::OPNOTSUPP),
         }
     }
 
@@ -79,8 +79,8 @@ impl Medium {
     /// Otherwise returns the error of the system.
     pub(super) fn zero(&self, range: Range<u64>, keep: bool, fast: bool) -> Result<(), Errno> {
         match self.kind {
-            Kind::Image { keep: always } => self.zero_image(range, keep || always),
-            Kind::Device { zeroes } => {
+            MediumKind::Image { keep: always } => self.zero_image(range, keep || always),
+            MediumKind::Device { zeroes } => {
                 if !keep {
                     // For a device, this unmaps the range if the unmapped range reads as zeroes,
                     // and fails otherwise (`blkdev_fallocate` in `block/fops.c`).
@@ -95,7 +95,7 @@ impl Medium {
                 device::zero_out(&self.fd, range)
             }
             #[cfg(test)]
-            Kind::Bare => Err(Errno::OPNOTSUPP),
+            MediumKind::Bare => Err(Errno::OPNOTSUPP),
         }
     }
 
@@ -157,14 +157,14 @@ impl Medium {
 
     /// Returns true if holes can be punched. This is tested beyond the end of the file, where there
     /// is no data.
-    pub(super) fn punches(&self, size: u64) -> bool {
+    pub(super) fn supports_holes(&self, size: u64) -> bool {
         let beyond = size.next_multiple_of(1 << 20);
         self.fallocate(FallocateFlags::PUNCH_HOLE, beyond..beyond + 4096)
             .is_ok()
     }
 
     /// Returns true if the file system distinguishes holes from data.
-    pub(super) fn tells_holes(&self) -> bool {
+    pub(super) fn reports_holes(&self) -> bool {
         matches!(self.seek(SeekFrom::Data(0)), Ok(_) | Err(Errno::NXIO))
     }
 }

@@ -27,13 +27,13 @@ use weir_config::trusted::{self, Dir};
 use weir_config::units::Size;
 use weir_uring::Errno;
 
-use super::found::{self, Found, Place};
+use super::found::{self, StorageInfo, StorageLocation};
 use super::{Backend, Prepare, Traits, locks, usage};
-use crate::created::{Created, Kept};
+use crate::created::{Created, KeptFile};
 
-pub(super) use disk::{Disk, Geometry};
+pub(super) use disk::{DiskBackend, Geometry};
 pub use error::OpenError;
-pub(super) use medium::{Kind, Medium};
+pub(super) use medium::{Medium, MediumKind};
 
 /// The options for opening an image as a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,32 +55,32 @@ pub struct ImageOptions {
 
 /// A file or a device that is open and locked.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenStorage {
     fd: OwnedFd,
     medium: Medium,
     size: u64,
     geometry: Geometry,
     traits: Traits,
     /// The file, if it was just created.
-    made: Option<Kept>,
+    made: Option<KeptFile>,
 }
 
 /// The capabilities of a storage in addition to reads and writes.
-pub(super) struct Offers {
+pub(super) struct StorageCapabilities {
     /// This capability and the next are used only if the storage can be written to.
     pub(super) trim: bool,
     pub(super) fast_zero: bool,
     pub(super) allocation: bool,
 }
 
-impl Opened {
+impl OpenStorage {
     /// Creates the storage from a locked file of this size and geometry.
     pub(super) fn new(
         fd: OwnedFd,
         path: &Path,
-        kind: Kind,
+        kind: MediumKind,
         (size, geometry): (u64, Geometry),
-        offers: impl FnOnce(&Medium) -> Offers,
+        offers: impl FnOnce(&Medium) -> StorageCapabilities,
     ) -> Result<Self, OpenError> {
         // The workers use a descriptor of their own, because the ring takes the other one.
         let worker = fd.try_clone().map_err(|source| OpenError::System {
@@ -133,7 +133,7 @@ impl Opened {
     pub fn image(options: &ImageOptions) -> Result<Self, OpenError> {
         let path = &options.path;
         // If a check below fails, dropping `made` removes the created file.
-        let (fd, made) = match existing(options)? {
+        let (fd, made) = match open_existing(options)? {
             Some(fd) => {
                 if let Some(format) = format::of(&fd) {
                     tracing::warn!(image = %path.display(), "{}", format_note(format));
@@ -142,20 +142,20 @@ impl Opened {
             }
             None => create(options).map(|(fd, made)| (fd, Some(made)))?,
         };
-        let stat = usable(&fd, options)?;
+        let stat = check_usable(&fd, options)?;
         let locked = locks::lock(&fd, !options.read_only, options.patience);
         locked.map_err(OpenError::lock(path, &stat))?;
-        let kind = Kind::Image {
+        let kind = MediumKind::Image {
             keep: options.preallocate,
         };
         let shape = shape(&fd, options)?;
         let opened = Self::new(fd, path, kind, shape, |medium| {
             // A hole that can be punched also serves to zero quickly, because it reads as zeroes.
-            let punches = medium.punches(shape.0);
-            Offers {
+            let punches = medium.supports_holes(shape.0);
+            StorageCapabilities {
                 trim: punches,
                 fast_zero: punches,
-                allocation: medium.tells_holes(),
+                allocation: medium.reports_holes(),
             }
         });
         let made = made.map(Created::keep);
@@ -163,14 +163,14 @@ impl Opened {
     }
 }
 
-impl AsFd for Opened {
+impl AsFd for OpenStorage {
     /// Returns the descriptor of the open and locked file.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
-impl Prepare for Opened {
+impl Prepare for OpenStorage {
     fn size(&self) -> u64 {
         self.size
     }
@@ -180,33 +180,37 @@ impl Prepare for Opened {
     }
 
     fn created(&mut self) -> Option<Created> {
-        self.made.take().and_then(Kept::claim)
+        self.made.take().and_then(KeptFile::claim)
     }
 
     fn start(self: Box<Self>) -> io::Result<Box<dyn Backend>> {
-        Ok(Box::new(Disk::new(self.fd, self.medium, self.geometry)?))
+        Ok(Box::new(DiskBackend::new(
+            self.fd,
+            self.medium,
+            self.geometry,
+        )?))
     }
 }
 
-/// Inspects the image that [`Opened::image`] would open or create. See [`look`](super::look).
-pub(super) fn look(options: &ImageOptions) -> Result<Found, OpenError> {
+/// Inspects the image that [`OpenStorage::image`] would open or create. See [`inspect`](super::look).
+pub(super) fn inspect(options: &ImageOptions) -> Result<StorageInfo, OpenError> {
     let path = &options.path;
-    let Some(fd) = existing(options)? else {
-        return possible(options);
+    let Some(fd) = open_existing(options)? else {
+        return inspect_missing(options);
     };
-    let stat = usable(&fd, options)?;
-    let locked = locks::look(&fd, !options.read_only);
+    let stat = check_usable(&fd, options)?;
+    let locked = locks::check_lock(&fd, !options.read_only);
     locked.map_err(OpenError::lock(path, &stat))?;
     // The format is read before `shape` switches to direct I/O, which needs aligned buffers.
     let note = format::of(&fd).map(format_note);
     let (size, geometry) = shape(&fd, options)?;
     let system = rustix::fs::fstatvfs(&fd).map_err(OpenError::system(path, "open"))?;
-    Ok(Found {
+    Ok(StorageInfo {
         size,
         now: Some(size),
-        place: Some(Place {
+        place: Some(StorageLocation {
             note,
-            ..Place::of(
+            ..StorageLocation::of(
                 stat.st_dev,
                 Some(found::free(&system)),
                 (stat.st_ino, OsString::new()),
@@ -225,8 +229,8 @@ fn format_note(format: &str) -> String {
 }
 
 /// Checks whether a missing image could be created, and returns its properties.
-fn possible(options: &ImageOptions) -> Result<Found, OpenError> {
-    let (path, size) = (&options.path, missing(options)?);
+fn inspect_missing(options: &ImageOptions) -> Result<StorageInfo, OpenError> {
+    let (path, size) = (&options.path, creation_size(options)?);
     let refused = |source| not_created(options, size, source);
     let system = |errno: Errno| refused(errno.into());
     let directory = found::directory(path);
@@ -247,12 +251,12 @@ fn possible(options: &ImageOptions) -> Result<Found, OpenError> {
         });
     }
     let name = path.file_name().unwrap_or_default().to_owned();
-    let mut found = Found {
+    let mut found = StorageInfo {
         size,
         now: None,
-        place: Some(Place {
+        place: Some(StorageLocation {
             takes,
-            ..Place::of(stat.st_dev, Some(free), (stat.st_ino, name))
+            ..StorageLocation::of(stat.st_dev, Some(free), (stat.st_ino, name))
         }),
         block: if options.direct { 512 } else { 1 },
     };
@@ -269,7 +273,7 @@ fn possible(options: &ImageOptions) -> Result<Found, OpenError> {
 /// Opens the file if it exists. A link is followed only if no other user could have created it. A
 /// user who owns the directory of an image can therefore choose the image that is served, but
 /// cannot redirect the server to a file elsewhere.
-fn existing(options: &ImageOptions) -> Result<Option<OwnedFd>, OpenError> {
+fn open_existing(options: &ImageOptions) -> Result<Option<OwnedFd>, OpenError> {
     let path = &options.path;
     let refused = |error: io::Error| OpenError::system(path, "open")(error);
     let (directory, name) = match Dir::of_file(path) {
@@ -305,7 +309,7 @@ fn regular(path: &Path, stat: &Stat) -> Result<(), OpenError> {
 
 /// Checks that the file is a regular file and, if it will be written to, that the system does not
 /// use it.
-fn usable(fd: &OwnedFd, options: &ImageOptions) -> Result<Stat, OpenError> {
+fn check_usable(fd: &OwnedFd, options: &ImageOptions) -> Result<Stat, OpenError> {
     let path = &options.path;
     let stat = rustix::fs::fstat(fd).map_err(OpenError::system(path, "open"))?;
     regular(path, &stat)?;
@@ -324,7 +328,7 @@ fn shape(fd: &OwnedFd, options: &ImageOptions) -> Result<(u64, Geometry), OpenEr
 }
 
 /// Returns the size of a missing image, if it may be created.
-fn missing(options: &ImageOptions) -> Result<u64, OpenError> {
+fn creation_size(options: &ImageOptions) -> Result<u64, OpenError> {
     match options.size {
         Some(size) if !options.read_only => Ok(size),
         _ => Err(OpenError::Missing {
@@ -372,7 +376,7 @@ fn open(
 
 /// Creates the complete image and makes it durable, together with its directory entry.
 fn create(options: &ImageOptions) -> Result<(OwnedFd, Created), OpenError> {
-    let (path, size) = (&options.path, missing(options)?);
+    let (path, size) = (&options.path, creation_size(options)?);
     let refused = |source| not_created(options, size, source);
     permitted(size).map_err(refused)?;
     let (parent, name) = trusted::split(path).map_err(refused)?;

@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use weir_core::{Flags, Op};
-use weir_uring::{Backend as Ringed, Config};
+use weir_uring::{Backend as Ringed, IoRingConfig};
 
-use super::bench::Bench;
+use super::bench::BackendBench;
 use super::tests::{Directory, open_soon, ring, soon};
 use super::*;
 
@@ -15,7 +15,7 @@ const MIB: u64 = 1 << 20;
 
 /// Returns the reason why an image that no other process uses is not opened.
 fn refused(options: &ImageOptions) -> String {
-    soon(|| match Opened::image(options) {
+    soon(|| match OpenStorage::image(options) {
         Err(OpenError::Locked { .. }) => None,
         refused => Some(refused.unwrap_err().to_string()),
     })
@@ -47,7 +47,7 @@ fn links_that_another_user_could_have_made_are_not_followed() {
     ] {
         let refused = refused(&named(name));
         assert!(refused.contains(why), "{refused}");
-        assert_eq!(look(&named(name)).unwrap_err().to_string(), refused);
+        assert_eq!(inspect(&named(name)).unwrap_err().to_string(), refused);
     }
     drop(open_soon(&named("new")));
     assert!(refused(&named("dangling")).contains("is a symbolic link"));
@@ -170,12 +170,12 @@ fn without_direct_io_the_page_cache_must_be_asked_for() {
         !options.path.exists(),
         "what is not served is not left behind"
     );
-    assert_eq!(look(&options).unwrap_err().to_string(), text);
+    assert_eq!(inspect(&options).unwrap_err().to_string(), text);
     let host = ImageOptions {
         direct: false,
         ..options
     };
-    let mut bench = Bench::new(Box::new(open_soon(&host)), &ring(Ringed::Auto));
+    let mut bench = BackendBench::new(Box::new(open_soon(&host)), &ring(Ringed::Auto));
     bench.write(77, &[1; 1000], Flags::FUA).unwrap();
     assert_eq!(bench.read(1076, 2), Ok(vec![1, 0]));
 }
@@ -198,7 +198,7 @@ fn a_full_file_system_is_said_to_be_full() {
         )
     );
     assert_eq!(
-        look(&promised).unwrap_err().to_string(),
+        inspect(&promised).unwrap_err().to_string(),
         format!(
             "cannot create {}: it needs 4MiB, and the file system has 1MiB free. (Volumes with a promise are fully allocated when they are created.) Free some space, or reduce `size`",
             options.path.display()
@@ -210,7 +210,7 @@ fn a_full_file_system_is_said_to_be_full() {
     );
     // tmpfs supports direct I/O only since Linux 6.6.
     for direct in [true, false] {
-        let image = Opened::image(&ImageOptions {
+        let image = OpenStorage::image(&ImageOptions {
             direct,
             ..options.clone()
         });
@@ -218,7 +218,7 @@ fn a_full_file_system_is_said_to_be_full() {
             assert!(direct, "{image:?}");
             continue;
         };
-        let mut bench = Bench::new(Box::new(image), &ring(Ringed::Auto));
+        let mut bench = BackendBench::new(Box::new(image), &ring(Ringed::Auto));
         // 16 × 256 KiB do not fit into 1 MiB. 28 is `ENOSPC`.
         let chunk = vec![1; 256 << 10];
         let writes: Vec<_> = (0..16)
@@ -257,11 +257,11 @@ fn limited() {
             preallocate: false,
             patience: Duration::ZERO,
         });
-        let config = Config {
+        let config = IoRingConfig {
             registered_bytes: 0,
             ..ring(backend)
         };
-        let mut bench = Bench::new(Box::new(image), &config);
+        let mut bench = BackendBench::new(Box::new(image), &config);
         assert_eq!(bench.write(4096, &[1; 4096], Flags::NONE), Ok(()));
         assert_eq!(bench.write(40_960, &[1; 4096], Flags::NONE), Err(28));
         assert_eq!(bench.write(40_960, &[1; 4096], Flags::FUA), Err(28));

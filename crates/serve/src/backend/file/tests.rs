@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use weir_core::{Flags, Op};
-use weir_uring::{Backend as Ringed, Config, Ring};
+use weir_uring::{Backend as Ringed, IoRingConfig, Ring};
 
 use super::super::Data;
-use super::bench::{Bench, Rng};
+use super::bench::{BackendBench, Rng};
 use super::*;
 
 /// A directory that is removed when it is dropped.
@@ -32,7 +32,7 @@ impl Directory {
             path: memory.0.join("probe"),
             ..memory.options(4096)
         };
-        match Opened::image(&probe) {
+        match OpenStorage::image(&probe) {
             Ok(_) => memory,
             Err(_) => Self::new(),
         }
@@ -66,12 +66,12 @@ impl Drop for Directory {
     }
 }
 
-pub(in crate::backend) fn ring(backend: Ringed) -> Config {
-    Config {
+pub(in crate::backend) fn ring(backend: Ringed) -> IoRingConfig {
+    IoRingConfig {
         backend,
         arena_bytes: 8 << 20,
         in_flight: 64,
-        ..Config::default()
+        ..IoRingConfig::default()
     }
 }
 
@@ -89,16 +89,16 @@ pub(in crate::backend) fn soon<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Opens an image that no other process uses.
-pub(in crate::backend) fn open_soon(options: &ImageOptions) -> Opened {
-    soon(|| match Opened::image(options) {
+pub(in crate::backend) fn open_soon(options: &ImageOptions) -> OpenStorage {
+    soon(|| match OpenStorage::image(options) {
         Err(OpenError::Locked { .. }) => None,
         opened => Some(opened.unwrap()),
     })
 }
 
-fn bench(options: &ImageOptions) -> Bench {
+fn bench(options: &ImageOptions) -> BackendBench {
     let image = open_soon(options);
-    Bench::new(Box::new(image), &ring(Ringed::Auto))
+    BackendBench::new(Box::new(image), &ring(Ringed::Auto))
 }
 
 const MIB: u64 = 1 << 20;
@@ -138,7 +138,7 @@ fn an_image_is_made_once_and_keeps_what_was_written() {
 
 /// The random properties of a disk.
 #[derive(Clone, Copy, Debug)]
-struct Drawn {
+struct RandomDisk {
     ring: Ringed,
     direct: bool,
     /// The block size, which can be larger than that of the file.
@@ -148,7 +148,7 @@ struct Drawn {
     in_flight: usize,
 }
 
-impl Drawn {
+impl RandomDisk {
     fn draw(rng: &mut Rng) -> Self {
         Self {
             ring: [Ringed::Auto, Ringed::Poll][rng.below(2) as usize],
@@ -160,8 +160,8 @@ impl Drawn {
         }
     }
 
-    fn bench(self, directory: &Directory, size: u64) -> Bench {
-        let mut image = Opened::image(&ImageOptions {
+    fn bench(self, directory: &Directory, size: u64) -> BackendBench {
+        let mut image = OpenStorage::image(&ImageOptions {
             direct: self.direct,
             preallocate: self.keep,
             ..directory.options(size)
@@ -177,24 +177,30 @@ impl Drawn {
             image.geometry.block = block;
             image.traits.align = block;
         }
-        let config = Config {
+        let config = IoRingConfig {
             arena_bytes: self.arena,
             in_flight: self.in_flight,
             ..ring(self.ring)
         };
-        Bench::new(Box::new(image), &config)
+        BackendBench::new(Box::new(image), &config)
     }
 }
 
 /// A job of a batch, with the data that a read must return.
-struct Asked {
+struct SubmittedJob {
     tag: u32,
     expected: Option<Vec<u8>>,
 }
 
 /// Submits a random job. No other job of the batch uses the bytes `start` to `end`, but others may
 /// use the same blocks.
-fn ask(bench: &mut Bench, rng: &mut Rng, model: &mut [u8], start: usize, end: usize) -> Asked {
+fn ask(
+    bench: &mut BackendBench,
+    rng: &mut Rng,
+    model: &mut [u8],
+    start: usize,
+    end: usize,
+) -> SubmittedJob {
     let (offset, length) = (start as u64, (end - start) as u32);
     let fua = [Flags::NONE, Flags::FUA][usize::from(rng.one_in(8))];
     let grain = if bench.traits.align == 1 { 1 } else { 4096 };
@@ -251,17 +257,17 @@ fn ask(bench: &mut Bench, rng: &mut Rng, model: &mut [u8], start: usize, end: us
             (bench.submit(Op::Write, fua, offset, length, data), None)
         }
     };
-    Asked { tag, expected }
+    SubmittedJob { tag, expected }
 }
 
 /// Batches of concurrent jobs share blocks but no bytes, so that the expected content of each byte
 /// is known.
 #[test]
-fn whatever_happens_at_a_time_nothing_is_undone() {
+fn concurrent_jobs_on_shared_blocks_undo_nothing() {
     let mut busy = 0;
     for seed in 0..120 {
         let mut rng = Rng::new(seed);
-        let drawn = Drawn::draw(&mut rng);
+        let drawn = RandomDisk::draw(&mut rng);
         // The first seeds use a disk, in fewer rounds because that is slower.
         let (directory, rounds) = if seed < 4 {
             (Directory::new(), 3)
@@ -289,7 +295,7 @@ fn whatever_happens_at_a_time_nothing_is_undone() {
             if rng.one_in(4) {
                 assert_eq!(bench.flush(), Ok(()));
             }
-            for Asked { tag, expected } in asked {
+            for SubmittedJob { tag, expected } in asked {
                 let (result, bytes) = bench.wait(tag);
                 assert_eq!(result, Ok(()), "{drawn:?}");
                 if let Some(expected) = expected {
@@ -318,12 +324,12 @@ fn whatever_happens_at_a_time_nothing_is_undone() {
 /// Whole blocks change while a part of one of them changes. Regardless of the order, the previous
 /// content of the block must not return.
 #[test]
-fn what_is_read_to_be_written_back_is_not_outdated() {
+fn read_modify_write_restores_no_old_data() {
     let directory = Directory::in_memory();
     let mut bench = bench(&directory.options(65_536));
     let mut rng = Rng::new(3);
     for round in 1..=255u8 {
-        let part = |rng: &mut Rng, bench: &mut Bench| {
+        let part = |rng: &mut Rng, bench: &mut BackendBench| {
             let data = bench.source(&[round; 10], |left| left).unwrap();
             let at = 10 + rng.below(4096);
             (at, bench.submit(Op::Write, Flags::NONE, at, 10, data))
@@ -411,7 +417,7 @@ fn a_failed_flush_fails_all_that_depend_on_it() {
 }
 
 #[test]
-fn space_comes_and_goes() {
+fn discards_free_space_and_zeroing_can_keep_it() {
     let directory = Directory::new();
     let options = directory.options(4 * MIB);
     let mut bench = bench(&options);
@@ -467,14 +473,14 @@ fn space_comes_and_goes() {
 
 /// Reads and writes with more buffers than one operation of the ring takes.
 #[test]
-fn memory_in_very_many_pieces_will_do() {
+fn jobs_with_very_many_buffers_work() {
     let directory = Directory::in_memory();
     let options = directory.options(8 * MIB);
-    let config = Config {
+    let config = IoRingConfig {
         arena_bytes: 32 << 20,
         ..ring(Ringed::Auto)
     };
-    let mut bench = Bench::new(Box::new(open_soon(&options)), &config);
+    let mut bench = BackendBench::new(Box::new(open_soon(&options)), &config);
     let bytes: Vec<u8> = (0..5_000_000u32).map(|n| (n / 7) as u8).collect();
     // 5,000,000 / 4096 are 1,221 buffers.
     let data = bench.source(&bytes, |_| 4096).unwrap();
@@ -515,9 +521,9 @@ fn promised_space_is_allocated_and_stays() {
 #[test]
 fn zeroes_are_written_where_there_is_no_other_way() {
     let directory = Directory::new();
-    let mut image = Opened::image(&directory.options(MIB)).unwrap();
-    image.medium.kind = Kind::Bare;
-    let mut bench = Bench::new(Box::new(image), &ring(Ringed::Auto));
+    let mut image = OpenStorage::image(&directory.options(MIB)).unwrap();
+    image.medium.kind = MediumKind::Bare;
+    let mut bench = BackendBench::new(Box::new(image), &ring(Ringed::Auto));
     bench.write(0, &vec![1; 400_000], Flags::NONE).unwrap();
     let fast = Flags::NO_HOLE.with(Flags::FAST_ZERO);
     let zeroes = Op::WriteZeroes;

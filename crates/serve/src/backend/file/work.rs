@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use weir_core::{Flags, Op, Tag};
 
-use super::super::{Data, Extents, Job};
+use super::super::{BackendJob, Data, Extents};
 
 /// The maximum number of bytes of one patch.
 pub(super) const CHUNK: u64 = 128 << 10;
 
 /// A job with its progress.
 #[derive(Debug)]
-pub(super) struct Work {
+pub(super) struct DiskWork {
     pub(super) tag: Tag,
     pub(super) op: Op,
     pub(super) flags: Flags,
@@ -20,21 +20,21 @@ pub(super) struct Work {
     pub(super) data: Data,
     /// True if the job has requested a lock on its range.
     pub(super) locked: bool,
-    pub(super) phase: Phase,
+    pub(super) phase: WorkPhase,
     /// The parts that are still to be patched, in order. Empty parts are skipped.
     pub(super) rest: [Range<u64>; 2],
 }
 
 /// The event that a job waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Phase {
+pub(super) enum WorkPhase {
     /// A lock on its range, or its first step.
     Start,
     /// The ring, which uses the job's own buffers. `start` and `end` are the limits of the windows
     /// before they were widened.
     Direct { start: usize, end: usize },
     /// The ring, which uses a buffer with the blocks of a patch.
-    Patch { patch: Patch, step: Step },
+    Patch { patch: Patch, step: PatchStep },
     /// A worker, which discards, zeroes, or looks up extents.
     Space,
     /// The completion of fdatasync(2).
@@ -53,7 +53,7 @@ pub(super) struct Patch {
 
 /// The step of a patch that is in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
+pub(super) enum PatchStep {
     /// Reads the first block.
     Head,
     /// Reads the last block.
@@ -65,8 +65,8 @@ pub(super) enum Step {
     Fetch,
 }
 
-impl Work {
-    pub(super) fn new(job: Job) -> Self {
+impl DiskWork {
+    pub(super) fn new(job: BackendJob) -> Self {
         Self {
             tag: job.tag,
             op: job.op,
@@ -74,7 +74,7 @@ impl Work {
             range: job.offset..job.offset + u64::from(job.length),
             data: job.data,
             locked: false,
-            phase: Phase::Start,
+            phase: WorkPhase::Start,
             rest: [0..0, 0..0],
         }
     }
@@ -140,33 +140,33 @@ impl Work {
 
 impl Patch {
     /// Returns the first step: reading a block that changes in part, or else writing.
-    pub(super) fn begin(&self, align: u64) -> Step {
+    pub(super) fn begin(&self, align: u64) -> PatchStep {
         // Within a single block, one read covers the bytes before and after the range.
         let one = self.last - self.first == align;
         if self.start > self.first || (one && self.end < self.last) {
-            Step::Head
+            PatchStep::Head
         } else {
             self.after_head(align)
         }
     }
 
     /// Returns the step after the first block was read.
-    pub(super) fn after_head(&self, align: u64) -> Step {
+    pub(super) fn after_head(&self, align: u64) -> PatchStep {
         let one = self.last - self.first == align;
         if self.end < self.last && !one {
-            Step::Tail
+            PatchStep::Tail
         } else {
-            Step::Write
+            PatchStep::Write
         }
     }
 
     /// Returns the range of the buffer that a step uses.
-    pub(super) fn window(&self, step: Step, align: u64) -> Range<usize> {
+    pub(super) fn window(&self, step: PatchStep, align: u64) -> Range<usize> {
         let bytes = (self.last - self.first) as usize;
         match step {
-            Step::Head => 0..align as usize,
-            Step::Tail => bytes - align as usize..bytes,
-            Step::Write | Step::Fetch => 0..bytes,
+            PatchStep::Head => 0..align as usize,
+            PatchStep::Tail => bytes - align as usize..bytes,
+            PatchStep::Write | PatchStep::Fetch => 0..bytes,
         }
     }
 }
@@ -223,10 +223,10 @@ pub(super) fn restored(payload: weir_uring::Payload) -> Data {
 
 #[cfg(test)]
 mod tests {
-    use super::Step::{Fetch, Head, Tail, Write};
+    use super::PatchStep::{Fetch, Head, Tail, Write};
     use super::*;
 
-    fn steps(start: u64, end: u64) -> Vec<Step> {
+    fn steps(start: u64, end: u64) -> Vec<PatchStep> {
         let patch = Patch {
             first: start / 512 * 512,
             start,

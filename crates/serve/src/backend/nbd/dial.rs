@@ -29,7 +29,7 @@ const BLOCK: u32 = 4096;
 /// The properties of an export. Clients of the volume learn some of them, and the others affect the
 /// requests to the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Shape {
+pub(super) struct ExportShape {
     /// The size in bytes.
     pub(super) size: u64,
     /// The block size in bytes. Requests begin and end at multiples of it.
@@ -47,7 +47,7 @@ pub(super) struct Shape {
 #[derive(Debug)]
 pub(super) struct Dialled {
     pub(super) sockets: Vec<OwnedFd>,
-    pub(super) shape: Shape,
+    pub(super) shape: ExportShape,
 }
 
 /// The reason why an export is unsuitable or cannot be reached.
@@ -109,7 +109,7 @@ pub(super) fn dial(
     patience: Duration,
 ) -> Result<Dialled, DialError> {
     let (socket, session) = connect(remote, patience)?;
-    let shape = Shape::of(remote, &session, read_only)?;
+    let shape = ExportShape::of(remote, &session, read_only)?;
     let mut sockets = vec![socket];
     // Without `CAN_MULTI_CONN`, a flush on one connection does not cover the writes on others
     // (`doc/proto.md`, "Transmission flags").
@@ -122,7 +122,7 @@ pub(super) fn dial(
         };
         // The export has changed between two handshakes. The session uses only the earlier
         // connections, which agree.
-        if Shape::of(remote, &session, read_only)? != shape {
+        if ExportShape::of(remote, &session, read_only)? != shape {
             break;
         }
         sockets.push(socket);
@@ -152,7 +152,7 @@ fn connect(remote: &Remote, patience: Duration) -> Result<(OwnedFd, Session), Di
     Ok((socket, session))
 }
 
-impl Shape {
+impl ExportShape {
     fn of(remote: &Remote, session: &Session, read_only: bool) -> Result<Self, DialError> {
         let export = || remote.uri.to_string();
         let flags = session.flags;

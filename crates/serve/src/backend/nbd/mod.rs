@@ -6,7 +6,7 @@
 //! server ([`keeper`]). After the connection to a server is lost, the server is dialled until it is
 //! reachable again ([`redial`]).
 //!
-//! [`Export::open`] connects to the server ([`dial`]), and [`Remote`] is the backend. It cuts jobs
+//! [`RemoteExport::open`] connects to the server ([`dial`]), and [`Remote`] is the backend. It cuts jobs
 //! into requests ([`work`]), which [`wire`] sends and receives on the shard's ring.
 
 mod coverage;
@@ -26,19 +26,19 @@ use std::sync::Arc;
 use weir_config::{Remote as Settings, Volume};
 use weir_wire::nbd::TransmissionFlags;
 
-use super::{Backend, Found, Prepare, Traits};
+use super::{Backend, Prepare, StorageInfo, Traits};
 use dial::{DialError, Dialled, PATIENCE, dial};
 use remote::Remote;
 
 /// An export with its connections.
 #[derive(Debug)]
-pub(super) struct Export {
+pub(super) struct RemoteExport {
     settings: Arc<Settings>,
     read_only: bool,
     dialled: Dialled,
 }
 
-impl Export {
+impl RemoteExport {
     /// Connects to the export of a volume. May block.
     pub(super) fn open(volume: &Volume, settings: &Settings) -> io::Result<Self> {
         Ok(Self {
@@ -55,15 +55,15 @@ fn reach(volume: &Volume, settings: &Settings) -> Result<Dialled, DialError> {
     Ok(dialled)
 }
 
-/// Inspects the export that [`Export::open`] would connect to.
-pub(super) fn look(volume: &Volume, settings: &Settings) -> io::Result<Found> {
+/// Inspects the export that [`RemoteExport::open`] would connect to.
+pub(super) fn inspect(volume: &Volume, settings: &Settings) -> io::Result<StorageInfo> {
     // One connection is enough to see the export.
     let one = Settings {
         connections: 1,
         ..settings.clone()
     };
     let shape = reach(volume, &one).map_err(io::Error::other)?.shape;
-    Ok(Found {
+    Ok(StorageInfo {
         size: shape.size,
         now: Some(shape.size),
         place: None,
@@ -71,7 +71,7 @@ pub(super) fn look(volume: &Volume, settings: &Settings) -> io::Result<Found> {
     })
 }
 
-impl Prepare for Export {
+impl Prepare for RemoteExport {
     fn size(&self) -> u64 {
         self.dialled.shape.size
     }

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn no_way_of_breaking_sessions_has_a_server_dialled_more_often() {
+    fn dialling_is_bounded_however_sessions_break() {
         for millis in [0, 1, 50, 1000, 4999, 5000, 5001, 9999, 10_000] {
             bound(&dials(|| Span::from_millis(millis)));
         }

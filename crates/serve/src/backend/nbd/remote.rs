@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use weir_config::Remote as Settings;
 use weir_core::{Flags, Instant, Op, Span};
-use weir_uring::{Arena, Buf, Completion, SharedBuf};
+use weir_uring::{Arena, Buf, RingCompletion, SharedBuf};
 use weir_wire::nbd::TransmissionFlags;
 
-use super::super::rmw::{Mode, Ranges};
+use super::super::rmw::{LockMode, Ranges};
 use super::super::workers::Workers;
-use super::super::{Allocation, Backend, Context, Job, RemoteState};
-use super::dial::{DialError, Dialled, PATIENCE, Shape, dial};
-use super::keeper::{Ask, Ended, Id, Keeper};
+use super::super::{Allocation, Backend, BackendJob, Context, RemoteState};
+use super::dial::{DialError, Dialled, ExportShape, PATIENCE, dial};
+use super::keeper::{EndedRequest, Id, Keeper, RemoteRequest};
 use super::redial::Redial;
-use super::wire::{Broken, Wire};
-use super::work::{Part, Step, Work};
+use super::wire::{SessionError, Wire};
+use super::work::{JobPart, RemoteWork, RequestStep};
 use crate::clock::until;
 use crate::errno::{EIO, ENOTCONN, ENOTSUP, EPERM};
 use crate::slab::Slab;
@@ -32,13 +32,13 @@ const LEAST: u64 = 4096;
 pub(super) struct Remote {
     settings: Arc<Settings>,
     read_only: bool,
-    shape: Shape,
+    shape: ExportShape,
     /// The memory of written data until they are durable.
     arena: Arena,
     keeper: Keeper<SharedBuf>,
     wire: Wire,
-    works: Slab<Work>,
-    parts: Slab<Part>,
+    works: Slab<RemoteWork>,
+    parts: Slab<JobPart>,
     ranges: Ranges,
     /// Works whose range lock was granted.
     ready: VecDeque<u32>,
@@ -113,7 +113,7 @@ impl Remote {
             while let Some(slot) = self.hungry.pop_front() {
                 self.works[slot].hungry = false;
                 self.advance(slot, cx);
-                // `starve` has put the work at the end of the queue again.
+                // `wait_for_memory` has put the work at the end of the queue again.
                 if self.hungry.back() == Some(&slot) {
                     // There is no memory. This work returns to the front, and the others keep their
                     // order behind it.
@@ -150,47 +150,47 @@ impl Remote {
     }
 
     /// Requests one part. Returns false if no more can be requested now.
-    fn take(&mut self, slot: u32, step: Step) -> bool {
+    fn take(&mut self, slot: u32, step: RequestStep) -> bool {
         let op = self.works[slot].op;
         match step {
-            Step::Nothing => self.works[slot].next = self.works[slot].range.end,
-            Step::Flush => {
+            RequestStep::Nothing => self.works[slot].next = self.works[slot].range.end,
+            RequestStep::Flush => {
                 self.works[slot].next = self.works[slot].range.end;
                 self.ask(slot, 0..0, (Op::Flush, 0..0), None);
             }
-            Step::LookUp(_) if self.shape.allocation.is_none() => {
+            RequestStep::LookUp(_) if self.shape.allocation.is_none() => {
                 self.works[slot].allocated(u64::MAX, Allocation::Data);
             }
-            Step::LookUp(blocks) => {
+            RequestStep::LookUp(blocks) => {
                 let range = blocks.start..self.works[slot].next;
                 self.ask(slot, range, (Op::Extents, blocks), None);
                 // The next request depends on the end of the extents that the server returns.
                 return false;
             }
-            Step::Read(blocks, range) => {
+            RequestStep::Read(blocks, range) => {
                 self.works[slot].next = range.end;
                 self.ask(slot, range, (Op::Read, blocks), None);
             }
-            Step::Space(range) => {
+            RequestStep::Space(range) => {
                 // A change without data takes no memory, but it is kept as well, so it counts.
                 if self.keeper.kept_bytes() >= self.settings.unflushed {
-                    return self.starve(slot);
+                    return self.wait_for_memory(slot);
                 }
                 self.works[slot].next = range.end;
                 self.ask(slot, range.clone(), (op, range), None);
             }
-            Step::Write(range) => {
+            RequestStep::Write(range) => {
                 let Some(mut buf) = self.arena.alloc((range.end - range.start) as usize) else {
-                    return self.starve(slot);
+                    return self.wait_for_memory(slot);
                 };
                 let work = &mut self.works[slot];
                 work.next = range.end;
                 work.fill(&range, range.start, &mut buf);
                 self.ask(slot, range.clone(), (Op::Write, range), Some(buf));
             }
-            Step::Patch(blocks, range) => {
+            RequestStep::Patch(blocks, range) => {
                 let Some(buf) = self.arena.alloc((blocks.end - blocks.start) as usize) else {
-                    return self.starve(slot);
+                    return self.wait_for_memory(slot);
                 };
                 self.works[slot].next = range.end;
                 let part = self.ask(slot, range, (Op::Read, blocks.clone()), None);
@@ -201,10 +201,10 @@ impl Remote {
     }
 
     /// Lets a work wait for memory, which a flush will free.
-    fn starve(&mut self, slot: u32) -> bool {
+    fn wait_for_memory(&mut self, slot: u32) -> bool {
         self.works[slot].hungry = true;
         self.hungry.push_back(slot);
-        self.keeper.press();
+        self.keeper.request_flush();
         false
     }
 
@@ -219,7 +219,7 @@ impl Remote {
         let work = &mut self.works[slot];
         work.open += 1;
         let flags = work.flags;
-        let part = self.parts.insert(Part {
+        let part = self.parts.insert(JobPart {
             work: slot,
             range,
             patch: None,
@@ -227,7 +227,7 @@ impl Remote {
         let cost = payload.as_ref().map_or(0, Buf::capacity) as u64;
         self.keeper.submit(
             part,
-            Ask {
+            RemoteRequest {
                 op,
                 flags,
                 offset: blocks.start,
@@ -240,7 +240,7 @@ impl Remote {
     }
 
     /// Continues after the server has answered a part, or it has failed.
-    fn part_over(&mut self, (number, result): Ended, cx: &mut Context<'_>) {
+    fn part_over(&mut self, (number, result): EndedRequest, cx: &mut Context<'_>) {
         let Some(part) = self.parts.remove(number) else {
             return;
         };
@@ -287,7 +287,7 @@ impl Remote {
     }
 
     /// Ends the session. The server is dialled until it is reachable again.
-    fn lose(&mut self, why: &Broken, cx: &mut Context<'_>) {
+    fn lose(&mut self, why: &SessionError, cx: &mut Context<'_>) {
         if self.away.is_some() {
             return;
         }
@@ -302,11 +302,11 @@ impl Remote {
             kept,
             "the remote server is away; the server reconnects, and requests wait in the meantime: {why}"
         );
-        self.depart(cx);
+        self.begin_outage(cx);
     }
 
     /// Marks the server as away, and starts to dial it.
-    fn depart(&mut self, cx: &mut Context<'_>) {
+    fn begin_outage(&mut self, cx: &mut Context<'_>) {
         self.away = Some(Away {
             since: cx.now,
             outage: self.redial.lost(cx.now),
@@ -426,7 +426,7 @@ impl Remote {
         let kept = self.keeper.kept_bytes();
         // Clients keep the properties that they know. Only the properties that affect the wire are
         // replaced.
-        self.shape = Shape {
+        self.shape = ExportShape {
             block: self.shape.block,
             part: self.shape.part,
             ..dialled.shape
@@ -465,8 +465,8 @@ impl Backend for Remote {
         Ok(self.shape.size)
     }
 
-    fn submit(&mut self, job: Job, cx: &mut Context<'_>) {
-        let work = Work::new(job);
+    fn submit(&mut self, job: BackendJob, cx: &mut Context<'_>) {
+        let work = RemoteWork::new(job);
         let fast = work.flags.has(Flags::FAST_ZERO) && work.op == Op::WriteZeroes;
         let refused = if work.changes() && self.read_only {
             Some(EPERM)
@@ -486,7 +486,7 @@ impl Backend for Remote {
             return cx.finish(work.tag, Ok(()), work.data);
         }
         if std::mem::take(&mut self.resting) {
-            self.depart(cx);
+            self.begin_outage(cx);
         }
         let lock = work.changes().then(|| work.blocks(&self.shape));
         let slot = self.works.insert(work);
@@ -494,7 +494,7 @@ impl Backend for Remote {
         // progress.
         let held = lock.is_none_or(|blocks| {
             self.works[slot].locked = true;
-            self.ranges.acquire(slot, blocks, Mode::Exclusive)
+            self.ranges.acquire(slot, blocks, LockMode::Exclusive)
         });
         if held {
             self.ready.push_back(slot);
@@ -502,7 +502,7 @@ impl Backend for Remote {
         self.turn(cx);
     }
 
-    fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>) {
+    fn completed(&mut self, op: u32, completion: RingCompletion, cx: &mut Context<'_>) {
         let (works, parts) = (&mut self.works, &mut self.parts);
         let (keeper, wire) = (&mut self.keeper, &mut self.wire);
         let outcome = wire.completed(op, completion, &mut |id, found| {
@@ -531,7 +531,7 @@ impl Backend for Remote {
             self.resting = true;
             self.away = None;
             self.state.away = false;
-            self.wire.leave();
+            self.wire.disconnect();
             self.keeper.lost();
         }
         self.wire.is_quiet()

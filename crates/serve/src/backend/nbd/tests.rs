@@ -9,14 +9,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use weir_core::{Flags, Op, Span};
-use weir_uring::Config;
+use weir_uring::IoRingConfig;
 use weir_wire::nbd::{
     self, BlockSizes, ExportInfo, Exports, Handshake, HandshakeConfig, Outcome, REQUEST_LEN,
     TransmissionFlags,
 };
 
 use super::super::Data;
-use super::super::file::bench::{Bench, Rng};
+use super::super::file::bench::{BackendBench, Rng};
 use super::super::file::tests::Directory;
 use super::*;
 use crate::errno::{EIO, ENOTCONN, ENOTSUP};
@@ -39,20 +39,22 @@ fn settings(socket: &Path, export: &str, wait: Span) -> (Volume, Settings) {
     (volume, settings)
 }
 
-fn bench(volume: &Volume, settings: &Settings) -> Bench {
-    let export = Export::open(volume, settings).unwrap();
-    Bench::new(
+fn bench(volume: &Volume, settings: &Settings) -> BackendBench {
+    let export = RemoteExport::open(volume, settings).unwrap();
+    BackendBench::new(
         Box::new(export),
-        &Config {
+        &IoRingConfig {
             arena_bytes: 64 << 20,
             in_flight: 64,
-            ..Config::default()
+            ..IoRingConfig::default()
         },
     )
 }
 
 fn refused(volume: &Volume, settings: &Settings) -> String {
-    Export::open(volume, settings).unwrap_err().to_string()
+    RemoteExport::open(volume, settings)
+        .unwrap_err()
+        .to_string()
 }
 
 /// A server program that is killed when this is dropped.
@@ -82,7 +84,7 @@ fn nbdkit(directory: &Directory, arguments: &[&str]) -> (PathBuf, Program) {
 }
 
 /// Creates a volume in nbdkit's memory, or returns `None` if nbdkit is not installed.
-fn on_nbdkit(arguments: &[&str], wait: Span) -> Option<(Directory, Program, Bench)> {
+fn on_nbdkit(arguments: &[&str], wait: Span) -> Option<(Directory, Program, BackendBench)> {
     let directory = is_there("nbdkit").then(Directory::new)?;
     let (socket, program) = nbdkit(&directory, arguments);
     let (volume, settings) = settings(&socket, "", wait);
@@ -97,7 +99,7 @@ fn blank(image: &Path) {
 }
 
 /// Waits until an unreachable server is reachable again.
-fn wait_until_back(bench: &mut Bench) {
+fn wait_until_back(bench: &mut BackendBench) {
     while bench.backend.remote().unwrap().away {
         bench.turn(Duration::from_millis(100));
     }
@@ -116,7 +118,7 @@ fn serve(mut command: Command, socket: PathBuf) -> (PathBuf, Program) {
 }
 
 /// Compares random jobs, of short and long ranges, with a model.
-fn random_jobs(bench: &mut Bench, seed: u64, jobs: u64, zero_trims: bool) {
+fn random_jobs(bench: &mut BackendBench, seed: u64, jobs: u64, zero_trims: bool) {
     let mut rng = Rng::new(seed);
     let mut model = vec![0_u8; SIZE as usize];
     for _ in 0..jobs {
@@ -198,7 +200,7 @@ fn what_is_read_of_nbdkit_is_what_was_written() {
     ] {
         let (socket, program) = nbdkit(&directory, arguments);
         let (volume, settings) = settings(&socket, "", Span::from_secs(5));
-        assert_eq!(look(&volume, &settings).unwrap().size, SIZE);
+        assert_eq!(inspect(&volume, &settings).unwrap().size, SIZE);
         let mut bench = bench(&volume, &settings);
         assert_eq!(bench.size, SIZE);
         random_jobs(&mut bench, 1, 200, true);
@@ -209,7 +211,7 @@ fn what_is_read_of_nbdkit_is_what_was_written() {
 }
 
 #[test]
-fn a_server_that_fails_or_is_slow_fails_or_is_slow() {
+fn errors_and_delays_of_the_server_reach_the_client() {
     let error = [
         "--filter=error",
         "memory",
@@ -238,7 +240,7 @@ fn a_server_that_fails_or_is_slow_fails_or_is_slow() {
 /// nbdkit's memory is lost with the process, even if it was flushed. The test therefore uses a file
 /// behind a cache that loses unflushed data.
 #[test]
-fn what_was_answered_outlives_a_server_that_is_killed_again_and_again() {
+fn completed_writes_survive_repeated_kills_of_the_server() {
     if !is_there("nbdkit") {
         return;
     }
@@ -333,7 +335,7 @@ fn a_server_that_comes_back_as_another_is_refused() {
 }
 
 #[test]
-fn exports_that_will_not_do_are_refused_with_words() {
+fn unsuitable_exports_are_refused_with_a_reason() {
     let directory = Directory::new();
     let (volume, of) = settings(&directory.0.join("none"), "", Span::ZERO);
     let said = refused(&volume, &of);
@@ -407,9 +409,9 @@ fn names_with_odd_characters_reach_qemu() {
 }
 
 /// The single export of a server that the test implements.
-struct Offered(TransmissionFlags);
+struct TestExport(TransmissionFlags);
 
-impl Exports for Offered {
+impl Exports for TestExport {
     fn list(&self, _: &mut dyn FnMut(&str, &str)) {}
 
     fn find(&self, _: &str) -> Option<ExportInfo> {
@@ -440,7 +442,7 @@ fn accept(listener: &UnixListener, flags: TransmissionFlags) -> UnixStream {
         if ended || socket.read(&mut byte).unwrap_or(0) == 0 {
             return socket;
         }
-        let (_, outcome) = handshake.feed(&byte, &Offered(flags), &mut out).unwrap();
+        let (_, outcome) = handshake.feed(&byte, &TestExport(flags), &mut out).unwrap();
         ended = matches!(outcome, Some(Outcome::Transmission(_)));
     }
 }
@@ -459,7 +461,7 @@ type Lie = Box<dyn Fn(u64) -> Vec<u8> + Send>;
 
 /// Creates a volume on a server that answers the first read of its first connections with `lies`,
 /// one for each connection, and that of the next connection truthfully.
-fn liar(lies: Vec<Lie>, wait: Span) -> (Directory, Bench, JoinHandle<()>) {
+fn liar(lies: Vec<Lie>, wait: Span) -> (Directory, BackendBench, JoinHandle<()>) {
     let directory = Directory::new();
     let socket = directory.0.join("liar.sock");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -483,7 +485,7 @@ fn data(cookie: u64, offset: u64, bytes: &[u8], done: bool) -> Vec<u8> {
 }
 
 #[test]
-fn a_server_that_lies_is_left_and_asked_again() {
+fn an_invalid_reply_ends_the_session_and_requests_repeat() {
     let simple = |cookie| nbd::encode_simple_reply(cookie, None).to_vec();
     let lies: Vec<Lie> = vec![
         // An end of file, an invalid head, a cookie of another request and of another session, too

@@ -6,16 +6,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::net::SendFlags;
 use weir_core::{Flags, Op};
 use weir_uring::{
-    Arena, Buf, Completion, Errno, Handle, Header, MAX_PIECES, Payload, Rejected, Ring, Segment,
-    SharedBuf,
+    Arena, Buf, Errno, Handle, Header, MAX_PIECES, Payload, RejectedOperation, Ring,
+    RingCompletion, Segment, SharedBuf,
 };
 use weir_wire::nbd::client::{Reply, ReplyError, ReplyParser};
 use weir_wire::nbd::{self, Command, CommandFlags, Extent, Request};
 
 use super::super::Context;
 use super::coverage::Coverage;
-use super::dial::Shape;
-use super::keeper::{Ask, Id, Sending};
+use super::dial::ExportShape;
+use super::keeper::{Id, RemoteRequest, Sending};
 use crate::errno::{EIO, ENOMEM, ENOSPC, ENOTSUP, EPERM};
 use crate::slab::Slab;
 
@@ -28,8 +28,8 @@ const LINK_BITS: u32 = 5;
 /// One session: a set of connections that are opened and closed together.
 #[derive(Debug)]
 pub(super) struct Wire {
-    links: Vec<Link>,
-    flights: Slab<Flight>,
+    links: Vec<RemoteConnection>,
+    flights: Slab<SentRequest>,
     /// The number of the session. Completions of an earlier session are recognised by it and
     /// ignored.
     session: u32,
@@ -46,7 +46,7 @@ pub(super) struct Wire {
 }
 
 #[derive(Debug)]
-struct Link {
+struct RemoteConnection {
     handle: Handle,
     parser: ReplyParser,
     incoming: Incoming,
@@ -82,7 +82,7 @@ enum Incoming {
 
 /// A request that was sent and has not ended.
 #[derive(Debug)]
-struct Flight {
+struct SentRequest {
     id: Id,
     link: usize,
     op: Op,
@@ -96,7 +96,7 @@ struct Flight {
 
 /// The content of a reply, which is passed on as it is received.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Found<'a> {
+pub(super) enum ReplyContent<'a> {
     /// Bytes of the export from this offset on.
     Data(u64, &'a [u8]),
     /// Zeroes from this offset on, with their number.
@@ -107,7 +107,7 @@ pub(super) enum Found<'a> {
 
 /// The reason why a session has ended.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
+pub(super) enum SessionError {
     #[error("the server closed the connection")]
     Closed,
     #[error("the connection failed: {0}")]
@@ -140,11 +140,11 @@ impl Wire {
     }
 
     /// Begins a session with these sockets.
-    pub(super) fn open(&mut self, sockets: Vec<OwnedFd>, shape: &Shape) -> Result<(), Errno> {
+    pub(super) fn open(&mut self, sockets: Vec<OwnedFd>, shape: &ExportShape) -> Result<(), Errno> {
         self.structured = shape.structured;
         self.allocation = shape.allocation;
         for socket in sockets {
-            self.links.push(Link {
+            self.links.push(RemoteConnection {
                 handle: Handle::new(socket)?,
                 parser: ReplyParser::new(),
                 incoming: Incoming::Head,
@@ -186,7 +186,7 @@ impl Wire {
         let Some((at, link)) = least.min_by_key(|(_, link)| link.unanswered) else {
             return;
         };
-        let Ask {
+        let RemoteRequest {
             op,
             flags,
             offset,
@@ -195,7 +195,7 @@ impl Wire {
             ..
         } = sending.ask;
         link.unanswered += 1;
-        let flight = self.flights.insert(Flight {
+        let flight = self.flights.insert(SentRequest {
             id: sending.id,
             link: at,
             op,
@@ -252,13 +252,13 @@ impl Wire {
                     let token = cx.token(operation(0));
                     match cx
                         .ring
-                        .recv(token, &link.handle, inbox, weir_uring::Fill::Any)
+                        .recv(token, &link.handle, inbox, weir_uring::FillMode::Any)
                     {
                         Ok(_) => {
                             link.receiving = true;
                             self.operations += 1;
                         }
-                        Err(Rejected { payload, .. }) => {
+                        Err(RejectedOperation { payload, .. }) => {
                             link.inbox = payload.into_buf();
                             all = false;
                         }
@@ -278,9 +278,9 @@ impl Wire {
     pub(super) fn completed(
         &mut self,
         op: u32,
-        completion: Completion,
-        found: &mut impl FnMut(Id, Found<'_>),
-    ) -> Result<(), Broken> {
+        completion: RingCompletion,
+        found: &mut impl FnMut(Id, ReplyContent<'_>),
+    ) -> Result<(), SessionError> {
         self.operations -= 1;
         let (session, at, sends) = (
             op >> (LINK_BITS + 1),
@@ -298,8 +298,8 @@ impl Wire {
         let asked = completion.payload.bytes();
         let bytes = match completion.result {
             Ok(bytes) => bytes,
-            Err(Errno::PIPE | Errno::CONNRESET) => return Err(Broken::Closed),
-            Err(errno) => return Err(Broken::Socket(errno.into())),
+            Err(Errno::PIPE | Errno::CONNRESET) => return Err(SessionError::Closed),
+            Err(errno) => return Err(SessionError::Socket(errno.into())),
         };
         if sends == 1 {
             link.sending = false;
@@ -312,13 +312,13 @@ impl Wire {
             return if bytes == asked {
                 Ok(())
             } else {
-                Err(Broken::Closed)
+                Err(SessionError::Closed)
             };
         }
         link.receiving = false;
-        let inbox = completion.payload.into_buf().ok_or(Broken::Closed)?;
+        let inbox = completion.payload.into_buf().ok_or(SessionError::Closed)?;
         if bytes == 0 {
-            return Err(Broken::Closed);
+            return Err(SessionError::Closed);
         }
         self.feed(at as usize, &inbox[..bytes], found)?;
         self.links[at as usize].inbox = Some(inbox);
@@ -335,8 +335,8 @@ impl Wire {
         &mut self,
         at: usize,
         mut rest: &[u8],
-        found: &mut impl FnMut(Id, Found<'_>),
-    ) -> Result<(), Broken> {
+        found: &mut impl FnMut(Id, ReplyContent<'_>),
+    ) -> Result<(), SessionError> {
         while !rest.is_empty() {
             let (here, next) = match self.links[at].incoming {
                 Incoming::Head => {
@@ -355,7 +355,7 @@ impl Wire {
                 } => {
                     let (here, behind) = rest.split_at(rest.len().min(left as usize));
                     rest = behind;
-                    found(self.flights[flight].id, Found::Data(offset, here));
+                    found(self.flights[flight].id, ReplyContent::Data(offset, here));
                     let left = left - here.len() as u32;
                     let offset = offset + here.len() as u64;
                     let next = Incoming::Data {
@@ -379,7 +379,7 @@ impl Wire {
                     filled += here.len();
                     if filled == Extent::LEN {
                         let extent = Extent::decode(held);
-                        found(self.flights[flight].id, Found::Extent(extent));
+                        found(self.flights[flight].id, ReplyContent::Extent(extent));
                         (left, filled) = (left - 1, 0);
                     }
                     let next = Incoming::Extents {
@@ -406,8 +406,8 @@ impl Wire {
         &mut self,
         at: usize,
         reply: &Reply,
-        found: &mut impl FnMut(Id, Found<'_>),
-    ) -> Result<Incoming, Broken> {
+        found: &mut impl FnMut(Id, ReplyContent<'_>),
+    ) -> Result<Incoming, SessionError> {
         let (slot, is_done) = match *reply {
             Reply::Simple { cookie, error } => return self.simple(at, cookie, error),
             Reply::Data {
@@ -431,7 +431,7 @@ impl Wire {
                 done,
             } => {
                 let (slot, id) = self.part(at, cookie, offset, length)?;
-                found(id, Found::Zeroes(offset, length));
+                found(id, ReplyContent::Zeroes(offset, length));
                 (slot, done)
             }
             Reply::None { cookie } => (self.flight(at, cookie)?.0, true),
@@ -455,7 +455,7 @@ impl Wire {
                 let known = self.allocation == Some(context);
                 let (slot, flight) = self.flight(at, cookie)?;
                 if !known || flight.op != Op::Extents || flight.found {
-                    return Err(Broken::Violation("extents that were not requested"));
+                    return Err(SessionError::Violation("extents that were not requested"));
                 }
                 flight.found = true;
                 return Ok(Incoming::Extents {
@@ -479,7 +479,7 @@ impl Wire {
         at: usize,
         cookie: u64,
         error: Option<nbd::Errno>,
-    ) -> Result<Incoming, Broken> {
+    ) -> Result<Incoming, SessionError> {
         let structured = self.structured;
         let (slot, flight) = self.flight(at, cookie)?;
         flight.error = error.map(number).transpose()?;
@@ -487,7 +487,7 @@ impl Wire {
             // After the client has negotiated structured replies, a server must use them for these
             // commands (`doc/proto.md`, "Structured replies").
             (Op::Read | Op::Extents, None) if structured => {
-                return Err(Broken::Violation(
+                return Err(SessionError::Violation(
                     "a simple reply instead of the negotiated chunks",
                 ));
             }
@@ -506,11 +506,11 @@ impl Wire {
     }
 
     /// Returns the request with a cookie, if it was sent on this connection in this session.
-    fn flight(&mut self, at: usize, cookie: u64) -> Result<(u32, &mut Flight), Broken> {
+    fn flight(&mut self, at: usize, cookie: u64) -> Result<(u32, &mut SentRequest), SessionError> {
         let (session, slot) = ((cookie >> 32) as u32, cookie as u32);
         let flight = self.flights.get_mut(slot);
         let flight = flight.filter(|flight| session == self.session && flight.link == at);
-        let flight = flight.ok_or(Broken::Violation("a reply that matches no request"))?;
+        let flight = flight.ok_or(SessionError::Violation("a reply that matches no request"))?;
         Ok((slot, flight))
     }
 
@@ -521,19 +521,19 @@ impl Wire {
         cookie: u64,
         offset: u64,
         length: u32,
-    ) -> Result<(u32, Id), Broken> {
+    ) -> Result<(u32, Id), SessionError> {
         let (slot, flight) = self.flight(at, cookie)?;
         let start = offset.checked_sub(flight.offset);
         let start = start.filter(|s| flight.op == Op::Read && *s < flight.length.into());
-        let start = start.ok_or(Broken::Violation("data that was not requested"))?;
+        let start = start.ok_or(SessionError::Violation("data that was not requested"))?;
         let end = start + u64::from(length);
         if end > flight.length.into() || !flight.coverage.add(start..end) {
-            return Err(Broken::Violation("data beyond the request, or twice"));
+            return Err(SessionError::Violation("data beyond the request, or twice"));
         }
         Ok((slot, flight.id))
     }
 
-    fn end(&mut self, slot: u32) -> Result<(), Broken> {
+    fn end(&mut self, slot: u32) -> Result<(), SessionError> {
         let Some(flight) = self.flights.remove(slot) else {
             return Ok(());
         };
@@ -544,7 +544,9 @@ impl Wire {
         };
         // A server must send all data of a read, or an error.
         if flight.error.is_none() && !whole {
-            return Err(Broken::Violation("a reply without all requested data"));
+            return Err(SessionError::Violation(
+                "a reply without all requested data",
+            ));
         }
         self.links[flight.link].unanswered -= 1;
         let result = flight.error.map_or(Ok(()), Err);
@@ -555,7 +557,7 @@ impl Wire {
 
 impl Wire {
     /// Disconnects from a server to which everything was sent, and ends the session.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn disconnect(&mut self) {
         let request = Request {
             command: Command::Disconnect,
             flags: CommandFlags::EMPTY,
@@ -578,7 +580,7 @@ impl Wire {
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        self.leave();
+        self.disconnect();
     }
 }
 
@@ -619,7 +621,7 @@ fn command_flags(op: Op, flags: Flags) -> CommandFlags {
 }
 
 /// Converts a server's error to an error number of Linux.
-fn number(error: nbd::Errno) -> Result<u16, Broken> {
+fn number(error: nbd::Errno) -> Result<u16, SessionError> {
     Ok(match error {
         nbd::Errno::Perm => EPERM,
         nbd::Errno::NoSpc => ENOSPC,
@@ -629,6 +631,6 @@ fn number(error: nbd::Errno) -> Result<u16, Broken> {
         nbd::Errno::Io | nbd::Errno::Inval | nbd::Errno::Overflow => EIO,
         // The server will not answer further requests (`NBD_ESHUTDOWN`), so they go to its next
         // session.
-        nbd::Errno::Shutdown => return Err(Broken::ShuttingDown),
+        nbd::Errno::Shutdown => return Err(SessionError::ShuttingDown),
     })
 }

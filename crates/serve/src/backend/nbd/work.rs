@@ -7,9 +7,9 @@ use weir_core::{Flags, Op, Tag};
 use weir_uring::Buf;
 use weir_wire::nbd::{Extent, ExtentFlags, TransmissionFlags};
 
-use super::super::{Allocation, Data, Extents, Job};
-use super::dial::Shape;
-use super::wire::Found;
+use super::super::{Allocation, BackendJob, Data, Extents};
+use super::dial::ExportShape;
+use super::wire::ReplyContent;
 
 /// The maximum number of bytes that one request zeroes, discards or looks up.
 const SPACE: u64 = 1 << 30;
@@ -18,7 +18,7 @@ const ZEROES: u64 = 128 << 10;
 
 /// A job with its progress.
 #[derive(Debug)]
-pub(super) struct Work {
+pub(super) struct RemoteWork {
     pub(super) tag: Tag,
     pub(super) op: Op,
     pub(super) flags: Flags,
@@ -40,7 +40,7 @@ pub(super) struct Work {
 
 /// A part of a job, which is one request (or two for a patch).
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct JobPart {
     pub(super) work: u32,
     /// The bytes of the volume that the part covers. For a look-up, it extends from the start of
     /// the next extent to the start of the range that was wanted first.
@@ -51,7 +51,7 @@ pub(super) struct Part {
 
 /// The next request of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Step {
+pub(super) enum RequestStep {
     /// Reads the first range, which consists of whole blocks. The second range is wanted.
     Read(Range<u64>, Range<u64>),
     /// Writes whole blocks.
@@ -67,8 +67,8 @@ pub(super) enum Step {
     Nothing,
 }
 
-impl Work {
-    pub(super) fn new(job: Job) -> Self {
+impl RemoteWork {
+    pub(super) fn new(job: BackendJob) -> Self {
         let extents = (job.op == Op::Extents).then(|| job.extents());
         Self {
             tag: job.tag,
@@ -91,7 +91,7 @@ impl Work {
     }
 
     /// Returns the blocks that the job changes.
-    pub(super) fn blocks(&self, shape: &Shape) -> Range<u64> {
+    pub(super) fn blocks(&self, shape: &ExportShape) -> Range<u64> {
         widened(&self.range, shape)
     }
 
@@ -101,15 +101,15 @@ impl Work {
     }
 
     /// Returns the next request.
-    pub(super) fn step(&self, shape: &Shape) -> Step {
+    pub(super) fn step(&self, shape: &ExportShape) -> RequestStep {
         if self.op == Op::Flush {
-            return Step::Flush;
+            return RequestStep::Flush;
         }
         let block = u64::from(shape.block);
         let has = |flag| shape.flags.contains(flag);
         let most = match self.op {
             // A server without TRIM ignores a discard, which is a hint.
-            Op::Discard if !has(TransmissionFlags::SEND_TRIM) => return Step::Nothing,
+            Op::Discard if !has(TransmissionFlags::SEND_TRIM) => return RequestStep::Nothing,
             // A server without WRITE_ZEROES gets zeroes as data.
             Op::WriteZeroes if !has(TransmissionFlags::SEND_WRITE_ZEROES) => ZEROES.min(shape.part),
             Op::Read | Op::Write | Op::Flush => shape.part,
@@ -120,23 +120,23 @@ impl Work {
         let blocks = widened(&part, shape);
         let inner = part.start.next_multiple_of(block)..part.end / block * block;
         match self.op {
-            Op::Read => Step::Read(blocks, part),
-            Op::Extents => Step::LookUp(blocks),
-            Op::Discard if inner.is_empty() => Step::Nothing,
-            Op::Discard => Step::Space(inner),
+            Op::Read => RequestStep::Read(blocks, part),
+            Op::Extents => RequestStep::LookUp(blocks),
+            Op::Discard if inner.is_empty() => RequestStep::Nothing,
+            Op::Discard => RequestStep::Space(inner),
             Op::WriteZeroes if has(TransmissionFlags::SEND_WRITE_ZEROES) => {
                 // NBD has no request that zeroes parts of blocks. These are written as data, at the
                 // start of the range and at its end.
                 if inner.is_empty() {
-                    Step::Patch(blocks, part)
+                    RequestStep::Patch(blocks, part)
                 } else if inner.start > part.start {
-                    Step::Patch(first..inner.start, part.start..inner.start)
+                    RequestStep::Patch(first..inner.start, part.start..inner.start)
                 } else {
-                    Step::Space(inner)
+                    RequestStep::Space(inner)
                 }
             }
-            Op::Write | Op::WriteZeroes if blocks == part => Step::Write(part),
-            Op::Write | Op::WriteZeroes | Op::Flush => Step::Patch(blocks, part),
+            Op::Write | Op::WriteZeroes if blocks == part => RequestStep::Write(part),
+            Op::Write | Op::WriteZeroes | Op::Flush => RequestStep::Patch(blocks, part),
         }
     }
 
@@ -154,10 +154,10 @@ impl Work {
     }
 
     /// Processes data or extents that the server has sent for a part.
-    pub(super) fn found(&mut self, part: &mut Part, found: Found<'_>) {
+    pub(super) fn found(&mut self, part: &mut JobPart, found: ReplyContent<'_>) {
         match found {
-            Found::Extent(extent) => self.extent(part, extent),
-            Found::Data(at, bytes) => {
+            ReplyContent::Extent(extent) => self.extent(part, extent),
+            ReplyContent::Data(at, bytes) => {
                 if let Some((first, buf)) = &mut part.patch {
                     buf[(at - *first) as usize..][..bytes.len()].copy_from_slice(bytes);
                 } else if let Some((at, from)) = within(at, bytes.len(), &part.range) {
@@ -165,7 +165,7 @@ impl Work {
                     self.data.put(start, &bytes[from]);
                 }
             }
-            Found::Zeroes(at, length) => {
+            ReplyContent::Zeroes(at, length) => {
                 let length = length as usize;
                 if let Some((first, buf)) = &mut part.patch {
                     buf[(at - *first) as usize..][..length].fill(0);
@@ -183,7 +183,7 @@ impl Work {
         }
     }
 
-    fn extent(&mut self, part: &mut Part, extent: Extent) {
+    fn extent(&mut self, part: &mut JobPart, extent: Extent) {
         let ends = part.range.start + u64::from(extent.length);
         // The first extent can begin before the wanted range, by less than a block.
         let known = ends
@@ -221,7 +221,7 @@ impl Work {
 }
 
 /// Extends a range to whole blocks.
-fn widened(range: &Range<u64>, shape: &Shape) -> Range<u64> {
+fn widened(range: &Range<u64>, shape: &ExportShape) -> Range<u64> {
     let block = u64::from(shape.block);
     range.start / block * block..range.end.next_multiple_of(block)
 }

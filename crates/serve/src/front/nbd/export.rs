@@ -1,14 +1,14 @@
 //! The description of a volume in NBD's handshake.
 
-use weir_wire::nbd::{BlockSizes, Denied, ExportInfo, Exports, TransmissionFlags};
+use weir_wire::nbd::{BlockSizes, Denial, ExportInfo, Exports, TransmissionFlags};
 
-use crate::acceptor::{Export, Offer};
+use crate::acceptor::{PlaceOffer, VolumeExport};
 use crate::backend::Traits;
 
 /// The volumes that are offered to one client.
-pub(super) struct Offered<'a>(pub(super) &'a Offer<'a>);
+pub(super) struct OfferedExports<'a>(pub(super) &'a PlaceOffer<'a>);
 
-impl Exports for Offered<'_> {
+impl Exports for OfferedExports<'_> {
     fn list(&self, each: &mut dyn FnMut(&str, &str)) {
         for export in self.0.table.exports() {
             each(&export.name, "");
@@ -26,16 +26,16 @@ impl Exports for Offered<'_> {
         found.map(|at| info(&all[at], at as u64))
     }
 
-    fn refuses(&self, export: &ExportInfo) -> Option<&'static str> {
+    fn refusal(&self, export: &ExportInfo) -> Option<&'static str> {
         self.0.take_place(&export.name).err()
     }
 
-    fn denied(&self, what: Denied<'_>) {
+    fn on_denied(&self, what: Denial<'_>) {
         if !crate::log::allowed() {
             return;
         }
         let (connection, peer) = (self.0.connection, self.0.name);
-        if let Denied::Export(export) = what {
+        if let Denial::Export(export) = what {
             tracing::warn!(
                 connection,
                 peer,
@@ -53,7 +53,7 @@ impl Exports for Offered<'_> {
 }
 
 /// Returns the description of a volume that clients receive.
-pub(super) fn info(export: &Export, key: u64) -> ExportInfo {
+pub(super) fn info(export: &VolumeExport, key: u64) -> ExportInfo {
     ExportInfo {
         name: export.name.clone(),
         description: String::new(),

@@ -1,6 +1,6 @@
 //! The handshake of NBD on one socket.
 //!
-//! [`greet`] begins it, [`Negotiation`] is driven by the acceptor, and [`Agreed`] is its result.
+//! [`greet`] begins it, [`Negotiation`] is driven by the acceptor, and [`NegotiatedConnection`] is its result.
 
 use std::os::fd::OwnedFd;
 
@@ -10,10 +10,10 @@ use rustix::net::{RecvFlags, SendFlags};
 use weir_uring::Arena;
 use weir_wire::nbd::{HandshakeConfig, Outcome, Session};
 
-use super::Connection;
-use super::export::Offered;
-use crate::acceptor::{Handshake, Next, Offer, Place};
-use crate::shard::{Attach, FrontEnd, Unattached};
+use super::NbdConnection;
+use super::export::OfferedExports;
+use crate::acceptor::{ClientHandshake, HandshakeProgress, PlaceOffer, VolumeLocation};
+use crate::shard::{Attach, AttachError, FrontEnd};
 
 /// The largest number of bytes that are received at a time. The bytes that follow the handshake
 /// must fit into a connection's receive buffer.
@@ -32,23 +32,23 @@ struct Negotiation {
     /// The number of bytes of the output that have been sent.
     sent: usize,
     /// The end of the handshake, which takes effect when the output is sent.
-    ended: Option<Ended>,
+    ended: Option<HandshakeEnd>,
     /// The negotiated session, if the handshake succeeded.
     session: Option<Box<Session>>,
 }
 
 /// The result of a handshake.
 #[derive(Debug)]
-enum Ended {
+enum HandshakeEnd {
     /// The client has chosen a volume. The place is `None` if the volume no longer exists.
-    Chosen(Option<Place>, Box<Session>),
+    Chosen(Option<VolumeLocation>, Box<Session>),
     Aborted,
     Failed(String),
 }
 
 /// The result of a successful handshake, from which a connection is made.
 #[derive(Debug)]
-pub(super) struct Agreed {
+pub(super) struct NegotiatedConnection {
     pub(super) socket: OwnedFd,
     pub(super) session: Box<Session>,
     /// Bytes that the client sent after the handshake.
@@ -56,7 +56,7 @@ pub(super) struct Agreed {
 }
 
 /// Begins the handshake with a client that has connected.
-pub(crate) fn greet(socket: OwnedFd) -> Box<dyn Handshake> {
+pub(crate) fn greet(socket: OwnedFd) -> Box<dyn ClientHandshake> {
     let handshake = weir_wire::nbd::Handshake::new(HandshakeConfig::default());
     let mut output = Vec::new();
     handshake.greet(&mut output);
@@ -72,7 +72,7 @@ pub(crate) fn greet(socket: OwnedFd) -> Box<dyn Handshake> {
     })
 }
 
-impl Handshake for Negotiation {
+impl ClientHandshake for Negotiation {
     /// Waits for space to send if there is output, and for input otherwise.
     fn interest(&self) -> PollFd<'_> {
         let flags = if self.sent < self.output.len() {
@@ -83,33 +83,35 @@ impl Handshake for Negotiation {
         PollFd::new(&self.socket, flags)
     }
 
-    fn advance(&mut self, offer: &Offer<'_>) -> Next {
+    fn advance(&mut self, offer: &PlaceOffer<'_>) -> HandshakeProgress {
         loop {
             match self.send() {
                 Ok(true) => {}
-                Ok(false) => return Next::Wait,
+                Ok(false) => return HandshakeProgress::Wait,
                 // The client has disconnected, which is not worth a log entry.
-                Err(_) => return Next::Over(None),
+                Err(_) => return HandshakeProgress::Over(None),
             }
             match self.ended.take() {
-                Some(Ended::Chosen(Some(place), session)) => {
+                Some(HandshakeEnd::Chosen(Some(place), session)) => {
                     let name = session.export.name.clone();
                     self.session = Some(session);
-                    return Next::Chosen(place, name);
+                    return HandshakeProgress::Chosen(place, name);
                 }
-                Some(Ended::Chosen(None, _) | Ended::Aborted) => return Next::Over(None),
-                Some(Ended::Failed(reason)) => return Next::Over(Some(reason)),
+                Some(HandshakeEnd::Chosen(None, _) | HandshakeEnd::Aborted) => {
+                    return HandshakeProgress::Over(None);
+                }
+                Some(HandshakeEnd::Failed(reason)) => return HandshakeProgress::Over(Some(reason)),
                 None => {}
             }
             // Bytes that were received earlier are consumed first, because no event announces them
             // again.
             if self.input.is_empty() {
                 match self.receive() {
-                    Ok(0) => return Next::Over(None),
+                    Ok(0) => return HandshakeProgress::Over(None),
                     Ok(_) => {}
-                    Err(Errno::AGAIN) => return Next::Wait,
+                    Err(Errno::AGAIN) => return HandshakeProgress::Wait,
                     Err(Errno::INTR) => continue,
-                    Err(_) => return Next::Over(None),
+                    Err(_) => return HandshakeProgress::Over(None),
                 }
             }
             self.feed(offer);
@@ -121,7 +123,7 @@ impl Handshake for Negotiation {
     }
 
     fn attach(self: Box<Self>) -> Option<Box<dyn Attach>> {
-        Some(Box::new(Agreed {
+        Some(Box::new(NegotiatedConnection {
             socket: self.socket,
             session: self.session?,
             rest: self.input,
@@ -131,22 +133,22 @@ impl Handshake for Negotiation {
 
 impl Negotiation {
     /// Passes received bytes to the handshake.
-    fn feed(&mut self, offer: &Offer<'_>) {
+    fn feed(&mut self, offer: &PlaceOffer<'_>) {
         let fed = self
             .handshake
-            .feed(&self.input, &Offered(offer), &mut self.output);
+            .feed(&self.input, &OfferedExports(offer), &mut self.output);
         self.ended = match fed {
             Ok((used, outcome)) => {
                 self.input.drain(..used);
                 outcome.map(|outcome| match outcome {
                     Outcome::Transmission(session) => {
                         let export = offer.table.exports().get(session.export.key as usize);
-                        Ended::Chosen(export.map(|export| export.place), session)
+                        HandshakeEnd::Chosen(export.map(|export| export.place), session)
                     }
-                    Outcome::Aborted => Ended::Aborted,
+                    Outcome::Aborted => HandshakeEnd::Aborted,
                 })
             }
-            Err(error) => Some(Ended::Failed(error.to_string())),
+            Err(error) => Some(HandshakeEnd::Failed(error.to_string())),
         };
     }
 
@@ -180,9 +182,9 @@ impl Negotiation {
 
 /// Returns the result of a handshake without options, in which the client has chosen `export`.
 #[cfg(test)]
-pub(crate) fn agreed(socket: OwnedFd, export: &crate::acceptor::Export) -> Box<dyn Attach> {
+pub(crate) fn agreed(socket: OwnedFd, export: &crate::acceptor::VolumeExport) -> Box<dyn Attach> {
     let export = super::export::info(export, 0);
-    Box::new(Agreed {
+    Box::new(NegotiatedConnection {
         socket,
         session: Box::new(Session {
             flags: export.flags,
@@ -196,8 +198,8 @@ pub(crate) fn agreed(socket: OwnedFd, export: &crate::acceptor::Export) -> Box<d
     })
 }
 
-impl Attach for Agreed {
-    fn attach(self: Box<Self>, arena: &Arena) -> Result<Box<dyn FrontEnd>, Unattached> {
-        Ok(Box::new(Connection::new(*self, arena)?))
+impl Attach for NegotiatedConnection {
+    fn attach(self: Box<Self>, arena: &Arena) -> Result<Box<dyn FrontEnd>, AttachError> {
+        Ok(Box::new(NbdConnection::new(*self, arena)?))
     }
 }

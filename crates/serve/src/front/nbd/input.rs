@@ -3,7 +3,7 @@
 
 use weir_uring::{Buf, MAX_PIECES, Payload};
 
-use crate::shard::Ask;
+use crate::shard::ClientRequest;
 
 /// The initial size of the receive buffer, in bytes.
 pub(super) const INPUT: usize = 8 << 10;
@@ -17,9 +17,9 @@ const SPARSE: u32 = 32;
 /// The buffers that a connection receives into.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
-    pub(super) input: Input,
+    pub(super) input: RequestInput,
     /// The payload that is currently arriving.
-    pub(super) gather: Option<Gather>,
+    pub(super) gather: Option<PayloadAssembly>,
     /// The number of requests taken since the size of the buffer was last checked.
     taken: u32,
     /// True if the last receive filled its buffers.
@@ -32,13 +32,13 @@ pub(super) struct Receiver {
 
 /// The buffers of a receive operation.
 #[derive(Debug)]
-pub(super) enum Target {
+pub(super) enum ReceiveTarget {
     One(Buf),
     Many(Vec<Buf>),
 }
 
 impl Receiver {
-    pub(super) fn new(input: Input) -> Self {
+    pub(super) fn new(input: RequestInput) -> Self {
         Self {
             input,
             ..Self::default()
@@ -69,10 +69,10 @@ impl Receiver {
 
     /// Lends the buffers to receive into: the rest of a payload followed by the input, or only the
     /// input. Returns `None` while they are lent.
-    pub(super) fn lend(&mut self) -> Option<Target> {
+    pub(super) fn lend(&mut self) -> Option<ReceiveTarget> {
         let input = self.input.lend()?;
         let Some(gather) = self.gather.as_mut().filter(|g| g.left > 0) else {
-            return Some(Target::One(input));
+            return Some(ReceiveTarget::One(input));
         };
         let mut bufs = std::mem::take(&mut self.spare);
         bufs.extend(gather.bufs.drain(gather.at..));
@@ -86,7 +86,7 @@ impl Receiver {
         }
         // A request after the payload thus arrives with the same system call.
         bufs.push(input);
-        Some(Target::Many(bufs))
+        Some(ReceiveTarget::Many(bufs))
     }
 
     /// Takes the buffers back after a receive of `count` bytes, and updates the statistics for the
@@ -121,8 +121,8 @@ impl Receiver {
 
 /// The payload of a write while it arrives.
 #[derive(Debug)]
-pub(super) struct Gather {
-    pub(super) ask: Ask,
+pub(super) struct PayloadAssembly {
+    pub(super) ask: ClientRequest,
     /// Bytes that are reserved for the request.
     pub(super) cost: u64,
     /// The buffers of the payload. Each window ends at the end of its part of the payload. It
@@ -135,9 +135,9 @@ pub(super) struct Gather {
     pub(super) left: usize,
 }
 
-impl Gather {
+impl PayloadAssembly {
     /// Creates the state for a payload of `left` bytes, which `bufs` must have room for.
-    pub(super) fn new(ask: Ask, cost: u64, bufs: Vec<Buf>, left: u32) -> Self {
+    pub(super) fn new(ask: ClientRequest, cost: u64, bufs: Vec<Buf>, left: u32) -> Self {
         Self {
             ask,
             cost,
@@ -149,7 +149,7 @@ impl Gather {
     }
 
     /// Takes as many bytes from the input as belong to the payload.
-    pub(super) fn take(&mut self, input: &mut Input) {
+    pub(super) fn take(&mut self, input: &mut RequestInput) {
         while self.left > 0 && !input.is_empty() {
             let bytes = input.bytes();
             let buf = &mut self.bufs[self.at];
@@ -193,14 +193,14 @@ impl Gather {
 
 /// Bytes that were received and not processed yet.
 #[derive(Debug, Default)]
-pub(super) struct Input {
+pub(super) struct RequestInput {
     /// The buffer, or `None` while it is lent to a receive.
     buf: Option<Buf>,
     start: usize,
     end: usize,
 }
 
-impl Input {
+impl RequestInput {
     pub(super) fn new(buf: Buf) -> Self {
         Self {
             buf: Some(buf),

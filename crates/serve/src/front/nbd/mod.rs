@@ -10,14 +10,17 @@ mod output;
 mod take;
 
 use weir_uring::{
-    AnyRing, Arena, Completion, Fill, Handle, MAX_PIECES, OpId, Reason, Ring, Segment,
+    AnyRing, Arena, FillMode, Handle, MAX_PIECES, OpId, RejectReason, Ring, RingCompletion, Segment,
 };
 use weir_wire::nbd::Rules;
 
-use crate::shard::{Answer, Context, FrontEnd, Load, Progress, Stop, Then, Unattached};
-use handshake::Agreed;
-use input::{Gather, INPUT, INPUT_LARGE, Input, Receiver, Target};
-use output::Output;
+use crate::shard::{
+    AnswerLoad, AttachError, FrontContext, FrontEnd, FrontProgress, NextStep, RequestAnswer,
+    TakeStop,
+};
+use handshake::NegotiatedConnection;
+use input::{INPUT, INPUT_LARGE, PayloadAssembly, ReceiveTarget, Receiver, RequestInput};
+use output::ReplyOutput;
 
 #[cfg(test)]
 pub(crate) use handshake::agreed;
@@ -30,61 +33,65 @@ const SEND: u32 = 1;
 
 /// A connection in the transmission phase.
 #[derive(Debug)]
-struct Connection {
+struct NbdConnection {
     socket: Handle,
     rules: Rules,
     receiver: Receiver,
     receiving: Option<OpId>,
     /// Bytes of a refused request's payload that are still to come and are discarded.
     skip: u32,
-    output: Output,
+    output: ReplyOutput,
     /// Answers that wait until the current send has ended.
-    next: Load,
+    next: AnswerLoad,
     sending: Option<OpId>,
     /// The answers that leave with the current send.
-    load: Load,
+    load: AnswerLoad,
     /// The segment vector that is not in use.
     spare: Vec<Segment>,
 }
 
-impl Connection {
-    fn new(agreed: Agreed, arena: &Arena) -> Result<Self, Unattached> {
-        let Agreed {
+impl NbdConnection {
+    fn new(agreed: NegotiatedConnection, arena: &Arena) -> Result<Self, AttachError> {
+        let NegotiatedConnection {
             socket,
             session,
             rest,
         } = agreed;
-        let buf = arena.alloc(INPUT).ok_or(Unattached::Memory)?;
-        let mut input = Input::new(buf);
+        let buf = arena.alloc(INPUT).ok_or(AttachError::Memory)?;
+        let mut input = RequestInput::new(buf);
         if !input.preload(&rest) {
-            return Err(Unattached::Early);
+            return Err(AttachError::Early);
         }
         Ok(Self {
-            socket: Handle::new(socket).map_err(|_| Unattached::Socket)?,
+            socket: Handle::new(socket).map_err(|_| AttachError::Socket)?,
             rules: session.rules(u32::MAX),
             receiver: Receiver::new(input),
             receiving: None,
             skip: 0,
-            output: Output::new(session.structured),
-            next: Load::default(),
+            output: ReplyOutput::new(session.structured),
+            next: AnswerLoad::default(),
             sending: None,
-            load: Load::default(),
+            load: AnswerLoad::default(),
             spare: Vec::new(),
         })
     }
 
     /// Processes received bytes, or the end of the stream.
-    fn received(&mut self, completion: Completion) -> Then {
+    fn received(&mut self, completion: RingCompletion) -> NextStep {
         self.receiving = None;
         let count = completion.result.unwrap_or(0);
         self.receiver.arrived(completion.payload, count);
         // A count of 0 is the end of the stream or an error. A client that still wants its answers
         // sends NBD_CMD_DISC and waits.
-        if count > 0 { Then::Take } else { Then::Gone }
+        if count > 0 {
+            NextStep::Take
+        } else {
+            NextStep::Gone
+        }
     }
 
     /// Processes the end of a send.
-    fn sent(&mut self, completion: Completion) -> Progress {
+    fn sent(&mut self, completion: RingCompletion) -> FrontProgress {
         self.sending = None;
         let failed = completion.result.is_err();
         if let Some(mut segments) = completion.payload.into_segments() {
@@ -92,47 +99,49 @@ impl Connection {
             self.spare = segments;
         }
         let then = if failed {
-            Then::Gone
+            NextStep::Gone
         } else if self.output.is_empty() {
-            Then::Rest
+            NextStep::Rest
         } else {
-            Then::Send
+            NextStep::Send
         };
-        Progress {
+        FrontProgress {
             left: std::mem::take(&mut self.load),
             then,
         }
     }
 
     /// Queues the receive of the next bytes.
-    fn receive(&mut self, cx: &mut Context<'_>) -> Stop {
+    fn receive(&mut self, cx: &mut FrontContext<'_>) -> TakeStop {
         self.fit_input(cx);
         if self.receiving.is_some() || !cx.client.is_open() {
-            return Stop::Empty;
+            return TakeStop::Empty;
         }
         let token = cx.token(RECEIVE);
         let queued = match self.receiver.lend() {
-            Some(Target::One(buf)) => cx.ring.recv(token, &self.socket, buf, Fill::Any),
-            Some(Target::Many(bufs)) => cx.ring.recvv(token, &self.socket, bufs, Fill::Any),
-            None => return Stop::Empty,
+            Some(ReceiveTarget::One(buf)) => cx.ring.recv(token, &self.socket, buf, FillMode::Any),
+            Some(ReceiveTarget::Many(bufs)) => {
+                cx.ring.recvv(token, &self.socket, bufs, FillMode::Any)
+            }
+            None => return TakeStop::Empty,
         };
         match queued {
             Ok(id) => {
                 self.receiving = Some(id);
-                Stop::Empty
+                TakeStop::Empty
             }
             Err(rejected) => {
                 // The ring returns the buffers of an operation that it rejects.
                 self.receiver.restore(rejected.payload, 0);
-                debug_assert!(rejected.reason == Reason::Full);
-                Stop::Broken(NO_PLACE.into())
+                debug_assert!(rejected.reason == RejectReason::Full);
+                TakeStop::Broken(NO_PLACE.into())
             }
         }
     }
 
     /// Exchanges the receive buffer. A connection that fills its small buffer with requests gets a
     /// large one as long as it does.
-    fn fit_input(&mut self, cx: &mut Context<'_>) {
+    fn fit_input(&mut self, cx: &mut FrontContext<'_>) {
         let Some(wanted) = self.receiver.wanted() else {
             return;
         };
@@ -148,10 +157,10 @@ impl Connection {
             Some(buf) => {
                 self.receiver.input.replace(buf);
                 if wanted == INPUT {
-                    cx.give_back(large);
+                    cx.release_reservation(large);
                 }
             }
-            None if wanted == INPUT_LARGE => cx.give_back(large),
+            None if wanted == INPUT_LARGE => cx.release_reservation(large),
             None => {}
         }
     }
@@ -160,36 +169,41 @@ impl Connection {
 /// The reason for closing a connection if the ring rejects its operation.
 const NO_PLACE: &str = "the ring is full";
 
-impl FrontEnd for Connection {
-    fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>) -> Progress {
+impl FrontEnd for NbdConnection {
+    fn completed(
+        &mut self,
+        op: u32,
+        completion: RingCompletion,
+        cx: &mut FrontContext<'_>,
+    ) -> FrontProgress {
         if op == SEND {
             return self.sent(completion);
         }
         // The kernel has copied the bytes from the socket on this thread.
         cx.charge_copy(completion.result.unwrap_or(0));
-        Progress {
-            left: Load::default(),
+        FrontProgress {
+            left: AnswerLoad::default(),
             then: self.received(completion),
         }
     }
 
-    fn take(&mut self, cx: &mut Context<'_>) -> Stop {
+    fn take(&mut self, cx: &mut FrontContext<'_>) -> TakeStop {
         match self.take_all(cx) {
-            Stop::Empty => self.receive(cx),
+            TakeStop::Empty => self.receive(cx),
             stop => stop,
         }
     }
 
-    fn answer(&mut self, mut answer: Answer<'_>, cx: &mut Context<'_>) -> u64 {
+    fn answer(&mut self, mut answer: RequestAnswer<'_>, cx: &mut FrontContext<'_>) -> u64 {
         let keeps = self.output.answer(&mut answer, cx.ring.arena());
         let kept = if keeps { answer.cost } else { 0 };
         self.next.add(kept);
         kept
     }
 
-    fn send(&mut self, cx: &mut Context<'_>) -> Result<Load, &'static str> {
+    fn send(&mut self, cx: &mut FrontContext<'_>) -> Result<AnswerLoad, &'static str> {
         if self.sending.is_some() || self.output.is_empty() {
-            return Ok(Load::default());
+            return Ok(AnswerLoad::default());
         }
         let spare = std::mem::take(&mut self.spare);
         let (segments, all) = self.output.take(spare, MAX_PIECES);
@@ -206,10 +220,10 @@ impl FrontEnd for Connection {
                 return Err(NO_PLACE);
             }
         }
-        Ok(Load::default())
+        Ok(AnswerLoad::default())
     }
 
-    fn close(&mut self, _: &mut AnyRing) -> Load {
+    fn close(&mut self, _: &mut AnyRing) -> AnswerLoad {
         // This completes a pending receive and a pending send. It fails if the client has already
         // disconnected.
         let _ = self.socket.shutdown();
@@ -217,7 +231,7 @@ impl FrontEnd for Connection {
         let mut load = std::mem::take(&mut self.next);
         if self.sending.is_none() {
             // The answers that were to leave with a send that could not be queued.
-            let Load { requests, bytes } = std::mem::take(&mut self.load);
+            let AnswerLoad { requests, bytes } = std::mem::take(&mut self.load);
             load.requests += requests;
             load.bytes += bytes;
         }

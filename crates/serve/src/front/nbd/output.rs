@@ -6,18 +6,18 @@ use weir_wire::nbd::{self, BASE_ALLOCATION_ID, Errno, ExtentFlags};
 
 use crate::backend::{Allocation, Extent, Extents};
 use crate::errno::ENOMEM;
-use crate::shard::{Answer, Ask, Found, PAGE};
+use crate::shard::{ClientRequest, PAGE, RequestAnswer, RequestResult};
 
 /// Answers that have not begun to leave. There is one send at a time, and further answers are
 /// collected for the next one.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(super) struct ReplyOutput {
     /// True if structured replies are negotiated.
     structured: bool,
     segments: Vec<Segment>,
 }
 
-impl Output {
+impl ReplyOutput {
     pub(super) fn new(structured: bool) -> Self {
         Self {
             structured,
@@ -45,16 +45,16 @@ impl Output {
     }
 
     /// Appends an answer. Returns true if it occupies memory until it has left.
-    pub(super) fn answer(&mut self, answer: &mut Answer<'_>, arena: &Arena) -> bool {
-        let Ask { op, token, .. } = *answer.ask;
+    pub(super) fn answer(&mut self, answer: &mut RequestAnswer<'_>, arena: &Arena) -> bool {
+        let ClientRequest { op, token, .. } = *answer.ask;
         let chunked = matches!(op, Op::Read | Op::Extents);
         let errno = match &mut answer.result {
-            Ok(Found::Done) => None,
-            Ok(Found::Data(payload)) => {
+            Ok(RequestResult::Done) => None,
+            Ok(RequestResult::Data(payload)) => {
                 self.data(answer.ask, payload.take_read());
                 return true;
             }
-            Ok(Found::Extents(extents)) => match arena.alloc(PAGE) {
+            Ok(RequestResult::Extents(extents)) => match arena.alloc(PAGE) {
                 Some(page) if !extents.extents().is_empty() => {
                     self.extents(token, extents, page);
                     return true;
@@ -80,7 +80,7 @@ impl Output {
     }
 
     /// Appends read data as one chunk or one simple reply, without copying it.
-    fn data(&mut self, ask: &Ask, read: impl Iterator<Item = Buf>) {
+    fn data(&mut self, ask: &ClientRequest, read: impl Iterator<Item = Buf>) {
         let header = if self.structured {
             let bytes = nbd::encode_data_header(ask.token, ask.offset, ask.length, true);
             Header::new(bytes)

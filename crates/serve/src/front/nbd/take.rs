@@ -3,71 +3,71 @@
 use weir_core::{Flags, Op};
 use weir_wire::nbd::{self, Command, CommandFlags, REQUEST_LEN, Request};
 
-use super::{Connection, Gather};
-use crate::shard::{Ask, Context, PAGE, State, Stop, cost};
+use super::{NbdConnection, PayloadAssembly};
+use crate::shard::{ClientRequest, ClientState, FrontContext, PAGE, TakeStop, cost};
 
 /// The result of one step of parsing.
-enum Step {
+enum TakeStep {
     /// A request was taken, and there may be another.
     Taken,
-    Stop(Stop),
+    Stop(TakeStop),
 }
 
-impl Connection {
+impl NbdConnection {
     /// Takes requests from the input until it is empty or a bound is reached.
-    pub(super) fn take_all(&mut self, cx: &mut Context<'_>) -> Stop {
+    pub(super) fn take_all(&mut self, cx: &mut FrontContext<'_>) -> TakeStop {
         loop {
-            if let Step::Stop(stop) = self.step(cx) {
+            if let TakeStep::Stop(stop) = self.step(cx) {
                 return stop;
             }
         }
     }
 
     /// Discards or completes a payload, or takes the next request.
-    fn step(&mut self, cx: &mut Context<'_>) -> Step {
+    fn step(&mut self, cx: &mut FrontContext<'_>) -> TakeStep {
         let receiver = &mut self.receiver;
         if self.skip > 0 {
             self.skip -= receiver.input.discard(self.skip as usize) as u32;
             if self.skip > 0 {
-                return Step::Stop(Stop::Empty);
+                return TakeStep::Stop(TakeStop::Empty);
             }
         }
         if let Some(gather) = &mut receiver.gather {
             gather.take(&mut receiver.input);
             if gather.left > 0 {
-                return Step::Stop(Stop::Empty);
+                return TakeStep::Stop(TakeStop::Empty);
             }
             if let Some(gather) = receiver.gather.take() {
                 cx.take(gather.ask, gather.cost, gather.bufs);
             }
-            return Step::Taken;
+            return TakeStep::Taken;
         }
         // A payload that had begun to arrive is completed above, but no further request is
         // taken.
-        if cx.client.state == State::Leaving {
-            return Step::Stop(Stop::Ended);
+        if cx.client.state == ClientState::Leaving {
+            return TakeStep::Stop(TakeStop::Ended);
         }
         if !cx.may_take() {
-            return Step::Stop(Stop::Blocked);
+            return TakeStep::Stop(TakeStop::Blocked);
         }
         if cx.is_spent() {
-            return Step::Stop(Stop::Spent);
+            return TakeStep::Stop(TakeStop::Spent);
         }
         match nbd::parse_request(receiver.input.bytes()) {
             Ok(Some(request)) => self.request(&request, cx),
-            Ok(None) => Step::Stop(Stop::Empty),
-            Err(error) => hostile(&error),
+            Ok(None) => TakeStep::Stop(TakeStop::Empty),
+            Err(error) => broken_stop(&error),
         }
     }
 
     /// Takes one request if there is room for it.
-    fn request(&mut self, request: &Request, cx: &mut Context<'_>) -> Step {
+    fn request(&mut self, request: &Request, cx: &mut FrontContext<'_>) -> TakeStep {
         // The NBD protocol asks servers to skip a refused payload of up to 32 MiB instead of
         // disconnecting, whatever their own limit is.
         let limit = cx.limits.request_size.max(32 << 20);
         let payload = match request.check_payload(limit) {
             Ok(payload) => payload,
-            Err(error) => return hostile(&error),
+            Err(error) => return broken_stop(&error),
         };
         let refused = match request.validate(&self.rules) {
             Ok(()) => None,
@@ -77,7 +77,7 @@ impl Connection {
         if request.command == Command::Disconnect {
             input.advance(REQUEST_LEN);
             cx.leave();
-            return Step::Stop(Stop::Ended);
+            return TakeStep::Stop(TakeStop::Ended);
         }
         let ask = ask(request).filter(|_| refused.is_none());
         let Some(ask) = ask else {
@@ -90,7 +90,7 @@ impl Connection {
             self.output.plain(request.cookie, chunked(request), refused);
             self.next.add(0);
             cx.mark_for_send();
-            return Step::Taken;
+            return TakeStep::Taken;
         };
         let cost = match ask.op {
             Op::Read => cost(ask.length, cx.client.align),
@@ -100,21 +100,21 @@ impl Connection {
             Op::Flush | Op::Discard | Op::WriteZeroes => 0,
         };
         if !cx.reserve(cost) {
-            return Step::Stop(Stop::Blocked);
+            return TakeStep::Stop(TakeStop::Blocked);
         }
         if payload == 0 {
             self.receiver.begin();
             cx.begin();
             cx.take(ask, cost, Vec::new());
-            return Step::Taken;
+            return TakeStep::Taken;
         }
-        let Some(bufs) = cx.cut_payload(payload, cost) else {
-            return Step::Stop(Stop::Blocked);
+        let Some(bufs) = cx.allocate_payload(payload, cost) else {
+            return TakeStep::Stop(TakeStop::Blocked);
         };
         self.receiver.begin();
         cx.begin();
-        self.receiver.gather = Some(Gather::new(ask, cost, bufs, payload));
-        Step::Taken
+        self.receiver.gather = Some(PayloadAssembly::new(ask, cost, bufs, payload));
+        TakeStep::Taken
     }
 }
 
@@ -125,7 +125,7 @@ fn chunked(request: &Request) -> bool {
 }
 
 /// Returns the operation of a request, or `None` if it does not concern a volume.
-fn ask(request: &Request) -> Option<Ask> {
+fn ask(request: &Request) -> Option<ClientRequest> {
     let op = match request.command {
         Command::Read => Op::Read,
         Command::Write => Op::Write,
@@ -135,7 +135,7 @@ fn ask(request: &Request) -> Option<Ask> {
         Command::BlockStatus => Op::Extents,
         Command::Disconnect | Command::Cache | Command::Unknown(_) => return None,
     };
-    Some(Ask {
+    Some(ClientRequest {
         op,
         flags: flags(request, op),
         offset: request.offset,
@@ -167,6 +167,6 @@ fn flags(request: &Request, op: Op) -> Flags {
 }
 
 /// Returns the step that closes the connection after a violation of the protocol.
-fn hostile(error: &nbd::Fatal) -> Step {
-    Step::Stop(Stop::Broken(error.to_string().into()))
+fn broken_stop(error: &nbd::FatalError) -> TakeStep {
+    TakeStep::Stop(TakeStop::Broken(error.to_string().into()))
 }

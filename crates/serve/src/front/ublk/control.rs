@@ -5,25 +5,26 @@ use std::time::{Duration, Instant};
 
 use weir_uring::Errno;
 use weir_wire::ublk::{
-    CONTROL_LEN, ControlCommand, Device, INFO_LEN, PARAMS_LEN, PATH_CONTROL, Params, Verb, feature,
+    CONTROL_LEN, ControlCommand, DeviceInfo, DeviceParams, INFO_LEN, PARAMS_LEN, PATH_CONTROL,
+    Verb, feature,
 };
 
-use super::node::{PAUSE, Why, name, unopened};
+use super::node::{DeviceProblem, PAUSE, name, unopened};
 
 /// The time limit for commands that do not depend on users of the device.
 const AT_ONCE: Duration = Duration::from_secs(10);
 
 /// The control device, with the features of the driver.
 #[derive(Debug)]
-pub(super) struct Control {
-    commands: weir_uring::Control,
+pub(super) struct ControlDevice {
+    commands: weir_uring::DriverControl,
     features: u64,
 }
 
-impl Control {
+impl ControlDevice {
     /// Opens the control device, and checks that the driver has the required features.
-    pub(super) fn open() -> Result<Self, Why> {
-        let mut commands = weir_uring::Control::open(Path::new(PATH_CONTROL))
+    pub(super) fn open() -> Result<Self, DeviceProblem> {
+        let mut commands = weir_uring::DriverControl::open(Path::new(PATH_CONTROL))
             .map_err(|e| unopened(PATH_CONTROL, &e))?;
         let mut features = [0; 8];
         let asked = command(Verb::GetFeatures, u32::MAX, features.len(), 0);
@@ -57,7 +58,7 @@ impl Control {
     }
 
     /// Adds a device. Returns it with the properties that the driver has chosen.
-    pub(super) fn add(&mut self, device: &Device) -> Result<Device, Why> {
+    pub(super) fn add(&mut self, device: &DeviceInfo) -> Result<DeviceInfo, DeviceProblem> {
         let mut info = device.encode();
         self.call(Verb::Add, (device.number, 0), &mut info, AT_ONCE)
             .map_err(|errno| match errno {
@@ -67,14 +68,14 @@ impl Control {
                 ),
                 errno => failed("add a device", errno),
             })?;
-        Ok(Device::parse(&info))
+        Ok(DeviceInfo::parse(&info))
     }
 
     /// Returns the state of a device, or `None` if there is no device with this number.
-    pub(super) fn info(&mut self, number: u32) -> Result<Option<Device>, Why> {
+    pub(super) fn info(&mut self, number: u32) -> Result<Option<DeviceInfo>, DeviceProblem> {
         let mut info = [0; INFO_LEN];
         match self.call(Verb::GetInfo, (number, 0), &mut info, AT_ONCE) {
-            Ok(()) => Ok(Some(Device::parse(&info))),
+            Ok(()) => Ok(Some(DeviceInfo::parse(&info))),
             Err(Errno::NODEV | Errno::NOENT) => Ok(None),
             Err(errno) => Err(failed(
                 &format!("report the state of {}", name(number)),
@@ -84,14 +85,18 @@ impl Control {
     }
 
     /// Sets the parameters of a device that has not been started.
-    pub(super) fn set_params(&mut self, number: u32, params: &Params) -> Result<(), Why> {
+    pub(super) fn set_params(
+        &mut self,
+        number: u32,
+        params: &DeviceParams,
+    ) -> Result<(), DeviceProblem> {
         let mut bytes = params.encode();
         self.call(Verb::SetParams, (number, 0), &mut bytes, AT_ONCE)
             .map_err(|errno| failed(&format!("create a device of {params:?}"), errno))
     }
 
     /// Returns the parameters of a device, or `None` if they were never set or are invalid.
-    pub(super) fn params(&mut self, number: u32) -> Result<Option<Params>, Why> {
+    pub(super) fn params(&mut self, number: u32) -> Result<Option<DeviceParams>, DeviceProblem> {
         let mut bytes = [0; PARAMS_LEN];
         // The caller has to set the length of the structure (Linux: `ublk_ctrl_get_params`).
         bytes[0..4].copy_from_slice(&(PARAMS_LEN as u32).to_ne_bytes());
@@ -99,12 +104,12 @@ impl Control {
             .map_err(|errno| {
                 failed(&format!("report the parameters of {}", name(number)), errno)
             })?;
-        Ok(Params::parse(&bytes))
+        Ok(DeviceParams::parse(&bytes))
     }
 
     /// Starts a device, or ends its recovery. Users can then use it, and requests that wait for a
     /// server are sent again. All places must have been fetched.
-    pub(super) fn start(&mut self, number: u32, recovers: bool) -> Result<(), Why> {
+    pub(super) fn start(&mut self, number: u32, recovers: bool) -> Result<(), DeviceProblem> {
         let verb = if recovers {
             Verb::EndRecovery
         } else {
@@ -116,7 +121,7 @@ impl Control {
     }
 
     /// Prepares the recovery of a device whose server has ended.
-    pub(super) fn start_recovery(&mut self, number: u32) -> Result<(), Why> {
+    pub(super) fn start_recovery(&mut self, number: u32) -> Result<(), DeviceProblem> {
         let end = Instant::now() + AT_ONCE;
         loop {
             match self.call(Verb::StartRecovery, (number, 0), &mut [], AT_ONCE) {
@@ -132,13 +137,13 @@ impl Control {
 
     /// Stops a device. New requests are refused, and the call returns when all requests have
     /// completed.
-    pub(super) fn stop(&mut self, number: u32, within: Duration) -> Result<(), Why> {
+    pub(super) fn stop(&mut self, number: u32, within: Duration) -> Result<(), DeviceProblem> {
         self.call(Verb::Stop, (number, 0), &mut [], within)
             .map_err(|errno| failed(&format!("stop {}", name(number)), errno))
     }
 
     /// Deletes a stopped device.
-    pub(super) fn delete(&mut self, number: u32) -> Result<(), Why> {
+    pub(super) fn delete(&mut self, number: u32) -> Result<(), DeviceProblem> {
         self.call(Verb::Delete, (number, 0), &mut [], AT_ONCE)
             .map_err(|errno| failed(&format!("remove {}", name(number)), errno))
     }
@@ -164,7 +169,7 @@ fn command(verb: Verb, device: u32, argument: usize, datum: u64) -> [u8; CONTROL
 }
 
 /// Returns the reason why a device cannot be created: the driver failed to do `what`.
-fn failed(what: &str, errno: Errno) -> Why {
+fn failed(what: &str, errno: Errno) -> DeviceProblem {
     format!("cannot create the block device: {}", refused(what, errno))
 }
 

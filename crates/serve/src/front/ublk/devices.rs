@@ -13,15 +13,15 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use weir_config::{Problem, Storage};
-use weir_wire::ublk::{Device, Params, SECTOR, State};
+use weir_wire::ublk::{DeviceInfo, DeviceParams, SECTOR, UblkDeviceState};
 
-use super::control::Control;
+use super::control::ControlDevice;
 use super::disk;
-use super::node::{self, PATIENCE, PAUSE, Why, name};
-use super::queue::Agreed;
-use crate::acceptor::Export;
+use super::node::{self, DeviceProblem, PATIENCE, PAUSE, name};
+use super::queue::AttachingQueue;
+use crate::acceptor::VolumeExport;
 use crate::places::Ticket;
-use crate::shard::{Address, Arrival, Mail};
+use crate::shard::{ClientArrival, Mail, ShardAddress};
 
 /// The upper byte of all marks of Weir, which is the letter W.
 const OURS: u64 = 0x57 << 56;
@@ -29,17 +29,17 @@ const OURS: u64 = 0x57 << 56;
 /// The block devices of a server and the means to create them.
 #[derive(Debug)]
 pub(crate) struct Devices {
-    shards: Vec<Address>,
+    shards: Vec<ShardAddress>,
     /// The id of the next connection.
     next: Arc<AtomicU64>,
-    served: Vec<Served>,
+    served: Vec<ServedDevice>,
     /// The space in each shard's ring for operations of devices, besides those of other clients.
     rooms: Vec<usize>,
 }
 
 /// A device that is being served.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Served {
+struct ServedDevice {
     volume: String,
     number: u32,
     queues: u16,
@@ -60,7 +60,7 @@ pub(crate) fn operations(queues: u16, tags: u16) -> usize {
 /// one configured.
 pub(crate) fn look(config: &weir_config::Server) -> Option<Problem> {
     let volume = config.volumes.iter().find(|v| v.ublk)?;
-    let why = Control::open().err()?;
+    let why = ControlDevice::open().err()?;
     Some(config.problem(&volume.ublk_key(), why, None))
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn has_driver() -> bool {
 impl Devices {
     /// Creates the manager of devices without any. `next` counts connections. `rooms` is the space
     /// in each shard's ring for operations of devices.
-    pub(crate) fn new(shards: Vec<Address>, next: Arc<AtomicU64>, rooms: Vec<usize>) -> Self {
+    pub(crate) fn new(shards: Vec<ShardAddress>, next: Arc<AtomicU64>, rooms: Vec<usize>) -> Self {
         Self {
             shards,
             next,
@@ -89,7 +89,7 @@ impl Devices {
     pub(crate) fn start(
         &mut self,
         config: &weir_config::Server,
-        exports: &[Export],
+        exports: &[VolumeExport],
     ) -> Result<(), Problem> {
         for volume in config.volumes.iter().filter(|v| v.ublk) {
             let served = self.served.iter().any(|s| s.volume == volume.name);
@@ -115,7 +115,7 @@ impl Devices {
     }
 
     /// Checks that the ring of a volume's shard has room for its device.
-    fn check_room(&self, export: &Export) -> Result<(), Why> {
+    fn check_room(&self, export: &VolumeExport) -> Result<(), DeviceProblem> {
         let shard = export.place.shard;
         let others = self.served.iter().filter(|s| s.shard == shard);
         let taken: usize = others.map(|s| s.operations).sum();
@@ -144,11 +144,15 @@ impl Devices {
 
     /// Reports the new sizes of grown volumes to the kernel. Returns a line with the reason for
     /// each device that keeps its size.
-    pub(crate) fn resize(&self, exports: &[Export], grown: impl Fn(&str) -> bool) -> Vec<String> {
+    pub(crate) fn resize(
+        &self,
+        exports: &[VolumeExport],
+        grown: impl Fn(&str) -> bool,
+    ) -> Vec<String> {
         let served = self.served.iter().filter(|s| grown(&s.volume));
-        let line = |served: &Served| {
+        let line = |served: &ServedDevice| {
             let export = exports.iter().find(|e| e.name == served.volume)?;
-            let control = Control::open();
+            let control = ControlDevice::open();
             let resized = control.and_then(|mut c| resize(&mut c, served.number, export));
             resized.err()
         };
@@ -172,7 +176,7 @@ impl Devices {
     pub(crate) fn is_held(&self, volume: &str) -> bool {
         let served = self.served.iter().find(|s| s.volume == volume);
         served.is_some_and(
-            |served| matches!(node::hold(served.number), Err(e) if node::may_be_held(&e)),
+            |served| matches!(node::open_exclusive(served.number), Err(e) if node::may_be_held(&e)),
         )
     }
 
@@ -180,16 +184,16 @@ impl Devices {
     /// recovers it instead.
     fn make(
         &self,
-        export: &Export,
+        export: &VolumeExport,
         number: Option<u32>,
         (mark, lasts): (u64, bool),
-    ) -> Result<Served, Why> {
-        let mut control = Control::open()?;
+    ) -> Result<ServedDevice, DeviceProblem> {
+        let mut control = ControlDevice::open()?;
         let wanted = disk::params(export);
-        if let Some(device) = left(&mut control, mark)? {
+        if let Some(device) = find_left_device(&mut control, mark)? {
             let params = control.params(device.number)?;
             match params {
-                Some(params) if device.state == State::Quiesced && lasts => {
+                Some(params) if device.state == UblkDeviceState::Quiesced && lasts => {
                     return self.take_back(&mut control, &device, (params, wanted), export);
                 }
                 _ => {
@@ -225,11 +229,11 @@ impl Devices {
     /// Recovers a device whose server has ended. Its parameters stay as they are.
     fn take_back(
         &self,
-        control: &mut Control,
-        device: &Device,
-        (params, wanted): (Params, Params),
-        export: &Export,
-    ) -> Result<Served, Why> {
+        control: &mut ControlDevice,
+        device: &DeviceInfo,
+        (params, wanted): (DeviceParams, DeviceParams),
+        export: &VolumeExport,
+    ) -> Result<ServedDevice, DeviceProblem> {
         let number = device.number;
         // Users of the device have seen these parameters, so the volume must still satisfy them.
         if params.sectors > wanted.sectors
@@ -257,7 +261,12 @@ impl Devices {
 
     /// Sends the queues of a device to the shard of its volume, and waits until they have fetched
     /// the first requests.
-    fn attach(&self, device: &Device, params: &Params, export: &Export) -> Result<(), Why> {
+    fn attach(
+        &self,
+        device: &DeviceInfo,
+        params: &DeviceParams,
+        export: &VolumeExport,
+    ) -> Result<(), DeviceProblem> {
         let file = node::open_server(device.number)?;
         let mut answers = Vec::new();
         for queue in 0..device.queues {
@@ -269,7 +278,7 @@ impl Devices {
                     weir_config::os_error::message(&e)
                 )
             })?;
-            let front = Box::new(Agreed {
+            let front = Box::new(AttachingQueue {
                 device: opened,
                 number: queue,
                 depth: device.depth,
@@ -284,7 +293,7 @@ impl Devices {
             } else {
                 String::new()
             };
-            let arrival = Arrival {
+            let arrival = ClientArrival {
                 id,
                 peer: name(device.number) + &of,
                 drive: export.place.drive,
@@ -294,7 +303,7 @@ impl Devices {
                 // The kernel's queues take no place from clients (`limits.connections`).
                 ticket: Ticket::uncounted(id),
             };
-            self.shards[export.place.shard].tell(Mail::Arrival(Box::new(arrival)));
+            self.shards[export.place.shard].send_mail(Mail::Arrival(Box::new(arrival)));
             answers.push(answer);
         }
         for answer in answers {
@@ -319,8 +328,8 @@ impl Devices {
     }
 }
 
-fn served(device: &Device, export: &Export, recoverable: bool) -> Served {
-    Served {
+fn served(device: &DeviceInfo, export: &VolumeExport, recoverable: bool) -> ServedDevice {
+    ServedDevice {
         volume: export.name.clone(),
         number: device.number,
         queues: device.queues,
@@ -332,7 +341,7 @@ fn served(device: &Device, export: &Export, recoverable: bool) -> Served {
 
 /// Changes the size of a device to that of its volume. On failure, logs and returns a line with the
 /// reason.
-fn resize(control: &mut Control, number: u32, export: &Export) -> Result<(), String> {
+fn resize(control: &mut ControlDevice, number: u32, export: &VolumeExport) -> Result<(), String> {
     let resized = control.resize(number, export.size / SECTOR);
     resized.map_err(|why| {
         let line = format!(
@@ -347,11 +356,14 @@ fn resize(control: &mut Control, number: u32, export: &Export) -> Result<(), Str
 
 /// Returns the device that an earlier server of the volume has left, after waiting until the driver
 /// has noticed the end of that server.
-fn left(control: &mut Control, mark: u64) -> Result<Option<Device>, Why> {
+fn find_left_device(
+    control: &mut ControlDevice,
+    mark: u64,
+) -> Result<Option<DeviceInfo>, DeviceProblem> {
     let end = Instant::now() + PATIENCE;
     for number in node::numbers() {
         while let Some(device) = control.info(number)?.filter(|d| d.mark == mark) {
-            if device.state != State::Live {
+            if device.state != UblkDeviceState::Live {
                 return Ok(Some(device));
             }
             if Instant::now() >= end {
@@ -381,7 +393,7 @@ fn mark(file: &str, volume: &str) -> u64 {
 
 /// Removes devices, each on its own thread, and waits for at most `within`. With `all`, devices
 /// that are held are removed too.
-fn end(devices: Vec<Served>, within: Duration, all: bool) {
+fn end(devices: Vec<ServedDevice>, within: Duration, all: bool) {
     let (done, ended) = channel();
     let count = devices.len();
     for device in devices {
@@ -417,9 +429,9 @@ fn end(devices: Vec<Served>, within: Duration, all: bool) {
 }
 
 /// Removes a device. Without `all`, a device that is held stays if the next server can recover it.
-fn remove(device: &Served, within: Duration, all: bool) {
+fn remove(device: &ServedDevice, within: Duration, all: bool) {
     let number = device.number;
-    let held = node::hold(number);
+    let held = node::open_exclusive(number);
     match &held {
         // Data that was written through the page cache may not have reached the server yet.
         Ok(file) => drop(file.sync_all()),
@@ -434,7 +446,7 @@ fn remove(device: &Served, within: Duration, all: bool) {
     }
     // The server must not hold the device itself while the driver removes it.
     drop(held);
-    let removed = Control::open().and_then(|mut control| {
+    let removed = ControlDevice::open().and_then(|mut control| {
         control.stop(number, within)?;
         control.delete(number)
     });

@@ -1,8 +1,10 @@
 //! The parameters of a volume's block device.
 
-use weir_wire::ublk::{Device, Discard, MAX_DEPTH, MAX_QUEUES, Params, Rules, SECTOR};
+use weir_wire::ublk::{
+    DeviceInfo, DeviceParams, Discard, MAX_DEPTH, MAX_QUEUES, SECTOR, UblkRules,
+};
 
-use crate::acceptor::Export;
+use crate::acceptor::VolumeExport;
 
 /// The longest range of a discard or write-zeroes request, in bytes.
 const RANGE: u32 = 1 << 30;
@@ -16,7 +18,7 @@ const PAGE: u32 = 4096;
 
 /// Returns the parameters of a volume's device. Its longest request is that of the drive, within
 /// the limit of a connection.
-pub(super) fn params(export: &Export) -> Params {
+pub(super) fn params(export: &VolumeExport) -> DeviceParams {
     let traits = &export.traits;
     let logical = traits.align.clamp(SECTOR as u32, PAGE);
     let physical = traits.preferred.max(logical);
@@ -25,7 +27,7 @@ pub(super) fn params(export: &Export) -> Params {
         .min(export.request_size)
         .clamp(PAGE, PLACE);
     let writable = !traits.read_only;
-    Params {
+    DeviceParams {
         sectors: export.size / SECTOR,
         read_only: traits.read_only,
         rotational: export.rotational,
@@ -56,15 +58,15 @@ pub(super) fn shape(queues: u16, tags: u16) -> (u16, u16) {
 }
 
 /// Returns the description of a volume's device for the driver.
-pub(super) fn device(export: &Export, params: &Params, mark: u64) -> Device {
+pub(super) fn device(export: &VolumeExport, params: &DeviceParams, mark: u64) -> DeviceInfo {
     let (queues, depth) = shape(export.queues, export.tags);
-    Device::new(queues, depth, params.longest * SECTOR as u32, mark)
+    DeviceInfo::new(queues, depth, params.longest * SECTOR as u32, mark)
 }
 
 /// Returns the rules that requests of the kernel must follow.
-pub(super) fn rules(params: &Params) -> Rules {
+pub(super) fn rules(params: &DeviceParams) -> UblkRules {
     let bytes = |sectors: u32| sectors.saturating_mul(SECTOR as u32);
-    Rules {
+    UblkRules {
         sectors: params.sectors,
         read_only: params.read_only,
         longest: bytes(params.longest),

@@ -25,4 +25,4 @@ mod toy;
 
 pub(crate) use devices::{Devices, has_driver, look, operations};
 #[cfg(test)]
-pub(crate) use toy::Toy;
+pub(crate) use toy::FakeUblkQueue;

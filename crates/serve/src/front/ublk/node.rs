@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use weir_wire::ublk::PATH_CONTROL;
 
 /// The reason why there is no block device, as a text that follows the name of a key.
-pub(super) type Why = String;
+pub(super) type DeviceProblem = String;
 
 /// The time limit for udev to set the owner of a device file, for a shard to accept a queue, and
 /// for the driver to notice the end of a server.
@@ -39,7 +39,7 @@ pub(super) fn numbers() -> Vec<u32> {
 }
 
 /// Opens the character device with this number for its server.
-pub(super) fn open_server(number: u32) -> Result<OwnedFd, Why> {
+pub(super) fn open_server(number: u32) -> Result<OwnedFd, DeviceProblem> {
     let mut options = File::options();
     // With O_NONBLOCK, io_uring makes copies immediately instead of on a worker thread (see
     // `Handle::driver`).
@@ -52,13 +52,13 @@ pub(super) fn open_server(number: u32) -> Result<OwnedFd, Why> {
 
 /// Checks that the block device exists and can be opened. Without access, the server could not
 /// detect either that the device is held.
-pub(super) fn check(number: u32) -> Result<(), Why> {
+pub(super) fn check(number: u32) -> Result<(), DeviceProblem> {
     open(&name(number), File::options().read(true)).map(drop)
 }
 
 /// Opens a device file that has just been created. It can take a moment until the file exists, and
 /// another until udev sets its owner.
-fn open(path: &str, options: &OpenOptions) -> Result<File, Why> {
+fn open(path: &str, options: &OpenOptions) -> Result<File, DeviceProblem> {
     let end = Instant::now() + PATIENCE;
     loop {
         match options.open(path) {
@@ -77,7 +77,7 @@ fn is_early(error: &io::Error) -> bool {
 }
 
 /// Opens a device exclusively, which fails if it is mounted or otherwise held.
-pub(super) fn hold(number: u32) -> io::Result<File> {
+pub(super) fn open_exclusive(number: u32) -> io::Result<File> {
     let mut options = File::options();
     let options = options
         .read(true)
@@ -92,7 +92,7 @@ pub(super) fn may_be_held(error: &io::Error) -> bool {
 }
 
 /// Returns the reason why a file of the driver cannot be opened, with advice.
-pub(super) fn unopened(path: &str, error: &io::Error) -> Why {
+pub(super) fn unopened(path: &str, error: &io::Error) -> DeviceProblem {
     let help = match error.kind() {
         io::ErrorKind::NotFound if path == PATH_CONTROL => {
             "; load the kernel module ublk_drv (Linux 6.12 or later)"

@@ -6,26 +6,28 @@ use std::sync::mpsc::Sender;
 
 use weir_core::Op;
 use weir_uring::{
-    AnyRing, Arena, Buf, Command, Completion, DriverMemory, Errno, Handle, OpId, Ring, Segment,
+    AnyRing, Arena, Buf, DriverCommand, DriverMemory, Errno, Handle, OpId, Ring, RingCompletion,
+    Segment,
 };
 use weir_wire::ublk::{
-    self, DESCRIPTOR_LEN, Descriptor, IoCommand, RESULT_OK, Rules, descriptors_len,
+    self, DESCRIPTOR_LEN, IoCommand, RESULT_OK, UblkDescriptor, UblkRules, descriptors_len,
     descriptors_offset, payload_offset,
 };
 
 use crate::errno::EIO;
 use crate::shard::{
-    Answer, Ask, Attach, Context, Found, FrontEnd, Load, Progress, State, Stop, Then, Unattached,
+    AnswerLoad, Attach, AttachError, ClientRequest, ClientState, FrontContext, FrontEnd,
+    FrontProgress, NextStep, RequestAnswer, RequestResult, TakeStop,
 };
 
 /// A queue on its way to the shard of its volume.
 #[derive(Debug)]
-pub(super) struct Agreed {
+pub(super) struct AttachingQueue {
     /// The open file `/dev/ublkcN`.
     pub(super) device: OwnedFd,
     pub(super) number: u16,
     pub(super) depth: u16,
-    pub(super) rules: Rules,
+    pub(super) rules: UblkRules,
     /// Receives a message when all places have fetched their first request, or the reason why they
     /// cannot.
     pub(super) ready: Sender<Result<(), String>>,
@@ -33,19 +35,19 @@ pub(super) struct Agreed {
 
 /// The front end of one queue.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct UblkQueue {
     device: Handle,
     number: u16,
     descriptors: DriverMemory,
-    pub(super) rules: Rules,
-    pub(super) places: Vec<Place>,
+    pub(super) rules: UblkRules,
+    pub(super) places: Vec<QueuePlace>,
     /// Places with a new request, in the order of their arrival.
     pub(super) fresh: VecDeque<u16>,
     /// Places with a write whose payload has arrived and that the core has not received.
     pub(super) loaded: VecDeque<u16>,
     ready: Option<Sender<Result<(), String>>>,
     /// Answers that have left immediately.
-    next: Load,
+    next: AnswerLoad,
     /// The number of payloads that are being written to the driver.
     storing: u32,
     /// The number of operations on the ring.
@@ -57,7 +59,7 @@ pub(super) struct Queue {
 
 /// The state of a place of the queue.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+pub(super) struct QueuePlace {
     /// The command that the driver has.
     command: Option<OpId>,
     /// The result of the last request in this place.
@@ -68,7 +70,7 @@ pub(super) struct Place {
     /// True if a payload is being copied.
     copies: bool,
     /// The request, if it is a write whose payload is being read or has been read.
-    pub(super) ask: Option<Ask>,
+    pub(super) ask: Option<ClientRequest>,
     pub(super) cost: u64,
     pub(super) bufs: Vec<Buf>,
     /// A segment vector that is used again.
@@ -77,20 +79,20 @@ pub(super) struct Place {
 
 /// The kind of a place's operation on the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Operation {
+enum PlaceOperation {
     /// The command that the driver has.
     Command,
     /// The copy of a payload between the driver and the server.
     Copy,
 }
 
-impl Operation {
-    /// Returns the number of the operation for [`Context::token`].
+impl PlaceOperation {
+    /// Returns the number of the operation for [`FrontContext::token`].
     fn number(self, tag: u16) -> u32 {
         u32::from(tag) << 1 | u32::from(self == Self::Copy)
     }
 
-    /// Returns the operation and the place of a number in [`Context::token`].
+    /// Returns the operation and the place of a number in [`FrontContext::token`].
     fn of(number: u32) -> (Self, u16) {
         let operation = if number & 1 == 0 {
             Self::Command
@@ -104,29 +106,31 @@ impl Operation {
 /// The reason for closing a queue if the ring rejects its operation.
 const NO_PLACE: &str = "the ring is full";
 
-impl Attach for Agreed {
-    fn attach(self: Box<Self>, _arena: &Arena) -> Result<Box<dyn FrontEnd>, Unattached> {
+impl Attach for AttachingQueue {
+    fn attach(self: Box<Self>, _arena: &Arena) -> Result<Box<dyn FrontEnd>, AttachError> {
         let offset = descriptors_offset(self.number);
         let descriptors = DriverMemory::new(&self.device, offset, descriptors_len(self.depth));
-        let descriptors = descriptors.map_err(|_| Unattached::Memory)?;
-        Ok(Box::new(Queue::new(*self, descriptors)))
+        let descriptors = descriptors.map_err(|_| AttachError::Memory)?;
+        Ok(Box::new(UblkQueue::new(*self, descriptors)))
     }
 }
 
-impl Queue {
-    pub(super) fn new(agreed: Agreed, descriptors: DriverMemory) -> Self {
+impl UblkQueue {
+    pub(super) fn new(agreed: AttachingQueue, descriptors: DriverMemory) -> Self {
         let depth = usize::from(agreed.depth);
         Self {
             descriptors,
             device: Handle::driver(agreed.device),
             number: agreed.number,
             rules: agreed.rules,
-            places: std::iter::repeat_with(Place::default).take(depth).collect(),
+            places: std::iter::repeat_with(QueuePlace::default)
+                .take(depth)
+                .collect(),
             // Each place has at most one request, so these queues never allocate later.
             fresh: VecDeque::with_capacity(depth),
             loaded: VecDeque::with_capacity(depth),
             ready: Some(agreed.ready),
-            next: Load::default(),
+            next: AnswerLoad::default(),
             storing: 0,
             under_way: 0,
             ended: 0,
@@ -135,17 +139,17 @@ impl Queue {
     }
 
     /// Returns the driver's description of a place's request.
-    pub(super) fn descriptor(&self, tag: u16) -> Descriptor {
+    pub(super) fn descriptor(&self, tag: u16) -> UblkDescriptor {
         self.descriptors.read(usize::from(tag) * DESCRIPTOR_LEN)
     }
 
     /// Fetches the first request of each place, on the first call only.
-    pub(super) fn begin(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn begin(&mut self, cx: &mut FrontContext<'_>) {
         let Some(ready) = self.ready.take() else {
             return;
         };
         for tag in 0..self.places.len() as u16 {
-            self.give(tag, None, cx);
+            self.queue_command(tag, None, cx);
         }
         let answer = match &self.broken {
             Some(reason) => Err(reason.clone()),
@@ -156,14 +160,14 @@ impl Queue {
     }
 
     /// Passes a place's command to the driver.
-    fn give(&mut self, tag: u16, result: Option<i32>, cx: &mut Context<'_>) {
+    fn queue_command(&mut self, tag: u16, result: Option<i32>, cx: &mut FrontContext<'_>) {
         let command = IoCommand {
             queue: self.number,
             tag,
             result,
         };
-        let token = cx.token(Operation::Command.number(tag));
-        let command = Command {
+        let token = cx.token(PlaceOperation::Command.number(tag));
+        let command = DriverCommand {
             code: command.code(),
             bytes: command.encode(),
         };
@@ -177,16 +181,16 @@ impl Queue {
     }
 
     /// Commits the result of a request, and fetches the next one.
-    pub(super) fn commit(&mut self, tag: u16, result: i32, cx: &mut Context<'_>) {
+    pub(super) fn commit(&mut self, tag: u16, result: i32, cx: &mut FrontContext<'_>) {
         let place = &mut self.places[usize::from(tag)];
         place.result = result;
         place.again = false;
-        self.give(tag, Some(result), cx);
+        self.queue_command(tag, Some(result), cx);
     }
 
     /// Copies the payload of a write into `bufs`.
-    pub(super) fn load(&mut self, tag: u16, bufs: Vec<Buf>, cx: &mut Context<'_>) {
-        let token = cx.token(Operation::Copy.number(tag));
+    pub(super) fn load(&mut self, tag: u16, bufs: Vec<Buf>, cx: &mut FrontContext<'_>) {
+        let token = cx.token(PlaceOperation::Copy.number(tag));
         let offset = payload_offset(self.number, tag);
         match cx.ring.read(token, &self.device, offset, bufs) {
             Ok(_) => {
@@ -203,9 +207,9 @@ impl Queue {
         tag: u16,
         length: u32,
         bufs: impl Iterator<Item = Buf>,
-        cx: &mut Context<'_>,
+        cx: &mut FrontContext<'_>,
     ) {
-        let token = cx.token(Operation::Copy.number(tag));
+        let token = cx.token(PlaceOperation::Copy.number(tag));
         let offset = payload_offset(self.number, tag);
         let place = &mut self.places[usize::from(tag)];
         let mut segments = std::mem::take(&mut place.segments);
@@ -224,42 +228,47 @@ impl Queue {
     }
 
     /// Processes the completion of a place's command.
-    fn given(&mut self, tag: u16, completion: &Completion, cx: &mut Context<'_>) -> Then {
+    fn on_command_completed(
+        &mut self,
+        tag: u16,
+        completion: &RingCompletion,
+        cx: &mut FrontContext<'_>,
+    ) -> NextStep {
         let place = &mut self.places[usize::from(tag)];
         // `close` has taken the id of the command that it cancelled.
         let closing = place.command.take().is_none();
         match completion.result {
             Ok(RESULT_OK) => {
                 self.fresh.push_back(tag);
-                return Then::Take;
+                return NextStep::Take;
             }
             // The shard has cancelled the command, because the client is closed.
-            Err(Errno::CANCELED) if closing => return Then::Rest,
+            Err(Errno::CANCELED) if closing => return NextStep::Rest,
             // The copy in front of the command was short or failed, so the kernel has cancelled
             // the link.
             Err(Errno::CANCELED) => {
                 place.again = true;
-                self.say_again(tag, cx);
-                return Then::Rest;
+                self.commit_again(tag, cx);
+                return NextStep::Rest;
             }
             // The device is being stopped. The client is gone when that holds for all places.
             Err(Errno::NODEV) => {
                 self.ended += 1;
                 return if self.ended == self.places.len() {
-                    Then::Gone
+                    NextStep::Gone
                 } else {
-                    Then::Rest
+                    NextStep::Rest
                 };
             }
             Ok(other) => self.broken = Some(format!("the driver returned {other} for a request")),
             Err(errno) => self.broken = Some(format!("the driver refused a command: {errno}")),
         }
-        Then::Take
+        NextStep::Take
     }
 
     /// Commits a cancelled result again, unless its payload is still being copied.
-    fn say_again(&mut self, tag: u16, cx: &mut Context<'_>) {
-        let Place {
+    fn commit_again(&mut self, tag: u16, cx: &mut FrontContext<'_>) {
+        let QueuePlace {
             again,
             copies,
             result,
@@ -271,8 +280,13 @@ impl Queue {
     }
 
     /// Processes the end of a payload's copy.
-    fn copied(&mut self, tag: u16, completion: Completion, cx: &mut Context<'_>) -> (Load, Then) {
-        let mut left = Load::default();
+    fn on_copy_completed(
+        &mut self,
+        tag: u16,
+        completion: RingCompletion,
+        cx: &mut FrontContext<'_>,
+    ) -> (AnswerLoad, NextStep) {
+        let mut left = AnswerLoad::default();
         let place = &mut self.places[usize::from(tag)];
         place.copies = false;
         let cost = place.cost;
@@ -282,17 +296,17 @@ impl Queue {
             place.bufs = completion.payload.into_bufs().unwrap_or_default();
             if done {
                 self.loaded.push_back(tag);
-                return (left, Then::Take);
+                return (left, NextStep::Take);
             }
             place.ask = None;
             place.bufs.clear();
             warn("the data of a write cannot be copied");
-            cx.give_back(cost);
-            if cx.client.state != State::Gone {
+            cx.release_reservation(cost);
+            if cx.client.state != ClientState::Gone {
                 self.commit(tag, -i32::from(EIO), cx);
             }
             left.add(0);
-            return (left, Then::Rest);
+            return (left, NextStep::Rest);
         }
         self.storing -= 1;
         let mut segments = completion.payload.into_segments().unwrap_or_default();
@@ -302,9 +316,9 @@ impl Queue {
             warn("the data of a read cannot be copied");
             place.result = -i32::from(EIO);
         }
-        self.say_again(tag, cx);
+        self.commit_again(tag, cx);
         left.add(cost);
-        (left, Then::Rest)
+        (left, NextStep::Rest)
     }
 }
 
@@ -315,32 +329,40 @@ fn warn(reason: &str) {
     }
 }
 
-impl FrontEnd for Queue {
-    fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>) -> Progress {
+impl FrontEnd for UblkQueue {
+    fn completed(
+        &mut self,
+        op: u32,
+        completion: RingCompletion,
+        cx: &mut FrontContext<'_>,
+    ) -> FrontProgress {
         self.under_way -= 1;
-        let (left, then) = match Operation::of(op) {
-            (Operation::Copy, tag) => self.copied(tag, completion, cx),
-            (Operation::Command, tag) => (Load::default(), self.given(tag, &completion, cx)),
+        let (left, then) = match PlaceOperation::of(op) {
+            (PlaceOperation::Copy, tag) => self.on_copy_completed(tag, completion, cx),
+            (PlaceOperation::Command, tag) => (
+                AnswerLoad::default(),
+                self.on_command_completed(tag, &completion, cx),
+            ),
         };
-        Progress { left, then }
+        FrontProgress { left, then }
     }
 
-    fn take(&mut self, cx: &mut Context<'_>) -> Stop {
+    fn take(&mut self, cx: &mut FrontContext<'_>) -> TakeStop {
         self.begin(cx);
         let stop = self.take_all(cx);
         match self.broken.take() {
-            Some(reason) => Stop::Broken(reason.into()),
+            Some(reason) => TakeStop::Broken(reason.into()),
             None => stop,
         }
     }
 
-    fn answer(&mut self, answer: Answer<'_>, cx: &mut Context<'_>) -> u64 {
-        let Ask {
+    fn answer(&mut self, answer: RequestAnswer<'_>, cx: &mut FrontContext<'_>) -> u64 {
+        let ClientRequest {
             op, length, token, ..
         } = *answer.ask;
         let tag = token as u16;
         match answer.result {
-            Ok(Found::Data(payload)) => {
+            Ok(RequestResult::Data(payload)) => {
                 self.places[usize::from(tag)].cost = answer.cost;
                 self.store(tag, length, payload.take_read(), cx);
                 return answer.cost;
@@ -353,7 +375,7 @@ impl FrontEnd for Queue {
         0
     }
 
-    fn send(&mut self, _: &mut Context<'_>) -> Result<Load, &'static str> {
+    fn send(&mut self, _: &mut FrontContext<'_>) -> Result<AnswerLoad, &'static str> {
         if self.broken.is_some() {
             return Err(NO_PLACE);
         }
@@ -366,7 +388,7 @@ impl FrontEnd for Queue {
         true
     }
 
-    fn close(&mut self, ring: &mut AnyRing) -> Load {
+    fn close(&mut self, ring: &mut AnyRing) -> AnswerLoad {
         for place in &mut self.places {
             if let Some(command) = place.command.take() {
                 ring.cancel(command);
@@ -376,7 +398,7 @@ impl FrontEnd for Queue {
     }
 
     fn is_idle(&self) -> bool {
-        self.storing == 0 && self.next == Load::default()
+        self.storing == 0 && self.next == AnswerLoad::default()
     }
 
     fn is_over(&self) -> bool {

@@ -1,15 +1,15 @@
 //! The way of requests from the places of a queue to the core.
 
 use weir_core::{Flags, Op};
-use weir_wire::ublk::{Operation, Refused, Request};
+use weir_wire::ublk::{UblkOperation, UblkRequest, UblkRequestError};
 
-use super::queue::Queue;
+use super::queue::UblkQueue;
 use crate::errno::{EINVAL, ENOTSUP, EPERM};
-use crate::shard::{Ask, Context, Stop, cost};
+use crate::shard::{ClientRequest, FrontContext, TakeStop, cost};
 
-impl Queue {
+impl UblkQueue {
     /// Takes requests in the order of their arrival, until there are none or a bound is reached.
-    pub(super) fn take_all(&mut self, cx: &mut Context<'_>) -> Stop {
+    pub(super) fn take_all(&mut self, cx: &mut FrontContext<'_>) -> TakeStop {
         // Writes whose payload has arrived count as begun, so they come first, even if the client
         // is leaving.
         while let Some(tag) = self.loaded.pop_front() {
@@ -21,26 +21,26 @@ impl Queue {
         }
         if !cx.client.is_open() {
             // The driver sends new requests again to the server that recovers the device.
-            return Stop::Ended;
+            return TakeStop::Ended;
         }
         while let Some(&tag) = self.fresh.front() {
             if cx.is_spent() {
-                return Stop::Spent;
+                return TakeStop::Spent;
             }
             if !cx.may_take() || !self.step(tag, cx) {
-                return Stop::Blocked;
+                return TakeStop::Blocked;
             }
             self.fresh.pop_front();
             if self.broken.is_some() {
                 break;
             }
         }
-        Stop::Empty
+        TakeStop::Empty
     }
 
     /// Takes the request of a place. Returns false if there is no room for it.
-    fn step(&mut self, tag: u16, cx: &mut Context<'_>) -> bool {
-        let request = match Request::parse(&self.descriptor(tag), &self.rules) {
+    fn step(&mut self, tag: u16, cx: &mut FrontContext<'_>) -> bool {
+        let request = match UblkRequest::parse(&self.descriptor(tag), &self.rules) {
             Ok(request) => request,
             Err(refused) => {
                 if crate::log::allowed() {
@@ -65,7 +65,7 @@ impl Queue {
             cx.take(ask, cost, Vec::new());
             return true;
         }
-        let Some(bufs) = cx.cut_payload(ask.length, cost) else {
+        let Some(bufs) = cx.allocate_payload(ask.length, cost) else {
             return false;
         };
         cx.begin();
@@ -77,13 +77,13 @@ impl Queue {
 }
 
 /// Returns the operation for the core.
-fn ask(request: &Request, tag: u16) -> Ask {
+fn ask(request: &UblkRequest, tag: u16) -> ClientRequest {
     let op = match request.operation {
-        Operation::Read => Op::Read,
-        Operation::Write => Op::Write,
-        Operation::Flush => Op::Flush,
-        Operation::Discard => Op::Discard,
-        Operation::WriteZeroes => Op::WriteZeroes,
+        UblkOperation::Read => Op::Read,
+        UblkOperation::Write => Op::Write,
+        UblkOperation::Flush => Op::Flush,
+        UblkOperation::Discard => Op::Discard,
+        UblkOperation::WriteZeroes => Op::WriteZeroes,
     };
     let mut flags = Flags::NONE;
     for (set, flag) in [
@@ -99,7 +99,7 @@ fn ask(request: &Request, tag: u16) -> Ask {
             flags = flags.with(flag);
         }
     }
-    Ask {
+    ClientRequest {
         op,
         flags,
         offset: request.offset,
@@ -109,10 +109,10 @@ fn ask(request: &Request, tag: u16) -> Ask {
 }
 
 /// Returns the error number for the kernel if its request is invalid.
-fn errno(refused: &Refused) -> u16 {
+fn errno(refused: &UblkRequestError) -> u16 {
     match refused {
-        Refused::Operation(_) => ENOTSUP,
-        Refused::ReadOnly => EPERM,
-        Refused::Range { .. } => EINVAL,
+        UblkRequestError::Operation(_) => ENOTSUP,
+        UblkRequestError::ReadOnly => EPERM,
+        UblkRequestError::Range { .. } => EINVAL,
     }
 }

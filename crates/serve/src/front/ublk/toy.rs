@@ -7,35 +7,35 @@ use std::io::Write;
 use std::sync::mpsc::channel;
 
 use weir_uring::{Arena, DriverMemory};
-use weir_wire::ublk::{Descriptor, Rules, descriptors_len};
+use weir_wire::ublk::{UblkDescriptor, UblkRules, descriptors_len};
 
-use super::queue::{Agreed, Queue};
-use crate::shard::{Attach, FrontEnd, Unattached};
+use super::queue::{AttachingQueue, UblkQueue};
+use crate::shard::{Attach, AttachError, FrontEnd};
 
 /// A queue whose requests never end.
 #[derive(Debug)]
-pub(crate) struct Toy {
-    pub(crate) rules: Rules,
+pub(crate) struct FakeUblkQueue {
+    pub(crate) rules: UblkRules,
     /// The descriptors, one for each place.
-    pub(crate) descriptors: Vec<Descriptor>,
+    pub(crate) descriptors: Vec<UblkDescriptor>,
 }
 
-impl Attach for Toy {
-    fn attach(self: Box<Self>, _arena: &Arena) -> Result<Box<dyn FrontEnd>, Unattached> {
+impl Attach for FakeUblkQueue {
+    fn attach(self: Box<Self>, _arena: &Arena) -> Result<Box<dyn FrontEnd>, AttachError> {
         let depth = self.descriptors.len() as u16;
         let mut file = tempfile();
         file.write_all(&self.descriptors.concat()).unwrap();
         file.set_len(descriptors_len(depth) as u64).unwrap();
         let descriptors = DriverMemory::new(&file, 0, descriptors_len(depth)).unwrap();
         let null = File::options().read(true).write(true).open("/dev/null");
-        let agreed = Agreed {
+        let agreed = AttachingQueue {
             device: null.unwrap().into(),
             number: 0,
             depth,
             rules: self.rules,
             ready: channel().0,
         };
-        Ok(Box::new(Queue::new(agreed, descriptors)))
+        Ok(Box::new(UblkQueue::new(agreed, descriptors)))
     }
 }
 

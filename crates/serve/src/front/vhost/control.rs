@@ -19,8 +19,8 @@ use weir_wire::vhost::{
 use weir_wire::virtio_blk::Config;
 
 use super::disk::{PROTOCOL, QUEUES};
-use super::queue::Queue;
-use super::{Notes, Session, inflight};
+use super::queue::Virtqueue;
+use super::{InflightMemory, VhostSession, inflight};
 
 /// The largest number of memory regions of one guest.
 pub(super) const REGIONS_MAX: usize = 64;
@@ -29,7 +29,7 @@ const MESSAGES: usize = 16;
 
 /// The reason why a message was refused.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refused {
+pub(super) enum MessageRefusal {
     #[error("{0}")]
     Message(MessageError),
     /// The VMM selects features that were not offered.
@@ -63,7 +63,7 @@ pub(super) enum Refused {
 }
 
 /// The result of reading messages from the socket.
-pub(super) enum Heard {
+pub(super) enum MessageProgress {
     /// There are no more messages at present, or they are processed later.
     All,
     /// The VMM has disconnected.
@@ -73,7 +73,7 @@ pub(super) enum Heard {
 }
 
 /// The reply to a message.
-enum Answer {
+enum MessageReply {
     /// No reply except an acknowledgement, if the message requests one.
     Plain,
     Value(u64),
@@ -84,31 +84,31 @@ enum Answer {
     Later,
 }
 
-impl Session {
+impl VhostSession {
     /// Processes messages of the VMM until reading would block.
-    pub(super) fn hear(&mut self) -> Heard {
+    pub(super) fn read_messages(&mut self) -> MessageProgress {
         for _ in 0..MESSAGES {
             if self.stopping.is_some() {
                 // The reply to the last message has to be sent first.
-                return Heard::All;
+                return MessageProgress::All;
             }
             let (count, descriptors) = match self.receive() {
-                Ok((0, _)) => return Heard::End,
+                Ok((0, _)) => return MessageProgress::End,
                 Ok(received) => received,
-                Err(Errno::AGAIN | Errno::INTR) => return Heard::All,
-                Err(_) => return Heard::End,
+                Err(Errno::AGAIN | Errno::INTR) => return MessageProgress::All,
+                Err(_) => return MessageProgress::End,
             };
             match self.messages.filled(count, descriptors) {
                 Ok(None) => {}
                 Ok(Some(message)) => {
                     if let Err(reason) = self.answer_message(message) {
-                        return Heard::Broken(reason);
+                        return MessageProgress::Broken(reason);
                     }
                 }
-                Err(error) => return Heard::Broken(error.to_string().into()),
+                Err(error) => return MessageProgress::Broken(error.to_string().into()),
             }
         }
-        Heard::All
+        MessageProgress::All
     }
 
     /// Receives a part of a message, with its descriptors.
@@ -140,25 +140,25 @@ impl Session {
         } = message;
         let acknowledges = needs_reply && self.protocol & feature::REPLY_ACK != 0;
         let answer = request
-            .map_err(Refused::Message)
-            .and_then(|request| self.carry_out(request));
+            .map_err(MessageRefusal::Message)
+            .and_then(|request| self.handle_request(request));
         match answer {
-            Ok(Answer::Plain) if acknowledges => self.reply(code, Reply::Ack { done: true }),
-            Ok(Answer::Plain | Answer::Later) => Ok(()),
-            Ok(Answer::Value(value)) => self.reply(code, Reply::Value(value)),
-            Ok(Answer::Base(queue, base)) => self.reply(code, Reply::Base { queue, base }),
-            Ok(Answer::Config(offset, data)) => {
+            Ok(MessageReply::Plain) if acknowledges => self.reply(code, Reply::Ack { done: true }),
+            Ok(MessageReply::Plain | MessageReply::Later) => Ok(()),
+            Ok(MessageReply::Value(value)) => self.reply(code, Reply::Value(value)),
+            Ok(MessageReply::Base(queue, base)) => self.reply(code, Reply::Base { queue, base }),
+            Ok(MessageReply::Config(offset, data)) => {
                 let data = data.as_deref();
                 self.reply(code, Reply::Config { offset, data })
             }
-            Ok(Answer::Inflight(inflight, memory)) => {
+            Ok(MessageReply::Inflight(inflight, memory)) => {
                 self.send(code, Reply::Inflight { inflight, length }, Some(&memory))
             }
             Err(refused) => {
                 let reason = format!("{code} {refused}");
                 // A VMM that asks for a value waits for it, and an acknowledgement is no
                 // substitute.
-                if !acknowledges || is_question(code) {
+                if !acknowledges || has_own_reply(code) {
                     return Err(reason.into());
                 }
                 self.warn(format_args!("{reason}"));
@@ -197,7 +197,7 @@ impl Session {
 
     /// Notifies the VMM that the configuration space has changed, if it has set up a channel for
     /// that.
-    pub(super) fn say_config_changed(&mut self) {
+    pub(super) fn notify_config_changed(&mut self) {
         let Some(channel) = &self.backend else {
             return;
         };
@@ -234,31 +234,34 @@ impl Session {
             .map_err(|_| "it does not read its replies")
     }
 
-    fn queue(&mut self, number: u32) -> Result<&mut Queue, Refused> {
+    fn queue(&mut self, number: u32) -> Result<&mut Virtqueue, MessageRefusal> {
         let queue = self.queues.get_mut(number as usize);
-        queue.ok_or(Refused::Queue(number))
+        queue.ok_or(MessageRefusal::Queue(number))
     }
 
     /// Returns a queue that is not being served.
-    fn idle_queue(&mut self, number: u32) -> Result<&mut Queue, Refused> {
+    fn idle_queue(&mut self, number: u32) -> Result<&mut Virtqueue, MessageRefusal> {
         let queue = self.queue(number)?;
         if queue.device.is_some() {
-            return Err(Refused::Running(number));
+            return Err(MessageRefusal::Running(number));
         }
         Ok(queue)
     }
 
     /// Carries out a message that is not about queues.
-    fn carry_out(&mut self, request: Request<OwnedFd>) -> Result<Answer, Refused> {
+    fn handle_request(
+        &mut self,
+        request: Request<OwnedFd>,
+    ) -> Result<MessageReply, MessageRefusal> {
         match request {
-            Request::GetFeatures => return Ok(Answer::Value(self.disk.features)),
-            Request::GetProtocolFeatures => return Ok(Answer::Value(PROTOCOL)),
-            Request::GetQueueNum => return Ok(Answer::Value(QUEUES.into())),
-            Request::GetMaxMemSlots => return Ok(Answer::Value(REGIONS_MAX as u64)),
+            Request::GetFeatures => return Ok(MessageReply::Value(self.disk.features)),
+            Request::GetProtocolFeatures => return Ok(MessageReply::Value(PROTOCOL)),
+            Request::GetQueueNum => return Ok(MessageReply::Value(QUEUES.into())),
+            Request::GetMaxMemSlots => return Ok(MessageReply::Value(REGIONS_MAX as u64)),
             Request::SetFeatures(features) => self.set_features(features)?,
             Request::SetProtocolFeatures(features) => {
                 if features & !PROTOCOL != 0 {
-                    return Err(Refused::Features(features & !PROTOCOL));
+                    return Err(MessageRefusal::Features(features & !PROTOCOL));
                 }
                 self.protocol = features;
             }
@@ -277,41 +280,44 @@ impl Session {
                 // earlier one. The notification is due as soon as the VMM is quiet.
                 self.news = Some(Instant::MAX);
             }
-            other => return self.carry_out_ring(other),
+            other => return self.handle_ring_request(other),
         }
-        Ok(Answer::Plain)
+        Ok(MessageReply::Plain)
     }
 
     /// Carries out messages about queues.
-    fn carry_out_ring(&mut self, request: Request<OwnedFd>) -> Result<Answer, Refused> {
+    fn handle_ring_request(
+        &mut self,
+        request: Request<OwnedFd>,
+    ) -> Result<MessageReply, MessageRefusal> {
         match request {
             Request::SetVringNum { queue, size } => self.idle_queue(queue)?.size = size,
             Request::SetVringBase { queue, base } => self.idle_queue(queue)?.base = base,
             Request::SetVringAddr(addresses) => {
                 if addresses.logged {
-                    return Err(Refused::Logged);
+                    return Err(MessageRefusal::Logged);
                 }
                 // For a queue that is being served, this message repeats the address of the same
                 // ring in a new memory table. The old mapping remains valid.
                 self.queue(addresses.queue)?.addresses = Some(addresses);
             }
             Request::SetVringKick { queue, descriptor } => {
-                let kick = descriptor.ok_or(Refused::NoKick)?;
+                let kick = descriptor.ok_or(MessageRefusal::NoKick)?;
                 let queue = self.queue(queue)?;
-                queue.kick = Some(Handle::foreign(kick));
+                queue.kick = Some(Handle::from_shared(kick));
                 queue.started = true;
-                // The poll on the previous descriptor is cancelled in `Session::watch`.
+                // The poll on the previous descriptor is cancelled in `VhostSession::watch`.
                 queue.exchanged = queue.polling.is_some();
             }
             Request::SetVringCall { queue, descriptor } => {
                 let queue = self.queue(queue)?;
-                queue.call = descriptor.map(Handle::foreign);
+                queue.call = descriptor.map(Handle::from_shared);
                 // Requests may have been published while there was no descriptor to call with.
                 queue.call_again = queue.call.is_some() && queue.device.is_some();
                 self.calls = true;
             }
             Request::SetVringErr { queue, descriptor } => {
-                self.queue(queue)?.error = descriptor.map(Handle::foreign);
+                self.queue(queue)?.error = descriptor.map(Handle::from_shared);
             }
             Request::SetVringEnable { queue, enabled } => self.queue(queue)?.enabled = enabled,
             Request::GetVringBase { queue: number } => {
@@ -322,22 +328,22 @@ impl Session {
                 if queue.in_flight() > 0 || queue.dirty {
                     queue.stopping = true;
                     self.stopping = Some(number);
-                    return Ok(Answer::Later);
+                    return Ok(MessageReply::Later);
                 }
                 queue.stop();
-                return Ok(Answer::Base(number, queue.base));
+                return Ok(MessageReply::Base(number, queue.base));
             }
-            _ => return Err(Refused::Message(MessageError::Unknown)),
+            _ => return Err(MessageRefusal::Message(MessageError::Unknown)),
         }
-        Ok(Answer::Plain)
+        Ok(MessageReply::Plain)
     }
 
-    fn set_features(&mut self, features: u64) -> Result<(), Refused> {
+    fn set_features(&mut self, features: u64) -> Result<(), MessageRefusal> {
         let unknown = features & !self.disk.features;
         // The virtio specification forbids drivers to accept features that were not offered (virtio
         // 1.2, section 2.2.1).
         if unknown != 0 {
-            return Err(Refused::Features(unknown));
+            return Err(MessageRefusal::Features(unknown));
         }
         self.features = features;
         // Without negotiated protocol features, queues are enabled from the beginning, and the VMM
@@ -357,7 +363,7 @@ impl Session {
             // them.
             let (polling, calling) = (queue.polling.take(), queue.calling.take());
             let generation = queue.generation.wrapping_add(1);
-            *queue = Queue::new(false);
+            *queue = Virtqueue::new(false);
             queue.generation = generation;
             queue.exchanged = polling.is_some();
             (queue.polling, queue.calling) = (polling, calling);
@@ -366,7 +372,7 @@ impl Session {
     }
 
     /// Replaces the guest's memory. Requests in flight keep the old mappings.
-    fn set_table(&mut self, table: Vec<(Region, OwnedFd)>) -> Result<(), Refused> {
+    fn set_table(&mut self, table: Vec<(Region, OwnedFd)>) -> Result<(), MessageRefusal> {
         let mut mapped: Vec<Mapped> = Vec::new();
         for (region, file) in table {
             let others = mapped.iter().map(|m| m.region);
@@ -377,7 +383,7 @@ impl Session {
         Ok(())
     }
 
-    fn add_region(&mut self, region: Region, file: &OwnedFd) -> Result<(), Refused> {
+    fn add_region(&mut self, region: Region, file: &OwnedFd) -> Result<(), MessageRefusal> {
         let mut mapped = self.memory.regions().to_vec();
         check_joining(&region, mapped.iter().map(|m| m.region), REGIONS_MAX)?;
         mapped.push(map(region, file)?);
@@ -387,7 +393,7 @@ impl Session {
 
     /// Removes the region with the same addresses and size. The descriptor's offset is not
     /// compared.
-    fn remove_region(&mut self, region: Region) -> Result<(), Refused> {
+    fn remove_region(&mut self, region: Region) -> Result<(), MessageRefusal> {
         let mut mapped = self.memory.regions().to_vec();
         let same = |m: &Mapped| {
             let Region {
@@ -401,40 +407,40 @@ impl Session {
         Ok(())
     }
 
-    fn read_config(&self, offset: u32, size: u32) -> Answer {
+    fn read_config(&self, offset: u32, size: u32) -> MessageReply {
         let mut all = self.disk.config(self.write_back).to_vec();
         // VMMs read the largest configuration space that they know, which can be longer than this
         // one.
         all.resize(weir_wire::vhost::CONFIG_MAX, 0);
         let range = offset as usize..(offset + size) as usize;
-        Answer::Config(offset, all.get(range).map(<[u8]>::to_vec))
+        MessageReply::Config(offset, all.get(range).map(<[u8]>::to_vec))
     }
 
     /// Changes between write-back and write-through, which is the only field that a driver can
     /// write.
-    fn write_config(&mut self, offset: u32, data: &[u8]) -> Result<(), Refused> {
+    fn write_config(&mut self, offset: u32, data: &[u8]) -> Result<(), MessageRefusal> {
         match data {
             [choice @ (0 | 1)] if offset as usize == Config::WRITE_BACK => {
                 self.write_back = *choice == 1;
                 Ok(())
             }
-            _ => Err(Refused::Config),
+            _ => Err(MessageRefusal::Config),
         }
     }
 
     /// Uses memory of the VMM for the record of requests in flight.
-    fn set_inflight(&mut self, inflight: Inflight, file: &OwnedFd) -> Result<(), Refused> {
+    fn set_inflight(&mut self, inflight: Inflight, file: &OwnedFd) -> Result<(), MessageRefusal> {
         let Inflight {
             size,
             offset,
             queues,
             queue_size,
         } = inflight;
-        let wanted = inflight_length(queues, queue_size).ok_or(Refused::Inflight)?;
+        let wanted = inflight_length(queues, queue_size).ok_or(MessageRefusal::Inflight)?;
         if size < wanted {
-            return Err(Refused::Inflight);
+            return Err(MessageRefusal::Inflight);
         }
-        self.notes = Some(Notes {
+        self.notes = Some(InflightMemory {
             mapping: Mapping::new(file, offset, wanted)?,
             queues,
             queue_size,
@@ -444,7 +450,7 @@ impl Session {
 }
 
 /// Returns true if the message has a reply of its own.
-fn is_question(code: Code) -> bool {
+fn has_own_reply(code: Code) -> bool {
     matches!(
         code,
         Code::GET_FEATURES
@@ -470,9 +476,9 @@ fn inflight_length(queues: u16, queue_size: u16) -> Option<u64> {
 }
 
 /// Creates the memory for the record of requests in flight, which the VMM keeps.
-fn make_inflight(asked: Inflight) -> Result<Answer, Refused> {
+fn make_inflight(asked: Inflight) -> Result<MessageReply, MessageRefusal> {
     use rustix::fs::{MemfdFlags, SealFlags};
-    let length = inflight_length(asked.queues, asked.queue_size).ok_or(Refused::Inflight)?;
+    let length = inflight_length(asked.queues, asked.queue_size).ok_or(MessageRefusal::Inflight)?;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = rustix::fs::memfd_create("weir-inflight", flags)?;
     rustix::fs::ftruncate(&memory, length)?;
@@ -484,5 +490,5 @@ fn make_inflight(asked: Inflight) -> Result<Answer, Refused> {
         offset: 0,
         ..asked
     };
-    Ok(Answer::Inflight(inflight, memory))
+    Ok(MessageReply::Inflight(inflight, memory))
 }

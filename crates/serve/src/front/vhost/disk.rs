@@ -4,8 +4,8 @@
 use weir_wire::vhost::{PROTOCOL_FEATURES, feature as protocol};
 use weir_wire::virtio_blk::{CONFIG_LEN, Config, ID_LEN, RangeLimits, Rules, SECTOR, feature};
 
-use super::queue::Notify;
-use crate::acceptor::Export;
+use super::queue::NotifyPolicies;
+use crate::acceptor::VolumeExport;
 use crate::backend::Traits;
 
 /// The largest number of queues of one disk.
@@ -18,14 +18,14 @@ const RANGE: u64 = 1 << 30;
 
 /// The properties of a disk.
 #[derive(Debug)]
-pub(super) struct Disk {
+pub(super) struct VhostDisk {
     pub(super) name: String,
     pub(super) traits: Traits,
     pub(super) rules: Rules,
     /// The offered features of virtio.
     pub(super) features: u64,
     config: Config,
-    pub(super) notify: Notify,
+    pub(super) notify: NotifyPolicies,
 }
 
 /// The offered features of the vhost-user protocol.
@@ -37,9 +37,9 @@ pub(super) const PROTOCOL: u64 = protocol::MQ
     | protocol::INFLIGHT_SHMFD
     | protocol::RESET_DEVICE;
 
-impl Disk {
-    pub(super) fn new(export: &Export) -> Self {
-        let Export { traits, size, .. } = export;
+impl VhostDisk {
+    pub(super) fn new(export: &VolumeExport) -> Self {
+        let VolumeExport { traits, size, .. } = export;
         let writable = !traits.read_only;
         let range = RangeLimits {
             sectors: (RANGE / SECTOR) as u32,
@@ -80,7 +80,7 @@ impl Disk {
             rules,
             features: features(traits),
             config,
-            notify: Notify::new(&export.notify),
+            notify: NotifyPolicies::new(&export.notify),
         }
     }
 

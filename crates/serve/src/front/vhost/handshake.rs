@@ -8,24 +8,24 @@ use std::sync::atomic::AtomicU32;
 use rustix::event::{PollFd, PollFlags};
 use weir_uring::Arena;
 
-use super::Session;
-use crate::acceptor::{Export, Greet, Handshake, Next, Offer};
-use crate::shard::{Attach, FrontEnd, Unattached};
+use super::VhostSession;
+use crate::acceptor::{ClientHandshake, Greet, HandshakeProgress, PlaceOffer, VolumeExport};
+use crate::shard::{Attach, AttachError, FrontEnd};
 
 /// A VMM that has connected and has not sent anything.
 #[derive(Debug)]
-struct Knock {
+struct VhostHandshake {
     socket: OwnedFd,
     volume: Arc<str>,
-    export: Option<Box<Export>>,
+    export: Option<Box<VolumeExport>>,
     ending: Arc<AtomicU32>,
 }
 
 /// A VMM that is on its way to the shard of its volume.
 #[derive(Debug)]
-pub(super) struct Agreed {
+pub(super) struct ConnectedVmm {
     pub(super) socket: OwnedFd,
-    pub(super) export: Box<Export>,
+    pub(super) export: Box<VolumeExport>,
     /// The number of ended sessions at this socket that still have requests in progress.
     pub(super) ending: Arc<AtomicU32>,
 }
@@ -35,7 +35,7 @@ pub(crate) fn greeter(volume: &str) -> Greet {
     let volume: Arc<str> = volume.into();
     let ending = Arc::default();
     Arc::new(move |socket| {
-        Box::new(Knock {
+        Box::new(VhostHandshake {
             socket,
             volume: Arc::clone(&volume),
             export: None,
@@ -44,23 +44,23 @@ pub(crate) fn greeter(volume: &str) -> Greet {
     })
 }
 
-impl Handshake for Knock {
+impl ClientHandshake for VhostHandshake {
     /// Waits for the first message, so that a VMM that sends nothing does not take a place from
     /// others.
     fn interest(&self) -> PollFd<'_> {
         PollFd::new(&self.socket, PollFlags::IN)
     }
 
-    fn advance(&mut self, offer: &Offer<'_>) -> Next {
+    fn advance(&mut self, offer: &PlaceOffer<'_>) -> HandshakeProgress {
         let exports = offer.table.exports();
         let Some(export) = exports.iter().find(|e| *e.name == *self.volume) else {
-            return Next::Over(Some("its volume was removed".to_owned()));
+            return HandshakeProgress::Over(Some("its volume was removed".to_owned()));
         };
         if let Err(full) = offer.take_place(&self.volume) {
-            return Next::Over(Some(full.to_owned()));
+            return HandshakeProgress::Over(Some(full.to_owned()));
         }
         self.export = Some(Box::new(export.clone()));
-        Next::Chosen(export.place, export.name.clone())
+        HandshakeProgress::Chosen(export.place, export.name.clone())
     }
 
     fn is_silent(&self) -> bool {
@@ -68,7 +68,7 @@ impl Handshake for Knock {
     }
 
     fn attach(self: Box<Self>) -> Option<Box<dyn Attach>> {
-        Some(Box::new(Agreed {
+        Some(Box::new(ConnectedVmm {
             socket: self.socket,
             export: self.export?,
             ending: self.ending,
@@ -76,8 +76,8 @@ impl Handshake for Knock {
     }
 }
 
-impl Attach for Agreed {
-    fn attach(self: Box<Self>, _arena: &Arena) -> Result<Box<dyn FrontEnd>, Unattached> {
-        Ok(Box::new(Session::new(*self)?))
+impl Attach for ConnectedVmm {
+    fn attach(self: Box<Self>, _arena: &Arena) -> Result<Box<dyn FrontEnd>, AttachError> {
+        Ok(Box::new(VhostSession::new(*self)?))
     }
 }

@@ -33,7 +33,7 @@ pub(super) const fn length(queue_size: u16) -> usize {
 
 /// The record of one queue.
 #[derive(Debug)]
-pub(super) struct Log<M> {
+pub(super) struct InflightLog<M> {
     memory: M,
     size: u16,
     counter: u64,
@@ -43,18 +43,18 @@ pub(super) struct Log<M> {
 
 /// The state that an earlier server has left in the record.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Left {
+pub(super) struct InflightState {
     /// The heads in flight in the order in which they were taken.
     pub(super) heads: Vec<u16>,
     /// True if the queue was served before with this record.
     pub(super) is_resumed: bool,
 }
 
-impl<M: Shared> Log<M> {
+impl<M: Shared> InflightLog<M> {
     /// Opens the record of a queue of `size` entries, whose ring has the used index `used`. Also
     /// returns the state that an earlier server has left. Returns `None` if the memory is too
     /// short, or belongs to a queue of another size.
-    pub(super) fn open(memory: M, size: u16, used: u16) -> Option<(Self, Left)> {
+    pub(super) fn open(memory: M, size: u16, used: u16) -> Option<(Self, InflightState)> {
         if memory.len() < length(size) {
             return None;
         }
@@ -83,7 +83,7 @@ impl<M: Shared> Log<M> {
             .map_or(0, |(counter, _)| counter.wrapping_add(1));
         let heads = found.into_iter().map(|(_, head)| head).collect();
         let is_resumed = version != 0;
-        Some((log, Left { heads, is_resumed }))
+        Some((log, InflightState { heads, is_resumed }))
     }
 
     /// Completes a batch that was published but not recorded as published.
@@ -166,13 +166,13 @@ mod tests {
 
     const SIZE: u16 = 8;
 
-    fn open(memory: &Memory, used: u16) -> (Log<Memory>, Vec<u16>) {
-        let (log, left) = Log::open(memory.part(0, length(SIZE)), SIZE, used).unwrap();
+    fn open(memory: &Memory, used: u16) -> (InflightLog<Memory>, Vec<u16>) {
+        let (log, left) = InflightLog::open(memory.part(0, length(SIZE)), SIZE, used).unwrap();
         (log, left.heads)
     }
 
     #[test]
-    fn what_was_taken_and_not_returned_is_found_in_its_order() {
+    fn heads_in_flight_are_found_in_order() {
         let memory = Memory::new(length(SIZE));
         let (mut log, left) = open(&memory, 0);
         assert!(left.is_empty());
@@ -192,14 +192,14 @@ mod tests {
     fn a_region_of_another_size_or_version_is_none() {
         let memory = Memory::new(length(SIZE));
         open(&memory, 0);
-        assert!(Log::open(memory.part(0, length(4)), 4, 0).is_none());
-        assert!(Log::open(memory.part(0, length(4)), SIZE, 0).is_none());
+        assert!(InflightLog::open(memory.part(0, length(4)), 4, 0).is_none());
+        assert!(InflightLog::open(memory.part(0, length(4)), SIZE, 0).is_none());
         memory.store16(VERSION, 2, Store::Relaxed);
-        assert!(Log::open(memory.part(0, length(SIZE)), SIZE, 0).is_none());
+        assert!(InflightLog::open(memory.part(0, length(SIZE)), SIZE, 0).is_none());
     }
 
     #[test]
-    fn any_notes_are_read_to_an_end() {
+    fn any_record_is_read_to_its_end() {
         let mut rng = Rng::new(7);
         for _ in 0..1000 {
             let memory = Memory::new(length(SIZE));
@@ -216,7 +216,7 @@ mod tests {
     /// At whatever step the server crashes, each head is either returned in the used ring or found
     /// in the record, but never both or neither.
     #[test]
-    fn whenever_it_ends_nothing_is_lost_and_nothing_is_returned_twice() {
+    fn a_crash_at_any_step_loses_and_repeats_no_head() {
         for end in 0..200 {
             let memory = Memory::new(length(SIZE));
             let mut rng = Rng::new(end);

@@ -1,12 +1,12 @@
 //! `vhost-user`: a volume as the disk of a virtual machine. The VMM (the vhost-user front end)
 //! passes the guest's memory and virtqueues over a socket.
 //!
-//! A [`Session`] is the connection of one VMM. It has one stream and up to [`QUEUES`] virtqueues.
+//! A [`VhostSession`] is the connection of one VMM. It has one stream and up to [`QUEUES`] virtqueues.
 //! Requests are read from the guest's memory. If the storage can use that memory, data is
 //! transferred between the two without a copy.
 //!
-//! While the shard is awake, it polls the queues in each turn ([`FrontEnd::look`]). Before it
-//! sleeps, it enables kicks and polls once more ([`FrontEnd::rest`]). A kick completes a poll
+//! While the shard is awake, it polls the queues in each turn ([`FrontEnd::poll_shared`]). Before it
+//! sleeps, it enables kicks and polls once more ([`FrontEnd::arm_notifications`]). A kick completes a poll
 //! operation on the ring. Completed requests are published once per turn. If the guest wants a
 //! call, an operation on the ring makes it, so that a call that blocks does not block the shard.
 //!
@@ -27,17 +27,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_core::{Instant, Span};
-use weir_uring::{AnyRing, Completion, GuestMemory, GuestSlice, Handle, Mapping, OpId, Part, Ring};
+use weir_uring::{
+    AnyRing, GuestMemory, GuestSlice, Handle, Mapping, OpId, Part, Ring, RingCompletion,
+};
 use weir_wire::ring::split::Chain;
 use weir_wire::vhost::Assembler;
 use weir_wire::virtio_blk::{Request, Status};
 
-use crate::shard::{Answer, Context, FrontEnd, Load, Look, Progress, Stop, Then, Unattached};
+use crate::shard::{
+    AnswerLoad, AttachError, FrontContext, FrontEnd, FrontProgress, NextStep, PollResult,
+    RequestAnswer, TakeStop,
+};
 use crate::slab::Slab;
-use control::Heard;
-use disk::{Disk, QUEUES};
-use handshake::Agreed;
-use queue::Queue;
+use control::MessageProgress;
+use disk::{QUEUES, VhostDisk};
+use handshake::ConnectedVmm;
+use queue::Virtqueue;
 
 pub(crate) use handshake::greeter;
 
@@ -49,13 +54,13 @@ const FIRST_QUEUE: u32 = 1;
 
 /// The connection of one VMM.
 #[derive(Debug)]
-struct Session {
+struct VhostSession {
     socket: Handle,
     /// The channel for requests to the VMM (`VHOST_USER_SET_BACKEND_REQ_FD`).
     backend: Option<OwnedFd>,
     /// The due time of a notification that the configuration space has changed.
     news: Option<Instant>,
-    disk: Disk,
+    disk: VhostDisk,
     messages: Assembler<OwnedFd>,
     /// The operation that waits for a message from the VMM.
     watching: Option<OpId>,
@@ -66,18 +71,18 @@ struct Session {
     /// durable.
     write_back: bool,
     memory: GuestMemory,
-    queues: Vec<Queue>,
+    queues: Vec<Virtqueue>,
     /// The index of the queue that is served first in the next turn.
     first: usize,
     /// The queue that the VMM has asked to stop (`VHOST_USER_GET_VRING_BASE`), while requests of it
     /// are in flight.
     stopping: Option<u32>,
-    notes: Option<Notes>,
-    under: Slab<Under>,
+    notes: Option<InflightMemory>,
+    under: Slab<GuestRequest>,
     /// A taken request that waits for memory and is in `chain`.
-    waiting: Option<Waiting>,
+    waiting: Option<WaitingChain>,
     /// Completed requests that wait to be published.
-    next: Load,
+    next: AnswerLoad,
     /// True if a call is to be made for at least one queue.
     calls: bool,
     /// The reason why the session has to end.
@@ -93,7 +98,7 @@ struct Session {
 
 /// The shared memory that records requests in flight.
 #[derive(Debug)]
-struct Notes {
+struct InflightMemory {
     mapping: Mapping,
     queues: u16,
     queue_size: u16,
@@ -101,7 +106,7 @@ struct Notes {
 
 /// A request in progress.
 #[derive(Debug)]
-struct Under {
+struct GuestRequest {
     queue: u8,
     generation: u32,
     head: u16,
@@ -113,13 +118,13 @@ struct Under {
 
 /// A request that waits for memory.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingChain {
     queue: usize,
     generation: u32,
     head: u16,
 }
 
-impl Notes {
+impl InflightMemory {
     /// Returns the region of a queue.
     fn part(&self, number: usize) -> Option<Part> {
         let length = inflight::length(self.queue_size);
@@ -130,14 +135,14 @@ impl Notes {
     }
 }
 
-impl Session {
-    fn new(agreed: Agreed) -> Result<Self, Unattached> {
-        let queues = std::iter::repeat_with(|| Queue::new(false)).take(QUEUES.into());
+impl VhostSession {
+    fn new(agreed: ConnectedVmm) -> Result<Self, AttachError> {
+        let queues = std::iter::repeat_with(|| Virtqueue::new(false)).take(QUEUES.into());
         Ok(Self {
-            socket: Handle::new(agreed.socket).map_err(|_| Unattached::Socket)?,
+            socket: Handle::new(agreed.socket).map_err(|_| AttachError::Socket)?,
             backend: None,
             news: None,
-            disk: Disk::new(&agreed.export),
+            disk: VhostDisk::new(&agreed.export),
             messages: Assembler::default(),
             watching: None,
             features: 0,
@@ -150,7 +155,7 @@ impl Session {
             notes: None,
             under: Slab::new(),
             waiting: None,
-            next: Load::default(),
+            next: AnswerLoad::default(),
             calls: false,
             broken: None,
             ending: agreed.ending,
@@ -177,7 +182,7 @@ impl Session {
     }
 
     /// Queues the operations that wait for messages and for kicks.
-    fn watch(&mut self, cx: &mut Context<'_>) -> Result<(), &'static str> {
+    fn watch(&mut self, cx: &mut FrontContext<'_>) -> Result<(), &'static str> {
         if self.watching.is_none() && self.stopping.is_none() {
             let queued = cx.ring.poll_readable(cx.token(CONTROL), &self.socket);
             self.watching = Some(queued.map_err(|_| NO_PLACE)?);
@@ -204,21 +209,21 @@ impl Session {
     }
 
     /// Processes the completion of the poll on a kick descriptor.
-    fn kicked(&mut self, number: usize, now: Instant) -> Then {
+    fn on_kick_ready(&mut self, number: usize, now: Instant) -> NextStep {
         let queue = &mut self.queues[number];
         queue.polling = None;
-        queue.kicked(now);
+        queue.on_kick(now);
         if let Some(kick) = &queue.kick
             && let Err(errno) = kick.take_event()
         {
             queue.kick = None;
             self.break_queue(number, &format!("its kicks cannot be read: {errno}"));
         }
-        Then::Take
+        NextStep::Take
     }
 
     /// Calls the guest. If a call is in progress, another call is made when it ends.
-    fn call(&mut self, number: usize, cx: &mut Context<'_>) -> Result<(), &'static str> {
+    fn call(&mut self, number: usize, cx: &mut FrontContext<'_>) -> Result<(), &'static str> {
         let queue = &mut self.queues[number];
         if queue.calling.is_some() {
             queue.call_again = true;
@@ -240,7 +245,7 @@ impl Session {
     }
 
     /// Returns true if no requests may be taken at present.
-    fn is_held_up(&self) -> bool {
+    fn is_paused(&self) -> bool {
         self.closed || self.ending.load(Ordering::Relaxed) > 0
     }
 
@@ -260,66 +265,71 @@ const NO_PLACE: &str = "the ring is full";
 /// The reason for closing a session whose guest's memory was truncated.
 const LOST: &str = "memory of its guest was removed";
 
-impl FrontEnd for Session {
-    fn completed(&mut self, op: u32, _: Completion, cx: &mut Context<'_>) -> Progress {
+impl FrontEnd for VhostSession {
+    fn completed(
+        &mut self,
+        op: u32,
+        _: RingCompletion,
+        cx: &mut FrontContext<'_>,
+    ) -> FrontProgress {
         let then = if op == CONTROL {
             self.watching = None;
-            let heard = self.hear();
+            let heard = self.read_messages();
             if let Some(at) = &mut self.news {
                 *at = cx.now + QUIET;
             }
             match heard {
-                Heard::All => Then::Take,
-                Heard::End => Then::Gone,
-                Heard::Broken(reason) => {
+                MessageProgress::All => NextStep::Take,
+                MessageProgress::End => NextStep::Gone,
+                MessageProgress::Broken(reason) => {
                     self.broken = Some(reason);
-                    Then::Take
+                    NextStep::Take
                 }
             }
         } else {
             let number = ((op - FIRST_QUEUE) / 2) as usize;
             if (op - FIRST_QUEUE).is_multiple_of(2) {
-                self.kicked(number, cx.now)
+                self.on_kick_ready(number, cx.now)
             } else {
                 self.queues[number].calling = None;
                 self.calls |= self.queues[number].call_again;
-                Then::Rest
+                NextStep::Rest
             }
         };
         if self.calls {
             cx.mark_for_send();
         }
-        Progress {
-            left: Load::default(),
+        FrontProgress {
+            left: AnswerLoad::default(),
             then,
         }
     }
 
-    fn take(&mut self, cx: &mut Context<'_>) -> Stop {
+    fn take(&mut self, cx: &mut FrontContext<'_>) -> TakeStop {
         if let Some(reason) = self.broken.take() {
-            return Stop::Broken(reason);
+            return TakeStop::Broken(reason);
         }
         if !cx.client.is_open() {
-            return Stop::Ended;
+            return TakeStop::Ended;
         }
-        let stop = if self.is_held_up() {
-            Stop::Empty
+        let stop = if self.is_paused() {
+            TakeStop::Empty
         } else {
             self.take_all(cx)
         };
         if self.has_lost_memory() {
-            return Stop::Broken(LOST.into());
+            return TakeStop::Broken(LOST.into());
         }
         if self.calls {
             cx.mark_for_send();
         }
         match self.watch(cx) {
             Ok(()) => stop,
-            Err(reason) => Stop::Broken(reason.into()),
+            Err(reason) => TakeStop::Broken(reason.into()),
         }
     }
 
-    fn answer(&mut self, answer: Answer<'_>, _: &mut Context<'_>) -> u64 {
+    fn answer(&mut self, answer: RequestAnswer<'_>, _: &mut FrontContext<'_>) -> u64 {
         self.next.add(0);
         let Some(under) = self.under.remove(answer.ask.token as u32) else {
             return 0;
@@ -339,7 +349,7 @@ impl FrontEnd for Session {
         0
     }
 
-    fn send(&mut self, cx: &mut Context<'_>) -> Result<Load, &'static str> {
+    fn send(&mut self, cx: &mut FrontContext<'_>) -> Result<AnswerLoad, &'static str> {
         for number in 0..self.queues.len() {
             let queue = &mut self.queues[number];
             let answers = queue.dirty && queue.publish(cx.now);
@@ -367,7 +377,7 @@ impl FrontEnd for Session {
         self.backend.is_some()
     }
 
-    fn close(&mut self, ring: &mut AnyRing) -> Load {
+    fn close(&mut self, ring: &mut AnyRing) -> AnswerLoad {
         // The socket stays open until no operation uses the guest's memory any more, so that a VMM
         // that reconnects does so after that.
         self.closed = true;
@@ -381,7 +391,7 @@ impl FrontEnd for Session {
     }
 
     fn is_idle(&self) -> bool {
-        self.next == Load::default()
+        self.next == AnswerLoad::default()
     }
 
     fn is_over(&self) -> bool {
@@ -394,7 +404,7 @@ impl FrontEnd for Session {
         true
     }
 
-    fn look(&mut self, now: Instant) -> Look {
+    fn poll_shared(&mut self, now: Instant) -> PollResult {
         let mut take = false;
         for queue in &mut self.queues {
             let waited = queue.is_waiting();
@@ -405,37 +415,37 @@ impl FrontEnd for Session {
             // The throttling of kicks has ended for a queue.
             take |= waited && !queue.is_waiting();
         }
-        take |= !self.is_held_up() && self.queues.iter_mut().any(Queue::has_more);
+        take |= !self.is_paused() && self.queues.iter_mut().any(Virtqueue::has_more);
         if self.news.take_if(|at| *at <= now).is_some() {
-            self.say_config_changed();
+            self.notify_config_changed();
         }
-        Look {
+        PollResult {
             take,
             send: self.calls && !self.closed,
         }
     }
 
-    fn due(&self) -> Option<Instant> {
+    fn poll_deadline(&self) -> Option<Instant> {
         if self.closed {
             return None;
         }
-        let queues = self.queues.iter().filter_map(Queue::due);
+        let queues = self.queues.iter().filter_map(Virtqueue::due);
         queues.chain(self.news).min()
     }
 
-    fn rest(&mut self) -> bool {
-        if self.is_held_up() {
+    fn arm_notifications(&mut self) -> bool {
+        if self.is_paused() {
             return false;
         }
         // All queues must be armed, and not only those up to the first with requests, so the
         // iterator is not short-circuited.
-        let found = self.queues.iter_mut().map(Queue::arm);
+        let found = self.queues.iter_mut().map(Virtqueue::arm);
         let count = found.filter(|found| *found).count();
         count > 0
     }
 }
 
-impl Drop for Session {
+impl Drop for VhostSession {
     /// Runs when no operation of the session is in progress any more.
     fn drop(&mut self) {
         if self.closed {

@@ -11,14 +11,14 @@ use weir_wire::ring::split::{Areas, Device, LayoutError, Settings, lengths};
 use weir_wire::ring::{Load, Shared};
 use weir_wire::vhost::RingAddresses;
 
-use super::inflight::Log;
+use super::inflight::InflightLog;
 
 /// The offset of the used index in the used area (virtio 1.2, section 2.7.8).
 const USED_INDEX: usize = 2;
 
 /// The state of one virtqueue.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct Virtqueue {
     pub(super) size: u16,
     /// The available index where service begins, as set by the VMM or left by the last stop.
     pub(super) base: u16,
@@ -38,7 +38,7 @@ pub(super) struct Queue {
     pub(super) call_again: bool,
     /// The device side of the ring, while the queue is being served.
     pub(super) device: Option<Device<Part>>,
-    pub(super) log: Option<Log<Part>>,
+    pub(super) log: Option<InflightLog<Part>>,
     /// Heads that were in flight when the previous server of the queue ended.
     pub(super) left: VecDeque<u16>,
     /// True if the queue cannot be served any more after an error.
@@ -60,13 +60,13 @@ pub(super) struct Queue {
 
 /// The policies for notifications between guest and server.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Notify {
+pub(super) struct NotifyPolicies {
     pub(super) kicks: KickPolicy,
     pub(super) calls: CallPolicy,
     pub(super) limits: Gather,
 }
 
-impl Notify {
+impl NotifyPolicies {
     pub(super) fn new(notify: &weir_config::Notify) -> Self {
         let kicks = match notify.wakes {
             // A guest that kicks repeatedly without requests is listened to less and less often,
@@ -115,7 +115,7 @@ impl Notify {
 
 /// The reason why a queue cannot be served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub(super) enum StartError {
+pub(super) enum QueueStartError {
     #[error("the queue size is not set")]
     Size,
     #[error("the queue addresses are not set")]
@@ -130,7 +130,7 @@ pub(super) enum StartError {
     Log,
 }
 
-impl Queue {
+impl Virtqueue {
     pub(super) fn new(enabled: bool) -> Self {
         Self {
             enabled,
@@ -154,20 +154,20 @@ impl Queue {
         memory: &GuestMemory,
         settings: Settings,
         log: Option<Part>,
-        (notify, now): (&Notify, Instant),
-    ) -> Result<(), StartError> {
+        (notify, now): (&NotifyPolicies, Instant),
+    ) -> Result<(), QueueStartError> {
         if self.size == 0 {
-            return Err(StartError::Size);
+            return Err(QueueStartError::Size);
         }
-        let at = self.addresses.ok_or(StartError::Addresses)?;
+        let at = self.addresses.ok_or(QueueStartError::Addresses)?;
         let [descriptors, available, used] = lengths(self.size);
         let area = |area, address, length, align| {
             let part = memory.user_part(address, length);
-            let part = part.ok_or(StartError::Outside { area, address })?;
+            let part = part.ok_or(QueueStartError::Outside { area, address })?;
             if part.is_aligned(align) {
                 Ok(part)
             } else {
-                Err(StartError::Misaligned { area, address })
+                Err(QueueStartError::Misaligned { area, address })
             }
         };
         let areas = Areas {
@@ -178,7 +178,8 @@ impl Queue {
         };
         let published = areas.used.load16(USED_INDEX, Load::Acquire);
         if let Some(part) = log {
-            let (log, left) = Log::open(part, self.size, published).ok_or(StartError::Log)?;
+            let (log, left) =
+                InflightLog::open(part, self.size, published).ok_or(QueueStartError::Log)?;
             self.log = Some(log);
             // Requests in flight were taken after those in the used ring, and no others were taken.
             // The record is therefore more reliable than the index of a VMM that was not notified
@@ -192,7 +193,7 @@ impl Queue {
             size: self.size,
             ..settings
         };
-        let device = Device::new(areas, settings, self.base).map_err(StartError::Layout)?;
+        let device = Device::new(areas, settings, self.base).map_err(QueueStartError::Layout)?;
         self.device = Some(device);
         self.dirty = false;
         let mut kicks = Kicks::new(notify.kicks);
@@ -250,7 +251,7 @@ impl Queue {
     }
 
     /// Records that polling the queue found `found` requests.
-    pub(super) fn looked(&mut self, now: Instant, found: u32) {
+    pub(super) fn record_poll(&mut self, now: Instant, found: u32) {
         // An empty poll counts only if a kick caused it. The shard also polls this queue whenever
         // it runs for other reasons.
         if let Some(kicks) = &mut self.kicks
@@ -261,7 +262,7 @@ impl Queue {
     }
 
     /// Records that a kick was received.
-    pub(super) fn kicked(&mut self, now: Instant) {
+    pub(super) fn on_kick(&mut self, now: Instant) {
         if let Some(kicks) = &mut self.kicks {
             kicks.kicked(now, now);
         }
@@ -298,7 +299,7 @@ impl Queue {
     /// taking requests reports it.
     pub(super) fn has_more(&mut self) -> bool {
         let left = !self.left.is_empty();
-        self.ask(|device| {
+        self.query_ring(|device| {
             // The server is polling, so the guest need not kick.
             let more = left || device.look() != Ok(0);
             if more {
@@ -311,12 +312,12 @@ impl Queue {
     /// Enables kicks. Returns true if there are already requests to take.
     pub(super) fn arm(&mut self) -> bool {
         let left = !self.left.is_empty();
-        self.ask(|device| left || device.arm() != Ok(false))
+        self.query_ring(|device| left || device.arm() != Ok(false))
     }
 
-    /// Calls `ask` for a queue that is being served and whose kicks are not throttled. For a queue
+    /// Calls `query_ring` for a queue that is being served and whose kicks are not throttled. For a queue
     /// that is not being served, returns true if it is to be started.
-    fn ask(&mut self, ask: impl FnOnce(&mut Device<Part>) -> bool) -> bool {
+    fn query_ring(&mut self, ask: impl FnOnce(&mut Device<Part>) -> bool) -> bool {
         if !self.is_active() {
             return self.is_due();
         }

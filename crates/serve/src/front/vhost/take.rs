@@ -6,11 +6,11 @@ use weir_wire::ring::Guest;
 use weir_wire::ring::split::{Settings, TakeError};
 use weir_wire::virtio_blk::{Command, Request, Status, feature};
 
-use super::{Session, Under, Waiting};
-use crate::shard::{Ask, Context, Stop, cost, is_direct};
+use super::{GuestRequest, VhostSession, WaitingChain};
+use crate::shard::{ClientRequest, FrontContext, TakeStop, cost, is_direct};
 
 /// The result of one step on a queue.
-enum Step {
+enum QueueStep {
     /// A request was taken, and there may be another.
     Taken,
     /// The queue has no request.
@@ -21,13 +21,13 @@ enum Step {
     Spent,
 }
 
-impl Session {
+impl VhostSession {
     /// Takes requests from all queues in rotation, until they are empty or a bound is reached.
-    pub(super) fn take_all(&mut self, cx: &mut Context<'_>) -> Stop {
+    pub(super) fn take_all(&mut self, cx: &mut FrontContext<'_>) -> TakeStop {
         if let Some(waiting) = self.waiting.take()
-            && matches!(self.enter_waiting(&waiting, cx), Step::Blocked)
+            && matches!(self.enter_waiting(&waiting, cx), QueueStep::Blocked)
         {
-            return Stop::Blocked;
+            return TakeStop::Blocked;
         }
         let count = self.queues.len();
         for n in 0..count {
@@ -42,29 +42,29 @@ impl Session {
                     break;
                 }
                 match self.step(number, cx) {
-                    Step::Taken => found += 1,
-                    Step::Empty => break,
-                    Step::Blocked => {
+                    QueueStep::Taken => found += 1,
+                    QueueStep::Empty => break,
+                    QueueStep::Blocked => {
                         self.first = number;
-                        self.queues[number].looked(cx.now, found);
-                        return Stop::Blocked;
+                        self.queues[number].record_poll(cx.now, found);
+                        return TakeStop::Blocked;
                     }
-                    Step::Spent => {
+                    QueueStep::Spent => {
                         // The next queue is served first, however many requests this one has left.
                         self.first = (number + 1) % count;
-                        self.queues[number].looked(cx.now, found);
-                        return Stop::Spent;
+                        self.queues[number].record_poll(cx.now, found);
+                        return TakeStop::Spent;
                     }
                 }
             }
-            self.queues[number].looked(cx.now, found);
+            self.queues[number].record_poll(cx.now, found);
         }
         self.first = (self.first + 1) % count;
-        Stop::Empty
+        TakeStop::Empty
     }
 
     /// Starts a queue when all its parameters are set.
-    fn begin(&mut self, number: usize, cx: &Context<'_>) {
+    fn begin(&mut self, number: usize, cx: &FrontContext<'_>) {
         if !self.queues[number].is_due() {
             return;
         }
@@ -82,16 +82,16 @@ impl Session {
     }
 
     /// Takes one chain from a queue.
-    fn step(&mut self, number: usize, cx: &mut Context<'_>) -> Step {
+    fn step(&mut self, number: usize, cx: &mut FrontContext<'_>) -> QueueStep {
         if !cx.may_take() {
-            return Step::Blocked;
+            return QueueStep::Blocked;
         }
         if cx.is_spent() {
-            return Step::Spent;
+            return QueueStep::Spent;
         }
         let queue = &mut self.queues[number];
         let Some(device) = &mut queue.device else {
-            return Step::Empty;
+            return QueueStep::Empty;
         };
         // Requests that were in flight when an earlier server ended come first.
         let taken = match queue.left.pop_front() {
@@ -101,7 +101,7 @@ impl Session {
             None => device.take(&self.memory, &mut self.chain),
         };
         match taken {
-            Ok(None) => Step::Empty,
+            Ok(None) => QueueStep::Empty,
             Ok(Some(head)) => {
                 // The head must be recorded before anything is done for it, or a crash would
                 // lose it.
@@ -119,26 +119,26 @@ impl Session {
             }
             Err(TakeError::Broken(broken)) => {
                 self.break_queue(number, &broken.to_string());
-                Step::Empty
+                QueueStep::Empty
             }
         }
     }
 
     /// Enters a request that waited for memory, unless its queue was set up again.
-    fn enter_waiting(&mut self, waiting: &Waiting, cx: &mut Context<'_>) -> Step {
-        let Waiting {
+    fn enter_waiting(&mut self, waiting: &WaitingChain, cx: &mut FrontContext<'_>) -> QueueStep {
+        let WaitingChain {
             queue,
             generation,
             head,
         } = *waiting;
         if self.queues[queue].generation != generation {
-            return Step::Taken;
+            return QueueStep::Taken;
         }
         self.enter(queue, head, cx)
     }
 
     /// Parses the chain in `self.chain`. Its request goes to the core or is completed immediately.
-    fn enter(&mut self, number: usize, head: u16, cx: &mut Context<'_>) -> Step {
+    fn enter(&mut self, number: usize, head: u16, cx: &mut FrontContext<'_>) -> QueueStep {
         let parsed = self
             .request
             .parse(&self.chain, &self.memory, &self.disk.rules);
@@ -153,10 +153,10 @@ impl Session {
             return self.give_back(number, head, written, cx);
         }
         if self.request.command == Command::GetId {
-            return self.tell_id(number, head, cx);
+            return self.answer_id(number, head, cx);
         }
         let mut slices = cx.guest_slices();
-        let Some(status) = self.find(&mut slices) else {
+        let Some(status) = self.find_memory(&mut slices) else {
             // The guest's memory was changed after the request was parsed, a moment ago.
             return self.give_back(number, head, 0, cx);
         };
@@ -167,14 +167,14 @@ impl Session {
             _ => 0,
         };
         if !cx.reserve(cost) {
-            self.waiting = Some(Waiting {
+            self.waiting = Some(WaitingChain {
                 queue: number,
                 generation: self.queues[number].generation,
                 head,
             });
-            return Step::Blocked;
+            return QueueStep::Blocked;
         }
-        let under = Under {
+        let under = GuestRequest {
             queue: number as u8,
             generation: self.queues[number].generation,
             head,
@@ -184,12 +184,12 @@ impl Session {
         ask.token = self.under.insert(under).into();
         cx.begin();
         cx.take_guest(ask, cost, slices);
-        Step::Taken
+        QueueStep::Taken
     }
 
     /// Returns the address of the status byte, and fills `slices` with the memory of the request's
     /// data.
-    fn find(&self, slices: &mut Vec<GuestSlice>) -> Option<GuestSlice> {
+    fn find_memory(&self, slices: &mut Vec<GuestSlice>) -> Option<GuestSlice> {
         let Request { data, status, .. } = &self.request;
         for buffer in data {
             let found = self.memory.slices(buffer.address, buffer.length, slices);
@@ -200,7 +200,7 @@ impl Session {
     }
 
     /// Answers a request for the device's id, without the core.
-    fn tell_id(&mut self, number: usize, head: u16, cx: &mut Context<'_>) -> Step {
+    fn answer_id(&mut self, number: usize, head: u16, cx: &mut FrontContext<'_>) -> QueueStep {
         let id = self.disk.id();
         let mut rest = &id[..(self.request.length as usize).min(id.len())];
         let mut written = 1;
@@ -216,15 +216,21 @@ impl Session {
     }
 
     /// Returns a head whose request completes without reaching the core.
-    fn give_back(&mut self, number: usize, head: u16, written: u32, cx: &mut Context<'_>) -> Step {
+    fn give_back(
+        &mut self,
+        number: usize,
+        head: u16,
+        written: u32,
+        cx: &mut FrontContext<'_>,
+    ) -> QueueStep {
         self.queues[number].finish(head, written);
         cx.charge_overhead(0);
         cx.mark_for_send();
-        Step::Taken
+        QueueStep::Taken
     }
 
     /// Returns the operation for the core.
-    fn ask(&self) -> Ask {
+    fn ask(&self) -> ClientRequest {
         let request = &self.request;
         let range = request.ranges.first();
         let (op, flags) = match request.command {
@@ -238,7 +244,7 @@ impl Session {
                 (Op::WriteZeroes, self.durability().with(hole))
             }
         };
-        Ask {
+        ClientRequest {
             op,
             flags,
             offset: range.map_or(request.offset, |range| range.offset),

@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout};
 use weir_core::Span;
 
 use crate::gateway::member::{Answer, Ask, Config};
-use crate::gateway::table::{Lease, Row, Table};
+use crate::gateway::table::{Lease, MemberRow, MemberTable};
 use row::Keys;
 
 /// The code of `google.rpc.Code` for an object that does not exist. For the calls in this module,
@@ -122,7 +122,7 @@ impl Etcd {
         json!({ "key": encoded(&self.keys.all), "range_end": encoded(&self.keys.end()) })
     }
 
-    fn write(&self, generation: u64, row: &Row) -> Value {
+    fn write(&self, generation: u64, row: &MemberRow) -> Value {
         let key = encoded(&self.keys.generation());
         json!({
             "compare": [{
@@ -195,9 +195,9 @@ impl Etcd {
     }
 
     /// Decodes a table from the reply to [`Self::range`].
-    fn table(&mut self, read: &Value) -> Option<Table> {
+    fn table(&mut self, read: &Value) -> Option<MemberTable> {
         read.as_object()?;
-        let mut table = Table::default();
+        let mut table = MemberTable::default();
         let mut strange = Vec::new();
         for pair in read["kvs"].as_array().into_iter().flatten() {
             let key = decoded(&pair["key"])?;
@@ -214,7 +214,7 @@ impl Etcd {
                     strange.push(key);
                     // An unreadable row counts as the whole minimum, so that no part is promised
                     // twice.
-                    Row::unreadable(Lease(0))
+                    MemberRow::unreadable(Lease(0))
                 }));
             }
         }

@@ -1,6 +1,6 @@
 //! The representation in etcd: keys, and rows as text.
 
-use crate::gateway::table::{Lease, ONE, Part, Row, Stated};
+use crate::gateway::table::{Lease, MemberRow, ONE, Part, Stated};
 
 /// The keys of one minimum.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl Keys {
 }
 
 /// Formats a row as readable text. `by` identifies its owner.
-pub(super) fn write(row: &Row, by: &str) -> String {
+pub(super) fn write(row: &MemberRow, by: &str) -> String {
     let Stated { bytes, requests } = row.stated;
     format!(
         "part={}/{ONE} demand={}/{ONE} min={bytes} min_iops={requests} by={by}",
@@ -58,7 +58,7 @@ pub(super) fn write(row: &Row, by: &str) -> String {
 
 /// Parses the row of a lease from its text, or returns `None` if the text has another form. Unknown
 /// words are ignored, so that later versions can add some.
-pub(super) fn read(lease: Lease, text: &str) -> Option<Row> {
+pub(super) fn read(lease: Lease, text: &str) -> Option<MemberRow> {
     let word = |name: &str| {
         let mut words = text.split_ascii_whitespace();
         words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
@@ -70,7 +70,7 @@ pub(super) fn read(lease: Lease, text: &str) -> Option<Row> {
         let part: Part = part.parse().ok()?;
         (of.parse() == Ok(ONE) && part <= ONE).then_some(part)
     };
-    Some(Row {
+    Some(MemberRow {
         lease,
         part: part("part")?,
         demand: part("demand")?,
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_row_is_read_as_it_was_written_and_nothing_else_is() {
-        let row = Row {
+        let row = MemberRow {
             lease: Lease(7),
             part: 21_845,
             demand: ONE,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_name_leases() {
+    fn a_row_key_contains_its_lease() {
         let keys = Keys::new("/weir", "alpha");
         let key = keys.row(Lease(0x694d_7a6f));
         assert_eq!(key, "/weir/alpha/member/00000000694d7a6f");

@@ -1,26 +1,26 @@
 //! Tests of a drive with volumes in memory: work that is carried out immediately is divided among
 //! turns, and remote servers that hang do not occupy the drive.
 
-use crate::shard::front::Ask;
-use crate::shard::payload::Payload;
+use crate::shard::front::ClientRequest;
+use crate::shard::payload::RequestPayload;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_core::{Op, Priority, Span, StreamId, StreamSpec};
-use weir_uring::{AnyRing, Arena, Config};
+use weir_uring::{AnyRing, Arena, IoRingConfig};
 
-use super::super::asked::Answers;
+use super::super::asked::ResponseTimes;
 use super::super::take::request;
 use super::*;
 
 /// A drive with the volumes `a` and `b`, and the parts of a shard that it needs.
-struct Bench {
-    drive: Drive,
+struct DriveBench {
+    drive: ShardDrive,
     ring: AnyRing,
     streams: [StreamId; 2],
     notices: Vec<Output>,
 }
 
-impl Bench {
+impl DriveBench {
     fn new(size: u64) -> Self {
         let text = format!(
             "listen.nbd = [\"unix:/run/weir.sock\"]\ndrive.d.policy = \"none\"\n\
@@ -37,9 +37,9 @@ impl Bench {
             let spec = StreamSpec { group, priority };
             drive.layer.open(Instant::ZERO, spec).unwrap()
         });
-        let ring = Config {
+        let ring = IoRingConfig {
             arena_bytes: 16 << 20,
-            ..Config::default()
+            ..IoRingConfig::default()
         };
         Self {
             drive,
@@ -53,7 +53,9 @@ impl Bench {
         let arena: &Arena = self.ring.arena();
         let mut bufs = Vec::new();
         if op == Op::Write {
-            assert!(crate::shard::memory::for_payload(arena, length, &mut bufs));
+            assert!(crate::shard::memory::allocate_payload_buffers(
+                arena, length, &mut bufs
+            ));
             for buf in &mut bufs {
                 buf.fill(7);
             }
@@ -62,16 +64,16 @@ impl Bench {
             Op::WriteZeroes => Flags::NO_HOLE,
             _ => Flags::NONE,
         };
-        let ask = Ask {
+        let ask = ClientRequest {
             op,
             flags,
             offset,
             length,
             token: 0,
         };
-        let mut payload = Payload::default();
+        let mut payload = RequestPayload::default();
         payload.fill(bufs);
-        let id = self.drive.requests.insert(Pending {
+        let id = self.drive.requests.insert(QueuedRequest {
             client: space,
             ask,
             cost: 0,
@@ -130,7 +132,7 @@ const PIECE: u32 = 128 << 10;
 
 #[test]
 fn a_long_zeroing_is_done_in_parts_and_others_are_served_between() {
-    let mut bench = Bench::new(u64::from(LONG));
+    let mut bench = DriveBench::new(u64::from(LONG));
     // Chunks that were never written are holes, and zeroing them costs nothing. Data makes the
     // zeroing touch memory.
     for offset in (0..LONG).step_by(PIECE as usize) {
@@ -161,8 +163,8 @@ fn a_long_zeroing_is_done_in_parts_and_others_are_served_between() {
 }
 
 #[test]
-fn what_is_read_in_one_turn_is_bounded_and_everything_is_done() {
-    let mut bench = Bench::new(16 << 20);
+fn reads_per_turn_are_bounded_and_all_complete() {
+    let mut bench = DriveBench::new(16 << 20);
     let reads: Vec<u32> = (0..64u32)
         .map(|n| bench.submit(n % 2, Op::Read, u64::from(n) * u64::from(PIECE), PIECE))
         .collect();
@@ -182,7 +184,7 @@ fn what_is_read_in_one_turn_is_bounded_and_everything_is_done() {
 
 #[test]
 fn a_zeroing_of_holes_is_done_at_once() {
-    let mut bench = Bench::new(u64::from(LONG));
+    let mut bench = DriveBench::new(u64::from(LONG));
     // Nothing was written, so there is no memory to touch.
     let zeroing = bench.submit(0, Op::WriteZeroes, 0, LONG);
     assert!(bench.run(&[zeroing]) <= 2);
@@ -192,18 +194,24 @@ fn a_zeroing_of_holes_is_done_at_once() {
 
 /// A remote server that does not answer before `answers` is set.
 #[derive(Debug)]
-struct Hung {
+struct HangingBackend {
     /// Jobs that are answered when the backend is woken, if `answers` is set.
-    jobs: Vec<Job>,
+    jobs: Vec<BackendJob>,
     answers: Arc<AtomicBool>,
 }
 
-impl Backend for Hung {
-    fn submit(&mut self, job: Job, _cx: &mut Context<'_>) {
+impl Backend for HangingBackend {
+    fn submit(&mut self, job: BackendJob, _cx: &mut Context<'_>) {
         self.jobs.push(job);
     }
 
-    fn completed(&mut self, _op: u32, _completion: weir_uring::Completion, _cx: &mut Context<'_>) {}
+    fn completed(
+        &mut self,
+        _op: u32,
+        _completion: weir_uring::RingCompletion,
+        _cx: &mut Context<'_>,
+    ) {
+    }
 
     fn size(&self, _wanted: Option<u64>) -> std::io::Result<u64> {
         Ok(0)
@@ -219,17 +227,17 @@ impl Backend for Hung {
 }
 
 #[test]
-fn a_remote_server_that_hangs_keeps_the_drive_from_nobody() {
+fn a_hanging_remote_server_does_not_block_other_volumes() {
     let at = |ms| Instant::ZERO + Span::from_millis(ms);
-    let mut bench = Bench::new(16 << 20);
+    let mut bench = DriveBench::new(16 << 20);
     let answers = Arc::new(AtomicBool::new(false));
     let volume = bench.drive.volumes[0].as_mut().unwrap();
-    volume.remote = Some(Answers::default());
-    volume.backend = Box::new(Hung {
+    volume.remote = Some(ResponseTimes::default());
+    volume.backend = Box::new(HangingBackend {
         jobs: Vec::new(),
         answers: Arc::clone(&answers),
     });
-    let submit_all = |bench: &mut Bench| -> Vec<u32> {
+    let submit_all = |bench: &mut DriveBench| -> Vec<u32> {
         let ops = [Op::Read, Op::Write, Op::Flush, Op::WriteZeroes];
         let each = ops.into_iter().cycle().take(60);
         each.map(|op| match op {

@@ -17,8 +17,8 @@ use std::time::Duration;
 use weir_config::Volume;
 use weir_core::random::Rng;
 use weir_core::{Flags, Instant, Op, Span, Tag};
-use weir_serve::backend::{Backend, Context, Data, Job, Prepare, Traits};
-use weir_uring::Completion;
+use weir_serve::backend::{Backend, BackendJob, Context, Data, Prepare, Traits};
+use weir_uring::RingCompletion;
 
 use super::ledger::SECTOR;
 
@@ -32,13 +32,13 @@ static DISKS: Mutex<BTreeMap<String, Power>> = Mutex::new(BTreeMap::new());
 
 /// The power switch of a disk. Clones belong to the same disk.
 #[derive(Clone, Debug)]
-pub(crate) struct Power(Arc<Mutex<State>>);
+pub(crate) struct Power(Arc<Mutex<DiskState>>);
 
 impl Power {
     /// Creates a disk of zeroes for the volume `name`. `seed` determines the losses of its cuts and
     /// the times of its operations.
     pub(crate) fn new(name: &str, size: usize, seed: u64) -> Self {
-        let power = Self(Arc::new(Mutex::new(State {
+        let power = Self(Arc::new(Mutex::new(DiskState {
             on: false,
             random: Rng::new(seed),
             medium: vec![0; size],
@@ -63,7 +63,7 @@ impl Power {
         self.state().cache.clone()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DiskState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -95,7 +95,7 @@ impl Prepare for Power {
     }
 
     fn start(self: Box<Self>) -> io::Result<Box<dyn Backend>> {
-        Ok(Box::new(Disk {
+        Ok(Box::new(PowerLossDisk {
             power: *self,
             running: BTreeMap::new(),
             started: 0,
@@ -105,7 +105,7 @@ impl Prepare for Power {
 }
 
 #[derive(Debug)]
-struct State {
+struct DiskState {
     on: bool,
     random: Rng,
     /// The data that survives a cut, and for each sector the number of the write that it comes
@@ -115,26 +115,26 @@ struct State {
     /// The data that reads return.
     cache: Vec<u8>,
     /// The writes that are not durable, by their number.
-    unflushed: BTreeMap<u64, Write>,
+    unflushed: BTreeMap<u64, CachedWrite>,
     written: u64,
 }
 
 /// Whole sectors with the content that a write left in the cache.
 #[derive(Debug)]
-struct Write {
+struct CachedWrite {
     first: usize,
     bytes: Vec<u8>,
     completed: bool,
 }
 
-impl State {
+impl DiskState {
     /// Adds a write to the cache and returns its number.
-    fn write(&mut self, job: &Job) -> u64 {
+    fn write(&mut self, job: &BackendJob) -> u64 {
         let first = job.offset as usize;
         let here = &mut self.cache[first..first + job.length as usize];
         job.data
             .each_source(|at, bytes| here[at..at + bytes.len()].copy_from_slice(bytes));
-        let write = Write {
+        let write = CachedWrite {
             first: first / SECTOR,
             bytes: here.to_vec(),
             completed: false,
@@ -155,7 +155,7 @@ impl State {
 
     /// Copies sectors of a write to the medium if `keep` returns true for them and the medium has
     /// no later version.
-    fn harden(&mut self, number: u64, write: &Write, mut keep: impl FnMut() -> bool) {
+    fn harden(&mut self, number: u64, write: &CachedWrite, mut keep: impl FnMut() -> bool) {
         let sectors = (write.first..).zip(write.bytes.chunks_exact(SECTOR));
         for (sector, bytes) in sectors {
             let version = &mut self.versions[sector];
@@ -194,17 +194,17 @@ impl State {
 
 /// The backend of a disk.
 #[derive(Debug)]
-struct Disk {
+struct PowerLossDisk {
     power: Power,
     /// The operations in progress, by their end.
-    running: BTreeMap<(Instant, u64), Running>,
+    running: BTreeMap<(Instant, u64), RunningOperation>,
     started: u64,
     /// True while a thread sleeps until the next end and then wakes the shard.
     waiting: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningOperation {
     /// The tag of the operation.
     tag: Tag,
     data: Data,
@@ -225,15 +225,15 @@ enum Effect {
     Sync(Vec<u64>),
 }
 
-impl Disk {
+impl PowerLossDisk {
     /// Returns the state of the disk if its power is on.
-    fn on(&self) -> Result<MutexGuard<'_, State>, u16> {
+    fn on(&self) -> Result<MutexGuard<'_, DiskState>, u16> {
         let state = self.power.state();
         if state.on { Ok(state) } else { Err(EIO) }
     }
 
     /// Performs the immediate part of a job. Returns its effect at its end, and the time of that.
-    fn begin(&self, job: &mut Job, now: Instant) -> Result<(Effect, Instant), u16> {
+    fn begin(&self, job: &mut BackendJob, now: Instant) -> Result<(Effect, Instant), u16> {
         let mut state = self.on()?;
         let effect = match job.op {
             Op::Read => {
@@ -291,17 +291,17 @@ impl Disk {
     }
 }
 
-impl Backend for Disk {
+impl Backend for PowerLossDisk {
     fn size(&self, _wanted: Option<u64>) -> io::Result<u64> {
         Ok(self.power.size())
     }
 
-    fn submit(&mut self, mut job: Job, cx: &mut Context<'_>) {
+    fn submit(&mut self, mut job: BackendJob, cx: &mut Context<'_>) {
         let (effect, end) = match self.begin(&mut job, cx.now) {
             Ok(begun) => begun,
             Err(errno) => return cx.finish(job.tag, Err(errno), job.data),
         };
-        let running = Running {
+        let running = RunningOperation {
             tag: job.tag,
             data: job.data,
             effect,
@@ -311,7 +311,7 @@ impl Backend for Disk {
         self.wait(cx);
     }
 
-    fn completed(&mut self, _op: u32, _completion: Completion, _cx: &mut Context<'_>) {}
+    fn completed(&mut self, _op: u32, _completion: RingCompletion, _cx: &mut Context<'_>) {}
 
     fn woken(&mut self, cx: &mut Context<'_>) {
         while let Some(entry) = self.running.first_entry()

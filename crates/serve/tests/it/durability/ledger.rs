@@ -17,16 +17,16 @@ pub(crate) const SECTOR: usize = 512;
 
 /// All writes and flushes, with their answers. Sectors are numbered within the volume.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct PromiseLedger {
     now: u64,
-    writes: Vec<Write>,
+    writes: Vec<LedgerWrite>,
     /// The writes to each sector that a cut can leave there, in the order in which they were sent.
     sectors: BTreeMap<u64, Vec<usize>>,
     flushes: BTreeMap<u64, Vec<usize>>,
 }
 
 #[derive(Debug)]
-struct Write {
+struct LedgerWrite {
     sent: u64,
     acknowledged: Option<u64>,
     promised: bool,
@@ -35,17 +35,17 @@ struct Write {
 
 /// A sector that violates a promise.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Lost {
+pub(crate) struct LostSector {
     pub(crate) sector: u64,
     pub(crate) what: String,
 }
 
-impl Ledger {
+impl PromiseLedger {
     /// Records that a write of whole sectors is sent. Returns its number.
     pub(crate) fn write(&mut self, sectors: Range<u64>, fua: bool) -> usize {
         let number = self.writes.len() + 1;
         self.now += 1;
-        self.writes.push(Write {
+        self.writes.push(LedgerWrite {
             sent: self.now,
             acknowledged: None,
             promised: false,
@@ -98,8 +98,8 @@ impl Ledger {
     }
 
     /// Compares the remaining content of a sector with the promises.
-    pub(crate) fn check(&self, sector: u64, bytes: &[u8]) -> Result<(), Lost> {
-        let lost = |what: String| Lost { sector, what };
+    pub(crate) fn check(&self, sector: u64, bytes: &[u8]) -> Result<(), LostSector> {
+        let lost = |what: String| LostSector { sector, what };
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
         let found = number(0) as usize;
         // All stamps of a sector are equal, because the disk writes sectors atomically.
@@ -133,7 +133,7 @@ impl Ledger {
     }
 
     /// Compares a whole volume. Returns the sectors that violate a promise.
-    pub(crate) fn check_all(&self, volume: &[u8]) -> Vec<Lost> {
+    pub(crate) fn check_all(&self, volume: &[u8]) -> Vec<LostSector> {
         let sectors = (0u64..).zip(volume.chunks(SECTOR));
         sectors
             .filter_map(|(sector, bytes)| self.check(sector, bytes).err())

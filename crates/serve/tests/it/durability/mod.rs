@@ -15,7 +15,7 @@ use weir_wire::nbd::{Command, CommandFlags};
 use crate::tools::raw::{self, Raw};
 use crate::tools::{Temp, parse};
 use disk::Power;
-use ledger::{Ledger, SECTOR};
+use ledger::{PromiseLedger, SECTOR};
 
 /// The number of sectors of the volume. It is small, so that clients often write to the same
 /// sectors.
@@ -28,8 +28,8 @@ const NONE: CommandFlags = CommandFlags::EMPTY;
 
 /// The state that the clients of one run share.
 #[derive(Debug)]
-struct Run {
-    ledger: Mutex<Ledger>,
+struct PowerCutRun {
+    ledger: Mutex<PromiseLedger>,
     power: Power,
     over: AtomicBool,
     /// The number of promises until the power is cut.
@@ -38,8 +38,8 @@ struct Run {
     lost: AtomicBool,
 }
 
-impl Run {
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+impl PowerCutRun {
+    fn ledger(&self) -> MutexGuard<'_, PromiseLedger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -54,17 +54,17 @@ impl Run {
 }
 
 /// The request that was sent with a cookie.
-enum Sent {
+enum PowerCutRequest {
     Write { number: usize, fua: bool },
     Flush(u64),
     Read,
 }
 
 /// Runs a client, which sends batches of one to four requests until the power is cut.
-fn life(run: &Run, mut client: Raw, mut rng: Rng) {
+fn life(run: &PowerCutRun, mut client: Raw, mut rng: Rng) {
     while !run.over.load(Ordering::SeqCst) {
         let batch = rng.range(1, 5);
-        let mut sent: Vec<(u64, Sent)> = Vec::new();
+        let mut sent: Vec<(u64, PowerCutRequest)> = Vec::new();
         for _ in 0..batch {
             let first = rng.range(0, SECTORS);
             let sectors = first..(first + rng.range(1, 24)).min(SECTORS);
@@ -73,16 +73,21 @@ fn life(run: &Run, mut client: Raw, mut rng: Rng) {
                 (sectors.end - first) as u32 * SECTOR as u32,
             );
             let (command, flags, what, payload) = match rng.range(0, 8) {
-                0 => (Command::Read, NONE, Sent::Read, Vec::new()),
+                0 => (Command::Read, NONE, PowerCutRequest::Read, Vec::new()),
                 1 | 2 => {
                     let number = run.ledger().flush();
-                    (Command::Flush, NONE, Sent::Flush(number), Vec::new())
+                    (
+                        Command::Flush,
+                        NONE,
+                        PowerCutRequest::Flush(number),
+                        Vec::new(),
+                    )
                 }
                 kind => {
                     let fua = kind == 3;
                     let number = run.ledger().write(sectors.clone(), fua);
-                    let bytes = Ledger::bytes(number, &sectors);
-                    let what = Sent::Write { number, fua };
+                    let bytes = PromiseLedger::bytes(number, &sectors);
+                    let what = PowerCutRequest::Write { number, fua };
                     (Command::Write, raw::fua(fua), what, bytes)
                 }
             };
@@ -102,17 +107,17 @@ fn life(run: &Run, mut client: Raw, mut rng: Rng) {
                 continue;
             }
             match what {
-                Sent::Write { number, fua } => {
+                PowerCutRequest::Write { number, fua } => {
                     run.ledger().written(number);
                     if fua {
                         run.promised();
                     }
                 }
-                Sent::Flush(number) => {
+                PowerCutRequest::Flush(number) => {
                     run.ledger().flushed(number);
                     run.promised();
                 }
-                Sent::Read => {}
+                PowerCutRequest::Read => {}
             }
         }
     }
@@ -145,7 +150,7 @@ fn a_hundred_cuts_lose_nothing_that_was_promised() {
         let power = Power::new(&volume, SECTORS as usize * SECTOR, seed);
         let (server, address) = serve(&directory, &volume);
         let mut rng = Rng::new(seed);
-        let run = Run {
+        let run = PowerCutRun {
             ledger: Mutex::default(),
             power,
             over: AtomicBool::new(false),

@@ -6,32 +6,32 @@ use weir_serve::Options;
 use weir_wire::nbd::client::HandshakeConfig;
 use weir_wire::nbd::{Command, CommandFlags};
 
-use crate::tools::Site;
-use crate::tools::raw::{Answer, Raw, Stream};
+use crate::tools::TestSite;
+use crate::tools::raw::{Raw, RawAnswer, RawStream};
 
-pub(crate) fn serve(text: &str) -> Site {
-    Site::beside(text, &Options::default())
+pub(crate) fn serve(text: &str) -> TestSite {
+    TestSite::beside(text, &Options::default())
 }
 
 /// A configuration with one drive and one volume of 16 MiB in memory, named `v`.
 pub(crate) const ONE: &str = "drive.d.policy = \"none\"\n\
     volume.v = { drive = \"d\", memory = true, size = \"16MiB\" }\n";
 
-impl Site {
-    pub(crate) fn connect(&self, export: &str) -> Client {
+impl TestSite {
+    pub(crate) fn connect(&self, export: &str) -> NbdTestClient {
         self.connect_with(HandshakeConfig::new(export)).unwrap()
     }
 
     /// Connects to an export. Returns an error if the server refuses.
-    pub(crate) fn connect_with(&self, config: HandshakeConfig) -> std::io::Result<Client> {
-        Raw::over(Stream::connect(&self.unix)?, config).map(Client)
+    pub(crate) fn connect_with(&self, config: HandshakeConfig) -> std::io::Result<NbdTestClient> {
+        Raw::over(RawStream::connect(&self.unix)?, config).map(NbdTestClient)
     }
 }
 
 /// A client that panics if it gets no answer.
-pub(crate) struct Client(pub(crate) Raw);
+pub(crate) struct NbdTestClient(pub(crate) Raw);
 
-impl Deref for Client {
+impl Deref for NbdTestClient {
     type Target = Raw;
 
     fn deref(&self) -> &Raw {
@@ -39,13 +39,13 @@ impl Deref for Client {
     }
 }
 
-impl DerefMut for Client {
+impl DerefMut for NbdTestClient {
     fn deref_mut(&mut self) -> &mut Raw {
         &mut self.0
     }
 }
 
-impl Client {
+impl NbdTestClient {
     /// Sends a request without waiting for the answer. Returns its cookie.
     pub(crate) fn send(
         &mut self,
@@ -60,7 +60,7 @@ impl Client {
     }
 
     /// Returns the next complete answer, or `None` if the server has closed the connection.
-    pub(crate) fn receive(&mut self) -> Option<(u64, Answer)> {
+    pub(crate) fn receive(&mut self) -> Option<(u64, RawAnswer)> {
         use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
         match self.0.receive() {
             Err(error) if matches!(error.kind(), UnexpectedEof | ConnectionReset) => None,
@@ -76,7 +76,7 @@ impl Client {
         offset: u64,
         length: u32,
         payload: &[u8],
-    ) -> Answer {
+    ) -> RawAnswer {
         let called = self.0.call(command, flags, offset, length, payload);
         called.unwrap()
     }

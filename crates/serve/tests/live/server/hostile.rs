@@ -6,7 +6,7 @@ use std::io::Write;
 use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN};
 
 use crate::server::client::{ONE, serve};
-use crate::tools::metrics::Metrics;
+use crate::tools::metrics::MetricsSnapshot;
 use crate::tools::raw::{deaf, header};
 use crate::tools::until;
 
@@ -102,12 +102,12 @@ fn clients_that_come_and_go_in_the_middle_of_everything_leave_nothing_behind() {
     assert_eq!(last.read(0, 12 << 20).len(), 12 << 20);
     assert!(last.leave());
     until("requests of clients long gone are still there", || {
-        Metrics::of(&bench.server).sum("weir_drive_live", &[]) < 1.0
+        MetricsSnapshot::of(&bench.server).sum("weir_drive_live", &[]) < 1.0
     });
 }
 
 /// Sends many requests, reads some answers, and disconnects without a disconnect request.
-fn rude(client: &mut crate::server::client::Client, seed: u64) {
+fn rude(client: &mut crate::server::client::NbdTestClient, seed: u64) {
     let mut rng = weir_core::random::Rng::new(seed);
     let mut draw = |below: u64| rng.range(0, below - 1);
     let (count, mut sent) = (1 + draw(60), 0);

@@ -7,9 +7,9 @@ use weir_serve::{Options, ReloadError, Server};
 use weir_wire::nbd::client::HandshakeConfig;
 use weir_wire::nbd::{Command, CommandFlags};
 
-use crate::server::client::{Client, ONE, serve};
+use crate::server::client::{NbdTestClient, ONE, serve};
 use crate::tools::raw::Raw;
-use crate::tools::{Site, Temp, parse, pattern, process};
+use crate::tools::{Temp, TestSite, parse, pattern, process};
 
 const NONE: CommandFlags = CommandFlags::EMPTY;
 
@@ -31,7 +31,7 @@ fn volume(name: &str, rest: &str) -> String {
 }
 
 #[test]
-fn what_was_taken_is_answered_before_the_end() {
+fn taken_requests_are_answered_before_the_end() {
     let bench = serve(
         "drive.d.policy = \"none\"\n\
          volume.v = { drive = \"d\", memory = true, size = \"1MiB\", max = { iops = 200 } }\n",
@@ -59,7 +59,7 @@ fn what_was_taken_is_answered_before_the_end() {
 
 #[test]
 fn a_client_that_does_not_read_does_not_hold_the_end_up() {
-    let bench = Site::beside(ONE, &draining(100));
+    let bench = TestSite::beside(ONE, &draining(100));
     // The answers of 64 MiB are more than sockets hold, so the client delays the drain.
     let mut client = bench.connect("v");
     for _ in 0..64 {
@@ -80,7 +80,7 @@ fn ended(server: Server) -> Option<bool> {
 // 32 MiB at 100 kB/s would take over five minutes.
 fn requests_that_a_max_holds_do_not_hold_the_end_up() {
     let max = ", max = { bandwidth = \"100KB/s\" }";
-    let bench = Site::beside(&drive(&volume("v", max)), &draining(200));
+    let bench = TestSite::beside(&drive(&volume("v", max)), &draining(200));
     let mut client = bench.connect("v");
     for _ in 0..32 {
         client.send(Command::Read, NONE, 0, 1 << 20, &[]);
@@ -96,7 +96,7 @@ fn storage_that_does_not_answer_does_not_hold_the_end_up() {
     let text = format!(
         "drive.d = {{ {model} }}\nvolume.v = {{ drive = \"d\", {model}, size = \"1MiB\" }}\n"
     );
-    let bench = Site::beside(&text, &draining(200));
+    let bench = TestSite::beside(&text, &draining(200));
     let mut client = bench.connect("v");
     // An answer to this request shows that the write was taken, because requests are taken in their
     // order.
@@ -107,13 +107,13 @@ fn storage_that_does_not_answer_does_not_hold_the_end_up() {
 }
 
 #[test]
-fn what_was_not_taken_at_the_end_is_not_answered_with_an_error() {
+fn requests_not_taken_at_the_end_get_no_error() {
     // The server takes two requests at a time, so most requests stay in the socket and are never
     // read.
     let limits = "limits = { requests_per_connection = 2 }\n";
     let max = ", max = { iops = 20 }";
     let text = limits.to_owned() + &drive(&volume("v", max));
-    let bench = Site::beside(&text, &draining(1000));
+    let bench = TestSite::beside(&text, &draining(1000));
     let mut client = bench.connect("v");
     for n in 0..200 {
         client.send(Command::Write, NONE, n * 512, 512, &[1; 512]);
@@ -186,7 +186,7 @@ fn volumes_come_and_go_without_others_noticing() {
 }
 
 #[test]
-fn a_volume_that_goes_answers_what_is_under_way() {
+fn a_removed_volume_answers_its_requests_in_progress() {
     let mut bench = serve(&drive(
         &(volume("a", "") + &volume("b", ", max = { iops = 20 }")),
     ));
@@ -253,7 +253,7 @@ fn a_record_replays_to_the_same_decisions() {
         ..Options::default()
     };
     let text = drive(&(volume("a", ", max = { iops = 2000 }") + &volume("b", "")));
-    let mut bench = Site::beside(&text, &options);
+    let mut bench = TestSite::beside(&text, &options);
     let mut a = bench.connect("a");
     for n in 0..100u64 {
         a.send(Command::Write, NONE, n * 512, 512, &pattern(n, 512));
@@ -309,7 +309,7 @@ fn an_idle_server_takes_no_processor_time() {
 }
 
 #[test]
-fn tcp_and_sockets_with_a_mode() {
+fn tcp_is_served_and_sockets_have_the_configured_mode() {
     use std::os::unix::fs::PermissionsExt;
     let directory = Temp::new();
     let socket = directory.path().join("nbd.sock");
@@ -322,14 +322,14 @@ fn tcp_and_sockets_with_a_mode() {
     assert_eq!(mode & 0o777, 0o640);
     let address = &server.addresses()[1];
     assert!(matches!(address, Address::Tcp(_)), "{address:?}");
-    let mut client = Client(Raw::open(address, "v").unwrap());
+    let mut client = NbdTestClient(Raw::open(address, "v").unwrap());
     client.write(5, b"over tcp");
     assert_eq!(client.read(5, 8), b"over tcp");
     assert!(client.leave() && server.shutdown());
 }
 
 #[test]
-fn too_little_memory_for_its_connections_is_said_at_the_start() {
+fn too_small_an_arena_refuses_the_start() {
     let mut config = serve(ONE).parse(ONE);
     (config.limits.arena, config.limits.connections) = (64 << 20, 3000);
     let refused = Server::start(&config, &Options::default());

@@ -5,11 +5,11 @@ use weir_serve::Detail;
 use weir_wire::nbd::{Command, CommandFlags};
 
 use crate::server::client::serve;
-use crate::tools::Site;
-use crate::tools::metrics::{Metrics, text};
+use crate::tools::TestSite;
+use crate::tools::metrics::{MetricsSnapshot, text};
 
 #[test]
-fn counts_what_was_served() {
+fn metrics_count_requests_and_bytes() {
     let bench = serve(
         "drive.d.policy = \"none\"\n\
          volume.v = { drive = \"d\", memory = true, size = \"1MiB\", share = 300 }\n\
@@ -22,7 +22,7 @@ fn counts_what_was_served() {
     client.write(0, &[1; 1000]);
     client.call(Command::Flush, CommandFlags::EMPTY, 0, 0, &[]);
     client.call(Command::BlockStatus, CommandFlags::EMPTY, 0, 1 << 20, &[]);
-    let metrics = Metrics::of(&bench.server);
+    let metrics = MetricsSnapshot::of(&bench.server);
     // A look-up of extents counts as a request without data. With it, there are ten reads, a write
     // and a flush, which make 13 requests.
     let samples = [
@@ -125,7 +125,7 @@ fn every_metric_is_documented() {
 
 /// Sums of contracts change with a reload.
 #[test]
-fn what_is_promised_and_left_is_said_of_drives_and_tenants() {
+fn metrics_show_promised_and_left_capacity() {
     let config = |min: &str| {
         format!(
             "    drive.d.capacity = {{ read = \"100MB/s\", write = \"100MB/s\", iops = 1000 }}\n\
@@ -135,8 +135,8 @@ fn what_is_promised_and_left_is_said_of_drives_and_tenants() {
         )
     };
     let mut bench = serve(&config("10MB/s"));
-    let says = |bench: &Site, expected: &[(&str, f64)]| {
-        let metrics = Metrics::of(&bench.server);
+    let says = |bench: &TestSite, expected: &[(&str, f64)]| {
+        let metrics = MetricsSnapshot::of(&bench.server);
         for (name, expected) in expected {
             let got = metrics.sum(name, &[]);
             assert!((got - expected).abs() < 1e-9, "{name}: {got}");

@@ -6,7 +6,7 @@ use weir_wire::nbd::{Command, CommandFlags, Errno, TransmissionFlags};
 
 use crate::server::client::{ONE, serve};
 use crate::tools::raw::fua;
-use crate::tools::{Site, pattern};
+use crate::tools::{TestSite, pattern};
 
 const NONE: CommandFlags = CommandFlags::EMPTY;
 
@@ -25,7 +25,7 @@ fn payload(command: Command, length: u32) -> Vec<u8> {
 }
 
 /// Compares random operations on a volume with the same operations on a vector of bytes.
-fn model(bench: &Site, config: HandshakeConfig) {
+fn model(bench: &TestSite, config: HandshakeConfig) {
     let mut client = bench.connect_with(config).unwrap();
     let size = client.session.size;
     let mut bytes = client.read(0, size as u32);
@@ -68,16 +68,16 @@ fn a_volume_is_a_vector_of_bytes() {
 }
 
 #[test]
-fn by_poll_as_by_io_uring() {
+fn the_poll_ring_serves_like_io_uring() {
     let options = Options {
         ring: RingKind::Poll,
         ..Options::default()
     };
-    model(&Site::beside(ONE, &options), HandshakeConfig::new(""));
+    model(&TestSite::beside(ONE, &options), HandshakeConfig::new(""));
 }
 
 #[test]
-fn under_every_policy_and_behind_a_model() {
+fn a_volume_works_under_every_policy_and_behind_a_model() {
     for policy in ["bfq", "contract"] {
         let text = format!(
             "drive.d = {{ policy = \"{policy}\", model = \"demo\" }}\n\
@@ -88,7 +88,7 @@ fn under_every_policy_and_behind_a_model() {
 }
 
 #[test]
-fn on_a_modelled_drive_volumes_lie_one_behind_the_other() {
+fn a_volume_works_behind_another_on_a_modelled_drive() {
     let stripe = "{ kind = \"stripe\", members = [\"samsung-970-pro\", \"samsung-860-500gb\"] }";
     for drive in ["\"plextor-px-256m5s\"", stripe] {
         let text = format!(
@@ -101,7 +101,7 @@ fn on_a_modelled_drive_volumes_lie_one_behind_the_other() {
 }
 
 #[test]
-fn many_at_a_time_are_all_answered() {
+fn more_requests_than_the_limit_are_all_answered() {
     let bench = serve(ONE);
     let mut client = bench.connect("v");
     let data = pattern(1, 1 << 20);

@@ -8,8 +8,8 @@ use weir_measure::promise::Rate;
 use weir_serve::{Held, Used, VolumeFigures};
 
 use crate::server::client::serve;
-use crate::tools::Site;
-use crate::tools::metrics::Metrics;
+use crate::tools::TestSite;
+use crate::tools::metrics::MetricsSnapshot;
 
 const DRIVE: &str = "drive.d.capacity = { read = \"100MB/s\", write = \"100MB/s\" }\n\
     gateways.etcd = [\"http://127.0.0.1:1\"]\n";
@@ -34,24 +34,24 @@ fn held(min: u64, part: f64, ms: u64) -> Held {
     }
 }
 
-fn figures(bench: &Site) -> VolumeFigures {
+fn figures(bench: &TestSite) -> VolumeFigures {
     let drives = bench.server.watch().figures().unwrap();
     drives[0].volumes[0].clone()
 }
 
-fn promised(bench: &Site) -> Option<u64> {
+fn promised(bench: &TestSite) -> Option<u64> {
     figures(bench).rate.map(|Rate { a_second, .. }| a_second)
 }
 
 #[test]
-fn nothing_is_promised_until_a_part_is_told_and_after_its_time() {
+fn a_shared_min_is_promised_only_while_a_part_is_held() {
     let bench = serve(&shared("40MB/s"));
     assert_eq!((promised(&bench), figures(&bench).part), (None, Some(0.0)));
     let parts = bench.server.parts();
     let used = parts.hold("v", held(10_000_000, 0.25, 400)).unwrap();
     assert_eq!(used, Some(Used::default()));
     assert_eq!(promised(&bench), Some(10_000_000));
-    let metrics = Metrics::of(&bench.server);
+    let metrics = MetricsSnapshot::of(&bench.server);
     let of_v = &[("volume", "v")];
     assert!((metrics.sum("weir_gateway_part", of_v) - 0.25).abs() < 1e-9);
     // The lapses of `held` are passed through to the metrics.
@@ -67,7 +67,7 @@ fn nothing_is_promised_until_a_part_is_told_and_after_its_time() {
 }
 
 #[test]
-fn what_clients_used_is_said() {
+fn usage_of_clients_is_reported() {
     let model = "{ kind = \"null\", service = \"1ms\", tags = 8, link = \"1GB/s\" }";
     let bench = serve(&format!(
         "drive.d.model = {model}\ngateways.etcd = [\"http://127.0.0.1:1\"]\n\
@@ -101,7 +101,7 @@ fn a_part_is_never_more_than_the_whole_that_a_reload_leaves() {
 }
 
 #[test]
-fn a_min_that_is_shared_no_more_is_whole_at_once_and_one_that_is_now_is_not() {
+fn sharing_a_min_takes_it_away_and_ending_that_restores_it() {
     let mut bench = serve(&volume("40MB/s", ""));
     assert_eq!(promised(&bench), Some(40_000_000));
     assert_eq!(figures(&bench).part, None);

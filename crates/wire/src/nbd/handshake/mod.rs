@@ -15,7 +15,7 @@ use super::constants::{
     OPTION_HEADER_LEN, OPTION_MAGIC, REP_ACK, REP_ERR_BLOCK_SIZE_REQD, REP_ERR_INVALID,
     REP_ERR_POLICY, REP_ERR_UNKNOWN, REP_ERR_UNSUP, REP_INFO, REP_META_CONTEXT, REP_SERVER,
 };
-use super::export::{Denied, ExportInfo, Exports};
+use super::export::{Denial, ExportInfo, Exports};
 use super::fields::{self, Fields};
 use super::flags::TransmissionFlags;
 use super::reply::MAX_CHUNK_DATA;
@@ -107,7 +107,7 @@ pub enum Outcome {
 #[derive(Debug, Clone)]
 pub struct Handshake {
     config: HandshakeConfig,
-    state: State,
+    state: ServerHandshakeState,
     /// The bytes received so far of the message that `state` expects.
     held: Vec<u8>,
     /// The number of options whose headers were accepted.
@@ -120,7 +120,7 @@ pub struct Handshake {
 
 /// The message that the handshake expects next.
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum ServerHandshakeState {
     ClientFlags,
     Header,
     Data { option: u32, length: u32 },
@@ -128,14 +128,14 @@ enum State {
 }
 
 /// The result of one step: the outcome, if the handshake has ended.
-type Step = Result<Option<Outcome>, HandshakeError>;
+type HandshakeStep = Result<Option<Outcome>, HandshakeError>;
 
 impl Handshake {
     /// Creates a handshake that has not begun.
     pub fn new(config: HandshakeConfig) -> Self {
         Self {
             config,
-            state: State::ClientFlags,
+            state: ServerHandshakeState::ClientFlags,
             held: Vec::new(),
             options: 0,
             no_zeroes: false,
@@ -179,7 +179,7 @@ impl Handshake {
                 break;
             }
             let outcome = self.advance(exports, out)?;
-            let between_options = matches!(self.state, State::Header);
+            let between_options = matches!(self.state, ServerHandshakeState::Header);
             if outcome.is_some() || (between_options && out.len() >= self.config.output) {
                 return Ok((input.len() - rest.len(), outcome));
             }
@@ -197,24 +197,24 @@ impl Handshake {
     /// Returns the length in bytes of the message that the state expects, or `None` after the end.
     fn wanted(&self) -> Option<usize> {
         match self.state {
-            State::ClientFlags => Some(size_of::<u32>()),
-            State::Header => Some(OPTION_HEADER_LEN),
-            State::Data { length, .. } => Some(length as usize),
-            State::Ended => None,
+            ServerHandshakeState::ClientFlags => Some(size_of::<u32>()),
+            ServerHandshakeState::Header => Some(OPTION_HEADER_LEN),
+            ServerHandshakeState::Data { length, .. } => Some(length as usize),
+            ServerHandshakeState::Ended => None,
         }
     }
 
     /// Processes the complete message in `held` and moves to the next state.
-    fn advance(&mut self, exports: &dyn Exports, out: &mut Vec<u8>) -> Step {
+    fn advance(&mut self, exports: &dyn Exports, out: &mut Vec<u8>) -> HandshakeStep {
         // The buffer is put back after use, so that its allocation serves all messages of the
         // handshake.
         let mut piece = mem::take(&mut self.held);
         // A step that fails leaves this state, so that the handshake has ended after an error.
-        let outcome = match mem::replace(&mut self.state, State::Ended) {
-            State::ClientFlags => self.client_flags(&piece).map(|()| None),
-            State::Header => self.option_header(&piece).map(|()| None),
-            State::Data { option, .. } => self.option(option, &piece, exports, out),
-            State::Ended => Ok(None),
+        let outcome = match mem::replace(&mut self.state, ServerHandshakeState::Ended) {
+            ServerHandshakeState::ClientFlags => self.client_flags(&piece).map(|()| None),
+            ServerHandshakeState::Header => self.option_header(&piece).map(|()| None),
+            ServerHandshakeState::Data { option, .. } => self.option(option, &piece, exports, out),
+            ServerHandshakeState::Ended => Ok(None),
         };
         piece.clear();
         self.held = piece;
@@ -233,7 +233,7 @@ impl Handshake {
             return Err(HandshakeError::NotFixedNewstyle);
         }
         self.no_zeroes = flags & CLIENT_FLAG_NO_ZEROES != 0;
-        self.state = State::Header;
+        self.state = ServerHandshakeState::Header;
         Ok(())
     }
 
@@ -261,7 +261,7 @@ impl Handshake {
             });
         }
         self.options += 1;
-        self.state = State::Data { option, length };
+        self.state = ServerHandshakeState::Data { option, length };
         Ok(())
     }
 
@@ -272,7 +272,7 @@ impl Handshake {
         data: &[u8],
         exports: &dyn Exports,
         out: &mut Vec<u8>,
-    ) -> Step {
+    ) -> HandshakeStep {
         match option {
             OPT_EXPORT_NAME => return self.export_name(data, exports, out).map(Some),
             OPT_ABORT => {
@@ -302,12 +302,12 @@ impl Handshake {
             }
             _ => {
                 if option == OPT_STARTTLS {
-                    exports.denied(Denied::Tls);
+                    exports.on_denied(Denial::Tls);
                 }
                 refuse(out, option, REP_ERR_UNSUP, "option not supported");
             }
         }
-        self.state = State::Header;
+        self.state = ServerHandshakeState::Header;
         Ok(None)
     }
 
@@ -326,7 +326,7 @@ impl Handshake {
         if self.config.require_block_size && export.block_sizes.minimum > 1 {
             return Err(HandshakeError::BlockSizeRequired(name.to_owned()));
         }
-        if let Some(reason) = exports.refuses(&export) {
+        if let Some(reason) = exports.refusal(&export) {
             return Err(HandshakeError::Refused(reason));
         }
         let session = self.session(name, export, false);
@@ -355,7 +355,7 @@ impl Handshake {
             return None;
         };
         let Some(export) = exports.find(request.name) else {
-            exports.denied(Denied::Export(request.name));
+            exports.on_denied(Denial::Export(request.name));
             refuse(out, option, REP_ERR_UNKNOWN, "unknown export");
             return None;
         };
@@ -363,7 +363,7 @@ impl Handshake {
         let fits = sizes.minimum <= 1 || request.wants_block_sizes;
         let begins = option == OPT_GO && (fits || !self.config.require_block_size);
         // INFO does not begin a session, so it must not reserve a connection.
-        if let Some(reason) = begins.then(|| exports.refuses(&export)).flatten() {
+        if let Some(reason) = begins.then(|| exports.refusal(&export)).flatten() {
             refuse(out, option, REP_ERR_POLICY, reason);
             return None;
         }
@@ -518,7 +518,7 @@ pub enum HandshakeError {
     #[error("export {0:?} requires a client that requests block sizes")]
     BlockSizeRequired(String),
     /// The export in `EXPORT_NAME` cannot begin a session. Contains the message from
-    /// [`Exports::refuses`].
+    /// [`Exports::refusal`].
     #[error("{0}")]
     Refused(&'static str),
 }

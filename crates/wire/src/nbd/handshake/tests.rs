@@ -89,12 +89,12 @@ fn meta(name: &str, queries: &[&str]) -> Vec<u8> {
     data
 }
 
-struct Run {
+struct HandshakeRun {
     out: Vec<u8>,
     end: Result<Option<Outcome>, HandshakeError>,
 }
 
-impl Run {
+impl HandshakeRun {
     fn session(self) -> Session {
         match self.end {
             Ok(Some(Outcome::Transmission(session))) => *session,
@@ -107,7 +107,7 @@ impl Run {
 ///
 /// The corpus of the fuzzers and its mutations show that splitting the input changes nothing, and
 /// that memory and output are bounded (`tests/it/corpus.rs`).
-fn run_with(config: HandshakeConfig, input: &[u8]) -> Run {
+fn run_with(config: HandshakeConfig, input: &[u8]) -> HandshakeRun {
     let mut handshake = Handshake::new(config);
     let (mut rest, mut out) = (input, Vec::new());
     while !rest.is_empty() {
@@ -115,20 +115,20 @@ fn run_with(config: HandshakeConfig, input: &[u8]) -> Run {
             Ok((used, None)) => rest = &rest[used..],
             Ok((_, outcome)) => {
                 let end = Ok(outcome);
-                return Run { out, end };
+                return HandshakeRun { out, end };
             }
             Err(error) => {
                 let end = Err(error);
-                return Run { out, end };
+                return HandshakeRun { out, end };
             }
         }
     }
     let end = Ok(None);
-    Run { out, end }
+    HandshakeRun { out, end }
 }
 
 /// Feeds the options of a client that speaks the fixed newstyle handshake.
-fn run(options: &[Vec<u8>]) -> Run {
+fn run(options: &[Vec<u8>]) -> HandshakeRun {
     run_with(
         HandshakeConfig::default(),
         &[&FIXED[..], &options.concat()].concat(),
@@ -220,7 +220,7 @@ fn list_names_every_export() {
 }
 
 #[test]
-fn what_is_wrong_or_unknown_is_refused_and_the_handshake_goes_on() {
+fn invalid_options_are_refused_and_the_handshake_continues() {
     let unsupported = |code| (code, REP_ERR_UNSUP);
     // Options that are unknown or not supported, options with data that must have none, and
     // metadata options without structured replies.
@@ -275,7 +275,7 @@ fn export_name_answers_with_padding_unless_agreed_otherwise() {
 }
 
 #[test]
-fn export_name_that_cannot_be_had_ends_the_connection_in_silence() {
+fn an_unknown_export_name_ends_the_connection_without_a_reply() {
     for (name, error) in [
         (&b"gamma"[..], HandshakeError::UnknownExport("gamma".into())),
         (&[0xff], HandshakeError::BadName),
@@ -289,9 +289,9 @@ fn export_name_that_cannot_be_had_ends_the_connection_in_silence() {
 
 /// A server with the exports of [`Two`] that lets no session begin, and that records denials.
 #[derive(Default)]
-struct Full(std::cell::RefCell<Vec<String>>);
+struct FullServer(std::cell::RefCell<Vec<String>>);
 
-impl Exports for Full {
+impl Exports for FullServer {
     fn list(&self, each: &mut dyn FnMut(&str, &str)) {
         Two.list(each);
     }
@@ -300,41 +300,44 @@ impl Exports for Full {
         Two.find(name)
     }
 
-    fn refuses(&self, _export: &ExportInfo) -> Option<&'static str> {
+    fn refusal(&self, _export: &ExportInfo) -> Option<&'static str> {
         Some("full")
     }
 
-    fn denied(&self, what: Denied<'_>) {
+    fn on_denied(&self, what: Denial<'_>) {
         self.0.borrow_mut().push(format!("{what:?}"));
     }
 }
 
 #[test]
-fn whoever_cannot_begin_is_told_why_and_may_go_on_asking() {
+fn a_refused_client_learns_the_reason_and_may_continue() {
     // GO is refused with a policy error, but the handshake continues.
     let go = |name| [&FIXED[..], &option(OPT_GO, &go_data(name))].concat();
     let mut out = Vec::new();
     let mut handshake = Handshake::new(HandshakeConfig::default());
-    let fed = handshake.feed(&go(b"alpha"), &Full::default(), &mut out);
+    let fed = handshake.feed(&go(b"alpha"), &FullServer::default(), &mut out);
     assert_eq!(fed.unwrap().1, None);
     assert_eq!(out, reply(OPT_GO, REP_ERR_POLICY, b"full"));
     out.clear();
     // INFO does not begin a session, so it is answered.
     let info = option(OPT_INFO, &go_data(b"alpha"));
     assert_eq!(
-        handshake.feed(&info, &Full::default(), &mut out).unwrap().1,
+        handshake
+            .feed(&info, &FullServer::default(), &mut out)
+            .unwrap()
+            .1,
         None
     );
     assert!(out.ends_with(&reply(OPT_INFO, REP_ACK, &[])), "{out:?}");
     // EXPORT_NAME has no error reply, so the connection ends.
     let mut handshake = Handshake::new(HandshakeConfig::default());
     let named = [&FIXED[..], &option(OPT_EXPORT_NAME, b"alpha")].concat();
-    let fed = handshake.feed(&named, &Full::default(), &mut Vec::new());
+    let fed = handshake.feed(&named, &FullServer::default(), &mut Vec::new());
     assert_eq!(fed, Err(HandshakeError::Refused("full")));
 }
 
 #[test]
-fn whoever_begins_is_asked_about_whether_block_sizes_are_demanded_or_not() {
+fn every_session_is_checked_whether_block_sizes_are_required_or_not() {
     // The client asks for no block sizes. In the first case they are not required, in the second
     // the export accepts every size.
     for (require_block_size, name) in [(false, "beta"), (true, "alpha")] {
@@ -344,14 +347,14 @@ fn whoever_begins_is_asked_about_whether_block_sizes_are_demanded_or_not() {
         };
         let go = [&FIXED[..], &option(OPT_GO, &info(name, &[]))].concat();
         let mut out = Vec::new();
-        let fed = Handshake::new(config).feed(&go, &Full::default(), &mut out);
+        let fed = Handshake::new(config).feed(&go, &FullServer::default(), &mut out);
         assert_eq!(fed.unwrap().1, None, "{name}");
         assert_eq!(out, reply(OPT_GO, REP_ERR_POLICY, b"full"), "{name}");
     }
 }
 
 #[test]
-fn what_is_denied_is_told_to_the_server_too() {
+fn denials_are_reported_to_the_server() {
     let options = [
         option(OPT_STARTTLS, &[]),
         option(OPT_GO, &info("gamma", &[])),
@@ -359,7 +362,7 @@ fn what_is_denied_is_told_to_the_server_too() {
         option(77, &[]),
     ];
     let input = [&FIXED[..], &options.concat()].concat();
-    let exports = Full::default();
+    let exports = FullServer::default();
     Handshake::new(HandshakeConfig::default())
         .feed(&input, &exports, &mut Vec::new())
         .unwrap();
@@ -367,7 +370,7 @@ fn what_is_denied_is_told_to_the_server_too() {
 }
 
 #[test]
-fn what_is_held_is_the_unfinished_piece_and_the_selected_name() {
+fn held_memory_is_the_incomplete_message_and_the_selected_name() {
     let mut handshake = Handshake::new(HandshakeConfig::default());
     let mut feed = |input: &[u8]| {
         handshake.feed(input, &Two, &mut Vec::new()).unwrap();

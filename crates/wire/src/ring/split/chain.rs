@@ -2,7 +2,7 @@
 //!
 //! The source is the virtio specification 1.2, section 2.7.5.
 
-use super::super::{Guest, Outside, Shared};
+use super::super::{Guest, OutsideGuestError, Shared};
 use super::Settings;
 
 /// The length of a descriptor in bytes.
@@ -86,8 +86,12 @@ impl Descriptor {
 /// Writes a table of descriptors for `buffers` at `address`, chained in their order.
 ///
 /// # Errors
-/// Returns [`Outside`] if the table is not entirely in the guest's memory.
-pub fn write_table<G: Guest>(guest: &G, address: u64, buffers: &[Buffer]) -> Result<(), Outside> {
+/// Returns [`OutsideGuestError`] if the table is not entirely in the guest's memory.
+pub fn write_table<G: Guest>(
+    guest: &G,
+    address: u64,
+    buffers: &[Buffer],
+) -> Result<(), OutsideGuestError> {
     let mut bytes = Vec::with_capacity(buffers.len() * DESCRIPTOR);
     for (buffer, next) in buffers.iter().zip(1u16..) {
         let descriptor = Descriptor::of(*buffer);
@@ -199,7 +203,7 @@ pub enum TableError {
     },
     /// The table is not entirely in guest memory.
     #[error("{0}")]
-    Outside(Outside),
+    Outside(OutsideGuestError),
 }
 
 impl Chain {
@@ -338,7 +342,7 @@ fn table_length(descriptor: &Descriptor, settings: &Settings) -> Result<u16, Tab
     // The last byte may be the last of the address space, so the end itself may be 2^64.
     if address.checked_add(u64::from(length) - 1).is_none() {
         let length = u64::from(length);
-        return Err(TableError::Outside(Outside { address, length }));
+        return Err(TableError::Outside(OutsideGuestError { address, length }));
     }
     Ok(descriptors as u16)
 }

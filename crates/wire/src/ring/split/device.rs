@@ -3,8 +3,8 @@
 use super::super::event::crossed16;
 use super::super::{Guest, Load, Shared, Store};
 use super::{
-    Areas, Broken, Chain, ChainError, FLAGS, INDEX, LayoutError, NO_INTERRUPT, NO_NOTIFY, Settings,
-    avail_event, available_entry, used_entry, used_event,
+    Areas, Chain, ChainError, FLAGS, INDEX, LayoutError, NO_INTERRUPT, NO_NOTIFY, QueueError,
+    Settings, avail_event, available_entry, used_entry, used_event,
 };
 
 /// The device's side of a queue: it takes chains and returns heads.
@@ -26,7 +26,7 @@ pub struct Device<M> {
     heads: Vec<u64>,
     /// The number of heads in flight.
     in_flight: u32,
-    broken: Option<Broken>,
+    broken: Option<QueueError>,
 }
 
 /// The reason why no chain can be taken.
@@ -34,7 +34,7 @@ pub struct Device<M> {
 pub enum TakeError {
     /// The queue cannot continue.
     #[error("{0}")]
-    Broken(Broken),
+    Broken(QueueError),
     /// This chain is invalid. Its head was taken and must be returned ([`Device::finish`] with 0
     /// bytes). The queue continues.
     #[error("head {head}: {why}")]
@@ -46,8 +46,8 @@ pub enum TakeError {
     },
 }
 
-impl From<Broken> for TakeError {
-    fn from(broken: Broken) -> Self {
+impl From<QueueError> for TakeError {
+    fn from(broken: QueueError) -> Self {
         Self::Broken(broken)
     }
 }
@@ -99,7 +99,7 @@ impl<M: Shared> Device<M> {
     }
 
     /// Returns the reason why the queue cannot continue, if there is one.
-    pub fn broken(&self) -> Option<Broken> {
+    pub fn broken(&self) -> Option<QueueError> {
         self.broken
     }
 
@@ -112,9 +112,9 @@ impl<M: Shared> Device<M> {
     /// last reading were taken.
     ///
     /// # Errors
-    /// Returns [`Broken`] if the queue cannot continue.
+    /// Returns [`QueueError`] if the queue cannot continue.
     #[inline]
-    pub fn look(&mut self) -> Result<u16, Broken> {
+    pub fn look(&mut self) -> Result<u16, QueueError> {
         let left = self.seen.wrapping_sub(self.taken);
         if left > 0 && self.broken.is_none() {
             return Ok(left);
@@ -122,7 +122,7 @@ impl<M: Shared> Device<M> {
         self.read_index()
     }
 
-    fn read_index(&mut self) -> Result<u16, Broken> {
+    fn read_index(&mut self) -> Result<u16, QueueError> {
         if let Some(broken) = self.broken {
             return Err(broken);
         }
@@ -133,13 +133,13 @@ impl<M: Shared> Device<M> {
         // The index may not be behind the last reading, and not more than the size of the queue
         // ahead of the taken heads. All differences wrap.
         if found.wrapping_sub(self.seen) > taken.wrapping_add(size).wrapping_sub(self.seen) {
-            return Err(self.break_with(Broken::Index { found, taken, size }));
+            return Err(self.break_with(QueueError::Index { found, taken, size }));
         }
         self.seen = found;
         Ok(found.wrapping_sub(taken))
     }
 
-    fn break_with(&mut self, broken: Broken) -> Broken {
+    fn break_with(&mut self, broken: QueueError) -> QueueError {
         self.broken = Some(broken);
         broken
     }
@@ -182,11 +182,11 @@ impl<M: Shared> Device<M> {
         }
         let size = self.settings.size;
         if head >= size {
-            return Err(self.break_with(Broken::Head { head, size }).into());
+            return Err(self.break_with(QueueError::Head { head, size }).into());
         }
         let (word, bit) = Self::bit(head);
         if self.heads[word] & bit != 0 {
-            return Err(self.break_with(Broken::HeadTwice { head }).into());
+            return Err(self.break_with(QueueError::HeadTwice { head }).into());
         }
         // The head counts as in flight even if its chain turns out to be invalid, because it must
         // be returned in that case as well.
@@ -248,8 +248,8 @@ impl<M: Shared> Device<M> {
     /// more. Returns true if there is a chain already.
     ///
     /// # Errors
-    /// Returns [`Broken`] if the queue cannot continue.
-    pub fn arm(&mut self) -> Result<bool, Broken> {
+    /// Returns [`QueueError`] if the queue cannot continue.
+    pub fn arm(&mut self) -> Result<bool, QueueError> {
         self.ask();
         // The event must be visible before the index is read again, otherwise a chain that is added
         // in between goes unnoticed.

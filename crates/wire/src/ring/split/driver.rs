@@ -28,7 +28,7 @@ pub struct Driver<M> {
 
 /// A head that the device returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Used {
+pub struct UsedHead {
     /// The head of the chain.
     pub head: u16,
     /// The number of bytes that the device claims to have written.
@@ -172,7 +172,7 @@ impl<M: Shared> Driver<M> {
     ///
     /// # Errors
     /// Returns [`DriverError::Index`] if the device's index is invalid.
-    pub fn look(&mut self) -> Result<u16, DriverError> {
+    pub fn poll_used(&mut self) -> Result<u16, DriverError> {
         let left = self.seen.wrapping_sub(self.taken);
         if left > 0 {
             return Ok(left);
@@ -195,8 +195,8 @@ impl<M: Shared> Driver<M> {
     ///
     /// # Errors
     /// Returns [`DriverError`] if the device violated the protocol.
-    pub fn take(&mut self) -> Result<Option<Used>, DriverError> {
-        if self.look()? == 0 {
+    pub fn take(&mut self) -> Result<Option<UsedHead>, DriverError> {
+        if self.poll_used()? == 0 {
             return Ok(None);
         }
         let mut entry = [0; 8];
@@ -214,7 +214,7 @@ impl<M: Shared> Driver<M> {
             Some(chain) if !chain.is_empty() => {
                 self.free.append(chain);
                 let head = head as u16;
-                Ok(Some(Used { head, written }))
+                Ok(Some(UsedHead { head, written }))
             }
             _ => Err(DriverError::Head { head }),
         }

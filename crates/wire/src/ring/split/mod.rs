@@ -52,7 +52,7 @@ mod driver;
 
 pub use chain::{Buffer, Chain, ChainError, DESCRIPTOR, Descriptor, TableError, write_table};
 pub use device::{Device, TakeError};
-pub use driver::{Driver, DriverError, NoRoom, Used};
+pub use driver::{Driver, DriverError, NoRoom, UsedHead};
 
 use super::Shared;
 
@@ -181,7 +181,7 @@ pub enum LayoutError {
 /// The reason why a queue cannot continue. Every later call returns it, until the queue is created
 /// again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Broken {
+pub enum QueueError {
     /// The driver's index is further ahead than the queue has entries, because it jumped or moved
     /// backwards.
     #[error(

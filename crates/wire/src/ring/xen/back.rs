@@ -3,8 +3,8 @@
 use super::super::event::crossed32;
 use super::super::{Load, Shared, Store};
 use super::{
-    Broken, REQ_EVENT, REQ_PROD, RSP_EVENT, RSP_PROD, Refused, Request, Response, SLOT, TooSmall,
-    check, slot, slots,
+    REQ_EVENT, REQ_PROD, RSP_EVENT, RSP_PROD, Request, Response, RingError, RingTooSmall, SLOT,
+    XenRequestError, check, slot, slots,
 };
 
 /// The time at which the back end requests an event for the next requests.
@@ -33,23 +33,23 @@ pub struct Back<M> {
     answered: u32,
     /// The response index that the front end can see.
     published: u32,
-    broken: Option<Broken>,
+    broken: Option<RingError>,
 }
 
 impl<M: Shared> Back<M> {
     /// Creates the back end of a new ring.
     ///
     /// # Errors
-    /// Returns [`TooSmall`] if the memory has no room for a slot.
-    pub fn new(shared: M, rearm: Rearm) -> Result<Self, TooSmall> {
+    /// Returns [`RingTooSmall`] if the memory has no room for a slot.
+    pub fn new(shared: M, rearm: Rearm) -> Result<Self, RingTooSmall> {
         Self::at(shared, rearm, 0)
     }
 
     /// Creates the back end of a ring that has passed `index` requests, all of them answered.
     ///
     /// # Errors
-    /// Returns [`TooSmall`] if the memory has no room for a slot.
-    pub fn at(shared: M, rearm: Rearm, index: u32) -> Result<Self, TooSmall> {
+    /// Returns [`RingTooSmall`] if the memory has no room for a slot.
+    pub fn at(shared: M, rearm: Rearm, index: u32) -> Result<Self, RingTooSmall> {
         Ok(Self {
             slots: slots(shared.len())?,
             shared,
@@ -71,9 +71,9 @@ impl<M: Shared> Back<M> {
     /// of the last reading were taken.
     ///
     /// # Errors
-    /// Returns [`Broken`] if that index jumped or moved backwards.
+    /// Returns [`RingError`] if that index jumped or moved backwards.
     #[inline]
-    pub fn look(&mut self) -> Result<u32, Broken> {
+    pub fn look(&mut self) -> Result<u32, RingError> {
         let left = self.seen.wrapping_sub(self.taken);
         if left > 0 && self.broken.is_none() {
             return Ok(left);
@@ -81,7 +81,7 @@ impl<M: Shared> Back<M> {
         self.read_index()
     }
 
-    fn read_index(&mut self) -> Result<u32, Broken> {
+    fn read_index(&mut self) -> Result<u32, RingError> {
         if let Some(broken) = self.broken {
             return Err(broken);
         }
@@ -98,9 +98,9 @@ impl<M: Shared> Back<M> {
     /// Returns the next of the requests that [`look`](Self::look) counted, or `None` if there is
     /// none left.
     ///
-    /// A request that is refused was taken as well, and must be answered ([`Refused::response`]).
+    /// A request that is refused was taken as well, and must be answered ([`XenRequestError::response`]).
     #[inline]
-    pub fn take(&mut self) -> Option<Result<Request, Refused>> {
+    pub fn take(&mut self) -> Option<Result<Request, XenRequestError>> {
         if self.seen == self.taken || self.broken.is_some() {
             return None;
         }
@@ -140,8 +140,8 @@ impl<M: Shared> Back<M> {
     /// more. Returns true if there is a request already.
     ///
     /// # Errors
-    /// Returns [`Broken`], like [`look`](Self::look).
-    pub fn arm(&mut self) -> Result<bool, Broken> {
+    /// Returns [`RingError`], like [`look`](Self::look).
+    pub fn arm(&mut self) -> Result<bool, RingError> {
         self.ask();
         // The event must be visible before the index is read again, otherwise a request that is
         // pushed in between goes unnoticed.
@@ -162,8 +162,8 @@ impl<M: Shared> Back<M> {
     /// nothing.
     ///
     /// # Errors
-    /// Returns [`Broken`], like [`look`](Self::look).
-    pub fn drained(&mut self) -> Result<bool, Broken> {
+    /// Returns [`RingError`], like [`look`](Self::look).
+    pub fn drained(&mut self) -> Result<bool, RingError> {
         match self.rearm {
             Rearm::Drained => self.arm(),
             Rearm::Answered => Ok(false),
@@ -176,8 +176,8 @@ impl<M: Shared> Back<M> {
     /// ring after the others. With [`Rearm::Drained`] it does nothing.
     ///
     /// # Errors
-    /// Returns [`Broken`], like [`look`](Self::look).
-    pub fn answered(&mut self) -> Result<bool, Broken> {
+    /// Returns [`RingError`], like [`look`](Self::look).
+    pub fn answered(&mut self) -> Result<bool, RingError> {
         match self.rearm {
             Rearm::Drained => Ok(false),
             Rearm::Answered if self.in_flight() == 0 => self.arm(),

@@ -3,8 +3,8 @@
 use super::super::event::crossed32;
 use super::super::{Load, Shared, Store};
 use super::{
-    Broken, REQ_EVENT, REQ_PROD, RSP_EVENT, RSP_PROD, Request, Response, TooSmall, check, slot,
-    slots,
+    REQ_EVENT, REQ_PROD, RSP_EVENT, RSP_PROD, Request, Response, RingError, RingTooSmall, check,
+    slot, slots,
 };
 
 /// The front end's side of a ring: it pushes requests and takes responses.
@@ -20,28 +20,28 @@ pub struct Front<M> {
     taken: u32,
     /// The back end's response index, as last read.
     seen: u32,
-    broken: Option<Broken>,
+    broken: Option<RingError>,
 }
 
 /// The error for a ring without a free slot. Responses must be taken first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("every slot of the ring is taken")]
-pub struct Full;
+pub struct RingFull;
 
 impl<M: Shared> Front<M> {
     /// Creates the front end of a new ring.
     ///
     /// # Errors
-    /// Returns [`TooSmall`] if the memory has no room for a slot.
-    pub fn new(shared: M) -> Result<Self, TooSmall> {
+    /// Returns [`RingTooSmall`] if the memory has no room for a slot.
+    pub fn new(shared: M) -> Result<Self, RingTooSmall> {
         Self::at(shared, 0)
     }
 
     /// Creates the front end of a ring that has passed `index` requests, all of them answered.
     ///
     /// # Errors
-    /// Returns [`TooSmall`] if the memory has no room for a slot.
-    pub fn at(shared: M, index: u32) -> Result<Self, TooSmall> {
+    /// Returns [`RingTooSmall`] if the memory has no room for a slot.
+    pub fn at(shared: M, index: u32) -> Result<Self, RingTooSmall> {
         Ok(Self {
             slots: slots(shared.len())?,
             shared,
@@ -71,10 +71,10 @@ impl<M: Shared> Front<M> {
     /// Writes a request. The back end does not see it before [`publish`](Self::publish).
     ///
     /// # Errors
-    /// Returns [`Full`] if no slot is free.
-    pub fn push(&mut self, request: &Request) -> Result<(), Full> {
+    /// Returns [`RingFull`] if no slot is free.
+    pub fn push(&mut self, request: &Request) -> Result<(), RingFull> {
         if self.free() == 0 {
-            return Err(Full);
+            return Err(RingFull);
         }
         let at = slot(self.pushed, self.slots);
         self.shared.write(at, &request.encode());
@@ -98,9 +98,9 @@ impl<M: Shared> Front<M> {
     /// responses of the last reading were taken.
     ///
     /// # Errors
-    /// Returns [`Broken`] if that index jumped or moved backwards.
+    /// Returns [`RingError`] if that index jumped or moved backwards.
     #[inline]
-    pub fn look(&mut self) -> Result<u32, Broken> {
+    pub fn look(&mut self) -> Result<u32, RingError> {
         let left = self.seen.wrapping_sub(self.taken);
         if left > 0 && self.broken.is_none() {
             return Ok(left);
@@ -108,7 +108,7 @@ impl<M: Shared> Front<M> {
         self.read_index()
     }
 
-    fn read_index(&mut self) -> Result<u32, Broken> {
+    fn read_index(&mut self) -> Result<u32, RingError> {
         if let Some(broken) = self.broken {
             return Err(broken);
         }
@@ -137,8 +137,8 @@ impl<M: Shared> Front<M> {
     /// more. Returns true if there is a response already.
     ///
     /// # Errors
-    /// Returns [`Broken`], like [`look`](Self::look).
-    pub fn arm(&mut self) -> Result<bool, Broken> {
+    /// Returns [`RingError`], like [`look`](Self::look).
+    pub fn arm(&mut self) -> Result<bool, RingError> {
         self.arm_after(1)
     }
 
@@ -149,8 +149,8 @@ impl<M: Shared> Front<M> {
     /// that were taken and is at least 1.
     ///
     /// # Errors
-    /// Returns [`Broken`], like [`look`](Self::look).
-    pub fn arm_after(&mut self, count: u32) -> Result<bool, Broken> {
+    /// Returns [`RingError`], like [`look`](Self::look).
+    pub fn arm_after(&mut self, count: u32) -> Result<bool, RingError> {
         let count = count.max(1);
         self.ask(count);
         self.shared.fence();

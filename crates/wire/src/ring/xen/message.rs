@@ -160,15 +160,15 @@ impl Request {
     /// Decodes the request in a slot.
     ///
     /// # Errors
-    /// Returns [`Refused`] with the reason, and with the fields that a response needs.
-    pub fn decode(bytes: &[u8; SLOT]) -> Result<Self, Refused> {
+    /// Returns [`XenRequestError`] with the reason, and with the fields that a response needs.
+    pub fn decode(bytes: &[u8; SLOT]) -> Result<Self, XenRequestError> {
         let operation = Operation::from_wire(bytes[0]);
         let id = le_u64(bytes, 8);
-        let refused = |why| Refused { operation, id, why };
+        let refused = |why| XenRequestError { operation, id, why };
         let mut request = Self::new(operation, id, le_u64(bytes, 16), &[]);
         request.handle = u16::from_le_bytes([bytes[2], bytes[3]]);
         match operation {
-            Operation::Unknown(_) => return Err(refused(Refusal::UnknownOperation)),
+            Operation::Unknown(_) => return Err(refused(XenRefusal::UnknownOperation)),
             Operation::Discard => {
                 // Bit 0 is `BLKIF_DISCARD_SECURE`.
                 request.secure = bytes[1] & 1 != 0;
@@ -179,16 +179,16 @@ impl Request {
         }
         let count = bytes[1];
         if usize::from(count) > MAX_SEGMENTS {
-            return Err(refused(Refusal::TooManySegments { count }));
+            return Err(refused(XenRefusal::TooManySegments { count }));
         }
         if count == 0 && matches!(operation, Operation::Read | Operation::Write) {
-            return Err(refused(Refusal::NoSegments));
+            return Err(refused(XenRefusal::NoSegments));
         }
         request.used = count;
         for (index, raw) in (0..count).zip(bytes[24..].chunks_exact(8)) {
             let (first, last) = (raw[4], raw[5]);
             if first > last || last >= SECTORS_IN_PAGE {
-                return Err(refused(Refusal::BadSegment { index, first, last }));
+                return Err(refused(XenRefusal::BadSegment { index, first, last }));
             }
             let grant = u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]);
             request.segments[usize::from(index)] = Segment { grant, first, last };
@@ -199,23 +199,23 @@ impl Request {
 
 /// A request that cannot be executed, with the fields that its response needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Refused {
+pub struct XenRequestError {
     /// The operation that the request asked for.
     pub operation: Operation,
     /// The guest's identifier of the request.
     pub id: u64,
     /// The reason for the refusal.
-    pub why: Refusal,
+    pub why: XenRefusal,
 }
 
-impl Refused {
+impl XenRequestError {
     /// Returns the response to the refused request.
     pub fn response(&self) -> Response {
         Response {
             id: self.id,
             operation: self.operation,
             status: match self.why {
-                Refusal::UnknownOperation => Status::NotSupported,
+                XenRefusal::UnknownOperation => Status::NotSupported,
                 _ => Status::Error,
             },
         }
@@ -224,7 +224,7 @@ impl Refused {
 
 /// The reason why a request is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum XenRefusal {
     /// The operation is not offered.
     UnknownOperation,
     /// A read or a write has no segments.
@@ -245,16 +245,16 @@ pub enum Refusal {
     },
 }
 
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for XenRequestError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let number = self.operation.to_wire();
         match self.why {
-            Refusal::UnknownOperation => write!(f, "operation {number} is not offered"),
-            Refusal::NoSegments => write!(f, "operation {number} has no segments"),
-            Refusal::TooManySegments { count } => {
+            XenRefusal::UnknownOperation => write!(f, "operation {number} is not offered"),
+            XenRefusal::NoSegments => write!(f, "operation {number} has no segments"),
+            XenRefusal::TooManySegments { count } => {
                 write!(f, "{count} segments, more than {MAX_SEGMENTS}")
             }
-            Refusal::BadSegment { index, first, last } => {
+            XenRefusal::BadSegment { index, first, last } => {
                 write!(
                     f,
                     "segment {index} is sectors {first} to {last} of a page of {SECTORS_IN_PAGE}"
@@ -264,7 +264,7 @@ impl std::fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for XenRequestError {}
 
 /// The result of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -50,10 +50,10 @@ mod front;
 mod message;
 
 pub use back::{Back, Rearm};
-pub use front::{Front, Full};
+pub use front::{Front, RingFull};
 pub use message::{
-    MAX_SEGMENTS, Operation, Refusal, Refused, Request, Response, SECTOR, SECTORS_IN_PAGE, Segment,
-    Status,
+    MAX_SEGMENTS, Operation, Request, Response, SECTOR, SECTORS_IN_PAGE, Segment, Status,
+    XenRefusal, XenRequestError,
 };
 
 use super::{Shared, Store};
@@ -97,11 +97,11 @@ pub fn init_at<M: Shared>(shared: &M, index: u32) {
 /// of 4096 bytes.
 ///
 /// # Errors
-/// Returns [`TooSmall`] if there is no room for one slot.
-pub const fn slots(length: usize) -> Result<u32, TooSmall> {
+/// Returns [`RingTooSmall`] if there is no room for one slot.
+pub const fn slots(length: usize) -> Result<u32, RingTooSmall> {
     let fit = length.saturating_sub(SLOTS) / SLOT;
     if fit == 0 {
-        return Err(TooSmall { length });
+        return Err(RingTooSmall { length });
     }
     // No ring in use has more than 2^16 slots, and with this limit differences of indices stay far
     // below half of their range.
@@ -117,7 +117,7 @@ const fn slot(index: u32, slots: u32) -> usize {
 /// The error for memory that is too short for a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{length} bytes are too few for a ring")]
-pub struct TooSmall {
+pub struct RingTooSmall {
     /// The length of the memory in bytes.
     pub length: usize,
 }
@@ -126,7 +126,7 @@ pub struct TooSmall {
 /// call returns this error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the other side's index is {found}, which is not between {least} and {most}")]
-pub struct Broken {
+pub struct RingError {
     /// The index of the other side, as it was read.
     pub found: u32,
     /// The lowest value that the index could have.
@@ -136,9 +136,9 @@ pub struct Broken {
 }
 
 /// Checks that an index of the other side is between `least` and `most`. All three wrap.
-fn check(found: u32, least: u32, most: u32) -> Result<(), Broken> {
+fn check(found: u32, least: u32, most: u32) -> Result<(), RingError> {
     if found.wrapping_sub(least) > most.wrapping_sub(least) {
-        return Err(Broken { found, least, most });
+        return Err(RingError { found, least, most });
     }
     Ok(())
 }

@@ -5,9 +5,9 @@ use loom::sync::{Arc, Condvar, Mutex};
 /// The events to one side. An event before the sleep ends it at once, and several events count as
 /// one. Clones refer to the same events.
 #[derive(Clone)]
-pub(crate) struct Event(Arc<(Mutex<bool>, Condvar)>);
+pub(crate) struct WakeEvent(Arc<(Mutex<bool>, Condvar)>);
 
-impl Event {
+impl WakeEvent {
     pub(crate) fn new() -> Self {
         Self(Arc::new((Mutex::new(false), Condvar::new())))
     }

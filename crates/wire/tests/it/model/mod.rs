@@ -10,88 +10,88 @@ mod memory;
 mod notify;
 mod rings;
 
-use rings::Case;
+use rings::ModelCase;
 use std::time::Instant;
 use weir_core::Span;
 use weir_wire::notify::KickPolicy;
 use weir_wire::ring::xen::Rearm;
 
 /// A case: its name, and the function that is run in every order.
-struct Model {
+struct RingModel {
     name: &'static str,
     run: fn(),
 }
 
-const fn case(requests: u16, before_wrap: u16, one_by_one: bool) -> Case {
-    Case {
+const fn case(requests: u16, before_wrap: u16, one_by_one: bool) -> ModelCase {
+    ModelCase {
         requests,
         before_wrap,
         one_by_one,
     }
 }
 
-const MODELS: &[Model] = &[
-    Model {
+const MODELS: &[RingModel] = &[
+    RingModel {
         name: "ring: xen, two requests, wrap after the first",
         run: || rings::xen(case(2, 1, true), Rearm::Drained, 1),
     },
-    Model {
+    RingModel {
         name: "ring: xen, three requests, wrap after the second",
         run: || rings::xen(case(3, 2, true), Rearm::Drained, 1),
     },
-    Model {
+    RingModel {
         name: "ring: xen, three requests at once",
         run: || rings::xen(case(3, 1, false), Rearm::Drained, 1),
     },
-    Model {
+    RingModel {
         name: "ring: xen, the drive waits for a second request",
         run: || rings::xen(case(2, 1, true), Rearm::Drained, 2),
     },
-    Model {
+    RingModel {
         name: "ring: xen as before 2011, three requests, wrap after the second",
         run: || rings::xen(case(3, 2, true), Rearm::Answered, 1),
     },
-    Model {
+    RingModel {
         name: "ring: split by index, two requests, wrap after the first",
         run: || rings::split(case(2, 1, true), true),
     },
-    Model {
+    RingModel {
         name: "ring: split by index, three requests, wrap after the second",
         run: || rings::split(case(3, 2, true), true),
     },
-    Model {
+    RingModel {
         name: "ring: split by index, three requests at once",
         run: || rings::split(case(3, 1, false), true),
     },
-    Model {
+    RingModel {
         name: "ring: split by flag, two requests, wrap after the first",
         run: || rings::split(case(2, 1, true), false),
     },
-    Model {
+    RingModel {
         name: "ring: split by flag, three requests, wrap after the second",
         run: || rings::split(case(3, 2, true), false),
     },
-    Model {
+    RingModel {
         name: "notify: calls are gathered, two at most",
         run: || notify::calls(3),
     },
-    Model {
+    RingModel {
         name: "notify: a kick before the queue is enabled",
         run: || notify::kick_before_enable(KickPolicy::AtOnce),
     },
-    Model {
+    RingModel {
         name: "notify: a kick before the queue is enabled, asleep",
         run: || notify::kick_before_enable(SLEEP),
     },
-    Model {
+    RingModel {
         name: "notify: throttle, kicks without work",
         run: || notify::storm(THROTTLE, 1),
     },
-    Model {
+    RingModel {
         name: "notify: sleep, kicks without work",
         run: || notify::storm(SLEEP, 2),
     },
-    Model {
+    RingModel {
         name: "notify: spin, kicks without work",
         run: || notify::storm(SPIN, 2),
     },
@@ -99,7 +99,7 @@ const MODELS: &[Model] = &[
 
 /// The rule of Xen's back end before 2011, under which requests wait for the completion of those in
 /// the drive. If the drive in turn waits for the next request, all sides sleep.
-const BEFORE_2011: Model = Model {
+const BEFORE_2011: RingModel = RingModel {
     name: "ring: xen as before 2011, the drive waits for a second request",
     run: || rings::xen(case(2, 1, true), Rearm::Answered, 2),
 };
@@ -124,7 +124,7 @@ fn interruptions() -> usize {
 }
 
 /// Runs a model in every order with at most this number of interruptions.
-fn check(model: &Model, interruptions: usize) {
+fn check(model: &RingModel, interruptions: usize) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(interruptions);
     builder.max_branches = 10_000;

@@ -8,12 +8,12 @@ use weir_core::{Instant, Span};
 use weir_wire::notify::{CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Plan};
 use weir_wire::ring::split::{Chain, Device};
 
-use super::event::Event;
-use super::memory::Memory;
+use super::event::WakeEvent;
+use super::memory::ModelMemory;
 use super::rings::{drive, queue, serve};
 
 /// The device's side with gathered calls. Time advances only when there is nothing else to do.
-fn gather(mut device: Device<Memory>, requests: u16, kicks: &Event, call: &Event) {
+fn gather(mut device: Device<ModelMemory>, requests: u16, kicks: &WakeEvent, call: &WakeEvent) {
     let policy = CallPolicy::Gather(Gather {
         count: 2,
         delay: Span::from_micros(100),
@@ -47,7 +47,7 @@ fn gather(mut device: Device<Memory>, requests: u16, kicks: &Event, call: &Event
 /// Checks that every delayed call is made.
 pub(crate) fn calls(requests: u16) {
     let (driver, device) = queue(1, true);
-    let (kicks, calls) = (Event::new(), Event::new());
+    let (kicks, calls) = (WakeEvent::new(), WakeEvent::new());
     let (to_device, to_driver) = (kicks.clone(), calls.clone());
     let other = thread::spawn(move || gather(device, requests, &kicks, &to_driver));
     drive(driver, &calls, requests, true, || to_device.send());
@@ -60,7 +60,7 @@ pub(crate) fn calls(requests: u16) {
 struct Signals {
     kicked: Arc<AtomicBool>,
     enabled: Arc<AtomicBool>,
-    event: Event,
+    event: WakeEvent,
 }
 
 impl Signals {
@@ -68,7 +68,7 @@ impl Signals {
         Self {
             kicked: Arc::new(AtomicBool::new(false)),
             enabled: Arc::new(AtomicBool::new(false)),
-            event: Event::new(),
+            event: WakeEvent::new(),
         }
     }
 
@@ -84,17 +84,17 @@ impl Signals {
 }
 
 /// The device's side that follows [`Kicks`], until `requests` are served.
-struct Planned {
+struct PlannedDevice {
     kicks: Kicks,
-    device: Device<Memory>,
+    device: Device<ModelMemory>,
     requests: u16,
     served: u16,
     now: Instant,
     chain: Chain,
 }
 
-impl Planned {
-    fn new(policy: KickPolicy, device: Device<Memory>, requests: u16) -> Self {
+impl PlannedDevice {
+    fn new(policy: KickPolicy, device: Device<ModelMemory>, requests: u16) -> Self {
         Self {
             kicks: Kicks::new(policy),
             device,
@@ -105,7 +105,7 @@ impl Planned {
         }
     }
 
-    fn run(mut self, signals: &Signals, call: &Event) {
+    fn run(mut self, signals: &Signals, call: &WakeEvent) {
         loop {
             let mut plan = self.kicks.plan();
             if signals.kicked.swap(false, Ordering::AcqRel) {
@@ -127,7 +127,7 @@ impl Planned {
 
     /// Executes a plan and returns the next one, or `None` if the thread must sleep until there is
     /// a signal.
-    fn follow(&mut self, plan: Plan, call: &Event) -> Option<Plan> {
+    fn follow(&mut self, plan: Plan, call: &WakeEvent) -> Option<Plan> {
         match plan {
             Plan::Look | Plan::Spin(_) => Some(self.look(call)),
             Plan::Arm if self.served == self.requests => None,
@@ -142,7 +142,7 @@ impl Planned {
         }
     }
 
-    fn look(&mut self, call: &Event) -> Plan {
+    fn look(&mut self, call: &WakeEvent) -> Plan {
         let (found, wanted) = serve(&mut self.device, &mut self.chain, self.served);
         self.served += found;
         if wanted {
@@ -160,9 +160,10 @@ impl Planned {
 /// The guest kicks while another thread enables the queue.
 pub(crate) fn kick_before_enable(policy: KickPolicy) {
     let (driver, device) = queue(1, true);
-    let (signals, calls) = (Signals::new(), Event::new());
+    let (signals, calls) = (Signals::new(), WakeEvent::new());
     let (to_device, to_driver, control) = (signals.clone(), calls.clone(), signals.clone());
-    let other = thread::spawn(move || Planned::new(policy, device, 1).run(&signals, &to_driver));
+    let other =
+        thread::spawn(move || PlannedDevice::new(policy, device, 1).run(&signals, &to_driver));
     let enabling = thread::spawn(move || control.enable());
     drive(driver, &calls, 1, true, || to_device.kick());
     enabling.join().expect("it ends well");
@@ -172,10 +173,10 @@ pub(crate) fn kick_before_enable(policy: KickPolicy) {
 /// The guest kicks twice without requests, and then with requests.
 pub(crate) fn storm(policy: KickPolicy, requests: u16) {
     let (driver, device) = queue(1, true);
-    let (signals, calls) = (Signals::new(), Event::new());
+    let (signals, calls) = (Signals::new(), WakeEvent::new());
     let (to_device, to_driver) = (signals.clone(), calls.clone());
     let other = thread::spawn(move || {
-        let mut planned = Planned::new(policy, device, requests);
+        let mut planned = PlannedDevice::new(policy, device, requests);
         let mut plan = planned.kicks.enable(Instant::ZERO);
         while let Some(next) = planned.follow(plan, &to_driver) {
             plan = next;

@@ -4,12 +4,12 @@ use loom::thread;
 use weir_wire::ring::split::{self, Areas, Buffer, Chain, Device, Driver, Settings};
 use weir_wire::ring::xen::{self, Back, Front, Rearm, Request, Response, Status};
 
-use super::event::Event;
-use super::memory::{Memory, Nothing};
+use super::event::WakeEvent;
+use super::memory::{EmptyGuest, ModelMemory};
 
 /// The parameters of a case.
 #[derive(Clone, Copy)]
-pub(crate) struct Case {
+pub(crate) struct ModelCase {
     /// The number of requests in the run.
     pub(crate) requests: u16,
     /// The number of steps before the indices wrap.
@@ -19,18 +19,18 @@ pub(crate) struct Case {
 }
 
 /// Creates Xen's ring with four slots, whose indices wrap after `before_wrap` steps.
-fn page(before_wrap: u16) -> (Memory, u32) {
+fn page(before_wrap: u16) -> (ModelMemory, u32) {
     let slots: Vec<_> = (0..4)
         .map(|slot| (64 + slot * xen::SLOT, xen::SLOT))
         .collect();
-    let page = Memory::new(&[], &[0, 4, 8, 12], &slots);
+    let page = ModelMemory::new(&[], &[0, 4, 8, 12], &slots);
     let start = 0u32.wrapping_sub(u32::from(before_wrap));
     xen::init_at(&page, start);
     (page, start)
 }
 
 /// The front end's side: pushes requests, notifies the back end, then takes the responses.
-fn front(mut front: Front<Memory>, mine: &Event, back: &Event, case: Case) {
+fn front(mut front: Front<ModelMemory>, mine: &WakeEvent, back: &WakeEvent, case: ModelCase) {
     for id in 0..u64::from(case.requests) {
         front.push(&Request::flush(id)).expect("there is room");
         let last = id + 1 == u64::from(case.requests);
@@ -59,7 +59,13 @@ fn front(mut front: Front<Memory>, mine: &Event, back: &Event, case: Case) {
 
 /// The back end's side. The drive keeps requests until it has `together` of them, or all there will
 /// be.
-fn back(mut back: Back<Memory>, mine: &Event, front: &Event, case: Case, together: usize) {
+fn back(
+    mut back: Back<ModelMemory>,
+    mine: &WakeEvent,
+    front: &WakeEvent,
+    case: ModelCase,
+    together: usize,
+) {
     let (mut taken, mut in_drive) = (0, Vec::new());
     loop {
         let mut more = false;
@@ -95,11 +101,11 @@ fn back(mut back: Back<Memory>, mine: &Event, front: &Event, case: Case, togethe
 }
 
 /// Runs both sides of Xen's ring.
-pub(crate) fn xen(case: Case, rearm: Rearm, together: usize) {
+pub(crate) fn xen(case: ModelCase, rearm: Rearm, together: usize) {
     let (page, start) = page(case.before_wrap);
     let front_half = Front::at(page.clone(), start).expect("it fits");
     let back_half = Back::at(page, rearm, start).expect("it fits");
-    let (ours, theirs) = (Event::new(), Event::new());
+    let (ours, theirs) = (WakeEvent::new(), WakeEvent::new());
     let (to_front, to_back) = (ours.clone(), theirs.clone());
     let other = thread::spawn(move || back(back_half, &theirs, &to_front, case, together));
     front(front_half, &ours, &to_back, case);
@@ -107,7 +113,10 @@ pub(crate) fn xen(case: Case, rearm: Rearm, together: usize) {
 }
 
 /// Creates virtio's queue with four entries, whose indices wrap after `before_wrap` steps.
-pub(crate) fn queue(before_wrap: u16, event_idx: bool) -> (Driver<Memory>, Device<Memory>) {
+pub(crate) fn queue(
+    before_wrap: u16,
+    event_idx: bool,
+) -> (Driver<ModelMemory>, Device<ModelMemory>) {
     let settings = Settings {
         event_idx,
         ..Settings::new(4)
@@ -116,9 +125,9 @@ pub(crate) fn queue(before_wrap: u16, event_idx: bool) -> (Driver<Memory>, Devic
     let heads: Vec<_> = (0..4).map(|at| (4 + 2 * at, 2)).collect();
     let used: Vec<_> = (0..4).map(|at| (4 + 8 * at, 8)).collect();
     let areas = Areas {
-        descriptors: Memory::new(&[], &[], &table),
-        available: Memory::new(&[0, 2, 12], &[], &heads),
-        used: Memory::new(&[0, 2, 36], &[], &used),
+        descriptors: ModelMemory::new(&[], &[], &table),
+        available: ModelMemory::new(&[0, 2, 12], &[], &heads),
+        used: ModelMemory::new(&[0, 2, 36], &[], &used),
     };
     let start = 0u16.wrapping_sub(before_wrap);
     let driver = Driver::at(areas.clone(), settings, start).expect("it fits");
@@ -138,8 +147,8 @@ fn buffer(number: u16) -> Buffer {
 /// The driver's side: publishes `requests` one by one or all at once, then sleeps until it is
 /// called.
 pub(crate) fn drive(
-    mut driver: Driver<Memory>,
-    calls: &Event,
+    mut driver: Driver<ModelMemory>,
+    calls: &WakeEvent,
     requests: u16,
     one_by_one: bool,
     kick: impl Fn(),
@@ -169,9 +178,16 @@ pub(crate) fn drive(
 
 /// Takes and answers all available chains. Returns their number, and true if the driver needs a
 /// call.
-pub(crate) fn serve(device: &mut Device<Memory>, chain: &mut Chain, served: u16) -> (u16, bool) {
+pub(crate) fn serve(
+    device: &mut Device<ModelMemory>,
+    chain: &mut Chain,
+    served: u16,
+) -> (u16, bool) {
     let (mut found, mut call) = (0, false);
-    while let Some(head) = device.take(&Nothing, chain).expect("the driver is honest") {
+    while let Some(head) = device
+        .take(&EmptyGuest, chain)
+        .expect("the driver is honest")
+    {
         let expected = [buffer(served + found)];
         assert_eq!(
             chain.buffers, expected,
@@ -185,7 +201,7 @@ pub(crate) fn serve(device: &mut Device<Memory>, chain: &mut Chain, served: u16)
 }
 
 /// The device's side: serves until all requests are answered, and sleeps in between.
-fn device(mut device: Device<Memory>, mine: &Event, driver: &Event, case: Case) {
+fn device(mut device: Device<ModelMemory>, mine: &WakeEvent, driver: &WakeEvent, case: ModelCase) {
     let (mut chain, mut served) = (Chain::default(), 0);
     loop {
         let (found, call) = serve(&mut device, &mut chain, served);
@@ -205,9 +221,9 @@ fn device(mut device: Device<Memory>, mine: &Event, driver: &Event, case: Case) 
 }
 
 /// Runs both sides of virtio's split queue.
-pub(crate) fn split(case: Case, event_idx: bool) {
+pub(crate) fn split(case: ModelCase, event_idx: bool) {
     let (driver_half, device_half) = queue(case.before_wrap, event_idx);
-    let (ours, theirs) = (Event::new(), Event::new());
+    let (ours, theirs) = (WakeEvent::new(), WakeEvent::new());
     let (to_driver, to_device) = (ours.clone(), theirs.clone());
     let other = thread::spawn(move || device(device_half, &theirs, &to_driver, case));
     drive(driver_half, &ours, case.requests, case.one_by_one, || {

@@ -18,18 +18,18 @@ const SERVER: &str = "weir-shard-";
 
 /// The waiting time of each thread since its start, by name, in nanoseconds. Threads with equal
 /// names are added up.
-type Waits = BTreeMap<String, u64>;
+type WaitsByThread = BTreeMap<String, u64>;
 
 /// The waiting times at the start of the measurement and after each of its seconds.
 #[derive(Debug, Default)]
-pub(super) struct Host {
-    seconds: Vec<(Duration, Waits)>,
+pub(super) struct ThreadWaits {
+    seconds: Vec<(Duration, WaitsByThread)>,
 }
 
 /// The effect of a busy machine on a run, as fractions (0 to 1) of the time in which threads were
 /// ready to run but had no processor.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::compare) struct Busy {
+pub(in crate::compare) struct MachineLoad {
     /// The fraction for the server's thread in the whole measurement.
     pub(crate) server: f64,
     /// The fraction for the server's thread in its worst second.
@@ -38,7 +38,7 @@ pub(in crate::compare) struct Busy {
     pub(crate) client: f64,
 }
 
-impl Busy {
+impl MachineLoad {
     /// The largest fraction for the server's thread with which a run still shows the effect of a
     /// policy.
     const TOLERATED: f64 = 0.04;
@@ -49,7 +49,7 @@ impl Busy {
     }
 }
 
-impl std::fmt::Display for Busy {
+impl std::fmt::Display for MachineLoad {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -62,7 +62,7 @@ impl std::fmt::Display for Busy {
     }
 }
 
-impl Host {
+impl ThreadWaits {
     /// Reads the waiting times if another second of the measurement has passed. The measurement
     /// begins after `warm_up`.
     pub(super) fn watch(&mut self, warm_up: Duration, passed: Duration) {
@@ -74,8 +74,8 @@ impl Host {
 
     /// Returns the fraction of each second in which the threads with a name waited for a processor.
     fn late(&self, name: &str) -> Vec<f64> {
-        let of = |waits: &Waits| waits.get(name).copied().unwrap_or(0);
-        let part = |pair: &[(Duration, Waits)]| {
+        let of = |waits: &WaitsByThread| waits.get(name).copied().unwrap_or(0);
+        let part = |pair: &[(Duration, WaitsByThread)]| {
             // The sum for a name decreases when one of several threads ends, and a second can be
             // measured twice at the same time. Neither may give a negative or infinite fraction.
             let waited = of(&pair[1].1).saturating_sub(of(&pair[0].1));
@@ -103,7 +103,7 @@ impl Host {
     }
 
     /// Returns the effect of the busy machine, or `None` if it was negligible in every second.
-    pub(super) fn busy<'a>(&self, clients: impl Iterator<Item = &'a str>) -> Option<Busy> {
+    pub(super) fn busy<'a>(&self, clients: impl Iterator<Item = &'a str>) -> Option<MachineLoad> {
         // The smallest fraction of the worst second that is mentioned.
         const LITTLE: f64 = 0.02;
         let mean = |seconds: &[f64]| seconds.iter().sum::<f64>() / seconds.len().max(1) as f64;
@@ -111,7 +111,7 @@ impl Host {
         let worst = server.iter().copied().fold(0.0, f64::max);
         let clients = clients.map(|client| mean(&self.late(called(client))));
         let client = clients.fold(0.0, f64::max);
-        (worst >= LITTLE).then(|| Busy {
+        (worst >= LITTLE).then(|| MachineLoad {
             server: mean(&server),
             worst,
             client,
@@ -159,8 +159,8 @@ fn threads() -> impl Iterator<Item = (String, std::path::PathBuf)> {
 
 /// Returns the waiting time of each thread. The result is empty if the kernel does not count such
 /// times (`CONFIG_SCHED_INFO`).
-fn waits() -> Waits {
-    let mut waits = Waits::new();
+fn waits() -> WaitsByThread {
+    let mut waits = WaitsByThread::new();
     for (name, folder) in threads() {
         let text = fs::read_to_string(folder.join("schedstat")).unwrap_or_default();
         let waited = text.split_whitespace().nth(1);
@@ -177,8 +177,8 @@ mod tests {
 
     /// Returns four seconds in which the threads of the server and the target waited for these
     /// times, in milliseconds.
-    fn host(server: [u64; 4], target: [u64; 4]) -> Host {
-        let mut host = Host::default();
+    fn host(server: [u64; 4], target: [u64; 4]) -> ThreadWaits {
+        let mut host = ThreadWaits::default();
         // The counts begin when a thread starts, so they are not 0 at the start of the measurement.
         let (mut of_server, mut of_target) = (5, 7);
         for second in 0..5 {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_machine_is_not_worth_a_word() {
+    fn a_quiet_machine_is_not_mentioned() {
         // 19 ms of a second are less than the 2 % that are mentioned.
         let host = host([0, 19, 0, 0], [0; 4]);
         assert_eq!(host.busy([].into_iter()), None);
@@ -218,6 +218,6 @@ mod tests {
         let host = self::host([0, 150, 0, 0], [0; 4]);
         let busy = host.busy([].into_iter()).unwrap();
         assert!(!busy.is_invalid(), "one bad second of four: {busy:?}");
-        assert_eq!(Host::default().late_ns("a"), [0_u64; 0]);
+        assert_eq!(ThreadWaits::default().late_ns("a"), [0_u64; 0]);
     }
 }

@@ -1,7 +1,7 @@
 //! Plays repetitions on a real server in this process, with real clients over NBD on a private Unix
 //! socket, in real time.
 //!
-//! [`Live::measure`] starts a server and plays one repetition. [`judge`] makes the records of all
+//! [`LiveServers::measure`] starts a server and plays one repetition. [`judge`] makes the records of all
 //! repetitions when the last one has ended.
 
 mod directory;
@@ -9,20 +9,20 @@ mod host;
 mod supported;
 mod told;
 
-pub(in crate::compare) use host::Busy;
+pub(in crate::compare) use host::MachineLoad;
 pub(super) use supported::unsupported;
 
-use crate::compare::on::On;
-use crate::compare::work::{Cell, Outcome, Plan, Played, Repetition};
+use crate::compare::on::RunPlace;
+use crate::compare::work::{Cell, ComparisonPlan, PlayedCells, Repetition, RunOutcome};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::leftovers::Leftovers;
-use host::Host;
+use host::ThreadWaits;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use told::Told;
+use told::ServerFigures;
 use weir_config::scenario::Scenario;
 use weir_config::{Address, Policy, Server as Config, Storage, ThreadPriority, profile};
 use weir_measure::promise::{self, Beside, Fate, Rate, Terms};
@@ -44,7 +44,7 @@ pub(in crate::compare) const CLIENTS: u32 = 16;
 
 /// The parameters of the servers of a comparison. Each run starts a server of its own.
 #[derive(Debug)]
-pub(in crate::compare) struct Live {
+pub(in crate::compare) struct LiveServers {
     /// The image or device that clients read, and its size in bytes. `None` stands for the model of
     /// the drive.
     pub(in crate::compare) storage: Option<(Storage, u64)>,
@@ -54,20 +54,20 @@ pub(in crate::compare) struct Live {
 
 /// The measurements of one run. The records are made from them after all runs.
 #[derive(Debug)]
-pub(in crate::compare) struct Measured {
+pub(in crate::compare) struct LiveMeasurements {
     /// The measurements of each client.
     pub(in crate::compare) meters: Vec<Meter>,
     /// The figures of the server during the measurement.
-    told: Told,
+    told: ServerFigures,
     /// The times for which threads waited for a processor during the measurement.
-    host: Host,
+    host: ThreadWaits,
     /// The extent to which a busy machine disturbed the run, if it was noticeable.
-    pub(in crate::compare) busy: Option<Busy>,
+    pub(in crate::compare) busy: Option<MachineLoad>,
     /// True if the server's threads had a higher priority than other programs.
     pub(in crate::compare) raised: bool,
 }
 
-impl Live {
+impl LiveServers {
     /// Gives each client a part of its own of an image or device.
     ///
     /// # Errors
@@ -103,18 +103,18 @@ impl Live {
         (scenario, policy, repetition): (&Scenario, &Policy, u32),
         interrupt: &Interrupt,
         mut progress: impl FnMut(Duration),
-    ) -> Result<Option<Measured>, Failure> {
+    ) -> Result<Option<LiveMeasurements>, Failure> {
         let directory = directory::private(&self.leftovers)?;
         let socket = directory.path().join("nbd.sock");
         let config = self.config(scenario, policy, &socket)?;
         let server =
             Server::start(&config, &weir_serve::Options::default()).map_err(Failure::run)?;
         let fleet = fleet(scenario, repetition, socket);
-        let (mut host, mut told) = (Host::default(), Told::default());
+        let (mut host, mut told) = (ThreadWaits::default(), ServerFigures::default());
         let raised = host::is_raised();
         let outcomes = fleet.run_while(|passed| {
             host.watch(fleet.warm_up, passed);
-            told.watch(fleet.warm_up, passed, &server);
+            told.poll_server(fleet.warm_up, passed, &server);
             progress(passed);
             interrupt.signal().is_none()
         });
@@ -135,7 +135,7 @@ impl Live {
             meters.push(outcome.meter);
         }
         let names = fleet.members.iter().map(|member| member.name.as_str());
-        Ok(Some(Measured {
+        Ok(Some(LiveMeasurements {
             busy: host.busy(names),
             meters,
             told,
@@ -216,7 +216,10 @@ fn fleet(scenario: &Scenario, repetition: u32, socket: PathBuf) -> Fleet {
 }
 
 /// Plays a repetition on a server. Returns `None` if an interrupt has ended it early.
-pub(super) fn play(live: &Live, mut played: Repetition<'_>) -> Result<Option<Outcome>, String> {
+pub(super) fn play(
+    live: &LiveServers,
+    mut played: Repetition<'_>,
+) -> Result<Option<RunOutcome>, String> {
     played.run.place = Some(Place::Serve);
     let Repetition {
         scenario, passed, ..
@@ -240,7 +243,7 @@ pub(super) fn play(live: &Live, mut played: Repetition<'_>) -> Result<Option<Out
 }
 
 /// Returns one or two notes on how to read results of real servers.
-pub(in crate::compare) fn notes(outcomes: &[&Outcome]) -> impl Iterator<Item = String> {
+pub(in crate::compare) fn notes(outcomes: &[&RunOutcome]) -> impl Iterator<Item = String> {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let place = format!(
         "A real server and real NBD clients in one process, over a Unix socket, in real time on a machine with {processors} processors. What \
@@ -260,14 +263,17 @@ pub(in crate::compare) fn notes(outcomes: &[&Outcome]) -> impl Iterator<Item = S
 
 /// Makes the records of all runs on real servers. It must be called after the last run, because the
 /// fastest request of all runs is the estimate for a request without contention.
-pub(in crate::compare) fn judge(plan: &Plan, cells: &mut Played) -> Result<(), Failure> {
-    let is_live = |cell: &Cell| matches!(plan.on[cell.on], On::Serve(_));
-    let mut played: BTreeMap<(usize, usize), Vec<&Measured>> = BTreeMap::new();
+pub(in crate::compare) fn judge(
+    plan: &ComparisonPlan,
+    cells: &mut PlayedCells,
+) -> Result<(), Failure> {
+    let is_live = |cell: &Cell| matches!(plan.on[cell.on], RunPlace::Serve(_));
+    let mut played: BTreeMap<(usize, usize), Vec<&LiveMeasurements>> = BTreeMap::new();
     for (cell, outcomes) in cells.iter().filter(|(cell, _)| is_live(cell)) {
         let all = played.entry((cell.drive, cell.case)).or_default();
         all.extend(outcomes.iter().filter_map(|outcome| outcome.live.as_ref()));
     }
-    let fastest = |runs: Vec<&Measured>| {
+    let fastest = |runs: Vec<&LiveMeasurements>| {
         let clients = 0..runs[0].meters.len();
         let fastest = clients.map(|client| fastest(&runs, client));
         fastest.collect::<Vec<Option<promise::Alone>>>()
@@ -292,7 +298,7 @@ pub(in crate::compare) fn judge(plan: &Plan, cells: &mut Played) -> Result<(), F
 
 /// Returns the fastest request of a client in all runs. It includes the path to the server, and the
 /// fastest one was delayed least by other programs on the machine.
-fn fastest(runs: &[&Measured], client: usize) -> Option<promise::Alone> {
+fn fastest(runs: &[&LiveMeasurements], client: usize) -> Option<promise::Alone> {
     let meters = runs.iter().map(|run| &run.meters[client]);
     let answered: Vec<&Meter> = meters.filter(|m| m.requests() > 0).collect();
     let sum = |count: fn(&Meter) -> u64| answered.iter().map(|m| count(m)).sum::<u64>();
@@ -303,7 +309,7 @@ fn fastest(runs: &[&Measured], client: usize) -> Option<promise::Alone> {
     })
 }
 
-impl Measured {
+impl LiveMeasurements {
     /// Returns the measurements of all clients together.
     pub(in crate::compare) fn total(&self, scenario: &Scenario) -> Meter {
         let (start, length) = (scenario.warm_up.as_nanos(), scenario.duration.as_nanos());
@@ -348,7 +354,7 @@ impl Measured {
                     ..Beside::new(total.seconds())
                 };
                 record = record.with_promise(&terms, mb_per_s, meter, &beside);
-                if self.busy.is_some_and(Busy::is_invalid) {
+                if self.busy.is_some_and(MachineLoad::is_invalid) {
                     // The policy cannot be judged if the server itself had no processor.
                     record.promise = Some(Fate::Invalid);
                 }

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_real_server_is_not_played_with_is_refused_with_a_reason() {
+    fn unsupported_scenarios_are_refused_with_a_reason() {
         for name in ["contract", "equal-readers", "shares", "max"] {
             assert_eq!(why(&find(name).unwrap()), None, "{name}");
         }

@@ -10,7 +10,7 @@ use weir_serve::{Causes, DriveFigures, Server, VolumeFigures};
 /// The server's figures at the start and at the end of the measurement, and the causes after each
 /// second in between.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ServerFigures {
     /// The figures at the start of the measurement, or `None` before it.
     first: Option<Vec<DriveFigures>>,
     /// The figures of the most recent second.
@@ -19,10 +19,10 @@ pub(super) struct Told {
     seconds: Vec<Vec<(String, Causes)>>,
 }
 
-impl Told {
+impl ServerFigures {
     /// Queries the server if another second of the measurement has passed. The measurement begins
     /// after `warm_up`.
-    pub(super) fn watch(&mut self, warm_up: Duration, passed: Duration, server: &Server) {
+    pub(super) fn poll_server(&mut self, warm_up: Duration, passed: Duration, server: &Server) {
         // The first query is due at the end of the warm-up, and each further one a second later.
         let seconds = self.seconds.len() as u64 + u64::from(self.first.is_some());
         if passed < warm_up + Duration::from_secs(seconds) {

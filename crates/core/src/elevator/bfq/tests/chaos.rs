@@ -6,9 +6,9 @@ use crate::random::Rng;
 use crate::{Op, Span};
 use std::vec::Vec;
 
-struct Random(Rng);
+struct ChaosRandom(Rng);
 
-impl Random {
+impl ChaosRandom {
     fn draw(&mut self, n: u64) -> u64 {
         self.0.range(0, n - 1)
     }
@@ -38,7 +38,7 @@ const RUN: u64 = 4;
 /// Returns for each client of a random mix the longest time without a completion and its bound, in
 /// milliseconds.
 fn gaps(seed: u64) -> Vec<(u64, u64)> {
-    let mut random = Random(Rng::new(seed));
+    let mut random = ChaosRandom(Rng::new(seed));
     let config = Config {
         strict_guarantees: false,
         slice_idle: Span::from_millis(random.pick(&[0, 2, 8])),

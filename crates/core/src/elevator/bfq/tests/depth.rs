@@ -9,12 +9,12 @@ use crate::{Flags, GroupId, Instant, Op, Priority, PriorityClass, Span, StreamSp
 use std::vec::Vec;
 
 /// The requests of a stream: group, class, level, number, operation, flags.
-type Asks = (u32, PriorityClass, u8, u32, Op, Flags);
+type StreamLoad = (u32, PriorityClass, u8, u32, Op, Flags);
 
 /// Returns the number of requests of each stream that get one of 16 tags, if the streams submit one
 /// after the other. The drive accepts every request with a tag at once. Groups 1 and 2 have shares
 /// of 100 and 300.
-fn tags(asks: &[Asks]) -> Vec<u32> {
+fn tags(asks: &[StreamLoad]) -> Vec<u32> {
     let config = LayerConfig::of(plain().slice_idle(Span::ZERO))
         .sizes(Sizes::default().scheduler_tags(16))
         .drive(DriveShape::default().tags(256));

@@ -1,6 +1,6 @@
 //! B-WF2Q+ alone: its distance from ideal sharing, and each of its rules.
 
-use super::super::entity::{BEST_EFFORT, Place, delta};
+use super::super::entity::{BEST_EFFORT, EntityState, delta};
 use super::super::wf2q::Wf2q;
 use crate::Instant;
 use crate::random::Rng;
@@ -125,7 +125,7 @@ fn a_queue_that_went_idle_ahead_of_virtual_time_starts_where_it_ended() {
     // time is 60.
     let mut engine = one_of_two_served(60, 100);
     engine.retire(1);
-    assert_eq!(engine.entity(1).place, Place::Idle);
+    assert_eq!(engine.entity(1).place, EntityState::Idle);
     assert_eq!(
         engine.tree_state(0, BEST_EFFORT).1,
         2,
@@ -144,9 +144,9 @@ fn an_idle_queue_is_forgotten_when_virtual_time_catches_up() {
     // Virtual time is 30 and the finish time of the first queue 60, so another 60 sectors for
     // weights of 1 + 1 reach it.
     engine.served(2, 59);
-    assert_eq!(engine.entity(1).place, Place::Idle);
+    assert_eq!(engine.entity(1).place, EntityState::Idle);
     engine.served(2, 1);
-    assert_eq!(engine.entity(1).place, Place::Out);
+    assert_eq!(engine.entity(1).place, EntityState::Out);
     assert_eq!(engine.tree_state(0, BEST_EFFORT).1, 1);
 }
 
@@ -205,7 +205,7 @@ fn a_groups_budget_is_that_of_its_next_member() {
     assert_eq!(engine.select(NOW), Some(4));
     assert_eq!(
         engine.entity(1).place,
-        Place::Active,
+        EntityState::Active,
         "of two members one is left to be next"
     );
     engine.served(4, 100);
@@ -217,7 +217,7 @@ fn a_groups_budget_is_that_of_its_next_member() {
     assert_eq!(engine.select(NOW), Some(5));
     assert_eq!(
         engine.entity(2).place,
-        Place::Service,
+        EntityState::Service,
         "its only member is in service"
     );
 }

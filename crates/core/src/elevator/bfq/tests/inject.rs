@@ -4,11 +4,13 @@
 use super::plain;
 use super::turns::check;
 use crate::Output;
-use crate::elevator::closed_loop::{self, Client, Host, RANDOM, SECOND, STREAMER, ms, nth};
+use crate::elevator::closed_loop::{
+    self, Client, ClosedLoopHost, RANDOM, SECOND, STREAMER, ms, nth,
+};
 use std::fmt::Write;
 use std::string::String;
 
-fn host(injection: bool, groups: usize) -> Host {
+fn host(injection: bool, groups: usize) -> ClosedLoopHost {
     let config = plain().injection(injection);
     let groups = std::vec![(100, None); groups];
     closed_loop::host(config, &groups)

@@ -4,11 +4,13 @@ use super::plain;
 use super::turns::{check, log};
 use crate::Config as LayerConfig;
 use crate::elevator::bfq::Charge;
-use crate::elevator::closed_loop::{self, Host, KIB, Place, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{
+    self, AccessPattern, ClosedLoopHost, KIB, RANDOM, SECOND, STREAMER, ms,
+};
 
 /// Creates a seek-bound drive and three clients, each of which reads every third chunk with one
 /// request at a time.
-fn three(merge: bool, random_from: u64) -> Host {
+fn three(merge: bool, random_from: u64) -> ClosedLoopHost {
     let config = plain().merge(merge);
     let mut config = LayerConfig::of(config);
     config.drive.rotational = true;
@@ -20,7 +22,7 @@ fn three(merge: bool, random_from: u64) -> Host {
                 .length(chunk)
                 .depth(1)
                 .base(i * u64::from(chunk))
-                .place(Place::EveryUntil {
+                .place(AccessPattern::EveryUntil {
                     of: 3,
                     until: random_from,
                 }),
@@ -61,7 +63,7 @@ fn those_who_interleave_share_their_turns() {
 
 /// The first turns after three interleaved clients begin to read at random, after one second.
 #[test]
-fn those_who_turn_out_seeky_part() {
+fn a_seeky_shared_queue_is_split() {
     let mut host = three(true, SECOND);
     host.run(ms(980));
     host.events();

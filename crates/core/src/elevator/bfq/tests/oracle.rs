@@ -1,6 +1,6 @@
 //! The engine compared with the same rules on plain arrays, in which every search is a scan.
 
-use super::super::entity::{BEST_EFFORT, IDLE, Place, delta};
+use super::super::entity::{BEST_EFFORT, EntityState, IDLE, delta};
 use super::super::wf2q::Wf2q;
 use crate::Instant;
 use crate::random::Rng;
@@ -17,10 +17,10 @@ const GROUP_PARENTS: [u32; GROUPS as usize] = [NONE, 0, 0, 1, 1, 2, 2];
 const HOMES: [u32; 5] = [0, 3, 4, 5, 6];
 
 #[derive(Clone, Copy)]
-struct Entity {
+struct OracleEntity {
     parent: u32,
     class: u8,
-    place: Place,
+    place: EntityState,
     weight: u64,
     new_weight: u64,
     start: u64,
@@ -32,7 +32,7 @@ struct Entity {
 }
 
 struct Oracle {
-    e: Vec<Entity>,
+    e: Vec<OracleEntity>,
     v: Vec<[u64; 3]>,
     in_service: Vec<u32>,
     next: Vec<u32>,
@@ -41,14 +41,14 @@ struct Oracle {
 }
 
 impl Oracle {
-    fn at(&mut self, e: u32) -> &mut Entity {
+    fn at(&mut self, e: u32) -> &mut OracleEntity {
         &mut self.e[e as usize]
     }
 
-    fn members(&self, node: u32, class: u8) -> impl Iterator<Item = (u32, &Entity)> {
-        (1..)
-            .zip(&self.e[1..])
-            .filter(move |(_, e)| e.parent == node && e.class == class && e.place != Place::Out)
+    fn members(&self, node: u32, class: u8) -> impl Iterator<Item = (u32, &OracleEntity)> {
+        (1..).zip(&self.e[1..]).filter(move |(_, e)| {
+            e.parent == node && e.class == class && e.place != EntityState::Out
+        })
     }
 
     fn wsum(&self, node: u32, class: u8) -> u64 {
@@ -59,7 +59,7 @@ impl Oracle {
         let v = self.v[node as usize][usize::from(class)];
         let active = |o: &Self| {
             let all = o.members(node, class);
-            all.filter(|m| m.1.place == Place::Active)
+            all.filter(|m| m.1.place == EntityState::Active)
                 .map(|(i, e)| (e.finish, e.since, e.start, i))
                 .collect::<Vec<_>>()
         };
@@ -89,7 +89,7 @@ impl Oracle {
 
     fn enqueue(&mut self, e: u32, back_shifted: bool) {
         self.clock += 1;
-        let Entity { parent, class, .. } = *self.at(e);
+        let OracleEntity { parent, class, .. } = *self.at(e);
         let (v, since) = (self.v[parent as usize][usize::from(class)], self.clock);
         let e = self.at(e);
         e.weight = e.new_weight;
@@ -98,15 +98,15 @@ impl Oracle {
             e.start += v - e.finish;
             e.finish = v;
         }
-        e.place = Place::Active;
+        e.place = EntityState::Active;
         e.since = since;
     }
 
     fn enter(&mut self, now: u64, e: u32, waited: bool) {
-        let Entity { parent, class, .. } = *self.at(e);
+        let OracleEntity { parent, class, .. } = *self.at(e);
         let waiting = self
             .members(parent, IDLE)
-            .any(|m| m.1.place == Place::Active);
+            .any(|m| m.1.place == EntityState::Active);
         if class == IDLE && !waiting {
             self.idle_class_at[parent as usize] = now;
         }
@@ -115,7 +115,7 @@ impl Oracle {
         let back = waited && v > e_.finish;
         let least = if back { e_.finish } else { v };
         e_.start = match e_.place {
-            Place::Idle => least.max(e_.finish),
+            EntityState::Idle => least.max(e_.finish),
             _ => least,
         };
         self.enqueue(e, back);
@@ -129,7 +129,7 @@ impl Oracle {
             e.service = 0;
         }
         if e < GROUPS && self.next[e as usize] == NONE {
-            self.at(e).place = Place::Service;
+            self.at(e).place = EntityState::Service;
         } else {
             self.enqueue(e, false);
         }
@@ -144,7 +144,7 @@ impl Oracle {
     }
 
     fn activate(&mut self, now: u64, e: u32, waited: bool) {
-        if matches!(self.at(e).place, Place::Active | Place::Service) {
+        if matches!(self.at(e).place, EntityState::Active | EntityState::Service) {
             self.reposition(e);
         } else {
             self.enter(now, e, waited);
@@ -156,14 +156,14 @@ impl Oracle {
     }
 
     fn leave(&mut self, e: u32) {
-        let Entity { parent, class, .. } = *self.at(e);
+        let OracleEntity { parent, class, .. } = *self.at(e);
         let v = self.v[parent as usize][usize::from(class)];
         let entity = self.at(e);
         entity.finish = entity.start + delta(entity.service, entity.weight);
         entity.place = if entity.finish > v {
-            Place::Idle
+            EntityState::Idle
         } else {
-            Place::Out
+            EntityState::Out
         };
         if e < GROUPS {
             self.at(e).service = 0;
@@ -207,11 +207,11 @@ impl Oracle {
         self.in_service[node as usize] = found;
         let active = |o: &Self, g: u32| {
             let all = (0..3).flat_map(|class| o.members(g, class));
-            all.filter(|m| m.1.place == Place::Active).count()
+            all.filter(|m| m.1.place == EntityState::Active).count()
         };
         // A group with several active members stays in the tree.
         if found >= GROUPS || active(self, found) == 1 {
-            self.at(found).place = Place::Service;
+            self.at(found).place = EntityState::Service;
         }
         let chosen = if found >= GROUPS {
             found
@@ -223,7 +223,7 @@ impl Oracle {
     }
 
     fn served(&mut self, e: u32, sectors: u64) {
-        let Entity { parent, class, .. } = *self.at(e);
+        let OracleEntity { parent, class, .. } = *self.at(e);
         self.at(e).service += sectors;
         let wsum = self.wsum(parent, class);
         let v = &mut self.v[parent as usize][usize::from(class)];
@@ -231,11 +231,11 @@ impl Oracle {
         let v = *v;
         let idle = self.members(parent, class);
         let first = idle
-            .filter(|m| m.1.place == Place::Idle)
+            .filter(|m| m.1.place == EntityState::Idle)
             .min_by_key(|m| (m.1.finish, m.1.since))
             .map(|m| m.0);
         if let Some(first) = first.filter(|&f| self.e[f as usize].finish <= v) {
-            self.at(first).place = Place::Out;
+            self.at(first).place = EntityState::Out;
         }
         if parent != 0 {
             self.served(parent, sectors);
@@ -244,7 +244,7 @@ impl Oracle {
 }
 
 /// The engine and the oracle, which execute the same operations.
-struct Pair {
+struct EnginePair {
     engine: Wf2q,
     oracle: Oracle,
     now: u64,
@@ -252,12 +252,12 @@ struct Pair {
     random: Rng,
 }
 
-impl Pair {
+impl EnginePair {
     fn new(seed: u64) -> Self {
-        let new = Entity {
+        let new = OracleEntity {
             parent: NONE,
             class: BEST_EFFORT,
-            place: Place::Out,
+            place: EntityState::Out,
             weight: 1,
             new_weight: 1,
             start: 0,
@@ -336,18 +336,18 @@ impl Pair {
                 }
             },
             (_, 4) if self.current.is_some() => self.end_turn(),
-            (Place::Idle | Place::Out, _) => {
+            (EntityState::Idle | EntityState::Out, _) => {
                 self.set_budget(e);
                 self.reset_service(e);
                 let waited = self.draw(2) == 0;
                 self.engine.activate(now, e, waited);
                 self.oracle.activate(self.now, e, waited);
             }
-            (Place::Active, 5) if !is_current => {
+            (EntityState::Active, 5) if !is_current => {
                 self.engine.deactivate(e);
                 self.oracle.deactivate(e);
             }
-            (Place::Active, _) if !is_current => {
+            (EntityState::Active, _) if !is_current => {
                 self.set_budget(e);
                 self.engine.rebudgeted(e);
                 self.oracle.reposition_path(e);
@@ -373,7 +373,7 @@ impl Pair {
         let entities = (1..).zip(&self.oracle.e[1..]).all(|(i, o)| {
             let e = self.engine.entity(i);
             // Times of an entity in no tree have no effect, so they may differ.
-            let forgotten = o.place == Place::Out;
+            let forgotten = o.place == EntityState::Out;
             e.place == o.place && (forgotten || (e.start, e.finish) == (o.start, o.finish))
         });
         let trees = (0..GROUPS).all(|node| {
@@ -390,7 +390,7 @@ impl Pair {
 #[test]
 fn the_engine_chooses_as_a_scan_does() {
     for seed in 1..=20 {
-        let mut pair = Pair::new(seed);
+        let mut pair = EnginePair::new(seed);
         let difference = (0..10_000).find(|_| !pair.step());
         assert_eq!(difference, None, "seed {seed}");
     }

@@ -2,14 +2,14 @@
 
 use super::plain;
 use super::turns::{check, log};
-use crate::elevator::closed_loop::{self, Client, Host, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{self, Client, ClosedLoopHost, RANDOM, SECOND, STREAMER, ms};
 use std::string::String;
 use std::vec::Vec;
 
 /// A player that reads 16 KiB every 40 ms.
 const PLAYER: Client = STREAMER.length(16 * 1024).depth(1).think(ms(40));
 
-fn host(low_latency: bool) -> Host {
+fn host(low_latency: bool) -> ClosedLoopHost {
     let config = plain().low_latency(low_latency);
     closed_loop::host(config, &[])
 }

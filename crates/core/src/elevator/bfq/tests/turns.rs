@@ -3,7 +3,9 @@
 
 use super::plain;
 use crate::elevator::bfq::{Charge, Config};
-use crate::elevator::closed_loop::{self, Client, Host, KIB, RANDOM, SECOND, STREAMER, ms, nth};
+use crate::elevator::closed_loop::{
+    self, Client, ClosedLoopHost, KIB, RANDOM, SECOND, STREAMER, ms, nth,
+};
 use crate::testing::{change, share};
 use crate::{Event, Flags, Op, PriorityClass, Sample, Wanted};
 use std::fmt::Write;
@@ -11,7 +13,7 @@ use std::string::String;
 
 const GROUPS: [(u16, Option<usize>); 2] = [(100, None); 2];
 
-fn host(config: Config, groups: &[(u16, Option<usize>)]) -> Host {
+fn host(config: Config, groups: &[(u16, Option<usize>)]) -> ClosedLoopHost {
     closed_loop::host(config, groups)
 }
 
@@ -32,7 +34,7 @@ fn turns(
 }
 
 /// Returns the first turns of a host, one per line.
-pub(super) fn log(host: &mut Host, clients: usize, turns: usize) -> String {
+pub(super) fn log(host: &mut ClosedLoopHost, clients: usize, turns: usize) -> String {
     let mut log = String::new();
     let mut begun = (0, 0);
     let mut lines = 0;
@@ -164,7 +166,7 @@ fn a_client_that_thinks_is_idled_for_and_given_up_after_eight_milliseconds() {
 }
 
 #[test]
-fn one_that_comes_back_in_time_goes_on_with_what_was_left() {
+fn a_client_that_returns_in_time_keeps_its_budget() {
     let clients = [RANDOM.of(nth(0)).think(ms(12)), STREAMER.of(nth(1))];
     check(
         &turns(small_budgets(), &GROUPS, &clients, ms(60), 8),

@@ -16,7 +16,7 @@ mod choice;
 mod timestamps;
 mod waiting;
 
-use super::entity::{CLASSES, Entity, Place, delta};
+use super::entity::{BfqEntity, CLASSES, EntityState, delta};
 use crate::Instant;
 use crate::list::NIL;
 use crate::tree::{Forest, Tree};
@@ -40,7 +40,7 @@ struct ServiceTree {
 
 /// A group or the root as the place where its members compete (Linux: `bfq_sched_data`).
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct SchedNode {
     in_service: u32,
     /// The entity that the last look-up found, after the last change at this node.
     next: u32,
@@ -57,7 +57,7 @@ const TREE: ServiceTree = ServiceTree {
     wsum: 0,
 };
 
-const NODE: Node = Node {
+const NODE: SchedNode = SchedNode {
     in_service: NIL,
     next: NIL,
     active: 0,
@@ -67,10 +67,10 @@ const NODE: Node = Node {
 /// The tree of groups and queues.
 #[derive(Debug)]
 pub(super) struct Wf2q {
-    nodes: Vec<Node>,
+    nodes: Vec<SchedNode>,
     /// The service trees of each node by class, one node after the other.
     trees: Vec<ServiceTree>,
-    entities: Vec<Entity>,
+    entities: Vec<BfqEntity>,
     forest: Forest,
 }
 
@@ -79,29 +79,32 @@ impl Wf2q {
         Self {
             nodes: vec![NODE; groups as usize],
             trees: vec![TREE; groups as usize * CLASSES],
-            entities: vec![Entity::NEW; (groups + queues) as usize],
+            entities: vec![BfqEntity::NEW; (groups + queues) as usize],
             forest: Forest::new(groups + queues),
         }
     }
 
-    pub(super) fn entity(&self, e: u32) -> &Entity {
+    pub(super) fn entity(&self, e: u32) -> &BfqEntity {
         &self.entities[e as usize]
     }
 
-    pub(super) fn entity_mut(&mut self, e: u32) -> &mut Entity {
+    pub(super) fn entity_mut(&mut self, e: u32) -> &mut BfqEntity {
         &mut self.entities[e as usize]
     }
 
     /// Adds an entity that does not compete yet.
     pub(super) fn add(&mut self, e: u32, parent: u32, class: u8, weight: u32) {
-        debug_assert!(self.entity(e).place == Place::Out, "entity {e} is in use");
-        *self.entity_mut(e) = Entity {
+        debug_assert!(
+            self.entity(e).place == EntityState::Out,
+            "entity {e} is in use"
+        );
+        *self.entity_mut(e) = BfqEntity {
             parent,
             class,
             tree: tree_of(parent, class),
             weight,
             new_weight: weight,
-            ..Entity::NEW
+            ..BfqEntity::NEW
         };
         if (e as usize) < self.nodes.len() {
             self.nodes[e as usize] = NODE;
@@ -112,19 +115,19 @@ impl Wf2q {
 
     /// Removes an entity that is neither active nor in service.
     pub(super) fn forget(&mut self, e: u32) {
-        let Entity {
+        let BfqEntity {
             tree,
             place,
             weight,
             ..
         } = *self.entity(e);
-        debug_assert!(matches!(place, Place::Idle | Place::Out));
-        if place == Place::Idle {
+        debug_assert!(matches!(place, EntityState::Idle | EntityState::Out));
+        if place == EntityState::Idle {
             let tree = &mut self.trees[tree as usize];
             self.forest.remove(&mut tree.idle, e);
             tree.wsum -= u64::from(weight);
         }
-        self.entity_mut(e).place = Place::Out;
+        self.entity_mut(e).place = EntityState::Out;
     }
 
     /// Sets a weight that applies from the entity's next activation or requeueing on (Linux:
@@ -144,7 +147,7 @@ impl Wf2q {
     /// Applies the new weight of the queue in service at once.
     pub(super) fn reweigh(&mut self, e: u32) {
         let entity = &mut self.entities[e as usize];
-        debug_assert!(entity.place == Place::Service);
+        debug_assert!(entity.place == EntityState::Service);
         let tree = &mut self.trees[entity.tree as usize];
         tree.wsum = tree.wsum - u64::from(entity.weight) + u64::from(entity.new_weight);
         entity.weight = entity.new_weight;
@@ -157,8 +160,8 @@ impl Wf2q {
         loop {
             let parent = self.entity(at).parent;
             match self.entity(at).place {
-                Place::Active | Place::Service => self.reposition(at),
-                Place::Out | Place::Idle => self.enter(now, at, waited),
+                EntityState::Active | EntityState::Service => self.reposition(at),
+                EntityState::Out | EntityState::Idle => self.enter(now, at, waited),
             }
             // If the choice of the parent stays the same, nothing changes on the levels above.
             if !self.refresh_next(parent) || parent == ROOT {
@@ -206,7 +209,7 @@ impl Wf2q {
             // (Linux: `bfq_no_longer_next_in_service`).
             if inside.is_none_or(|active| active == 1) {
                 self.extract(e);
-                self.entity_mut(e).place = Place::Service;
+                self.entity_mut(e).place = EntityState::Service;
             }
             if inside.is_none() {
                 break e;
@@ -257,7 +260,7 @@ impl Wf2q {
 
     /// Updates the tree after a queue that is not in service was charged, because virtual time has
     /// advanced on its path.
-    pub(super) fn injected(&mut self, queue: u32) {
+    pub(super) fn on_injection(&mut self, queue: u32) {
         let mut at = queue;
         loop {
             let parent = self.entity(at).parent;
@@ -266,7 +269,7 @@ impl Wf2q {
                 return;
             }
             let place = self.entity(parent).place;
-            if concerns && matches!(place, Place::Active | Place::Service) {
+            if concerns && matches!(place, EntityState::Active | EntityState::Service) {
                 self.reposition(parent);
             }
             at = parent;

@@ -1,6 +1,6 @@
 //! Start and finish times of entities, and their moves into, within and out of the service trees.
 
-use super::super::entity::{Entity, IDLE, Place, delta};
+use super::super::entity::{BfqEntity, EntityState, IDLE, delta};
 use super::{ROOT, Wf2q};
 use crate::Instant;
 use crate::list::NIL;
@@ -18,7 +18,7 @@ impl Wf2q {
         // has passed it. Otherwise its short pause would cost it a part of its share.
         let back_shifted = waited && before(entity.finish, tree.v);
         let least = if back_shifted { entity.finish } else { tree.v };
-        if entity.place == Place::Idle {
+        if entity.place == EntityState::Idle {
             self.forest.remove(&mut tree.idle, e);
             // An entity cannot gain by a pause: it does not start before the finish time of its
             // last service.
@@ -42,14 +42,14 @@ impl Wf2q {
             entity.start = entity.start.wrapping_add(used);
             entity.service = 0;
         }
-        if entity.place == Place::Active {
+        if entity.place == EntityState::Active {
             self.extract(e);
         }
         // A group with no other member to serve stays out of the tree while its only member is in
         // service.
         if self.nodes.get(e as usize).is_some_and(|n| n.next == NIL) {
             debug_assert!(self.nodes[parent as usize].in_service == e);
-            self.entity_mut(e).place = Place::Service;
+            self.entity_mut(e).place = EntityState::Service;
         } else {
             self.enqueue(e, false);
         }
@@ -84,7 +84,7 @@ impl Wf2q {
             entity.finish = entity.finish.wrapping_add(late);
             entity.start = entity.finish.wrapping_sub(length);
         }
-        entity.place = Place::Active;
+        entity.place = EntityState::Active;
         self.forest
             .insert(&mut tree.active, e, entity.finish, entity.start);
         self.nodes[entity.parent as usize].active += 1;
@@ -92,14 +92,14 @@ impl Wf2q {
 
     /// Removes an entity from the active tree.
     pub(super) fn extract(&mut self, e: u32) {
-        let Entity { parent, tree, .. } = *self.entity(e);
+        let BfqEntity { parent, tree, .. } = *self.entity(e);
         self.forest.remove(&mut self.trees[tree as usize].active, e);
         self.nodes[parent as usize].active -= 1;
     }
 
     /// Takes an entity out of competition (Linux: `__bfq_deactivate_entity`).
     pub(super) fn leave(&mut self, e: u32) {
-        if self.entity(e).place == Place::Active {
+        if self.entity(e).place == EntityState::Active {
             self.extract(e);
         }
         let is_group = (e as usize) < self.nodes.len();
@@ -113,11 +113,11 @@ impl Wf2q {
         // Until virtual time reaches the finish time, the weight still counts, so that the entity
         // cannot gain by leaving and returning.
         if before(tree.v, entity.finish) {
-            entity.place = Place::Idle;
+            entity.place = EntityState::Idle;
             self.forest
                 .insert(&mut tree.idle, e, entity.finish, entity.start);
         } else {
-            entity.place = Place::Out;
+            entity.place = EntityState::Out;
             tree.wsum -= u64::from(entity.weight);
         }
     }
@@ -133,7 +133,7 @@ impl Wf2q {
         if !before(tree.v, entity.finish) {
             self.forest.remove(&mut tree.idle, first);
             tree.wsum -= u64::from(entity.weight);
-            entity.place = Place::Out;
+            entity.place = EntityState::Out;
         }
     }
 }

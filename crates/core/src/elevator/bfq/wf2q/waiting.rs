@@ -1,7 +1,7 @@
 //! Queries of the tree that do not change it: the waiting entities in the order of their turns, and
 //! their parts of the tags.
 
-use super::super::entity::{CLASSES, Entity, Place};
+use super::super::entity::{BfqEntity, CLASSES, EntityState};
 use super::{ROOT, Wf2q, tree_of};
 
 /// The factor between the weights of a class and the next lower class when tags are divided (Linux:
@@ -22,7 +22,7 @@ impl Wf2q {
             if let Some(found) = self.forest.next(at).and_then(|next| self.queue_in(next)) {
                 return Some(found);
             }
-            let Entity { parent, class, .. } = *self.entity(at);
+            let BfqEntity { parent, class, .. } = *self.entity(at);
             if let Some(found) = self.first_below(parent, class + 1) {
                 return Some(found);
             }
@@ -65,7 +65,7 @@ impl Wf2q {
     /// The parts are by weight among entities that compete or recently did. An entity that does not
     /// compete is not limited.
     pub(in super::super) fn is_within(&self, e: u32, limit: u64, held: &[u32]) -> bool {
-        if (self.path(e)).any(|at| self.entity(at).place == Place::Out) {
+        if (self.path(e)).any(|at| self.entity(at).place == EntityState::Out) {
             return true;
         }
         self.part(e, limit, held).is_some()
@@ -74,7 +74,7 @@ impl Wf2q {
     /// Returns an entity's part of `limit`, or `None` if the entity or a group above it holds its
     /// whole part.
     fn part(&self, e: u32, limit: u64, held: &[u32]) -> Option<u64> {
-        let Entity {
+        let BfqEntity {
             parent,
             class,
             weight,

@@ -1,8 +1,8 @@
 //! Random loads under random tunables: no request is lost, no client starves, and the counters are
 //! right.
 
-use super::super::{Cfq, Config, Queue};
-use crate::elevator::closed_loop::{self, Client, KIB, Place, SECOND, STREAMER, ms, nth};
+use super::super::{Cfq, CfqQueue, Config};
+use crate::elevator::closed_loop::{self, AccessPattern, Client, KIB, SECOND, STREAMER, ms, nth};
 use crate::list::NIL;
 use crate::random::Rng;
 use crate::tunable::Tuned;
@@ -45,7 +45,7 @@ fn client(rng: &mut Rng, groups: u64, plain: bool) -> Client {
         length: rng.range(1, 64) as u32 * 4 * KIB,
         depth: rng.range(1, 40) as u32,
         base: (rng.range(0, 2) == 0).then_some(rng.range(0, 3) * 64 * 1024),
-        place: Place::EveryUntil {
+        place: AccessPattern::EveryUntil {
             of,
             until: rng.range(0, 3) * sequential,
         },
@@ -75,7 +75,7 @@ impl Cfq {
         let busy = || self.queues.iter().filter(|queue| queue.is_busy());
         assert_eq!(self.busy as usize, busy().count());
         assert_eq!(self.busy_sync as usize, busy().filter(|q| q.sync).count());
-        let queued = self.queues.iter().map(Queue::queued);
+        let queued = self.queues.iter().map(CfqQueue::queued);
         assert_eq!(self.queued, queued.sum::<u32>());
         let in_drive = |sync| {
             let queues = self.queues.iter().filter(move |q| q.sync == sync);
@@ -89,7 +89,7 @@ impl Cfq {
         }
         self.check_users();
         for (id, group) in self.groups.all.iter().enumerate() {
-            let of = |q: &&Queue| q.group as usize == id;
+            let of = |q: &&CfqQueue| q.group as usize == id;
             assert_eq!(group.queues as usize, busy().filter(of).count());
             let dispatched = self.queues.iter().filter(of).map(|q| q.dispatched);
             assert_eq!(group.dispatched, dispatched.sum::<u32>());
@@ -179,7 +179,7 @@ fn queues_merge_while_streams_are_on_hold_and_leave() {
                         .length(size)
                         .depth(2)
                         .base(n * u64::from(size))
-                        .place(Place::Every(4))
+                        .place(AccessPattern::Every(4))
                         .until(ms(rng.range(20, 5_000))),
                 )
             })

@@ -3,19 +3,19 @@
 
 use super::super::Config;
 use super::{READER, disk};
-use crate::elevator::closed_loop::{Host, Place, SECOND};
+use crate::elevator::closed_loop::{AccessPattern, ClosedLoopHost, SECOND};
 
 const SIZE: u32 = 64 * 1024;
 
 /// Creates readers that take turns at the parts of one file, until each reads at random.
-fn together(readers: u64, random_from: u64) -> Host {
+fn together(readers: u64, random_from: u64) -> ClosedLoopHost {
     let mut host = disk(Config::default(), &[]);
     for n in 0..readers {
         host.add(
             READER
                 .length(SIZE)
                 .base(n * u64::from(SIZE))
-                .place(Place::EveryUntil {
+                .place(AccessPattern::EveryUntil {
                     of: readers,
                     until: random_from,
                 }),
@@ -37,7 +37,7 @@ fn interleaved_readers_read_as_one() {
 
 /// Two clients that read together and then at random, next to a third one that reads sequentially.
 #[test]
-fn they_part_when_they_read_apart() {
+fn a_seeky_shared_queue_is_split_again() {
     let mut host = together(2, 5 * SECOND);
     let third = host.add(READER);
     host.run(10 * SECOND);

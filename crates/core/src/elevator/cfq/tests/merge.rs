@@ -2,11 +2,11 @@
 
 use super::super::Config;
 use crate::Flags;
-use crate::elevator::scripted::Merging;
+use crate::elevator::scripted::MergingHost;
 
 #[test]
 fn requests_join_commands_at_the_back_and_in_front() {
-    let mut host = Merging::new(Config::default());
+    let mut host = MergingHost::new(Config::default());
     // The requests 61, 31 and 6 change the command that was merged last.
     for block in [10, 60, 61, 11, 30, 31, 9, 5, 6, 8] {
         host.ask(1, block);
@@ -20,7 +20,7 @@ fn requests_join_commands_at_the_back_and_in_front() {
 /// and is inserted.
 #[test]
 fn a_request_joins_no_command_of_another_stream_than_its_own() {
-    let mut host = Merging::new(Config::default());
+    let mut host = MergingHost::new(Config::default());
     for blocks in [&[10][..], &[11, 12, 9], &[30, 31, 29]] {
         host.open();
         for &block in blocks {
@@ -35,7 +35,7 @@ fn a_request_joins_no_command_of_another_stream_than_its_own() {
 /// A growing command does not take precedence from a preferred request.
 #[test]
 fn metadata_goes_first_whatever_else_has_grown() {
-    let mut host = Merging::new(Config::default());
+    let mut host = MergingHost::new(Config::default());
     host.ask_with(Flags::META, 1, 500);
     for block in [1010, 1011, 1012] {
         host.ask(1, block);

@@ -28,7 +28,7 @@ fn longest(nr_requests: u32) -> u64 {
 }
 
 #[test]
-fn what_has_no_request_is_not_sorted() {
+fn requests_beyond_the_list_are_not_sorted() {
     // With few requests in the list, they are served in the order of arrival, so the longest takes
     // about 400 seeks of 8 ms. With many, they are sorted by position, which makes some wait for
     // longer.

@@ -2,12 +2,12 @@
 
 use super::super::Config;
 use super::{READER, disk, flash};
-use crate::elevator::closed_loop::{Host, RANDOM, SECOND, STREAMER, ms, nth};
+use crate::elevator::closed_loop::{ClosedLoopHost, RANDOM, SECOND, STREAMER, ms, nth};
 use crate::{Op, PriorityClass};
 use std::vec::Vec;
 
 /// Returns the largest deviation of any client from its part, in thousandths of this part.
-fn off_by(host: &Host, parts: &[u64]) -> u64 {
+fn off_by(host: &ClosedLoopHost, parts: &[u64]) -> u64 {
     let whole: u64 = (0..parts.len()).map(|c| host.bytes(c)).sum();
     let all: u64 = parts.iter().sum();
     let off = parts.iter().enumerate().map(|(client, part)| {
@@ -99,11 +99,11 @@ fn the_idle_class_has_the_drive_when_nobody_else_wants_it() {
     assert!(host.bytes(idle) - early > others / 2);
 }
 
-type Make = fn(Config, &[(u16, Option<usize>)]) -> Host;
+type MakeHost = fn(Config, &[(u16, Option<usize>)]) -> ClosedLoopHost;
 
 /// Returns the rate of a random reader among sequential ones, in percent of its rate without
 /// contention, and the total rate in kB/s. Each client has a group of its own.
-fn random_among(sequential: usize, make: Make) -> (u64, u64) {
+fn random_among(sequential: usize, make: MakeHost) -> (u64, u64) {
     let groups: Vec<_> = (0..=sequential).map(|_| (100, None)).collect();
     let run = |others: usize| {
         let mut host = make(Config::default(), &groups);

@@ -23,7 +23,7 @@ const FACTOR_ONE: u64 = 16;
 
 /// The estimate of the hidden work of a drive.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Afterwork {
+pub(crate) struct HiddenWork {
     /// The time at which the drive has done its hidden work.
     until: Instant,
     /// Hidden work of a write as a multiple of its cost, in 16ths. Zero if the drive hides nothing.
@@ -34,7 +34,7 @@ pub(crate) struct Afterwork {
     unsynced: Cost,
 }
 
-impl Afterwork {
+impl HiddenWork {
     /// Accounts for a write of `cost` that is dispatched.
     #[inline]
     pub(crate) fn observe_write(&mut self, now: Instant, cost: Cost) {
@@ -68,13 +68,13 @@ impl Afterwork {
     }
 
     /// Accounts for a flush that begins while no other flush runs.
-    pub(crate) fn flush_begins(&mut self) {
+    pub(crate) fn on_flush_begin(&mut self) {
         self.unsynced = Cost::ZERO;
     }
 
     /// Accounts for the end of the last running flush. No hidden work is left of the writes before
     /// it. If the flush had to wait for those writes (`waited`), the drive hides work.
-    pub(crate) fn flush_ends(&mut self, now: Instant, waited: bool) {
+    pub(crate) fn on_flush_end(&mut self, now: Instant, waited: bool) {
         if waited && self.factor < FACTOR_ONE {
             self.factor = FACTOR_ONE;
             self.changed = now;
@@ -108,30 +108,30 @@ mod tests {
         // 500 ms of work are written at 0 ms, and 400 ms of it are left at 100 ms. The flush from
         // 100 ms to 110 ms leaves the 20 ms that were written after its beginning.
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
-        let mut work = Afterwork::default();
+        let mut work = HiddenWork::default();
         work.settle(at(0), &SEEKING);
         work.observe_write(at(0), ns(500_000_000));
         assert_eq!(work.remaining(at(100), ns(0)), ns(400_000_000));
-        work.flush_begins();
+        work.on_flush_begin();
         work.observe_write(at(100), ns(20_000_000));
-        work.flush_ends(at(110), true);
+        work.on_flush_end(at(110), true);
         assert_eq!(work.remaining(at(110), ns(0)), ns(20_000_000));
     }
 
     #[test]
     fn a_flush_that_had_to_wait_shows_that_the_drive_hides_work() {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
-        let mut work = Afterwork::default();
+        let mut work = HiddenWork::default();
         work.observe_write(at(0), ns(5_000_000));
         assert_eq!(work.remaining(at(0), ns(0)), ns(0));
-        work.flush_begins();
-        work.flush_ends(at(10), true);
+        work.on_flush_begin();
+        work.on_flush_end(at(10), true);
         work.observe_write(at(10), ns(5_000_000));
         assert_eq!(work.remaining(at(10), ns(0)), ns(5_000_000));
     }
 
     /// Returns the factor in 16ths: the hidden work of a write of 1.6 ms, in units of 0.1 ms.
-    fn factor(work: &Afterwork) -> u64 {
+    fn factor(work: &HiddenWork) -> u64 {
         let mut work = *work;
         work.until = Instant::ZERO;
         work.observe_write(Instant::ZERO, ns(1_600_000));
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn a_drive_that_hides_work_is_taken_to_hide_twice_as_much_until_it_does_so_no_longer() {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
-        let mut work = Afterwork::default();
+        let mut work = HiddenWork::default();
         work.observe_hidden_work(at(100));
         assert_eq!(factor(&work), 0, "nothing was written");
         work.observe_write(at(100), ns(1));
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_drive_with_turns_hides_what_it_was_given_at_least_and_never_more_than_a_second() {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
-        let mut work = Afterwork::default();
+        let mut work = HiddenWork::default();
         work.settle(at(0), &SEEKING);
         assert_eq!(factor(&work), FACTOR_ONE);
         // It stays at this factor without any further sign.

@@ -40,7 +40,7 @@ const ONE: i64 = 1 << RATIO;
 
 /// The place of a piece relative to the piece that was dispatched before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Place {
+pub(crate) enum Locality {
     /// The piece continues where the previous one ended, or shortly after.
     Near,
     /// The piece begins anywhere else.
@@ -50,7 +50,7 @@ pub(crate) enum Place {
 
 /// Pieces of one kind that completed in the current round.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ended {
+struct CompletedSum {
     requests: u64,
     bytes: u64,
 }
@@ -58,7 +58,7 @@ struct Ended {
 /// The learned costs, and the measurements of the current round. Arrays of four are indexed by
 /// [`kind`], and arrays of two by operation: reads, then writes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Model {
+pub(crate) struct DriveCostModel {
     /// Nanoseconds per request, by kind.
     requests: [u64; 4],
     /// Nanoseconds per byte with [`SHIFT`] fraction bits, by operation.
@@ -66,7 +66,7 @@ pub(crate) struct Model {
     /// Initial values of `bytes`, which limit them.
     stated: [u64; 2],
     /// Pieces that completed in the round, by kind.
-    ended: [Ended; 4],
+    ended: [CompletedSum; 4],
     /// Number of pieces that completed in the round.
     ends: u32,
     /// The time for which the drive has been busy in this round, up to `until`, in nanoseconds.
@@ -88,16 +88,16 @@ pub(crate) struct Model {
     /// Number of rounds that contained pieces of a kind.
     rounds: [u32; 4],
     /// Pieces that completed in the round, by operation and size class.
-    sizes: [[Ended; SIZES]; 2],
+    sizes: [[CompletedSum; SIZES]; 2],
     /// The observed cost per byte with [`SHIFT`] fraction bits, by operation and size class. Zero
     /// if it is not known.
     each: [[u64; SIZES]; 2],
 }
 
 /// Returns the index of a kind: near reads, far reads, near writes, far writes.
-const fn kind(op: Op, place: Place) -> usize {
+const fn kind(op: Op, place: Locality) -> usize {
     let write = !op.is_read();
-    (write as usize) << 1 | matches!(place, Place::Far) as usize
+    (write as usize) << 1 | matches!(place, Locality::Far) as usize
 }
 
 /// The measurements of a round that has ended.
@@ -125,7 +125,7 @@ impl Round {
     }
 }
 
-impl Model {
+impl DriveCostModel {
     /// Creates the model of a drive of which only the stated capacity is known. A `remote` drive
     /// never has turns.
     pub(crate) fn new(capacity: Option<Capacity>, remote: bool) -> Self {
@@ -145,7 +145,7 @@ impl Model {
             let iops = c.iops.max([c.read_iops, c.write_iops][kind / 2]);
             let request = match 1_000_000_000u64.checked_div(iops) {
                 Some(request) if far => request,
-                _ => moved(bytes, stated[kind / 2]),
+                _ => transfer_cost(bytes, stated[kind / 2]),
             };
             request.max(REQUEST_MIN)
         };
@@ -153,7 +153,7 @@ impl Model {
             requests: [request(0), request(1), request(2), request(3)],
             bytes: stated,
             stated,
-            ended: [Ended::default(); 4],
+            ended: [CompletedSum::default(); 4],
             ends: 0,
             busy: 0,
             until: Instant::ZERO,
@@ -164,14 +164,14 @@ impl Model {
             away: Cost::ZERO,
             spoilt: false,
             rounds: [0; 4],
-            sizes: [[Ended::default(); SIZES]; 2],
+            sizes: [[CompletedSum::default(); SIZES]; 2],
             each: [[0; SIZES]; 2],
         }
     }
 
     /// Returns the cost of a piece of `bytes`, at least one nanosecond.
     #[inline]
-    pub(crate) fn cost(&self, op: Op, place: Place, bytes: u64) -> Cost {
+    pub(crate) fn cost(&self, op: Op, place: Locality, bytes: u64) -> Cost {
         // A discard and a look-up of extents move no data, so they count as one sector. A flush is
         // charged by its duration instead.
         let bytes = match op {
@@ -180,7 +180,7 @@ impl Model {
             Op::Flush => 0,
         };
         let kind = kind(op, place);
-        let moved = moved(bytes, self.bytes[kind / 2]);
+        let moved = transfer_cost(bytes, self.bytes[kind / 2]);
         Cost::from_nanos(self.requests[kind].saturating_add(moved))
     }
 
@@ -257,7 +257,7 @@ impl Model {
     /// Returns the size of a far piece that costs `cost`, in bytes. Zero if even an empty piece
     /// costs more.
     pub(crate) fn bytes_in(&self, op: Op, cost: Cost) -> u64 {
-        let kind = kind(op, Place::Far);
+        let kind = kind(op, Locality::Far);
         let left = cost.as_nanos().saturating_sub(self.requests[kind]);
         mul_div_floor(left, 1 << SHIFT, self.bytes[kind / 2])
     }
@@ -265,7 +265,7 @@ impl Model {
     /// Returns the size in bytes below which the fixed cost of a piece dominates. A smaller piece
     /// would not complete much sooner, and the drive would lose throughput.
     pub(crate) fn efficient(&self, op: Op) -> u64 {
-        let kind = kind(op, Place::Far);
+        let kind = kind(op, Locality::Far);
         mul_div_floor(
             self.requests[kind],
             EFFICIENT << SHIFT,
@@ -308,7 +308,7 @@ impl Model {
         &mut self,
         now: Instant,
         op: Op,
-        place: Place,
+        place: Locality,
         bytes: Bytes,
         time: Span,
         flight: Cost,
@@ -362,7 +362,7 @@ impl Model {
                 .requests
                 .saturating_mul(self.requests[kind])
                 .min(1 << 40);
-            parts[4 + kind / 2] += moved(ended.bytes, self.bytes[kind / 2]).min(1 << 40);
+            parts[4 + kind / 2] += transfer_cost(ended.bytes, self.bytes[kind / 2]).min(1 << 40);
         }
         parts
     }
@@ -376,17 +376,17 @@ impl Model {
                 self.weigh_sizes();
             }
         }
-        self.ended = [Ended::default(); 4];
-        self.sizes = [[Ended::default(); SIZES]; 2];
+        self.ended = [CompletedSum::default(); 4];
+        self.sizes = [[CompletedSum::default(); SIZES]; 2];
         (self.ends, self.busy, self.area, self.times) = (0, 0, 0, 0);
     }
 
     /// Updates the cost per byte of the size class that had at least half of the work in the round,
     /// if there is one.
     fn weigh_sizes(&mut self) {
-        let modelled = |op: usize, ended: &Ended| {
+        let modelled = |op: usize, ended: &CompletedSum| {
             let requests = ended.requests.saturating_mul(self.requests[2 * op + 1]);
-            requests.saturating_add(moved(ended.bytes, self.bytes[op]))
+            requests.saturating_add(transfer_cost(ended.bytes, self.bytes[op]))
         };
         let all: u64 = (0..2)
             .flat_map(|op| self.sizes[op].iter().map(move |ended| modelled(op, ended)))
@@ -476,7 +476,7 @@ fn size(bytes: u64) -> usize {
 
 /// Returns the cost of moving `bytes`, at `byte` nanoseconds for each with [`SHIFT`] fraction bits.
 #[inline]
-fn moved(bytes: u64, byte: u64) -> u64 {
+fn transfer_cost(bytes: u64, byte: u64) -> u64 {
     match bytes.checked_mul(byte) {
         Some(product) => product >> SHIFT,
         // The quotient fits into 64 bits even if the product does not.
@@ -492,14 +492,14 @@ mod tests {
     const FLIGHT: Cost = Cost::from_nanos(1_000_000);
 
     /// Plays pieces on a drive that takes 1 ms for each write, regardless of its size.
-    fn rounds(model: &mut Model, bytes: &[u64], count: u64) {
+    fn rounds(model: &mut DriveCostModel, bytes: &[u64], count: u64) {
         let mut now = Instant::ZERO;
         model.begin_busy(now);
         for n in 0..count {
             now += Span::from_millis(1);
             let bytes = bytes[n as usize % bytes.len()];
             let ended =
-                model.observe_completion(now, Op::Write, Place::Far, Bytes(bytes), TIME, FLIGHT);
+                model.observe_completion(now, Op::Write, Locality::Far, Bytes(bytes), TIME, FLIGHT);
             if ended.is_some() {
                 model.learn(true);
             }
@@ -508,7 +508,7 @@ mod tests {
 
     #[test]
     fn a_size_whose_bytes_cost_more_than_those_of_larger_ones_is_too_small() {
-        let mut model = Model::new(None, false);
+        let mut model = DriveCostModel::new(None, false);
         rounds(&mut model, &[4096], 100);
         assert_eq!(
             model.worthwhile(Op::Write, 4096),
@@ -526,7 +526,7 @@ mod tests {
 
     #[test]
     fn a_round_tells_of_the_size_that_most_of_it_was_for() {
-        let mut model = Model::new(None, false);
+        let mut model = DriveCostModel::new(None, false);
         rounds(&mut model, &[4096, 65_536, 65_536, 65_536], 10);
         let each = model.each[1];
         assert!(each[size(65_536)] > 0);
@@ -543,7 +543,7 @@ mod tests {
 
     #[test]
     fn what_moving_costs_is_exact_beyond_64_bits() {
-        assert_eq!(moved(3, 1 << SHIFT), 3);
-        assert_eq!(moved(3 << 40, 1 << 30), 3 << (70 - SHIFT));
+        assert_eq!(transfer_cost(3, 1 << SHIFT), 3);
+        assert_eq!(transfer_cost(3 << 40, 1 << 30), 3 << (70 - SHIFT));
     }
 }

@@ -18,7 +18,7 @@
 //! processor, it finds the drive empty. Then more work is dispatched in advance, until this no
 //! longer happens.
 
-use super::cost::{Model, Place, Round};
+use super::cost::{DriveCostModel, Locality, Round};
 use crate::elevator::contract::constants::{
     BOUND_MIN, GAIN, LATE_FIRST, LATE_MAX, LATE_PART, MEASURE, MEASURED_PIECES, MEMORY, PARALLEL,
     PATIENCE, SEEK_CHOOSES, SEVERAL,
@@ -29,13 +29,13 @@ use crate::{Instant, Op, Span};
 
 /// The maximum of the samples in the last one to two times [`MEMORY`].
 #[derive(Clone, Copy, Debug, Default)]
-struct Most {
+struct RecentMax {
     now: Cost,
     before: Cost,
     since: Instant,
 }
 
-impl Most {
+impl RecentMax {
     fn add(&mut self, now: Instant, sample: Cost) {
         if now.since(self.since) >= MEMORY {
             self.before = self.now;
@@ -52,13 +52,13 @@ impl Most {
 
 /// The minimum of the samples in the last one to two times [`MEASURE`].
 #[derive(Clone, Copy, Debug)]
-struct Least {
+struct RecentMin {
     now: u64,
     before: u64,
     since: Instant,
 }
 
-impl Least {
+impl RecentMin {
     const NONE: Self = Self {
         now: u64::MAX,
         before: u64::MAX,
@@ -82,22 +82,22 @@ impl Least {
 
 /// A piece that had the drive to itself, with its time in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-struct Sample {
+struct SoloSample {
     time: u64,
     op: Op,
-    place: Place,
+    place: Locality,
     bytes: u64,
 }
 
 /// The last pieces that had the drive to themselves, in a ring.
 #[derive(Clone, Copy, Debug, Default)]
-struct Alone {
-    samples: [Option<Sample>; MEASURED_PIECES as usize],
+struct SoloSamples {
+    samples: [Option<SoloSample>; MEASURED_PIECES as usize],
     next: usize,
 }
 
-impl Alone {
-    fn add(&mut self, sample: Sample) {
+impl SoloSamples {
+    fn add(&mut self, sample: SoloSample) {
         self.samples[self.next] = Some(sample);
         self.next = (self.next + 1) % self.samples.len();
     }
@@ -105,8 +105,8 @@ impl Alone {
     /// Returns the shortest time beyond the cost of a piece. The minimum is used because a late
     /// driver or a hiccup of the drive can only add to the time (BBR uses the shortest round trip
     /// for this reason).
-    fn delay(&self, model: &Model) -> Option<u64> {
-        let delay = |s: &Sample| {
+    fn delay(&self, model: &DriveCostModel) -> Option<u64> {
+        let delay = |s: &SoloSample| {
             s.time
                 .saturating_sub(model.cost(s.op, s.place, s.bytes).as_nanos())
         };
@@ -121,11 +121,11 @@ pub(crate) struct Window {
     /// The time of a single piece shows nothing about such a server.
     remote: Span,
     /// The last pieces that were alone: reads, then all others.
-    delays: [Alone; 2],
+    delays: [SoloSamples; 2],
     /// The shortest time of any piece: reads, then all others. It limits the delay.
-    least: [Least; 2],
+    least: [RecentMin; 2],
     /// The largest recent cost of a piece.
-    largest: Most,
+    largest: RecentMax,
     /// True while a piece is in the drive that was alone when it was dispatched, and no other has
     /// been dispatched since.
     alone: bool,
@@ -151,9 +151,9 @@ impl Window {
     pub(crate) fn new(remote: Span) -> Self {
         Self {
             remote,
-            delays: [Alone::default(); 2],
-            least: [Least::NONE; 2],
-            largest: Most::default(),
+            delays: [SoloSamples::default(); 2],
+            least: [RecentMin::NONE; 2],
+            largest: RecentMax::default(),
             alone: false,
             unmeasured: MEASURED_PIECES,
             measured: Instant::ZERO,
@@ -245,10 +245,10 @@ impl Window {
         &mut self,
         now: Instant,
         piece: &Piece,
-        place: Place,
+        place: Locality,
         cost: Cost,
         flight: Cost,
-        model: &Model,
+        model: &DriveCostModel,
     ) -> bool {
         let mut alone = false;
         // The duration of a look-up of extents shows nothing about the latency of reads.
@@ -279,8 +279,8 @@ impl Window {
     }
 
     /// Records a piece that was alone.
-    fn add(&mut self, now: Instant, piece: &Piece, place: Place) {
-        let sample = Sample {
+    fn add(&mut self, now: Instant, piece: &Piece, place: Locality) {
+        let sample = SoloSample {
             time: now.since(piece.dispatched).as_nanos(),
             op: piece.op,
             place,
@@ -293,7 +293,7 @@ impl Window {
 
     /// Returns true if pieces waited for one another in a round, and not for clients to send
     /// requests.
-    pub(crate) fn is_telling(&self, round: Round) -> bool {
+    pub(crate) fn is_saturated(&self, round: Round) -> bool {
         let delay = Cost::from_nanos(self.each[usize::from(!round.reads)]);
         round.flight >= delay * GAIN + round.piece
     }
@@ -310,11 +310,11 @@ impl Window {
     }
 
     /// Adapts the window after a round of learning, because costs have changed.
-    pub(crate) fn settle_round(&mut self, now: Instant, model: &Model) {
+    pub(crate) fn settle_round(&mut self, now: Instant, model: &DriveCostModel) {
         self.late -= self.late / LATE_PART;
         if !model.is_settled() {
             // Costs that were assumed earlier are obsolete as long as the model changes quickly.
-            self.largest = Most::default();
+            self.largest = RecentMax::default();
         }
         // A sample of zero only ages the maximum.
         self.largest.add(now, Cost::ZERO);
@@ -322,7 +322,7 @@ impl Window {
     }
 
     /// Derives the delay and the window from the measurements.
-    fn settle(&mut self, model: &Model) {
+    fn settle(&mut self, model: &DriveCostModel) {
         for op in 0..2 {
             let least = self.least[op].get();
             let alone = self.delays[op].delay(model);
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn the_least_is_that_of_the_span_that_runs_and_of_the_one_before() {
-        let mut least = Least::NONE;
+        let mut least = RecentMin::NONE;
         let half = MEASURE.as_nanos() / 2;
         let at = |halves| Instant::from_nanos(halves * half);
         for (now, sample, expected) in [

@@ -1,7 +1,7 @@
 //! Advances the clocks as requests arrive, are dispatched and complete, and finds the reservations
 //! that are behind.
 
-use super::{CompletedPiece, InDrive, REQUEST, Reservation, Reservations};
+use super::{CompletedPiece, REQUEST, Reservation, Reservations, WorkInFlight};
 use crate::elevator::contract::constants::{DEADLINE_MAX, STANDSTILL};
 use crate::elevator::contract::learned::average;
 use crate::elevator::contract::unit::{Bytes, Cost};
@@ -13,7 +13,7 @@ use core::ops::Range;
 impl Reservations {
     /// Accounts for a request of `bytes` that arrives.
     pub(crate) fn observe_arrival(&mut self, now: Instant, group: GroupId, bytes: Bytes) {
-        self.notice_standstill(now);
+        self.detect_stall(now);
         self.for_each(group, |all, at| {
             let (due, catch_up, forget) = (now.saturating_sub(all.late), all.catch_up, all.forget);
             let r = &mut all.table[at as usize];
@@ -167,7 +167,7 @@ impl Reservations {
         pieces: impl Iterator<Item = (GroupId, Cost, Op, Bytes)>,
     ) {
         for r in &mut self.table[slots.start as usize..slots.end as usize] {
-            r.in_drive = InDrive::default();
+            r.in_drive = WorkInFlight::default();
             r.demand.outstanding = Bytes::ZERO;
             r.demand.arrivals.forget_outstanding();
         }
@@ -214,20 +214,20 @@ impl Reservations {
     /// Slows down the time base of the promises at once if the drive has stalled. During a stall no
     /// reservation is chosen, and all waiting ones fall behind. Without this step, a reservation
     /// that arrives now would be served after all of them.
-    pub(super) fn notice_standstill(&mut self, now: Instant) {
+    pub(super) fn detect_stall(&mut self, now: Instant) {
         let due = now.saturating_sub(self.late);
         let longest = self.waiting.min_start(&self.behind);
         if longest.is_some_and(|kept_until| {
             Instant::from_nanos(kept_until) + self.catch_up.saturating_mul(STANDSTILL) < due
         }) && let Some(group) = self.waiting.first_eligible(&self.behind, due.as_nanos())
         {
-            self.grow_late(now, group);
+            self.slow_time_base(now, group);
         }
     }
 
     /// Lets the time base of the promises lag by as much as this reservation is behind in excess of
     /// its permitted deficit, unless it lags by more already.
-    fn grow_late(&mut self, now: Instant, group: u32) {
+    fn slow_time_base(&mut self, now: Instant, group: u32) {
         let clock = self.table[group as usize].clock();
         self.late = self.late.max(now.since(clock + self.catch_up));
     }
@@ -253,7 +253,7 @@ impl Reservations {
             self.late = Span::ZERO;
             return self.waiting.first_eligible(&self.behind, at(self.late));
         };
-        self.grow_late(now, group);
+        self.slow_time_base(now, group);
         Some(group)
     }
 
@@ -291,7 +291,7 @@ impl Reservations {
 
     /// Returns true if a promise in requests has had its part of the drive although it is behind,
     /// because its requests cost more than the promised ones.
-    pub(crate) fn has_its_part(&self, now: Instant, group: u32) -> bool {
+    pub(crate) fn is_covered(&self, now: Instant, group: u32) -> bool {
         self.table[group as usize].clock.covered_until > now.saturating_sub(self.late)
     }
 

@@ -22,7 +22,7 @@ use crate::{Instant, Span};
 
 /// A flush that ended, as it affects a promise.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Synced {
+pub(crate) struct JudgedFlush {
     /// The time by which the promised client is behind.
     pub(crate) lag: Span,
     /// The time that the promise allows from the previous flush to this one.
@@ -31,7 +31,7 @@ pub(crate) struct Synced {
 
 /// The amount that has been written, as a cost, and its limit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Dirty {
+pub(crate) struct DirtyLimit {
     /// Cost of the writes since the last flush began.
     since: Cost,
     /// The value of `since` when the last flush began.
@@ -42,7 +42,7 @@ pub(crate) struct Dirty {
     synced: Instant,
 }
 
-impl Dirty {
+impl DirtyLimit {
     pub(crate) const fn new() -> Self {
         Self {
             since: Cost::ZERO,
@@ -59,12 +59,12 @@ impl Dirty {
     }
 
     /// Accounts for a flush that begins while no other flush runs.
-    pub(crate) fn flush_begins(&mut self) {
+    pub(crate) fn on_flush_begin(&mut self) {
         self.before = core::mem::replace(&mut self.since, Cost::ZERO);
     }
 
     /// Accounts for a flush that mattered to a promise and took `time`.
-    pub(crate) fn flush_ends(&mut self, now: Instant, time: Span, synced: Synced) {
+    pub(crate) fn on_flush_end(&mut self, now: Instant, time: Span, synced: JudgedFlush) {
         self.synced = now;
         let allowed = synced.cycle / FLUSH_PART;
         if time <= allowed || synced.lag <= STRICT {
@@ -99,22 +99,22 @@ mod tests {
     #[test]
     fn a_flush_that_takes_too_long_for_its_client_bounds_what_is_written_before_the_next() {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
-        let behind = Synced {
+        let behind = JudgedFlush {
             lag: Span::from_millis(20),
             cycle: Span::from_millis(10),
         };
-        let mut dirty = Dirty::new();
-        let mut flush = |written: u64, time: u64, synced: Synced| {
+        let mut dirty = DirtyLimit::new();
+        let mut flush = |written: u64, time: u64, synced: JudgedFlush| {
             dirty.observe_write(Cost::from_nanos(written));
-            dirty.flush_begins();
-            dirty.flush_ends(at(1), Span::from_nanos(time), synced);
+            dirty.on_flush_begin();
+            dirty.on_flush_end(at(1), Span::from_nanos(time), synced);
             dirty.observe_write(Cost::from_nanos(written / 2));
             let full = dirty.is_full(at(2));
             assert!(!dirty.is_full(at(1_002)), "it syncs no longer");
-            dirty.flush_begins();
+            dirty.on_flush_begin();
             full
         };
-        let on_time = Synced {
+        let on_time = JudgedFlush {
             lag: Span::ZERO,
             ..behind
         };
@@ -132,16 +132,16 @@ mod tests {
 
     #[test]
     fn flushes_that_are_long_for_another_reason_bound_nobody() {
-        let mut dirty = Dirty::new();
-        let behind = Synced {
+        let mut dirty = DirtyLimit::new();
+        let behind = JudgedFlush {
             lag: Span::from_millis(20),
             cycle: Span::from_millis(10),
         };
         let mut bounded = 0;
         for _ in 0..100 {
             dirty.observe_write(Cost::from_nanos(1_000_000));
-            dirty.flush_begins();
-            dirty.flush_ends(Instant::ZERO, Span::from_millis(20), behind);
+            dirty.on_flush_begin();
+            dirty.on_flush_end(Instant::ZERO, Span::from_millis(20), behind);
             bounded += u32::from(dirty.bound < Cost::MAX);
         }
         // Of four flushes, three set the limit: to 0.25 ms (a quarter of 1 ms), 0.125 ms and 0.0625

@@ -27,7 +27,7 @@ use alloc::vec::Vec;
 
 /// A reservation that a flush would make late.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Late {
+pub(crate) struct LatePromise {
     /// True if an idle drive would keep the promise.
     pub(crate) reachable: bool,
     /// The time at which it will be known whether the client sends a request.
@@ -36,7 +36,7 @@ pub(crate) struct Late {
 
 /// The flushes that run, and the delay of the next one.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct FlushPace {
     /// Average duration of a flush in nanoseconds. Zero before the first flush.
     time: u64,
     /// Shortest duration of a flush in nanoseconds. It grows slowly, so that it follows a drive
@@ -57,7 +57,7 @@ pub(crate) struct Pace {
     streams: Vec<(u32, Cost)>,
 }
 
-impl Pace {
+impl FlushPace {
     pub(crate) fn new(streams: u32) -> Self {
         Self {
             least: u64::MAX,
@@ -110,7 +110,7 @@ impl Pace {
 
     /// Returns the time until which the next flush should wait, because it would make a promise
     /// late. `None` if it has waited long enough.
-    pub(crate) fn hold_until(&mut self, now: Instant, late: Late) -> Option<Instant> {
+    pub(crate) fn hold_until(&mut self, now: Instant, late: LatePromise) -> Option<Instant> {
         let since = *self.held.get_or_insert(now);
         let most = if late.reachable || self.running > 0 {
             HOLD_FACTOR
@@ -171,9 +171,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_syncs_pays_the_least_of_a_flush_and_its_part_of_what_was_written() {
+    fn a_sync_is_charged_the_shortest_flush_and_its_part_of_the_writes() {
         let at = |us| Instant::ZERO + Span::from_micros(us);
-        let mut pace = Pace::new(2);
+        let mut pace = FlushPace::new(2);
         assert_eq!(pace.observe_end(at(100), at(0), 0), 100_000, "nobody wrote");
         pace.observe_write(0, Cost::from_nanos(10));
         pace.observe_write(1, Cost::from_nanos(30));

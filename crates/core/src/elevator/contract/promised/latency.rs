@@ -18,7 +18,7 @@ use crate::{Op, Span};
 
 /// The learned latency of a client's requests.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Latency {
+pub(super) struct RequestLatency {
     /// The latency of the client's next request without work of others in the drive. Zero if it is
     /// not known yet.
     pub(super) solo: Span,
@@ -37,7 +37,7 @@ pub(super) struct Latency {
     pub(super) drive_limited: bool,
 }
 
-impl Latency {
+impl RequestLatency {
     pub(super) const UNKNOWN: Self = Self {
         solo: Span::ZERO,
         interference: FULL_INTERFERENCE,

@@ -35,7 +35,7 @@ mod syncing;
 pub(crate) use latency::CompletedPiece;
 pub(crate) use room::DispatchQuery;
 
-use latency::Latency;
+use latency::RequestLatency;
 
 use super::constants::HEADROOM;
 use super::learned::arrival::Arrivals;
@@ -55,7 +55,7 @@ use core::ops::Range;
 
 /// The clock of a promise.
 #[derive(Clone, Copy, Debug, Default)]
-struct Clock {
+struct PromiseClock {
     /// The time up to which the promise has been kept.
     kept_until: Instant,
     /// A second clock, on which a request counts several times if it costs the drive as much as
@@ -88,7 +88,7 @@ struct Demand {
 
 /// The pieces of a client that are in flight.
 #[derive(Clone, Copy, Debug, Default)]
-struct InDrive {
+struct WorkInFlight {
     /// Modelled cost of these pieces.
     cost: Cost,
     bytes: Bytes,
@@ -97,7 +97,7 @@ struct InDrive {
     promised: Span,
 }
 
-impl InDrive {
+impl WorkInFlight {
     /// Removes a piece that left the drive.
     #[inline]
     fn remove(&mut self, op: Op, bytes: Bytes, cost: Cost) {
@@ -113,7 +113,7 @@ impl InDrive {
 
 /// The flushes of a client.
 #[derive(Clone, Copy, Debug, Default)]
-struct Syncs {
+struct FlushDemand {
     /// The time at the promised rate of the work that was dispatched since the client's last flush
     /// ended.
     cycle: Span,
@@ -133,11 +133,11 @@ struct Reservation {
     realtime: bool,
     /// The nearest group with a reservation above this one, or [`NIL`].
     above: u32,
-    clock: Clock,
+    clock: PromiseClock,
     demand: Demand,
-    in_drive: InDrive,
-    latency: Latency,
-    syncs: Syncs,
+    in_drive: WorkInFlight,
+    latency: RequestLatency,
+    syncs: FlushDemand,
     /// True if the reservation is in the tree of the realtime ones.
     bound_realtime: bool,
 }
@@ -160,11 +160,11 @@ impl Default for Reservation {
             iops: 0,
             realtime: false,
             above: NIL,
-            clock: Clock::default(),
+            clock: PromiseClock::default(),
             demand: Demand::default(),
-            in_drive: InDrive::default(),
-            latency: Latency::UNKNOWN,
-            syncs: Syncs::default(),
+            in_drive: WorkInFlight::default(),
+            latency: RequestLatency::UNKNOWN,
+            syncs: FlushDemand::default(),
             bound_realtime: false,
         }
     }
@@ -273,7 +273,7 @@ impl Reservations {
     /// Applies a change of the tree or its contracts. Only groups in these slots may have changed,
     /// and no other group's nearest reservation.
     pub(crate) fn set_contracts(&mut self, now: Instant, groups: &Groups, slots: Range<u32>) {
-        self.notice_standstill(now);
+        self.detect_stall(now);
         // The root has no reservation.
         for slot in slots.clone() {
             let group = groups.get(GroupId(slot)).filter(|_| GroupId(slot) != ROOT);
@@ -318,7 +318,7 @@ impl Reservations {
         } else if changed && exists {
             // The lead or deficit belonged to the previous promise. In addition, the reservation
             // may have to move to the tree of another class.
-            r.clock = Clock {
+            r.clock = PromiseClock {
                 kept_until: due,
                 covered_until: Instant::ZERO,
             };
@@ -377,7 +377,7 @@ impl Reservations {
 
     /// Returns true if no reservation limits others.
     #[inline]
-    pub(crate) fn bounds_nobody(&self) -> bool {
+    pub(crate) fn has_no_bounds(&self) -> bool {
         self.starts.is_empty() && self.realtime.is_empty()
     }
 }

@@ -77,14 +77,14 @@ enum Standing {
 
 /// The work that others may have in flight for the sake of a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Room {
+struct SlackLimit {
     /// The largest sum of their costs.
     most: Cost,
     /// True if one piece may be dispatched at any cost while the others have nothing in flight.
     one: bool,
 }
 
-impl Room {
+impl SlackLimit {
     /// Returns true if a piece of `cost` may join the work of `others`.
     fn holds(self, others: Cost, cost: Cost) -> bool {
         others.saturating_add(cost) <= self.most || self.one && others == Cost::ZERO
@@ -144,22 +144,22 @@ impl Reservation {
 
     /// Returns the work that others may have in flight together with the piece of `query`. `waits`
     /// is true if the client waits for the drive.
-    fn room(&self, now: Instant, late: Span, query: &DispatchQuery, waits: bool) -> Room {
+    fn room(&self, now: Instant, late: Span, query: &DispatchQuery, waits: bool) -> SlackLimit {
         let due = now.saturating_sub(late);
         let bearable = |time| self.bearable(time, query.kind.least_interference);
-        let only = |most| Room { most, one: false };
+        let only = |most| SlackLimit { most, one: false };
         match self.standing(now, late, query.new, waits) {
-            Standing::Realtime => Room {
+            Standing::Realtime => SlackLimit {
                 most: self.room_beside_realtime(query),
                 one: true,
             },
-            Standing::Away => Room {
+            Standing::Away => SlackLimit {
                 most: bearable(self.spare()),
                 one: true,
             },
             // While the costs are unknown, the effect of other work on the client is visible only
             // if the pieces come one at a time.
-            Standing::Unknown => Room {
+            Standing::Unknown => SlackLimit {
                 most: Cost::ZERO,
                 one: due.since(self.clock.kept_until) < STRICT,
             },
@@ -167,7 +167,7 @@ impl Reservation {
             // waited for `HELD_MAX`.
             Standing::DriveLimited => {
                 let slice = if query.overdue { SLICE } else { Span::ZERO };
-                Room {
+                SlackLimit {
                     most: bearable(self.clock.kept_until.since(due)).max(Cost::of(slice)),
                     one: query.overdue,
                 }
@@ -260,7 +260,7 @@ impl Reservations {
         let starts = starts.take_while(|&g| self.forest.key(g) < limit);
         realtime.chain(starts).find(|&g| {
             // A promise does not wait for another one that has had its part already.
-            if query.behind != NIL && self.has_its_part(now, g) {
+            if query.behind != NIL && self.is_covered(now, g) {
                 return false;
             }
             let r = &self.table[g as usize];
@@ -273,12 +273,12 @@ impl Reservations {
     }
 
     /// Returns true if any promise that has not had its part is behind by more than [`STRICT`].
-    pub(crate) fn is_one_short(&self, now: Instant) -> bool {
+    pub(crate) fn has_short_promise(&self, now: Instant) -> bool {
         let due = now.saturating_sub(self.late);
         let mut starts = self.forest.iter(&self.starts).take(LOOKED_AT);
         starts.any(|g| {
             let lag = due.since(self.table[g as usize].clock.kept_until);
-            lag > STRICT && !self.has_its_part(now, g)
+            lag > STRICT && !self.is_covered(now, g)
         })
     }
 
@@ -291,7 +291,7 @@ impl Reservations {
         group: GroupId,
         delay: Span,
     ) -> Option<Cost> {
-        if self.bounds_nobody() {
+        if self.has_no_bounds() {
             return None;
         }
         self.expire_bounds(now);

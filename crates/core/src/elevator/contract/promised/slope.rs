@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_takes_behind_nobody_is_not_laid_to_others() {
+    fn the_slope_leaves_out_the_latency_without_contention() {
         let ms = Span::from_millis;
         for slope in [0, 128, 256, 512] {
             for jitter in [Span::ZERO, ms(20)] {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn others_that_always_have_as_much_there_tell_nothing() {
+    fn constant_work_of_others_shows_no_slope() {
         let mut line = Slope::NONE;
         for at in 0..1_000 {
             line.add(5_000_000, Span::from_millis(10 + at % 30));

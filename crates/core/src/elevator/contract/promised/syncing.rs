@@ -1,9 +1,9 @@
 //! Relates flushes to promises: finds the promise that a flush would make late, and the effect of a
 //! flush on the client that waited for it.
 
-use super::dirty::Synced;
-use super::flush::Late;
-use super::{Reservations, Syncs};
+use super::dirty::JudgedFlush;
+use super::flush::LatePromise;
+use super::{FlushDemand, Reservations};
 use crate::elevator::contract::constants::{CYCLE_OF_ANOTHER, FLUSH_PART, SYNC_LOOKED_AT};
 use crate::list::NIL;
 use crate::{GroupId, Instant, Span};
@@ -22,7 +22,7 @@ impl Reservations {
         running: u64,
         behind: Span,
         syncs: impl Fn(u32) -> bool,
-    ) -> Option<Late> {
+    ) -> Option<LatePromise> {
         let due = now.saturating_sub(self.late);
         let wait = time.saturating_mul(running + 1);
         let waits = self.waiting.first_eligible(&self.behind, due.as_nanos());
@@ -53,7 +53,7 @@ impl Reservations {
                 }
             }
             let reachable = r.latency.reachable;
-            found = Some(Late { reachable, until });
+            found = Some(LatePromise { reachable, until });
             // One that an idle drive would serve delays the flush for longer, so it decides.
             if reachable {
                 break;
@@ -85,7 +85,7 @@ impl Reservations {
             let r = &mut all.table[at as usize];
             r.demand.arrivals.observe_quiet(now);
             r.demand.last_seen = now;
-            r.syncs = Syncs::default();
+            r.syncs = FlushDemand::default();
         });
     }
 
@@ -97,20 +97,20 @@ impl Reservations {
         now: Instant,
         group: GroupId,
         apart: bool,
-    ) -> Option<Synced> {
+    ) -> Option<JudgedFlush> {
         let at = self.nearest[group.0 as usize];
         if at == NIL && apart {
             return None;
         }
         if at == NIL {
             let behind = self.behind(now)?;
-            return Some(Synced {
+            return Some(JudgedFlush {
                 lag: self.lag(now, behind),
                 cycle: CYCLE_OF_ANOTHER,
             });
         }
         let r = &self.table[at as usize];
-        (!r.realtime && r.syncs.cycle > Span::ZERO).then(|| Synced {
+        (!r.realtime && r.syncs.cycle > Span::ZERO).then(|| JudgedFlush {
             lag: self.lag(now, at),
             cycle: r.syncs.cycle,
         })

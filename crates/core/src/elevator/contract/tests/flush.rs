@@ -16,14 +16,14 @@ const WRITERS: usize = 8;
 const SYNCS: Client = SMALL.op(Op::Write).other((2, Op::Flush, Flags::SYNC));
 
 /// A drive that serves one command after the other.
-struct Serial {
+struct SerialDrive {
     free: u64,
     flush: u64,
     /// The flushes that run, and the end of each, on a drive that serves all other commands first.
     last: Option<BTreeMap<Tag, u64>>,
 }
 
-impl Drive for Serial {
+impl Drive for SerialDrive {
     fn take(&mut self, now: u64, command: &Dispatch) -> u64 {
         let begin = self.free.max(now);
         let time = match command.op {
@@ -58,13 +58,13 @@ impl Drive for Serial {
 
 /// A run with the number of flush commands, and the longest delay of a flush: from the time at
 /// which it could have begun, or the end of the previous flush, to its dispatch.
-struct Run {
-    host: crate::testing::Host<Serial>,
+struct FlushRun {
+    host: crate::testing::Host<SerialDrive>,
     begun: u64,
     longest: u64,
 }
 
-impl Run {
+impl FlushRun {
     /// Returns the number of requests of 4 KiB of a client. A flush follows each of them if the
     /// client writes.
     fn done(&self, client: usize) -> u64 {
@@ -73,10 +73,10 @@ impl Run {
 }
 
 /// Runs each client in a group of its own.
-fn play(config: elevator::Config, flush: u64, clients: &[Client], seconds: u64) -> Run {
+fn play(config: elevator::Config, flush: u64, clients: &[Client], seconds: u64) -> FlushRun {
     let last = None;
     play_on(
-        Serial {
+        SerialDrive {
             free: 0,
             flush,
             last,
@@ -87,7 +87,12 @@ fn play(config: elevator::Config, flush: u64, clients: &[Client], seconds: u64) 
     )
 }
 
-fn play_on(drive: Serial, config: elevator::Config, clients: &[Client], seconds: u64) -> Run {
+fn play_on(
+    drive: SerialDrive,
+    config: elevator::Config,
+    clients: &[Client],
+    seconds: u64,
+) -> FlushRun {
     let config = crate::Config::of(config).drive(PIPE.shape());
     let mut host = crate::testing::Host::new(config, &[], drive);
     for (id, client) in clients.iter().enumerate() {
@@ -118,7 +123,7 @@ fn play_on(drive: Serial, config: elevator::Config, clients: &[Client], seconds:
             }
         }
     }
-    Run {
+    FlushRun {
         host,
         begun,
         longest,
@@ -137,7 +142,7 @@ fn beside(mb: u64) -> Vec<Client> {
 }
 
 #[test]
-fn who_reads_one_at_a_time_keeps_its_min_beside_those_who_sync() {
+fn a_reader_keeps_its_min_next_to_clients_that_sync() {
     for mb in [1, 10, 30, 50] {
         let none = play(elevator::Config::None, FLUSH, &beside(mb), 4);
         assert!(none.host.rate(0) < 2_000, "{}", none.host.rate(0));
@@ -189,7 +194,7 @@ fn no_flush_waits_longer_than_its_bound_for_promises_that_the_drive_cannot_keep(
 }
 
 #[test]
-fn who_syncs_does_not_wait_for_its_own_promise() {
+fn a_client_that_syncs_does_not_wait_for_its_own_promise() {
     let promised = [SYNCS.with(min(10_000_000))];
     let none = play(elevator::Config::None, FLUSH, &promised, 2);
     let kept = play(keeping(), FLUSH, &promised, 2);
@@ -197,11 +202,11 @@ fn who_syncs_does_not_wait_for_its_own_promise() {
 }
 
 #[test]
-fn a_flush_of_who_is_behind_is_not_put_off_by_those_who_read() {
+fn readers_do_not_delay_the_flush_of_a_client_that_is_behind() {
     // 10 syncs per second are promised. The drive completes 50 if it has no other work.
     let mut clients = std::vec![SYNCS.with(min(40_960))];
     clients.resize(4, SMALL.depth(16));
-    let last_flushes = Serial {
+    let last_flushes = SerialDrive {
         free: 0,
         flush: 20 * FLUSH,
         last: Some(BTreeMap::new()),

@@ -44,7 +44,7 @@ fn a_drive_with_one_tag_is_given_pieces_as_large_as_it_needs() {
     );
     let kept = contract_on(pipe, &[small, reader, reader], 3);
     for reader in 1..3 {
-        kept.holds(reader, 10..30, 200_000_000);
+        kept.assert_rate(reader, 10..30, 200_000_000);
     }
 }
 
@@ -74,7 +74,7 @@ fn a_write_that_takes_its_time_does_not_show_hidden_work() {
         let (pipe, clients) = programming(stable);
         let none = run_on(pipe, elevator::Config::None, &clients, 4);
         let kept = contract_on(pipe, &clients, 4);
-        let worst = kept.tally(0).worst(0, 40);
+        let worst = kept.tally(0).worst_second_bytes(0, 40);
         assert!(worst >= 36_000_000, "{worst}");
         let (all, whole) = (kept.all(), none.all());
         assert!(all * 100 >= whole * 90, "{stable}: {all} of {whole}");
@@ -83,7 +83,7 @@ fn a_write_that_takes_its_time_does_not_show_hidden_work() {
 
 /// A stable write is on stable storage when it completes, whatever other work the drive hides.
 #[test]
-fn of_a_stable_write_nothing_is_left_when_it_is_answered() {
+fn a_completed_stable_write_hides_no_work() {
     let hidden = |stable| {
         // The drive stalls from 0.5 s to 1 s, so that some request is late.
         let (pipe, clients) = programming(stable);

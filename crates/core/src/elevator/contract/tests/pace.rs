@@ -37,7 +37,7 @@ fn without_sacrifice() -> elevator::Config {
     elevator::Config::Contract(Config::default().sacrifice(0))
 }
 
-fn kept_on(pipe: Pipe, clients: &[Client]) -> Host {
+fn kept_on(pipe: Pipe, clients: &[Client]) -> PipeHost {
     contract_on(pipe, clients, 2)
 }
 
@@ -54,8 +54,11 @@ fn a_drive_faster_than_stated_is_used_and_promises_are_kept() {
             let all = [none.all(), unshared.all(), kept.all()];
             assert!(all[1] * 100 >= all[0] * 88, "{pipe:?}: {all:?}");
             assert!(all[2] * 100 >= all[1] * 83, "{pipe:?}: {all:?}");
-            kept.holds(0, 1..20, want);
-            let worst = (1..16).map(|c| kept.tally(c).worst(1, 20)).min().unwrap();
+            kept.assert_rate(0, 1..20, want);
+            let worst = (1..16)
+                .map(|c| kept.tally(c).worst_second_bytes(1, 20))
+                .min()
+                .unwrap();
             assert!(worst >= 10_000_000, "{pipe:?}: {worst}");
         }
     }
@@ -75,7 +78,7 @@ fn a_promise_that_its_client_cannot_reach_costs_others_little() {
             assert!(all[1] * 100 >= all[0] * 65, "{pipe:?}: {all:?}");
             assert!(all[2] * 100 >= all[1] * 83, "{pipe:?}: {all:?}");
             // The client gets at least 40 % of the throughput that it has without contention.
-            let worst = kept.tally(0).worst(1, 20);
+            let worst = kept.tally(0).worst_second_bytes(1, 20);
             assert!(
                 worst * 100 >= reach.min(60_000_000) * 40,
                 "{pipe:?}: {worst} of {reach}"
@@ -104,7 +107,7 @@ fn a_drive_too_slow_for_its_promises_keeps_each_in_proportion() {
             assert!(kept.all() >= 4 * pipe.link * 92 / 100, "{}", kept.all());
             for (i, client) in clients.iter().enumerate() {
                 let part = client.promised() * pipe.link / promised;
-                let worst = kept.tally(i).worst(10, 40);
+                let worst = kept.tally(i).worst_second_bytes(10, 40);
                 assert!(
                     worst >= part * 3 / 4,
                     "client {i} of {slower} times slower: {worst} of {part}"
@@ -117,7 +120,7 @@ fn a_drive_too_slow_for_its_promises_keeps_each_in_proportion() {
 /// All clients are behind after the stall, and the client that sent the first request is furthest
 /// behind.
 #[test]
-fn who_comes_while_a_drive_stands_still_is_served_like_the_others_when_it_goes_on() {
+fn a_client_that_arrives_during_a_stall_is_served_like_the_others() {
     let client = |second: u64| {
         READER
             .with(min(100_000_000))
@@ -127,7 +130,7 @@ fn who_comes_while_a_drive_stands_still_is_served_like_the_others_when_it_goes_o
     let pipe = PIPE.tags(8).frozen([SECOND, 9 * SECOND]);
     let kept = contract_on(pipe, &[client(0), client(5)], 12);
     for reader in 0..2 {
-        kept.holds(reader, 90..120, 100_000_000);
+        kept.assert_rate(reader, 90..120, 100_000_000);
     }
 }
 
@@ -139,7 +142,7 @@ fn requests_that_end_together_were_outstanding_together() {
     let target = READER.length(512).with(min_iops(1_800));
     let others = READER.length(256 * KIB).depth(7);
     let kept = kept_on(pipe, &[target, others]);
-    let worst = kept.tally(0).worst(1, 20) / 512;
+    let worst = kept.tally(0).worst_second_bytes(1, 20) / 512;
     assert!(worst >= 1_800, "{worst} a second");
 }
 
@@ -156,7 +159,7 @@ fn a_drive_slower_than_stated_keeps_what_it_can() {
         let kept = contract_on(pipe, &clients, 3);
         assert!(kept.all() >= 3 * pipe.link * 75 / 100, "{}", kept.all());
         for (i, client) in clients.iter().enumerate() {
-            let worst = kept.tally(i).worst(10, 30);
+            let worst = kept.tally(i).worst_second_bytes(10, 30);
             // On the drive that is eight times slower, a read of 4 KiB without contention takes 60
             // % of the time that its promise allows.
             let least = if slower == 8 { 96 } else { 100 };

@@ -25,7 +25,7 @@ fn clients() -> Vec<Client> {
     clients
 }
 
-fn play(config: elevator::Config, clients: &[Client]) -> Host {
+fn play(config: elevator::Config, clients: &[Client]) -> PipeHost {
     run_on(POOL, config, clients, 12)
 }
 
@@ -39,11 +39,11 @@ fn a_pool_keeps_its_rate_and_a_promise() {
     let [none, local, pool] = configs.map(|config| play(config, &clients()));
     let most = none.all();
     assert!(
-        none.tally(0).worst(10, 120) < 16_000_000,
+        none.tally(0).worst_second_bytes(10, 120) < 16_000_000,
         "there is nothing to keep"
     );
     // A second counts as kept with 99 % of 16 MB/s.
-    pool.holds(0, 10..120, 15_840_000);
+    pool.assert_rate(0, 10..120, 15_840_000);
     assert!(pool.all() >= most * 90 / 100, "{} of {most}", pool.all());
     // With the rules for local drives, more than a quarter of the throughput would be lost.
     assert!(
@@ -99,7 +99,7 @@ fn draw(mut next: impl FnMut(u64) -> u64) -> (Pipe, Vec<Client>) {
 }
 
 #[test]
-fn of_any_pool_promises_are_kept_and_most_of_its_rate() {
+fn any_pool_keeps_its_promises_and_most_of_its_rate() {
     let mut parts = Vec::new();
     for seed in 1..=24 {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed);
@@ -115,7 +115,7 @@ fn of_any_pool_promises_are_kept_and_most_of_its_rate() {
             [elevator::Config::None, remote].map(|config| run_on(pool, config, &clients, 8));
         for (at, client) in clients.iter().enumerate() {
             // A request that completes just after the end of a second counts in the next one.
-            let least = run.tally(at).worst(20, 80) + u64::from(client.length);
+            let least = run.tally(at).worst_second_bytes(20, 80) + u64::from(client.length);
             assert!(least >= client.promised(), "{least} {pool:?} {seed} {at}");
         }
         parts.push(run.all() * 100 / none.all());

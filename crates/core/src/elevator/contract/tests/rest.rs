@@ -4,14 +4,14 @@ use super::*;
 use crate::testing::min_iops;
 
 #[test]
-fn who_is_promised_more_than_its_share_gets_that_and_no_more() {
+fn a_client_promised_more_than_its_share_gets_only_its_promise() {
     let promised = READER
         .length(4 * KIB)
         .depth(10)
         .with(min(107_000_000).share(20));
     let other = READER.with(share(100)).depth(8);
     let kept = contract(&[promised, other, other, other], 4);
-    kept.holds(0, 0..40, 107_000_000);
+    kept.assert_rate(0, 0..40, 107_000_000);
     // The client gets at most its promise, the headroom of 7.8 %, and a small lead.
     let most = 4 * 107_000_000 * 109 / 100;
     assert!(kept.bytes(0) <= most, "{} of {most}", kept.bytes(0));
@@ -25,14 +25,14 @@ fn a_promise_of_requests_that_is_asked_for_in_long_ones_breaks_no_other() {
     let target = SMALL.with(min(10_000_000));
     let pipe = PIPE.stated(Some(CAPACITY.iops(LINK / 4096)));
     let kept = contract_on(pipe, &[target, long, READER], 4);
-    kept.holds(0, 5..40, 10_000_000);
+    kept.assert_rate(0, 5..40, 10_000_000);
     // The client with long requests gets the remaining time before clients without a promise.
     let [long, other] = [kept.bytes(1), kept.bytes(2)];
     assert!(long > other, "{long} and {other}");
 }
 
 #[test]
-fn with_nine_tenths_promised_those_who_could_have_more_take_nothing_from_those_behind() {
+fn every_promise_is_kept_with_90_percent_promised() {
     let target = |mb: u64| SMALL.with(min(mb * 1_000_000));
     let stream = |mb: u64| READER.depth(4).with(min(mb * 1_000_000));
     // The promises are 225 MB/s in all, which is 90 % of the link.
@@ -47,7 +47,7 @@ fn with_nine_tenths_promised_those_who_could_have_more_take_nothing_from_those_b
         ];
         let kept = contract(&clients, 3);
         for (i, client) in clients.iter().enumerate() {
-            kept.holds(i, 1..30, client.promised());
+            kept.assert_rate(i, 1..30, client.promised());
         }
     }
 }

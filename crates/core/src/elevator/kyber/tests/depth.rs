@@ -1,7 +1,7 @@
 //! Depths as they follow from latencies.
 
 use super::super::domain::DEPTHS;
-use super::super::latency::Latency;
+use super::super::latency::DomainLatency;
 use super::Config;
 use crate::{Instant, Span};
 
@@ -9,19 +9,19 @@ const READ: usize = 0;
 const WRITE: usize = 1;
 
 /// Latencies with targets of 4 ms for reads and 40 ms for writes.
-pub(super) struct Bench {
-    latency: Latency,
+pub(super) struct LatencyBench {
+    latency: DomainLatency,
     now: Instant,
 }
 
-impl Bench {
+impl LatencyBench {
     pub(super) fn new() -> Self {
         let config = Config {
             read_lat_nsec: Span::from_millis(4),
             write_lat_nsec: Span::from_millis(40),
         };
         Self {
-            latency: Latency::new(&config),
+            latency: DomainLatency::new(&config),
             now: Instant::ZERO,
         }
     }
@@ -30,7 +30,8 @@ impl Bench {
     fn end(&mut self, requests: u32, domain: usize, total: u64, in_drive: u64) {
         for _ in 0..requests {
             let (total, in_drive) = (Span::from_micros(total), Span::from_micros(in_drive));
-            self.latency.ended(domain, self.now, total, in_drive);
+            self.latency
+                .add_completion(domain, self.now, total, in_drive);
         }
     }
 
@@ -44,7 +45,7 @@ impl Bench {
 
 #[test]
 fn nothing_changes_while_all_are_within_their_targets() {
-    let mut bench = Bench::new();
+    let mut bench = LatencyBench::new();
     bench.end(1_000, READ, 3_900, 100);
     bench.end(1_000, WRITE, 39_000, 100);
     assert_eq!(bench.period(), [256, 128]);
@@ -59,7 +60,7 @@ fn nothing_changes_while_all_are_within_their_targets() {
 fn who_is_within_its_target_gives_way_when_the_drive_is_congested() {
     // The quarters of 40 ms are 10 ms each, and the first one includes 10 ms.
     for (total, depth) in [(10_000, 32), (10_001, 64), (25_000, 96), (40_000, 128)] {
-        let mut bench = Bench::new();
+        let mut bench = LatencyBench::new();
         bench.end(500, READ, 8_000, 8_000);
         bench.end(500, WRITE, total, 5_000);
         assert_eq!(bench.period(), [256, depth], "{total}");
@@ -69,7 +70,7 @@ fn who_is_within_its_target_gives_way_when_the_drive_is_congested() {
 /// A long wait for the drive counts as slow, although the drive itself is fast.
 #[test]
 fn the_wait_for_the_drive_counts() {
-    let mut bench = Bench::new();
+    let mut bench = LatencyBench::new();
     bench.end(500, READ, 8_000, 8_000);
     bench.end(500, WRITE, 30_000, 500);
     assert_eq!(bench.period(), [256, 96]);
@@ -80,7 +81,7 @@ fn the_wait_for_the_drive_counts() {
 fn percentiles_leave_out_the_slowest() {
     // 10 % of 500 requests are 50.
     for (slow, depth) in [(50, 128), (51, 32)] {
-        let mut bench = Bench::new();
+        let mut bench = LatencyBench::new();
         bench.end(500 - slow, READ, 100, 100);
         bench.end(slow, READ, 9_000, 9_000);
         bench.end(500, WRITE, 100, 100);
@@ -88,7 +89,7 @@ fn percentiles_leave_out_the_slowest() {
     }
     // 1 % of 500 requests are 5.
     for (slow, depth) in [(5, 32), (6, 64)] {
-        let mut bench = Bench::new();
+        let mut bench = LatencyBench::new();
         bench.end(500, READ, 8_000, 8_000);
         bench.end(500 - slow, WRITE, 100, 100);
         bench.end(slow, WRITE, 15_000, 100);
@@ -99,7 +100,7 @@ fn percentiles_leave_out_the_slowest() {
 /// The depth of a domain above its target at most doubles in each period. It never falls below one.
 #[test]
 fn depths_fall_to_one_and_rise_again() {
-    let mut bench = Bench::new();
+    let mut bench = LatencyBench::new();
     let mut seen = std::vec::Vec::new();
     for _ in 0..5 {
         bench.end(500, READ, 8_000, 8_000);
@@ -123,7 +124,7 @@ fn depths_fall_to_one_and_rise_again() {
 /// the wait for the total again, as in Linux.
 #[test]
 fn few_requests_are_believed_after_a_second() {
-    let mut bench = Bench::new();
+    let mut bench = LatencyBench::new();
     let mut changed = std::vec::Vec::new();
     for period in 0..70 {
         bench.end(10, READ, 8_000, 8_000);
@@ -141,7 +142,7 @@ fn few_requests_are_believed_after_a_second() {
 /// The total latency is remembered until a congestion uses it, and it is used only once.
 #[test]
 fn what_was_known_of_a_domain_counts_once() {
-    let mut bench = Bench::new();
+    let mut bench = LatencyBench::new();
     bench.end(500, WRITE, 100, 100);
     assert_eq!(bench.period(), [256, 128]);
     bench.end(500, READ, 8_000, 8_000);
@@ -153,7 +154,7 @@ fn what_was_known_of_a_domain_counts_once() {
 /// A histogram is empty after a percentile was taken.
 #[test]
 fn a_histogram_begins_anew() {
-    let mut bench = Bench::new();
+    let mut bench = LatencyBench::new();
     bench.end(5_000, READ, 8_000, 8_000);
     bench.end(5_000, WRITE, 100, 100);
     assert_eq!(bench.period(), [256, 32]);
@@ -170,8 +171,8 @@ fn any_target_will_do() {
             read_lat_nsec: Span::ZERO,
             write_lat_nsec: target,
         };
-        let mut bench = Bench {
-            latency: Latency::new(&config),
+        let mut bench = LatencyBench {
+            latency: DomainLatency::new(&config),
             now: Instant::ZERO,
         };
         bench.end(500, READ, 10, 10);
@@ -182,8 +183,8 @@ fn any_target_will_do() {
 
 /// A request that completes exactly when the depths are adapted counts for this adaptation.
 #[test]
-fn what_is_due_now_waits_for_what_ends_now() {
-    let mut bench = Bench::new();
+fn an_adaptation_due_now_includes_completions_of_now() {
+    let mut bench = LatencyBench::new();
     bench.end(500, READ, 8_000, 8_000);
     bench.now += Span::from_millis(100);
     bench.latency.run_before(bench.now);
@@ -191,7 +192,7 @@ fn what_is_due_now_waits_for_what_ends_now() {
     bench.latency.run(bench.now);
     assert_eq!(bench.latency.depths[WRITE], 32);
     // One nanosecond later, the write is too late for the adaptation.
-    let mut bench = Bench::new();
+    let mut bench = LatencyBench::new();
     bench.end(500, READ, 8_000, 8_000);
     bench.now += Span::from_nanos(100_000_001);
     bench.latency.run_before(bench.now);

@@ -11,7 +11,7 @@
 //! be between theirs.
 
 use super::{Config, tokens};
-use crate::elevator::scripted::{Host, Order};
+use crate::elevator::scripted::{CompletionOrder, ScriptedHost};
 use crate::{Op, PriorityClass, Span};
 use std::vec::Vec;
 
@@ -19,7 +19,7 @@ const SERVICE: u64 = 3_000_000;
 const SECOND: u64 = 1_000_000_000;
 
 /// The results of a run.
-struct Run {
+struct KyberRun {
     /// Requests per second of the reader and of the writer, from the second second to the seventh.
     rates: [u64; 2],
     /// The depths of reads and writes after each change.
@@ -29,8 +29,8 @@ struct Run {
 }
 
 /// Runs a reader and a writer with `outstanding` requests each.
-fn run(config: &Config, outstanding: [u32; 2], order: Order) -> Run {
-    let mut host = Host::pulling_ahead(*config, (16, 1), 64, (SERVICE, 1));
+fn run(config: &Config, outstanding: [u32; 2], order: CompletionOrder) -> KyberRun {
+    let mut host = ScriptedHost::pulling_ahead(*config, (16, 1), 64, (SERVICE, 1));
     let clients = [(Op::Read, outstanding[0]), (Op::Write, outstanding[1])];
     let clients = clients.map(|(op, depth)| (host.open(PriorityClass::BestEffort), op, depth));
     let mut counts = [0; 2];
@@ -44,7 +44,7 @@ fn run(config: &Config, outstanding: [u32; 2], order: Order) -> Run {
             changed = host.now / 1_000_000;
         }
     });
-    Run {
+    KyberRun {
         rates: counts.map(|n| n / 6),
         depths,
         changed,
@@ -54,8 +54,8 @@ fn run(config: &Config, outstanding: [u32; 2], order: Order) -> Run {
 /// Checks that Linux's rates are between those of the two orders, and that its depths are those of
 /// the second order. Returns the time of the last change of the depths.
 fn check(config: &Config, outstanding: [u32; 2], linux: [u64; 2], depths: &[[u32; 2]]) -> u64 {
-    let asks = run(config, outstanding, Order::AsksFirst);
-    let looks = run(config, outstanding, Order::LooksFirst);
+    let asks = run(config, outstanding, CompletionOrder::AsksFirst);
+    let looks = run(config, outstanding, CompletionOrder::LooksFirst);
     for (n, linux) in linux.into_iter().enumerate() {
         let (a, b) = (asks.rates[n], looks.rates[n]);
         std::println!("{outstanding:?}: {a} or {b}, Linux {linux}");

@@ -1,7 +1,7 @@
 //! The order in which requests are dispatched: batches, tokens, and hardware queues.
 
 use super::{Config, tokens};
-use crate::elevator::scripted::{self, BLOCK, Host};
+use crate::elevator::scripted::{self, BLOCK, ScriptedHost};
 use crate::testing::{read, request};
 use crate::{Completion, Flags, Instant, Layer, Op, Output, PriorityClass, StreamId, merge};
 use std::vec::Vec;
@@ -21,7 +21,7 @@ fn runs(order: &[u64]) -> Vec<(u64, usize)> {
 
 #[test]
 fn domains_take_turns_by_batches() {
-    let mut host = Host::new(Config::default(), 1, 1_024, 100_000);
+    let mut host = ScriptedHost::new(Config::default(), 1, 1_024, 100_000);
     let stream = host.open(PriorityClass::BestEffort);
     let kinds = [Op::Read, Op::Write, Op::Discard, Op::WriteZeroes];
     for (kind, op) in kinds.into_iter().enumerate() {
@@ -58,7 +58,7 @@ fn domains_take_turns_by_batches() {
 /// A domain without a free token does not delay the others: it loses its turn until it has a token.
 #[test]
 fn a_domain_has_as_many_in_the_drive_as_it_may() {
-    let mut host = Host::new(Config::default(), 512, 1_024, 100_000);
+    let mut host = ScriptedHost::new(Config::default(), 512, 1_024, 100_000);
     let stream = host.open(PriorityClass::BestEffort);
     for n in 0..40 {
         host.submit(stream, Op::WriteZeroes, 8 * n, 1, n);
@@ -95,7 +95,7 @@ fn flags_and_tags(flags: Flags, op: Op) -> usize {
 
 /// Asynchronous requests get three quarters of 64 tags.
 #[test]
-fn what_nobody_waits_for_leaves_tags_to_others() {
+fn asynchronous_requests_leave_tags_to_others() {
     assert_eq!(flags_and_tags(Flags::NONE, Op::Write), 48);
     assert_eq!(flags_and_tags(Flags::SYNC, Op::Write), 64);
     assert_eq!(flags_and_tags(Flags::NONE, Op::Read), 64);

@@ -14,7 +14,7 @@
 
 use super::super::Config;
 use crate::PriorityClass::{self, BestEffort, Idle, Realtime};
-use crate::elevator::scripted::{Host, Order};
+use crate::elevator::scripted::{CompletionOrder, ScriptedHost};
 use crate::{Op, Span};
 use std::format;
 use std::vec::Vec;
@@ -27,15 +27,15 @@ const TICK: u64 = 4_000_000;
 
 /// A client that keeps `depth` requests of one block outstanding, and its rate under Linux in
 /// requests per second.
-struct Client {
+struct MeasuredClient {
     op: Op,
     depth: u32,
     class: PriorityClass,
     linux: u64,
 }
 
-const fn client(op: Op, depth: u32, class: PriorityClass, linux: u64) -> Client {
-    Client {
+const fn client(op: Op, depth: u32, class: PriorityClass, linux: u64) -> MeasuredClient {
+    MeasuredClient {
         op,
         depth,
         class,
@@ -44,8 +44,8 @@ const fn client(op: Op, depth: u32, class: PriorityClass, linux: u64) -> Client 
 }
 
 /// Returns the number of completed requests of each client.
-fn requests(config: &Config, clients: &[Client], order: Order) -> Vec<u64> {
-    let mut host = Host::pulling_ahead(*config, (1, 1), 64, (SERVICE, TICK));
+fn requests(config: &Config, clients: &[MeasuredClient], order: CompletionOrder) -> Vec<u64> {
+    let mut host = ScriptedHost::pulling_ahead(*config, (1, 1), 64, (SERVICE, TICK));
     let clients = clients.iter().map(|c| (host.open(c.class), c.op, c.depth));
     let clients: Vec<_> = clients.collect();
     let mut counts = std::vec![0; clients.len()];
@@ -55,14 +55,14 @@ fn requests(config: &Config, clients: &[Client], order: Order) -> Vec<u64> {
 }
 
 /// Checks that each client gets the rate of Linux within 5 %.
-fn check(config: &Config, clients: &[Client]) {
+fn check(config: &Config, clients: &[MeasuredClient]) {
     check_within(config, clients, 5);
 }
 
 /// Checks that each client gets the rate of Linux within a number of percent. The rate of Linux may
 /// also be between those of the two orders.
-fn check_within(config: &Config, clients: &[Client], percent: u64) {
-    let orders = [Order::AsksFirst, Order::LooksFirst];
+fn check_within(config: &Config, clients: &[MeasuredClient], percent: u64) {
+    let orders = [CompletionOrder::AsksFirst, CompletionOrder::LooksFirst];
     let [asks, looks] = orders.map(|order| requests(config, clients, order));
     let mut wrong = false;
     let mut table = Vec::new();
@@ -85,7 +85,7 @@ fn aging(millis: u64) -> Config {
     Config::default().prio_aging_expire(Span::from_millis(millis))
 }
 
-fn reader_and_writer(depths: (u32, u32), linux: (u64, u64)) -> [Client; 2] {
+fn reader_and_writer(depths: (u32, u32), linux: (u64, u64)) -> [MeasuredClient; 2] {
     [
         client(Op::Read, depths.0, BestEffort, linux.0),
         client(Op::Write, depths.1, BestEffort, linux.1),

@@ -2,17 +2,17 @@
 
 use super::super::Config;
 use crate::Span;
-use crate::elevator::scripted::Merging;
+use crate::elevator::scripted::MergingHost;
 use std::vec::Vec;
 
 #[test]
-fn in_front_only_if_it_is_wanted_or_with_the_one_merged_last() {
+fn front_merges_need_the_tunable_or_the_last_merged_command() {
     for (front_merges, wanted) in [
         (true, Vec::from([(50, 1), (9, 3)])),
         (false, Vec::from([(50, 1), (10, 2), (9, 1)])),
     ] {
         let config = Config::default().front_merges(front_merges);
-        let mut host = Merging::new(config);
+        let mut host = MergingHost::new(config);
         // 50 counts as merged last until another request merges.
         for block in [50, 10, 11] {
             host.ask(1, block);
@@ -34,7 +34,7 @@ fn a_command_is_as_old_as_the_oldest_of_its_parts() {
     let config = Config::default()
         .fifo_batch(1)
         .read_expire(Span::from_millis(10));
-    let mut host = Merging::new(config);
+    let mut host = MergingHost::new(config);
     // 20 waits from the beginning, and 17 and 18 become one command. 19 joins 20 in front, and then
     // all four blocks are one command.
     host.ask(0, 20);
@@ -49,7 +49,7 @@ fn a_command_is_as_old_as_the_oldest_of_its_parts() {
 
 #[test]
 fn a_command_that_grew_in_front_is_found_where_it_begins_now() {
-    let mut host = Merging::new(Config::default());
+    let mut host = MergingHost::new(Config::default());
     // 61 makes another command the one that was merged last.
     for block in [10, 9, 60, 61, 8] {
         host.ask(1, block);

@@ -1,7 +1,7 @@
 //! The order in which requests are dispatched.
 
 use super::super::Config;
-use crate::elevator::scripted::Host;
+use crate::elevator::scripted::ScriptedHost;
 use crate::{Op, PriorityClass, Span, StreamId};
 use PriorityClass::{BestEffort, Idle, Realtime};
 use std::vec;
@@ -10,8 +10,8 @@ use std::vec::Vec;
 const MS: u64 = 1_000_000;
 
 /// A drive that serves one command at a time, in 1 ms each, and one client.
-fn one_at_a_time(config: Config) -> (Host, StreamId) {
-    let mut host = Host::new(config, 1, 64, MS);
+fn one_at_a_time(config: Config) -> (ScriptedHost, StreamId) {
+    let mut host = ScriptedHost::new(config, 1, 64, MS);
     let stream = host.open(BestEffort);
     (host, stream)
 }
@@ -74,7 +74,7 @@ fn without_expiry_the_batch_after_goes_on_by_position() {
 
 #[test]
 fn a_lower_priority_waits_until_nothing_higher_is_in_the_drive() {
-    let mut host = Host::new(Config::default(), 2, 64, MS);
+    let mut host = ScriptedHost::new(Config::default(), 2, 64, MS);
     let (realtime, idle) = (host.open(Realtime), host.open(Idle));
     host.submit(idle, Op::Read, 0, 1, 10);
     host.submit(realtime, Op::Read, 5, 1, 0);
@@ -84,9 +84,9 @@ fn a_lower_priority_waits_until_nothing_higher_is_in_the_drive() {
 }
 
 #[test]
-fn who_has_aged_goes_before_higher_priorities() {
+fn an_aged_request_is_served_before_higher_priorities() {
     let config = Config::default().prio_aging_expire(Span::from_millis(3));
-    let mut host = Host::new(config, 1, 4096, MS);
+    let mut host = ScriptedHost::new(config, 1, 4096, MS);
     let (realtime, idle) = (host.open(Realtime), host.open(Idle));
     host.submit(idle, Op::Read, 0, 1, 100);
     for n in 0..6 {
@@ -122,7 +122,7 @@ fn a_batch_goes_on_behind_a_request_that_is_given_up() {
 #[test]
 fn async_depth_limits_writes_where_there_are_tags_for_all() {
     let config = Config::default().async_depth(2);
-    let mut host = Host::new(config, 1, 4096, MS);
+    let mut host = ScriptedHost::new(config, 1, 4096, MS);
     let (writer, reader) = (host.open(BestEffort), host.open(BestEffort));
     // The drive is idle until the first poll, so without the limit all four would be dispatched in
     // the order of position.
@@ -137,7 +137,7 @@ fn async_depth_limits_writes_where_there_are_tags_for_all() {
 
 #[test]
 fn three_quarters_of_the_tags_are_for_writes() {
-    let mut host = Host::new(Config::default(), 1, 4, MS);
+    let mut host = ScriptedHost::new(Config::default(), 1, 4, MS);
     let (writer, reader) = (host.open(BestEffort), host.open(BestEffort));
     for n in 0..8 {
         host.submit(writer, Op::Write, n, 1, 100 + n);

@@ -32,9 +32,9 @@ const PLACES: usize = 1;
 const TICK: Span = Span::from_millis(4);
 
 /// A different choice: the number of the dispatch, the request of Linux, and our request.
-type Wrong = (usize, u64, Option<u64>);
+type Mismatch = (usize, u64, Option<u64>);
 
-struct Replay {
+struct TraceReplay {
     layer: Layer,
     /// One stream of each priority.
     streams: [StreamId; 3],
@@ -47,11 +47,11 @@ struct Replay {
     /// The request that was pulled without a place in the drive.
     aside: Option<u64>,
     in_drive: usize,
-    wrong: Vec<Wrong>,
+    wrong: Vec<Mismatch>,
     sent: usize,
 }
 
-impl Replay {
+impl TraceReplay {
     fn new(config: &Config) -> Self {
         let mut layer = layer(*config, PLACES as u16 + 1, 4096);
         let streams = [
@@ -162,8 +162,8 @@ impl Replay {
 }
 
 /// Replays a trace. Returns the number of dispatches, and the first difference.
-fn replay(config: &Config, trace: &str) -> (usize, Vec<Wrong>) {
-    let mut replay = Replay::new(config);
+fn replay(config: &Config, trace: &str) -> (usize, Vec<Mismatch>) {
+    let mut replay = TraceReplay::new(config);
     replay.run(trace);
     (replay.sent, replay.wrong)
 }

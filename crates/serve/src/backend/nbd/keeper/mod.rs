@@ -29,7 +29,7 @@ use crate::slab::Slab;
 
 /// A request to the server. `P` is the type of a write's data.
 #[derive(Clone, Debug)]
-pub(super) struct Ask<P> {
+pub(super) struct RemoteRequest<P> {
     pub(super) op: Op,
     pub(super) flags: Flags,
     pub(super) offset: u64,
@@ -44,7 +44,7 @@ pub(super) struct Ask<P> {
 #[derive(Clone, Debug)]
 pub(super) struct Sending<P> {
     pub(super) id: Id,
-    pub(super) ask: Ask<P>,
+    pub(super) ask: RemoteRequest<P>,
 }
 
 /// The identity of a request that was sent.
@@ -58,23 +58,23 @@ pub(super) enum Id {
 
 /// A request that has ended: the number of its owner, and an error number of Linux if it has
 /// failed.
-pub(super) type Ended = (u32, Result<(), u16>);
+pub(super) type EndedRequest = (u32, Result<(), u16>);
 
 /// The state of one server's requests and kept changes.
 #[derive(Debug)]
 pub(super) struct Keeper<P> {
-    calls: Slab<Call<P>>,
+    calls: Slab<PendingRequest<P>>,
     /// The requests to send, in this order.
     queue: VecDeque<u32>,
     /// Completed changes that may not be durable yet, in the order of their completion.
-    kept: VecDeque<Kept<P>>,
+    kept: VecDeque<KeptChange<P>>,
     /// The indices of kept changes that are being replayed.
     open: Vec<usize>,
     /// The number of bytes of memory that the kept changes take.
     kept_bytes: u64,
     /// The number of kept bytes from which on the keeper sends a flush of its own.
     flush_from: u64,
-    phase: Phase,
+    phase: KeeperPhase,
     /// True if the server supports `FUA`. Otherwise, a flush follows each such change.
     fua: bool,
     /// The keeper's own flush, while it is outstanding.
@@ -90,7 +90,7 @@ pub(super) struct Keeper<P> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
+enum KeeperPhase {
     Away,
     /// Of the kept changes, those before this index have been sent.
     Replay(usize),
@@ -98,8 +98,8 @@ enum Phase {
 }
 
 #[derive(Debug)]
-struct Call<P> {
-    ask: Ask<P>,
+struct PendingRequest<P> {
+    ask: RemoteRequest<P>,
     /// The number of the caller's request, or `None` for a flush of the keeper itself.
     owner: Option<u32>,
     arrival: u64,
@@ -109,12 +109,12 @@ struct Call<P> {
 }
 
 #[derive(Debug)]
-struct Kept<P> {
-    ask: Ask<P>,
+struct KeptChange<P> {
+    ask: RemoteRequest<P>,
     number: u64,
 }
 
-impl<P> Ask<P> {
+impl<P> RemoteRequest<P> {
     fn range(&self) -> Range<u64> {
         self.offset..self.offset + u64::from(self.length)
     }
@@ -140,7 +140,7 @@ impl<P: Clone> Keeper<P> {
             open: Vec::new(),
             kept_bytes: 0,
             flush_from,
-            phase: Phase::Away,
+            phase: KeeperPhase::Away,
             fua: false,
             flush: None,
             pressed: false,
@@ -167,7 +167,7 @@ impl<P: Clone> Keeper<P> {
     }
 
     /// Requests a flush to free memory, if any change is kept.
-    pub(super) fn press(&mut self) {
+    pub(super) fn request_flush(&mut self) {
         self.pressed = true;
     }
 
@@ -177,13 +177,13 @@ impl<P: Clone> Keeper<P> {
     }
 
     /// Adds a request of `owner`.
-    pub(super) fn submit(&mut self, owner: u32, ask: Ask<P>) {
+    pub(super) fn submit(&mut self, owner: u32, ask: RemoteRequest<P>) {
         self.push(Some(owner), ask);
     }
 
-    fn push(&mut self, owner: Option<u32>, ask: Ask<P>) -> u32 {
+    fn push(&mut self, owner: Option<u32>, ask: RemoteRequest<P>) -> u32 {
         self.arrivals += 1;
-        let slot = self.calls.insert(Call {
+        let slot = self.calls.insert(PendingRequest {
             ask,
             owner,
             arrival: self.arrivals,
@@ -197,12 +197,12 @@ impl<P: Clone> Keeper<P> {
     /// is true if it supports `FUA`.
     pub(super) fn connected(&mut self, fua: bool) {
         self.fua = fua;
-        self.phase = Phase::Replay(0);
+        self.phase = KeeperPhase::Replay(0);
     }
 
     /// Ends the session. Unanswered requests will be sent again in the next one.
     pub(super) fn lost(&mut self) {
-        self.phase = Phase::Away;
+        self.phase = KeeperPhase::Away;
         self.open.clear();
         for slot in self.calls.slots() {
             let call = &mut self.calls[slot];
@@ -217,8 +217,8 @@ impl<P: Clone> Keeper<P> {
 
     /// Ends all requests with an error, whether the server has carried them out or not, because it
     /// has been away for too long. Kept changes stay.
-    pub(super) fn expire(&mut self) -> Vec<Ended> {
-        debug_assert_eq!(self.phase, Phase::Away, "the server is there");
+    pub(super) fn expire(&mut self) -> Vec<EndedRequest> {
+        debug_assert_eq!(self.phase, KeeperPhase::Away, "the server is there");
         self.queue.clear();
         self.flush = None;
         let gone = self.calls.slots().into_iter();
@@ -229,9 +229,9 @@ impl<P: Clone> Keeper<P> {
     /// Returns the next request to send, if one can be sent now.
     pub(super) fn next(&mut self) -> Option<Sending<P>> {
         match self.phase {
-            Phase::Away => None,
-            Phase::Replay(next) => self.replay(next),
-            Phase::Up => self.call(),
+            KeeperPhase::Away => None,
+            KeeperPhase::Replay(next) => self.replay(next),
+            KeeperPhase::Up => self.call(),
         }
     }
 
@@ -242,7 +242,7 @@ impl<P: Clone> Keeper<P> {
             if !self.open.is_empty() {
                 return None;
             }
-            self.phase = Phase::Up;
+            self.phase = KeeperPhase::Up;
             return self.call();
         };
         // Overlapping changes must take effect in their order, so the later one waits.
@@ -252,7 +252,7 @@ impl<P: Clone> Keeper<P> {
         }
         self.open.push(next);
         self.replayed_bytes += u64::from(kept.ask.length);
-        self.phase = Phase::Replay(next + 1);
+        self.phase = KeeperPhase::Replay(next + 1);
         // The change must be carried out now, even slowly, so `FAST_ZERO` is removed. The next
         // flush makes it durable, so `FUA` is removed as well.
         let mut ask = kept.ask.clone();
@@ -265,7 +265,7 @@ impl<P: Clone> Keeper<P> {
     fn call(&mut self) -> Option<Sending<P>> {
         let wanted = self.kept_bytes >= self.flush_from || self.pressed;
         if wanted && self.flush.is_none() && !self.kept.is_empty() {
-            let ask = Ask {
+            let ask = RemoteRequest {
                 op: Op::Flush,
                 flags: Flags::NONE,
                 offset: 0,
@@ -293,7 +293,7 @@ impl<P: Clone> Keeper<P> {
 
     /// Processes the server's answer to a request. Returns the caller's request that has ended with
     /// it, if there is one.
-    pub(super) fn answered(&mut self, id: Id, result: Result<(), u16>) -> Option<Ended> {
+    pub(super) fn answered(&mut self, id: Id, result: Result<(), u16>) -> Option<EndedRequest> {
         match id {
             Id::Kept(at) => {
                 self.replayed(at, result);
@@ -308,7 +308,7 @@ impl<P: Clone> Keeper<P> {
         self.failed |= result.is_err();
     }
 
-    fn call_answered(&mut self, slot: u32, result: Result<(), u16>) -> Option<Ended> {
+    fn call_answered(&mut self, slot: u32, result: Result<(), u16>) -> Option<EndedRequest> {
         let call = &mut self.calls[slot];
         if call.ask.op == Op::Flush {
             let covered = call.sent.unwrap_or(0);
@@ -344,7 +344,7 @@ impl<P: Clone> Keeper<P> {
         }
         self.keeps += 1;
         self.kept_bytes += call.ask.cost;
-        self.kept.push_back(Kept {
+        self.kept.push_back(KeptChange {
             ask: call.ask.clone(),
             number: self.keeps,
         });

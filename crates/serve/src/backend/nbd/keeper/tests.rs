@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_core::random::Rng;
 use weir_core::{Flags, Op};
 
-use super::super::super::rmw::{Mode, Ranges};
+use super::super::super::rmw::{LockMode, Ranges};
 use super::*;
 
 /// The number of blocks of the volume. A block holds a number, and each write has a number of its
@@ -14,7 +14,7 @@ use super::*;
 const BLOCKS: usize = 12;
 
 /// A server, with the data that it holds and those that may survive its death.
-struct Server {
+struct ServerModel {
     /// For each block, all numbers that it has held since the server started. The last one is its
     /// present content.
     held: [Vec<u64>; BLOCKS],
@@ -27,7 +27,7 @@ struct Server {
 }
 
 /// The client's knowledge of each block.
-struct Client {
+struct ClientModel {
     /// The numbers that a read of the block may return: the last one written, and those that may
     /// have been written.
     may: [BTreeSet<u64>; BLOCKS],
@@ -37,17 +37,17 @@ struct Client {
 }
 
 struct UnderWay {
-    ask: Ask<u64>,
+    ask: RemoteRequest<u64>,
     /// For a flush, the numbers that each block may hold once the flush has completed. Later writes
     /// are added.
     after: Vec<BTreeSet<u64>>,
     begun: bool,
 }
 
-struct History {
+struct KeeperHistory {
     rng: Rng,
-    server: Server,
-    client: Client,
+    server: ServerModel,
+    client: ClientModel,
     keeper: Keeper<u64>,
     ranges: Ranges,
     ready: Vec<u32>,
@@ -56,15 +56,15 @@ struct History {
     failing: bool,
 }
 
-fn blocks(ask: &Ask<u64>) -> Range<usize> {
+fn blocks(ask: &RemoteRequest<u64>) -> Range<usize> {
     ask.offset as usize..(ask.offset + u64::from(ask.length)) as usize
 }
 
-impl Server {
+impl ServerModel {
     /// Executes a request, and returns its result.
     fn execute(
         &mut self,
-        (ask, covers): (&Ask<u64>, [usize; BLOCKS]),
+        (ask, covers): (&RemoteRequest<u64>, [usize; BLOCKS]),
         rng: &mut Rng,
         failing: bool,
     ) -> Result<(), u16> {
@@ -108,17 +108,17 @@ impl Server {
     }
 }
 
-impl History {
+impl KeeperHistory {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         Self {
-            server: Server {
+            server: ServerModel {
                 held: std::array::from_fn(|_| vec![0]),
                 durable: [0; BLOCKS],
                 fua: rng.range(0, 1) == 0,
                 received: Vec::new(),
             },
-            client: Client {
+            client: ClientModel {
                 may: std::array::from_fn(|_| BTreeSet::from([0])),
                 under_way: BTreeMap::new(),
                 values: 0,
@@ -166,7 +166,7 @@ impl History {
         let length = 1 + self.below((BLOCKS as u64 - offset).min(4)) as u32;
         self.client.values += 1;
         let fua = matches!(op, Op::Write | Op::WriteZeroes | Op::Discard) && self.one_in(4);
-        let ask = Ask {
+        let ask = RemoteRequest {
             op,
             flags: if fua { Flags::FUA } else { Flags::NONE },
             offset: if op == Op::Flush { 0 } else { offset },
@@ -194,7 +194,7 @@ impl History {
                 begun: false,
             },
         );
-        if !changes || self.ranges.acquire(owner, range, Mode::Exclusive) {
+        if !changes || self.ranges.acquire(owner, range, LockMode::Exclusive) {
             self.begin(owner);
         }
     }
@@ -216,7 +216,7 @@ impl History {
     }
 
     /// Notes that a change may have been carried out.
-    fn may_be(ask: &Ask<u64>, may: &mut [BTreeSet<u64>]) {
+    fn may_be(ask: &RemoteRequest<u64>, may: &mut [BTreeSet<u64>]) {
         for block in blocks(ask) {
             may[block].insert(ask.payload.unwrap_or(0));
         }
@@ -259,7 +259,7 @@ impl History {
         }
     }
 
-    fn end(&mut self, (owner, result): Ended) {
+    fn end(&mut self, (owner, result): EndedRequest) {
         let UnderWay { ask, after, .. } = self.client.under_way.remove(&owner).unwrap();
         if ask.changes() {
             if result.is_ok() {
@@ -362,7 +362,7 @@ impl History {
 fn nothing_is_lost_that_was_flushed_whatever_the_server_does() {
     let histories = std::env::var("WEIR_DRAWS").map_or(3_000, |n| n.parse().unwrap());
     for seed in 0..histories {
-        let mut history = History::new(seed);
+        let mut history = KeeperHistory::new(seed);
         for _ in 0..400 {
             history.step();
         }
@@ -370,8 +370,8 @@ fn nothing_is_lost_that_was_flushed_whatever_the_server_does() {
     }
 }
 
-fn ask(op: Op, offset: u64, payload: Option<u64>) -> Ask<u64> {
-    Ask {
+fn ask(op: Op, offset: u64, payload: Option<u64>) -> RemoteRequest<u64> {
+    RemoteRequest {
         op,
         flags: Flags::NONE,
         offset,
@@ -382,7 +382,7 @@ fn ask(op: Op, offset: u64, payload: Option<u64>) -> Ask<u64> {
 }
 
 #[test]
-fn what_is_kept_goes_first_in_its_order_and_what_is_unanswered_after_it() {
+fn kept_changes_are_replayed_before_unanswered_requests() {
     let mut keeper = Keeper::new(100);
     keeper.connected(true);
     for (owner, offset) in [(0, 5), (1, 6), (2, 7)] {
@@ -414,7 +414,7 @@ fn what_is_kept_goes_first_in_its_order_and_what_is_unanswered_after_it() {
 }
 
 #[test]
-fn a_flush_goes_unasked_when_too_much_is_kept_and_none_succeeds_after_one_that_failed() {
+fn kept_changes_trigger_a_flush_and_a_failed_one_is_final() {
     let mut keeper = Keeper::new(2);
     keeper.connected(true);
     for offset in 0..2 {

@@ -92,7 +92,7 @@ pub enum Outcome {
 #[derive(Debug, Clone)]
 pub struct Handshake {
     config: HandshakeConfig,
-    state: State,
+    state: ClientHandshakeState,
     /// The bytes received so far of the message that `state` expects.
     held: Vec<u8>,
     no_zeroes: bool,
@@ -106,7 +106,7 @@ pub struct Handshake {
 
 /// The message that the handshake expects next. `option` is the option that was sent.
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum ClientHandshakeState {
     Greeting,
     Header {
         option: u32,
@@ -121,7 +121,7 @@ enum State {
 }
 
 /// The result of one step: the outcome, if the handshake has ended.
-type Step = Result<Option<Outcome>, HandshakeError>;
+type ClientHandshakeStep = Result<Option<Outcome>, HandshakeError>;
 
 impl Handshake {
     /// Creates a handshake that has not begun.
@@ -136,7 +136,7 @@ impl Handshake {
         );
         Self {
             config,
-            state: State::Greeting,
+            state: ClientHandshakeState::Greeting,
             held: Vec::new(),
             no_zeroes: false,
             replies: 0,
@@ -176,32 +176,36 @@ impl Handshake {
     /// Returns the length in bytes of the message that the state expects, or `None` after the end.
     fn wanted(&self) -> Option<usize> {
         match self.state {
-            State::Greeting => Some(GREETING_LEN),
-            State::Header { .. } => Some(OPTION_REPLY_HEADER_LEN),
-            State::Data { length, .. } => Some(length as usize),
+            ClientHandshakeState::Greeting => Some(GREETING_LEN),
+            ClientHandshakeState::Header { .. } => Some(OPTION_REPLY_HEADER_LEN),
+            ClientHandshakeState::Data { length, .. } => Some(length as usize),
             // The reply to `EXPORT_NAME` has no header: 8 bytes of size, 2 bytes of flags, and the
             // padding.
-            State::ExportNameAnswer if self.no_zeroes => Some(10),
-            State::ExportNameAnswer => Some(10 + EXPORT_NAME_PADDING),
-            State::Ended => None,
+            ClientHandshakeState::ExportNameAnswer if self.no_zeroes => Some(10),
+            ClientHandshakeState::ExportNameAnswer => Some(10 + EXPORT_NAME_PADDING),
+            ClientHandshakeState::Ended => None,
         }
     }
 
     /// Processes the complete message in `held` and moves to the next state.
-    fn advance(&mut self, out: &mut Vec<u8>) -> Step {
+    fn advance(&mut self, out: &mut Vec<u8>) -> ClientHandshakeStep {
         let mut piece = mem::take(&mut self.held);
         // A step that fails leaves this state, so that the handshake has ended after an error.
-        let outcome = match mem::replace(&mut self.state, State::Ended) {
-            State::Greeting => self.greeting(&piece, out).map(|()| None),
-            State::Header { option } => self.reply_header(option, &piece).map(|()| None),
-            State::Data { option, reply, .. } if reply & REP_ERROR_BIT != 0 => {
+        let outcome = match mem::replace(&mut self.state, ClientHandshakeState::Ended) {
+            ClientHandshakeState::Greeting => self.greeting(&piece, out).map(|()| None),
+            ClientHandshakeState::Header { option } => {
+                self.reply_header(option, &piece).map(|()| None)
+            }
+            ClientHandshakeState::Data { option, reply, .. } if reply & REP_ERROR_BIT != 0 => {
                 Ok(self.error_reply(option, reply, &piece, out))
             }
-            State::Data { option, reply, .. } => self.reply(option, reply, &piece, out),
-            State::ExportNameAnswer => self
+            ClientHandshakeState::Data { option, reply, .. } => {
+                self.reply(option, reply, &piece, out)
+            }
+            ClientHandshakeState::ExportNameAnswer => self
                 .describe(&mut Fields::new(&piece))
                 .map(|()| Some(Outcome::Transmission(self.session.clone()))),
-            State::Ended => Ok(None),
+            ClientHandshakeState::Ended => Ok(None),
         };
         piece.clear();
         self.held = piece;
@@ -258,7 +262,7 @@ impl Handshake {
             });
         }
         self.replies += 1;
-        self.state = State::Data {
+        self.state = ClientHandshakeState::Data {
             option,
             reply,
             length,
@@ -267,7 +271,13 @@ impl Handshake {
     }
 
     /// Processes a reply that is not an error.
-    fn reply(&mut self, option: u32, reply: u32, data: &[u8], out: &mut Vec<u8>) -> Step {
+    fn reply(
+        &mut self,
+        option: u32,
+        reply: u32,
+        data: &[u8],
+        out: &mut Vec<u8>,
+    ) -> ClientHandshakeStep {
         match (option, reply) {
             (_, REP_ACK) if !data.is_empty() => {
                 return Err(HandshakeError::BadReply("an acknowledgement contains data"));
@@ -282,12 +292,12 @@ impl Handshake {
             }
             (OPT_SET_META_CONTEXT, REP_META_CONTEXT) => {
                 self.meta_context(data)?;
-                self.state = State::Header { option };
+                self.state = ClientHandshakeState::Header { option };
             }
             (OPT_SET_META_CONTEXT, REP_ACK) => self.choose_export(out),
             (OPT_GO, REP_INFO) => {
                 self.information(data)?;
-                self.state = State::Header { option };
+                self.state = ClientHandshakeState::Header { option };
             }
             (OPT_GO, REP_ACK) => return self.accepted().map(Some),
             _ => {
@@ -425,12 +435,12 @@ impl Handshake {
 
     fn send_export_name(&mut self, out: &mut Vec<u8>) {
         append_option(out, OPT_EXPORT_NAME, self.config.export.as_bytes());
-        self.state = State::ExportNameAnswer;
+        self.state = ClientHandshakeState::ExportNameAnswer;
     }
 
     fn send(&mut self, out: &mut Vec<u8>, option: u32, data: &[u8]) {
         append_option(out, option, data);
-        self.state = State::Header { option };
+        self.state = ClientHandshakeState::Header { option };
     }
 }
 

@@ -96,7 +96,7 @@ fn a_client_that_wants_everything_in_bytes() {
 }
 
 #[test]
-fn a_server_that_knows_little_is_taken_as_it_is() {
+fn a_server_without_options_is_used_without_them() {
     let unknown = |option| reply(option, REP_ERR_UNSUP, b"what?");
     // The reply to EXPORT_NAME has no type, and the four bytes after it belong to the transmission
     // phase.
@@ -191,7 +191,7 @@ fn a_refusal_says_goodbye_and_carries_the_message() {
 }
 
 #[test]
-fn servers_that_break_the_protocol_are_left() {
+fn servers_that_violate_the_protocol_are_errors() {
     let after = |replies: &[Vec<u8>]| {
         let input = [GREETING.to_vec(), replies.concat()].concat();
         run(plain("alpha"), &input).1
@@ -278,9 +278,9 @@ fn the_longest_reply_is_taken_and_an_acknowledgement_has_no_data() {
 
 /// A server with one random export.
 #[derive(Debug, Clone)]
-struct Only(ExportInfo);
+struct OneExport(ExportInfo);
 
-impl Exports for Only {
+impl Exports for OneExport {
     fn list(&self, each: &mut dyn FnMut(&str, &str)) {
         each(&self.0.name, &self.0.description);
     }
@@ -290,12 +290,12 @@ impl Exports for Only {
     }
 }
 
-fn exports() -> impl Strategy<Value = Only> {
+fn exports() -> impl Strategy<Value = OneExport> {
     let name = prop_oneof![Just(String::new()), "[a-z]{1,12}", "\\PC{1,40}"];
     (name, any::<u64>(), any::<u16>(), 0..=16u32, any::<bool>()).prop_map(
         |(name, size, bits, shift, allocation)| {
             let minimum = 1 << shift;
-            Only(ExportInfo {
+            OneExport(ExportInfo {
                 name,
                 description: "drawn".into(),
                 key: 9,
