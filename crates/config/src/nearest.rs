@@ -1,8 +1,8 @@
-//! What may have been meant by a name that does not exist.
+//! Suggestions for names that do not exist.
 
 use crate::text::quoted;
 
-/// The candidate that is nearest to `word`, if any is near.
+/// Returns the candidate that is most similar to `word`, if one is similar enough.
 pub(crate) fn name<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -11,7 +11,8 @@ pub(crate) fn name<'a>(
     let length = word.chars().count();
     candidates
         .into_iter()
-        // Names whose lengths differ by more than a third cannot be near: most need no further look.
+        // The edit distance is at least the difference in length. This cheap test rules out most
+        // candidates.
         .filter(|c| c.chars().count().abs_diff(length) <= length / 3 + 1)
         .map(|c| (strsim::damerau_levenshtein(&word, &folded(c)), c))
         .filter(|(distance, _)| *distance <= (length / 3).max(1))
@@ -19,7 +20,7 @@ pub(crate) fn name<'a>(
         .map(|(_, c)| c)
 }
 
-/// Help for a reference to something that does not exist: the nearest name, or all of a few.
+/// Returns the help for an unknown name: the most similar name, or up to eight of the known names.
 pub(crate) fn help<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str> + Clone,
@@ -38,7 +39,8 @@ pub(crate) fn help<'a>(
     }
 }
 
-/// Case and the kind of dash do not make a name another.
+/// Returns a word in lower case and with underscores in place of dashes, so that these do not count
+/// as differences.
 fn folded(word: &str) -> String {
     word.to_lowercase().replace('-', "_")
 }

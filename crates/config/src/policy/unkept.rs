@@ -1,23 +1,24 @@
-//! Parts of a contract that a policy does not keep.
+//! Detection of the parts of a contract that a policy does not keep.
 
 use super::{ClassKnob, Controller, Limit, Min, Policy, Share, Target};
 use crate::text::quoted;
 use weir_core::elevator::Config;
 use weir_core::{Class, Contract, Knobs, LowKnobs, Span};
 
-/// A part of a contract that a policy does not keep.
+/// A part of a contract that a policy does not keep, with the advice to the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unkept {
-    /// Its key.
+    /// The key of the part, such as `min`.
     pub key: &'static str,
-    /// What the policy does instead: a verb and what belongs to it.
+    /// The effect that the policy gives to the part instead, as a verb phrase.
     pub does: &'static str,
-    /// What would keep it.
+    /// A change with which the part would be kept.
     pub help: String,
 }
 
 impl Policy {
-    /// The parts of a contract, and of how controllers are set for it, that the policy does not keep.
+    /// Returns the parts of a contract, and of the settings of its controllers, that the policy
+    /// does not keep.
     pub fn unkept(&self, contract: &Contract, knobs: Knobs) -> Vec<Unkept> {
         let mut all = Vec::new();
         let mut say = |key, does, help: &str| {
@@ -76,12 +77,13 @@ impl Policy {
         all
     }
 
-    /// True if its limits count commands, as those of Linux do, and not requests as clients sent them.
+    /// Returns true if limits count commands, as those of Linux do, instead of requests as the
+    /// client sent them.
     fn counts_commands(&self) -> bool {
         self.controllers.contains(&Controller::Slices)
     }
 
-    /// What an elevator does that has no use for a part.
+    /// Returns a verb phrase for an elevator that has no use for a part.
     fn ignores(&self) -> &'static str {
         match self.elevator {
             Config::None => "serves first come, first served",
@@ -89,7 +91,7 @@ impl Policy {
         }
     }
 
-    /// How the policy gets a controller.
+    /// Returns the advice by which the policy gets a controller.
     fn with(&self, controller: &str) -> String {
         if self.is_from_file() {
             return format!("add {controller} to the controllers in the policy's file");
