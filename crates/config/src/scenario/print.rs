@@ -1,4 +1,4 @@
-//! Scenarios as files.
+//! Printing of scenarios as files.
 
 use super::distribution::Written;
 use super::{ClientSpec, Scenario};
@@ -13,8 +13,11 @@ use weir_model::load::{Arrival, Pattern, Program, Size, SyncMode};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A scenario as a file that reads back as it: one whose clients are each in a group and have a file of their own, direct or through the
-/// page cache as it is by default, without path and virtual machines. It is played once.
+/// A scenario that is displayed as a file, which reads back as the same scenario with one
+/// repetition.
+///
+/// The scenario must have neither a path nor guests. Each client must be in a group and have a file
+/// of its own, either direct or with the default use of the page cache.
 #[derive(Debug)]
 pub struct Printed<'a>(pub &'a Scenario);
 
@@ -82,7 +85,8 @@ fn print_played(f: &mut Formatter<'_>, scenario: &Scenario, client: &ClientSpec)
 }
 
 impl Scenario {
-    /// The client whose own a group is, where each client has one: its contract is the client's then.
+    /// Returns the client to which a group belongs, if each client has a group of its own. The
+    /// contract is then printed with the client.
     fn owner(&self, group: GroupId) -> Option<&ClientSpec> {
         let ids = (1..).map(GroupId);
         let mut all = self.clients.iter().zip(ids).zip(&self.groups);
@@ -91,14 +95,14 @@ impl Scenario {
         owner.filter(|_| is_own && self.clients.len() == self.groups.len())
     }
 
-    /// What a group is called in a file: as its owner, or by its number.
+    /// Returns the name of a group in the file: that of its owner, or one with its number.
     fn called(&self, group: GroupId) -> String {
         let owner = self.owner(group).map(|client| client.name.clone());
         owner.unwrap_or_else(|| format!("group-{}", group.0))
     }
 }
 
-/// What its requests are.
+/// Prints the kind of a program's requests.
 pub(super) fn print_kind(f: &mut impl fmt::Write, program: &Program) -> fmt::Result {
     let random = if program.pattern == Pattern::Sequential {
         ""
@@ -148,7 +152,7 @@ pub(super) fn print_kind(f: &mut impl fmt::Write, program: &Program) -> fmt::Res
     Ok(())
 }
 
-/// When they come.
+/// Prints the times of a program's requests.
 pub(super) fn print_times(f: &mut impl fmt::Write, program: &Program) -> fmt::Result {
     let (intervals, poisson) = match program.arrival {
         Arrival::Closed { think } => {
@@ -192,10 +196,11 @@ pub(super) fn print_times(f: &mut impl fmt::Write, program: &Program) -> fmt::Re
     Ok(())
 }
 
-/// The rates with these intervals, of reads and of writes.
+/// Prints rates that read back as these intervals, for reads and for writes.
 fn print_rates(f: &mut impl fmt::Write, intervals: [Option<Span>; 2], size: Size) -> fmt::Result {
     let all = intervals.map(|interval| interval.map(Span::as_nanos));
-    // Of the rates that come to an interval the largest is what fits into it.
+    // Several rates result in the same interval, because intervals are whole nanoseconds. Printed
+    // is the largest of them.
     let is_whole = |ns: u64| SECOND.checked_div(SECOND / ns) == Some(ns);
     let (key, rates) = match size {
         Size::Fixed(each) if !all.iter().flatten().all(|ns| is_whole(*ns)) => {
