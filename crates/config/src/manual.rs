@@ -1,4 +1,5 @@
-//! `docs/configuration.md`: every key of the files that people write, printed from the tables that the parser reads by.
+//! Generation of `docs/configuration.md` and `docs/scenarios.md` from the tables that the parser
+//! uses.
 
 use crate::key::{self, DefaultValue, Key, Shape};
 use crate::parameter::{KINDS, Kind, Parameter, Unit};
@@ -8,7 +9,8 @@ use std::fmt::Write as _;
 use weir_core::elevator;
 use weir_core::tunable::Tunable;
 
-/// The page, as Markdown.
+/// Returns `docs/configuration.md`, which describes all keys of all files except scenarios, as
+/// Markdown.
 pub fn page() -> String {
     let mut page = INTRODUCTION.to_owned();
     for shape in key::SERVERS {
@@ -61,7 +63,8 @@ pub fn page() -> String {
     page
 }
 
-/// `docs/scenarios.md`: every key of a scenario's file, and every option of a job file of `fio`, as Markdown.
+/// Returns `docs/scenarios.md`, which describes all keys of a scenario's file and all options of
+/// `fio` job files, as Markdown.
 pub fn scenarios() -> String {
     let mut page = SCENARIOS.to_owned();
     for shape in key::SCENARIOS {
@@ -78,7 +81,7 @@ pub fn scenarios() -> String {
     page
 }
 
-/// What becomes of each option of a job file.
+/// Adds the treatment of each option of a job file.
 fn fates(page: &mut String) {
     let mut options: Vec<_> = OPTIONS.iter().collect();
     options.sort_by_key(|o| o.names[0]);
@@ -318,7 +321,7 @@ fn keys(page: &mut String, keys: &[Key]) {
     }
 }
 
-/// The tunables of an elevator.
+/// Adds the tunables of an elevator.
 fn tuned(page: &mut String, kind: &elevator::Kind, tunables: &[Tunable]) {
     let about = format!(
         "The tunables of the elevator `\"{0}\"`. Set them in `[{0}]` of a policy's file, or next to `policy` of a drive in the server's file, \
@@ -344,7 +347,8 @@ fn tuned(page: &mut String, kind: &elevator::Kind, tunables: &[Tunable]) {
 fn model(page: &mut String, kind: &Kind) {
     let mut generic = (kind.generic)();
     if let weir_model::drive::Config::Volume(volume) = &mut generic {
-        // Without a member it is refused whatever its parameters are.
+        // A volume without members is invalid, so the permitted values of its parameters could not
+        // be found.
         let member = weir_model::drive::hdd::Config::generic();
         volume.members.push(weir_model::drive::Config::Hdd(member));
     }
@@ -374,7 +378,7 @@ fn model(page: &mut String, kind: &Kind) {
     }
 }
 
-/// A few words as a sentence.
+/// Turns a few words into a sentence.
 fn sentence(words: &str) -> String {
     let (first, rest) = words.split_at(1);
     format!("{}{rest}.", first.to_uppercase())

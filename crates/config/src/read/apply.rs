@@ -1,4 +1,4 @@
-//! The file of `weir apply`.
+//! Reading of the file for `weir apply`.
 
 use super::{Draft, named, policy, volume};
 use crate::Policy;
@@ -15,15 +15,16 @@ use crate::tunable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// A tenant or a volume, and its cgroup.
+/// A tenant or a volume with its cgroup.
 struct Read {
-    /// With its contract, in memory.
+    /// A volume in memory with the contract, on which the rules for contracts are checked.
     volume: Volume,
     cgroup: Option<Cgroup>,
     prio_class: Option<&'static str>,
 }
 
-/// The drives with their members, and the same contracts of volumes in memory, which are checked as those of a server are.
+/// Reads the drives with their cgroups. The draft has the same contracts on volumes in memory,
+/// which are checked like those of a server.
 pub(crate) fn host<'a>(doc: &mut Document<'a>, map: &'a Map) -> (Draft, Vec<Drive>) {
     let root = Table::root(map, &APPLY);
     doc.check_keys(&root, APPLY.name, &APPLY.names());
@@ -129,7 +130,7 @@ fn cgroup<'a>(
     read
 }
 
-/// The path of a cgroup that is not the root.
+/// Reads the path of a cgroup other than the root.
 fn cgroup_path(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
     let is_part = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(char::is_control);
     entry.parsed(doc, ("a cgroup's path", "\"/alpha\""), |text| {
@@ -143,11 +144,12 @@ fn cgroup_path(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
     })
 }
 
-/// The name of a unit that has a cgroup.
+/// Reads the name of a systemd unit that has a cgroup.
 fn unit_name(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
     let permitted = |b: u8| b.is_ascii_alphanumeric() || b":-_.\\@".contains(&b);
     entry.parsed(doc, ("a unit's name", "\"alpha.service\""), |text| {
         let stem = UNITS.iter().find_map(|suffix| text.strip_suffix(suffix));
+        // `-.slice` is the root slice, whose cgroup is the root.
         let named = stem.is_some_and(|stem| !stem.is_empty()) && text != "-.slice";
         if named && text.bytes().all(permitted) {
             return Ok(text.to_owned());
@@ -160,7 +162,8 @@ fn unit_name(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
     })
 }
 
-/// No two drives are one device. Links are for the host to find out.
+/// Reports two drives on one device. Different links to one device are recognised later, on the
+/// host.
 fn devices_differ(doc: &mut Document<'_>, drives: &[Drive]) {
     for (place, drive) in drives.iter().enumerate() {
         let other = drives[..place].iter().find(|d| d.device == drive.device);
@@ -172,7 +175,8 @@ fn devices_differ(doc: &mut Document<'_>, drives: &[Drive]) {
     }
 }
 
-/// A cgroup has one contract on a drive, and what is in another is a volume of a tenant.
+/// Reports cgroups with two contracts on a drive, and cgroups that are not inside the cgroup of
+/// their tenant.
 fn cgroups_differ(doc: &mut Document<'_>, tenants: &[Read], volumes: &[Read]) {
     let tenants = tenants.iter().map(|t| ("tenant", t));
     let all: Vec<(&str, &Read)> = tenants
@@ -213,7 +217,7 @@ fn cgroups_differ(doc: &mut Document<'_>, tenants: &[Read], volumes: &[Read]) {
     nested(doc, volumes);
 }
 
-/// A volume's cgroup is in that of another volume.
+/// Reports volumes whose cgroup is inside the cgroup of another volume.
 fn nested(doc: &mut Document<'_>, volumes: &[Read]) {
     fn place(volume: &Read) -> Option<(&str, &str)> {
         match &volume.cgroup {
@@ -221,6 +225,8 @@ fn nested(doc: &mut Document<'_>, volumes: &[Read]) {
             _ => None,
         }
     }
+    // In reverse order, the first of several volumes at one place is inserted last and is the one
+    // that is reported.
     let placed = volumes.iter().rev();
     let placed = placed.filter_map(|v| Some((place(v)?, v.volume.name.as_str())));
     let by_place: BTreeMap<(&str, &str), &str> = placed.collect();
@@ -242,7 +248,7 @@ fn nested(doc: &mut Document<'_>, volumes: &[Read]) {
     }
 }
 
-/// Gives a drive its cgroups.
+/// Adds the cgroups on a drive to the drive, tenants first.
 fn members(drive: &mut Drive, tenants: &[Read], volumes: &[Read]) {
     let mut places = BTreeMap::new();
     let own = |read: &&Read| read.volume.drive == drive.name;
@@ -267,12 +273,12 @@ fn members(drive: &mut Drive, tenants: &[Read], volumes: &[Read]) {
     }
 }
 
-/// The same contracts, of volumes that a server would serve.
+/// Returns a server with the same contracts on volumes in memory.
 fn in_memory(drives: &[Drive], tenants: &[Read], volumes: &[Read]) -> Server {
     let limits = DriveLimits {
         requests: 4096,
         scheduler_tags: 4096,
-        // As large as they need to be: admission makes tables of these sizes.
+        // Admission allocates tables of these sizes, so they are as small as possible.
         volumes: volumes.len().max(1) as u32,
         tenants: tenants.len() as u32,
     };

@@ -1,4 +1,4 @@
-//! A client, or several that do the same.
+//! Reading of a client, or of several identical clients.
 
 use super::super::build::{Clients, Stated};
 use super::super::class::{UNCLASSED, Why, of_priority};
@@ -19,7 +19,8 @@ use weir_model::load::{
     Activity, Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones,
 };
 
-/// Values that are refused where something holds: a row each, with what is wrong with the value.
+/// Refuses several values and quotes each of them. A row has the key, the condition under which it
+/// is refused, and the problem with its value.
 macro_rules! refuse_shown {
     ($doc:expr, $table:expr, $help:expr; $($key:expr, $holds:expr, $what:expr;)*) => {$({
         let shown = $table.entry($key).map(|entry| entry.shown());
@@ -29,7 +30,7 @@ macro_rules! refuse_shown {
     })*};
 }
 
-/// What is wrong with a program, by the key that says it.
+/// The fields that a program's validation names, and the keys of the file that set them.
 const KEYS: &[(&str, &str)] = &[
     ("region.length", "size"),
     ("size", "bs"),
@@ -42,6 +43,7 @@ const KEYS: &[(&str, &str)] = &[
     ("arrival.low", "iodepth_low"),
 ];
 
+/// Reads a `[[client]]`. `host` has the use of the page cache by processes of this host.
 pub(super) fn clients<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
@@ -100,17 +102,19 @@ pub(super) fn clients<'a>(
     (doc.found() == before).then_some(clients)
 }
 
-/// The names of `count` clients that are called `name`; `None`: of one, called so.
+/// Returns the names of `count` clients that are called `name` with a number. `None` stands for a
+/// single client without a number.
 pub(in crate::scenario) fn names(name: &str, count: Option<u64>, first: u64) -> Vec<String> {
     let Some(count) = count else {
         return vec![name.to_owned()];
     };
+    // All numbers have the same width, so that names sort in the order of the clients.
     let wide = (first + count).saturating_sub(1).to_string().len().max(2);
     let numbers = first..first + count;
     numbers.map(|n| format!("{name}-{n:0wide$}")).collect()
 }
 
-/// The class that an I/O priority is where the contract states none.
+/// Returns the class that follows from an I/O priority if the contract states none.
 fn class(
     table: &Table<'_>,
     priority: Priority,
@@ -130,7 +134,8 @@ fn class(
             "the client has the class of its group",
             "set class in the [[group]]",
         )),
-        // Where all are in the root, as fio's jobs are, each is in a group of its own under a policy that goes by classes.
+        // If all clients are in the root group, as `fio` jobs are, a policy with classes gives each
+        // a group of its own.
         None if !stated.grouped && !stated.groups.is_empty() => Err((
             "the client is in the root group, which has no class",
             "set grouping = \"each\"",
@@ -139,7 +144,7 @@ fn class(
     }
 }
 
-/// Whether direct writes stand for the page cache's writing back.
+/// Reads whether direct writes stand for the write-back of the page cache.
 fn write_back<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> bool {
     refuse!(doc, table;
         "writeback", buffered, "is not supported for writes through the page cache", "set direct = true, or remove it";
@@ -147,7 +152,7 @@ fn write_back<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> 
     table.field(doc, "writeback")
 }
 
-/// The name of something that clients share.
+/// Reads the name of an object that clients share.
 fn named<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -160,7 +165,8 @@ fn named<'a>(
     checked(doc, &entry, name)
 }
 
-/// Notifications without a request. Neither these nor a virtual machine's name mean anything where there are no virtual machines.
+/// Reads the number of notifications without a request. This key and the name of a guest require
+/// guests.
 fn empty_kicks<'a>(doc: &mut Document<'a>, table: &Table<'a>, guests: bool) -> u32 {
     refuse!(doc, table;
         "guest", !guests, "requires virtual machines", "add [guest], or remove it";
@@ -169,7 +175,7 @@ fn empty_kicks<'a>(doc: &mut Document<'a>, table: &Table<'a>, guests: bool) -> u
     table.field(doc, "empty_kicks")
 }
 
-/// The contract of a client that is in a group of its own.
+/// Reads the contract of a client in a group of its own.
 fn own_contract<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -188,8 +194,8 @@ fn own_contract<'a>(
     contract(doc, table)
 }
 
-/// The part of the file that the first of `count` clients uses, and how much further each after it
-/// begins.
+/// Reads the part of the file that the first of `count` clients uses, and the distance between the
+/// offsets of two consecutive clients.
 fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(Region, u64)> {
     let size = doc.required(table, "size", "set size, for example size = \"1GiB\"");
     let size = size.and_then(|e| e.size(doc));
@@ -222,7 +228,7 @@ fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Opt
         "rwmixread", one_kind, format!("has no effect with rw = \"{rw}\""), &format!("remove it, or set rw = \"{mixed}\"");
     );
     let bs = table.entry("bs");
-    // What is wrong with it was said; the rest is looked at all the same.
+    // A wrong size was already reported. The default lets the other keys be checked.
     let size = bs.and_then(|e| block(doc, &e));
     let size = size.unwrap_or(Size::Fixed(4096));
     let (start, start_spread) = start_delay(doc, table);
@@ -279,7 +285,7 @@ fn skewed<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Skew> {
     })?
 }
 
-/// How many reads and writes in a hundred are at random; `None` where all are.
+/// Reads the percentages of random reads and writes. `None` if all are random.
 fn partly<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<[u8; 2]> {
     let Some(text) = entry.as_text() else {
         let both = entry.count(doc)?;
@@ -333,7 +339,7 @@ fn sync<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> SyncMode {
     found
 }
 
-/// After how many answers it thinks.
+/// Reads the number of replies after which the client thinks.
 fn think_every<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> u32 {
     refuse!(doc, table;
         "thinktime_blocks", table.entry("thinktime").is_none(), "requires thinktime",
@@ -375,7 +381,7 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size, writes: u8
     let low = batches(doc, table);
     let intervals = intervals.map(|ns| ns.map(Span::from_nanos));
     let together = together(doc, table, intervals);
-    // One kind alone has the rate of both.
+    // If one rate applies to both kinds together, it is passed as that of reads alone.
     let kinds = if together { 0 } else { writes };
     match limited(intervals, kinds, poisson) {
         Some(limited) => limited,
@@ -386,7 +392,7 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size, writes: u8
     }
 }
 
-/// Whether the times between requests are drawn.
+/// Reads whether the times between requests are random.
 fn poisson<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> bool {
     let paced = table.entry("rate").is_some() || table.entry("rate_iops").is_some();
     refuse!(doc, table;
@@ -395,7 +401,7 @@ fn poisson<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> bool {
     table.word(doc, "rate_process", [false, true])
 }
 
-/// Whether one rate holds for reads and writes together.
+/// Reads whether one rate applies to reads and writes together.
 fn together<'a>(doc: &mut Document<'a>, table: &Table<'a>, intervals: [Option<Span>; 2]) -> bool {
     let one = intervals[0].is_some() && intervals[0] == intervals[1];
     refuse!(doc, table;
@@ -404,7 +410,8 @@ fn together<'a>(doc: &mut Document<'a>, table: &Table<'a>, intervals: [Option<Sp
     table.word(doc, "rate_for", [false, true])
 }
 
-/// One rate for reads and for writes, or two as `"1000,500"`, of which one may be left out.
+/// Reads one rate for reads and for writes, or two such as `"1000,500"`. One of two can be empty,
+/// which means no limit.
 fn rates<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
@@ -428,7 +435,7 @@ fn rates<'a>(
     found
 }
 
-/// How few are outstanding when it fills up again.
+/// Reads the number of requests in flight at which the client continues.
 fn batches<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<u32> {
     let entry = table.entry("iodepth_low")?;
     let low = entry.count(doc)?;
@@ -441,7 +448,7 @@ fn batches<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<u32> {
     (low != depth).then_some(low)
 }
 
-/// Bytes of a request: a size, `least-most`, or `size/percent:size/percent`.
+/// Reads the size of a request: a single size, `least-most`, or `size/percent:size/percent`.
 fn block<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Size> {
     let text = match entry.as_text() {
         Some(text) if text.contains(['-', '/']) => text,
@@ -464,14 +471,15 @@ fn block<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Size> {
     }
 }
 
-/// When a client begins, and how much later at the most.
+/// Reads the start of a client, and the range in which it is drawn.
 fn start_delay<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> (Span, Span) {
     let entry = table.entry("startdelay");
     let range = entry.and_then(|e| time_range(doc, &e));
     range.unwrap_or_default()
 }
 
-/// A time, or a range of them: the least, and how much more the most is.
+/// Reads a time or a range of times. Returns the minimum, and the difference between maximum and
+/// minimum.
 fn time_range<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<(Span, Span)> {
     let Some((least, most)) = entry.as_text().and_then(|text| text.split_once('-')) else {
         let start = entry.time(doc)?;
@@ -501,7 +509,7 @@ fn moment(text: &str) -> Result<Span, Said> {
     Ok(time.0)
 }
 
-/// What is wrong, and what to do.
+/// A problem and its help.
 type Said = (String, String);
 
 fn bytes(text: &str) -> Result<u32, Said> {
@@ -564,7 +572,8 @@ fn ionice<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Priority> {
     Some(Priority { class, level })
 }
 
-/// One call at a time, and writes that are synced: see the virtual host.
+/// Refuses uses of the page cache that the model of the host does not have: concurrent calls, and
+/// writes without a sync.
 fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Program) {
     let flushes = matches!(program.sync, SyncMode::Flush(_));
     let unsynced = program.sync == SyncMode::Never && program.writes > 0;
@@ -584,7 +593,7 @@ fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Pr
     }
 }
 
-/// Whole sectors, as Linux takes them.
+/// Refuses direct requests that do not begin and end at a sector, as Linux does.
 fn past_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Program) {
     let sectors = |bytes: u64| bytes.is_multiple_of(SECTOR);
     let zones = program.zones.map_or([0, 0], |z| [z.size, z.skip]);
@@ -597,7 +606,7 @@ fn past_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Progr
     );
 }
 
-/// Whether the program fits its region, by the words of the file.
+/// Checks the program against its region, and reports a broken rule at the key of the file.
 fn check<'a>(doc: &mut Document<'a>, table: &Table<'a>, client: &ClientSpec) {
     if let Err(error) = client.program.validate(client.region) {
         let Broken {
