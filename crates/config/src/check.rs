@@ -1,4 +1,5 @@
-//! What tables say about each other: names that must exist, files that must differ, promises that must fit.
+//! Checks of the relations between tables: references to names, volumes in the same file, and the
+//! sum of promises.
 
 use crate::admission;
 use crate::document::Document;
@@ -14,11 +15,11 @@ use crate::units::Size;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Most drives of one server.
+/// The maximum number of drives of one server.
 const DRIVES_MAX: usize = 1024;
 
-/// Checks everything that one table alone does not show. Problems stay with the document.
-/// `before`: the server that was, if it was another.
+/// Checks everything that a single table does not show. Problems are kept in the document. `before`
+/// is the running server, if there is one.
 pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&Server>) {
     let mut broken = std::mem::take(&mut draft.broken);
     references(doc, &draft.server, &mut broken);
@@ -43,6 +44,7 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&S
     for drive in &server.drives {
         let drive_path = path("drive", &drive.name);
         if !draft.is_sound(&drive_path) {
+            // The sums of a drive with problems would only cause further problems.
             continue;
         }
         if room(doc, server, drive) && placed(doc, draft, drive) {
@@ -51,7 +53,8 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&S
     }
 }
 
-/// Whether the volumes of a modelled drive fit on it, one behind the other.
+/// Returns true if the volumes of a modelled drive, which are placed one after the other, fit on
+/// it.
 fn placed(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) -> bool {
     let Some(size) = drive
         .model
@@ -79,12 +82,13 @@ fn placed(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) -> bool {
     true
 }
 
-/// What a file that is accepted says and the server will not do: parts of contracts that the drive's policy does not keep.
+/// Returns warnings about an accepted file: the parts of contracts that the policy of their drive
+/// does not keep.
 pub fn warnings(server: &Server) -> Vec<Problem> {
     unkept(server, |part| part.help)
 }
 
-/// The same with other help for each part.
+/// Returns the warnings with another help for each part.
 pub(crate) fn unkept(server: &Server, help: impl Fn(Unkept) -> String) -> Vec<Problem> {
     let mut all = Vec::new();
     for owner in server.contracted() {
@@ -100,7 +104,8 @@ pub(crate) fn unkept(server: &Server, help: impl Fn(Unkept) -> String) -> Vec<Pr
     all
 }
 
-/// Drives and tenants that are named must exist, and a tenant's volumes lie on its drive.
+/// Reports unknown drives and tenants, and volumes whose tenant is on another drive. Adds the paths
+/// of such tables to `broken`.
 fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<String>) {
     let drives: BTreeSet<&str> = server.drives.iter().map(|d| d.name.as_str()).collect();
     let tenants = tenants(server);
@@ -108,7 +113,7 @@ fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<Str
         path: at, drive, ..
     } in server.contracted()
     {
-        // What has no drive at all was said when it was read.
+        // A missing drive was already reported when the table was read.
         if drives.contains(drive) || drive.is_empty() || !doc.keeps() {
             continue;
         }
@@ -135,6 +140,7 @@ fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<Str
                     .to_owned(),
             ),
             Some(_) => {
+                // The tenant has a problem of its own, of which this would be a consequence.
                 broken.insert(at);
                 continue;
             }
@@ -149,7 +155,7 @@ fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<Str
     }
 }
 
-/// Help for a tenant that does not exist: the nearest name, or how to make it one.
+/// Returns the help for an unknown tenant: the most similar name, or how to define it.
 fn undefined(name: &str, tenants: &BTreeMap<&str, &Tenant>) -> String {
     let define = format!("define [{}] first", path("tenant", name));
     match nearest::name(name, tenants.keys().copied()) {
@@ -158,7 +164,7 @@ fn undefined(name: &str, tenants: &BTreeMap<&str, &Tenant>) -> String {
     }
 }
 
-/// The tenants by name.
+/// Returns the tenants by name.
 fn tenants(server: &Server) -> BTreeMap<&str, &Tenant> {
     server
         .tenants
@@ -167,9 +173,10 @@ fn tenants(server: &Server) -> BTreeMap<&str, &Tenant> {
         .collect()
 }
 
-/// No two volumes on one file, device or export. Links are for the server that opens them to find out.
+/// Reports two volumes on one file, device or export. Different links to one file are recognised
+/// when the server opens the files.
 fn files_differ(doc: &mut Document<'_>, server: &Server) {
-    // Paths are compared as paths.
+    // The paths are compared by components, so that `/a//b` and `/a/b` are equal.
     let mut users: BTreeMap<(&Path, String), &str> = BTreeMap::new();
     for volume in &server.volumes {
         let shown = |path: &Path| quoted(&path.display().to_string());
@@ -196,7 +203,7 @@ fn files_differ(doc: &mut Document<'_>, server: &Server) {
     }
 }
 
-/// What several servers keep together must be a min that this one can keep, and have a place where they meet.
+/// Checks shared minimums: each needs a min, `[gateways]`, and a policy that keeps the min.
 fn shared(doc: &mut Document<'_>, draft: &Draft) {
     let server = &draft.server;
     let mut users: BTreeMap<&str, &str> = BTreeMap::new();
@@ -231,7 +238,7 @@ fn shared(doc: &mut Document<'_>, draft: &Draft) {
     }
 }
 
-/// A volume behind the host's page cache can be promised nothing, nor can the tenant it belongs to.
+/// Reports a promise to a volume that uses the host's page cache, or to its tenant.
 fn cached(doc: &mut Document<'_>, volume: &Volume, tenant: Option<&Tenant>) {
     let at = path("volume", &volume.name);
     let (key, what, promise) = if is_promised(&volume.contract) {
@@ -255,7 +262,7 @@ fn cached(doc: &mut Document<'_>, volume: &Volume, tenant: Option<&Tenant>) {
     doc.fault(&key, what, &help);
 }
 
-/// True if the drive's tables have room for its volumes, tenants and connections.
+/// Returns true if the drive's tables have room for its volumes, tenants and connections.
 fn room(doc: &mut Document<'_>, server: &Server, drive: &Drive) -> bool {
     let at = path("drive", &drive.name);
     let limits = &drive.limits;

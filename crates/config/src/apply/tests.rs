@@ -61,7 +61,7 @@ fn a_file_has_drives_with_their_cgroups() {
         unkept[0].to_string().contains("uses it as a weight only"),
         "{unkept:?}"
     );
-    // What the kernel does not have is not proposed for it.
+    // The help must not propose a policy that the kernel does not have.
     let proposed = unkept.iter().map(ToString::to_string);
     let proposed: Vec<String> = proposed
         .filter(|text| text.contains("\"contract\""))

@@ -2,7 +2,8 @@ use super::*;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
-/// A user that is neither root nor, in all likelihood, that of the test.
+/// A user other than root, and in all probability other than the user of the test (`nobody` on most
+/// systems).
 const OTHER: u32 = 65_534;
 
 fn is_root() -> bool {
@@ -13,7 +14,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Why something was not used.
+/// Returns the reason why a file or directory was refused.
 fn why<T: std::fmt::Debug>(refused: io::Result<T>) -> Untrusted {
     let error = refused.unwrap_err();
     let inner = error.get_ref().and_then(|e| e.downcast_ref::<Untrusted>());
@@ -47,6 +48,7 @@ fn files_are_made_replaced_and_removed_by_name() {
     assert_eq!(io::read_to_string(dir.read(name).unwrap()).unwrap(), "two");
     assert_eq!(dir.metadata(name).unwrap().mode() & 0o7777, 0o640);
     assert_eq!(dir.names().unwrap(), ["file"]);
+    // The second removal finds no file, which is not an error.
     for _ in 0..2 {
         dir.remove(name).unwrap();
     }
@@ -82,6 +84,7 @@ fn what_another_user_may_have_put_in_place_is_not_opened() {
         );
         assert_eq!(why(open("pipe")), Untrusted::Kind(at("pipe"), "a pipe"));
     }
+    // Replacing a link must not write to its target.
     dir.replace("link".as_ref(), b"mine", 0o600).unwrap();
     assert_eq!(fs::read_to_string(at("secret")).unwrap(), "secret");
     set_mode(&at("secret"), 0o620);
@@ -105,6 +108,8 @@ fn every_directory_on_the_way_counts() {
             below.canonicalize().unwrap()
         );
     }
+    // In a sticky directory, other users cannot exchange `below`, but they can add files to
+    // `shared` itself.
     set_mode(&shared, 0o1777);
     assert_eq!(Dir::trusted(&below).unwrap().path(), below);
     assert_eq!(
@@ -115,7 +120,7 @@ fn every_directory_on_the_way_counts() {
     for path in [&below, &links[0], &links[1]] {
         assert_eq!(why(Dir::trusted(path)), Untrusted::Shared(shared.clone()));
     }
-    // The link in the directory that others may write, not the one above.
+    // Only the link in the directory that others can write is refused, not the one above it.
     assert!(Dir::open(&below).is_ok() && Dir::open(&links[0]).is_ok());
     assert_eq!(
         why(Dir::open(&links[1])),

@@ -1,9 +1,9 @@
-//! Bounds to the number, and what servers, policies and profiles say of themselves.
+//! Exact bounds of values, and the accessors of servers and policies.
 
 use std::fmt::Write as _;
 use weir_config::{Server, Storage, parse, policy};
 
-/// What is said first of a file with this text, without its place.
+/// Returns the first line of the first problem of a file with this text.
 fn said(text: &str) -> Result<Server, String> {
     let drive = "\n[drive.one]\n";
     parse("", &(text.to_owned() + drive)).map_err(|problems| {
@@ -12,7 +12,7 @@ fn said(text: &str) -> Result<Server, String> {
     })
 }
 
-/// As [`said`], of a file that listens at this address, with these lines more.
+/// Returns the first problem of a file that listens at this address and has these further lines.
 fn listening(address: &str, more: &str) -> Result<Server, String> {
     said(&format!("[listen]\nnbd = [\"{address}\"]\n{more}\n"))
 }
@@ -83,7 +83,7 @@ fn there_are_1024_drives() {
         }
         listening("127.0.0.1:0", &text).is_ok()
     };
-    // One more is there already.
+    // The helper adds one more drive.
     assert!(many(1023));
     assert!(!many(1024));
 }
@@ -121,6 +121,8 @@ fn a_volume_with_a_problem_of_its_own_is_not_added_up() {
         assert_eq!(problems.len(), 1, "{problems:?}");
         problems[0].to_string()
     };
+    // The sum is 80 + 60 = 140 MB/s of 90 that can be promised. If volume a contradicts itself, it
+    // is not part of a sum.
     let [both, own] = [problems("90MB/s"), problems("70MB/s")];
     assert!(both.contains("140"), "the sum: {both}");
     assert!(!own.contains("140"), "its max is less than its min: {own}");
@@ -185,7 +187,7 @@ fn a_volume_says_where_its_socket_for_virtual_machines_is_written() {
     assert_eq!(key, "volume.\"a.b\".listen.vhost");
 }
 
-/// Something must listen: NBD, or a volume by itself.
+/// Clients need a way to connect: NBD, or a socket of a volume.
 #[test]
 fn a_server_may_listen_at_sockets_of_volumes_alone() {
     let volume = |listen: &str| {
@@ -197,7 +199,7 @@ fn a_server_may_listen_at_sockets_of_volumes_alone() {
         (format!("listen = {{}}\n{own}"), ""),
         (format!("listen.socket_mode = \"0660\"\n{own}"), ""),
         (format!("listen.nbd = []\n{own}"), "listen.nbd"),
-        // One thing is wrong with it, not two.
+        // The wrong path is reported, but not a second problem for the missing addresses.
         (
             volume("listen = { vhost = \"run/a\" }"),
             "volume.a.listen.vhost",
@@ -210,7 +212,7 @@ fn a_server_may_listen_at_sockets_of_volumes_alone() {
             Ok(server) => {
                 assert_eq!(wrong, "", "{text}");
                 assert!(server.listen.nbd.is_empty());
-                // What is printed of it is read again.
+                // The printed file is valid too.
                 let printed = server.to_string();
                 let again = parse("", &printed);
                 assert_eq!(again.map(|s| s.to_string()), Ok(printed));
@@ -223,7 +225,7 @@ fn a_server_may_listen_at_sockets_of_volumes_alone() {
     }
 }
 
-/// What is longer than what is read of a file is refused, and what is as long is not.
+/// Checks that a file of the maximum length is read, and a longer one is refused.
 #[test]
 fn files_have_a_most_length() {
     let padded = |text: &str, length: usize| format!("{text}{}", " ".repeat(length - text.len()));

@@ -1,4 +1,5 @@
-//! Job files as people write them for fio: what plays, and what is refused for a reason that `docs/scenarios.md` states.
+//! Job files as people write them for `fio`: those that are played, and those that are refused for
+//! a reason that `docs/scenarios.md` states.
 
 use crate::common::files;
 use crate::common::held;
@@ -26,14 +27,15 @@ fn on(text: &str, drive: &str) -> Scenario {
     built(&script, drive).unwrap_or_else(|p| panic!("{p:#?}"))
 }
 
-/// The first problem of a text that is refused, with its help.
+/// Returns the first problem of a refused text, with its help.
 fn refusal(text: &str) -> String {
     let problems = read(text).expect_err("it is refused");
     problems[0].to_string()
 }
 
-/// `tests/jobs/NAME.fio` gives what `tests/jobs.txt` states: its notes and the clients that it plays, or why it is refused. The manual has
-/// each reason. `WEIR_BLESS=1` writes it anew.
+/// Compares the results of `tests/jobs/NAME.fio` with `tests/jobs.txt`: the notes and the clients,
+/// or the problems. The manual must contain the reason of each problem. With `WEIR_BLESS=1`, the
+/// file is written.
 #[test]
 fn forty_job_files_play_or_are_refused_for_a_documented_reason() {
     let (page, mut all, mut played) = (manual::scenarios(), String::new(), 0);
@@ -90,6 +92,7 @@ fn a_rate_of_a_mixed_job_holds_for_reads_and_for_writes() {
         of("rate_iops=1000,500", "rw"),
         apart(Some(ms(1)), Some(ms(2)))
     );
+    // 4,096,000 bytes per second are 1,000 requests of 4 KiB.
     assert_eq!(of("rate=4096000,", "rw"), apart(Some(ms(1)), None));
     assert_eq!(
         of("rate_iops=,500", "write"),
@@ -147,6 +150,8 @@ fn a_device_is_the_chosen_drive() {
         }
     }
     let half = on(&format!("{whole}size=50%\noffset=75%\n"), "samsung-970-pro");
+    // From 75 % of the drive, only a quarter is left, although the job wants half. Both are rounded
+    // to pages.
     let [start, length] = [half.clients[0].region.start, half.clients[0].region.length];
     let all = half.drive.size().expect("it has one");
     assert!(start.abs_diff(all / 4 * 3) < 8192 && length.abs_diff(all / 4) < 8192);
@@ -177,6 +182,8 @@ fn phases_begin_when_those_before_have_ended() {
     let times: Vec<(u64, u64)> = (all.clients.iter())
         .map(|c| (secs(c.program.start), c.program.stop.map_or(0, secs)))
         .collect();
+    // b waits for a, which ends at 5 s, and has 1 s of ramp time. c is in the same phase as b. d
+    // waits for a alone.
     assert_eq!(times, [(0, 5), (5, 11), (5, 10), (5, 10)]);
     assert!(secs(all.warm_up + all.duration) >= 11);
     let said = refusal("[global]\ndirect=1\nsize=1m\nruntime=5\n[a]\nwait_for=b\n[b]\n");
@@ -213,8 +220,10 @@ fn a_file_is_included_relative_to_the_job_file_and_problems_say_where() {
     put("common.inc", "direct=1\nsize=1m\nruntime=1\n");
     let script = scenario::load(&folder.join("jobs.fio"));
     let clients = script.map(|s| built(&s, "demo").map(|b| b.clients.len()));
+    // Second stage: the problem is in the included file, and has its name and line.
     put("common.inc", "direct=1\nsize=1m\nruntime=1\nbs=4x");
     let wrong = scenario::load(&folder.join("jobs.fio")).expect_err("bs");
+    // Third stage: the file includes itself.
     put("jobs.fio", "[global]\ninclude jobs.fio\n[a]\nsize=1m\n");
     let round = scenario::load(&folder.join("jobs.fio")).expect_err("it never ends");
     fs::remove_dir_all(&folder).expect("it is there");
@@ -248,5 +257,6 @@ fn a_misspelt_option_never_proposes_one_that_is_refused_or_unrelated() {
     }
     let text = "[a]\ndirect=1\nsize=1m\nruntime=1\nratemin=1024\nlog_hist_msec=1000\nunified_rw_reporting=1\nreadonly\nss=iops:1%\n";
     let notes = read(text).expect("notes only").notes().len();
+    // The five options from `ratemin` to `ss` have no effect.
     assert_eq!(notes, 5);
 }

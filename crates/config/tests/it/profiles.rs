@@ -1,4 +1,4 @@
-//! Profiles of drives: those that come with Weir, and what is refused of others.
+//! Profiles of drives: those that come with Weir, problems of other files, and mutants.
 
 use crate::common::files;
 use crate::common::held;
@@ -12,7 +12,7 @@ use std::path::Path;
 use weir_config::parameter::parameters;
 use weir_config::profile::{self, Profile};
 
-/// `WEIR_BLESS=1` writes them anew as they are printed.
+/// With `WEIR_BLESS=1`, the files are written in the form in which they are printed.
 #[test]
 fn what_comes_with_weir_is_as_it_is_printed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("profiles");
@@ -94,8 +94,9 @@ fn what_is_printed_reads_back_whatever_the_text_and_the_numbers() {
     }
 }
 
-/// `tests/profiles/NAME.toml` read gives `NAME.txt`; one that can be read gives what is printed of it. `WEIR_BLESS=1` writes the
-/// texts anew; the difference is for someone to read.
+/// Compares the problems of `tests/profiles/NAME.toml` with `NAME.txt`. An accepted file gives the
+/// text of its printed profile. With `WEIR_BLESS=1`, the texts are written, and a person reviews
+/// the difference.
 #[test]
 fn every_problem_is_told_as_written_down() {
     for (input, text) in files("tests/profiles", "toml") {
@@ -107,7 +108,7 @@ fn every_problem_is_told_as_written_down() {
     }
 }
 
-/// What is accepted is possible and prints as it reads.
+/// Checks that an accepted profile is valid and reads back as printed.
 #[test]
 fn mutants_never_panic_and_say_where() {
     let own = files("tests/profiles", "toml");
