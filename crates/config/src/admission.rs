@@ -65,6 +65,8 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before
             return;
         }
         let mut problem = explained(&server, &plan, &refusal, &doc.places);
+        // A sum that is too large is attributed to the latest promise, because the earlier ones
+        // were accepted without it.
         if let Refusal::OverCapacity { .. } = refusal
             && let Some(key) = last_added(&server, before, &plan, &edits, &doc.places)
         {
@@ -462,6 +464,7 @@ fn promises(server: &Server, plan: &Plan, within: Option<(GroupId, &str)>) -> St
         .filter(|(_, contract)| is_promised(contract))
         .map(|(path, contract)| (path, reserved(contract)))
         .collect();
+    // Lowering one of the largest promises helps most.
     all.sort_by_key(|(_, p)| Reverse((p.bytes, p.iops)));
     let more = all.len().saturating_sub(SHOWN);
     let mut texts: Vec<String> = all
@@ -673,6 +676,7 @@ pub(crate) fn scratch(config: &Config) -> Result<Layer, weir_core::ConfigError> 
             tags: 1,
             ..config.drive
         },
+        // Some rules for contracts depend on the elevator, such as the range of shares.
         ..Config::of(config.elevator.clone())
     })
 }

@@ -27,6 +27,7 @@ pub fn changes(old: &Server, new: &Server) -> Vec<String> {
     let name = |volume: &Volume| volume.name.clone();
     let volumes = [&old.volumes[..], &new.volumes];
     lines.extend(named("volume", volumes, name, Volume::values, &mut all));
+    // Sorting by path keeps the keys of each table together.
     all.sort_by(|a, b| a.0.cmp(&b.0));
     lines.extend(all.into_iter().map(|(key, was, now)| {
         let was = was.map_or_else(|| "nothing".to_owned(), |value| value.to_string());

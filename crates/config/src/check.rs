@@ -36,6 +36,7 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&S
     let server = &draft.server;
     let tenants = tenants(server);
     for volume in &server.volumes {
+        // The cache of a volume is known only if its table has no problem.
         if draft.is_sound(&path("volume", &volume.name)) && volume.cache == Cache::Host {
             let tenant = volume.tenant.as_deref();
             cached(doc, volume, tenant.and_then(|t| tenants.get(t)).copied());
@@ -66,6 +67,7 @@ fn placed(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) -> bool {
     let volumes = draft.server.volumes_of(&drive.name);
     let mut end = 0u64;
     for volume in volumes.filter(|v| draft.is_sound(&path("volume", &v.name))) {
+        // A volume of a modelled drive without a size was already reported.
         end = end.saturating_add(volume.size.unwrap_or(0));
         if end > size {
             let what = format!(
@@ -284,6 +286,7 @@ fn room(doc: &mut Document<'_>, server: &Server, drive: &Drive) -> bool {
         }
     }
     let reserved = PER_STREAM_RESERVED.min(server.limits.requests_per_connection);
+    // Reserved requests must fit into the table for all streams at once.
     let least = streams(&server.limits) * reserved;
     if limits.requests < least {
         let what = format!(

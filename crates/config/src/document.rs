@@ -59,10 +59,13 @@ impl From<DeValue<'_>> for Value {
         };
         match value {
             DeValue::String(text) => Self::String(text.into_owned()),
+            // The text is kept as well, because messages quote a number that does not fit into 64
+            // bits.
             DeValue::Integer(integer) => {
                 let number = u64::from_str_radix(integer.as_str(), integer.radix());
                 Self::Integer(number.ok(), integer.to_string())
             }
+            // No key accepts a number with a fraction, so only its text is needed, for messages.
             DeValue::Float(float) => Self::Float(float.to_string()),
             DeValue::Boolean(value) => Self::Boolean(value),
             DeValue::Datetime(value) => Self::Datetime(value),
@@ -145,6 +148,7 @@ impl<'a> Document<'a> {
     /// Returns the line and column of a byte of the text, both counted from 1. A column is a
     /// character, not a byte.
     pub(crate) fn place(&self, byte: usize) -> (u32, u32) {
+        // An error of syntax can be at the end of the text, behind its last byte.
         let byte = byte.min(self.text.len());
         let line = self.lines.partition_point(|&start| start <= byte) - 1;
         let before = self.text.as_bytes().get(self.lines[line]..byte);
@@ -177,6 +181,7 @@ impl<'a> Document<'a> {
 
     /// Keeps a problem that was created by another part of the program.
     pub(crate) fn keep(&mut self, problem: Problem) {
+        // The number of all problems is reported, although only some of them are kept.
         self.found += 1;
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(problem);
@@ -291,6 +296,7 @@ impl<'a> Table<'a> {
 
     /// Returns the entry of a key, or `None` if the key is not set.
     pub(crate) fn entry(&self, key: &str) -> Option<Entry<'a>> {
+        // A reader with a misspelt key would otherwise always find that the key is not set.
         let is_declared = self.shape.keys.is_empty() || self.shape.key(key).is_some();
         debug_assert!(is_declared, "{} has no key {key}", self.shape.name);
         let (key, value) = self.map.get_key_value(key)?;
@@ -332,9 +338,11 @@ impl<'a> Table<'a> {
         let word = self.entry(key).and_then(|e| e.word(doc, values));
         word.unwrap_or_else(|| {
             let declared = self.shape.key(key).map(|k| (k.kind.words(), k.default));
+            // Only keys with a default in TOML are read with this function.
             let Some((words, DefaultValue::Value(default))) = declared else {
                 unreachable!("{key} has a default");
             };
+            // The default is declared in TOML and therefore in quotes.
             let at = words.iter().position(|w| *w == default.trim_matches('"'));
             values[at.expect("its default is one of the declared words")]
         })
@@ -401,6 +409,8 @@ impl<'a> Entry<'a> {
 
     /// Returns the help that shows the form of a table of this shape.
     fn table_help(&self, shape: &Shape, family: &[&Shape]) -> String {
+        // Tables of named objects are written under a header of their own, other tables also
+        // inline.
         if shape.name.ends_with(".NAME]") {
             return format!("write one {} for each", shape.name);
         }
@@ -493,6 +503,7 @@ impl<'a> Entry<'a> {
         let found = words.iter().position(|w| *w == word);
         if found.is_none() {
             let what = format!("{} is not {wanted}", quoted(word));
+            // The list of words is in the message already, so the help only has a similar word.
             let near = nearest::name(word, words.iter().copied());
             let help = near.map_or_else(String::new, |n| format!("did you mean \"{n}\"?"));
             doc.report(self, what, &help);
@@ -516,6 +527,7 @@ impl<'a> Entry<'a> {
         let Kind::Count(least, most) = self.kind else {
             return self.is_no("whole number");
         };
+        // If the declared maximum did not fit into the type, some permitted values would be lost.
         debug_assert!(T::try_from(most).is_ok(), "the most of {}", self.path);
         T::try_from(self.integer(doc, least..=most)?).ok()
     }
@@ -623,6 +635,7 @@ impl<'a> Entry<'a> {
         let (low, high) = (range.start(), range.end());
         let Value::Integer(value, shown) = self.value else {
             let wanted = format!("a whole number, {low} to {high}");
+            // Users also write numbers as strings, with separators between the digits.
             let help = match self.bare() {
                 Some(bare) => format!("write {bare}, without quotes or commas"),
                 None => "write the number alone, without a unit".to_owned(),
@@ -690,6 +703,7 @@ impl<'a> Entry<'a> {
         let is_rate = matches!(self.kind, Kind::Rate);
         debug_assert!(is_rate, "{} is not declared as a rate", self.path);
         let rate = self.any_rate(doc)?;
+        // Zero would mean no limit to the core, so users must remove the key instead.
         if rate == 0 {
             doc.report(self, "must be above zero", "remove the key for no limit");
             return None;
@@ -733,6 +747,7 @@ impl<'a> Entry<'a> {
             return None;
         }
         if !size.is_multiple_of(unit) {
+            // One of the nearest multiples can be outside of the range, and is then not proposed.
             let (below, above) = (size / unit * unit, size.next_multiple_of(unit));
             let near = [below, above]
                 .into_iter()

@@ -81,6 +81,7 @@ fn set(values: &Values) -> impl Iterator<Item = (&'static str, &Value)> {
         .iter()
         .filter_map(|(key, v)| Some((*key, v.as_ref()?)));
     all.filter(|(_, value)| match value {
+        // An empty table such as `max = {}` would be refused when the file is read again.
         Value::Table(inner) => inner.iter().any(|(_, value)| value.is_some()),
         _ => true,
     })
@@ -155,6 +156,7 @@ pub(crate) trait Field: Show {
 fn number(number: u64, key: &Key) -> Option<Value> {
     let (least, value) = match key.kind {
         Kind::Size(least, ..) => (least, Value::Unit(Size(number).to_string())),
+        // Files cannot have a rate of zero.
         Kind::Rate => (1, Value::Unit(Rate(number).to_string())),
         Kind::Time(least, _) => {
             let time = Time(Span::from_nanos(number));
@@ -164,6 +166,7 @@ fn number(number: u64, key: &Key) -> Option<Value> {
         Kind::Count(least, _) => (least, Value::Plain(number.to_string())),
         _ => (0, Value::Plain(number.to_string())),
     };
+    // The core uses zero for a limit that is not set.
     let is_none = number == 0 && least > 0 && matches!(key.default, DefaultValue::Words(_));
     (!is_none).then_some(value)
 }
@@ -212,6 +215,7 @@ shows! {
     SocketAddr: |address, _key| Some(Value::Unit(address.to_string()));
     Address: |address, _key| Some(Value::Text(address.to_string()));
     Id: |id, _key| Some(Value::Text(id.to_string()));
+    // The default depends on the user that runs the server, so it is not written.
     Owner: |owner, _key| (*owner != Owner::default()).then(|| Value::Text(owner.to_string()));
     Values: |values, _key| Some(Value::Table(values.clone()));
 }
@@ -249,6 +253,7 @@ macro_rules! fields {
 }
 
 fields! {
+    // The declared bounds fit into the type, and a default is within the bounds.
     u8: |doc, entry| entry.number(doc)?.try_into().ok(), |key| default_number(key) as Self;
     u16: |doc, entry| entry.number(doc)?.try_into().ok(), |key| default_number(key) as Self;
     u32: |doc, entry| entry.number(doc)?.try_into().ok(), |key| default_number(key) as Self;

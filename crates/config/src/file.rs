@@ -52,6 +52,7 @@ pub fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
     }
     let text = String::from_utf8(text).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
+        // TOML files must be UTF-8 (TOML 1.0, Spec).
         let help = "save it as UTF-8, or name another file";
         problem(format!("is not UTF-8 from byte {at} on"), help)
     })?;
@@ -104,6 +105,7 @@ pub(crate) fn head<'a>(
         doc.report(entry, what, &help);
     }
     if let Some((entry, about)) = &about
+        // Lists show the first line as a summary.
         && about.lines().next().is_none_or(str::is_empty)
     {
         doc.report(entry, "must not have an empty first line", "");
@@ -168,6 +170,7 @@ fn syntax(doc: &mut Document<'_>, text: &str, errors: &[toml::de::Error]) {
             continue;
         }
         lines.push(line);
+        // This end of some of the parser's messages has no meaning for users.
         let message = error.message().trim_end_matches(", expected nothing");
         let (what, help) = match text.get(span.clone()) {
             Some(key) if message == "duplicate key" => {

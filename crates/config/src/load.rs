@@ -49,8 +49,8 @@ fn parsed(file: &str, text: &str, before: Option<&Server>) -> Result<Server, Vec
     let mut doc = Document::new(file, text);
     let Some(table) = tables(&mut doc, text) else {
         return Err(doc.into_problems());
-    // `read` looks at one table at a time, and `check` at the relations between tables.
     };
+    // `read` looks at one table at a time, and `check` at the relations between tables.
     let mut draft = read::server(&mut doc, &table);
     check::check(&mut doc, &mut draft, before);
     if doc.found() > 0 {

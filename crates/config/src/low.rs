@@ -43,6 +43,7 @@ pub(crate) fn read(line: &str) -> Result<LowKnobs, Wrong> {
         named.push(name);
         set(&mut low, name, value)?;
     }
+    // A line without a limit would replace the min by nothing.
     if low.is_limited() {
         Ok(low)
     } else {
@@ -55,6 +56,7 @@ fn set(low: &mut LowKnobs, name: &str, value: &str) -> Result<(), Wrong> {
     let is_time = matches!(name, "idle" | "latency");
     let most = if is_time { MICROS_MOST } else { MOST };
     let number = match value {
+        // The core uses zero for no limit.
         NO_LIMIT if !is_time => 0,
         _ => match whole(value) {
             Some(number) if (1..=most).contains(&number) => number,

@@ -15,6 +15,8 @@ pub fn page() -> String {
     let mut page = INTRODUCTION.to_owned();
     for shape in key::SERVERS {
         section(&mut page, shape);
+        // The keys of contracts follow the first table that has them, and other tables refer to
+        // them.
         if shape.name == key::VOLUME.name {
             let about = "The keys that `[volume.NAME]` and `[tenant.NAME]` both have. `contract.md` has the rules by which a contract is admitted or refused.";
             heading(&mut page, "Contracts", about);
@@ -23,6 +25,7 @@ pub fn page() -> String {
     }
     page += KERNEL;
     for shape in key::APPLIES {
+        // Tables of both files are described only once.
         let is_shared = key::SERVERS.iter().any(|s| s.name == shape.name);
         if !is_shared {
             section(&mut page, shape);

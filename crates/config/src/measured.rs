@@ -84,6 +84,7 @@ mod tests {
             })
         };
         for tags in 0..40 {
+            // The second look-up must return the cached value, not that of the function.
             assert_eq!(known.get(&model(tags), |_| tags), tags);
             assert_eq!(known.get(&model(tags), |_| 99), tags);
             assert!(known.0.lock().unwrap().len() <= REMEMBERED);

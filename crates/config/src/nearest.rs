@@ -56,6 +56,7 @@ mod tests {
         assert_eq!(name("Read-Bandwidth", keys), Some("read_bandwidth"));
         assert_eq!(name("ipos", keys), Some("iops"));
         assert_eq!(name("mim", keys), Some("min"));
+        // No key is within a third of the letters.
         assert_eq!(name("weight", keys), None);
         assert_eq!(name("", keys), None);
         // Lengths are counted in characters.

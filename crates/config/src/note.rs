@@ -53,6 +53,7 @@ fn near(server: &Server, drive: &Drive) -> Option<Problem> {
         elevator::Config::Contract(_) => {
             "set how much the drive can have in flight, for example contract = { remote = \"30ms\" }, about twice the time of a request there"
         }
+        // If the file states the queue depth, the user has already chosen one.
         _ if server.places.keys.contains_key(&join(&at, "tags")) => return None,
         _ => {
             "set how many requests the drive can have in flight, for example tags = 256, and how long they can be, for example max_transfer = \"1280KiB\""
@@ -80,6 +81,7 @@ fn own_max(contract: &Contract) -> Option<(&'static str, String)> {
     let (bytes, iops) = (contract.max.bytes_ceiling(), contract.max.iops_ceiling());
     let (min, requests) = (contract.min, contract.min_iops);
     if requests > 0 && bytes > 0 && bytes / requests < SMALL {
+        // Requests are multiples of a sector.
         let length = Size(bytes / requests / 512 * 512);
         let what = format!("its max permits {requests} requests/s only up to {length} each");
         Some(("min_iops", what))
@@ -269,9 +271,13 @@ mod tests {
             )
         };
         let said = |key: &'static str, text: &str| Some((key, text.to_owned()));
+        // 2.5 MB/s are 2,500 bytes per request, or four sectors. 4.096 MB/s are 4 KiB per request,
+        // which causes no note.
         let requests = "its max permits 1000 requests/s only up to 2KiB each";
         assert_eq!(of(0, 1000, 2_500_000, 0), said("min_iops", requests));
         assert_eq!(of(0, 1000, 4_096_000, 0), None);
+        // 10 MB / 100 are 100,000 bytes, which are rounded up to 196 sectors. 409,600 / 100 are 4
+        // KiB, which causes no note.
         let bytes = "its max permits 10MB/s only in requests of at least 98KiB";
         assert_eq!(of(10_000_000, 0, 0, 100), said("min", bytes));
         assert_eq!(of(409_600, 0, 0, 100), None);

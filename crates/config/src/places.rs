@@ -27,8 +27,11 @@ impl Places {
             if let Some(&place) = self.keys.get(path) {
                 break place;
             }
+            // A key with a default, or a missing one, has no place. The table around it is the next
+            // best.
             match path.rfind('.') {
                 Some(dot) => path = &path[..dot],
+                // Line 0 is displayed without a place.
                 None => break (0, 0),
             }
         };

@@ -79,6 +79,7 @@ pub fn plan(server: &Server, drive: &str) -> Option<Plan> {
         .zip(1..)
         .map(|(t, slot)| (t.name.clone(), GroupId(slot)))
         .collect();
+    // Group 0 is the root.
     let first = 1 + tenants.len() as u32;
     let volumes = server
         .volumes_of(&drive.name)
@@ -160,6 +161,7 @@ pub(crate) fn written_edits(server: &Server, plan: &Plan) -> Vec<Edit> {
 /// plan.
 pub(crate) fn fresh_edits(server: &Server, plan: &Plan, terms: &Terms) -> Vec<Edit> {
     let mut edits = Vec::with_capacity(plan.tenants.len() + 2 * plan.volumes.len());
+    // Parents must be added before their children.
     for tenant in server.tenants_of(&plan.drive) {
         edits.extend(add_tenant(plan, terms, tenant));
     }
@@ -229,6 +231,7 @@ pub(crate) fn config(server: &Server, drive: &Drive, setup: Setup) -> Config {
         sizes: Sizes {
             requests: drive.limits.requests,
             streams: streams(&server.limits),
+            // The root is also a group.
             groups: 1 + drive.limits.tenants + drive.limits.volumes,
             spaces: drive.limits.volumes,
             per_stream,
@@ -246,6 +249,7 @@ pub(crate) fn config(server: &Server, drive: &Drive, setup: Setup) -> Config {
         },
         controllers: setup.controllers,
         elevator: setup.elevator,
+        // Clients have already merged their requests (docs/decisions/no-merging.md).
         merge: weir_core::merge::Config::OFF,
     }
 }

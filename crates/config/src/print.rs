@@ -26,6 +26,8 @@ impl Display for Server {
         }
         writeln!(f, "[listen]")?;
         let nbd = self.listen.nbd.iter();
+        // The keys of sockets are refused in a file without Unix sockets, so they must not be
+        // printed.
         let has_socket = nbd.clone().any(|a| matches!(a, Address::Unix(_)))
             || self.volumes.iter().any(|v| v.vhost.is_some());
         print_without(f, self.listen.values(), |key| {
@@ -111,6 +113,7 @@ fn print_volume(f: &mut Formatter<'_>, volume: &Volume) -> fmt::Result {
             }
             // The model is printed with the drive.
             ("listen" | "model", value) => *value = None,
+            // The key is refused for other kinds of storage.
             ("cache", value)
                 if !matches!(volume.storage, Storage::File(_) | Storage::Device(_)) =>
             {
@@ -136,6 +139,7 @@ impl Drive {
             of("policy", &self.policy.word()),
             of("capacity", &capacity_values(self.capacity)),
             of("model", &self.model.as_ref().map(profile::inline)),
+            // Without a model, the key has no effect.
             of("path", &self.model.as_ref().map(|_| self.path)),
             of("queues", &own.map(|d| d.queues)),
             of("tags", &own.map(|d| d.tags)),

@@ -276,6 +276,8 @@ fn drive_reload(
                 let told = told.as_ref().and_then(|t| t.volumes.get(&volume.name));
                 edits.extend(changed_terms(id, told, now.volumes[&volume.name]));
                 let was = before.and_then(|b| b.size);
+                // A size that the file does not state is known only to the server, which adds its
+                // edit.
                 if volume.size.is_some() && volume.size != was {
                     edits.push(Edit::SetSpace {
                         id: plan.volumes[&volume.name].space,
@@ -283,6 +285,8 @@ fn drive_reload(
                     });
                 }
                 let written = (volume.contract, volume.knobs);
+                // The list has the volumes whose own keys differ, not those whose contract for the
+                // core follows from other volumes.
                 if before.is_none_or(|b| (b.contract, b.knobs) != written) {
                     changed.push(volume.name.clone());
                 }

@@ -45,6 +45,7 @@ pub fn room(server: &Server, drive: &Drive) -> Option<Room> {
         let tenant = volume.tenant.as_deref();
         if let Some((_, members)) = tenant.and_then(|name| tenants.get_mut(name)) {
             let own = reserved.of(&volume.contract);
+            // A tenant can have thousands of volumes with the largest permitted mins.
             members.bytes = members.bytes.saturating_add(own.bytes);
             members.iops = members.iops.saturating_add(own.iops);
         }

@@ -75,6 +75,7 @@ impl Setting {
         contract: &Contract,
         capacity: Option<Capacity>,
     ) -> Result<Contract, Problem> {
+        // A printed contract is always valid TOML.
         let mut terms: Table = (Terms(contract).to_string().parse()).unwrap_or_default();
         self.put(&mut terms);
         let own = toml::to_string(&Table::from_iter([(
@@ -115,6 +116,7 @@ impl Setting {
             ("size", Value::from("1GiB")),
         ];
         terms.extend(rest.map(|(key, value)| (key.to_owned(), value)));
+        // A number is a plain value in TOML, and any other value a string.
         let value = match self.value.parse::<i64>() {
             Ok(number) => Value::from(number),
             Err(_) => Value::from(&self.value[..]),
@@ -176,11 +178,13 @@ mod tests {
         let share = set("a.b.share=300");
         assert_eq!((share.share, share.min_iops), (300, 100));
         let min = set("alpha.min=20MB/s");
+        // The new min in bytes replaces the min of 100 requests per second.
         assert_eq!((min.min, min.min_iops), (20_000_000, 0));
         assert_eq!(set("alpha.min_iops=").min_iops, 0);
         let both = set("alpha.max.bandwidth=5MB/s");
         assert_eq!((both.max.bandwidth, both.max.iops), (5_000_000, 5000));
         let max = set("alpha.max=5MB/s").max;
+        // A single rate replaces the whole max, and sets its bandwidth.
         assert_eq!((max.bandwidth, max.iops), (5_000_000, 0));
         assert!(!set("alpha.max=").max.is_limited());
         assert!(!set("alpha.max.iops=").max.is_limited());

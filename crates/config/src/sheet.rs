@@ -227,6 +227,7 @@ fn published<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Published>
     let time = value
         .parse()
         .map(|Time(time)| (time.as_nanos() as f64, true));
+    // The permitted deviation is in per cent of the value, so the value must not be zero.
     let Some((value, is_time)) = rate.ok().or_else(|| time.ok()).filter(|v| v.0 > 0.0) else {
         let what = format!("{} is neither a rate nor a time", quoted(value));
         doc.report(&entry, what, "write it as \"515MB/s\" or \"39ms\"");

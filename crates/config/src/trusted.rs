@@ -97,6 +97,7 @@ impl Dir {
     /// # Errors
     /// [`Untrusted`], or the system's error.
     pub fn trusted(path: &Path) -> io::Result<Self> {
+        // `walk` permits sticky directories on the path, but the directory itself must not be one.
         walk(path, Trust::Whole, None)?.exclusive()
     }
 
@@ -130,6 +131,7 @@ impl Dir {
             let dir = Self::open(parent)?;
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let found = match rustix::fs::openat(&dir.fd, name, flags, Mode::empty()) {
+                // The caller may want to create the file.
                 Err(Errno::NOENT) => return Ok((dir, name.to_owned())),
                 found => File::from(found?),
             };
@@ -265,6 +267,7 @@ impl Dir {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::new(self.reopen()?)? {
             let name = OsString::from_vec(entry?.file_name().to_bytes().to_vec());
+            // This leaves out `.` and `..`.
             if component(&name).is_ok() {
                 names.push(name);
             }
@@ -277,6 +280,7 @@ impl Dir {
     /// # Errors
     /// The system's error.
     pub fn sync(&self) -> io::Result<()> {
+        // A descriptor with `O_PATH` permits neither `fsync` nor reading (open(2)).
         Ok(rustix::fs::fsync(self.reopen()?)?)
     }
 
@@ -317,6 +321,7 @@ impl Dir {
             };
             return Err(untrusted.into());
         }
+        // A second name can be in a directory that another user controls.
         if found.nlink() > 1 {
             return Err(Untrusted::Names(path()).into());
         }
@@ -390,6 +395,8 @@ fn walk(path: &Path, trust: Trust, missing: Option<u32>) -> io::Result<Dir> {
         if let Some(mode) = missing {
             make(&at, &part, mode)?;
         }
+        // `O_PATH` with `O_NOFOLLOW` opens a link itself, so that its owner can be checked before
+        // it is followed (open(2)).
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let next = rustix::fs::openat(&at.fd, &part, flags, Mode::empty())?;
         let found = File::from(next.try_clone()?).metadata()?;
@@ -404,6 +411,7 @@ fn walk(path: &Path, trust: Trust, missing: Option<u32>) -> io::Result<Dir> {
             if !at.is_trusted || check_owner(&found, || path.clone()).is_err() {
                 return Err(Untrusted::Link(path).into());
             }
+            // Links that form a loop would never end. The kernel returns the same error for them.
             if links > LINKS_MAX {
                 return Err(Errno::LOOP.into());
             }

@@ -108,6 +108,7 @@ fn tunable_value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, tunable: &Tunabl
     match Kind::of(tunable) {
         Kind::Size(least, most, unit) => {
             let size = entry.size_in(doc, least..=most, unit);
+            // The core counts in units such as sectors, while files state bytes.
             size.map(|size| size / unit)
         }
         Kind::Time(least, most) => entry.time_in(doc, least..=most).map(Span::as_nanos),

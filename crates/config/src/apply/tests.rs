@@ -143,6 +143,7 @@ fn what_is_wrong_is_said_where_it_stands() {
         let all = problems(|file| file.replacen(from, to, 1));
         assert!(all.iter().any(|p| p.contains(said)), "{to}: {all:#?}");
     }
+    // The cgroup of beta is below that of alpha, which is a volume and not a tenant.
     let nested =
         problems(|file| file.replace("unit = \"beta.service\"", "cgroup = \"/acme/alpha/b\""));
     assert!(

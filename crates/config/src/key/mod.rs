@@ -250,6 +250,7 @@ impl Kind {
     pub(crate) const fn of(tunable: &Tunable) -> Self {
         let (least, most) = tunable.bounds;
         match (tunable.unit, tunable.unit.bytes()) {
+            // A maximum in sectors or pages can exceed 64 bits when it is converted to bytes.
             (_, Some(bytes)) => Self::Size(least * bytes, most.saturating_mul(bytes), bytes),
             (Unit::Time, _) => Self::Time(Span::from_nanos(least), Span::from_nanos(most)),
             (Unit::Flag, _) => Self::Flag,

@@ -293,6 +293,7 @@ fn every_shape_is_tried() {
 fn every_key_is_read() {
     each(|place, key| {
         let at = place.at(key.name);
+        // No key accepts a date.
         let nonsense = "1979-05-27";
         assert!(
             place.refuses(key, nonsense),

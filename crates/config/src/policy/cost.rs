@@ -28,6 +28,8 @@ impl File {
     /// with `ctrl`.
     fn tunables(self) -> impl Iterator<Item = (usize, &'static Tunable)> + Clone {
         let places = match self {
+            // The core's table begins with the tunables of `qos` and those of `model`. The tunables
+            // that Linux does not have follow.
             Self::Qos => 0..place(MODEL),
             Self::Model => place(MODEL)..place(OWN),
         };
@@ -103,6 +105,8 @@ impl File {
                 return Err((what, format!("write it as {}", self.example())));
             };
             let fixed = match (self, name) {
+                // A policy with `io.cost` always has it enabled, and with the only kind of model
+                // that Linux has.
                 (Self::Qos, "enable") => Some("1"),
                 (Self::Model, "model") => Some("linear"),
                 _ => None,
@@ -146,6 +150,7 @@ impl File {
             if tunable.name == self.key() {
                 config.set(place, u64::from(user));
             } else {
+                // A value that the line does not state is that of the drive's profile.
                 config.keep(place, user);
             }
         }
@@ -166,6 +171,7 @@ fn is_percent(tunable: &Tunable) -> bool {
 fn number(tunable: &Tunable, value: u64) -> String {
     match tunable.unit {
         Unit::Time => (value / 1_000).to_string(),
+        // The remainder prevents a panic for a value that no word has.
         Unit::Word(words) => words[value as usize % words.len()].to_owned(),
         _ if is_percent(tunable) => format!("{}.{:02}", value / 100, value % 100),
         _ => value.to_string(),
@@ -175,11 +181,13 @@ fn number(tunable: &Tunable, value: u64) -> String {
 // Parses the text of a value in the format of Linux.
 fn parse(tunable: &Tunable, text: &str) -> Option<u64> {
     match tunable.unit {
+        // Linux counts in microseconds, and the core in nanoseconds.
         Unit::Time => whole(text)?.checked_mul(1_000),
         Unit::Word(words) => Some(words.iter().position(|w| *w == text)? as u64),
         _ if is_percent(tunable) => {
             let (percent, hundredths) = text.split_once('.').unwrap_or((text, "0"));
             let part = match hundredths.len() {
+                // `5.5` is 5.50 per cent.
                 1 => whole(hundredths)? * 10,
                 2 => whole(hundredths)?,
                 _ => return None,
@@ -269,6 +277,7 @@ mod tests {
     #[test]
     fn linuxs_lines_are_read_and_printed() {
         let qos = "ctrl=user rpct=95.00 rlat=75000 wpct=95.00 wlat=150000 min=50.00 max=150.00";
+        // The device and `enable` are accepted but not printed.
         let config = read(File::Qos, &format!("8:16 enable=1 {qos}")).unwrap();
         assert_eq!(File::Qos.line(&config), qos);
         assert_eq!((config.rpct, config.rlat.as_nanos()), (9_500, 75_000_000));
@@ -277,6 +286,7 @@ mod tests {
         assert_eq!(File::Model.line(&config), model);
         let enabled = read(File::Qos, "8:16 enable=1").unwrap();
         assert_eq!(enabled, Config::default());
+        // An empty line changes nothing.
         assert_eq!(read(File::Qos, ""), Ok(Config::default()));
     }
 
@@ -304,6 +314,8 @@ mod tests {
             (File::Model, "ctrl=auto model=linear", "ctrl=auto"),
         ] {
             let config = read(file, line).unwrap();
+            // `same` is the shortest line with the same meaning, and reads back as the same
+            // configuration.
             assert_eq!(file.line(&config), same, "{line}");
             assert_eq!(read(file, same), Ok(config), "{line}");
             assert_eq!(config.validate(), Ok(()), "{line}");

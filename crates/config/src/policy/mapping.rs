@@ -159,6 +159,8 @@ impl Policy {
             group.contract = self.counted(group.contract);
         }
         let weights = self.weights(capacity, &groups);
+        // Without a known capacity, the tunable stays at zero, and BFQ measures the drive's rate
+        // itself.
         if let (Some(budget), Some(capacity)) = (self.budget, capacity)
             && let Some(least) = weight::least(&groups, &weights, capacity.bytes())
         {
@@ -176,6 +178,7 @@ impl Policy {
             controllers: control::Config {
                 max: has(Controller::Max) || has(Controller::Slices),
                 slices: has(Controller::Slices).then_some(self.slices),
+                // If a policy ignores mins, `io.low` has nothing to enforce and is left out.
                 low: (self.mapping.min == Min::Low).then_some(self.low),
                 latency: has(Controller::Latency),
                 cost: has(Controller::Cost).then_some(self.cost),
@@ -252,6 +255,7 @@ impl Budget {
         };
         let tunable = &tuned.tunables()[place];
         let window = u128::from(self.window.as_nanos());
+        // The product of a rate and a window in nanoseconds can exceed 64 bits.
         let short = u128::from(least) * window / SECOND * u128::from(self.percent) / 100;
         let unit = u128::from(tunable.unit.bytes().unwrap_or(1));
         let budget = u64::try_from(short / 2 / unit).unwrap_or(u64::MAX);
@@ -366,6 +370,7 @@ mod tests {
     fn without_promises_shares_are_weights() {
         let contracts = [100, 200, 400, 800].map(share);
         assert_eq!(weights("bfq", &contracts), [100, 200, 400, 800]);
+        // BFQ's largest weight is 1,000, while `contract` uses shares as they are.
         assert_eq!(weights("bfq", &[share(5_000)]), [1_000]);
         assert_eq!(weights("contract", &[share(5_000)]), [5_000]);
     }
@@ -485,7 +490,9 @@ mod tests {
             assert_eq!(told.min, 0);
             told.max.bandwidth
         };
+        // The smaller of min and max applies.
         assert_eq!((limit(5, 0), limit(5, 9), limit(5, 3)), (5, 5, 3));
+        // Without a min, the max is unchanged.
         assert_eq!((limit(0, 0), limit(0, 9)), (0, 9));
     }
 }

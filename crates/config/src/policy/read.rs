@@ -252,6 +252,7 @@ fn derived<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> Option
         doc.report(&entry, what, "remove it");
         return None;
     }
+    // The table of tunables has the name of an elevator, which the policy's shape does not declare.
     let stated = table.undeclared().entry(kind.name).filter(Entry::is_table);
     let stated = stated.and_then(|e| e.map(doc)?.entry(Budget::TUNABLE));
     if stated.is_some() {

@@ -137,6 +137,7 @@ mod tests {
                 .unkept(&Contract::DEFAULT, Knobs::NONE);
             assert_eq!(nothing, [], "{policy}");
         }
+        // Second stage: a limit whose unit `io.max` does not have.
         let counted = Contract {
             max: Max {
                 iops_size: 512,
@@ -150,6 +151,7 @@ mod tests {
         };
         assert_eq!(keys("none"), [""; 0]);
         assert_eq!(keys("io.max"), ["max.iops_size"]);
+        // Third stage: the key of a min in requests is `min_iops`.
         let requests = Contract::DEFAULT.with_min_iops(1);
         let found = find("bfq").unwrap().unkept(&requests, Knobs::NONE);
         assert_eq!(

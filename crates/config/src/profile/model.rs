@@ -51,6 +51,7 @@ pub(crate) fn drive<'a>(
     keys.extend(kind.keys());
     let before = doc.found();
     doc.check_keys(table, kind.called, &keys);
+    // The generic drive supplies valid values for parameters that cannot be read.
     let mut drive = (kind.generic)();
     let values = values(doc, table, kind, &mut drive);
     let mut complete = values.complete;
@@ -141,6 +142,7 @@ fn say_missing<'a>(
     kind: &Kind,
     missing: Vec<(&'static Parameter, Table<'a>, &str)>,
 ) {
+    // A new profile lacks most of its parameters, and one problem for each would hide the others.
     let [(first, ..), _, _, _, ..] = &missing[..] else {
         for (parameter, table, key) in missing {
             doc.required(&table, key, &example(kind, parameter));
@@ -166,6 +168,7 @@ fn members<'a>(doc: &mut Document<'a>, table: &Table<'a>, volume: &mut volume::C
         let Some(member) = model(doc, entry) else {
             continue;
         };
+        // In a linear volume, the position of a member is the sum of the sizes before it.
         if volume.layout == Layout::Linear && number < entries.len() && member.size().is_none() {
             let what = format!(
                 "a {} model has no end, so that no other model can follow it",

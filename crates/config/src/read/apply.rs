@@ -94,6 +94,7 @@ fn cgroup<'a>(
         volume: Volume {
             name: name.to_owned(),
             storage: Storage::Memory,
+            // The size has no meaning here, but a volume in memory must have one.
             size: Some(block(&Storage::Memory, Cache::Direct)),
             ..Volume::default()
         },
@@ -108,6 +109,7 @@ fn cgroup<'a>(
     read.cgroup = match (path, unit) {
         (Some(path), None) => Some(Cgroup::Path(path)),
         (None, Some(unit)) => Some(Cgroup::Unit(unit)),
+        // A wrong cgroup or unit was already reported.
         (None, None) if doc.found() == before => {
             let help = "set cgroup = \"/alpha\" or unit = \"alpha.service\"";
             doc.at(&table.span, at, "a cgroup or a unit is missing", help);
@@ -167,6 +169,7 @@ fn unit_name(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
 fn devices_differ(doc: &mut Document<'_>, drives: &[Drive]) {
     for (place, drive) in drives.iter().enumerate() {
         let other = drives[..place].iter().find(|d| d.device == drive.device);
+        // A missing device was already reported, and the path is then empty.
         if let Some(other) = other.filter(|_| !drive.device.as_os_str().is_empty()) {
             let at = format!("{}.device", path("drive", &drive.name));
             let what = format!("is already the device of {}", path("drive", &other.name));

@@ -43,6 +43,7 @@ pub(super) fn drive<'a>(
     if let Some(model) = table.entry("model").and_then(|e| profile::model(doc, &e)) {
         set_model(doc, &mut drive, model);
     }
+    // The key is accepted without a model, where it has no effect.
     drive.path = table.field(doc, "path");
     drive
 }
@@ -120,9 +121,9 @@ fn shape<'a>(doc: &mut Document<'a>, table: &Table<'a>, drive: &mut Drive) {
     drive.queues = table.field(doc, "queues");
     if drive.policy.is_remote() {
         (drive.tags, drive.max_transfer) = (TAGS_REMOTE, TRANSFER_LONG);
+    }
     // Without the key, the number of tags depends on other keys, so it is not read as a field with
     // a default.
-    }
     if let Some(tags) = table.entry("tags").and_then(|e| e.count(doc)) {
         drive.tags = tags;
     }
@@ -149,6 +150,7 @@ fn drive_limits<'a>(
     limits: &Limits,
 ) -> DriveLimits {
     let mut own = table.map_or_else(DriveLimits::default, |t| DriveLimits::read(doc, t));
+    // Zero means that the key is not set, because its minimum is 2.
     if own.requests == 0 {
         own.requests = limits.connections.saturating_mul(16).max(4096);
     }

@@ -66,10 +66,12 @@ fn endpoint(url: &str) -> Result<String, (&'static str, &'static str)> {
     let Some(rest) = url.strip_prefix("http://") else {
         return wrong;
     };
+    // A slash at the end is part of many URLs and has no meaning here.
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     let Some((host, port)) = rest.rsplit_once(':') else {
         return Err(("has no port", URL_HELP));
     };
+    // An IPv6 address is in brackets in a URL (RFC 3986, section 3.2.2).
     let is_v6 = host.starts_with('[') && host.ends_with(']');
     let of_host =
         |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c) || is_v6 && "[]:".contains(c);

@@ -77,6 +77,8 @@ fn addresses<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, insecure: bool) -> V
         doc.report(entry, what, "");
     }
     for element in elements.iter().take(LISTENERS_MAX) {
+        // A problem that is found later, such as a path that a volume uses too, can then refer to
+        // the element.
         doc.note(element);
         let Some(address) = address(doc, element, insecure) else {
             continue;
@@ -192,6 +194,7 @@ fn metrics_address(
         return None;
     }
     let address = tcp(doc, entry, text, listen.insecure)?;
+    // Port 0 selects a free port, which NBD does not use.
     if address.port() != 0 && listen.nbd.contains(&Address::Tcp(address)) {
         let what = format!("{} is already used by nbd", quoted(text));
         doc.report(entry, what, "use another port for the metrics");

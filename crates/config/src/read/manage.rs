@@ -80,6 +80,7 @@ fn elements<'a>(
 fn socket<'a>(doc: &mut Document<'a>, table: &Table<'a>, listen: &Listen) -> Option<PathBuf> {
     let entry = table.entry("socket")?;
     let path = entry.text(doc, "a path", "\"/run/weir/manage.sock\"")?;
+    // `nbd` of `[listen]` requires this prefix, so users also write it here.
     let path = path.strip_prefix("unix:").unwrap_or(path);
     let path = socket_path(doc, &entry, path)?;
     if listen.nbd.contains(&Address::Unix(path.clone())) {
@@ -104,6 +105,7 @@ fn http(doc: &mut Document<'_>, entry: &Entry<'_>, listen: &Listen) -> Option<So
         doc.report(entry, what, help);
         return None;
     }
+    // Port 0 selects a free port, so it does not collide with another address.
     let taken = listen.nbd.contains(&Address::Tcp(address)) || listen.metrics == Some(address);
     if address.port() != 0 && taken {
         let what = format!("{} is already used by [listen]", quoted(text));

@@ -40,12 +40,15 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a Map) -> Draft {
     let root = Table::root(map, &ROOT);
     doc.check_keys(&root, ROOT.name, &ROOT.names());
     let mut broken = BTreeSet::new();
+    // The limits come first, because the sizes of drives follow from them.
     let limits = listen::limits(doc, &root);
     let drives = named(doc, &root, "drive", &mut broken, |doc, name, entry| {
         drive::drive(doc, name, entry, &limits)
     });
     let tenants = named(doc, &root, "tenant", &mut broken, volume::tenant);
     let volumes = named(doc, &root, "volume", &mut broken, volume::volume);
+    // The volumes were read first, because `[listen]` is optional if clients can reach one of them
+    // directly.
     let sockets = volumes.iter().any(volume::Unsettled::has_socket);
     let found = sockets || volumes.iter().any(volume::Unsettled::is_device);
     let listen = listen::listen(doc, &root, (sockets, found));
@@ -64,6 +67,7 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a Map) -> Draft {
     let mut draft = Draft { server, broken };
     draft.server.volumes = volume::settle(doc, &mut draft, volumes);
     volume::check_sockets(doc, &draft.server);
+    // A key that is set but wrong was already reported.
     if draft.server.drives.is_empty() && root.entry("drive").is_none() {
         let what = "a server needs at least one drive";
         doc.at(&(0..0), "drive", what, "add one, for example [drive.fast]");

@@ -110,6 +110,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
     if let Some(entry) = table.entry("cache") {
         volume.cache = cache(doc, &entry, &volume.storage).unwrap_or_default();
     }
+    // The rules for the size depend on the storage.
     if storage_known {
         let left_to_model = unsettled.storage.is_none();
         volume.size = size(doc, &table, volume, left_to_model);
@@ -178,6 +179,7 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsett
         Some(Storage::Model)
     };
     let known = storage.is_some();
+    // If the storage is wrong, any other one serves to check the remaining keys.
     unsettled.volume.storage = storage.unwrap_or(Storage::Memory);
     known
 }
@@ -191,6 +193,7 @@ fn remote<'a>(doc: &mut Document<'a>, table: &Table<'a>, entry: &Entry<'a>) -> O
         Ok::<_, (UriError, &str)>(Remote::new(uri, text))
     })?;
     let more = table.entry("remote").and_then(|e| e.table(doc, &REMOTE));
+    // The settings of `[volume.NAME.remote]` have defaults, so the table is optional.
     let more = more.unwrap_or_else(|| Table::absent(&REMOTE));
     Some(remote.filled(doc, &more))
 }

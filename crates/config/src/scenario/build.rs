@@ -143,8 +143,10 @@ impl Stated {
             for contract in groups.chain(changes) {
                 // Reads and writes can have different rates. A promise must hold for both, so the
                 // smaller rate counts.
+                // The product of two rates can exceed 64 bits.
                 let part = u128::from(contract.min) * u128::from(rate) / u128::from(meant);
                 let part = u64::try_from(part).unwrap_or(u64::MAX) / STEP * STEP;
+                // On a faster drive, promises stay as they are stated.
                 contract.min = contract.min.min(part);
             }
         }
@@ -217,6 +219,7 @@ impl Places {
             scenario.spaces.push(0);
         }
         let size = &mut scenario.spaces[space.0 as usize];
+        // Clients that share a file can use different parts of it.
         *size = length.max(*size);
         space
     }
@@ -226,6 +229,7 @@ impl Places {
 /// itself follows them.
 pub(super) fn one_device(scenario: &mut Scenario, filesystem: Option<FilesystemKind>) {
     for size in &mut scenario.spaces {
+        // In a file system, files begin at whole blocks.
         *size = size.next_multiple_of(PAGE);
     }
     let (bases, device) = (scenario.bases(), scenario.spaces.iter().sum());

@@ -52,6 +52,7 @@ impl Scenario {
         if !policy.goes_by_classes() {
             return self;
         }
+        // A class belongs to a group's contract, and the root has none.
         if self.groups.is_empty() && !self.classes.is_empty() {
             self.separate();
         }

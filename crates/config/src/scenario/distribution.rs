@@ -169,6 +169,7 @@ mod tests {
             "zipf:-1",
             "zipf:1e3",
             "zipf:101",
+            // Parameters have at most six decimal places.
             "zipf:1.0000001",
             "zipf:99999999999",
             "pareto:1",
@@ -178,6 +179,7 @@ mod tests {
             "zipf:1.1:",
             "zipf:1.1:1.1",
             "zipf:1.1:0:0",
+            // This distribution of `fio` is not supported.
             "zoned:50/50",
             "Zipf:1.1",
         ];

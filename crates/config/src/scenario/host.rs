@@ -45,6 +45,7 @@ impl Default for Buffered {
     /// Returns Linux's read-ahead of 128 KiB, no advice, 1 us per page, and no delay after waiting.
     fn default() -> Self {
         Self {
+            // Linux: `VM_READAHEAD_PAGES`.
             read_ahead: 128 * 1024,
             advice: Advice::Normal,
             copy: Span::from_micros(1),
@@ -249,6 +250,7 @@ impl NrRequests {
                 return None;
             }
             (Self::Linux, elevator::Config::None) => depth,
+            // Linux: `blk_mq_init_sched`, with `BLKDEV_DEFAULT_RQ` = 128.
             (Self::Linux, _) => 2 * depth.min(128),
             (Self::Each(n), _) => n.max(1),
         })
@@ -271,6 +273,7 @@ mod tests {
         let tags = |shape, elevator| NrRequests::Linux.tags(&shape, elevator);
         assert_eq!(tags(shape(1, 32), &elevator::Config::None), Some(32));
         assert_eq!(tags(shape(1, 32), &bfq), Some(64));
+        // Each hardware queue has its own scheduler tags, so the number of queues has no effect.
         assert_eq!(tags(shape(8, 1023), &elevator::Config::None), Some(1023));
         assert_eq!(tags(shape(1, 1023), &bfq), Some(256));
         let contract = elevator::Config::Contract(elevator::contract::Config::default());

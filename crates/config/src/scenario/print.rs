@@ -174,6 +174,7 @@ pub(super) fn print_times(f: &mut impl fmt::Write, program: &Program) -> fmt::Re
     if intervals != [None; 2] {
         print_rates(f, intervals, program.size)?;
         let apart = matches!(program.arrival, Arrival::Apart { .. });
+        // Without this key, the rate would apply to reads and to writes separately.
         if !apart && !matches!(program.writes, 0 | 100) {
             writeln!(f, "rate_for = \"both\"")?;
         }
@@ -201,6 +202,7 @@ fn print_rates(f: &mut impl fmt::Write, intervals: [Option<Span>; 2], size: Size
     let all = intervals.map(|interval| interval.map(Span::as_nanos));
     // Several rates result in the same interval, because intervals are whole nanoseconds. Printed
     // is the largest of them.
+    // True if a whole number of requests per second results in exactly this interval.
     let is_whole = |ns: u64| SECOND.checked_div(SECOND / ns) == Some(ns);
     let (key, rates) = match size {
         Size::Fixed(each) if !all.iter().flatten().all(|ns| is_whole(*ns)) => {

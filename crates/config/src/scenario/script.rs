@@ -98,6 +98,8 @@ pub(super) fn of(text: &str, file: &str, jobs: Option<Jobs>) -> Result<Script, V
         let choice = Choice::new(&drive, case, "");
         let read = tables.read(chosen, |doc, root| {
             let stated = tables::stated(doc, root, "", &choice);
+            // The keys of the file as a whole are read only once, together with the first
+            // combination.
             if at == 0 {
                 let mut doc = document(text, file);
                 head = self::head(&mut doc, root, stated.as_ref(), &varied.cases);
@@ -151,6 +153,7 @@ pub(super) fn stem(file: &str) -> String {
         .chars()
         .map(|c| if allowed(c) { c } else { '-' })
         .collect();
+    // 64 characters are the maximum length of a name.
     let name: String = name.chars().take(64).collect();
     if crate::text::is_name(&name) {
         name
@@ -254,6 +257,7 @@ fn patches<'a>(doc: &mut Document<'a>, root: &Table<'a>, key: &str) -> Vec<(Stri
     let table = root.entry(key).and_then(|e| e.names(doc, key));
     let entries = table.iter().flat_map(Table::entries);
     let mut all: Vec<_> = entries.map(|(k, e)| (k.get_ref().clone(), e)).collect();
+    // A parsed table is sorted by name, while results list cases in the order of the file.
     all.sort_by_key(|(_, entry)| entry.span.start);
     let keys = tunable::and_tables(VARIED.iter().map(|k| k.name).collect());
     for (name, entry) in &all {
@@ -279,6 +283,7 @@ impl Tables {
     ) -> Result<T, Vec<Problem>> {
         let mut doc = document(&self.text, &self.file);
         let mut map = self.map.clone();
+        // Later differences override earlier ones.
         for (key, name) in ["case", "on", "under"].into_iter().zip(choice) {
             let name = name.as_ref();
             if let Some(patch) = name.and_then(|name| patch(&self.map, key, name)) {
@@ -403,6 +408,8 @@ impl Script {
     /// # Errors
     /// The problems of the combination, as far as they were not found when the file was read.
     pub fn scenario(&self, choice: &Choice<'_>) -> Result<Scenario, Vec<Problem>> {
+        // The sizes of some jobs depend on the drive, so that such a file is read again for the
+        // chosen drive.
         let again = self
             .jobs
             .as_ref()
@@ -416,6 +423,7 @@ impl Script {
             .build(&self.settings)
             .map_err(|problem| vec![problem])?;
         if let Some(jobs) = &self.jobs {
+            // Remarks about the converted text would refer to lines that the user has not written.
             scenario.unclassed.clone_from(&jobs.unclassed);
         }
         Ok(scenario)
@@ -443,6 +451,7 @@ mod tests {
                 script.tune(&choice, &mut policy.clone()).unwrap();
             }
         }
+        // Parsing is the costly part of reading a file with many combinations.
         assert_eq!(PARSED.get() - before, 1);
     }
 }

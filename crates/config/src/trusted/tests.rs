@@ -52,6 +52,7 @@ fn files_are_made_replaced_and_removed_by_name() {
     for _ in 0..2 {
         dir.remove(name).unwrap();
     }
+    // None of these is a single component.
     for name in ["", ".", "..", "/", "a/b", "file/", "../file"] {
         let error = dir.create_new(name.as_ref(), 0o600).unwrap_err();
         assert_eq!(Errno::from_io_error(&error), Some(Errno::INVAL), "{name:?}");
@@ -87,6 +88,7 @@ fn what_another_user_may_have_put_in_place_is_not_opened() {
     // Replacing a link must not write to its target.
     dir.replace("link".as_ref(), b"mine", 0o600).unwrap();
     assert_eq!(fs::read_to_string(at("secret")).unwrap(), "secret");
+    // A file that the group can write is refused, and so is a second name.
     set_mode(&at("secret"), 0o620);
     assert_eq!(why(read(&dir, "secret")), Untrusted::Shared(at("secret")));
     set_mode(&at("secret"), 0o600);
@@ -102,6 +104,7 @@ fn every_directory_on_the_way_counts() {
     symlink(&below, base.path().join("link")).unwrap();
     symlink("below", shared.join("link")).unwrap();
     let links = ["link", "shared/link", "shared/below/../link"].map(|l| base.path().join(l));
+    // As long as only this user can write, links on the path are followed.
     for link in &links {
         assert_eq!(
             Dir::trusted(link).unwrap().path(),
@@ -116,6 +119,7 @@ fn every_directory_on_the_way_counts() {
         why(Dir::trusted(&shared)),
         Untrusted::Shared(shared.clone())
     );
+    // Third stage: other users can exchange entries of the directory.
     set_mode(&shared, 0o777);
     for path in [&below, &links[0], &links[1]] {
         assert_eq!(why(Dir::trusted(path)), Untrusted::Shared(shared.clone()));
@@ -180,6 +184,7 @@ fn files_belong_to_the_expected_owner() {
     };
     assert_eq!(why(read(&dir, "own")), refused(&own, OTHER, 0));
     assert!(read(&dir, "root").is_ok());
+    // Second stage: in a directory of another user, only that user's files are opened.
     give(&of_other);
     let of_owner = refused(&of_other, OTHER, 0);
     assert_eq!(why(Dir::trusted(&of_other)), of_owner);

@@ -248,6 +248,7 @@ fn size_unit(unit: &str) -> Result<u64, Reason> {
     match SIZES.iter().find(|u| u.0 == name) {
         Some(unit) => Ok(unit.1),
         None if unit.is_empty() => Err(Reason::NoUnit),
+        // `bps` is commonly used for bits per second.
         None if unit.ends_with("bit") || unit.ends_with("bps") => Err(Reason::Bits),
         // `Mb` is a unit of bits, but `mb` is probably a misspelt `MB`. [`nearest`] has the help
         // for it.

@@ -38,8 +38,10 @@ impl<'a> Number<'a> {
         }
         Ok(Self {
             digits: number,
+            // `8 GiB` is as common as `8GiB`.
             unit: rest.strip_prefix(' ').unwrap_or(rest),
             whole,
+            // Zeros at the end do not count towards the maximum number of decimal places.
             fraction: fraction.trim_end_matches('0'),
         })
     }

@@ -54,6 +54,7 @@ fn what_they_had_better_not() {
     assert_eq!(size("8gb"), Err(Reason::UnknownUnit));
     assert_eq!(size("8GiB "), Err(Reason::UnknownUnit));
     assert_eq!(size("1e3B"), Err(Reason::UnknownUnit));
+    // `8gb` is probably a misspelt `8GB`, but `8Gb` is eight gigabits.
     assert_eq!(size("8Gb"), Err(Reason::Bits));
     assert_eq!(size("8Gbit"), Err(Reason::Bits));
     assert_eq!(size("8MB/s"), Err(Reason::NotASize));
@@ -125,6 +126,7 @@ fn the_shortest_exact_text() {
         (10_000_000, "10MB"),
         (8 << 30, "8GiB"),
         (3 << 29, "1.5GiB"),
+        // In megabytes, the exact text would be longer.
         (57_600_001, "57600001B"),
         (90_000_100, "90.0001MB"),
         (u64::MAX, "18446744073709551615B"),

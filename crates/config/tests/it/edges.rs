@@ -24,6 +24,7 @@ fn modes_of_sockets_have_three_or_four_octal_digits() {
     for good in ["000", "660", "777", "0777", "0000"] {
         assert!(mode(good), "{good}");
     }
+    // 1777 is octal, but has a bit beyond the permissions.
     for bad in ["", "7", "66", "00660", "1777", "888", "+660", "-660", "66x"] {
         assert!(!mode(bad), "{bad}");
     }
@@ -41,6 +42,7 @@ fn owners_of_sockets_are_a_user_a_group_or_both() {
     for good in ["a", "a:b", ":b", "0:0", "a:"] {
         assert!(owner(good), "{good}");
     }
+    // Neither part, too many parts, white space, and a control character.
     for bad in ["", ":", "a:b:c", "a b", "a:b c", "a\\t"] {
         assert!(!owner(bad), "{bad}");
     }
@@ -54,6 +56,7 @@ fn paths_of_files_are_absolute_and_no_longer_than_the_system_takes() {
         ))
     };
     assert!(path("/a").is_ok());
+    // 4,095 bytes are the maximum.
     assert!(path(&format!("/{}", "a".repeat(4_000))).is_ok());
     for bad in ["a", "./a", "/a\\u0000b", &format!("/{}", "a".repeat(5_000))] {
         let refused = path(bad).unwrap_err();
@@ -140,10 +143,13 @@ fn a_volume_that_has_no_drive_or_whose_tenant_has_none_is_told_of_once() {
         problems[0].to_string()
     };
     let drive = |name: &str| format!("drive = \"{name}\"");
+    // First stage: the tenant is on another drive than the volume.
     let two = problems(&drive("one"), &drive("two"));
     assert!(two.contains("is a tenant of drive"), "{two}");
+    // Second stage: the volume's drive does not exist.
     let unknown = problems(&drive("one"), &drive("three"));
     assert!(unknown.contains("unknown drive \"three\""), "{unknown}");
+    // Third stage: the tenant has no drive, and the volume is not reported for that.
     let none = problems("", &drive("two"));
     assert!(none.contains("tenant.t"), "{none}");
 }
@@ -152,6 +158,7 @@ fn a_volume_that_has_no_drive_or_whose_tenant_has_none_is_told_of_once() {
 fn a_server_says_what_stands_in_its_file() {
     let server = parse("here.toml", SERVER).unwrap();
     assert_eq!(server.file(), "here.toml");
+    // The capacity of the model is known too, but the file does not state it.
     assert!(server.is_written("drive.d.capacity"));
     assert!(!server.is_written("drive.m.capacity"));
     let promised = |name| server.volume(name).unwrap().is_promised();
@@ -231,6 +238,7 @@ fn files_have_a_most_length() {
     let padded = |text: &str, length: usize| format!("{text}{}", " ".repeat(length - text.len()));
     let server = "[listen]\nnbd = [\"127.0.0.1:0\"]\n[drive.d]\n";
     let read_server = |length| parse("", &padded(server, length)).is_ok();
+    // Server files can have 16 MiB, and scenarios 1 MiB.
     assert!(read_server(16 << 20) && !read_server((16 << 20) + 1));
     let script = |text: &str, name: &str, length| {
         let read = weir_config::scenario::parse(&padded(text, length), name);

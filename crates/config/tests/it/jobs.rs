@@ -149,12 +149,14 @@ fn a_device_is_the_chosen_drive() {
             assert!(built.clients.iter().all(|c| c.region.length == length));
         }
     }
+    // Second stage: percentages refer to the chosen drive.
     let half = on(&format!("{whole}size=50%\noffset=75%\n"), "samsung-970-pro");
     // From 75 % of the drive, only a quarter is left, although the job wants half. Both are rounded
     // to pages.
     let [start, length] = [half.clients[0].region.start, half.clients[0].region.length];
     let all = half.drive.size().expect("it has one");
     assert!(start.abs_diff(all / 4 * 3) < 8192 && length.abs_diff(all / 4) < 8192);
+    // Third stage: the offset is within the default drive, but beyond the end of a smaller one.
     let beyond = "[a]\nfilename=/dev/sda\ndirect=1\nruntime=1\noffset=300g\n";
     let script = read(beyond).expect("the usual drive is larger");
     let refused = built(&script, "seagate-st3808110as").expect_err("a smaller drive");

@@ -36,6 +36,7 @@ fn what_comes_with_weir_is_found_by_name_and_reads_back_as_printed() {
         let printed = policy::print(&found);
         assert_eq!(policy::read(&printed, name), Ok(found), "{printed}");
         assert!(read.summary().len() <= 120, "{}", read.summary());
+        // Printed policies are read in terminals.
         assert!(printed.lines().all(|line| line.len() <= 160), "{printed}");
     }
     let files = fs::read_dir(folder("policies")).expect("part of the source");
@@ -66,6 +67,7 @@ fn every_tunable_is_read_and_printed() {
         if let Some(tuned) = wanted.tuned_mut() {
             for (place, tunable) in tuned.tunables().iter().enumerate() {
                 let (least, most) = tunable.bounds;
+                // Any value within the bounds serves, as long as it is not the default.
                 let value = if tunable.default == most { least } else { most };
                 tuned.set(place, value);
                 changed += u32::from(tuned.get(place) != tunable.default);
@@ -206,6 +208,7 @@ fn a_server_takes_a_policy_from_a_file() {
 #[test]
 fn a_changed_file_is_refused_with_its_place_or_is_a_policy() {
     let all: Vec<String> = policy::all().iter().map(policy::print).collect();
+    // More than one in 20 mutants is still a valid policy, so that printing is tested too.
     walk(&all, 20_000, 20, policy_file);
 }
 

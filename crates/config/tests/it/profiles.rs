@@ -46,6 +46,7 @@ fn an_unknown_name_has_a_nearest_one() {
         unknown.to_string(),
         "unknown drive \"samsung-970-por\"; did you mean \"samsung-970-pro\"?"
     );
+    // A part of a name is recognised in any case.
     let unknown = profile::find("MQ04").unwrap_err();
     assert_eq!(unknown.nearest, Some("toshiba-mq04abf1"));
     let unknown = profile::find("floppy").unwrap_err();
@@ -81,6 +82,7 @@ fn what_is_printed_reads_back_whatever_the_text_and_the_numbers() {
         for (step, text) in texts.into_iter().enumerate() {
             let mut profile = profile::find(name).expect("built in");
             profile.about = text.to_owned();
+            // Numbers are increased as far as the model permits it.
             for parameter in parameters(&profile.drive) {
                 let mut other = profile.drive.clone();
                 parameter.set(&mut other, parameter.get(&profile.drive) + step as u64);

@@ -86,6 +86,7 @@ fn contracts_and_capacity_change() {
     ];
     let drives = after(&to).unwrap();
     assert_eq!(drives[0].changed, ["a"]);
+    // The other drive is unchanged.
     assert_eq!(drives[1].edits, []);
     let [
         Edit::SetCapacity(Some(capacity)),
@@ -123,11 +124,13 @@ fn a_target_is_a_knob_and_leaves_the_contract_alone() {
         },
     };
     let drives = after(&[("min = \"30MB/s\"", "min = \"30MB/s\"\nlatency = \"5ms\"")]).unwrap();
+    // There is no edit of the contract.
     assert_eq!(drives[0].edits, [set(5_000)]);
     assert_eq!(drives[0].changed, ["a"]);
     let (old, new) = (read(&with("5ms")), read(&with("7us")));
     let plans = plans(&old);
     assert!(plans[0].edits.contains(&set(5_000)), "{:?}", plans[0].edits);
+    // Second stage: a reload that changes only the target.
     let drives = reload(&old, &plans, &new).unwrap().drives;
     assert_eq!(drives[0].edits, [set(7)]);
 }
@@ -172,6 +175,7 @@ fn replaced(case: &str) -> Vec<(String, String)> {
 fn a_volume_comes_and_goes_with_its_socket() {
     let come = "[volume.e]\ndrive = \"y\"\nmemory = true\nsize = \"1MiB\"\nlisten = { vhost = \"/run/weir/e.sock\" }\n[volume.d]";
     assert_eq!(after(&[("[volume.d]", come)]).unwrap()[1].added, ["e"]);
+    // Second stage: volume f replaces volume d at another path.
     let gone = after(&[
         ("[volume.d]", come),
         ("[volume.d]", "[volume.f]"),

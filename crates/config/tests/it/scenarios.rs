@@ -99,12 +99,15 @@ fn a_case_then_the_drive_then_the_policy_is_put_in() {
         (one.duration.as_nanos(), one.groups[0].contract.share),
         (4_000_000_000, 7)
     );
+    // The case renames the client, and two clients with the new name replace it.
     let two = built(&script, Some("two"), "none");
     let names: Vec<&str> = two.clients.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names, ["b-01", "b-02"]);
+    // The array of tables adds a client.
     assert_eq!(built(&script, Some("three"), "none").clients[1].name, "c");
     assert_eq!((two.case.as_str(), two.name.as_str()), ("two", "test"));
     let drive = profile::find("demo").expect("built in").drive;
+    // `under.bfq` sets 4 ms. Under another policy, 8 ms is the default.
     for (policy, idle) in [("bfq", 4_000_000), ("none", 8_000_000)] {
         let choice = Choice::new(&drive, Some("one"), policy);
         let mut tuned = policy::find("bfq").expect("it comes with Weir");
@@ -151,6 +154,7 @@ fn a_case_changes_keys_of_a_table_and_leaves_its_others() {
     let adapter = |case| built(&script(text), Some(case), "none").adapter;
     let linux = scenario::NrRequests::Linux;
     let is = |adapter: scenario::Adapter| (adapter.nr_requests, adapter.ata);
+    // The case replaces one key of `[host]`, and the other key stays.
     assert_eq!(is(adapter("one")), (linux, false));
     assert_eq!(is(adapter("two")), (linux, true));
 }
@@ -258,6 +262,7 @@ fn jobs_have_groups_of_their_own_unless_their_priorities_differ() {
         let notes = script.notes().iter().map(ToString::to_string);
         (groups, notes.collect::<Vec<_>>())
     };
+    // Job b has two clients, so there are three groups.
     assert_eq!(groups(""), (vec![1, 2, 3], Vec::new()));
     let (shared, notes) = groups("prio=7\n");
     assert_eq!(shared, [0, 0, 0]);

@@ -219,6 +219,7 @@ fn a_volume_brings_its_drives_model_with_it() {
         "[drive.d]\n[volume.a]\ndrive = \"d\"\n{model}[volume.b]\ndrive = \"d\"\n{model}[volume.c]\ndrive = \"d\"\nsize = \"1MiB\"\n"
     );
     let server = read(&text);
+    // Volume c names no model, but is on the same drive.
     assert!(server.volumes.iter().all(|v| v.storage == Storage::Model));
     assert_eq!(server.drive("d").unwrap().tags, 8);
 }
@@ -255,6 +256,8 @@ fn slots_follow_names() {
     let x = plan(&server, "x").expect("it is there");
     assert_eq!(plan(&server, "z"), None);
     let tenants: Vec<_> = x.tenants.iter().map(|(n, g)| (n.as_str(), g.0)).collect();
+    // Tenants are numbered from 1 in the order of their names, followed by volumes. The tenant t0
+    // is on the other drive.
     assert_eq!(tenants, [("t1", 1), ("t2", 2)]);
     let volumes: Vec<_> = x
         .volumes
@@ -330,6 +333,8 @@ fn refusals_of_a_running_layer_have_names() {
     layer.change(Instant::ZERO, &plan.edits).unwrap();
     let greedy = Edit::SetContract {
         id: plan.volumes["a"].group,
+        // The tenant's 40 MB/s and these 60 are 100 MB/s. 90 % of the slower rate, 100 MB/s, can be
+        // promised.
         contract: Contract::DEFAULT.with_min(60_000_000),
     };
     let refusal = layer.change(Instant::ZERO, &[greedy]).unwrap_err();
@@ -418,6 +423,7 @@ fn an_overcommitted_min_is_the_one_that_was_added() {
 /// end is opened.
 #[test]
 fn only_regular_files_are_read() {
+    // Opening this pipe would block, because it has no writer.
     let pipe = std::env::temp_dir().join(format!("weir-config-{}.pipe", std::process::id()));
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
     assert!(made.unwrap().success());
@@ -512,6 +518,7 @@ fn a_model_says_what_it_can_do_unless_that_is_stated() {
         );
         parse("", &text).unwrap()
     };
+    // Any model is faster than this capacity, so it is possible.
     let stated = "capacity = { read = \"1MB/s\", write = \"1MB/s\", read_iops = 5 }";
     for name in weir_config::profile::names() {
         let given = server(name, "");
@@ -592,6 +599,8 @@ fn a_drive_that_is_another_server_has_much_at_once() {
     };
     let remote = "contract = { remote = \"30ms\" }";
     assert_eq!(read(remote), (256, 1280, 0));
+    // Keys that are set replace the defaults of remote drives, and the note disappears if `tags` is
+    // set.
     let said = ", tags = 64, max_transfer = \"1MiB\"";
     assert_eq!(read(&(remote.to_owned() + said)), (64, 1024, 0));
     assert_eq!(read(""), (32, 128, 1));

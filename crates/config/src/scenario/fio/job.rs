@@ -82,6 +82,7 @@ fn times(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'_>
     let ramp = time(doc, section, "ramp_time", SECOND).unwrap_or(Span::ZERO);
     let start = time_range(doc, section, "startdelay", SECOND);
     let (start, start_spread) = start.unwrap_or_default();
+    // Times of a scenario's file are limited to an hour.
     if start + start_spread + ramp + runtime > HOUR {
         let what = "startdelay, ramp_time and runtime add up to more than an hour";
         doc.at(&section.at, section.name, what, "reduce runtime");
@@ -106,6 +107,7 @@ pub(super) fn job(
     let jobs = count(doc, section, "numjobs", 1..=4096);
     let place = place(doc, section, on, base, jobs.unwrap_or(1));
     let direct = flag(doc, section, "direct").unwrap_or(false);
+    // `buffered` and `direct` are opposites in `fio`, and `buffered` takes precedence here.
     let buffered = flag(doc, section, "buffered").map_or(!direct, |b| b);
     let times = times(doc, notes, section);
     let program = program(doc, notes, section, base);
@@ -138,6 +140,7 @@ pub(super) fn job(
     };
     let end = place.offset.saturating_add(last);
     super::refuse::short_enough(doc, section, end.saturating_add(job.region.length));
+    // A wrong option was already reported, and would also make the program invalid.
     if let (Err(error), true) = (job.program.validate(job.region), doc.found() == before) {
         doc.at(&section.at, section.name, error, "");
     }
@@ -183,6 +186,7 @@ fn program(
     let help = "use one of these; trim, sequences such as rw:8 and verification are not supported";
     let (random, writes) = word(doc, section, "rw", &words, help).unwrap_or((false, 0));
     let writes = match writes {
+        // Only a job with both kinds has a percentage of writes.
         50 => mix(doc, section),
         all => all,
     };
@@ -256,6 +260,7 @@ fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64, writes: u8) -
         "bs" => one(value).map(Size::Fixed),
         "bsrange" => value.split_once('-').and_then(|(min, max)| {
             let (min, max) = (one(min)?, one(max)?);
+            // The other sizes of a range are multiples of the smallest one.
             let step = min;
             (min <= max).then_some(Size::Range { min, max, step })
         }),
@@ -332,6 +337,7 @@ fn split(text: &str, one: impl Fn(&str) -> Option<u32>) -> Option<Split> {
     let parts = parts?;
     let stated: u32 = parts.iter().filter_map(|p| p.1).map(u32::from).sum();
     let open = parts.iter().filter(|p| p.1.is_none()).count() as u32;
+    // More than 100 % in total is an error.
     let left = 100u32.checked_sub(stated)?.checked_div(open.max(1))? as u8;
     let parts: Vec<(u32, u8)> = parts.iter().map(|p| (p.0, p.1.unwrap_or(left))).collect();
     Split::new(&parts)
@@ -370,6 +376,7 @@ fn pattern(
             let help = "write 80, or 100,0 for reads and writes";
             say(doc, line, "must be one percentage or two", help);
         }
+        // A percentage of 100 is the same as none.
         parts.filter(|parts| *parts != [100; 2])
     });
     for name in ["random_distribution", "percentage_random"] {
@@ -428,6 +435,7 @@ fn flushes(doc: &mut Document<'_>, section: &Section<'_>) -> SyncMode {
             );
             SyncMode::Never
         }
+        // Timestamps of files are not modelled, so the two are equal.
         [Some(n), None] | [None, Some(n)] => SyncMode::Fdatasync(n as u32),
         [None, None] => SyncMode::Never,
     }
@@ -482,6 +490,8 @@ fn arrival(
     let low = batches(doc, notes, section, depth, limited.is_some());
     match limited {
         Some(limited) => limited,
+        // If the job continues at one request below its depth, each reply is followed by a request,
+        // as without the option.
         None if low < depth - 1 && think.is_none() => Arrival::Batches { low },
         None => Arrival::Closed {
             think: think.unwrap_or(Span::ZERO),
@@ -569,6 +579,7 @@ fn priority(doc: &mut Document<'_>, section: &Section<'_>) -> Priority {
     let default = Priority::default();
     Priority {
         class: match class {
+            // The numbers are `IOPRIO_CLASS_RT` (1), `_BE` (2) and `_IDLE` (3) of Linux.
             Some(1) => PriorityClass::Realtime,
             Some(3) => PriorityClass::Idle,
             _ => default.class,
@@ -583,6 +594,7 @@ fn file(doc: &mut Document<'_>, section: &Section<'_>) -> Option<String> {
         return format(section);
     };
     let name = line.value.unwrap_or_default();
+    // `fio` separates the names of several files by colons.
     if name.is_empty() || name.contains(':') {
         let what = format!("{} is not one file", quoted(name));
         let help = "write one file; nrfiles=4 gives a job several files of its own";

@@ -181,6 +181,7 @@ fn other_priority(jobs: &[Job]) -> Option<usize> {
 
 /// Adds a note if jobs share a group, at the option that causes it.
 fn note_shared_group(notes: &mut Document<'_>, sections: &[Section<'_>], jobs: &[Job]) {
+    // If no section was refused, jobs and sections have the same indices.
     if let Some(section) = other_priority(jobs).and_then(|at| sections.get(at)) {
         let line = section.get("prioclass").or_else(|| section.get("prio"));
         let (at, name) = line.map_or((&section.at, "prio"), |line| (&line.at, line.name));
@@ -253,6 +254,7 @@ fn sections<'a>(
             sections.push(Section {
                 name,
                 at: span,
+                // The options of `[global]` apply only to the sections after it.
                 lines: global.clone(),
             });
             continue;

@@ -56,6 +56,7 @@ impl<'a> Phases<'a> {
     ) -> Span {
         let stonewall = flag(doc, section, "stonewall").unwrap_or(false);
         if stonewall {
+            // `stonewall` waits for all earlier jobs, and later jobs belong to the same phase.
             self.begin = self.end;
         }
         let mut begins = self.begin;

@@ -22,6 +22,7 @@ impl Device {
     pub(super) fn new(length: u64) -> Self {
         Self {
             length: length / PAGE * PAGE,
+            // The length is read through shared references while a file is parsed, hence the cell.
             used: Cell::new(false),
         }
     }
@@ -85,6 +86,7 @@ pub(super) fn place(
     let whole = || is_device.then(|| on.length()).or(stated);
     let offset = part(doc, section, "offset", base, &whole).unwrap_or(0);
     let increment = part(doc, section, "offset_increment", base, &whole).unwrap_or(0);
+    // The last of several jobs begins furthest back and has the least space.
     let last = offset.saturating_add(increment.saturating_mul(jobs - 1));
     let used = part(doc, section, "size", base, &whole);
     let ends = is_part(section, "size") || section.get("size").is_none() || stated.is_some();
@@ -129,6 +131,7 @@ fn part(
     whole: &impl Fn() -> Option<u64>,
 ) -> Option<u64> {
     let line = section.get(name)?;
+    // An offset can be zero, but a size cannot.
     let least = u64::from(name == "size");
     let Some(percent) = line.value.and_then(|v| v.strip_suffix('%')) else {
         return size(doc, section, name, base, least..=FILE_MOST);

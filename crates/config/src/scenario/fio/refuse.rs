@@ -36,6 +36,8 @@ pub(super) fn direct(
     const HELP: &str = "write a multiple of 512";
     let sectors = |bytes: u64| bytes.is_multiple_of(SECTOR);
     let whole = in_sectors(&program.size);
+    // A buffered job that writes needs a sync, so the advice to remove `direct` alone would lead to
+    // the next problem.
     let size = if program.writes > 0 && program.sync == SyncMode::Never {
         "write a multiple of 512, or replace direct=1 by fdatasync=1"
     } else {

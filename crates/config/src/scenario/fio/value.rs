@@ -37,6 +37,7 @@ pub(super) fn base(doc: &mut Document<'_>, section: &Section<'_>) -> u64 {
 
 /// Reports a problem with the value of an option.
 pub(super) fn say(doc: &mut Document<'_>, line: &Line<'_>, what: &str, help: &str) {
+    // A variable that is not set stays in the text, and is the cause of the problem.
     let variable = line.value.is_some_and(|value| value.contains("${"));
     let help = if variable {
         "set the variable in the environment, or write its value"
@@ -121,6 +122,7 @@ pub(super) fn count(
     range: RangeInclusive<u64>,
 ) -> Option<u64> {
     let line = section.get(name)?;
+    // Counts can have a unit such as `1k` too.
     let number = line.value.and_then(|v| bytes(v, 1024));
     let number = number.filter(|n| range.contains(n));
     if number.is_none() {

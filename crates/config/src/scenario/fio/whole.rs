@@ -104,6 +104,8 @@ impl Whole {
                     self.files.push(name);
                     let file = self.files.len() - 1;
                     self.include(&text, file, &other, depth + 1);
+                    // The last line of an included file can lack its end, and must not join the
+                    // next line.
                     if !self.text.ends_with('\n') {
                         self.text.push('\n');
                     }
@@ -114,6 +116,7 @@ impl Whole {
                     self.problem((file, number), "include", first.unwrap_or_default(), help);
                 }
             }
+            // The parser reports the excessive length. Further files would only take memory.
             if self.text.len() > super::FILE_MAX {
                 return;
             }
@@ -122,6 +125,7 @@ impl Whole {
 
     fn add(&mut self, line: &str, place: (usize, u32), variables: Variables) {
         self.lines.push(place);
+        // A note about a replacement in a comment would confuse users.
         let comment = line.trim_start().starts_with(['#', ';']);
         match line
             .split_once('=')
@@ -156,6 +160,7 @@ impl Whole {
             }
         }
         if expanded != before {
+            // The line break at the end must remain.
             let end = &expanded[expanded.trim_end().len()..];
             // An expression is evaluated only if such a word was replaced, as in `$ncpus*2`.
             if let Some(result) = calculated(&expanded) {
@@ -218,6 +223,7 @@ fn found(name: &str, from: &Path) -> PathBuf {
 fn machine() -> Vec<(&'static str, u64)> {
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let mut words = vec![("$pagesize", PAGE), ("$ncpus", processors)];
+    // If the memory is not known, the word stays in the value, which is then reported as wrong.
     let known = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = known.lines().find_map(|l| l.strip_prefix("MemTotal:"));
     let kib = total.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok());

@@ -18,10 +18,12 @@ pub(super) fn written(name: &str, jobs: &[Job]) -> String {
 }
 
 fn print(f: &mut String, name: &str, jobs: &[Job]) -> fmt::Result {
+    // A run has a single warm-up, so the longest ramp time of the jobs applies.
     let warm_up = jobs.iter().map(|j| j.ramp).max().unwrap_or(Span::ZERO);
     let ends = jobs
         .iter()
         .map(|j| j.program.start + j.program.start_spread + j.runtime);
+    // One millisecond is the minimum of the key.
     let duration = ends.max().unwrap_or(Span::ZERO).max(Span::from_millis(1));
     writeln!(f, "name = {}", Quoted(name))?;
     writeln!(f, "drives = [{}]", Quoted(DRIVE))?;
@@ -55,6 +57,7 @@ fn print_job(f: &mut String, job: &Job, all: &[Job]) -> fmt::Result {
     match job.names.len() {
         1 => writeln!(f, "name = {}", Quoted(name))?,
         several => {
+            // `numjobs` appends the numbers to the name again.
             let base = name.rsplit_once('-').map_or(name.as_str(), |n| n.0);
             writeln!(f, "name = {}\nnumjobs = {several}", Quoted(base))?;
         }

@@ -73,6 +73,7 @@ pub(super) fn clients<'a>(
         group: group.unwrap_or(ROOT),
         priority,
         buffered: buffered.then(|| Buffered {
+            // Clients give the kernel the advice that fits their pattern, as `fio` does by default.
             advice: Buffered::advised(program.pattern).advice,
             ..host
         }),
@@ -202,6 +203,7 @@ fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(
     let offset: u64 = table.field(doc, "offset");
     let increment: u64 = table.field(doc, "offset_increment");
     let size = size?;
+    // The declared maximums, 1 PiB each and 4,096 clients, keep this below 2^63.
     let end = offset + increment * count.saturating_sub(1) + size;
     if end > FILE {
         let entry = table.entry("size")?;
@@ -220,8 +222,10 @@ fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Opt
     let writes = match rw.trim_start_matches("rand") {
         "read" => 0,
         "write" => 100,
+        // The key is the percentage of reads, and the program has that of writes.
         _ => 100 - mix,
     };
+    // `readwrite` ends in `write`, but has both kinds.
     let one_kind = writes == 0 || rw.ends_with("write") && rw != "readwrite";
     let mixed = if random { "randrw" } else { "rw" };
     refuse!(doc, table;
@@ -289,6 +293,7 @@ fn skewed<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Skew> {
 fn partly<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<[u8; 2]> {
     let Some(text) = entry.as_text() else {
         let both = entry.count(doc)?;
+        // A percentage of 100 is the same as none.
         return (both < 100).then_some([both; 2]);
     };
     let found = parts(text);
@@ -445,6 +450,7 @@ fn batches<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<u32> {
         doc.report(&entry, what, "remove one of the two");
     }
     let depth: u32 = table.field(doc, "iodepth");
+    // With the depth itself, each reply is followed by a request, as without the key.
     (low != depth).then_some(low)
 }
 
@@ -586,6 +592,7 @@ fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Pr
         "rw", unsynced,
             "is not supported through the page cache without fdatasync = 1, because write-back is not modelled";
     );
+    // The model of the page cache works in whole pages.
     for key in ["offset", "offset_increment"] {
         if let Some(entry) = table.entry(key) {
             entry.size_from(doc, 0, PAGE);

@@ -149,6 +149,7 @@ fn percent<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Part> {
     let part = number.and_then(|n| {
         let (whole, fraction) = n.split_once('.').unwrap_or((n, ""));
         let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
+        // 13 digits always fit into 64 bits.
         let right = !whole.is_empty() && whole.len() <= 9 && fraction.len() <= 4;
         (right && digits(whole) && digits(fraction))
             .then(|| format!("{whole}{fraction:0<4}").parse().ok())

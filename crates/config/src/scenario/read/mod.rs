@@ -109,6 +109,7 @@ fn ends<'a>(doc: &mut Document<'a>, root: &Table<'a>, scenario: &mut Scenario) {
     let entry = root.entry("exitall");
     let last = entry.and_then(|e| ending_client(doc, &e, scenario));
     (scenario.awaits, scenario.exits) = (place(awaited.as_ref()), place(last.as_ref()));
+    // The client must stop issuing requests when the time is over, or the run would never end.
     if let Some(at) = scenario.awaits {
         scenario.clients[at].program.stop = Some(scenario.warm_up + scenario.duration);
     }
@@ -304,6 +305,7 @@ fn changes<'a>(doc: &mut Document<'a>, root: &Table<'a>, stated: &Stated) -> Vec
 fn promised<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, stated: &Stated) -> Option<GroupId> {
     let name = entry.text(doc, "a group's or a client's name", "")?;
     let declared = stated.groups.len();
+    // The groups of single clients were added after the declared groups.
     let alone = |c: &&ClientSpec| c.group.0 as usize > declared;
     let clients = stated.scenario.clients.iter().filter(alone);
     let names = stated.groups.iter().map(|g| &g.0);
@@ -344,6 +346,8 @@ fn groups<'a>(
 ) -> Vec<(String, bool)> {
     let mut groups: Vec<(String, bool)> = Vec::new();
     for (entry, table) in doc.tables(root, "group", &GROUP) {
+        // A group without a valid name is added too, so that the numbers of the later groups are
+        // right.
         let name = name(doc, &table).unwrap_or_default();
         if groups.iter().any(|g| g.0 == name) && !name.is_empty() {
             let what = format!("two groups have the name {}", quoted(&name));
@@ -451,6 +455,7 @@ fn inner_groups<'a>(
 fn contract<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Contract {
     let before = doc.found();
     let contract = read_contract(doc, table);
+    // The check builds a layer. It is skipped for the default contract, which most clients have.
     if contract != Contract::DEFAULT
         && doc.found() == before
         && let Some((key, what, help)) = contradicted(&contract)
