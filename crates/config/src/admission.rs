@@ -76,6 +76,8 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before
         }
         doc.keep(problem);
         match refusal {
+            // Without its own promise, the tenant no longer limits its volumes, and the next turn
+            // finds further problems.
             Refusal::ChildrenAboveParent { group, .. } if doc.keeps() => clear(&mut edits, group),
             _ => return,
         }
@@ -235,6 +237,7 @@ fn over_capacity(drive: &str, promised: Promised, capacity: Capacity) -> String 
     const MOST: u128 = 90;
     let (bytes, requests) = (capacity.bytes(), capacity.requests());
     let most = |of: u64| (u128::from(of) * MOST / 100) as u64;
+    // The slower direction limits promises in bytes, so the message names it.
     let side = match capacity.read.cmp(&capacity.write) {
         std::cmp::Ordering::Less => "read ",
         std::cmp::Ordering::Equal => "",

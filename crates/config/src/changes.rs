@@ -48,6 +48,7 @@ fn named<T: PartialEq>(
     values: fn(&T) -> Values,
     all: &mut Vec<Difference>,
 ) -> Vec<String> {
+    // Maps keep the comparison fast for thousands of tables.
     let [was, now]: [BTreeMap<String, &T>; 2] =
         tables.map(|tables| tables.iter().map(|table| (name(table), table)).collect());
     let mut lines = Vec::new();

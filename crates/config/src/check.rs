@@ -21,6 +21,8 @@ const DRIVES_MAX: usize = 1024;
 /// Checks everything that a single table does not show. Problems are kept in the document. `before`
 /// is the running server, if there is one.
 pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&Server>) {
+    // The set is taken out, because the server is part of the same draft and is borrowed at the
+    // same time.
     let mut broken = std::mem::take(&mut draft.broken);
     references(doc, &draft.server, &mut broken);
     draft.broken = broken;

@@ -24,6 +24,7 @@ pub(crate) fn help(word: &str, called: &str, keys: &[&str], family: &[&Shape]) -
         .iter()
         .map(|(called, keys)| (called.as_str(), keys.clone()));
     let others: Vec<_> = others.chain(tunables).chain(models).collect();
+    // The same name in another table is more likely than a misspelt one.
     if let Some((other, _)) = others.iter().find(|o| o.1.contains(&linux)) {
         return format!("move \"{linux}\" to {other}");
     }

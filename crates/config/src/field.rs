@@ -122,6 +122,7 @@ pub(crate) fn differences(path: &str, was: Values, now: Values) -> Vec<Differenc
     for ((key, was), (_, now)) in was.into_iter().zip(now) {
         let path = crate::text::join(path, key);
         match (was, now) {
+            // Only the keys that differ within the tables are listed, not the tables.
             (Some(Value::Table(was)), Some(Value::Table(now))) => {
                 all.extend(differences(&path, was, now));
             }

@@ -62,6 +62,7 @@ impl FromStr for Owner {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (user, group) = text.split_once(':').unwrap_or((text, ""));
+        // A second colon would otherwise become part of the group's name.
         let odd = |c: char| c == ':' || c.is_whitespace() || c.is_control();
         let [user, group] = [user, group].map(|part| (Id::of(part), part.contains(odd)));
         if user.1 || group.1 || user.0.is_none() && group.0.is_none() {

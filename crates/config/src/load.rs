@@ -57,6 +57,8 @@ fn parsed(file: &str, text: &str, before: Option<&Server>) -> Result<Server, Vec
         return Err(doc.into_problems());
     }
     let mut server = draft.server;
+    // The places serve for problems that are found later, for example when a volume's file is
+    // opened.
     server.places = std::mem::take(&mut doc.places);
     Ok(server)
 }

@@ -143,10 +143,12 @@ mod tests {
             ("", "must have at least one limit; set at least one of"),
             ("rbps=max idle=5", "must have at least one limit; "),
             ("rbps", "\"rbps\" is not a setting; "),
+            // Only the first word can be the number of a device.
             ("8:16 8:16", "\"8:16\" is not a setting; "),
             ("rps=5", "unknown setting \"rps\"; did you mean \"rbps\"?"),
             ("riops=5 riops=6", "riops is set twice; "),
             ("riops=0", "riops cannot be \"0\"; write riops=1 to "),
+            // The parser of Rust would accept a sign.
             ("riops=+5", "riops cannot be \"+5\"; "),
             ("riops=", "riops cannot be \"\"; "),
             ("riops=99999999999999999999", "riops cannot be "),

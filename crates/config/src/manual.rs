@@ -286,6 +286,7 @@ fn section(page: &mut String, shape: &Shape) {
     };
     heading(page, &name, shape.about);
     for group in shape.keys {
+        // Contracts have a section of their own.
         if group
             .iter()
             .map(|k| k.name)

@@ -40,6 +40,7 @@ pub fn rounded(figure: u64) -> u64 {
 
 impl<T: Clone> Known<T> {
     fn get(&self, model: &Config, find: impl FnOnce(&Config) -> T) -> T {
+        // A thread that panicked has left the list complete, so its poison is ignored.
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = lock().iter().find(|k| k.0 == *model) {
             return known.clone();

@@ -15,6 +15,7 @@ pub(crate) fn name<'a>(
         // candidates.
         .filter(|c| c.chars().count().abs_diff(length) <= length / 3 + 1)
         .map(|c| (strsim::damerau_levenshtein(&word, &folded(c)), c))
+        // A third of the letters can differ, and at least one.
         .filter(|(distance, _)| *distance <= (length / 3).max(1))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, c)| c)

@@ -26,7 +26,7 @@ const SMALL: u64 = 4096;
 /// with remote volumes that are not declared as remote.
 pub fn notes(server: &Server) -> Vec<Problem> {
     let near = server.drives.iter().filter_map(|drive| near(server, drive));
-    // Other policies keep no promise, about which [`warnings`](crate::warnings) warns.
+    // Other policies keep no promise, about which `warnings` warns.
     let drives = server.drives.iter().filter(|d| d.policy.keeps_min());
     let own = within_max(server);
     let of = |drive: &Drive| {

@@ -277,6 +277,7 @@ mod tests {
                 }
             }
         }
+        // The bound guards against a loop that checks nothing.
         assert!(refused > 60, "{refused}");
     }
 

@@ -134,6 +134,8 @@ pub(crate) struct Terms {
 impl Terms {
     /// Takes contracts and knobs from a setup of the drive's policy.
     pub(crate) fn of(setup: &Setup, server: &Server, drive: &Drive) -> Self {
+        // The setup has the contracts in the order of `nodes`: those of tenants, followed by those
+        // of volumes.
         let mut told = setup.contracts().iter().copied();
         let tenants = server.tenants_of(&drive.name).zip(told.by_ref());
         let tenants = tenants.map(|(t, told)| (t.name.clone(), (told, setup.knobs(t.knobs))));

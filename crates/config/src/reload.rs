@@ -352,6 +352,7 @@ fn slots(was: &Plan, new: &Server, drive: &Drive) -> Result<Slots, Problem> {
         .map(|g| g.0)
         .collect();
     let spaces: BTreeSet<u32> = was.volumes.values().map(|s| s.space.0).collect();
+    // Group 0 is the root.
     let mut groups = (1..sizes.groups)
         .filter(|g| !taken.contains(g))
         .map(GroupId);

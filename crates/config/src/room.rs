@@ -80,6 +80,7 @@ fn less(all: Promised, part: Promised) -> Promised {
 fn left(promised: Promised, capacity: Capacity) -> Promised {
     let (bytes, requests) = (capacity.bytes(), capacity.requests());
     let in_bytes = part(promised.bytes, bytes);
+    // The core adds two parts, each of which is rounded up.
     let in_requests = promised.millionths.saturating_sub(in_bytes);
     let most_bytes = of(PROMISABLE.saturating_sub(in_requests), bytes);
     let time = PROMISABLE.saturating_sub(in_bytes);

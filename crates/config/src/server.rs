@@ -46,6 +46,7 @@ pub struct Server {
 impl Server {
     /// Returns a problem with a volume's storage, at the key that selects the storage.
     pub fn storage_problem(&self, volume: &Volume, message: String) -> Problem {
+        // The key of the storage has the same name as its kind.
         let key = match volume.storage {
             Storage::File(_) => "file",
             Storage::Device(_) => "device",
@@ -66,7 +67,7 @@ impl Server {
     /// written.
     #[must_use]
     pub fn without_places(mut self) -> Self {
-        // Line 0 means that a problem has no place ([`Problem`]).
+        // Line 0 means that a problem has no place.
         self.places
             .keys
             .values_mut()

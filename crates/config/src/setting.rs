@@ -78,6 +78,8 @@ impl Setting {
         // A printed contract is always valid TOML.
         let mut terms: Table = (Terms(contract).to_string().parse()).unwrap_or_default();
         self.put(&mut terms);
+        // The contract is read as that of a volume, so that all rules for a server's file apply to
+        // it.
         let own = toml::to_string(&Table::from_iter([(
             "volume".to_owned(),
             Value::Table(Table::from_iter([("v".to_owned(), Value::Table(terms))])),

@@ -96,6 +96,7 @@ impl Field for Max {
         let before = doc.found();
         let table = entry.table(doc, &MAX)?;
         let max = Self::NONE.filled(doc, &table);
+        // The key changes the unit of the limits on requests, so it has no effect without one.
         if max.iops_size > 0 && max.iops | max.read_iops | max.write_iops == 0 {
             let what = "requires a limit on requests";
             let help = "add iops, read_iops or write_iops, or remove iops_size";

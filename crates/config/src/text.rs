@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Formatter, Write as _};
 /// Returns a string in quotes. A string of more than 80 characters is shortened.
 pub(crate) fn quoted(text: &str) -> String {
     const SHOWN: usize = 80;
+    // Of a long text, only the first characters are read.
     if text.chars().nth(SHOWN).is_none() {
         return format!("{text:?}");
     }
@@ -51,6 +52,8 @@ pub(crate) fn path(kind: &str, name: &str) -> String {
 pub fn one_line(text: &str) -> String {
     let is_command = |c: char| {
         c.is_control()
+            // U+200E and U+200F are direction marks, U+2028 and U+2029 separators, and the others
+            // embeddings, overrides and isolates of direction.
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     let mut line = String::with_capacity(text.len());
@@ -73,6 +76,8 @@ impl Display for Quoted<'_> {
         f.write_char('"')?;
         for c in self.0.chars() {
             match c {
+                // In a basic string, quotation marks, backslashes and control characters must be
+                // escaped (TOML 1.0, String).
                 '"' | '\\' => write!(f, "\\{c}")?,
                 c if c.is_control() => write!(f, "\\u{:04X}", u32::from(c))?,
                 c => f.write_char(c)?,

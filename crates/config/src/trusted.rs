@@ -330,6 +330,7 @@ impl Dir {
 
     /// Opens a name without following a link, and without waiting for the other end of a pipe.
     fn open_at(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
+        // Opening a terminal must not make it the controlling terminal (`NOCTTY`).
         let always = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(mode);
         let opened = rustix::fs::openat(&self.fd, component(name)?, flags | always, mode)?;
@@ -455,6 +456,7 @@ fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
 }
 
 fn root(trust: Trust) -> io::Result<Dir> {
+    // `O_PATH` needs no permission to read the directory (open(2)).
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = rustix::fs::open("/", flags, Mode::empty())?;
     let found = File::from(fd.try_clone()?).metadata()?;

@@ -56,6 +56,7 @@ fn a_file_has_drives_with_their_cgroups() {
         ]
     );
     assert_eq!(drive.members[2].prio_class, Some("idle"));
+    // `bfq` uses the min as a weight, about which there is a warning.
     let unkept = unkept(&host);
     assert!(
         unkept[0].to_string().contains("uses it as a weight only"),

@@ -199,6 +199,7 @@ impl Place {
             .flatten()
             .filter_map(|l| l.split_once(" ="))
         {
+            // A later line replaces an earlier one with the same path.
             lines.retain(|l| l.0 != path);
             let replaced = path == at || path.starts_with(&format!("{at}."));
             if !line.is_empty() && !replaced {

@@ -105,7 +105,7 @@ pub(super) const STRIPE: &[Parameter] = &[Parameter {
     },
 }];
 
-// Returns the chunk size if the drive is a stripe.
+/// Returns the chunk size if the drive is a stripe.
 fn stripe(drive: &Config) -> Option<&u64> {
     match drive {
         Config::Volume(volume) => match &volume.layout {

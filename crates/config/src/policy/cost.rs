@@ -178,7 +178,7 @@ fn number(tunable: &Tunable, value: u64) -> String {
     }
 }
 
-// Parses the text of a value in the format of Linux.
+/// Parses the text of a value in the format of Linux.
 fn parse(tunable: &Tunable, text: &str) -> Option<u64> {
     match tunable.unit {
         // Linux counts in microseconds, and the core in nanoseconds.
@@ -300,9 +300,11 @@ mod tests {
             ),
             (
                 File::Qos,
+                // A number after `ctrl=auto` makes the values the user's.
                 "ctrl=auto rpct=95.00 rlat=5000",
                 "ctrl=user rpct=95.00 rlat=5000",
             ),
+            // The later `ctrl` discards the values before it.
             (File::Qos, "rpct=5.5 ctrl=auto", "ctrl=auto"),
             (File::Qos, "8:16 enable=1 ctrl=user", "ctrl=user"),
             (File::Model, "ctrl=user", "ctrl=user model=linear"),
@@ -331,6 +333,7 @@ mod tests {
         };
         for (line, part) in [
             ("rpct", "\"rpct\" is not a setting"),
+            // A similar word is proposed.
             ("rcpt=5", "rpct"),
             ("rpct=101", "0.00 to 100.00 percent"),
             ("rpct=1.234", "0.00 to 100.00 percent"),
@@ -338,6 +341,7 @@ mod tests {
             ("rlat=99999999999999999999", "microseconds"),
             ("ctrl=me", "auto or user"),
             ("enable=0", "write enable=1"),
+            // This word belongs to the other file.
             ("rbps=5", "unknown setting"),
             ("min=", "1.00 to 10000.00 percent"),
         ] {

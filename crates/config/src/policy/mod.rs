@@ -188,6 +188,7 @@ impl Policy {
         tuned.set(place, value);
         tuned.bound();
         if tunable == Budget::TUNABLE {
+            // A stated value takes precedence over the derived one.
             self.budget = None;
         }
         true

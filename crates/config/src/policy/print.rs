@@ -98,6 +98,7 @@ fn cost_lines(text: &mut String, policy: &Policy) {
             comment(text, &facts);
         }
         let line = file.line(&policy.cost);
+        // The line itself names no word in this case.
         if line == "ctrl=auto" {
             comment(text, "Every word, for example:");
             let _ = writeln!(text, "# {key} = {}", Quoted(&file.example()));

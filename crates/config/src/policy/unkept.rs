@@ -29,6 +29,7 @@ impl Policy {
             });
         };
         let keep = "use policy \"contract\", which guarantees it";
+        // A min counts in admission even if the policy does not keep it.
         let counts = format!("{keep}; it counts against the capacity in any case");
         if contract.min > 0 || contract.min_iops > 0 {
             let does = match self.mapping.min {
@@ -47,6 +48,7 @@ impl Policy {
             say("share", self.ignores(), keep);
         }
         if contract.class != Class::BestEffort && self.mapping.class == ClassKnob::Ignored {
+            // A realtime class counts in admission with its max.
             let help = match contract.class {
                 Class::Realtime => &counts,
                 _ => keep,

@@ -203,10 +203,12 @@ mod tests {
         let shares = |shares: [u16; 3]| of(&shares.map(|s| node(None, 0, s)));
         assert_eq!(shares([100, 200, 800]), [100, 200, 800]);
         assert_eq!(
+            // The largest share is scaled to 1,000, and the others by the same factor.
             shares([100, 200, 5_000]),
             [20, 40, 1_000],
             "more than the largest weight"
         );
+        // The scaled weight of the first would be 0.1, but a weight is at least 1.
         assert_eq!(shares([1, 200, 10_000]), [1, 20, 1_000]);
     }
 

@@ -183,6 +183,7 @@ mod tests {
         for name in names() {
             let policy = find(name).unwrap();
             assert_eq!((policy.name.as_str(), policy.word()), (name, name));
+            // Adding a controller that the policy already has changes nothing.
             let has = policy.controllers[0].name();
             assert_eq!(find(&format!("{name} + {has}")), Ok(policy.clone()));
             assert_eq!(find(&format!("{has}+ {name}")), Ok(policy));
@@ -202,6 +203,7 @@ mod tests {
         assert_eq!(both.elevator, bfq.elevator);
         assert_eq!(both.budget, bfq.budget);
         assert_eq!(find("io.latency + bfq"), Ok(both));
+        // The policy `io.latency` is the elevator `none` with this controller.
         let same = find("none + io.latency").unwrap();
         let named = find("io.latency").unwrap();
         assert_eq!(

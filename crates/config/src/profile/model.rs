@@ -115,6 +115,8 @@ fn values<'a>(
             continue;
         };
         parameter.set(drive, value);
+        // The setter reduces a value that is too large for the field, so another value is read
+        // back.
         if parameter.get(drive) == value {
             values.entries.push((parameter, entry));
         } else {

@@ -18,6 +18,7 @@ pub(super) fn gateways<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<G
     let etcd = etcd.map_or_else(Vec::new, |entry| endpoints(doc, &entry));
     let mut gateways = Gateways::read(doc, &table);
     gateways.etcd = etcd;
+    // A lease of etcd has its time to live in seconds.
     if !gateways.lease.as_nanos().is_multiple_of(1_000_000_000)
         && let Some(entry) = table.entry("lease")
     {

@@ -87,6 +87,7 @@ fn addresses<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, insecure: bool) -> V
         let any_port = matches!(address, Address::Tcp(a) if a.port() == 0);
         if all.contains(&address) && !any_port {
             let what = format!("duplicate address {}", element.shown());
+            // The second bind to the same address would fail.
             doc.report(element, what, "remove one of the two");
             continue;
         }

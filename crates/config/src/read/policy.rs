@@ -34,6 +34,7 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, drive: &Table<'a>) -> Policy {
 /// of this file.
 fn chosen<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Policy> {
     let word = entry.text(doc, "a policy", "\"contract\"")?;
+    // For text without a file, the path is relative to the working directory.
     let folder = Path::new(&doc.places.file).parent();
     let folder = folder.map_or_else(PathBuf::new, Path::to_path_buf);
     match policy::choose(word, &folder) {

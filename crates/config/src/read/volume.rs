@@ -218,6 +218,7 @@ fn notify<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Notify {
         wakes: wakes.unwrap_or_default(),
         ..Notify::default().filled(doc, table)
     };
+    // The rule computes the time between calls from this delay.
     let at_once = notify.calls == CallRule::Spdk && notify.call_delay == Span::ZERO;
     refuse!(doc, table;
         "sleep", spin.is_some() && sleep.is_some(), "cannot be combined with spin", "remove spin or sleep";
@@ -290,6 +291,7 @@ pub(super) fn settle(
         };
         match &on.model {
             None => drive::set_model(doc, on, model.clone()),
+            // A drive has a single timing, so its volumes cannot have different models.
             Some(other) if other != model => {
                 let what = format!("drive.{} already has another model", on.name);
                 doc.report(entry, what, "use the same model for all volumes of a drive");

@@ -199,6 +199,7 @@ struct Places {
 impl Places {
     /// Returns the number of the guest for the next of these clients.
     fn guest(&mut self, clients: &Clients) -> u32 {
+        // Guests are numbered in the order in which they occur.
         let next = self.machines;
         let number = match &clients.guest {
             Some(guest) => *self.guests.entry(guest.clone()).or_insert(next),

@@ -94,7 +94,9 @@ mod tests {
         let (idle, ordinary, realtime) = (Class::Idle, Class::BestEffort, Class::Realtime);
         for (keys, class, remark) in [
             ("ionice = \"idle\"", idle, ""),
+            // A stated class takes precedence over the I/O priority.
             ("ionice = \"idle:7\"\nclass = \"best-effort\"", ordinary, ""),
+            // The level has no effect on the class.
             ("ionice = \"best-effort:0\"", ordinary, ""),
             (
                 "ionice = \"idle\"\nmin = \"1MB/s\"",
@@ -143,6 +145,7 @@ mod tests {
         assert_eq!(classes("prioclass=3\n", "contract"), (both, Vec::new()));
         assert_eq!(classes("prioclass=3\n", "bfq").0, none);
         assert_eq!(classes("", "contract").0, none);
+        // The class realtime requires a max, which a job cannot have.
         let (realtime, remarks) = classes("prioclass=1\n", "contract");
         assert_eq!((realtime, remarks.len()), (none, 1));
         assert!(

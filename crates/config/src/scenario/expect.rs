@@ -216,6 +216,7 @@ impl fmt::Display for Whose {
 
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A millionth is a ten-thousandth of a per cent.
         let text = format!("{}.{:04}", self.0 / 10_000, self.0 % 10_000);
         write!(f, "{}%", text.trim_end_matches('0').trim_end_matches('.'))
     }

@@ -231,6 +231,7 @@ impl ClientSpec {
     pub fn time(&self, begins: Instant, ends: Option<Instant>, now: Instant) -> (u64, Option<u64>) {
         let begins = begins.max(Instant::ZERO + self.arrives);
         let leaves = self.leaves.map(|leaves| Instant::ZERO + leaves);
+        // A client that would leave later is active until the end of the run.
         let leaves = leaves.filter(|leaves| *leaves <= now);
         let ends = ends.into_iter().chain(leaves).min();
         (begins.as_nanos(), ends.map(Instant::as_nanos))

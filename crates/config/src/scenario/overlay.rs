@@ -17,6 +17,7 @@ pub(super) fn put(doc: &mut Document<'_>, base: &mut Map, patch: &Map) {
         match (old.get_mut(), value.get_ref()) {
             (Value::Table(old), Value::Table(new)) => put(doc, old, new),
             (Value::Array(old), Value::Table(new)) => elements(doc, old, new),
+            // Only lists of tables are extended. Other lists are replaced.
             (Value::Array(old), Value::Array(new)) if has_tables(old) && has_tables(new) => {
                 old.extend_from_slice(new);
             }
@@ -73,7 +74,7 @@ pub(super) fn rename(base: &mut Map) {
 /// The key under which the new name of an element is kept. No file can contain this key.
 const RENAMED: &str = "\u{0}name";
 
-// Returns true if all elements of a list are tables.
+/// Returns true if all elements of a list are tables.
 fn has_tables(list: &[Spanned<Value>]) -> bool {
     list.iter()
         .all(|element| element.get_ref().as_table().is_some())

@@ -45,6 +45,7 @@ impl fmt::Display for Printed<'_> {
         for (id, group) in (1..).map(GroupId).zip(&scenario.groups) {
             if scenario.owner(id).is_none() {
                 writeln!(f, "\n[[group]]\nname = \"{}\"", scenario.called(id))?;
+                // The root is the default, and has no name.
                 if group.parent != ROOT {
                     writeln!(f, "parent = \"{}\"", scenario.called(group.parent))?;
                 }

@@ -29,6 +29,7 @@ impl<'a> Number<'a> {
             Some(rest) => digits(rest),
             None => ("", rest),
         };
+        // A comma is reported by itself, because its help differs from that for an unknown unit.
         if !whole.is_empty() && rest.starts_with(',') {
             return Err(Reason::Comma);
         }

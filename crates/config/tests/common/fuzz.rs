@@ -92,6 +92,7 @@ pub(crate) fn scenario_text(text: &str, ending: &str) -> Result<(), Vec<Problem>
     let drive = Config::Null(null::Config::demo());
     let cases = script.cases().iter().map(|c| Some(c.as_str()));
     let one = script.cases().is_empty().then_some(None);
+    // A fuzzed file can have very many cases, each of which takes time.
     for case in cases.chain(one).take(8) {
         for policy in ["none", "bfq", "contract"] {
             let choice = Choice::new(&drive, case, policy);

@@ -165,6 +165,7 @@ fn a_server_says_what_stands_in_its_file() {
     assert!(promised("promised") && !promised("cached"));
     let cached = server.volume("cached").unwrap();
     assert_eq!((&cached.storage, cached.block()), (&Storage::Memory, 512));
+    // The key is in line 13 of the text.
     let problem = server.problem("volume.promised.min", "is seen".into(), None);
     assert_eq!(
         problem.to_string(),

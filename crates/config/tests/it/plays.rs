@@ -138,6 +138,8 @@ fn all(script: &Script) -> Vec<String> {
 
 /// Returns a hash of a text: FNV-1a, folded to 32 bits.
 fn digest(text: &str) -> u32 {
+    // The numbers are the offset basis and the prime of FNV-1a for 64 bits, which multiplies modulo
+    // 2^64.
     let all = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });

@@ -149,6 +149,8 @@ fn what_stays_keeps_its_slot_and_what_comes_takes_a_free_one() {
             size: None,
         },
         Edit::RemoveGroup(GroupId(3)),
+        // The slots of volume b stay free until the next reload, so volume aa gets group 4 and
+        // space 2.
         Edit::add_group(GroupId(4), GroupId(0), Contract::DEFAULT),
         Edit::SetSpace {
             id: SpaceId(2),
@@ -243,6 +245,7 @@ impl State {
                         None => self.spaces.remove(&id),
                     };
                     let grows = before.is_some() && size > before;
+                    // A space is added, removed, or grows.
                     assert!(before.is_some() == size.is_none() || grows, "{edits:?}");
                 }
                 Edit::SetCapacity(_) => {}

@@ -283,6 +283,7 @@ fn job_files_play_the_same_once_printed() {
             printed += usize::from(script.is_ok_and(|s| s.printed().is_some()));
         }
     }
+    // The bound guards against files that are not read.
     assert!(printed >= 15, "{printed}");
     let jobs = scenario::parse(
         "[a]\nsize=1m\ndirect=1\nruntime=1\nbs=4k\nrate_iops=200\n",
@@ -373,6 +374,7 @@ fn every_problem_is_told_as_written_down() {
             writeln!(all, "== {name}\n{answer}").expect("a String takes anything");
         }
     }
+    // The bound guards against files that are not read.
     assert!(refused >= 90, "{refused}");
     check("tests/scenarios/messages.txt", &all);
 }

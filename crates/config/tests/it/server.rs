@@ -303,6 +303,7 @@ fn the_core_takes_every_plan() {
         arena = "240MiB"
         requests_per_connection = 65536
     "#;
+    // The smallest values that the file permits.
     let smallest = r"
         [drive.d]
         tags = 1
@@ -343,6 +344,7 @@ fn refusals_of_a_running_layer_have_names() {
         "5:12: drive.x.capacity: the promises on drive.x would add up to 100MB/s, and at most 90MB/s can be promised (90 % of its read capacity, 100MB/s)\n  \
          help: lower this promise: tenant.t2 40MB/s"
     );
+    // Second stage: a refusal that names a group.
     let in_use = Refusal::GroupInUse(plan.volumes["b"].group);
     assert_eq!(
         explain(&server, &plan, &in_use).to_string(),
@@ -362,6 +364,7 @@ fn promises_that_a_policy_does_not_keep() {
         "[tenant.t]\ndrive = \"n\"\nmin_iops = 5\n".to_owned(),
         volume("a", "n", "share = 5"),
         volume("b", "b", "class = \"realtime\"\nmax = { iops = 5 }"),
+        // The policy `contract` keeps this min, so there is no warning about it.
         volume("c", "c", "min = \"1MB/s\""),
     ];
     let warnings = warnings(&read(&text.concat()));
@@ -569,6 +572,7 @@ fn what_the_drive_does_is_noted_where_it_keeps_promises() {
             "for random requests, the 10MB/s promised in bytes are guaranteed only for\n  reads of at least 112KiB; those of 4KiB get 409kB/s"
         ]
     );
+    // Under `none`, no min is guaranteed for any request.
     assert_eq!(notes("none", disk, slow), [""; 0]);
     assert_eq!(notes("contract", "", slow), [""; 0], "nothing is known");
     let flash = ", iops = 50000";

@@ -45,6 +45,7 @@ fn option(words: &'static str, fate: Fate) -> FioOption {
     FioOption {
         names: names.split('|').collect(),
         fate,
+        // `split` would return an empty value for an option without values.
         neutral: neutral.split_terminator(',').collect(),
     }
 }

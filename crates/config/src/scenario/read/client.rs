@@ -338,6 +338,7 @@ fn sync<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> SyncMode {
         first = Some(key);
         found = match key {
             "flush" => SyncMode::Flush(every),
+            // Timestamps of files are not modelled, so `fsync` is the same as `fdatasync`.
             _ => SyncMode::Fdatasync(every),
         };
     }
@@ -426,10 +427,12 @@ fn rates<'a>(
         return entry.number(doc).map(|rate| [Some(rate); 2]);
     };
     let rate = |text: &str| match text.trim() {
+        // One of two rates can be left out.
         "" => Some(None),
         text => read(text).filter(|rate| *rate > 0).map(Some),
     };
     let both = rate(reads).zip(rate(writes)).map(|(r, w)| [r, w]);
+    // A comma alone limits neither reads nor writes.
     let found = both.filter(|both| *both != [None; 2]);
     if found.is_none() {
         let text = quoted(entry.as_text().unwrap_or_default());

@@ -24,6 +24,7 @@ pub(super) fn guest<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Gues
 /// Reads the guests of a table. Keys that are not set have their defaults.
 pub(in crate::scenario) fn stated<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Guest {
     let ring = table.field(doc, "ring");
+    // The maximum of virtio's split virtqueue is 32768 (virtio 1.2, section 2.7).
     let most = if ring == Ring::Virtio { 32_768 } else { 512 };
     let slots = table.entry("slots").and_then(|e| slots(doc, &e, most));
     let longest = table.entry("longest");
@@ -88,6 +89,7 @@ fn policy<'a>(
 /// Reads a time among the words of a rule.
 fn span(doc: &mut Document<'_>, entry: &Entry<'_>, text: &str) -> Option<Span> {
     match text.parse::<Time>() {
+        // A time of zero would be the same as `at-once`.
         Ok(Time(span)) if span > Span::ZERO && span <= LONGEST => Some(span),
         Ok(time) => {
             let what = format!("must be between 1ns and {}, not {time}", Time(LONGEST));
