@@ -119,8 +119,9 @@ impl Dir {
         walk(path, Trust::Links, None)
     }
 
-    /// Opens the directory of a file, which may belong to any user, and returns the name of the file in it. If the path names a
-    /// symbolic link, the link is followed where no other user could have made it. The file may be missing.
+    /// Opens the directory of a file and returns the name of the file in it. The directory can
+    /// belong to any user. If the path names a symbolic link, the link is followed if no other user
+    /// could have made it. The file need not exist.
     ///
     /// # Errors
     /// [`Untrusted`], `EINVAL` if the path does not end with a name, or the system's error.
@@ -168,12 +169,12 @@ impl Dir {
         Err(Untrusted::Names(self.path.join(name)))
     }
 
-    /// The path by which the directory was opened, with the links on the way resolved.
+    /// Returns the path by which the directory was opened, with all links resolved.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The user and the group of the directory.
+    /// Returns the user and the group of the directory.
     pub fn owner(&self) -> (u32, u32) {
         (self.owner, self.group)
     }
@@ -353,7 +354,7 @@ impl AsFd for Dir {
     }
 }
 
-/// The directory and the name of a path's file.
+/// Splits the path of a file into its directory and its name.
 ///
 /// # Errors
 /// `EINVAL` if the path does not end with a name.
@@ -438,15 +439,14 @@ fn make(at: &Dir, part: &OsStr, mode: u32) -> io::Result<()> {
         found => return Ok(found.map(drop)?),
     }
     match rustix::fs::mkdirat(&at.fd, part, Mode::from_raw_mode(mode)) {
-        // Another process can have created it since the check. [`walk`] checks the owner
-        // afterwards.
+        // Another process can have created it since the check. `walk` checks the owner afterwards.
         Err(Errno::EXIST) => Ok(()),
         made => Ok(made?),
     }
 }
 
-/// The components of a path below the root. `..` stays, because the directory above a link's target
-/// is not that above the link.
+/// Iterates over the components of a path below the root. `..` is kept, because the directory above
+/// a link's target is not the one above the link.
 fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     let parts = path.components();
     parts.filter_map(|part| match part {
@@ -491,7 +491,7 @@ fn enter(
     })
 }
 
-/// The noun for a file that is not a regular one.
+/// Returns the noun for a file that is not a regular one.
 pub(crate) fn called(kind: std::fs::FileType) -> &'static str {
     match kind {
         kind if kind.is_dir() => "a directory",

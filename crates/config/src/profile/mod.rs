@@ -75,7 +75,7 @@ built_in! { "profile" in "profiles":
 /// No profile has this name.
 pub fn find(name: &str) -> Result<Profile, Unknown> {
     let Some(text) = source(name) else {
-        // A part of a name, of at least three characters, also identifies a profile.
+        // A part of a name, of at least three characters, also leads to a suggestion.
         let part = |whole: &&str| name.len() >= 3 && whole.contains(&name.to_lowercase());
         return Err(Unknown {
             name: name.to_owned(),

@@ -201,8 +201,8 @@ pub(super) fn print_times(f: &mut impl fmt::Write, program: &Program) -> fmt::Re
 /// Prints rates that read back as these intervals, for reads and for writes.
 fn print_rates(f: &mut impl fmt::Write, intervals: [Option<Span>; 2], size: Size) -> fmt::Result {
     let all = intervals.map(|interval| interval.map(Span::as_nanos));
-    // Several rates result in the same interval, because intervals are whole nanoseconds. Printed
-    // is the largest of them.
+    // Several rates result in the same interval, because intervals are whole nanoseconds. The
+    // largest of them is printed.
     // True if a whole number of requests per second results in exactly this interval.
     let is_whole = |ns: u64| SECOND.checked_div(SECOND / ns) == Some(ns);
     let (key, rates) = match size {

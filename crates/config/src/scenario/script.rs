@@ -408,8 +408,8 @@ impl Script {
     /// # Errors
     /// The problems of the combination, as far as they were not found when the file was read.
     pub fn scenario(&self, choice: &Choice<'_>) -> Result<Scenario, Vec<Problem>> {
-        // The sizes of some jobs depend on the drive, so that such a file is read again for the
-        // chosen drive.
+        // The sizes of some jobs depend on the drive. Such a file is read again for the chosen
+        // drive.
         let again = self
             .jobs
             .as_ref()

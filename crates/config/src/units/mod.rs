@@ -250,8 +250,8 @@ fn size_unit(unit: &str) -> Result<u64, Reason> {
         None if unit.is_empty() => Err(Reason::NoUnit),
         // `bps` is commonly used for bits per second.
         None if unit.ends_with("bit") || unit.ends_with("bps") => Err(Reason::Bits),
-        // `Mb` is a unit of bits, but `mb` is probably a misspelt `MB`. [`nearest`] has the help
-        // for it.
+        // `Mb` is a unit of bits, but `mb` is probably a misspelt `MB`, for which `nearest` has the
+        // help.
         None if unit.len() > 1 && unit.ends_with('b') && !unit.starts_with(['g', 'm', 't']) => {
             Err(Reason::Bits)
         }

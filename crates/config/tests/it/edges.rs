@@ -158,8 +158,8 @@ fn a_volume_that_has_no_drive_or_whose_tenant_has_none_is_told_of_once() {
 fn a_server_says_what_stands_in_its_file() {
     let server = parse("here.toml", SERVER).unwrap();
     assert_eq!(server.file(), "here.toml");
-    // The capacity of the model is known too, but the file does not state it.
     assert!(server.is_written("drive.d.capacity"));
+    // The capacity of the model is known, but the file does not state it.
     assert!(!server.is_written("drive.m.capacity"));
     let promised = |name| server.volume(name).unwrap().is_promised();
     assert!(promised("promised") && !promised("cached"));

@@ -116,8 +116,8 @@ fn unknown(name: &str, word: &str) -> String {
 fn meant(name: &str) -> Option<&'static str> {
     let names = OPTIONS.iter().flat_map(|o| o.names.iter().copied());
     let near = nearest::name(name, names)?;
-    // Options of `fio` have long names with common parts, so the tolerance of [`nearest::name`], a
-    // third of the letters, would confuse them.
+    // Options of `fio` have long names with common parts. With the tolerance of `nearest::name`, a
+    // third of the letters, they would be confused.
     let edits = strsim::damerau_levenshtein(&name.to_lowercase(), near);
     let is_near = edits <= (name.chars().count() / 4).max(1);
     (is_near && refused(near).is_none()).then_some(near)
