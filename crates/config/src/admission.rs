@@ -95,6 +95,8 @@ pub fn explain(server: &Server, plan: &Plan, refusal: &Refusal) -> Problem {
 
 fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -> Problem {
     let (key, message, help) = match refusal {
+        // The sum concerns all promises, so the problem is at the capacity. `check` moves it to the
+        // promise that was added.
         Refusal::OverCapacity { promised, capacity } => (
             join(&path("drive", &plan.drive), "capacity"),
             over_capacity(&path("drive", &plan.drive), *promised, *capacity),
@@ -111,6 +113,7 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
         Refusal::CapacityUnknown(id) => {
             let (path, contract) = member(server, plan, *id);
             let drive = crate::text::path("drive", &plan.drive);
+            // The example in the help must make this promise possible.
             let iops = if reserved(&contract).iops > 0 {
                 ", iops = 5000"
             } else {
@@ -147,6 +150,7 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
         other => (path("drive", &plan.drive), other.to_string(), String::new()),
     };
     let problem = places.problem(&key, message, (!help.is_empty()).then_some(help));
+    // A smaller promise or another drive would avoid these refusals.
     let exceeds = matches!(
         refusal,
         Refusal::OverCapacity { .. }
@@ -208,6 +212,7 @@ fn contradiction(refusal: &Refusal, contract: &Contract) -> (&'static str, Strin
 fn least(contract: &Contract) -> String {
     let (min, requests) = (contract.min, contract.min_iops);
     let (bytes, iops) = (contract.max.bytes_ceiling(), contract.max.iops_ceiling());
+    // A ceiling of zero means no limit.
     let own = |min: u64, ceiling: u64| ceiling > 0 && min > ceiling;
     match (requests > 0, own(min, bytes) || own(requests, iops)) {
         (true, false) => format!(
@@ -304,6 +309,8 @@ fn last_added(
                     Some(Member::Tenant(name)) => before.tenant(name).map(|t| t.contract),
                     _ => None,
                 };
+                // A realtime class reserves its max, so the reserved amounts are compared instead
+                // of the mins.
                 let (was, now) = (reserved(&was.unwrap_or_default()), reserved(&contract));
                 now.bytes > was.bytes || now.iops > was.iops
             });

@@ -95,6 +95,7 @@ mod tests {
                 "drive.d.capacity.write = \"50MB/s\" (was \"60MB/s\")",
                 "server.remove_in_use = true (was false)",
                 "volume.a.max.bandwidth = \"40MB/s\" (was nothing)",
+                // The defaults of a new table are listed too.
                 "volume.a.max.burst = \"0s\" (was nothing)",
                 "volume.a.min was removed (was \"30MB/s\")",
                 "volume.a.share = 200 (was 100)",

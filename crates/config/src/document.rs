@@ -561,6 +561,7 @@ impl<'a> Entry<'a> {
 
     /// Reads a number of bytes within the declared bounds.
     pub(crate) fn size(&self, doc: &mut Document<'_>) -> Option<u64> {
+        // The kind is declared in the shape. Another kind would be a bug of the reader.
         let Kind::Size(least, _, unit) = self.kind else {
             return self.is_no("size");
         };

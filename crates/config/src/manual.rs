@@ -310,6 +310,8 @@ fn keys(page: &mut String, keys: &[Key]) {
         let default = match key.default {
             DefaultValue::Needed => "required".to_owned(),
             DefaultValue::Value("[]") => "none".to_owned(),
+            // An empty table means either that no object is defined or that all keys have their
+            // defaults.
             DefaultValue::Value("{}") => match key.kind {
                 key::Kind::Table(names) if names.starts_with("one ") => "none".to_owned(),
                 _ => "its defaults".to_owned(),

@@ -186,6 +186,7 @@ fn in_bytes(promised: Promised, drive: &Drive) -> Option<(String, &'static str)>
                 Some(model) => kept_from_on(model, promised, kind),
                 None => kept_from(promised, kind),
             };
+            // If requests of 4 KiB suffice, there is nothing to note.
             let length = length.filter(|l| *l > SMALL)?;
             let left = kind.requests.saturating_sub(promised.iops);
             let left = left.saturating_mul(SMALL);

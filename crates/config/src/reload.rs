@@ -79,6 +79,7 @@ pub fn reload(old: &Server, plans: &[Plan], new: &Server) -> Result<Reload, Vec<
                 fixed.values(&at, [was.values(), volume.values()], &LIVE);
                 fixed.size(was, volume);
             }
+            // Of a new volume, only the path of its socket can conflict with the running server.
             None => fixed.socket(volume),
         }
     }

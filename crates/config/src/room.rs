@@ -131,7 +131,9 @@ mod tests {
             bytes in 0.0..1.2f64,
             requests in 0.0..1.2f64,
         ) {
+            // Promises are compared with the slower direction, which is reading here.
             let capacity = Capacity { read: rate, write: rate * 2, iops, ..Capacity::NONE };
+            // Without a stated rate of requests, each request counts as a sector.
             let most_requests = if iops == 0 { rate / 512 } else { iops };
             let mut groups = vec![];
             let (bytes, requests) = ((rate as f64 * bytes / 2.0) as u64, (most_requests as f64 * requests / 2.0) as u64);
@@ -147,6 +149,7 @@ mod tests {
                 (min(left.bytes, 0), min(left.bytes + 1, 0)),
                 (min(0, left.iops), min(0, left.iops + 1)),
             ] {
+                // If the drawn promises exceed the drive already, nothing is left.
                 if before.millionths <= PROMISABLE {
                     prop_assert!(sum(fits).millionths <= PROMISABLE, "{before:?} {left:?} {fits:?}");
                 } else {

@@ -203,6 +203,8 @@ impl Dir {
     /// As [`Self::read`].
     pub fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         match self.create_new(name, mode) {
+            // An existing file is checked, while a file that `O_EXCL` created is certainly this
+            // program's own.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.write(name),
             created => created,
         }
@@ -229,8 +231,10 @@ impl Dir {
         self.remove(&fresh)?;
         let written = self.create_new(&fresh, mode).and_then(|mut file| {
             file.write_all(content)?;
+            // The content must be durable before the name refers to it.
             file.sync_all()?;
             rustix::fs::renameat(&self.fd, &fresh, &self.fd, component(name)?)?;
+            // The new name must become durable too.
             self.sync()
         });
         if written.is_err() {

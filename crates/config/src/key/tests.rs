@@ -369,6 +369,8 @@ fn what_is_left_out_is_as_the_table_says() {
                 );
             }
             (DefaultValue::Value(_), Err(problems)) => panic!("{at}: {problems:#?}"),
+            // A file with the declared default must read as the same value as a file without the
+            // key.
             (DefaultValue::Value(value), Ok(without)) => {
                 let text = place.text(key, Some(value));
                 let with = place.read(&text).unwrap_or_else(|p| panic!("{at}: {p:#?}"));

@@ -105,6 +105,7 @@ impl Mapping {
             },
             latency: Target::Ignored,
         };
+        // A part of contracts that a controller keeps is left to the controller.
         for controller in controllers {
             knobs.serve(*controller);
         }

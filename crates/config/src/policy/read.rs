@@ -128,6 +128,7 @@ fn mapping<'a>(
         return mapping;
     };
     let has = |controller| controllers.contains(&controller);
+    // Either the elevator has weights, or `io.cost` does.
     let weights = kind.share_max.is_some() || has(Controller::Cost);
     let elevator = |what: &str| format!("elevator \"{}\" {what}", kind.name);
     let limits = has(Controller::Max) || has(Controller::Slices);

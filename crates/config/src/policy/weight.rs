@@ -53,6 +53,8 @@ pub(super) fn weights(capacity: Option<Capacity>, groups: &[Node], most: u16) ->
                 share(member)
             }
         };
+        // With promises, the largest sibling gets the largest weight, so that rounding is least.
+        // Shares are kept as they are, if possible.
         let largest = members.iter().map(|&m| of(m)).fold(0.0, f64::max);
         let unit = if all > 0.0 || largest > f64::from(most) {
             f64::from(most) / largest
@@ -96,6 +98,7 @@ fn below(groups: &[Node]) -> Vec<Vec<usize>> {
 /// Returns the promise of each group in bytes per second: its own min, or the sum of its children's
 /// promises if it has none.
 fn promised(capacity: Option<Capacity>, groups: &[Node]) -> Vec<f64> {
+    // A promised request counts as its part of the drive's time, converted to bytes.
     let request = match capacity.map(|c| (c.bytes(), c.requests())) {
         Some((bytes, requests)) if requests > 0 => bytes as f64 / requests as f64,
         _ => REQUEST,

@@ -69,11 +69,14 @@ fn drive<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) -> Drive {
         .and_then(|e| volume::absolute(doc, &e))
         .unwrap_or_default();
     let help = "set policy = \"bfq\", or another policy of Linux";
+    // The default of a server, `contract`, is not a policy of the kernel, so the key is required
+    // here.
     if doc.required(&table, "policy", help).is_some() {
         drive.policy = policy::policy(doc, &table);
     }
     drive.capacity = (table.entry("capacity")).and_then(|e| capacity(doc, &e));
     drive.model = (table.entry("model")).and_then(|e| profile::model(doc, &e));
+    // A stated capacity takes precedence over that of the model.
     if let (None, Some(model)) = (drive.capacity, &drive.model) {
         drive.capacity = measured::least(model);
     }
@@ -189,6 +192,7 @@ fn cgroups_differ(doc: &mut Document<'_>, tenants: &[Read], volumes: &[Read]) {
     for (kind, read) in &all {
         let Some(cgroup) = &read.cgroup else { continue };
         let user = (*kind, read.volume.name.as_str());
+        // A cgroup can have a contract on each of several drives.
         let first = users.entry((&read.volume.drive, cgroup)).or_insert(user);
         let first = *first;
         if first != user {
@@ -211,6 +215,7 @@ fn cgroups_differ(doc: &mut Document<'_>, tenants: &[Read], volumes: &[Read]) {
         else {
             continue;
         };
+        // Without the slash, `/acme2` would count as inside `/acme`.
         if !own.starts_with(&format!("{above}/")) {
             let at = format!("{}.cgroup", path("volume", name));
             let what = format!("is not in {}, the cgroup of its tenant", quoted(above));
@@ -260,6 +265,7 @@ fn members(drive: &mut Drive, tenants: &[Read], volumes: &[Read]) {
     for (kind, read) in all.filter(|(_, read)| own(read)) {
         let Some(cgroup) = &read.cgroup else { continue };
         let volume = &read.volume;
+        // Tenants come first, so that volumes find the indices of their tenants.
         if kind == "tenant" {
             places.insert(volume.name.as_str(), drive.members.len());
         }

@@ -32,6 +32,7 @@ pub(super) fn listen<'a>(
     }
     let metrics = table.entry("metrics");
     listen.metrics = metrics.and_then(|e| metrics_address(doc, &e, &listen));
+    // The sockets of volumes have the mode and the owner from this table too.
     let any = other_sockets || listen.nbd.iter().any(|a| matches!(a, Address::Unix(_)));
     let (none, what) = (
         !any && !listen.nbd.is_empty(),
@@ -161,6 +162,7 @@ fn address_help(text: &str) -> String {
     if text.starts_with('/') {
         return format!("did you mean {}?", quoted(&format!("unix:{text}")));
     }
+    // 10809 is the port of NBD (IANA).
     if let Ok(ip) = text.parse::<IpAddr>() {
         return format!("did you mean \"{}\"?", SocketAddr::new(ip, 10809));
     }
@@ -220,6 +222,7 @@ pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
     } else {
         1
     };
+    // The minimums of these keys depend on the size of requests, so they are not declared.
     let mut bytes = |key, least, unit| table.entry(key)?.size_from(doc, least, unit);
     if let Some(bytes) = bytes("bytes_per_connection", least, 1) {
         limits.bytes_per_connection = bytes;

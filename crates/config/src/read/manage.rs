@@ -72,6 +72,7 @@ fn elements<'a>(
         let count = elements.len();
         let what = format!("has {count} {called}; at most {ELEMENTS_MAX} are permitted");
         doc.report(entry, what, "");
+        // The elements beyond the maximum would only cause further problems.
         elements.truncate(ELEMENTS_MAX);
     }
     elements

@@ -95,6 +95,7 @@ fn named<'a, T>(
             doc.report(&entry, what, help);
         }
         all.push(read(doc, name, &entry));
+        // Further findings about a table with problems could be consequences of them.
         if doc.found() > before {
             broken.insert(entry.path);
         }

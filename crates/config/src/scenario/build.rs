@@ -108,6 +108,7 @@ impl Stated {
                 scenario.classes.extend(class);
                 scenario.clients.push(client);
             }
+            // One remark suffices for identical clients.
             scenario.unclassed.extend(clients.unclassed);
         }
     }

@@ -58,6 +58,7 @@ impl Buffered {
     /// Returns the default with advice that fits the pattern, as `fio` gives it unless its option
     /// `fadvise_hint` is off.
     pub fn advised(pattern: Pattern) -> Self {
+        // `fio` gives `POSIX_FADV_SEQUENTIAL` or `POSIX_FADV_RANDOM`.
         let advice = match pattern {
             Pattern::Sequential => Advice::Sequential,
             Pattern::Random | Pattern::Shuffled | Pattern::Skewed(_) | Pattern::Partly { .. } => {
@@ -212,6 +213,7 @@ impl Merging {
 
     /// Returns the merging that the core must do under an elevator.
     pub fn config(self, elevator: &elevator::Config) -> merge::Config {
+        // An elevator that does not merge gets every request as it is.
         if self.nomerges == 2 || !elevator.merges() {
             return merge::Config::OFF;
         }

@@ -113,6 +113,7 @@ pub(super) fn print_kind(f: &mut impl fmt::Write, program: &Program) -> fmt::Res
     match program.writes {
         0 => writeln!(f, "rw = \"{random}read\"")?,
         100 => writeln!(f, "rw = \"{random}write\"")?,
+        // The key is the percentage of reads.
         writes => writeln!(f, "rw = \"{random}rw\"\nrwmixread = {}", 100 - writes)?,
     }
     match program.size {
@@ -127,6 +128,7 @@ pub(super) fn print_kind(f: &mut impl fmt::Write, program: &Program) -> fmt::Res
         }
     }
     match program.pattern {
+        // These follow from `rw` without a further key.
         Pattern::Sequential | Pattern::Shuffled => {}
         Pattern::Random => writeln!(f, "norandommap = true")?,
         Pattern::Skewed(skew) => writeln!(f, "random_distribution = \"{}\"", Written(skew))?,

@@ -145,14 +145,18 @@ fn the_link_of_another_user_does_not_lead_to_a_file() {
     symlink("shared/link", base.path().join("own")).unwrap();
     let file =
         |name: &str| Dir::of_file(&base.path().join(name)).map(|(dir, name)| dir.path.join(name));
+    // As long as only this user can write, all links are followed.
     for name in ["own", "shared/link", "secret", "shared/../own"] {
         assert_eq!(file(name).unwrap(), secret.canonicalize().unwrap());
     }
     assert_eq!(file("none").unwrap(), base.path().join("none"));
     set_mode(&shared, 0o777);
+    // Second stage: other users can change `shared`, so a link in it is refused, even if another
+    // link leads to it.
     for name in ["own", "shared/link"] {
         assert_eq!(why(file(name)), Untrusted::Link(shared.join("link")));
     }
+    // Third stage: the number of names matters only if other users can change the directory.
     let names = |path: &Path, links| Dir::open(path).unwrap().check_names("x".as_ref(), links);
     assert_eq!(names(base.path(), 2), Ok(()));
     assert_eq!(names(&shared, 1), Ok(()));

@@ -217,6 +217,7 @@ fn fail(text: &str, reason: Reason, help: String) -> UnitError {
         Reason::Comma => without_commas(text),
         // The help for the unit would not help, because another part of the text is wrong.
         Reason::Negative => "write it without the minus sign".to_owned(),
+        // No other spelling would help.
         Reason::NotWhole(_) | Reason::TooLarge(_) => String::new(),
         _ => help,
     };

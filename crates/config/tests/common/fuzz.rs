@@ -40,6 +40,7 @@ pub(crate) fn policy_file(text: &str) -> Result<(), Vec<Problem>> {
     let printed = policy::print(&policy);
     let again = policy::read(&printed, "printed.toml");
     assert_eq!(again.as_ref(), Ok(&policy), "printed as\n{printed}");
+    // No promise, the smallest one, and an ordinary one.
     let contracts = [0, 1, 1_000_000].map(|min| Contract::DEFAULT.with_min(min));
     let drive = Capacity::rates(250_000_000, 250_000_000);
     for capacity in [None, Some(drive)] {

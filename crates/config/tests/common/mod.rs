@@ -41,6 +41,7 @@ pub(crate) fn draw(random: &mut Random) -> String {
     for volume in 0..random.below(8) {
         let drive = random.below(drives);
         writeln!(text, "[volume.\"v {volume}\"]\ndrive = \"d{drive}\"").unwrap();
+        // A tenant must be on the drive of its volumes.
         let tenant = (0..tenants)
             .filter(|t| t % drives == drive)
             .nth(random.below(2));

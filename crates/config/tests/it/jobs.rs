@@ -117,20 +117,24 @@ fn direct_requests_are_whole_sectors_and_the_help_for_buffered_ones_does_not_lea
         said.contains("help: write a multiple of 512, or remove direct=1"),
         "{said}"
     );
+    // Second stage: the offset of a direct job.
     let said = refusal("[n]\nrw=read\noffset=100\nsize=1m\ndirect=1\n");
     assert!(
         said.contains("offset: \"100\" is not a multiple of 512"),
         "{said}"
     );
     assert!(read("[n]\nrw=read\nbs=1536\nsize=1m\ndirect=1\n").is_ok());
+    // Third stage: a buffered job, whose offset must be a multiple of a page.
     let said = refusal("[n]\nrw=read\noffset=100\nsize=1m\n");
     assert!(said.contains("help: write a multiple of 4k"), "{said}");
+    // Fourth stage: a buffered job can have requests of any size.
     let log = on(
         "[n]\nrw=write\nioengine=sync\nfdatasync=1\nsize=22m\nbs=2300\n",
         "demo",
     );
     assert_eq!(log.clients[0].program.size, Size::Fixed(2300));
     assert!(log.clients[0].buffered.is_some());
+    // Fifth stage: an offset beyond the end of the file.
     let said = refusal("[n]\nrw=read\ndirect=1\nfilesize=1m\noffset=2m\n");
     assert!(
         said.contains("offset: \"2m\" is at or after the end of the file"),

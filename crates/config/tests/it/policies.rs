@@ -74,6 +74,7 @@ fn every_tunable_is_read_and_printed() {
             }
             assert_eq!(changed as usize, tuned.tunables().len(), "{}", kind.name);
         }
+        // The description and the name test the quoting of texts, too.
         let mut policy = policy_of(kind.name);
         "one line\nand another \"\"\" \\ of it".clone_into(&mut policy.about);
         "x".clone_into(&mut policy.name);

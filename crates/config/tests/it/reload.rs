@@ -292,6 +292,7 @@ fn written(nth: usize, (volumes, tenants): &Drawn) -> String {
         min(&mut text, promised * 10);
     }
     for (volume, (tenant, promised)) in volumes {
+        // A running volume can grow but not shrink.
         let size = 1 + nth * usize::from(volume % 2);
         writeln!(
             text,

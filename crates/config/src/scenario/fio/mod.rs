@@ -133,6 +133,7 @@ fn jobs(whole: &Whole, device: &Device) -> Result<Read, Vec<Problem>> {
     let (text, file) = (&whole.text[..], whole.name());
     let mut doc = Document::new(file, text);
     doc.family = SCENARIOS;
+    // Notes are collected in the same way as problems, so that they have lines and columns too.
     let mut notes = Document::new(file, text);
     if text.len() > FILE_MAX {
         doc.at(&(0..0), "", "is longer than 1MiB, the maximum", "");

@@ -34,6 +34,7 @@ pub(super) fn line<'a>(
         },
     );
     let value = value.map(str::trim);
+    // On a command line, options follow each other, and users copy such lines into files.
     if value.is_some_and(has_option) {
         let help = "write each option on a line of its own";
         doc.at(&value_at, name, "another option is on the same line", help);

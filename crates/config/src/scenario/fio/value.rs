@@ -92,6 +92,7 @@ pub(super) fn size_of(
     range: RangeInclusive<u64>,
 ) -> Option<u64> {
     let value = line.value.unwrap_or_default();
+    // Only `size` and the offsets can be percentages, and other code reads these.
     if value.ends_with('%') {
         let help = "write bytes, for example 1g";
         say(doc, line, "is a part of a file of unknown length", help);
@@ -215,6 +216,7 @@ mod tests {
     /// similar options.
     #[test]
     fn units_are_fios() {
+        // With `kb_base=1024`, only `4KiB` is 4,000 bytes.
         let of = |text| bytes(text, 1024);
         assert_eq!(
             ["4096", "4k", "4K", "4kb", "4ki", "4KiB", "1g"].map(of),
@@ -228,6 +230,7 @@ mod tests {
                 Some(1 << 30)
             ]
         );
+        // With `kb_base=1000`, only `4KiB` is 4,096 bytes.
         let of = |text| bytes(text, 1000);
         assert_eq!(
             ["4k", "4kb", "4ki", "4KiB", "1G"].map(of),

@@ -89,6 +89,8 @@ fn bounds<'a>(
     refuse!(doc, table;
         "beside_case", beside.is_some(), "cannot be combined with beside", "remove one of the two";
     );
+    // Relative bounds are percentages of another figure, and absolute bounds are values of the
+    // figure itself.
     let is_part = beside.is_some() || entry_of_case.is_some();
     let mut bound = |key| {
         let entry = table.entry(key)?;

@@ -76,6 +76,7 @@ fn policy<'a>(
         doc.report(entry, what, &format!("write {}{help}", examples.join(", ")));
         return None;
     };
+    // The example has as many words as the rule needs after its name.
     let wanted = example.split_ascii_whitespace().count();
     if words.len() != wanted + 1 {
         let whole = quoted(format!("{name} {example}").trim_end());

@@ -52,8 +52,10 @@ pub(super) fn stated<'a>(
     choice: &Choice<'_>,
 ) -> Option<Stated> {
     let before = doc.found();
+    // The tunables are only checked here, because the policy is chosen later.
     tune(doc, root, None);
     let duration = root.field(doc, "duration");
+    // `--seconds` takes precedence over the file.
     let chosen = choice.seconds.map(|s| Span::from_secs(s.into()));
     let drive = choice.drive.clone();
     let mut scenario = Scenario::new(name, drive, chosen.unwrap_or(duration));
@@ -131,6 +133,7 @@ pub(super) fn facts<'a>(
     let drives = root.entry("drives").map(|e| {
         list(doc, &e, "[\"demo\"]", |doc, e| {
             if e.is_table() {
+                // The table of a model is kept as text, like the name of a drive.
                 return profile::model(doc, e).map(|drive| profile::inline(&drive));
             }
             e.text(doc, "a drive's name", "").map(str::to_owned)
@@ -409,6 +412,7 @@ fn clients<'a>(
     if count == 0 && doc.found() == found {
         doc.report(&entry, "the scenario has no client", example);
     }
+    // Clients with problems are missing in `all`, so that the two lists would not correspond.
     if all.len() == entries.len() {
         same_names(doc, &entries, &all);
         inner_groups(doc, &entries, &all, stated);
