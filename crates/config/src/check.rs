@@ -193,6 +193,7 @@ fn files_differ(doc: &mut Document<'_>, server: &Server) {
             }
             Storage::Memory | Storage::Model => continue,
         };
+        // The first volume of a file is its owner, and each further one is reported.
         let Some(other) = users.get(&place) else {
             users.insert(place, &volume.name);
             continue;

@@ -154,6 +154,7 @@ impl<'a> Document<'a> {
         let before = self.text.as_bytes().get(self.lines[line]..byte);
         // In UTF-8, bytes of the form `10xxxxxx` continue a character. All other bytes begin one.
         let column = before.map_or(0, |b| b.iter().filter(|&b| b & 0xc0 != 0x80).count());
+        // Lines and columns are counted from 1, as in editors.
         (line as u32 + 1, column as u32 + 1)
     }
 
@@ -264,6 +265,7 @@ impl<'a> Document<'a> {
     ) -> Option<Entry<'a>> {
         let entry = table.entry(key);
         if entry.is_none() {
+            // A missing key has no place, so the problem is at its table.
             self.at(&table.span, &join(&table.path, key), "is missing", help);
         }
         entry

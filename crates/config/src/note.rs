@@ -168,6 +168,7 @@ fn kinds(capacity: Capacity) -> Vec<Kind> {
     let reads = of("reads", Op::Read, capacity.read_iops, capacity.read);
     let writes = of("writes", Op::Write, capacity.write_iops, capacity.write);
     match (reads, writes) {
+        // A single line suffices if both directions are equal.
         (Some(r), Some(w)) if (r.requests, r.rate) == (w.requests, w.rate) => vec![Kind {
             name: "requests",
             ..w

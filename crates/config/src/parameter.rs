@@ -201,6 +201,7 @@ impl Kind {
         let mut keys = Vec::new();
         for parameter in self.parameters {
             let key = parameter.split().0;
+            // The parameters of a nested table follow each other, and its key is listed once.
             if keys.last() != Some(&key) {
                 keys.push(key);
             }

@@ -84,6 +84,7 @@ fn print_tunables(f: &mut Formatter<'_>, policy: &Policy) -> fmt::Result {
     };
     let table = policy.elevator.kind().name;
     for (place, tunable) in tuned.tunables().iter().enumerate() {
+        // Stating the tunable would end its derivation from the contracts.
         if policy.budget.is_none() || tunable.name != Budget::TUNABLE {
             let value = tunable::toml(tunable, tuned.get(place));
             writeln!(f, "{table}.{} = {value}", tunable.name)?;

@@ -136,6 +136,7 @@ impl Fixed<'_> {
     /// Reports a value that needs a restart.
     fn changed(&mut self, key: &str, from: &str, to: &str) {
         let message = format!("cannot be changed while the server is running ({from} → {to})");
+        // If the old value was a default, removing the key restores it.
         let back = if self.old.is_written(key) {
             format!("set the value back to {from}")
         } else {

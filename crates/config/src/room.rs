@@ -82,6 +82,7 @@ fn left(promised: Promised, capacity: Capacity) -> Promised {
     let in_bytes = part(promised.bytes, bytes);
     // The core adds two parts, each of which is rounded up.
     let in_requests = promised.millionths.saturating_sub(in_bytes);
+    // An amount that exceeds the limit already leaves nothing, hence the saturation.
     let most_bytes = of(PROMISABLE.saturating_sub(in_requests), bytes);
     let time = PROMISABLE.saturating_sub(in_bytes);
     // Admission charges a request with at least a sector of 512 bytes.

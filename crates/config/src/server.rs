@@ -218,6 +218,7 @@ impl Volume {
             Storage::File(path) | Storage::Device(path) => Some(path),
             Storage::Nbd(remote) => match &remote.uri.address {
                 nbd::Address::Unix(socket) => Some(socket),
+                // An export over TCP has no path on this machine.
                 nbd::Address::Tcp(_) => None,
             },
             Storage::Memory | Storage::Model => None,

@@ -66,7 +66,7 @@ pub struct Published {
     /// The permitted deviation of a fitted figure in per cent. `None` if no parameter is fitted to
     /// the figure.
     pub within: Option<u8>,
-    /// The publication.
+    /// The publication that states the value.
     pub source: String,
     /// The reasons why a model can differ from the figure.
     pub note: Option<String>,
@@ -101,7 +101,7 @@ pub fn read(text: &str, file: &str) -> Result<Sheet, Vec<Problem>> {
 /// Reads a sheet's file.
 ///
 /// # Errors
-/// As [`read`], or it cannot be read at all.
+/// The problems that [`read`] returns, or the reason why the file cannot be read.
 pub fn load(path: &Path) -> Result<Sheet, Vec<Problem>> {
     let (file, text) = text(path)?;
     read(&text, &file)

@@ -67,7 +67,7 @@ pub enum Cache {
 /// be changed while the server runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ThreadPriority {
-    /// [`ThreadPriority::High`] where that is permitted, else [`ThreadPriority::Normal`].
+    /// [`ThreadPriority::High`] if that is permitted, otherwise [`ThreadPriority::Normal`].
     #[default]
     Auto,
     /// The priority of the process that started the server.
@@ -88,6 +88,7 @@ words! {
 /// Returns the block size in bytes, of which the volume's size must be a multiple.
 pub(crate) fn block(storage: &Storage, cache: Cache) -> u64 {
     match (storage, cache) {
+        // `O_DIRECT` requires aligned offsets and lengths (open(2)).
         (Storage::File(_) | Storage::Device(_), Cache::Direct) => 4096,
         _ => 512,
     }

@@ -105,7 +105,7 @@ impl Dir {
     /// these permissions.
     ///
     /// # Errors
-    /// As [`Self::trusted`].
+    /// The errors of [`Self::trusted`].
     pub fn create_trusted(path: &Path, mode: u32) -> io::Result<Self> {
         walk(path, Trust::Whole, Some(mode))?.exclusive()
     }
@@ -192,7 +192,7 @@ impl Dir {
     /// Opens a file that exists, to read and write it.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// The errors of [`Self::read`].
     pub fn write(&self, name: &OsStr) -> io::Result<File> {
         self.file(name, OFlags::RDWR)
     }
@@ -200,7 +200,7 @@ impl Dir {
     /// Opens a file to read and write it. A file that is missing is created with these permissions.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// The errors of [`Self::read`].
     pub fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         match self.create_new(name, mode) {
             // An existing file is checked, while a file that `O_EXCL` created is certainly this
@@ -372,6 +372,7 @@ pub fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
 fn component(name: &OsStr) -> io::Result<&OsStr> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {
+        // `components` drops the slash of `file/`, so the component is compared with the name.
         (Some(Component::Normal(part)), None) if part == name => Ok(name),
         _ => Err(Errno::INVAL.into()),
     }
@@ -483,6 +484,7 @@ fn enter(
     if found.mode() & SHARED != 0 && found.mode() & STICKY == 0 {
         checked = checked.and_then(|()| Err(Untrusted::Shared(path.clone())));
     }
+    // With `Trust::Links`, directories of other users are permitted, but links in them are refused.
     if let (Trust::Whole, Err(untrusted)) = (trust, &checked) {
         return Err(untrusted.clone().into());
     }

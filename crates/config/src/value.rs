@@ -40,6 +40,7 @@ fn tunable_table<'a>(
 ) -> Option<Table<'a>> {
     let tunables = tunable::of(kind);
     if !entry.is_table() {
+        // Only elevators that have tunables are read here.
         let first = &tunables[0];
         let help = format!(
             "write it as {} = {{ {} = {} }}",

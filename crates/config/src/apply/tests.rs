@@ -1,3 +1,5 @@
+//! Tests of the file for `weir apply`: an accepted file, and problems that result from changing it.
+
 use super::*;
 use crate::policy::Controller;
 use weir_core::Span;
@@ -41,6 +43,7 @@ fn a_file_has_drives_with_their_cgroups() {
     assert!(drive.policy.controllers.contains(&Controller::Slices));
     assert_eq!(drive.queue.nr_requests, Some(256));
     assert_eq!(drive.queue.write_back_latency, Some(Span::ZERO));
+    // Tenants come before volumes, and alpha refers to acme by its index.
     let members: Vec<_> = drive
         .members
         .iter()

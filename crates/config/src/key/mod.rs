@@ -213,6 +213,7 @@ pub(crate) const UNDECLARED: Shape = Shape {
 
 /// Returns the words of pairs of words and values.
 pub(crate) const fn words<T, const N: usize>(pairs: &[(&'static str, T)]) -> [&'static str; N] {
+    // The array is built at compile time, so a wrong number does not compile.
     assert!(pairs.len() == N, "each word is there");
     let mut words = [""; N];
     let mut at = 0;
@@ -318,6 +319,7 @@ pub(crate) const SERVERS: &[&Shape] = &[
 pub(crate) fn inline(path: &str, family: &[&Shape]) -> Option<String> {
     let (outer, name) = path.rsplit_once('.').unwrap_or(("", path));
     let root = family.first().map_or("", |s| s.name);
+    // Only the keys of the outermost table have a path without a dot.
     let shapes = (family.iter()).filter(|s| (s.name == root) == outer.is_empty());
     let keys = shapes.flat_map(|s| s.keys.iter().copied().flatten());
     let mut tables = keys.filter(|k| matches!(k.kind, Kind::Table(_)));

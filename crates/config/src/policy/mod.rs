@@ -268,8 +268,8 @@ pub fn read(text: &str, file: &str) -> Result<Policy, Vec<Problem>> {
 /// Reads a policy's file.
 ///
 /// # Errors
-/// As [`read`]. Also a problem if the file cannot be read, or if its name is that of a different
-/// policy that comes with Weir.
+/// The problems that [`read`] returns. Also a problem if the file cannot be read, or if its name is
+/// that of a different policy that comes with Weir.
 pub fn load(path: &Path) -> Result<Policy, Vec<Problem>> {
     let (file, text) = text(path)?;
     let policy = whole(&text, &file, |doc, table| {

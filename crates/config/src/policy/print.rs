@@ -30,6 +30,7 @@ pub fn print(policy: &Policy) -> String {
     if let Some(tuned) = policy.elevator.tuned() {
         let _ = writeln!(text, "\n[{}]", kind.name);
         tunables(&mut text, tuned, |tunable| {
+            // The value follows from the budget that is printed below.
             policy.budget.is_some() && tunable.name == Budget::TUNABLE
         });
     }

@@ -98,7 +98,7 @@ pub fn read(text: &str, file: &str) -> Result<Profile, Vec<Problem>> {
 /// is that of its kind.
 ///
 /// # Errors
-/// As [`read`].
+/// The problems that [`read`] returns.
 pub fn read_inline(text: &str) -> Result<Profile, Vec<Problem>> {
     whole(&format!("drive = {text}"), "", |doc, table| {
         let drive = model(doc, &table.entry("drive")?)?;
@@ -113,7 +113,7 @@ pub fn read_inline(text: &str) -> Result<Profile, Vec<Problem>> {
 /// Reads a profile's file.
 ///
 /// # Errors
-/// As [`read`], or it cannot be read at all.
+/// The problems that [`read`] returns, or the reason why the file cannot be read.
 pub fn load(path: &Path) -> Result<Profile, Vec<Problem>> {
     let (file, text) = text(path)?;
     read(&text, &file)

@@ -125,9 +125,9 @@ pub struct Published {
     pub figure: Figure,
     /// The client or clients whose figure it is.
     pub whose: Whose,
-    /// The published value.
+    /// The value that was published.
     pub value: Value,
-    /// The publication.
+    /// The publication that states the value.
     pub source: String,
 }
 

@@ -243,7 +243,7 @@ impl ClientSpec {
 pub struct Scheduled {
     /// The time of the action, counted from the beginning of the run.
     pub at: Span,
-    /// The action itself.
+    /// The action at this time.
     pub action: Action,
 }
 

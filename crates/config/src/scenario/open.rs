@@ -79,7 +79,7 @@ pub fn load(path: &Path) -> Result<Script, Vec<Problem>> {
 /// Reads a job file of `fio`, whatever its name ends in.
 ///
 /// # Errors
-/// As [`load`].
+/// The problems that [`load`] returns.
 pub fn load_jobs(path: &Path) -> Result<Script, Vec<Problem>> {
     fio::load(path)
 }

@@ -43,6 +43,7 @@ impl fmt::Display for Printed<'_> {
             )?;
         }
         for (id, group) in (1..).map(GroupId).zip(&scenario.groups) {
+            // The group of a single client is printed together with its client.
             if scenario.owner(id).is_none() {
                 writeln!(f, "\n[[group]]\nname = \"{}\"", scenario.called(id))?;
                 // The root is the default, and has no name.

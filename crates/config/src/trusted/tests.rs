@@ -1,3 +1,5 @@
+//! Tests of files in directories that other users can or cannot change. Some of them require root.
+
 use super::*;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -169,7 +171,7 @@ fn the_link_of_another_user_does_not_lead_to_a_file() {
 #[test]
 fn files_belong_to_the_expected_owner() {
     if !is_root() {
-        return; // Giving files away takes root.
+        return; // Only root can change the owner of a file.
     }
     let base = tempfile::tempdir().unwrap();
     let of_other = base.path().join("of-other");

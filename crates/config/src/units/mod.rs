@@ -191,6 +191,7 @@ impl FromStr for Time {
 impl fmt::Display for Size {
     /// Prints the shortest exact text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `pad` obeys the width of the format string.
         f.pad(&number::shortest(self.0, SIZES, ""))
     }
 }
@@ -205,6 +206,7 @@ impl fmt::Display for Rate {
 impl fmt::Display for Time {
     /// Prints the shortest exact text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The general text for zero would have the smallest unit, `0ns`.
         if self.0 == Span::ZERO {
             return f.pad("0s");
         }

@@ -1,3 +1,5 @@
+//! Tests of sizes, rates and times: accepted and refused spellings, help texts, and printed texts.
+
 use super::*;
 use proptest::prelude::*;
 
@@ -46,6 +48,7 @@ fn what_they_had_better_not() {
     assert_eq!(size(" 8GiB"), Err(Reason::NotANumber));
     assert_eq!(size(".5GiB"), Err(Reason::NotANumber));
     assert_eq!(size("5.GiB"), Err(Reason::NotANumber));
+    // Everything after the number is the unit, here `.3GiB`.
     assert_eq!(size("1.2.3GiB"), Err(Reason::UnknownUnit));
     assert_eq!(size("-8GiB"), Err(Reason::Negative));
     assert_eq!(size("8"), Err(Reason::NoUnit));

@@ -96,6 +96,7 @@ fn mutate(random: &mut Random, all: &[String]) -> String {
 /// Checks that each problem has a place in the text and a message.
 pub(crate) fn located(text: &str, problems: &[Problem]) {
     assert!(!problems.is_empty(), "refused without a reason:\n{text}");
+    // The end of the text is on a line of its own after the last line break.
     let lines = text.lines().count() + 1;
     for problem in problems {
         let Problem { line, column, .. } = *problem;

@@ -223,6 +223,8 @@ fn a_file_is_included_relative_to_the_job_file_and_problems_say_where() {
     let folder = std::env::temp_dir().join(format!("weir-include-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("writable");
     let put = |name: &str, text: &str| fs::write(folder.join(name), text).expect("writable");
+    // First stage: an included file in the directory of the job file, which is not the working
+    // directory.
     put("jobs.fio", "[global]\ninclude common.inc\n[a]\nrw=read\n");
     put("common.inc", "direct=1\nsize=1m\nruntime=1\n");
     let script = scenario::load(&folder.join("jobs.fio"));

@@ -280,6 +280,7 @@ fn a_volume_that_comes_changes_the_weights_of_the_others() {
     let drive = &reload.drives[0];
     // With 35 MB/s promised, each gets a third of 65: 31.67, 26.67 and 41.67 MB/s.
     assert_eq!(shares(&drive.edits), [760, 640, 1_000]);
+    // The contract for the core changed, but not the contract in the file.
     assert_eq!(drive.changed, [""; 0], "nobody wrote another contract");
     assert_eq!(drive.plan.config.elevator, before.config.elevator);
     assert_ne!(

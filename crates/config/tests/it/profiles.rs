@@ -49,6 +49,7 @@ fn an_unknown_name_has_a_nearest_one() {
     // A part of a name is recognised in any case.
     let unknown = profile::find("MQ04").unwrap_err();
     assert_eq!(unknown.nearest, Some("toshiba-mq04abf1"));
+    // No name is similar, and none contains the text.
     let unknown = profile::find("floppy").unwrap_err();
     assert_eq!(unknown.nearest, None);
     assert_eq!(unknown.to_string(), "unknown drive \"floppy\"");

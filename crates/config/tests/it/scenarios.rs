@@ -62,6 +62,7 @@ fn what_comes_with_weir_can_be_played_on_every_drive() {
 
 #[test]
 fn an_unknown_name_has_a_nearest_one() {
+    // Only the nearest name is suggested.
     let unknown = scenario::find("latencies").unwrap_err();
     assert_eq!(
         unknown.to_string(),
@@ -178,6 +179,7 @@ fn an_ata_adapter_has_one_queue_of_at_most_32_commands() {
             .adapter
             .ata
     };
+    // NCQ has 32 tags.
     assert!(with("linux", 1, 32) && with("linux", 1, 1));
     assert!(!with("linux", 1, 33) && !with("linux", 2, 32) && !with("none", 1, 32));
 }

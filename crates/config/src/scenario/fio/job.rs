@@ -238,6 +238,7 @@ fn mix(doc: &mut Document<'_>, section: &Section<'_>) -> u8 {
 
 /// Reads the size of requests.
 fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64, writes: u8) -> Option<Size> {
+    // These options state the same property in three ways.
     let there = section.one_of(&["bs", "bsrange", "bssplit"]);
     let Some(line) = there.first().copied() else {
         return Some(Size::Fixed(4096));

@@ -93,6 +93,7 @@ impl<'a> Phases<'a> {
         let program = &mut job.program;
         program.start += begins;
         program.stop = program.stop.map(|stop| stop + begins);
+        // The start is drawn later, so the latest possible end counts.
         let end = program.stop.unwrap_or(program.start) + program.start_spread;
         if end > HOUR {
             let what = "the phases take more than one hour together";

@@ -624,6 +624,7 @@ fn check<'a>(doc: &mut Document<'a>, table: &Table<'a>, client: &ClientSpec) {
             value,
             allowed,
         } = error;
+        // A rule can name a part of a field, such as a bound of `size`.
         let known = KEYS.iter().find(|k| field.starts_with(k.0));
         let key = known.map_or(field, |k| k.1);
         let path = crate::text::join(&table.path, key);
