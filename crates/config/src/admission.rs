@@ -20,7 +20,7 @@ use weir_core::{
     Sizes, elevator,
 };
 
-/// A capacity on which every contract fits.
+/// A capacity that is sufficient for every contract.
 pub(crate) const ENDLESS: Capacity = Capacity {
     read: u64::MAX,
     write: u64::MAX,
@@ -208,7 +208,7 @@ fn contradiction(refusal: &Refusal, contract: &Contract) -> (&'static str, Strin
     }
 }
 
-/// Returns the text of a min in the unit in which it exceeds the max.
+/// Returns the text of a min in the unit of the exceeded max.
 fn least(contract: &Contract) -> String {
     let (min, requests) = (contract.min, contract.min_iops);
     let (bytes, iops) = (contract.max.bytes_ceiling(), contract.max.iops_ceiling());
@@ -615,8 +615,7 @@ fn drive_of(capacity: Capacity, sizes: Sizes, elevator: elevator::Config) -> Con
     }
 }
 
-/// A drive without limits and with a single group, on which contracts are tried one after the
-/// other.
+/// A drive without limits and with a single group, for trying contracts one after the other.
 struct Alone(Layer);
 
 impl Alone {

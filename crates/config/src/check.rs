@@ -144,7 +144,8 @@ fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<Str
                     .to_owned(),
             ),
             Some(_) => {
-                // The tenant has a problem of its own, of which this would be a consequence.
+                // The tenant has a problem of its own. A further problem would be a consequence of
+                // it.
                 broken.insert(at);
                 continue;
             }

@@ -81,8 +81,8 @@ impl From<DeValue<'_>> for Value {
     }
 }
 
-/// Refuses several keys. Each row has a key, the condition under which it is refused, the problem,
-/// and the help.
+/// Refuses several keys. Each row has a key, the condition for the refusal, the problem, and the
+/// help.
 macro_rules! refuse {
     ($doc:expr, $table:expr; $($key:expr, $holds:expr, $what:expr, $help:expr;)*) => {
         $($table.refuse($doc, $key, ($holds, $what, $help));)*
@@ -94,11 +94,11 @@ pub(crate) use refuse;
 #[derive(Debug)]
 pub(crate) struct Document<'a> {
     text: &'a str,
-    /// The byte offset at which each line begins.
+    /// The byte offset of the start of each line.
     lines: Vec<usize>,
     pub(crate) places: Places,
-    /// All shapes of this kind of file, beginning with the outermost. They serve to name the table
-    /// to which a misplaced key belongs.
+    /// All shapes of this kind of file, beginning with the outermost. They serve to name the right
+    /// table for a misplaced key.
     pub(crate) family: &'static [&'static Shape],
     problems: Vec<Problem>,
     /// The number of problems found, including those that were not kept.
@@ -115,7 +115,7 @@ pub(crate) struct Entry<'a> {
     value: &'a Value,
 }
 
-/// A table with the shape by which its keys are read.
+/// A table together with its shape, which declares the keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<'a> {
     pub(crate) path: String,
@@ -203,8 +203,7 @@ impl<'a> Document<'a> {
 
     /// Returns all kept problems in the order of the file.
     pub(crate) fn into_problems(mut self) -> Vec<Problem> {
-        // The sort is stable, so problems at the same place stay in the order in which they were
-        // found.
+        // The sort is stable, so problems at the same place stay in the order of their discovery.
         self.problems.sort_by_key(|p| (p.line, p.column));
         let more = self.found - self.problems.len();
         if more > 0 {
@@ -234,8 +233,8 @@ impl<'a> Document<'a> {
                 let help = elsewhere::help(name, called, keys, self.family);
                 self.at(&key.span(), &path, "unknown key", &help);
             } else {
-                // The problem would not be kept, so its help, for which all known names are
-                // compared, is not computed.
+                // The problem would not be kept. Its help is not computed, because that compares
+                // all known names.
                 self.found += 1;
             }
         }
@@ -795,7 +794,7 @@ impl<'a> Entry<'a> {
         doc.report(self, what, "");
     }
 
-    /// Returns the value in the form in which messages quote it.
+    /// Returns the value as messages quote it.
     pub(crate) fn shown(&self) -> String {
         match self.value {
             Value::String(text) => quoted(text),

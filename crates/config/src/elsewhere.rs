@@ -4,9 +4,9 @@ use crate::key::{self, Shape};
 use crate::nearest::name;
 use crate::{parameter, tunable};
 
-/// Returns the help for an unknown key of a table with these keys: the most similar key, the table
-/// to which the key belongs, or all keys. `called` names the kind of table, and `family` has all
-/// shapes of the file.
+/// Returns the help for an unknown key of a table with these keys: the most similar key, the right
+/// table for the key, or all keys. `called` names the kind of table, and `family` has all shapes of
+/// the file.
 pub(crate) fn help(word: &str, called: &str, keys: &[&str], family: &[&Shape]) -> String {
     if let Some(near) = name(word, keys.iter().copied()) {
         return format!("did you mean \"{near}\"?");

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use weir_core::Span;
 
-/// A value in the form in which it is printed in a file and compared in a message.
+/// A value as it is printed in files and compared in messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Value {
     /// A number, a flag or an array in TOML syntax.

@@ -32,12 +32,12 @@ pub struct Drive {
     pub name: String,
     /// The absolute path of the device.
     pub device: PathBuf,
-    /// The policy by which the device is shared.
+    /// The policy that shares the device.
     pub policy: Policy,
     /// The throughput in the worst case: as stated, or found by running the model. `None` if
     /// unknown.
     pub capacity: Option<Capacity>,
-    /// The model of the device, on which the contracts are simulated.
+    /// The model of the device, for a simulation of the contracts.
     pub model: Option<weir_model::drive::Config>,
     /// The other settings of the device's queue.
     pub queue: Queue,
@@ -55,7 +55,7 @@ pub struct Member {
     pub key: String,
     /// The name in the file.
     pub name: String,
-    /// The cgroup to which the contract applies.
+    /// The cgroup that the contract applies to.
     pub cgroup: Cgroup,
     /// The index of its tenant, which comes earlier in the list.
     pub parent: Option<usize>,
@@ -67,7 +67,7 @@ pub struct Member {
     pub prio_class: Option<&'static str>,
 }
 
-/// A cgroup, by its path or by the systemd unit to which it belongs.
+/// A cgroup, by its path or by its systemd unit.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cgroup {
     /// The path of the cgroup. It begins with a slash and is not the root.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// An address at which clients connect.
+/// The address of a listener for clients.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub enum Address {
     /// A Unix socket at an absolute path: `"unix:/run/weir/nbd.sock"`. The path has at most 107

@@ -12,7 +12,7 @@ use crate::units::{Rate, Size};
 use weir_core::{Capacity, Contract, Instant, Op, Promised, elevator};
 use weir_model::drive::Config;
 
-/// The size in bytes of the requests for which a drive's requests per second are stated.
+/// The size of requests in bytes that a drive's requests per second refer to.
 const SMALL: u64 = 4096;
 
 /// Returns the notes on a server's promises.
@@ -109,9 +109,9 @@ struct Kind {
     rate: u64,
 }
 
-/// Returns the minimum size of requests for which the promises in bytes are kept, in bytes and
-/// rounded up to 4 KiB. The part of a request beyond 4 KiB counts at the sequential rate. `None` if
-/// no size suffices.
+/// Returns the minimum size of requests that keeps the promises in bytes. The result is in bytes
+/// and rounded up to 4 KiB. The part of a request beyond 4 KiB counts at the sequential rate.
+/// `None` if no size suffices.
 fn kept_from(promised: Promised, kind: Kind) -> Option<u64> {
     let [bytes, beside, requests, rate] =
         [promised.bytes, promised.iops, kind.requests, kind.rate].map(|n| n as f64);
@@ -142,8 +142,8 @@ fn kept_from_on(model: &Config, promised: Promised, kind: Kind) -> Option<u64> {
     Some(length)
 }
 
-/// Returns the maximum size of random requests of which the drive completes `promised.iops` per
-/// second, with the cost model of [`kept_from`].
+/// Returns the maximum size of random requests that still lets the drive complete `promised.iops`
+/// per second, with the cost model of [`kept_from`].
 fn kept_to(promised: Promised, kind: Kind) -> u64 {
     let [bytes, count, requests, rate] =
         [promised.bytes, promised.iops, kind.requests, kind.rate].map(|n| n as f64);

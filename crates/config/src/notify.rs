@@ -11,9 +11,9 @@ pub struct Notify {
     pub wakes: Wakes,
     /// The rule for calls.
     pub calls: CallRule,
-    /// The number of completed requests after which a guest is called. At most 1 means a call for
-    /// each. Under another rule than [`CallRule::Gather`], it is the maximum number of replies
-    /// before a call, and at most 1 means no such maximum.
+    /// The number of completed requests that causes a call. At most 1 means a call for each. Under
+    /// another rule than [`CallRule::Gather`], it is the maximum number of replies before a call,
+    /// and at most 1 means no such maximum.
     pub call_count: u32,
     /// The time after the first completed request when a guest is called. Zero means at once. Under
     /// [`CallRule::Vic`], it is the maximum time, and zero means no maximum. Under
@@ -22,7 +22,7 @@ pub struct Notify {
     pub call_delay: Span,
 }
 
-/// The rule by which guests are called.
+/// The rule for calling guests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CallRule {
     /// A decision by number and time.
@@ -50,7 +50,7 @@ impl Default for Notify {
     }
 }
 
-/// The rule by which the queues of virtual machines are polled.
+/// The rule for polling the queues of virtual machines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Wakes {
     /// A poll after each kick. It is delayed if kicks arrive repeatedly without requests.

@@ -12,7 +12,7 @@ use std::fmt;
 use weir_core::Span;
 use weir_model::drive::{Config, volume};
 
-/// The unit in which a parameter counts.
+/// The unit of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Unit {
@@ -119,8 +119,8 @@ impl fmt::Debug for Parameter {
     }
 }
 
-/// Returns the parameters of a drive's kind in the order in which they are printed. For a volume
-/// over several drives, these are the volume's own parameters, not those of its members.
+/// Returns the parameters of a drive's kind in the order of printed profiles. For a volume over
+/// several drives, these are the volume's own parameters, not those of its members.
 pub fn parameters(drive: &Config) -> &'static [Parameter] {
     of(drive.name()).unwrap_or_default()
 }

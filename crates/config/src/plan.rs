@@ -18,7 +18,7 @@ const STALLED_MAX: u32 = 1 << 16;
 /// The position of a volume in the core's tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
-    /// The group to which the streams of the volume's connections belong.
+    /// The group of the streams of the volume's connections.
     pub group: GroupId,
     /// The address space of the volume.
     pub space: SpaceId,
@@ -29,7 +29,7 @@ pub struct Slot {
 pub struct Plan {
     /// The name of the drive.
     pub drive: String,
-    /// The configuration from which its [`Layer`](weir_core::Layer) is created.
+    /// The configuration of its [`Layer`](weir_core::Layer).
     pub config: Config,
     /// The edits that bring a new layer to the described state with one
     /// [`Layer::change`](weir_core::Layer::change).
@@ -43,7 +43,7 @@ pub struct Plan {
     pub tenants: BTreeMap<String, GroupId>,
 }
 
-/// The object for which a group of a plan stands.
+/// The object behind a group of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Member<'a> {
     /// The drive itself, which is the root group.
@@ -55,7 +55,7 @@ pub enum Member<'a> {
 }
 
 impl Plan {
-    /// Returns the object for which a group stands, or `None` if the group is free.
+    /// Returns the object behind a group, or `None` if the group is free.
     pub fn member(&self, group: GroupId) -> Option<Member<'_>> {
         if group == ROOT {
             return Some(Member::Drive(&self.drive));

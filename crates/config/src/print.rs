@@ -67,7 +67,7 @@ impl Display for Server {
     }
 }
 
-/// Prints the keys of a table except those for which `without` returns true.
+/// Prints the keys of a table, except if `without` returns true for a key.
 fn print_without(
     f: &mut Formatter<'_>,
     mut values: Values,

@@ -149,7 +149,7 @@ impl Fixed<'_> {
 
     /// Reports the keys of a table whose values differ. Contracts and the keys in `except` are left
     /// out, because they can change or are compared separately. A key that is in neither file has a
-    /// default that follows from another key, for which the problem is reported.
+    /// default that follows from another key. The problem is reported for that key.
     fn values(&mut self, table: &str, [mut was, mut now]: [Values; 2], except: &[&str]) {
         for values in [&mut was, &mut now] {
             values

@@ -22,7 +22,7 @@ pub use crate::key::{Tenant, Volume};
 pub struct Server {
     /// The drives sorted by name, at least one.
     pub drives: Vec<Drive>,
-    /// The addresses at which clients connect (`[listen]`).
+    /// The addresses for clients (`[listen]`).
     pub listen: Listen,
     /// The access to the running server for inspection and changes (`[manage]`).
     pub manage: Manage,
@@ -141,7 +141,7 @@ impl Server {
 pub struct Drive {
     /// The name: 1 to 255 bytes without control characters.
     pub name: String,
-    /// The policy by which the drive is shared.
+    /// The policy that shares the drive.
     pub policy: Policy,
     /// The throughput in the worst case: as stated, or found by running the model. `None` if
     /// unknown.
@@ -159,15 +159,15 @@ pub struct Drive {
     /// in memory, the model determines when a request completes, and `queues`, `tags`,
     /// `max_transfer` and `rotational` are those of the model.
     pub model: Option<weir_model::drive::Config>,
-    /// The time by which the model completes requests earlier: that of the path from a client and
-    /// back. At most 1 s.
+    /// The time of the path from a client and back, at most 1 s. The model completes requests
+    /// earlier by this time.
     pub path: Span,
     /// The sizes of the drive's tables.
     pub limits: DriveLimits,
 }
 
 impl Drive {
-    /// Returns a drive for which the file sets no key.
+    /// Returns a drive with the defaults of all keys.
     pub(crate) fn new(name: &str, limits: DriveLimits) -> Self {
         let shape = DriveShape::default();
         Self {
@@ -205,8 +205,8 @@ impl Volume {
         join(&join("volume", &self.name), "ublk")
     }
 
-    /// Returns the block size in bytes, of which the volume's size is a multiple: 4096 if the
-    /// storage is opened with `O_DIRECT`, otherwise 512.
+    /// Returns the block size in bytes, the unit of the volume's size: 4096 if the storage is
+    /// opened with `O_DIRECT`, otherwise 512.
     pub fn block(&self) -> u64 {
         block(&self.storage, self.cache)
     }

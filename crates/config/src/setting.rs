@@ -29,7 +29,7 @@ const HELP: &str =
 impl FromStr for Setting {
     type Err = String;
 
-    /// Reads `NAME.KEY=VALUE`, in which the name can contain dots.
+    /// Reads `NAME.KEY=VALUE`. The name can contain dots.
     fn from_str(text: &str) -> Result<Self, String> {
         let (path, value) = text.split_once('=').ok_or(HELP)?;
         let of_max = MAX.names().into_iter().map(|key| format!("max.{key}"));
@@ -68,8 +68,7 @@ impl Setting {
     /// Returns the contract with this setting applied, as the server's file would be read on a
     /// drive of this capacity. `None` stands for a drive without limits.
     ///
-    /// # Errors
-    /// The problem for which a server's file would be refused.
+    /// # Errors The problem of a server's file with this setting.
     pub fn apply(
         &self,
         contract: &Contract,

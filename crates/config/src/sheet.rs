@@ -37,7 +37,7 @@ pub struct Sheet {
 /// A range of a parameter's values, in the parameter's unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
-    /// The parameter to which the range belongs.
+    /// The parameter that the range belongs to.
     pub parameter: &'static Parameter,
     /// The lower end, at least 1.
     pub from: u64,
@@ -48,7 +48,7 @@ pub struct Range {
 /// A parameter that is adjusted until the model reproduces a figure.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// The range in which the parameter is searched.
+    /// The range of the search.
     pub range: Range,
     /// The name of the figure that determines the parameter.
     pub figure: String,

@@ -33,7 +33,7 @@ pub struct Remote {
     pub connections: u32,
     /// The maximum number of requests in flight on each connection.
     pub requests: u32,
-    /// The time for which requests wait while the remote server is unreachable.
+    /// The maximum time that requests wait while the remote server is unreachable.
     pub wait: Span,
     /// The memory in bytes for copies of data that were written but not flushed.
     pub unflushed: u64,
@@ -85,7 +85,7 @@ words! {
     ThreadPriority: "auto" Auto, "normal" Normal, "high" High;
 }
 
-/// Returns the block size in bytes, of which the volume's size must be a multiple.
+/// Returns the block size in bytes. The volume's size must be a multiple of it.
 pub(crate) fn block(storage: &Storage, cache: Cache) -> u64 {
     match (storage, cache) {
         // `O_DIRECT` requires aligned offsets and lengths (open(2)).

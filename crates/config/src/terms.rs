@@ -74,7 +74,7 @@ impl Field for LowKnobs {
 }
 
 impl Show for Max {
-    /// Returns a table, in which no key is set if nothing is limited.
+    /// Returns a table. If nothing is limited, no key of it is set.
     fn value(&self, _: &Key) -> Option<Value> {
         Some(Value::Table(if self.is_limited() {
             self.values()

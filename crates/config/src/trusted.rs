@@ -18,7 +18,7 @@ use rustix::io::Errno;
 
 /// Links that the kernel follows on one path (`MAXSYMLINKS`), and so does [`Dir`].
 const LINKS_MAX: usize = 40;
-/// Permission bits by which the group or everyone may write.
+/// Permission bits that let the group or everyone write.
 const SHARED: u32 = 0o022;
 /// Permission bit of a directory in which users remove only their own files, such as `/tmp`.
 const STICKY: u32 = 0o1000;
@@ -66,8 +66,8 @@ fn user(id: u32) -> String {
     }
 }
 
-/// An open directory, in which files are opened by name. A name is one component: one with a slash,
-/// or `..`, is refused (`EINVAL`).
+/// An open directory, whose files are opened by name. A name is one component: one with a slash, or
+/// `..`, is refused (`EINVAL`).
 #[derive(Debug)]
 pub struct Dir {
     /// The file descriptor, for look-ups only (`O_PATH`).
@@ -169,7 +169,7 @@ impl Dir {
         Err(Untrusted::Names(self.path.join(name)))
     }
 
-    /// Returns the path by which the directory was opened, with all links resolved.
+    /// Returns the path of the directory, with all links resolved.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -392,7 +392,7 @@ fn check_owner(found: &Metadata, path: impl Fn() -> PathBuf) -> Result<(), Untru
 }
 
 /// Opens the directories of a path one after the other, so that no other user can exchange one in
-/// between. `missing` has the permissions with which missing directories are created.
+/// between. `missing` has the permissions for directories that must be created.
 fn walk(path: &Path, trust: Trust, missing: Option<u32>) -> io::Result<Dir> {
     let path = std::path::absolute(path)?;
     let mut left: Vec<OsString> = parts(&path).rev().collect();

@@ -104,7 +104,7 @@ pub(crate) fn tunables_at<'a>(
     }
 }
 
-/// Reads the value of a tunable within its bounds, in the unit in which the core counts.
+/// Reads the value of a tunable within its bounds, in the core's unit.
 fn tunable_value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, tunable: &Tunable) -> Option<u64> {
     match Kind::of(tunable) {
         Kind::Size(least, most, unit) => {

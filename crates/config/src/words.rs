@@ -2,7 +2,7 @@
 
 /// A type whose values are words in files.
 pub(crate) trait Words: Copy + PartialEq + 'static {
-    /// All values with their words, in the order in which the key declares the words.
+    /// All values with their words, in the order of the key's declared words.
     const WORDS: &'static [(&'static str, Self)];
 
     /// Returns the word for the value.

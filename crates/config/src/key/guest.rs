@@ -47,7 +47,7 @@ const COST_MOST: Span = Span::from_millis(10);
 table! {
     /// The CPU times of a guest and of the back end (`[guest.cost]`). The defaults are orders of
     /// magnitude for CPUs of 2011 and a hypervisor without posted interrupts. They are assumptions,
-    /// because the publications with which results are compared do not state them.
+    /// because the publications do not state them.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Cost: COSTS = "[guest.cost]",
         "The time of the guest's CPU and of the back end for each request and each event. All defaults are assumptions: they are orders of \

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use weir_core::Span;
 
 table! {
-    /// The addresses at which clients connect (`[listen]`).
+    /// The addresses for clients (`[listen]`).
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Listen: LISTEN = "[listen]",
         "The addresses at which clients connect. They cannot be changed while the server runs.";

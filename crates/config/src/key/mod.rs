@@ -171,7 +171,8 @@ pub(crate) struct Key {
 pub(crate) enum Kind {
     /// A whole number with its minimum and maximum.
     Count(u64, u64),
-    /// A size in bytes with its minimum, its maximum and the unit of which it is a multiple.
+    /// A size in bytes with its minimum, its maximum and its unit. The size is a multiple of the
+    /// unit.
     Size(u64, u64, u64),
     /// A number of bytes per second, at least 1.
     Rate,

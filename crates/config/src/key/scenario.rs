@@ -167,8 +167,8 @@ table! {
     /// The thread works in turns, as that of the real server does. A turn takes all requests that
     /// have arrived when it begins, passes them to the layer with that time, and sends its replies
     /// when it ends. Requests that arrive during a turn wait for the next one. One half of a
-    /// request's CPU time belongs to the turn in which it arrives, and the other half to the turn
-    /// in which its reply is sent.
+    /// request's CPU time belongs to the turn of its arrival, and the other half to the turn of its
+    /// reply.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Path: PATH = "[path]",
         "The path from a client to the server and back, and the server's thread on it.";
@@ -268,7 +268,7 @@ const ACCESS: &[Key] = keys! {
          max.";
 };
 
-/// The keys for the times at which a client sends requests.
+/// The keys for the times of a client's requests.
 const PACE: &[Key] = keys! {
     rate: Or(&Kind::Rate, "two of them, as in `\"20MB/s,5MB/s\"`, for reads and for writes") or "the next request follows a reply",
         "\"20MB/s\"",

@@ -77,7 +77,7 @@ drive.fast.capacity =
 drive.fast.capacity.read = "160MB/s"
 drive.fast.capacity.write = "120MB/s"
 "#;
-/// The lines with which all keys of `[manage]` are possible.
+/// Lines that make all keys of `[manage]` possible.
 const MANAGED: &str = r#"
 manage.socket = "/run/weir/manage.sock"
 manage.http = "127.0.0.1:9810"

@@ -22,8 +22,8 @@ table! {
     name: String = String::new();
     /// The storage of the volume's data.
     storage: Storage = Storage::Model;
-    /// The Unix socket at which virtual machines attach the volume through `vhost-user`: an
-    /// absolute path of at most 107 bytes.
+    /// The Unix socket where virtual machines attach the volume through `vhost-user`: an absolute
+    /// path of at most 107 bytes.
     vhost: Option<PathBuf> = None;
     /// The rules for notifications between the server and virtual machines.
     notify: Notify = Notify::default();

@@ -11,7 +11,7 @@ use std::ops::Range;
 use weir_core::control::cost::{Config, Control, KEPT, MODEL, OWN};
 use weir_core::tunable::{Tunable, Tuned, Unit};
 
-/// One of the two files in which Linux has the settings of `io.cost`.
+/// One of Linux's two files with settings of `io.cost`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum File {
     /// `io.cost.qos`: the latency targets and the bounds of vrate.

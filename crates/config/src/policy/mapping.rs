@@ -27,7 +27,7 @@ pub enum Min {
 /// The effect of a contract's share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Share {
-    /// It becomes a weight, by which the elevator or `io.cost` divides.
+    /// It becomes a weight for the elevator or for `io.cost`.
     Weight,
     /// It has no effect: all groups have the same share.
     Ignored,
@@ -128,7 +128,7 @@ impl Mapping {
 /// turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
-    /// The window in which a group may be short.
+    /// The length of the window.
     pub window: Span,
     /// The permitted deviation in hundredths of a share, 1 to 100.
     pub percent: u64,
@@ -142,7 +142,7 @@ pub struct Setup {
     /// The controllers with their tunables.
     pub controllers: control::Config,
     mapping: Mapping,
-    /// The contract of each group in the form in which the core gets it.
+    /// The contract of each group for the core.
     told: Vec<Contract>,
 }
 

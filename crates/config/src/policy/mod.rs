@@ -81,7 +81,7 @@ pub enum Controller {
 }
 
 impl Controller {
-    /// All controllers in the order in which requests pass them.
+    /// All controllers in the order that requests pass them.
     pub const ALL: [Self; 5] = [
         Self::Max,
         Self::Slices,

@@ -110,7 +110,7 @@ fn controllers_of<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Vec<C
         }
     }
     controllers.sort_unstable();
-    // Controllers are kept in the order in which requests pass them, however the file lists them.
+    // Requests pass controllers in a fixed order, however the file lists them.
     (doc.found() == before).then_some(controllers)
 }
 

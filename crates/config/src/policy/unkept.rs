@@ -12,7 +12,7 @@ pub struct Unkept {
     pub key: &'static str,
     /// The effect that the policy gives to the part instead, as a verb phrase.
     pub does: &'static str,
-    /// A change with which the part would be kept.
+    /// A change that lets the policy keep the part.
     pub help: String,
 }
 
@@ -93,7 +93,7 @@ impl Policy {
         }
     }
 
-    /// Returns the advice by which the policy gets a controller.
+    /// Returns the advice for adding a controller to the policy.
     fn with(&self, controller: &str) -> String {
         if self.is_from_file() {
             return format!("add {controller} to the controllers in the policy's file");

@@ -7,7 +7,7 @@ use weir_core::{Capacity, Contract};
 pub struct Node {
     /// The index of the parent, which comes earlier in the list. `None` for a child of the root.
     pub parent: Option<usize>,
-    /// The contract in the form in which the file states it.
+    /// The contract as the file states it.
     pub contract: Contract,
 }
 

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 /// A tenant or a volume with its cgroup.
 struct Read {
-    /// A volume in memory with the contract, on which the rules for contracts are checked.
+    /// A volume in memory with the contract, for the checks of contracts.
     volume: Volume,
     cgroup: Option<Cgroup>,
     prio_class: Option<&'static str>,

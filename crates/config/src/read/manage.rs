@@ -42,7 +42,7 @@ pub(super) fn manage<'a>(doc: &mut Document<'a>, root: &Table<'a>, listen: &List
     manage
 }
 
-/// Reads the directories and devices on which volumes can be created.
+/// Reads the directories and devices for new volumes.
 fn storage<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<PathBuf> {
     let elements = elements(doc, entry, "[\"/var/lib/weir\"]", "paths");
     let mut all = Vec::new();
@@ -60,7 +60,7 @@ fn storage<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<PathBuf> {
     all
 }
 
-/// Reads the elements of a list, of which at most [`ELEMENTS_MAX`] are used.
+/// Reads the elements of a list, at most [`ELEMENTS_MAX`].
 fn elements<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,

@@ -14,8 +14,7 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, drive: &Table<'a>) -> Policy {
     let is_known = chosen.is_some();
     let mut policy = chosen.unwrap_or_default();
     for (kind, entry, table) in value::tunable_tables(doc, drive) {
-        // If the policy is not known, it is not known either to which elevator the tunables should
-        // belong.
+        // If the policy is not known, the elevator for the tunables is not known either.
         if !is_known {
             continue;
         }

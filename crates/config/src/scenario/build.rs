@@ -11,7 +11,7 @@ use weir_core::{Capacity, Class, Contract, GroupId, Knobs, ROOT, SpaceId};
 use weir_model::drive::Config;
 use weir_model::load::Region;
 
-/// The unit in bytes per second to which reduced promises are rounded down.
+/// The unit of reduced promises in bytes per second. They are rounded down.
 const STEP: u64 = 100_000;
 
 /// The maximum number of names that an error lists.
@@ -20,9 +20,9 @@ const SHOWN: usize = 10;
 /// The choice of a drive, a case and a policy for a scenario.
 #[derive(Clone, Debug)]
 pub struct Choice<'a> {
-    /// The drive on which the scenario is played.
+    /// The drive of the run.
     pub drive: &'a Config,
-    /// The capacity of the drive with which promises are compared. `None` if unknown.
+    /// The capacity of the drive, as the limit of promises. `None` if unknown.
     pub capacity: Option<Capacity>,
     /// The name of the case, if the scenario has cases.
     pub case: Option<&'a str>,
@@ -57,7 +57,7 @@ pub(super) struct Stated {
     pub(super) groups: Vec<(String, bool)>,
     /// The capacity that the file states.
     pub(super) capacity: Option<Capacity>,
-    /// The capacity in bytes per second for which the promises are intended.
+    /// The capacity in bytes per second that the promises are intended for.
     pub(super) meant_for: Option<u64>,
     /// True if clients without a group get one of their own.
     pub(super) grouped: bool,
@@ -125,9 +125,7 @@ impl Stated {
     /// Returns the scenario that a run simulates, with these settings applied to the contracts in
     /// order.
     ///
-    /// # Errors
-    /// A setting for a name that is neither a group nor a client in a group of its own, or a
-    /// setting for which a file would be refused.
+    /// # Errors A setting for a name that is neither a group nor a client in a group of its own, or a setting that a file could not contain.
     pub(super) fn build(mut self, settings: &[Setting]) -> Result<Scenario, Problem> {
         for setting in settings {
             self.set(setting)?;
@@ -200,7 +198,7 @@ struct Places {
 impl Places {
     /// Returns the number of the guest for the next of these clients.
     fn guest(&mut self, clients: &Clients) -> u32 {
-        // Guests are numbered in the order in which they occur.
+        // Guests are numbered in the order of their first client.
         let next = self.machines;
         let number = match &clients.guest {
             Some(guest) => *self.guests.entry(guest.clone()).or_insert(next),

@@ -1,4 +1,4 @@
-//! Expectations of results, and published figures with which results are compared.
+//! Expectations of results, and published figures for comparison.
 
 use crate::units::{Rate, Time};
 use crate::words::Words;
@@ -10,7 +10,7 @@ use weir_core::Span;
 pub struct Expect {
     /// The requirement of the expectation.
     pub asked: Asked,
-    /// The policies under which the requirement applies. Empty for all policies.
+    /// The policies that must meet the requirement. Empty for all policies.
     pub policies: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub enum Asked {
 /// A figure with the bounds that it must meet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// The figure to which the bounds apply.
+    /// The figure that the bounds apply to.
     pub figure: Figure,
     /// The client or clients whose figure is meant.
     pub whose: Whose,
@@ -38,13 +38,13 @@ pub struct Bounds {
     pub at_least: Option<Value>,
     /// The largest permitted value.
     pub at_most: Option<Value>,
-    /// The policy under which the same figure is 100 % of the bounds.
+    /// The policy whose figure is 100 % of the bounds.
     pub beside: Option<String>,
-    /// The case in which the same figure is 100 % of the bounds.
+    /// The case whose figure is 100 % of the bounds.
     pub beside_case: Option<String>,
 }
 
-/// The client or clients to whom a figure belongs.
+/// The client or clients of a figure.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Whose {
     /// The target of the scenario.
@@ -76,7 +76,7 @@ pub enum Figure {
     Runtime,
     /// The number of requests that were not completed by their deadline.
     Late,
-    /// The part of the time in which the drive was busy.
+    /// The busy time of the drive, as a part of the measured time.
     Busy,
     /// The mean latency as the back end of a guest measures it, from taking a request to its
     /// completion.
@@ -89,9 +89,9 @@ pub enum Figure {
     CallsPerRequest,
     /// The number of wake-ups per second of the back end's threads.
     Wakeups,
-    /// The part of the time in which the CPUs of all guests together were busy.
+    /// The busy time of all guests' CPUs together, as a part of the measured time.
     GuestBusy,
-    /// The part of the time in which all threads of the back end together were busy.
+    /// The busy time of all threads of the back end, as a part of the measured time.
     BackendBusy,
 }
 
@@ -119,7 +119,7 @@ pub struct Published {
     pub drive: Option<String>,
     /// The case of the measurement. `None` for all cases.
     pub case: Option<String>,
-    /// The policy under which the figure was measured.
+    /// The policy of the measurement.
     pub policy: String,
     /// The kind of figure.
     pub figure: Figure,

@@ -19,7 +19,7 @@ pub use crate::key::Cost;
 pub struct Guest {
     /// The kind of ring between a guest and the back end.
     pub ring: Ring,
-    /// The number of requests for which the ring has room: a power of two, 1 to 32768.
+    /// The number of requests that fit into the ring: a power of two, 1 to 32768.
     pub slots: u32,
     /// The maximum size of a request in the ring in bytes, a multiple of 4096. The guest splits
     /// longer requests.
@@ -31,7 +31,7 @@ pub struct Guest {
     pub threads: Threads,
     /// The reaction of the back end to a guest's notifications (kicks).
     pub kicks: Kicks,
-    /// The rule by which a guest is notified of responses (calls).
+    /// The rule for notifying a guest of responses (calls).
     pub calls: Calls,
     /// The CPU time of each step.
     pub cost: Cost,
@@ -40,8 +40,8 @@ pub struct Guest {
 /// A kind of ring with its rule for notifications.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ring {
-    /// Xen's ring, in which responses take the slots of requests. The back end requests the next
-    /// kick when it has taken all requests.
+    /// Xen's ring, whose responses take the slots of requests. The back end requests the next kick
+    /// when it has taken all requests.
     Xen,
     /// Xen's ring before 2011. The back end requests the next kick when it has *answered* all
     /// requests that it took.
@@ -75,7 +75,7 @@ pub enum Kicks {
     Throttle(u32),
 }
 
-/// The rule by which a guest is notified of responses.
+/// The rule for notifying a guest of responses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Calls {
     /// A call for each response, as far as the guest has requested it.

@@ -8,7 +8,7 @@ use weir_model::load::{Pattern, Program, Region, SyncMode};
 /// The size of a page in bytes.
 pub const PAGE: u64 = 4096;
 
-/// The size of a sector in bytes, of which direct requests are multiples.
+/// The size of a sector in bytes. Direct requests are multiples of it.
 pub(super) const SECTOR: u64 = 512;
 
 /// The problem of a direct request that is not a multiple of a sector.
@@ -165,8 +165,8 @@ pub struct Adapter {
     /// is empty, and no other command is sent before it completes (`ata_std_qc_defer`). Later
     /// commands wait in the adapter in order, and keep their tags.
     ///
-    /// The depth of the drive's queue is a property of the drive. With NCQ it is 32, of which Linux
-    /// uses all since 4.18 and 31 before.
+    /// The depth of the drive's queue is a property of the drive. With NCQ it is 32. Linux uses all
+    /// of them since 4.18, and 31 before.
     pub ata: bool,
 }
 
@@ -234,8 +234,8 @@ pub enum NrRequests {
     /// at most 256, with one.
     ///
     /// Under `contract`, which Linux does not have, it is unlimited as in the server. Otherwise the
-    /// order in which clients get tags would decide before `contract` can. `cfq` has a limit of its
-    /// own, as in the single-queue layer.
+    /// competition for tags would decide before `contract` can. `cfq` has a limit of its own, as in
+    /// the single-queue layer.
     Linux,
     /// A fixed number, at least 1.
     Each(u32),

@@ -53,8 +53,8 @@ pub struct Scenario {
     pub case: String,
     /// The model of the drive.
     pub drive: weir_model::drive::Config,
-    /// The periods in which the drive stalls, which must be
-    /// [valid](weir_model::drive::Freeze::is_valid). `None` if it never stalls.
+    /// The stalls of the drive, which must be [valid](weir_model::drive::Freeze::is_valid). `None`
+    /// if it never stalls.
     pub freeze: Option<weir_model::drive::Freeze>,
     /// The capacity that the drive's owner states, which admission and the elevator `contract` use.
     /// `None` if unknown.
@@ -82,17 +82,18 @@ pub struct Scenario {
     pub merging: Merging,
     /// The path between the clients and the layer.
     pub path: Path,
-    /// The guests in which the clients run, identified by the number in each
-    /// [client](ClientSpec::guest). `None` if clients reach the layer over the path.
+    /// The guests of the clients, identified by the number in each [client](ClientSpec::guest).
+    /// `None` if clients reach the layer over the path.
     pub guest: Option<Guest>,
     /// The disturbances of the server by its machine. They have no effect without a path.
     pub machine: Machine,
     /// The actions during the run, in any order. Of two actions at the same time, the first in the
     /// list happens first.
     pub actions: Vec<Scheduled>,
-    /// The time for which the drive is read sequentially before the run, followed by one second
-    /// without requests. In this time, elevators and controllers can learn the speed of the drive.
-    /// Other times of the scenario do not include it. With zero, the run starts as after boot.
+    /// The length of the run-in: the drive is read sequentially before the run, followed by one
+    /// second without requests. In this time, elevators and controllers can learn the speed of the
+    /// drive. Other times of the scenario do not include it. With zero, the run starts as after
+    /// boot.
     pub run_in: Span,
     /// The time before the measurement begins.
     pub warm_up: Span,
@@ -122,7 +123,7 @@ const CLIENTS: usize = 4096;
 /// The names that results use for all clients, or for all except one.
 const RESERVED: [&str; 3] = ["total", "others", "all"];
 
-/// The maximum time for which a run waits for [`Scenario::awaits`].
+/// The maximum time that a run waits for [`Scenario::awaits`].
 pub const PATIENCE: Span = Span::from_secs(60);
 
 /// The number of reads in flight during [`Scenario::run_in`].
@@ -182,13 +183,13 @@ pub struct ClientSpec {
     /// The number of notifications per second that its guest sends without a request, 0 to 10^7. A
     /// broken or hostile guest does so.
     pub empty_kicks: u32,
-    /// The time after which the reply to a read or write is too late, counted from when the request
-    /// was due. `None` if there is no deadline.
+    /// The maximum time until the reply to a read or write, counted from when the request was due.
+    /// Later replies are too late. `None` if there is no deadline.
     pub deadline: Option<Span>,
-    /// The time at which the client connects.
+    /// The time when the client connects.
     pub arrives: Span,
-    /// The time at which the client disconnects. Requests that are outstanding then have failed.
-    /// `None` if the client stays.
+    /// The time when the client disconnects. Requests that are outstanding then have failed. `None`
+    /// if the client stays.
     pub leaves: Option<Span>,
 }
 
@@ -446,8 +447,8 @@ impl Scenario {
         })
     }
 
-    /// Returns the latest end of the run, and the instant from which it waits only for
-    /// [`Self::awaits`].
+    /// Returns the latest end of the run, and the end of the measured time. After that, the run
+    /// waits only for [`Self::awaits`].
     pub fn ends(&self) -> (Instant, Instant) {
         let over = Instant::ZERO + self.warm_up + self.duration;
         let latest = match self.awaits {

@@ -71,7 +71,7 @@ pub(super) fn rename(base: &mut Map) {
     }
 }
 
-/// The key under which the new name of an element is kept. No file can contain this key.
+/// The key that keeps the new name of an element. No file can contain this key.
 const RENAMED: &str = "\u{0}name";
 
 /// Returns true if all elements of a list are tables.

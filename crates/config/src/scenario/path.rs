@@ -16,15 +16,15 @@ impl Path {
 /// The disturbances of the server's thread by its machine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Machine {
-    /// The delays with which the sleeping thread notices a completion of the drive or a due timer.
-    /// They are used one after the other, and from the beginning again after the last one. Without
+    /// The delays until the sleeping thread notices a completion of the drive or a due timer. They
+    /// are used one after the other, and from the beginning again after the last one. Without
     /// delays, the thread is never late.
     pub late: Vec<Span>,
-    /// The periods in which the thread gets no CPU, in order and without overlap.
+    /// The periods without a CPU for the thread, in order and without overlap.
     pub stalls: Vec<Stall>,
 }
 
-/// A period in which the server's thread gets no CPU.
+/// A period without a CPU for the server's thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stall {
     /// The beginning of the period.

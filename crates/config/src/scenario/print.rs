@@ -87,8 +87,8 @@ fn print_played(f: &mut Formatter<'_>, scenario: &Scenario, client: &ClientSpec)
 }
 
 impl Scenario {
-    /// Returns the client to which a group belongs, if each client has a group of its own. The
-    /// contract is then printed with the client.
+    /// Returns the client that owns a group, if each client has a group of its own. The contract is
+    /// then printed with the client.
     fn owner(&self, group: GroupId) -> Option<&ClientSpec> {
         let ids = (1..).map(GroupId);
         let mut all = self.clients.iter().zip(ids).zip(&self.groups);

@@ -34,7 +34,7 @@ pub struct Script {
     facts: Facts,
     cases: Vec<String>,
     tables: Arc<Tables>,
-    /// The job file from which the script was read, if any.
+    /// The original job file, if any.
     jobs: Option<Jobs>,
     /// The changes of contracts from the command line, in order.
     settings: Vec<Setting>,
@@ -76,7 +76,7 @@ pub fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
     of(text, file, None)
 }
 
-/// Reads the text of a scenario's file, or the text to which `jobs` were converted.
+/// Reads the text of a scenario's file, or the converted text of `jobs`.
 pub(super) fn of(text: &str, file: &str, jobs: Option<Jobs>) -> Result<Script, Vec<Problem>> {
     let mut doc = document(text, file);
     let Some(map) = parsed(&mut doc, text) else {
@@ -186,7 +186,7 @@ fn sorted(mut problems: Vec<Problem>) -> Vec<Problem> {
     problems
 }
 
-/// The names for which a file has differences.
+/// The names in the differences of a file.
 #[derive(Debug, Default)]
 struct Varied {
     /// The names of the cases, in the order of the file.

@@ -1,4 +1,4 @@
-//! Sizes, rates and times in the form in which people write them: a number with its unit.
+//! Sizes, rates and times as people write them: a number with its unit.
 //!
 //! Units are decimal (`MB` = 10^6 bytes) or binary (`MiB` = 2^20 bytes). A fraction is allowed if
 //! the value is a whole number of the smallest unit (`"1.5MB/s"`). Values are exact in 64 bits, and
@@ -253,8 +253,7 @@ fn size_unit(unit: &str) -> Result<u64, Reason> {
         None if unit.is_empty() => Err(Reason::NoUnit),
         // `bps` is commonly used for bits per second.
         None if unit.ends_with("bit") || unit.ends_with("bps") => Err(Reason::Bits),
-        // `Mb` is a unit of bits, but `mb` is probably a misspelt `MB`, for which `nearest` has the
-        // help.
+        // `Mb` is a unit of bits, but `mb` is probably a misspelt `MB`, and `nearest` has the help.
         None if unit.len() > 1 && unit.ends_with('b') && !unit.starts_with(['g', 'm', 't']) => {
             Err(Reason::Bits)
         }

@@ -10,7 +10,7 @@ const MILLION: u128 = 1_000_000;
 
 /// A decimal number and its unit.
 pub(super) struct Number<'a> {
-    /// The number in the form in which it was written.
+    /// The number as it was written.
     pub(super) digits: &'a str,
     /// The text after the number, which can be empty.
     pub(super) unit: &'a str,

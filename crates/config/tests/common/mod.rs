@@ -1,4 +1,4 @@
-//! Random files of a server, most of which are valid.
+//! Random files of a server. Most of them are valid.
 
 pub(crate) mod files;
 pub(crate) mod fuzz;

@@ -1,5 +1,5 @@
-//! All numbers by which a run is played, for the scenarios that come with Weir and the accepted
-//! ones in `tests/scenarios`. `tests/plays.txt` has a digest of each case.
+//! All numbers that determine a run, for the scenarios that come with Weir and the accepted ones in
+//! `tests/scenarios`. `tests/plays.txt` has a digest of each case.
 
 use crate::common::files;
 use crate::common::held;

@@ -58,7 +58,7 @@ fn every_elevator_has_a_policy() {
     }
 }
 
-/// Checks a policy in which every tunable differs from its default.
+/// Checks a policy whose tunables all differ from their defaults.
 #[test]
 fn every_tunable_is_read_and_printed() {
     for kind in elevator::KINDS {

@@ -12,7 +12,7 @@ use std::path::Path;
 use weir_config::parameter::parameters;
 use weir_config::profile::{self, Profile};
 
-/// With `WEIR_BLESS=1`, the files are written in the form in which they are printed.
+/// With `WEIR_BLESS=1`, the files are written as they are printed.
 #[test]
 fn what_comes_with_weir_is_as_it_is_printed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("profiles");

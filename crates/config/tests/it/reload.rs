@@ -259,7 +259,7 @@ impl State {
 /// of each tenant.
 type Drawn = (BTreeMap<u8, (Option<u8>, u8)>, BTreeMap<u8, u8>);
 
-/// Draws valid files, in which a volume has the same tenant whenever it occurs.
+/// Draws valid files. A volume has the same tenant in all of them.
 fn drawn() -> impl Strategy<Value = Drawn> {
     let volumes = prop::collection::btree_map(0_u8..12, 0_u8..4, 0..10);
     let tenants = prop::collection::btree_map(0_u8..4, 0_u8..2, 0..4);

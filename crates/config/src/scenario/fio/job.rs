@@ -68,8 +68,8 @@ fn runtime(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'
     RUNTIME
 }
 
-/// The times of a job: its start with the range in which the start is drawn, the time before the
-/// measurement, and the runtime.
+/// The times of a job: its start, the range of a random start, the time before the measurement, and
+/// the runtime.
 struct Times {
     start: Span,
     start_spread: Span,
@@ -523,9 +523,9 @@ fn rates(
     Some(found)
 }
 
-/// Returns the number of requests in flight at which a job that had reached its depth continues. It
-/// is at most `iodepth_low`, and below `iodepth` by at least the number of replies that the job
-/// collects at a time.
+/// Returns the number of requests in flight that lets a job continue after it had reached its
+/// depth. It is at most `iodepth_low`, and below `iodepth` by at least the number of replies that
+/// the job collects at a time.
 fn batches(
     doc: &mut Document<'_>,
     notes: &mut Document<'_>,

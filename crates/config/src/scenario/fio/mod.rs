@@ -1,4 +1,4 @@
-//! Job files of `fio`, in which each job becomes one client.
+//! Job files of `fio`. Each job becomes one client.
 //!
 //! Syntax, words and units are those of `fio`. An option without a meaning here is refused with its
 //! name and line. An option that has no effect here is accepted with a note. No option is ignored

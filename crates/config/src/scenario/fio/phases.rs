@@ -13,9 +13,9 @@ use weir_core::Span;
 pub(super) struct Phases<'a> {
     /// The start of the present phase, which `stonewall` advances.
     begin: Span,
-    /// The latest time at which all jobs have ended.
+    /// The latest end of all jobs.
     end: Span,
-    /// The name of each section, with the latest time at which its jobs have ended.
+    /// The name of each section, with the latest end of its jobs.
     ends: Vec<(&'a str, Span)>,
     /// The device that the jobs name.
     device: Option<&'a str>,
@@ -47,7 +47,7 @@ impl<'a> Phases<'a> {
     }
 
     /// Returns the start of a job. With `stonewall` or `wait_for`, it is the latest end of the jobs
-    /// for which it waits.
+    /// that it waits for.
     pub(super) fn begins(
         &mut self,
         doc: &mut Document<'_>,

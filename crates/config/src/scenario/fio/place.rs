@@ -8,7 +8,7 @@ use crate::scenario::PAGE;
 use crate::text::quoted;
 use std::cell::Cell;
 
-/// The drive on which jobs are played, for jobs that use a whole device or a part of it.
+/// The drive of a run, for jobs that use a whole device or a part of it.
 #[derive(Debug)]
 pub(super) struct Device {
     /// The size of the drive in bytes.
@@ -45,7 +45,7 @@ pub(super) struct Place {
     pub(super) length: Option<u64>,
     pub(super) offset: u64,
     pub(super) increment: u64,
-    /// The number of bytes after which a job that is not `time_based` ends.
+    /// The total number of bytes of a job that is not `time_based`. The job then ends.
     pub(super) amount: u64,
 }
 

@@ -13,14 +13,14 @@ pub(crate) enum Fate {
     Refused(&'static str),
 }
 
-/// An option with all of its names, of which the first is the usual one.
+/// An option with all of its names, beginning with the usual one.
 #[derive(Clone, Debug)]
 pub(crate) struct FioOption {
     /// The names of the option.
     pub(crate) names: Vec<&'static str>,
     /// The treatment of the option.
     pub(crate) fate: Fate,
-    /// The values with which a refused option is the same as no option.
+    /// The values that make a refused option the same as no option.
     pub(super) neutral: Vec<&'static str>,
 }
 
@@ -38,8 +38,8 @@ pub(crate) static OPTIONS: LazyLock<Vec<FioOption>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Parses an entry of the tables below: the names, and optionally the values with which a refused
-/// option is the same as no option (`NAME|OTHER-NAME=VALUE,VALUE`).
+/// Parses an entry of the tables below: the names, and optionally the values that make a refused
+/// option the same as no option (`NAME|OTHER-NAME=VALUE,VALUE`).
 fn option(words: &'static str, fate: Fate) -> FioOption {
     let (names, neutral) = words.split_once('=').unwrap_or((words, ""));
     FioOption {

@@ -150,8 +150,8 @@ pub(super) fn time(
     time
 }
 
-/// Reads a time or a range of times, from which each job draws its own. Returns the minimum, and
-/// the difference between maximum and minimum.
+/// Reads a time or a range of times. Each job draws its own time from a range. Returns the minimum,
+/// and the difference between maximum and minimum.
 pub(super) fn time_range(
     doc: &mut Document<'_>,
     section: &Section<'_>,

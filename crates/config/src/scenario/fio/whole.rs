@@ -73,7 +73,7 @@ impl Whole {
         &self.notes
     }
 
-    /// Moves problems of the text to the files and lines from which the text came.
+    /// Moves problems of the text to the original files and lines.
     pub(super) fn placed(&self, mut problems: Vec<Problem>) -> Vec<Problem> {
         for problem in &mut problems {
             let at = (problem.line as usize).checked_sub(1);

@@ -19,8 +19,8 @@ use weir_model::load::{
     Activity, Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones,
 };
 
-/// Refuses several values and quotes each of them. A row has the key, the condition under which it
-/// is refused, and the problem with its value.
+/// Refuses several values and quotes each of them. A row has the key, the condition for the
+/// refusal, and the problem with its value.
 macro_rules! refuse_shown {
     ($doc:expr, $table:expr, $help:expr; $($key:expr, $holds:expr, $what:expr;)*) => {$({
         let shown = $table.entry($key).map(|entry| entry.shown());
@@ -345,7 +345,7 @@ fn sync<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> SyncMode {
     found
 }
 
-/// Reads the number of replies after which the client thinks.
+/// Reads the number of replies before each think time.
 fn think_every<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> u32 {
     refuse!(doc, table;
         "thinktime_blocks", table.entry("thinktime").is_none(), "requires thinktime",
@@ -443,7 +443,7 @@ fn rates<'a>(
     found
 }
 
-/// Reads the number of requests in flight at which the client continues.
+/// Reads the number of requests in flight that lets the client continue.
 fn batches<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<u32> {
     let entry = table.entry("iodepth_low")?;
     let low = entry.count(doc)?;
@@ -480,7 +480,7 @@ fn block<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Size> {
     }
 }
 
-/// Reads the start of a client, and the range in which it is drawn.
+/// Reads the start of a client, and the range of a random start.
 fn start_delay<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> (Span, Span) {
     let entry = table.entry("startdelay");
     let range = entry.and_then(|e| time_range(doc, &e));

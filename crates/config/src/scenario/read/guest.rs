@@ -56,8 +56,8 @@ fn slots(doc: &mut Document<'_>, entry: &Entry<'_>, most: u64) -> Option<u32> {
     Some(slots as u32)
 }
 
-/// Reads the words of a rule for notifications, of which the first is its name. `known` has all
-/// names, each with an example of the following words.
+/// Reads the words of a rule for notifications. The first word is its name. `known` has all names,
+/// each with an example of the following words.
 fn policy<'a>(
     doc: &mut Document<'_>,
     entry: &Entry<'a>,

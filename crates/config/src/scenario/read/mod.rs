@@ -30,8 +30,7 @@ use weir_model::drive::Freeze;
 /// is connected to an ATA adapter.
 const NCQ: u16 = 32;
 
-/// The keys for which the core or the model of the host has no equivalent yet, each with the
-/// reason.
+/// Keys without an equivalent in the core or in the model of the host so far, each with the reason.
 const LATER: &[(&str, &str)] = &[
     (
         "hw_queues",
