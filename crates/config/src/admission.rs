@@ -1,4 +1,8 @@
-//! Whether the drive can keep what its contracts promise: asked of the core itself, answered with names.
+//! Admission: the check that a drive can keep the promises of its contracts.
+//!
+//! The core itself decides. [`check`] makes the edits of a start on a scratch layer, and turns each
+//! refusal into a problem with the names of the file. [`explain`] does the same for a refusal of a
+//! running layer.
 
 use crate::document::Document;
 use crate::measured::{self, rounded};
@@ -16,7 +20,7 @@ use weir_core::{
     Sizes, elevator,
 };
 
-/// A drive on which every contract fits.
+/// A capacity that is sufficient for every contract.
 pub(crate) const ENDLESS: Capacity = Capacity {
     read: u64::MAX,
     write: u64::MAX,
@@ -24,8 +28,8 @@ pub(crate) const ENDLESS: Capacity = Capacity {
     ..Capacity::NONE
 };
 
-/// Keeps a problem for each contract that contradicts itself, and for promises that cannot be kept together.
-/// What `before` had promised already is not what is one too many.
+/// Reports each contract that contradicts itself, and promises that cannot be kept together. If the
+/// sum is too large, the problem is at a promise that `before` did not have.
 pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before: Option<&Server>) {
     let server = sound(draft, drive);
     let Some(plan) = plan(&server, &drive.name) else {
@@ -39,12 +43,17 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before
             return doc.fault(&path, error, "");
         }
     };
+    // The following checks replace the contracts that they report by contracts without a promise,
+    // so that each mistake causes only one problem.
     each_alone(doc, &server, &plan, &mut edits);
     requests_known(doc, &server, drive, &plan, &mut edits);
     within_max(doc, &server, &plan);
-    // A refused change leaves nothing behind, so that the same layer can be asked again. Each turn but the last finds a tenant
-    // that promises less than its volumes.
+    // A refused change leaves the layer unchanged, so the change can be tried again without the
+    // refused promise. All turns except the last one find a tenant that promises less than its
+    // volumes.
     while let Err(refusal) = layer.change(Instant::ZERO, &edits) {
+        // Without a capacity, every promise is refused, but the core names only the first. All are
+        // reported at once.
         if let Refusal::CapacityUnknown(_) = refusal {
             for id in promised(&edits)
                 .take_while(|_| doc.keeps())
@@ -56,6 +65,8 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before
             return;
         }
         let mut problem = explained(&server, &plan, &refusal, &doc.places);
+        // A sum that is too large is attributed to the latest promise, because the earlier ones
+        // were accepted without it.
         if let Refusal::OverCapacity { .. } = refusal
             && let Some(key) = last_added(&server, before, &plan, &edits, &doc.places)
         {
@@ -65,22 +76,27 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before
         }
         doc.keep(problem);
         match refusal {
+            // Without its own promise, the tenant no longer limits its volumes, and the next turn
+            // finds further problems.
             Refusal::ChildrenAboveParent { group, .. } if doc.keeps() => clear(&mut edits, group),
             _ => return,
         }
     }
 }
 
-/// Why a change was refused, in the words of the file instead of group numbers.
+/// Returns the problem for a refused change, with the names of the file in place of group numbers.
 ///
-/// Groups are named by `plan`, which is the one in force if a group in use was to go ([`Refusal::GroupInUse`]), else the one that
-/// was refused; contracts are those of `server`.
+/// `plan` has the names of groups. For [`Refusal::GroupInUse`], it is the plan in force, because
+/// the group is to be removed. Otherwise, it is the refused plan. The contracts are those of
+/// `server`.
 pub fn explain(server: &Server, plan: &Plan, refusal: &Refusal) -> Problem {
     explained(server, plan, refusal, &server.places)
 }
 
 fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -> Problem {
     let (key, message, help) = match refusal {
+        // The sum concerns all promises, so the problem is at the capacity. `check` moves it to the
+        // promise that was added.
         Refusal::OverCapacity { promised, capacity } => (
             join(&path("drive", &plan.drive), "capacity"),
             over_capacity(&path("drive", &plan.drive), *promised, *capacity),
@@ -97,6 +113,7 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
         Refusal::CapacityUnknown(id) => {
             let (path, contract) = member(server, plan, *id);
             let drive = crate::text::path("drive", &plan.drive);
+            // The example in the help must make this promise possible.
             let iops = if reserved(&contract).iops > 0 {
                 ", iops = 5000"
             } else {
@@ -133,6 +150,7 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
         other => (path("drive", &plan.drive), other.to_string(), String::new()),
     };
     let problem = places.problem(&key, message, (!help.is_empty()).then_some(help));
+    // A smaller promise or another drive would avoid these refusals.
     let exceeds = matches!(
         refusal,
         Refusal::OverCapacity { .. }
@@ -142,10 +160,11 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
     Problem { exceeds, ..problem }
 }
 
-/// What is wrong with a contract by itself, as the core sees it: the key, the text and the help.
+/// Returns the problem of a contract that contradicts itself: the key, the message and the help.
+/// The core decides.
 pub(crate) fn contradicted(contract: &Contract) -> Option<(&'static str, String, &'static str)> {
     let refusal = Alone::new(elevator::Config::None)?.ask(contract).err()?;
-    // What it needs of a drive and its policy is another matter.
+    // Other refusals depend on the drive and its policy.
     let alone = matches!(
         refusal,
         Refusal::RealtimeWithoutMax(_)
@@ -156,7 +175,7 @@ pub(crate) fn contradicted(contract: &Contract) -> Option<(&'static str, String,
     alone.then(|| contradiction(&refusal, contract))
 }
 
-/// What is wrong with a contract by itself: the key, the text and the help.
+/// Returns the key, the message and the help for a refusal of a contract by itself.
 fn contradiction(refusal: &Refusal, contract: &Contract) -> (&'static str, String, &'static str) {
     let min = if contract.min > 0 { "min" } else { "min_iops" };
     match refusal {
@@ -189,10 +208,11 @@ fn contradiction(refusal: &Refusal, contract: &Contract) -> (&'static str, Strin
     }
 }
 
-/// What a min comes to in the currency in which it is above the max.
+/// Returns the text of a min in the unit of the exceeded max.
 fn least(contract: &Contract) -> String {
     let (min, requests) = (contract.min, contract.min_iops);
     let (bytes, iops) = (contract.max.bytes_ceiling(), contract.max.iops_ceiling());
+    // A ceiling of zero means no limit.
     let own = |min: u64, ceiling: u64| ceiling > 0 && min > ceiling;
     match (requests > 0, own(min, bytes) || own(requests, iops)) {
         (true, false) => format!(
@@ -215,10 +235,14 @@ fn least(contract: &Contract) -> String {
     }
 }
 
+/// Returns the message for promises that exceed the capacity. It states the sum in the unit of the
+/// figure that is exceeded.
 fn over_capacity(drive: &str, promised: Promised, capacity: Capacity) -> String {
+    // Admission permits promises of 90 % of the drive's time (`PROMISABLE` of the core).
     const MOST: u128 = 90;
     let (bytes, requests) = (capacity.bytes(), capacity.requests());
     let most = |of: u64| (u128::from(of) * MOST / 100) as u64;
+    // The slower direction limits promises in bytes, so the message names it.
     let side = match capacity.read.cmp(&capacity.write) {
         std::cmp::Ordering::Less => "read ",
         std::cmp::Ordering::Equal => "",
@@ -236,6 +260,8 @@ fn over_capacity(drive: &str, promised: Promised, capacity: Capacity) -> String 
         "the promises on {drive} would add up to {}",
         rates(promised)
     );
+    // Admission charges a request with at least a sector of 512 bytes, so promises in requests can
+    // exceed the capacity in bytes.
     let moved = promised.iops.saturating_mul(512);
     if moved > most(bytes) && promised.bytes <= most(bytes) {
         return format!(
@@ -263,8 +289,9 @@ fn over_capacity(drive: &str, promised: Promised, capacity: Capacity) -> String 
     }
 }
 
-/// The key of the promise that was added last, and the promise: the one furthest down in the file among those that count, and that `before` had not or
-/// had less of, if there are such.
+/// Returns the key of the promise that was added last, and that promise. It is the last one in the
+/// file among the promises that count. Promises that `before` did not have, or that were smaller
+/// there, are preferred.
 fn last_added(
     server: &Server,
     before: Option<&Server>,
@@ -282,6 +309,8 @@ fn last_added(
                     Some(Member::Tenant(name)) => before.tenant(name).map(|t| t.contract),
                     _ => None,
                 };
+                // A realtime class reserves its max, so the reserved amounts are compared instead
+                // of the mins.
                 let (was, now) = (reserved(&was.unwrap_or_default()), reserved(&contract));
                 now.bytes > was.bytes || now.iops > was.iops
             });
@@ -293,7 +322,8 @@ fn last_added(
     last.map(|(_, _, key, own)| (key, own))
 }
 
-/// Whether a promise counts by itself: not that of a volume that its tenant's covers.
+/// Returns true if a promise counts by itself. That of a volume does not if its tenant has a
+/// promise that covers it.
 fn counts(server: &Server, plan: &Plan, id: GroupId) -> bool {
     let Some(Member::Volume(name)) = plan.member(id) else {
         return true;
@@ -303,8 +333,8 @@ fn counts(server: &Server, plan: &Plan, id: GroupId) -> bool {
     tenant.is_none_or(|t| !is_promised(&t.contract))
 }
 
-/// Keeps a problem for each promise in requests on a drive of which it is not known how many it does, and lets it promise nothing.
-/// A model without a bound does as many as anybody wants.
+/// Reports each promise in requests on a drive whose requests per second are not known, and
+/// replaces it by a contract without a promise. A model without a bound completes any number.
 fn requests_known(
     doc: &mut Document<'_>,
     server: &Server,
@@ -331,7 +361,7 @@ fn requests_known(
             continue;
         };
         let all = reserved(contract);
-        // A max that is bounded in bytes as well is held against those.
+        // A realtime max that is bounded in bytes as well is compared with the capacity in bytes.
         if all.iops == 0 || (all.bytes > 0 && contract.min_iops == 0) {
             continue;
         }
@@ -355,8 +385,8 @@ fn requests_known(
     }
 }
 
-/// Keeps a problem for each tenant whose max is less than what its volumes are promised. One that is promised something itself covers
-/// them, and is held against its own max.
+/// Reports each tenant whose max is less than the sum of its volumes' promises. If the tenant has a
+/// promise, that promise covers its volumes, and is compared with its own max elsewhere.
 fn within_max(doc: &mut Document<'_>, server: &Server, plan: &Plan) {
     for tenant in server.tenants.iter().filter(|t| !is_promised(&t.contract)) {
         let members = server.volumes_of(&plan.drive);
@@ -371,6 +401,7 @@ fn within_max(doc: &mut Document<'_>, server: &Server, plan: &Plan) {
             });
         let max = &tenant.contract.max;
         let above = |sum: u64, ceiling: u64| ceiling > 0 && sum > ceiling;
+        // A request moves at least a sector of 512 bytes.
         let moved = all.bytes.max(all.iops.saturating_mul(512));
         let (bytes, iops) = (max.bytes_ceiling(), max.iops_ceiling());
         let what = if above(moved, bytes) {
@@ -409,13 +440,15 @@ fn above_parent(all: Promised, own: Promised) -> String {
     )
 }
 
-/// Millionths as percent, rounded up: what is too much must not look as if it fitted.
+/// Returns millionths as a percentage. It is rounded up, so that a sum above the limit is never
+/// shown as the limit.
 fn percent(millionths: u64) -> String {
     let tenths = millionths.div_ceil(1_000);
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// How to make the promises of a drive fit, or those within a tenant, whose key can be raised instead: the largest ones by name.
+/// Returns the help for promises that do not fit: the largest ones by name. `within` is a tenant
+/// with the key that can be raised instead.
 fn promises(server: &Server, plan: &Plan, within: Option<(GroupId, &str)>) -> String {
     const SHOWN: usize = 8;
     let tenant = within.map(|(group, _)| group);
@@ -423,7 +456,7 @@ fn promises(server: &Server, plan: &Plan, within: Option<(GroupId, &str)>) -> St
         |name: &Option<String>| name.as_ref().and_then(|n| plan.tenants.get(n)).copied();
     let volumes = server.volumes_of(&plan.drive).filter(|v| {
         let above = tenant_of(&v.tenant);
-        // What a tenant is promised itself covers its volumes.
+        // A tenant's own promise covers those of its volumes.
         let covered = v.tenant.as_ref().and_then(|t| server.tenant(t));
         match tenant {
             Some(_) => above == tenant,
@@ -441,6 +474,7 @@ fn promises(server: &Server, plan: &Plan, within: Option<(GroupId, &str)>) -> St
         .filter(|(_, contract)| is_promised(contract))
         .map(|(path, contract)| (path, reserved(contract)))
         .collect();
+    // Lowering one of the largest promises helps most.
     all.sort_by_key(|(_, p)| Reverse((p.bytes, p.iops)));
     let more = all.len().saturating_sub(SHOWN);
     let mut texts: Vec<String> = all
@@ -470,7 +504,7 @@ fn rates(promised: Promised) -> String {
     }
 }
 
-/// A group's path in the file and its contract.
+/// Returns the path of a group in the file, and its contract.
 fn member(server: &Server, plan: &Plan, id: GroupId) -> (String, Contract) {
     match plan.member(id) {
         Some(Member::Volume(name)) => {
@@ -485,7 +519,8 @@ fn member(server: &Server, plan: &Plan, id: GroupId) -> (String, Contract) {
     }
 }
 
-/// Keeps a problem for each contract that the core refuses even alone on an endless drive, and lets it promise nothing.
+/// Reports each contract that the core refuses even on a drive without limits, and replaces it by a
+/// contract without a promise.
 fn each_alone(doc: &mut Document<'_>, server: &Server, plan: &Plan, edits: &mut [Edit]) {
     let Some(mut alone) = Alone::new(plan.config.elevator.clone()) else {
         return;
@@ -506,7 +541,8 @@ fn each_alone(doc: &mut Document<'_>, server: &Server, plan: &Plan, edits: &mut 
     }
 }
 
-/// Why the core refuses a contract even alone on an endless drive, with the group's own number in the answer.
+/// Returns the core's refusal of a contract on a drive without limits, with the group's number in
+/// the plan.
 fn refused_by_name(plan: &Plan, id: GroupId, contract: Contract) -> Option<Refusal> {
     let mut config = plan.config.clone();
     config.drive.capacity = Some(ENDLESS);
@@ -514,13 +550,13 @@ fn refused_by_name(plan: &Plan, id: GroupId, contract: Contract) -> Option<Refus
     scratch(&config).ok()?.change(Instant::ZERO, &[add]).err()
 }
 
-/// What a contract reserves, as the core counts it.
+/// Returns the amounts that a contract reserves, as the core computes them.
 fn reserved(contract: &Contract) -> Promised {
     let reservations = Reservations::new();
     reservations.map_or_else(Promised::default, |mut all| all.of(contract))
 }
 
-/// What one contract after another reserves, as the core counts it.
+/// Computes the amounts that contracts reserve, one contract after the other on the same layer.
 pub(crate) struct Reservations(Alone);
 
 impl Reservations {
@@ -528,7 +564,8 @@ impl Reservations {
         Alone::new(elevator::Config::None).map(Self)
     }
 
-    /// What a contract reserves. One that contradicts itself reserves what it says.
+    /// Returns the amounts that a contract reserves. For a contract that contradicts itself, these
+    /// are its mins.
     pub(crate) fn of(&mut self, contract: &Contract) -> Promised {
         let promised = self.0.ask(contract);
         Promised {
@@ -538,8 +575,9 @@ impl Reservations {
     }
 }
 
-/// What groups are promised together of a drive, as the core counts it: each with what it hangs on, the first is [`GroupId`] 1. Nothing if
-/// their contracts contradict themselves.
+/// Returns the sum of the promises of groups on a drive, as the core computes it. Each group has
+/// its parent, and the first is [`GroupId`] 1. The sum is zero if the contracts contradict each
+/// other.
 pub(crate) fn promised_together(
     groups: impl Iterator<Item = (GroupId, Contract)>,
     capacity: Capacity,
@@ -558,13 +596,14 @@ pub(crate) fn promised_together(
         ..Sizes::default()
     };
     let layer = scratch(&drive_of(capacity, sizes, elevator::Config::None));
+    // The refusal of an excessive sum contains the sum, which is all that is needed here.
     match layer.map(|mut layer| layer.change(Instant::ZERO, &edits)) {
         Ok(Ok(promised) | Err(Refusal::OverCapacity { promised, .. })) => promised,
         _ => Promised::default(),
     }
 }
 
-/// A layer of these sizes on a drive that can do this.
+/// Returns the configuration of a layer of these sizes on a drive with this capacity.
 fn drive_of(capacity: Capacity, sizes: Sizes, elevator: elevator::Config) -> Config {
     Config {
         sizes,
@@ -576,7 +615,7 @@ fn drive_of(capacity: Capacity, sizes: Sizes, elevator: elevator::Config) -> Con
     }
 }
 
-/// An endless drive with a single group, for one contract after another.
+/// A drive without limits and with a single group, for trying contracts one after the other.
 struct Alone(Layer);
 
 impl Alone {
@@ -593,21 +632,22 @@ impl Alone {
         Some(Self(layer))
     }
 
-    /// What the contract reserves, or why it is none.
+    /// Returns the amounts that the contract reserves, or the core's refusal.
     fn ask(&mut self, contract: &Contract) -> Result<Promised, Refusal> {
         let set = Edit::SetContract {
             id: GroupId(1),
             contract: *contract,
         };
         match self.0.change(Instant::ZERO, &[set]) {
-            // Beyond nine tenths of 2^64: no drive will do, and the sums will say so.
+            // The sum exceeds 90 % of 2^64. No drive suffices, and the check of the real drive
+            // reports that.
             Err(Refusal::OverCapacity { promised, .. }) => Ok(promised),
             answer => answer,
         }
     }
 }
 
-/// The groups that promise something.
+/// Iterates over the groups with a promise.
 fn promised(edits: &[Edit]) -> impl Iterator<Item = GroupId> {
     edits.iter().filter_map(|edit| match edit {
         Edit::AddGroup { id, contract, .. } if is_promised(contract) => Some(*id),
@@ -615,7 +655,7 @@ fn promised(edits: &[Edit]) -> impl Iterator<Item = GroupId> {
     })
 }
 
-/// Lets a group promise nothing itself.
+/// Replaces the contract of a group by one without a promise.
 fn clear(edits: &mut [Edit], group: GroupId) {
     for edit in edits {
         if let Edit::AddGroup { id, contract, .. } = edit
@@ -626,7 +666,8 @@ fn clear(edits: &mut [Edit], group: GroupId) {
     }
 }
 
-/// A layer with the plan's groups, spaces and policy, and next to nothing else.
+/// Returns a layer with the groups, spaces and policy of the plan, and with minimal sizes of
+/// everything else.
 pub(crate) fn scratch(config: &Config) -> Result<Layer, weir_core::ConfigError> {
     Layer::new(Config {
         sizes: Sizes {
@@ -644,11 +685,13 @@ pub(crate) fn scratch(config: &Config) -> Result<Layer, weir_core::ConfigError> 
             tags: 1,
             ..config.drive
         },
+        // Some rules for contracts depend on the elevator, such as the range of shares.
         ..Config::of(config.elevator.clone())
     })
 }
 
-/// The drive with those of its tenants and volumes that have no problems of their own.
+/// Returns a server with this drive and those of its tenants and volumes that have no problems. A
+/// contract with a problem would falsify the sums.
 fn sound(draft: &Draft, drive: &Drive) -> Server {
     let server = &draft.server;
     let tenants = server.tenants_of(&drive.name);

@@ -1,4 +1,4 @@
-//! Contracts for the kernel of a host: the file of `weir apply`.
+//! Contracts for the kernel of a host: the file that `weir apply` reads.
 
 use crate::check;
 use crate::document::Document;
@@ -10,19 +10,19 @@ use std::path::Path;
 
 pub use crate::host::{Cgroup, Drive, Host, Member, Queue, UNITS};
 
-/// Reads and checks a file. The host is not looked at.
+/// Reads and checks a file, without access to the host that it describes.
 ///
 /// # Errors
-/// Everything that is wrong with it, as [`crate::load`].
+/// Everything that is wrong with the file, as for [`crate::load`].
 pub fn load(path: &Path) -> Result<Host, Vec<Problem>> {
     let (file, text) = text(path)?;
     parse(&file, &text)
 }
 
-/// Reads and checks the text of a file. `file` is its name in problems and may be empty.
+/// Reads and checks the text of a file. `file` is its name in problems and can be empty.
 ///
 /// # Errors
-/// As [`load`].
+/// The problems of the text, as [`load`] returns them.
 pub fn parse(file: &str, text: &str) -> Result<Host, Vec<Problem>> {
     let mut doc = Document::new(file, text);
     doc.family = APPLIES;
@@ -39,7 +39,8 @@ pub fn parse(file: &str, text: &str) -> Result<Host, Vec<Problem>> {
     Ok(Host { drives, server })
 }
 
-/// Parts of contracts that the policies of their drives do not keep. The help names only policies that a kernel has.
+/// Returns the parts of contracts that the policies of their drives do not keep. The help names
+/// only policies that a kernel has.
 pub fn unkept(host: &Host) -> Vec<Problem> {
     check::unkept(&host.server, |part| {
         match part.key {

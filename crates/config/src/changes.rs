@@ -1,16 +1,18 @@
-//! What a reload changed, in the words of the file.
+//! The log of a reload: each change in the words of the file.
 
 use crate::field::{Difference, Mirror, Values, differences};
 use crate::server::{Drive, Server, Tenant, Volume};
 use crate::text::path;
 use std::collections::BTreeMap;
 
-/// What differs between two servers of which the second came by a reload of the first: a line for each volume and tenant that came or
-/// went, and for each key of the others that changed, defaults included.
+/// Returns the differences between a server and its state after a reload, one line each. There is a
+/// line for each volume and tenant that was added or removed, and for each key of the others whose
+/// value changed, including defaults.
 pub fn changes(old: &Server, new: &Server) -> Vec<String> {
     let (mut lines, mut all) = (Vec::new(), Vec::new());
     let drives = new.drives.iter();
     for (was, now) in drives.filter_map(|now| Some((old.drive(&now.name)?, now))) {
+        // Of a drive, a reload can change only the capacity.
         let capacity = |drive: &Drive| {
             let values = drive.values().into_iter();
             values.filter(|(key, _)| *key == "capacity").collect()
@@ -25,6 +27,7 @@ pub fn changes(old: &Server, new: &Server) -> Vec<String> {
     let name = |volume: &Volume| volume.name.clone();
     let volumes = [&old.volumes[..], &new.volumes];
     lines.extend(named("volume", volumes, name, Volume::values, &mut all));
+    // Sorting by path keeps the keys of each table together.
     all.sort_by(|a, b| a.0.cmp(&b.0));
     lines.extend(all.into_iter().map(|(key, was, now)| {
         let was = was.map_or_else(|| "nothing".to_owned(), |value| value.to_string());
@@ -36,8 +39,8 @@ pub fn changes(old: &Server, new: &Server) -> Vec<String> {
     lines
 }
 
-/// A line for each table of a kind that came or went. The keys that differ in the others go to
-/// `all`.
+/// Returns a line for each table that was added or removed. The differing keys of the other tables
+/// are appended to `all`.
 fn named<T: PartialEq>(
     kind: &str,
     tables: [&[T]; 2],
@@ -45,6 +48,7 @@ fn named<T: PartialEq>(
     values: fn(&T) -> Values,
     all: &mut Vec<Difference>,
 ) -> Vec<String> {
+    // Maps keep the comparison fast for thousands of tables.
     let [was, now]: [BTreeMap<String, &T>; 2] =
         tables.map(|tables| tables.iter().map(|table| (name(table), table)).collect());
     let mut lines = Vec::new();
@@ -91,6 +95,7 @@ mod tests {
                 "drive.d.capacity.write = \"50MB/s\" (was \"60MB/s\")",
                 "server.remove_in_use = true (was false)",
                 "volume.a.max.bandwidth = \"40MB/s\" (was nothing)",
+                // The defaults of a new table are listed too.
                 "volume.a.max.burst = \"0s\" (was nothing)",
                 "volume.a.min was removed (was \"30MB/s\")",
                 "volume.a.share = 200 (was 100)",

@@ -1,4 +1,5 @@
-//! What tables say about each other: names that must exist, files that must differ, promises that must fit.
+//! Checks of the relations between tables: references to names, volumes in the same file, and the
+//! sum of promises.
 
 use crate::admission;
 use crate::document::Document;
@@ -14,12 +15,14 @@ use crate::units::Size;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Most drives of one server.
+/// The maximum number of drives of one server.
 const DRIVES_MAX: usize = 1024;
 
-/// Checks everything that one table alone does not show. Problems stay with the document.
-/// `before`: the server that was, if it was another.
+/// Checks everything that a single table does not show. Problems are kept in the document. `before`
+/// is the running server, if there is one.
 pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&Server>) {
+    // The set is taken out, because the server is part of the same draft and is borrowed at the
+    // same time.
     let mut broken = std::mem::take(&mut draft.broken);
     references(doc, &draft.server, &mut broken);
     draft.broken = broken;
@@ -35,6 +38,7 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&S
     let server = &draft.server;
     let tenants = tenants(server);
     for volume in &server.volumes {
+        // The cache of a volume is known only if its table has no problem.
         if draft.is_sound(&path("volume", &volume.name)) && volume.cache == Cache::Host {
             let tenant = volume.tenant.as_deref();
             cached(doc, volume, tenant.and_then(|t| tenants.get(t)).copied());
@@ -43,6 +47,7 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&S
     for drive in &server.drives {
         let drive_path = path("drive", &drive.name);
         if !draft.is_sound(&drive_path) {
+            // The sums of a drive with problems would only cause further problems.
             continue;
         }
         if room(doc, server, drive) && placed(doc, draft, drive) {
@@ -51,7 +56,8 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&S
     }
 }
 
-/// Whether the volumes of a modelled drive fit on it, one behind the other.
+/// Returns true if the volumes of a modelled drive, which are placed one after the other, fit on
+/// it.
 fn placed(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) -> bool {
     let Some(size) = drive
         .model
@@ -63,6 +69,7 @@ fn placed(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) -> bool {
     let volumes = draft.server.volumes_of(&drive.name);
     let mut end = 0u64;
     for volume in volumes.filter(|v| draft.is_sound(&path("volume", &v.name))) {
+        // A volume of a modelled drive without a size was already reported.
         end = end.saturating_add(volume.size.unwrap_or(0));
         if end > size {
             let what = format!(
@@ -79,12 +86,13 @@ fn placed(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) -> bool {
     true
 }
 
-/// What a file that is accepted says and the server will not do: parts of contracts that the drive's policy does not keep.
+/// Returns warnings about an accepted file: the parts of contracts that the policy of their drive
+/// does not keep.
 pub fn warnings(server: &Server) -> Vec<Problem> {
     unkept(server, |part| part.help)
 }
 
-/// The same with other help for each part.
+/// Returns the warnings with another help for each part.
 pub(crate) fn unkept(server: &Server, help: impl Fn(Unkept) -> String) -> Vec<Problem> {
     let mut all = Vec::new();
     for owner in server.contracted() {
@@ -100,7 +108,8 @@ pub(crate) fn unkept(server: &Server, help: impl Fn(Unkept) -> String) -> Vec<Pr
     all
 }
 
-/// Drives and tenants that are named must exist, and a tenant's volumes lie on its drive.
+/// Reports unknown drives and tenants, and volumes whose tenant is on another drive. Adds the paths
+/// of such tables to `broken`.
 fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<String>) {
     let drives: BTreeSet<&str> = server.drives.iter().map(|d| d.name.as_str()).collect();
     let tenants = tenants(server);
@@ -108,7 +117,7 @@ fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<Str
         path: at, drive, ..
     } in server.contracted()
     {
-        // What has no drive at all was said when it was read.
+        // A missing drive was already reported when the table was read.
         if drives.contains(drive) || drive.is_empty() || !doc.keeps() {
             continue;
         }
@@ -135,6 +144,8 @@ fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<Str
                     .to_owned(),
             ),
             Some(_) => {
+                // The tenant has a problem of its own. A further problem would be a consequence of
+                // it.
                 broken.insert(at);
                 continue;
             }
@@ -149,7 +160,7 @@ fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<Str
     }
 }
 
-/// Help for a tenant that does not exist: the nearest name, or how to make it one.
+/// Returns the help for an unknown tenant: the most similar name, or how to define it.
 fn undefined(name: &str, tenants: &BTreeMap<&str, &Tenant>) -> String {
     let define = format!("define [{}] first", path("tenant", name));
     match nearest::name(name, tenants.keys().copied()) {
@@ -158,7 +169,7 @@ fn undefined(name: &str, tenants: &BTreeMap<&str, &Tenant>) -> String {
     }
 }
 
-/// The tenants by name.
+/// Returns the tenants by name.
 fn tenants(server: &Server) -> BTreeMap<&str, &Tenant> {
     server
         .tenants
@@ -167,9 +178,10 @@ fn tenants(server: &Server) -> BTreeMap<&str, &Tenant> {
         .collect()
 }
 
-/// No two volumes on one file, device or export. Links are for the server that opens them to find out.
+/// Reports two volumes on one file, device or export. Different links to one file are recognised
+/// when the server opens the files.
 fn files_differ(doc: &mut Document<'_>, server: &Server) {
-    // Paths are compared as paths.
+    // The paths are compared by components, so that `/a//b` and `/a/b` are equal.
     let mut users: BTreeMap<(&Path, String), &str> = BTreeMap::new();
     for volume in &server.volumes {
         let shown = |path: &Path| quoted(&path.display().to_string());
@@ -182,6 +194,7 @@ fn files_differ(doc: &mut Document<'_>, server: &Server) {
             }
             Storage::Memory | Storage::Model => continue,
         };
+        // The first volume of a file is its owner, and each further one is reported.
         let Some(other) = users.get(&place) else {
             users.insert(place, &volume.name);
             continue;
@@ -196,7 +209,7 @@ fn files_differ(doc: &mut Document<'_>, server: &Server) {
     }
 }
 
-/// What several servers keep together must be a min that this one can keep, and have a place where they meet.
+/// Checks shared minimums: each needs a min, `[gateways]`, and a policy that keeps the min.
 fn shared(doc: &mut Document<'_>, draft: &Draft) {
     let server = &draft.server;
     let mut users: BTreeMap<&str, &str> = BTreeMap::new();
@@ -231,7 +244,7 @@ fn shared(doc: &mut Document<'_>, draft: &Draft) {
     }
 }
 
-/// A volume behind the host's page cache can be promised nothing, nor can the tenant it belongs to.
+/// Reports a promise to a volume that uses the host's page cache, or to its tenant.
 fn cached(doc: &mut Document<'_>, volume: &Volume, tenant: Option<&Tenant>) {
     let at = path("volume", &volume.name);
     let (key, what, promise) = if is_promised(&volume.contract) {
@@ -255,7 +268,7 @@ fn cached(doc: &mut Document<'_>, volume: &Volume, tenant: Option<&Tenant>) {
     doc.fault(&key, what, &help);
 }
 
-/// True if the drive's tables have room for its volumes, tenants and connections.
+/// Returns true if the drive's tables have room for its volumes, tenants and connections.
 fn room(doc: &mut Document<'_>, server: &Server, drive: &Drive) -> bool {
     let at = path("drive", &drive.name);
     let limits = &drive.limits;
@@ -277,6 +290,7 @@ fn room(doc: &mut Document<'_>, server: &Server, drive: &Drive) -> bool {
         }
     }
     let reserved = PER_STREAM_RESERVED.min(server.limits.requests_per_connection);
+    // Reserved requests must fit into the table for all streams at once.
     let least = streams(&server.limits) * reserved;
     if limits.requests < least {
         let what = format!(

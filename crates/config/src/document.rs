@@ -1,4 +1,8 @@
-//! A TOML file on its way to values: what is read is checked, and everything wrong is kept with its place.
+//! Reads a TOML file into values, and collects every problem with its place in the text.
+//!
+//! [`Document`] holds the text and the problems. A [`Table`] has a [`Shape`], which declares its
+//! keys. Each [`Entry`] of a table is one key with its value, which the methods of [`Entry`] check
+//! and convert.
 
 use crate::elsewhere;
 use crate::field::Field;
@@ -18,16 +22,16 @@ use toml::de::DeValue;
 use toml::value::Datetime;
 use weir_core::Span;
 
-/// Problems that are kept; a file that has more is not helped by a longer list.
+/// The maximum number of problems that are kept. A user cannot work with a longer list.
 const PROBLEMS_MAX: usize = 100;
 
-/// A value of a file that is TOML, by itself: it does not refer to the text.
+/// A TOML value that owns its data, so that it does not borrow from the text.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     String(String),
-    /// A whole number, if it is one of 64 bits without a sign, and as it is written.
+    /// A whole number: its value if it fits into 64 bits without a sign, and its text.
     Integer(Option<u64>, String),
-    /// A number with a fraction, as it is written.
+    /// A number with a fraction, as text.
     Float(String),
     Boolean(bool),
     Datetime(Datetime),
@@ -35,11 +39,11 @@ pub(crate) enum Value {
     Table(Map),
 }
 
-/// The keys of a table with their values, each with its place in the text.
+/// The keys and values of a table, each with its span in the text.
 pub(crate) type Map = BTreeMap<Spanned<String>, Spanned<Value>>;
 
 impl Value {
-    /// The keys and values of a table, if it is one.
+    /// Returns the keys and values if the value is a table.
     pub(crate) fn as_table(&self) -> Option<&Map> {
         match self {
             Self::Table(map) => Some(map),
@@ -55,10 +59,13 @@ impl From<DeValue<'_>> for Value {
         };
         match value {
             DeValue::String(text) => Self::String(text.into_owned()),
+            // The text is kept as well, because messages quote a number that does not fit into 64
+            // bits.
             DeValue::Integer(integer) => {
                 let number = u64::from_str_radix(integer.as_str(), integer.radix());
                 Self::Integer(number.ok(), integer.to_string())
             }
+            // No key accepts a number with a fraction, so only its text is needed, for messages.
             DeValue::Float(float) => Self::Float(float.to_string()),
             DeValue::Boolean(value) => Self::Boolean(value),
             DeValue::Datetime(value) => Self::Datetime(value),
@@ -74,7 +81,8 @@ impl From<DeValue<'_>> for Value {
     }
 }
 
-/// Keys that are refused where something holds: a row each, with what is wrong and what to do.
+/// Refuses several keys. Each row has a key, the condition for the refusal, the problem, and the
+/// help.
 macro_rules! refuse {
     ($doc:expr, $table:expr; $($key:expr, $holds:expr, $what:expr, $help:expr;)*) => {
         $($table.refuse($doc, $key, ($holds, $what, $help));)*
@@ -82,31 +90,32 @@ macro_rules! refuse {
 }
 pub(crate) use refuse;
 
-/// What is known about the file, and what is wrong with it.
+/// A file that is being read, with the problems found so far.
 #[derive(Debug)]
 pub(crate) struct Document<'a> {
     text: &'a str,
-    /// Where each line begins.
+    /// The byte offset of the start of each line.
     lines: Vec<usize>,
     pub(crate) places: Places,
-    /// Every shape of such a file, the outermost first: where a key may belong.
+    /// All shapes of this kind of file, beginning with the outermost. They serve to name the right
+    /// table for a misplaced key.
     pub(crate) family: &'static [&'static Shape],
     problems: Vec<Problem>,
-    /// Problems found, those not kept included.
+    /// The number of problems found, including those that were not kept.
     found: usize,
 }
 
-/// A key's value and where it stands.
+/// A key's value with its place in the text.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) path: String,
     pub(crate) span: Range<usize>,
-    /// What it can be, if it is declared.
+    /// The kind that the table's shape declares for the key, or `Kind::Other` if none is declared.
     kind: Kind,
     value: &'a Value,
 }
 
-/// A table. What its shape says of a key is what the key is read by.
+/// A table together with its shape, which declares the keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<'a> {
     pub(crate) path: String,
@@ -131,27 +140,30 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Problems found so far.
+    /// Returns the number of problems found so far.
     pub(crate) fn found(&self) -> usize {
         self.found
     }
 
-    /// Line and column, from 1, of a byte of the text. Columns count characters.
+    /// Returns the line and column of a byte of the text, both counted from 1. A column is a
+    /// character, not a byte.
     pub(crate) fn place(&self, byte: usize) -> (u32, u32) {
+        // An error of syntax can be at the end of the text, behind its last byte.
         let byte = byte.min(self.text.len());
         let line = self.lines.partition_point(|&start| start <= byte) - 1;
         let before = self.text.as_bytes().get(self.lines[line]..byte);
-        // A character's first byte is any that does not continue another.
+        // In UTF-8, bytes of the form `10xxxxxx` continue a character. All other bytes begin one.
         let column = before.map_or(0, |b| b.iter().filter(|&b| b & 0xc0 != 0x80).count());
+        // Lines and columns are counted from 1, as in editors.
         (line as u32 + 1, column as u32 + 1)
     }
 
-    /// Keeps a problem at a place in the text.
+    /// Keeps a problem at a span of the text.
     pub(crate) fn at(&mut self, span: &Range<usize>, key: &str, what: impl Display, help: &str) {
         self.keep(self.remark(span, key, what, help));
     }
 
-    /// What is to be said of a place in the text.
+    /// Returns a problem or note at a span of the text, without keeping it.
     pub(crate) fn remark(
         &self,
         span: &Range<usize>,
@@ -168,28 +180,30 @@ impl<'a> Document<'a> {
         self.at(&entry.span, &entry.path, what, help);
     }
 
-    /// Keeps a problem that was found elsewhere.
+    /// Keeps a problem that was created by another part of the program.
     pub(crate) fn keep(&mut self, problem: Problem) {
+        // The number of all problems is reported, although only some of them are kept.
         self.found += 1;
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(problem);
         }
     }
 
-    /// Keeps a problem at a key that was read before, or at the nearest table around it.
+    /// Keeps a problem at a key that was read earlier, or at the nearest table around the key.
     pub(crate) fn fault(&mut self, key: &str, what: impl Display, help: &str) {
         let help = (!help.is_empty()).then(|| help.to_owned());
         self.keep(self.places.problem(key, what.to_string(), help));
     }
 
-    /// True while a further problem would be kept: what is costly to explain need not be otherwise.
+    /// Returns true while a further problem would be kept. Callers can otherwise skip a costly
+    /// explanation.
     pub(crate) fn keeps(&self) -> bool {
         self.problems.len() < PROBLEMS_MAX
     }
 
-    /// Everything that is wrong, in the order of the file.
+    /// Returns all kept problems in the order of the file.
     pub(crate) fn into_problems(mut self) -> Vec<Problem> {
-        // Stable: what has one place stays in the order in which it was found.
+        // The sort is stable, so problems at the same place stay in the order of their discovery.
         self.problems.sort_by_key(|p| (p.line, p.column));
         let more = self.found - self.problems.len();
         if more > 0 {
@@ -200,13 +214,14 @@ impl<'a> Document<'a> {
         self.problems
     }
 
-    /// Notes where an entry stands.
+    /// Records the place of an entry, for problems that are found later.
     pub(crate) fn note(&mut self, entry: &Entry<'_>) {
         let place = self.place(entry.span.start);
         self.places.keys.insert(entry.path.clone(), place);
     }
 
-    /// Notes where each key stands and says which are not among `keys`. `called` is the kind of table in texts.
+    /// Records the place of each key, and reports the keys that are not among `keys`. `called`
+    /// names the kind of table in messages.
     pub(crate) fn check_keys(&mut self, table: &Table<'a>, called: &str, keys: &[&str]) {
         for (key, value) in table.map {
             let name = key.get_ref();
@@ -218,12 +233,14 @@ impl<'a> Document<'a> {
                 let help = elsewhere::help(name, called, keys, self.family);
                 self.at(&key.span(), &path, "unknown key", &help);
             } else {
+                // The problem would not be kept. Its help is not computed, because that compares
+                // all known names.
                 self.found += 1;
             }
         }
     }
 
-    /// The elements of an array of tables of a shape, each with its table.
+    /// Returns the elements of an array of tables of one shape, as entries and tables.
     pub(crate) fn tables(
         &mut self,
         table: &Table<'a>,
@@ -238,7 +255,7 @@ impl<'a> Document<'a> {
         all
     }
 
-    /// The entry of a key that has to be there.
+    /// Returns the entry of a required key, or reports that the key is missing.
     pub(crate) fn required(
         &mut self,
         table: &Table<'a>,
@@ -247,6 +264,7 @@ impl<'a> Document<'a> {
     ) -> Option<Entry<'a>> {
         let entry = table.entry(key);
         if entry.is_none() {
+            // A missing key has no place, so the problem is at its table.
             self.at(&table.span, &join(&table.path, key), "is missing", help);
         }
         entry
@@ -254,7 +272,7 @@ impl<'a> Document<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// A file's outermost table, its keys not checked.
+    /// Creates the outermost table of a file, without checking its keys.
     pub(crate) fn root(map: &'a Map, shape: &'static Shape) -> Self {
         Self {
             path: String::new(),
@@ -264,7 +282,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The same table, read by the keys of this shape.
+    /// Returns the same table with another shape.
     pub(crate) fn shaped(&self, shape: &'static Shape) -> Self {
         Self {
             shape,
@@ -272,26 +290,27 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The same table, read by keys that its shape does not declare.
+    /// Returns the same table for keys that its shape does not declare.
     pub(crate) fn undeclared(&self) -> Self {
         self.shaped(&UNDECLARED)
     }
 
-    /// The entry of a key, if it is there.
+    /// Returns the entry of a key, or `None` if the key is not set.
     pub(crate) fn entry(&self, key: &str) -> Option<Entry<'a>> {
+        // A reader with a misspelt key would otherwise always find that the key is not set.
         let is_declared = self.shape.keys.is_empty() || self.shape.key(key).is_some();
         debug_assert!(is_declared, "{} has no key {key}", self.shape.name);
         let (key, value) = self.map.get_key_value(key)?;
         Some(self.entry_of(key.get_ref(), value))
     }
 
-    /// Where a key's value stands; where the table does, if it has none.
+    /// Returns the span of a key's value, or of the whole table if the key is not set.
     pub(crate) fn span_of(&self, key: &str) -> Range<usize> {
         let value = self.map.get(key);
         value.map_or_else(|| self.span.clone(), Spanned::span)
     }
 
-    /// A table that is left out: each key has its default.
+    /// Creates a table that is not in the file, so that each key has its default.
     pub(crate) fn absent(shape: &'static Shape) -> Self {
         static EMPTY: Map = Map::new();
         Self {
@@ -302,13 +321,15 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A field's value, or its default.
+    /// Reads the value of a field, or returns its default if the key is not set or its value is
+    /// wrong.
     pub(crate) fn field<T: Field>(&self, doc: &mut Document<'a>, key: &str) -> T {
         let value = self.entry(key).and_then(|entry| T::read(doc, &entry));
         value.unwrap_or_else(|| T::absent(self.shape.key(key).expect("a field is a key")))
     }
 
-    /// What the word comes to, or its default: one of `values`, in the order of the declared words.
+    /// Reads a word and returns the element of `values` at its place among the declared words.
+    /// Returns that of the default if the key is not set or wrong.
     pub(crate) fn word<T: Copy, const N: usize>(
         &self,
         doc: &mut Document<'_>,
@@ -318,15 +339,17 @@ impl<'a> Table<'a> {
         let word = self.entry(key).and_then(|e| e.word(doc, values));
         word.unwrap_or_else(|| {
             let declared = self.shape.key(key).map(|k| (k.kind.words(), k.default));
+            // Only keys with a default in TOML are read with this function.
             let Some((words, DefaultValue::Value(default))) = declared else {
                 unreachable!("{key} has a default");
             };
+            // The default is declared in TOML and therefore in quotes.
             let at = words.iter().position(|w| *w == default.trim_matches('"'));
             values[at.expect("its default is one of the declared words")]
         })
     }
 
-    /// Keeps a problem with a key if this holds and the key is there.
+    /// Reports a problem with a key if the condition `holds` and the key is set.
     pub(crate) fn refuse(
         &self,
         doc: &mut Document<'_>,
@@ -338,7 +361,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// All entries in the order of their keys, with the keys.
+    /// Iterates over all entries, sorted by key.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a Spanned<String>, Entry<'a>)> {
         self.map
             .iter()
@@ -350,6 +373,8 @@ impl<'a> Table<'a> {
             path: join(&self.path, key),
             span: value.span(),
             kind: match self.shape.key(key).map(|k| k.kind) {
+                // Of a key that can be written in several forms, only the first has bounds and
+                // words. Readers test for the other forms themselves.
                 Some(Kind::Or(kind, _)) => *kind,
                 kind => kind.unwrap_or(Kind::Other("")),
             },
@@ -359,12 +384,13 @@ impl<'a> Table<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// A table of a known shape.
+    /// Reads a table of a known shape.
     pub(crate) fn table(&self, doc: &mut Document<'a>, shape: &'static Shape) -> Option<Table<'a>> {
         self.table_and(doc, shape, |keys| keys)
     }
 
-    /// A table of a known shape that may have these keys, too.
+    /// Reads a table of a known shape with further keys, which `further` adds to those of the
+    /// shape.
     pub(crate) fn table_and(
         &self,
         doc: &mut Document<'a>,
@@ -382,8 +408,10 @@ impl<'a> Entry<'a> {
         Some(table)
     }
 
-    /// How a table of a shape is written.
+    /// Returns the help that shows the form of a table of this shape.
     fn table_help(&self, shape: &Shape, family: &[&Shape]) -> String {
+        // Tables of named objects are written under a header of their own, other tables also
+        // inline.
         if shape.name.ends_with(".NAME]") {
             return format!("write one {} for each", shape.name);
         }
@@ -391,7 +419,7 @@ impl<'a> Entry<'a> {
         format!("write it as {}", inline.as_deref().unwrap_or(shape.name))
     }
 
-    /// A table whose keys are names that people chose.
+    /// Reads a table whose keys are names that the user chose.
     pub(crate) fn names(&self, doc: &mut Document<'a>, kind: &str) -> Option<Table<'a>> {
         let Value::Table(_) = self.value else {
             let help = format!("write one [{kind}.NAME] for each");
@@ -401,7 +429,8 @@ impl<'a> Entry<'a> {
         self.map(doc)
     }
 
-    /// A table whose keys are for [`Document::check_keys`] to see to.
+    /// Reads a table without a check of its keys, which the caller passes to
+    /// [`Document::check_keys`].
     pub(crate) fn map(&self, doc: &mut Document<'a>) -> Option<Table<'a>> {
         let Value::Table(map) = self.value else {
             self.mistyped(doc, "a table", "");
@@ -415,7 +444,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// A string, if it is one: nothing is said if it is not.
+    /// Returns the string, or `None` without a problem if the value is of another type.
     pub(crate) fn as_text(&self) -> Option<&'a str> {
         match self.value {
             Value::String(text) => Some(text),
@@ -435,7 +464,8 @@ impl<'a> Entry<'a> {
         matches!(self.value, Value::Table(_))
     }
 
-    /// A string. `wanted` says what kind, `example` how it is written.
+    /// Reads a string. In the problem, `wanted` names the expected kind, and `example` shows a
+    /// valid value.
     pub(crate) fn text(
         &self,
         doc: &mut Document<'_>,
@@ -449,7 +479,8 @@ impl<'a> Entry<'a> {
         None
     }
 
-    /// A string that `read` turns into a value, or into what is wrong with it and what to do.
+    /// Reads a string and converts it with `read`, which returns a problem and its help if the text
+    /// is wrong.
     pub(crate) fn parsed<T, W: Display, H: AsRef<str>>(
         &self,
         doc: &mut Document<'_>,
@@ -465,7 +496,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The place of a word among a few.
+    /// Reads one of a few words, and returns its index.
     pub(crate) fn choice(&self, doc: &mut Document<'_>, words: &[&str]) -> Option<usize> {
         let names: Vec<String> = words.iter().map(|w| format!("\"{w}\"")).collect();
         let wanted = format!("one of {}", names.join(", "));
@@ -473,6 +504,7 @@ impl<'a> Entry<'a> {
         let found = words.iter().position(|w| *w == word);
         if found.is_none() {
             let what = format!("{} is not {wanted}", quoted(word));
+            // The list of words is in the message already, so the help only has a similar word.
             let near = nearest::name(word, words.iter().copied());
             let help = near.map_or_else(String::new, |n| format!("did you mean \"{n}\"?"));
             doc.report(self, what, &help);
@@ -480,7 +512,7 @@ impl<'a> Entry<'a> {
         found
     }
 
-    /// What one of the declared words comes to: one of `values`, in their order.
+    /// Reads one of the declared words, and returns the element of `values` at the same index.
     pub(crate) fn word<T>(
         &self,
         doc: &mut Document<'_>,
@@ -491,16 +523,17 @@ impl<'a> Entry<'a> {
         values.nth(self.choice(doc, words)?)
     }
 
-    /// A whole number within the declared bounds.
+    /// Reads a whole number within the declared bounds.
     pub(crate) fn count<T: TryFrom<u64>>(&self, doc: &mut Document<'_>) -> Option<T> {
         let Kind::Count(least, most) = self.kind else {
             return self.is_no("whole number");
         };
+        // If the declared maximum did not fit into the type, some permitted values would be lost.
         debug_assert!(T::try_from(most).is_ok(), "the most of {}", self.path);
         T::try_from(self.integer(doc, least..=most)?).ok()
     }
 
-    /// A number as declared: a count, a size, a rate, or permission bits.
+    /// Reads a number of the declared kind: a count, a size, a rate, or permission bits.
     pub(crate) fn number(&self, doc: &mut Document<'_>) -> Option<u64> {
         match self.kind {
             Kind::Size(..) => self.size(doc),
@@ -511,10 +544,11 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Permission bits of a socket, in octal digits.
+    /// Reads the permission bits of a socket, written as three or four octal digits.
     fn mode(&self, doc: &mut Document<'_>) -> Option<u64> {
         self.parsed(doc, ("permission bits in a string", "\"0660\""), |text| {
             let mode = u64::from_str_radix(text, 8).ok();
+            // `from_str_radix` also accepts a plus sign.
             let digits = (3..=4).contains(&text.len()) && !text.starts_with('+');
             mode.filter(|m| *m <= 0o777 && digits).ok_or_else(|| {
                 let what = format!(
@@ -526,15 +560,17 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// A number of bytes as declared.
+    /// Reads a number of bytes within the declared bounds.
     pub(crate) fn size(&self, doc: &mut Document<'_>) -> Option<u64> {
+        // The kind is declared in the shape. Another kind would be a bug of the reader.
         let Kind::Size(least, _, unit) = self.kind else {
             return self.is_no("size");
         };
         self.size_from(doc, least, unit)
     }
 
-    /// A number of bytes, at least `least`, a multiple of `unit`, and no more than declared.
+    /// Reads a number of bytes that is at least `least`, at most the declared maximum, and a
+    /// multiple of `unit`.
     pub(crate) fn size_from(&self, doc: &mut Document<'_>, least: u64, unit: u64) -> Option<u64> {
         let Kind::Size(_, most, _) = self.kind else {
             return self.is_no("size");
@@ -542,7 +578,7 @@ impl<'a> Entry<'a> {
         self.size_in(doc, least..=most, unit)
     }
 
-    /// A length of time within the declared bounds.
+    /// Reads a length of time within the declared bounds.
     pub(crate) fn time(&self, doc: &mut Document<'_>) -> Option<Span> {
         let Kind::Time(least, most) = self.kind else {
             return self.is_no("time");
@@ -550,13 +586,14 @@ impl<'a> Entry<'a> {
         self.time_in(doc, least..=most)
     }
 
-    /// What is read as something else than it is declared as is not read.
+    /// Returns `None` for a reader that does not fit the declaration. Debug builds panic, because
+    /// that is a bug in Weir and not in the file.
     fn is_no<T>(&self, wanted: &str) -> Option<T> {
         debug_assert!(false, "{} is not declared as a {wanted}", self.path);
         None
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`.
     pub(crate) fn boolean(&self, doc: &mut Document<'_>) -> Option<bool> {
         if let Value::Boolean(value) = self.value {
             return Some(*value);
@@ -566,10 +603,12 @@ impl<'a> Entry<'a> {
         None
     }
 
-    /// The elements of an array.
+    /// Reads the elements of an array.
     pub(crate) fn array(&self, doc: &mut Document<'_>, example: &str) -> Option<Vec<Self>> {
         let Value::Array(array) = self.value else {
             match self.value {
+                // A string in place of an array of strings is usually a list separated by commas,
+                // so the help shows it as an array.
                 Value::String(text) if example.starts_with("[\"") => {
                     let parts: Vec<String> = text.split(',').map(|t| quoted(t.trim())).collect();
                     let help = format!("write [{}]", parts.join(", "));
@@ -589,7 +628,7 @@ impl<'a> Entry<'a> {
         Some(array.iter().enumerate().map(element).collect())
     }
 
-    /// A whole number in a range.
+    /// Reads a whole number in a range.
     pub(crate) fn integer(
         &self,
         doc: &mut Document<'_>,
@@ -598,6 +637,7 @@ impl<'a> Entry<'a> {
         let (low, high) = (range.start(), range.end());
         let Value::Integer(value, shown) = self.value else {
             let wanted = format!("a whole number, {low} to {high}");
+            // Users also write numbers as strings, with separators between the digits.
             let help = match self.bare() {
                 Some(bare) => format!("write {bare}, without quotes or commas"),
                 None => "write the number alone, without a unit".to_owned(),
@@ -614,7 +654,7 @@ impl<'a> Entry<'a> {
         value
     }
 
-    /// The whole number that a string holds, perhaps with its digits grouped.
+    /// Returns the whole number that a string contains, without separators between its digits.
     fn bare(&self) -> Option<String> {
         let Value::String(text) = self.value else {
             return None;
@@ -627,7 +667,8 @@ impl<'a> Entry<'a> {
         digits.then_some(bare)
     }
 
-    /// A whole number; `allowed` says what is permitted if it is below zero or beyond 64 bits.
+    /// Reads a whole number. If it is negative or does not fit into 64 bits, the problem quotes
+    /// `allowed`.
     pub(crate) fn whole(
         &self,
         doc: &mut Document<'_>,
@@ -643,27 +684,28 @@ impl<'a> Entry<'a> {
         *value
     }
 
-    /// Keeps the problem that a value of the right type is not permitted.
+    /// Reports that a value of the right type is not permitted.
     pub(crate) fn not_permitted(&self, doc: &mut Document<'_>, allowed: impl Display) {
         let what = format!("{} is not permitted; it must be {allowed}", self.shown());
         doc.report(self, what, "");
     }
 
-    /// Any number of bytes.
+    /// Reads a number of bytes without bounds.
     pub(crate) fn any_size(&self, doc: &mut Document<'_>) -> Option<u64> {
         self.unit::<Size>(doc, "a size", "\"128KiB\"").map(|s| s.0)
     }
 
-    /// Any number of bytes a second.
+    /// Reads a number of bytes per second, which can be 0.
     pub(crate) fn any_rate(&self, doc: &mut Document<'_>) -> Option<u64> {
         self.unit::<Rate>(doc, "a rate", "\"50MB/s\"").map(|r| r.0)
     }
 
-    /// Bytes a second, more than none.
+    /// Reads a number of bytes per second, at least 1.
     pub(crate) fn rate(&self, doc: &mut Document<'_>) -> Option<u64> {
         let is_rate = matches!(self.kind, Kind::Rate);
         debug_assert!(is_rate, "{} is not declared as a rate", self.path);
         let rate = self.any_rate(doc)?;
+        // Zero would mean no limit to the core, so users must remove the key instead.
         if rate == 0 {
             doc.report(self, "must be above zero", "remove the key for no limit");
             return None;
@@ -671,12 +713,12 @@ impl<'a> Entry<'a> {
         Some(rate)
     }
 
-    /// Any length of time.
+    /// Reads a length of time without bounds.
     pub(crate) fn any_time(&self, doc: &mut Document<'_>) -> Option<Span> {
         self.unit::<Time>(doc, "a time", "\"500ms\"").map(|t| t.0)
     }
 
-    /// A length of time in a range.
+    /// Reads a length of time in a range.
     pub(crate) fn time_in(
         &self,
         doc: &mut Document<'_>,
@@ -692,7 +734,7 @@ impl<'a> Entry<'a> {
         None
     }
 
-    /// A number of bytes in a range, a multiple of `unit`.
+    /// Reads a number of bytes in a range that is a multiple of `unit`.
     pub(crate) fn size_in(
         &self,
         doc: &mut Document<'_>,
@@ -707,6 +749,7 @@ impl<'a> Entry<'a> {
             return None;
         }
         if !size.is_multiple_of(unit) {
+            // One of the nearest multiples can be outside of the range, and is then not proposed.
             let (below, above) = (size / unit * unit, size.next_multiple_of(unit));
             let near = [below, above]
                 .into_iter()
@@ -727,7 +770,7 @@ impl<'a> Entry<'a> {
         example: &str,
     ) -> Option<T> {
         if matches!(self.value, Value::Integer(..) | Value::Float(_)) {
-            // The parser of units knows best what could follow a number.
+            // The unit parser returns the help for a number without a unit.
             let text = self.shown();
             let error = text.parse::<T>().err();
             let help = error.map_or_else(String::new, |e| e.help);
@@ -740,7 +783,7 @@ impl<'a> Entry<'a> {
         self.parsed(doc, (wanted, example), parse)
     }
 
-    /// Keeps the problem that a value is of another type.
+    /// Reports that a value is of another type than expected.
     fn mistyped(&self, doc: &mut Document<'_>, wanted: &str, example: &str) {
         let example = if example.is_empty() {
             String::new()
@@ -751,7 +794,7 @@ impl<'a> Entry<'a> {
         doc.report(self, what, "");
     }
 
-    /// The value in a text about it.
+    /// Returns the value as messages quote it.
     pub(crate) fn shown(&self) -> String {
         match self.value {
             Value::String(text) => quoted(text),

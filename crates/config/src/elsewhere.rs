@@ -1,11 +1,12 @@
-//! Where a key belongs that stands in the wrong table.
+//! Help for keys that are in the wrong table or file.
 
 use crate::key::{self, Shape};
 use crate::nearest::name;
 use crate::{parameter, tunable};
 
-/// Help for an unknown key of a kind of table, `called` so, that has these keys: the nearest, or where it belongs, or all there are.
-/// `family` is every shape of the file.
+/// Returns the help for an unknown key of a table with these keys: the most similar key, the right
+/// table for the key, or all keys. `called` names the kind of table, and `family` has all shapes of
+/// the file.
 pub(crate) fn help(word: &str, called: &str, keys: &[&str], family: &[&Shape]) -> String {
     if let Some(near) = name(word, keys.iter().copied()) {
         return format!("did you mean \"{near}\"?");
@@ -23,6 +24,7 @@ pub(crate) fn help(word: &str, called: &str, keys: &[&str], family: &[&Shape]) -
         .iter()
         .map(|(called, keys)| (called.as_str(), keys.clone()));
     let others: Vec<_> = others.chain(tunables).chain(models).collect();
+    // The same name in another table is more likely than a misspelt one.
     if let Some((other, _)) = others.iter().find(|o| o.1.contains(&linux)) {
         return format!("move \"{linux}\" to {other}");
     }
@@ -38,7 +40,7 @@ pub(crate) fn help(word: &str, called: &str, keys: &[&str], family: &[&Shape]) -
     }
 }
 
-/// Help for a table that belongs in a file of the other kind.
+/// Returns the help for a table that belongs in another kind of file.
 fn other_file(word: &str, family: &[&Shape]) -> Option<&'static str> {
     let is_outermost = |shape: &Shape| family.first().is_some_and(|s| s.name == shape.name);
     let (server, scenario) = (key::SERVERS[0], key::SCENARIOS[0]);
@@ -62,7 +64,7 @@ fn other_file(word: &str, family: &[&Shape]) -> Option<&'static str> {
     None
 }
 
-/// What Linux calls some of our keys.
+/// The names that Linux has for some keys.
 const LINUX: &[(&str, &str)] = &[
     ("weight", "share"),
     ("limit", "max"),

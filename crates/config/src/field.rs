@@ -1,4 +1,4 @@
-//! Values of keys by their types: how a value is read, its default, and how it is written.
+//! Values of keys by their Rust types: how a type is read, its default, and how it is printed.
 
 use crate::document::{Document, Entry, Table};
 use crate::key::{DefaultValue, Key, Kind};
@@ -11,31 +11,31 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use weir_core::Span;
 
-/// A value, to be printed in a file and compared in a message.
+/// A value as it is printed in files and compared in messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Value {
-    /// A number, a flag or an array, as TOML.
+    /// A number, a flag or an array in TOML syntax.
     Plain(String),
-    /// A text that only a file has in quotes: a size, a time, an address.
+    /// A text that is quoted in files but not in messages: a size, a time, an address.
     Unit(String),
-    /// A text that is always in quotes.
+    /// A text that is quoted in files and in messages.
     Text(String),
-    /// A table.
+    /// A table with the values of its keys.
     Table(Values),
 }
 
-/// The keys of a table in their order, with their values: `None` if a key is not set.
+/// The keys of a table in their order with their values, where `None` means that a key is not set.
 pub(crate) type Values = Vec<(&'static str, Option<Value>)>;
 
-/// A struct whose fields are keys of a table.
+/// A struct whose fields are the keys of a table.
 pub(crate) trait Mirror {
-    /// The value of each key.
+    /// Returns the value of each key.
     fn values(&self) -> Values;
 
-    /// Reads each key.
+    /// Reads each key of the table into its field.
     fn fill<'a>(&mut self, doc: &mut Document<'a>, table: &Table<'a>);
 
-    /// This with the keys of a table.
+    /// Returns the struct with the keys of the table read into it.
     fn filled<'a>(mut self, doc: &mut Document<'a>, table: &Table<'a>) -> Self
     where
         Self: Sized,
@@ -45,7 +45,7 @@ pub(crate) trait Mirror {
     }
 }
 
-/// Structs whose fields are keys of a table: `Type: SHAPE, field field …;`.
+/// Implements [`Mirror`] for structs whose fields are keys: `Type: SHAPE, field field …;`.
 macro_rules! mirror {
     ($($Type:ty: $SHAPE:expr, $($field:ident)*;)*) => {$(
         impl $crate::field::Mirror for $Type {
@@ -65,29 +65,30 @@ macro_rules! mirror {
 }
 pub(crate) use mirror;
 
-/// The value of a key that a shape declares.
+/// Returns the printable value of a key that the shape declares.
 pub(crate) fn value(shape: &crate::key::Shape, key: &str, value: &dyn Show) -> Option<Value> {
     shape.key(key).and_then(|key| value.value(key))
 }
 
-/// Prints a line for each key that is set.
+/// Prints one line for each key that is set.
 pub(crate) fn print(f: &mut Formatter<'_>, values: &Values) -> fmt::Result {
     set(values).try_for_each(|(key, value)| writeln!(f, "{key} = {value}"))
 }
 
-/// The keys that are set. A table in which none is set is not.
+/// Iterates over the keys that are set. A table counts as set only if one of its keys is set.
 fn set(values: &Values) -> impl Iterator<Item = (&'static str, &Value)> {
     let all = values
         .iter()
         .filter_map(|(key, v)| Some((*key, v.as_ref()?)));
     all.filter(|(_, value)| match value {
+        // An empty table such as `max = {}` would be refused when the file is read again.
         Value::Table(inner) => inner.iter().any(|(_, value)| value.is_some()),
         _ => true,
     })
 }
 
 impl Value {
-    /// The value in a message.
+    /// Returns the value in the form for messages.
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::Plain(text) | Self::Unit(text) => text.clone(),
@@ -110,15 +111,18 @@ impl Display for Value {
     }
 }
 
-/// A key that two tables have with different values, by its path.
+/// A key whose value differs between two tables: its path, the old value and the new value.
 pub(crate) type Difference = (String, Option<Value>, Option<Value>);
 
-/// The keys that differ between two states of the table at `path`, in the order of the table.
+/// Returns the keys that differ between two states of the table at `path`, in the order of the
+/// table.
 pub(crate) fn differences(path: &str, was: Values, now: Values) -> Vec<Difference> {
     let mut all = Vec::new();
+    // Both states come from the same type, so their keys are the same and in the same order.
     for ((key, was), (_, now)) in was.into_iter().zip(now) {
         let path = crate::text::join(path, key);
         match (was, now) {
+            // Only the keys that differ within the tables are listed, not the tables.
             (Some(Value::Table(was)), Some(Value::Table(now))) => {
                 all.extend(differences(&path, was, now));
             }
@@ -129,28 +133,31 @@ pub(crate) fn differences(path: &str, was: Values, now: Values) -> Vec<Differenc
     all
 }
 
-/// The type of a key's value, as it is printed.
+/// A type whose values can be printed as the value of a key.
 pub(crate) trait Show {
-    /// The value as its key declares it; `None` if it is not set.
+    /// Returns the value in the form that the key declares, or `None` if it is not set.
     fn value(&self, key: &Key) -> Option<Value>;
 }
 
-/// The type of a field that is a key's value.
+/// A type that can be read from the value of a key.
 pub(crate) trait Field: Show {
-    /// Reads a value.
+    /// Reads the value of an entry. Returns `None` after reporting a problem.
     fn read<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Self>
     where
         Self: Sized;
 
-    /// The value where the key is left out, as it is declared.
+    /// Returns the declared default, for a key that is not set.
     fn absent(_: &Key) -> Self;
 }
 
-/// The value of a declared number: bytes, bytes a second, nanoseconds, permission bits, or a count.
-/// Zero is none if the key has no default and zero is not permitted.
+/// Returns the value of a number in the form that its key declares: bytes, bytes per second,
+/// nanoseconds, permission bits, or a count.
+///
+/// Zero means that the key is not set if the file could not contain it and no default is declared.
 fn number(number: u64, key: &Key) -> Option<Value> {
     let (least, value) = match key.kind {
         Kind::Size(least, ..) => (least, Value::Unit(Size(number).to_string())),
+        // Files cannot have a rate of zero.
         Kind::Rate => (1, Value::Unit(Rate(number).to_string())),
         Kind::Time(least, _) => {
             let time = Time(Span::from_nanos(number));
@@ -160,11 +167,12 @@ fn number(number: u64, key: &Key) -> Option<Value> {
         Kind::Count(least, _) => (least, Value::Plain(number.to_string())),
         _ => (0, Value::Plain(number.to_string())),
     };
+    // The core uses zero for a limit that is not set.
     let is_none = number == 0 && least > 0 && matches!(key.default, DefaultValue::Words(_));
     (!is_none).then_some(value)
 }
 
-/// The number that a key declares as its default; zero if it declares none.
+/// Returns the number that a key declares as its default, or zero if it declares none.
 fn default_number(key: &Key) -> u64 {
     let DefaultValue::Value(text) = key.default else {
         return 0;
@@ -179,7 +187,7 @@ fn default_number(key: &Key) -> u64 {
     number.expect("its declaration has a value of that kind")
 }
 
-/// How types are printed.
+/// Implements [`Show`] for types, one row each.
 macro_rules! shows {
     ($($type:ty: |$value:ident, $key:ident| $shown:expr;)*) => {$(
         impl Show for $type {
@@ -198,7 +206,7 @@ shows! {
     u64: |count, key| number(*count, key);
     Span: |span, key| number(span.as_nanos(), key);
     bool: |flag, _key| Some(Value::Plain(flag.to_string()));
-    // What is no string in the file, as a model, is printed as it is.
+    // A value that is not a string in the file, such as a model's table, is already in TOML syntax.
     &str: |text, key| Some(match key.kind {
         Kind::Other(_) => Value::Plain((*text).to_owned()),
         _ => Value::Text((*text).to_owned()),
@@ -208,6 +216,7 @@ shows! {
     SocketAddr: |address, _key| Some(Value::Unit(address.to_string()));
     Address: |address, _key| Some(Value::Text(address.to_string()));
     Id: |id, _key| Some(Value::Text(id.to_string()));
+    // The default depends on the user that runs the server, so it is not written.
     Owner: |owner, _key| (*owner != Owner::default()).then(|| Value::Text(owner.to_string()));
     Values: |values, _key| Some(Value::Table(values.clone()));
 }
@@ -219,7 +228,8 @@ impl<T: Show> Show for Option<T> {
 }
 
 impl<T: Show> Show for Vec<T> {
-    /// An array that must not be empty is not set if it is.
+    /// Returns the array in TOML syntax. An empty array counts as not set, unless the key declares
+    /// it as a value.
     fn value(&self, key: &Key) -> Option<Value> {
         let elements = self.iter().filter_map(|element| element.value(key));
         let elements: Vec<String> = elements.map(|element| element.to_string()).collect();
@@ -228,7 +238,7 @@ impl<T: Show> Show for Vec<T> {
     }
 }
 
-/// How types are read, and what they are where a key is left out.
+/// Implements [`Field`] for types: how each is read, and its value if the key is not set.
 macro_rules! fields {
     ($($type:ty: |$doc:ident, $entry:ident| $read:expr, |$key:ident| $absent:expr;)*) => {$(
         impl Field for $type {
@@ -244,6 +254,7 @@ macro_rules! fields {
 }
 
 fields! {
+    // The declared bounds fit into the type, and a default is within the bounds.
     u8: |doc, entry| entry.number(doc)?.try_into().ok(), |key| default_number(key) as Self;
     u16: |doc, entry| entry.number(doc)?.try_into().ok(), |key| default_number(key) as Self;
     u32: |doc, entry| entry.number(doc)?.try_into().ok(), |key| default_number(key) as Self;

@@ -1,4 +1,4 @@
-//! A file's text, and its outermost table.
+//! Reading of files: the text of a file, its outermost table, and errors of TOML syntax.
 
 use crate::document::{Document, Map, Table, Value};
 use crate::key::UNDECLARED;
@@ -13,13 +13,16 @@ use std::io::{self, Read};
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
-/// Longest file, bytes: that of a server with as many volumes as there may be.
+/// The maximum size of a file in bytes. It suffices for a server with the maximum number of
+/// volumes.
 const FILE_MAX: usize = 16 << 20;
 
-/// The name and the text of a file, which must be a regular one of at most 16 MiB: reading another might never end.
+/// Reads a file and returns its name and text. It must be a regular file of at most 16 MiB, because
+/// reading another kind of file might never end.
 ///
 /// # Errors
-/// Why there is none.
+/// Returns a problem if the file cannot be read, is not a regular file, is too long, or is not
+/// UTF-8.
 pub fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
     let file = path.display().to_string();
     let problem = |message, help: &str| vec![Problem::new(&file, (0, 0), "", message, help)];
@@ -32,13 +35,15 @@ pub fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
         let other = || problem(what, "name a regular file");
         kind.is_file().then_some(()).ok_or_else(other)
     };
-    // Before it is opened, because opening a device can have effects.
+    // This check comes before the file is opened, because opening a device can have effects.
     regular(std::fs::metadata(path).map_err(refused)?.file_type())?;
-    // Opening a pipe that has come to its place must not wait for the pipe's other end.
+    // The file could have been replaced by a pipe since the check. `NONBLOCK` keeps the open from
+    // waiting for the other end of that pipe, and the second check refuses it.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags | OFlags::RDONLY, Mode::empty());
     let opened = File::from(opened.map_err(|errno| refused(errno.into()))?);
     regular(opened.metadata().map_err(refused)?.file_type())?;
+    // One byte beyond the limit suffices to recognise a file that is too long.
     let mut text = Vec::new();
     let read = opened.take(FILE_MAX as u64 + 1).read_to_end(&mut text);
     read.map_err(refused)?;
@@ -47,6 +52,7 @@ pub fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
     }
     let text = String::from_utf8(text).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
+        // TOML files must be UTF-8 (TOML 1.0, Spec).
         let help = "save it as UTF-8, or name another file";
         problem(format!("is not UTF-8 from byte {at} on"), help)
     })?;
@@ -57,7 +63,8 @@ fn too_long() -> String {
     format!("is longer than {}, the maximum", Size(FILE_MAX as u64))
 }
 
-/// What `read` makes of a text's outermost table, if nothing is wrong with it. `file` is its name in problems.
+/// Parses a text and returns the result of `read` for its outermost table, or all problems if there
+/// is at least one. `file` is the name of the text in problems.
 pub(crate) fn whole<T>(
     text: &str,
     file: &str,
@@ -72,7 +79,9 @@ pub(crate) fn whole<T>(
     }
 }
 
-/// Name and text of what a file is of, `called` so; `about` is a text that it could have. A wrong name is a name all the same.
+/// Reads the keys `name` and `about` of a file. `called` is the kind of object that the file
+/// describes, and `about` an example of its description. An invalid name is reported but still
+/// returned, so that reading continues.
 pub(crate) fn head<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -96,6 +105,7 @@ pub(crate) fn head<'a>(
         doc.report(entry, what, &help);
     }
     if let Some((entry, about)) = &about
+        // Lists show the first line as a summary.
         && about.lines().next().is_none_or(str::is_empty)
     {
         doc.report(entry, "must not have an empty first line", "");
@@ -105,11 +115,12 @@ pub(crate) fn head<'a>(
 
 #[cfg(test)]
 thread_local! {
-    /// Documents that this thread has parsed.
+    /// The number of documents that this thread has parsed.
     pub(crate) static PARSED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// The tables of a file; none if it is not TOML, or too long.
+/// Parses the tables of a file. Returns `None` after reporting a problem if the text is too long or
+/// is not TOML.
 pub(crate) fn tables(doc: &mut Document<'_>, text: &str) -> Option<Map> {
     if text.len() > FILE_MAX {
         doc.at(&(0..0), "", too_long(), "");
@@ -119,16 +130,19 @@ pub(crate) fn tables(doc: &mut Document<'_>, text: &str) -> Option<Map> {
     PARSED.with(|count| count.set(count.get() + 1));
     let (table, errors) = DeTable::parse_recoverable(text);
     syntax(doc, text, &errors);
-    // Values of a broken file are anybody's guess.
+    // The parser recovers from errors, but the values of a broken file are guesses. They would only
+    // produce further problems.
     match Value::from(DeValue::Table(table.into_inner())) {
         Value::Table(map) if doc.found() == 0 => Some(map),
         _ => None,
     }
 }
 
-/// Whether a number with a comma stands in the line before a place, or there: no array of this file has numbers.
+/// Returns true if the line up to a position contains a number with a comma. That cannot be an
+/// array of numbers, because no key of these files has one.
 fn in_number(text: &str, at: usize) -> bool {
     let text = text.as_bytes();
+    // The parser stops at the comma, so the digit after it is included.
     let end = text.len().min(at + 2);
     let mut before = text[..at.min(end)].iter();
     let begin = before.rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
@@ -137,14 +151,15 @@ fn in_number(text: &str, at: usize) -> bool {
     values.any(|w| w[0].is_ascii_digit() && w[1] == b',' && w[2].is_ascii_digit())
 }
 
-/// Whether a place is in the header of a table.
+/// Returns true if a position is in the header of a table.
 fn is_header(text: &str, at: usize) -> bool {
     let before = text.get(..at).unwrap_or_default();
     let line = before.rsplit('\n').next().unwrap_or_default();
     line.trim_start().starts_with('[')
 }
 
-/// Keeps what is not TOML: one problem a line, and of few lines, since most of the others follow from the first.
+/// Reports syntax errors: at most one for each line, and at most three in total, because most of
+/// the others follow from the first.
 fn syntax(doc: &mut Document<'_>, text: &str, errors: &[toml::de::Error]) {
     const SHOWN: usize = 3;
     let mut lines = Vec::new();
@@ -155,6 +170,7 @@ fn syntax(doc: &mut Document<'_>, text: &str, errors: &[toml::de::Error]) {
             continue;
         }
         lines.push(line);
+        // This end of some of the parser's messages has no meaning for users.
         let message = error.message().trim_end_matches(", expected nothing");
         let (what, help) = match text.get(span.clone()) {
             Some(key) if message == "duplicate key" => {
@@ -191,7 +207,8 @@ fn syntax(doc: &mut Document<'_>, text: &str, errors: &[toml::de::Error]) {
             _ => (message.to_owned(), ""),
         };
         doc.at(&span, "", what, help);
-        // What is in a table that is there twice is there twice only because of that.
+        // The keys of a duplicate table are reported as duplicates too, but only because of its
+        // header.
         if message == "duplicate key" && is_header(text, span.start) {
             return;
         }

@@ -1,4 +1,4 @@
-//! A host's drives and cgroups with contracts, as plain typed values.
+//! The drives and cgroups of a host with their contracts, as plain typed values.
 
 use crate::policy::Policy;
 use crate::problem::Problem;
@@ -8,68 +8,70 @@ use weir_core::{Capacity, Contract, Knobs};
 
 pub use crate::key::Queue;
 
-/// Drives of a host, and the cgroups that share them: what [`crate::apply::load`] returns.
+/// The drives of a host and the cgroups that share them: the result of [`crate::apply::load`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Host {
-    /// The drives by name, at least one; no two are one device.
+    /// The drives sorted by name, at least one. Each is a different device.
     pub drives: Vec<Drive>,
-    /// The same contracts, of volumes in memory.
+    /// A server with the same contracts, whose volumes are in memory. The rules for contracts are
+    /// checked on it.
     pub(crate) server: Server,
 }
 
 impl Host {
-    /// A problem at a key (as `volume.alpha.cgroup`).
+    /// Returns a problem at a key such as `volume.alpha.cgroup`.
     pub fn problem(&self, key: &str, message: String, help: Option<String>) -> Problem {
         self.server.problem(key, message, help)
     }
 }
 
-/// A block device (`[drive.NAME]`).
+/// A block device of the host (`[drive.NAME]`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Drive {
-    /// Its name.
+    /// The name in the file.
     pub name: String,
-    /// Its path, absolute.
+    /// The absolute path of the device.
     pub device: PathBuf,
-    /// How it is shared.
+    /// The policy that shares the device.
     pub policy: Policy,
-    /// What it can do at the least, if stated or found by running the model.
+    /// The throughput in the worst case: as stated, or found by running the model. `None` if
+    /// unknown.
     pub capacity: Option<Capacity>,
-    /// A model of it.
+    /// The model of the device, for a simulation of the contracts.
     pub model: Option<weir_model::drive::Config>,
-    /// What else is set of its queue.
+    /// The other settings of the device's queue.
     pub queue: Queue,
-    /// The cgroups on it: tenants by name, then volumes by name.
+    /// The cgroups on the device: tenants sorted by name, then volumes sorted by name.
     pub members: Vec<Member>,
 }
 
-/// Suffixes of systemd's units that have a cgroup.
+/// The suffixes of those systemd units that have a cgroup.
 pub const UNITS: [&str; 3] = [".service", ".scope", ".slice"];
 
-/// A cgroup with a contract.
+/// A cgroup with a contract on a drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Member {
-    /// Where it is in the file, as `volume.alpha`.
+    /// The path of its table in the file, such as `volume.alpha`.
     pub key: String,
-    /// Its name.
+    /// The name in the file.
     pub name: String,
-    /// Which cgroup it is.
+    /// The cgroup that the contract applies to.
     pub cgroup: Cgroup,
-    /// The place of its tenant, which comes before it.
+    /// The index of its tenant, which comes earlier in the list.
     pub parent: Option<usize>,
-    /// Its contract.
+    /// The contract of the cgroup.
     pub contract: Contract,
-    /// How controllers are set for it.
+    /// The settings of controllers for the cgroup.
     pub knobs: Knobs,
-    /// What becomes of priorities (`io.prio.class`).
+    /// The treatment of I/O priorities (`io.prio.class`), or `None` if it is not changed.
     pub prio_class: Option<&'static str>,
 }
 
-/// Which cgroup.
+/// A cgroup, by its path or by its systemd unit.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cgroup {
-    /// That of this path, which begins with a slash and is not the root's.
+    /// The path of the cgroup. It begins with a slash and is not the root.
     Path(String),
-    /// That of this unit of systemd.
+    /// The name of the systemd unit.
     Unit(String),
 }

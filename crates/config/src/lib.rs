@@ -1,9 +1,15 @@
-//! Everything people write: units, contracts, policies, the server's file.
+//! Configuration of Weir: units, contracts, policies, drive models, scenarios, and the server's
+//! file.
 //!
-//! [`load`] (or [`parse`]) reads the server's file into a [`Server`] or says everything that is wrong with it; [`plan`] turns one drive of it
-//! into what the core takes; [`reload`] says what a changed file comes to while the server runs.
+//! [`load`] or [`parse`] reads the server's file into a [`Server`], or returns everything that is
+//! wrong with it. [`plan`] turns one of the server's drives into the settings that the core needs.
+//! [`reload`] compares a changed file with that of a running server, and returns the steps that
+//! apply the change.
 //!
-//! Every key of the server's file:
+//! Start with `key`, which declares every key of every file, and with `document`, which reads
+//! values and collects problems.
+//!
+//! All keys of the server's file:
 //!
 //! ```toml
 #![doc = include_str!("../corpus/everything.toml")]
@@ -11,7 +17,8 @@
 
 #![forbid(unsafe_code)]
 
-/// Files that come with Weir, those of a folder beside the sources: their names and texts (`BUILT_IN`), and how both are asked for.
+/// Declares the files of one kind that come with Weir: their names and texts (`BUILT_IN`), and
+/// functions that list and find them. They are compiled in, so that a single binary has them.
 macro_rules! built_in {
     ($kind:literal in $folder:literal: $($name:literal)*) => {
         #[doc = concat!("Each ", $kind, " that comes with Weir, and its file.")]

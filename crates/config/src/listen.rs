@@ -1,4 +1,4 @@
-//! Addresses, and the owners of sockets.
+//! Addresses of listeners, and owners of Unix sockets.
 
 use crate::text::quoted;
 use std::fmt;
@@ -6,12 +6,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// An address that clients connect to.
+/// The address of a listener for clients.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub enum Address {
-    /// A Unix socket at an absolute path of at most 107 bytes: `"unix:/run/weir/nbd.sock"`.
+    /// A Unix socket at an absolute path: `"unix:/run/weir/nbd.sock"`. The path has at most 107
+    /// bytes, the size of `sun_path` without the final zero.
     Unix(PathBuf),
-    /// An IP address and a port (0: any free one): `"127.0.0.1:10809"`, `"[::1]:10809"`, `"localhost:10809"` (127.0.0.1).
+    /// An IP address and a port, such as `"127.0.0.1:10809"`, `"[::1]:10809"` or
+    /// `"localhost:10809"` (127.0.0.1). Port 0 selects any free port.
     Tcp(SocketAddr),
 }
 
@@ -24,26 +26,27 @@ impl fmt::Display for Address {
     }
 }
 
-/// Owner of a file: `"user:group"`, `"user"` or `":group"`. What is `None` stays as it is.
+/// The owner of a file: `"user:group"`, `"user"` or `":group"`. A part that is `None` is not
+/// changed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Owner {
-    /// The user.
+    /// The user, if it is set.
     pub user: Option<Id>,
-    /// The group.
+    /// The group, if it is set.
     pub group: Option<Id>,
 }
 
-/// A user or a group.
+/// A user or a group, by name or number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Id {
-    /// By name, to be looked up on the machine.
+    /// A name, which is looked up on the machine.
     Name(String),
-    /// By number.
+    /// A numeric user or group ID.
     Number(u32),
 }
 
 impl Id {
-    /// A user or a group by name or number; `None` if the text is empty.
+    /// Returns a user or group by name or number, or `None` if the text is empty.
     pub(crate) fn of(text: &str) -> Option<Self> {
         match text.parse() {
             _ if text.is_empty() => None,
@@ -54,11 +57,12 @@ impl Id {
 }
 
 impl FromStr for Owner {
-    /// What is wrong, and what to write.
+    /// The problem, and the help for it.
     type Err = (String, &'static str);
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (user, group) = text.split_once(':').unwrap_or((text, ""));
+        // A second colon would otherwise become part of the group's name.
         let odd = |c: char| c == ':' || c.is_whitespace() || c.is_control();
         let [user, group] = [user, group].map(|part| (Id::of(part), part.contains(odd)));
         if user.1 || group.1 || user.0.is_none() && group.0.is_none() {

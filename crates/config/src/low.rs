@@ -1,23 +1,24 @@
-//! `io.low` of a group as Linux's file has it: `8:16 rbps=10485760 wbps=max riops=max wiops=max idle=1000 latency=100`.
+//! Settings of `io.low` for a group in the format of Linux's file: `8:16 rbps=10485760 wbps=max
+//! riops=max wiops=max idle=1000 latency=100`.
 
 use crate::nearest;
 use crate::text::quoted;
 use std::fmt::Write as _;
 use weir_core::{LowKnobs, Span};
 
-/// What is wrong with a line, and what to write.
+/// A problem with a line, and its help.
 type Wrong = (String, String);
 
-/// What no limit is called.
+/// The word for a limit that is not set.
 const NO_LIMIT: &str = "max";
-/// Its settings: the limits, and the times in microseconds.
+/// The names of the settings: limits, followed by times in microseconds.
 const NAMES: [&str; 6] = ["rbps", "wbps", "riops", "wiops", "idle", "latency"];
-/// Limits are at most this; so are those of contracts.
+/// The maximum of a limit, which is the same as in contracts.
 const MOST: u64 = 1_000_000_000_000;
-/// Times are at most this: a minute, as the tunables of the policy.
+/// The maximum of a time in microseconds: one minute, as for the tunables of the policy.
 const MICROS_MOST: u64 = 60_000_000;
 
-/// Reads a line. What it does not name is not set.
+/// Reads a line. Settings that it does not name are not set.
 pub(crate) fn read(line: &str) -> Result<LowKnobs, Wrong> {
     let mut low = LowKnobs::NONE;
     let mut named = Vec::new();
@@ -42,6 +43,7 @@ pub(crate) fn read(line: &str) -> Result<LowKnobs, Wrong> {
         named.push(name);
         set(&mut low, name, value)?;
     }
+    // A line without a limit would replace the min by nothing.
     if low.is_limited() {
         Ok(low)
     } else {
@@ -54,6 +56,7 @@ fn set(low: &mut LowKnobs, name: &str, value: &str) -> Result<(), Wrong> {
     let is_time = matches!(name, "idle" | "latency");
     let most = if is_time { MICROS_MOST } else { MOST };
     let number = match value {
+        // The core uses zero for no limit.
         NO_LIMIT if !is_time => 0,
         _ => match whole(value) {
             Some(number) if (1..=most).contains(&number) => number,
@@ -75,19 +78,20 @@ fn set(low: &mut LowKnobs, name: &str, value: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// A number in decimal digits, and nothing else.
+/// Parses a number that consists of decimal digits only.
 pub(crate) fn whole(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().ok())?
 }
 
-/// `8:16`: the device, which is known here.
+/// Returns true for the number of a device such as `8:16`. It is accepted, so that a line of Linux
+/// can be copied.
 pub(crate) fn is_device(word: &str) -> bool {
     let parts = word.split_once(':');
     parts.is_some_and(|(major, minor)| whole(major).is_some() && whole(minor).is_some())
 }
 
-/// The line for a configuration.
+/// Returns the line for a configuration.
 pub(crate) fn line(low: &LowKnobs) -> String {
     let mut line = String::new();
     let limits = [
@@ -139,10 +143,12 @@ mod tests {
             ("", "must have at least one limit; set at least one of"),
             ("rbps=max idle=5", "must have at least one limit; "),
             ("rbps", "\"rbps\" is not a setting; "),
+            // Only the first word can be the number of a device.
             ("8:16 8:16", "\"8:16\" is not a setting; "),
             ("rps=5", "unknown setting \"rps\"; did you mean \"rbps\"?"),
             ("riops=5 riops=6", "riops is set twice; "),
             ("riops=0", "riops cannot be \"0\"; write riops=1 to "),
+            // The parser of Rust would accept a sign.
             ("riops=+5", "riops cannot be \"+5\"; "),
             ("riops=", "riops cannot be \"\"; "),
             ("riops=99999999999999999999", "riops cannot be "),

@@ -1,4 +1,5 @@
-//! `docs/configuration.md`: every key of the files that people write, printed from the tables that the parser reads by.
+//! Generation of `docs/configuration.md` and `docs/scenarios.md` from the tables that the parser
+//! uses.
 
 use crate::key::{self, DefaultValue, Key, Shape};
 use crate::parameter::{KINDS, Kind, Parameter, Unit};
@@ -8,11 +9,14 @@ use std::fmt::Write as _;
 use weir_core::elevator;
 use weir_core::tunable::Tunable;
 
-/// The page, as Markdown.
+/// Returns `docs/configuration.md`, which describes all keys of all files except scenarios, as
+/// Markdown.
 pub fn page() -> String {
     let mut page = INTRODUCTION.to_owned();
     for shape in key::SERVERS {
         section(&mut page, shape);
+        // The keys of contracts follow the first table that has them, and other tables refer to
+        // them.
         if shape.name == key::VOLUME.name {
             let about = "The keys that `[volume.NAME]` and `[tenant.NAME]` both have. `contract.md` has the rules by which a contract is admitted or refused.";
             heading(&mut page, "Contracts", about);
@@ -21,6 +25,7 @@ pub fn page() -> String {
     }
     page += KERNEL;
     for shape in key::APPLIES {
+        // Tables of both files are described only once.
         let is_shared = key::SERVERS.iter().any(|s| s.name == shape.name);
         if !is_shared {
             section(&mut page, shape);
@@ -61,7 +66,8 @@ pub fn page() -> String {
     page
 }
 
-/// `docs/scenarios.md`: every key of a scenario's file, and every option of a job file of `fio`, as Markdown.
+/// Returns `docs/scenarios.md`, which describes all keys of a scenario's file and all options of
+/// `fio` job files, as Markdown.
 pub fn scenarios() -> String {
     let mut page = SCENARIOS.to_owned();
     for shape in key::SCENARIOS {
@@ -78,7 +84,7 @@ pub fn scenarios() -> String {
     page
 }
 
-/// What becomes of each option of a job file.
+/// Adds the treatment of each option of a job file.
 fn fates(page: &mut String) {
     let mut options: Vec<_> = OPTIONS.iter().collect();
     options.sort_by_key(|o| o.names[0]);
@@ -280,6 +286,7 @@ fn section(page: &mut String, shape: &Shape) {
     };
     heading(page, &name, shape.about);
     for group in shape.keys {
+        // Contracts have a section of their own.
         if group
             .iter()
             .map(|k| k.name)
@@ -303,6 +310,8 @@ fn keys(page: &mut String, keys: &[Key]) {
         let default = match key.default {
             DefaultValue::Needed => "required".to_owned(),
             DefaultValue::Value("[]") => "none".to_owned(),
+            // An empty table means either that no object is defined or that all keys have their
+            // defaults.
             DefaultValue::Value("{}") => match key.kind {
                 key::Kind::Table(names) if names.starts_with("one ") => "none".to_owned(),
                 _ => "its defaults".to_owned(),
@@ -318,7 +327,7 @@ fn keys(page: &mut String, keys: &[Key]) {
     }
 }
 
-/// The tunables of an elevator.
+/// Adds the tunables of an elevator.
 fn tuned(page: &mut String, kind: &elevator::Kind, tunables: &[Tunable]) {
     let about = format!(
         "The tunables of the elevator `\"{0}\"`. Set them in `[{0}]` of a policy's file, or next to `policy` of a drive in the server's file, \
@@ -344,7 +353,8 @@ fn tuned(page: &mut String, kind: &elevator::Kind, tunables: &[Tunable]) {
 fn model(page: &mut String, kind: &Kind) {
     let mut generic = (kind.generic)();
     if let weir_model::drive::Config::Volume(volume) = &mut generic {
-        // Without a member it is refused whatever its parameters are.
+        // A volume without members is invalid, so the permitted values of its parameters could not
+        // be found.
         let member = weir_model::drive::hdd::Config::generic();
         volume.members.push(weir_model::drive::Config::Hdd(member));
     }
@@ -374,7 +384,7 @@ fn model(page: &mut String, kind: &Kind) {
     }
 }
 
-/// A few words as a sentence.
+/// Turns a few words into a sentence.
 fn sentence(words: &str) -> String {
     let (first, rest) = words.split_at(1);
     format!("{}{rest}.", first.to_uppercase())

@@ -1,33 +1,37 @@
-//! What a model can do, found by running it: once for each model that the process meets.
+//! Capacities of drive models, which are found by running each model once per process.
 
 use std::sync::{Mutex, PoisonError};
 use weir_core::Capacity;
 use weir_model::drive::Config;
 
-/// Models that are remembered; the one met longest ago goes first.
+/// The maximum number of models whose capacity is cached. The oldest entry is removed first.
 const REMEMBERED: usize = 16;
 
-/// What was found out about models.
+/// A cache of results for models.
 struct Known<T>(Mutex<Vec<(Config, T)>>);
 
 static LEAST: Known<Option<Capacity>> = Known(Mutex::new(Vec::new()));
 static MOST: Known<Option<Capacity>> = Known(Mutex::new(Vec::new()));
 
-/// What it can do at the least anywhere on it ([`Config::least`]); `None` if it has no bound.
+/// Returns the capacity of a model in the worst case ([`Config::least`]). `None` if it has no
+/// bound.
 pub(crate) fn least(model: &Config) -> Option<Capacity> {
     LEAST.get(model, |m| {
         let least = m.least(u64::MAX).ok().flatten()?;
+        // A capacity that the model states is exact. Only a measured one is rounded.
         let measured = m.capacity().is_none();
         Some(least.zip(least, |n, _| if measured { rounded(n) } else { n }))
     })
 }
 
-/// What it can do at the most ([`Config::most`]), zero for what has no bound; `None` of a model that cannot be.
+/// Returns the capacity of a model in the best case ([`Config::most`]), with zero for figures
+/// without a bound. `None` for an invalid model.
 pub(crate) fn most(model: &Config) -> Option<Capacity> {
     MOST.get(model, |m| m.most().ok())
 }
 
-/// Three digits of a figure, rounded down: in what is measured the others say nothing.
+/// Rounds a figure down to three digits, because the further digits of a measurement carry no
+/// information.
 pub fn rounded(figure: u64) -> u64 {
     let digits = figure.checked_ilog10().unwrap_or(0);
     let unit = 10u64.pow(digits.saturating_sub(2));
@@ -36,10 +40,13 @@ pub fn rounded(figure: u64) -> u64 {
 
 impl<T: Clone> Known<T> {
     fn get(&self, model: &Config, find: impl FnOnce(&Config) -> T) -> T {
+        // A thread that panicked has left the list complete, so its poison is ignored.
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = lock().iter().find(|k| k.0 == *model) {
             return known.clone();
         }
+        // The lock is not held while the model runs, which can take long. At worst, two threads run
+        // the same model.
         let found = find(model);
         let mut known = lock();
         if known.len() == REMEMBERED {
@@ -78,6 +85,7 @@ mod tests {
             })
         };
         for tags in 0..40 {
+            // The second look-up must return the cached value, not that of the function.
             assert_eq!(known.get(&model(tags), |_| tags), tags);
             assert_eq!(known.get(&model(tags), |_| 99), tags);
             assert!(known.0.lock().unwrap().len() <= REMEMBERED);

@@ -1,8 +1,8 @@
-//! What may have been meant by a name that does not exist.
+//! Suggestions for names that do not exist.
 
 use crate::text::quoted;
 
-/// The candidate that is nearest to `word`, if any is near.
+/// Returns the candidate that is most similar to `word`, if one is similar enough.
 pub(crate) fn name<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -11,15 +11,17 @@ pub(crate) fn name<'a>(
     let length = word.chars().count();
     candidates
         .into_iter()
-        // Names whose lengths differ by more than a third cannot be near: most need no further look.
+        // The edit distance is at least the difference in length. This cheap test rules out most
+        // candidates.
         .filter(|c| c.chars().count().abs_diff(length) <= length / 3 + 1)
         .map(|c| (strsim::damerau_levenshtein(&word, &folded(c)), c))
+        // A third of the letters can differ, and at least one.
         .filter(|(distance, _)| *distance <= (length / 3).max(1))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, c)| c)
 }
 
-/// Help for a reference to something that does not exist: the nearest name, or all of a few.
+/// Returns the help for an unknown name: the most similar name, or up to eight of the known names.
 pub(crate) fn help<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str> + Clone,
@@ -38,7 +40,8 @@ pub(crate) fn help<'a>(
     }
 }
 
-/// Case and the kind of dash do not make a name another.
+/// Returns a word in lower case and with underscores in place of dashes, so that these do not count
+/// as differences.
 fn folded(word: &str) -> String {
     word.to_lowercase().replace('-', "_")
 }
@@ -54,6 +57,7 @@ mod tests {
         assert_eq!(name("Read-Bandwidth", keys), Some("read_bandwidth"));
         assert_eq!(name("ipos", keys), Some("iops"));
         assert_eq!(name("mim", keys), Some("min"));
+        // No key is within a third of the letters.
         assert_eq!(name("weight", keys), None);
         assert_eq!(name("", keys), None);
         // Lengths are counted in characters.

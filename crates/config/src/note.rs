@@ -1,4 +1,5 @@
-//! What promises come to that admission accepts: it cannot know what clients will ask for, and their requests decide it.
+//! Notes on promises that admission accepts but that are kept only for some sizes of requests,
+//! which only clients determine.
 
 use crate::admission::scratch;
 use crate::measured::rounded;
@@ -11,16 +12,21 @@ use crate::units::{Rate, Size};
 use weir_core::{Capacity, Contract, Instant, Op, Promised, elevator};
 use weir_model::drive::Config;
 
-/// The request that a drive's requests a second are stated of, bytes.
+/// The size of requests in bytes that a drive's requests per second refer to.
 const SMALL: u64 = 4096;
 
-/// What the promises of each drive whose requests a second are known come to at random places: the shortest requests that promises in
-/// bytes are kept for, and the longest that promises in requests are. The drive as a whole is meant: what is promised to all together,
-/// everyone asking for the like, as many at a time as the drive takes. Before that, for which requests a contract's own max leaves its min,
-/// and the drives that are not said to be servers across a network.
+/// Returns the notes on a server's promises.
+///
+/// For a drive whose requests per second are known, a note states the size of random requests for
+/// which its promises are kept: the minimum size for promises in bytes, and the maximum size for
+/// promises in requests. It concerns the drive as a whole, with the sum of all promises, if all
+/// clients send similar requests and use the drive's whole queue depth.
+///
+/// Further notes concern contracts whose max permits their min only for some requests, and drives
+/// with remote volumes that are not declared as remote.
 pub fn notes(server: &Server) -> Vec<Problem> {
     let near = server.drives.iter().filter_map(|drive| near(server, drive));
-    // Under another policy no promise is kept, which is a warning.
+    // Other policies keep no promise, about which `warnings` warns.
     let drives = server.drives.iter().filter(|d| d.policy.keeps_min());
     let own = within_max(server);
     let of = |drive: &Drive| {
@@ -37,7 +43,7 @@ pub fn notes(server: &Server) -> Vec<Problem> {
         .collect()
 }
 
-/// A drive with volumes of other servers that is taken for one of this machine.
+/// Returns a note on a drive with remote volumes that is treated as local.
 fn near(server: &Server, drive: &Drive) -> Option<Problem> {
     let mut volumes = server.volumes_of(&drive.name);
     let volume = volumes.find(|v| matches!(v.storage, Storage::Nbd(_)))?;
@@ -47,6 +53,7 @@ fn near(server: &Server, drive: &Drive) -> Option<Problem> {
         elevator::Config::Contract(_) => {
             "set how much the drive can have in flight, for example contract = { remote = \"30ms\" }, about twice the time of a request there"
         }
+        // If the file states the queue depth, the user has already chosen one.
         _ if server.places.keys.contains_key(&join(&at, "tags")) => return None,
         _ => {
             "set how many requests the drive can have in flight, for example tags = 256, and how long they can be, for example max_transfer = \"1280KiB\""
@@ -57,7 +64,7 @@ fn near(server: &Server, drive: &Drive) -> Option<Problem> {
     Some(server.places.problem(&at, what, Some(help.to_owned())))
 }
 
-/// The contracts whose max leaves their min to some requests only.
+/// Returns notes on contracts whose max permits their min only for some requests.
 fn within_max(server: &Server) -> impl Iterator<Item = Problem> {
     server.contracted().filter_map(|owner| {
         let drive = server.drive(owner.drive)?;
@@ -67,11 +74,14 @@ fn within_max(server: &Server) -> impl Iterator<Item = Problem> {
     })
 }
 
-/// For which requests a max in bytes leaves a min in requests, or the other way round, if not for those of 4 KiB.
+/// Returns the key of a min, and a note if the max permits that min only for some sizes of
+/// requests. It occurs if one is in bytes and the other in requests. There is no note if the min is
+/// possible with requests of 4 KiB.
 fn own_max(contract: &Contract) -> Option<(&'static str, String)> {
     let (bytes, iops) = (contract.max.bytes_ceiling(), contract.max.iops_ceiling());
     let (min, requests) = (contract.min, contract.min_iops);
     if requests > 0 && bytes > 0 && bytes / requests < SMALL {
+        // Requests are multiples of a sector.
         let length = Size(bytes / requests / 512 * 512);
         let what = format!("its max permits {requests} requests/s only up to {length} each");
         Some(("min_iops", what))
@@ -87,23 +97,26 @@ fn own_max(contract: &Contract) -> Option<(&'static str, String)> {
     }
 }
 
-/// A direction.
+/// A kind of requests with the drive's capacity for it.
 #[derive(Clone, Copy)]
 struct Kind {
-    /// What its requests are called.
+    /// The name of the requests in messages.
     name: &'static str,
     op: Op,
-    /// How many of 4 KiB at random places are done in a second, and how many bytes in sequence.
+    /// The number of random requests of 4 KiB per second.
     requests: u64,
+    /// The number of sequential bytes per second.
     rate: u64,
 }
 
-/// The shortest requests, in bytes and whole 4 KiB, that come to what is promised in bytes: what a request has beyond 4 KiB is counted as
-/// moved at the rate of a sequence. `None` if there are none that do.
+/// Returns the minimum size of requests that keeps the promises in bytes. The result is in bytes
+/// and rounded up to 4 KiB. The part of a request beyond 4 KiB counts at the sequential rate.
+/// `None` if no size suffices.
 fn kept_from(promised: Promised, kind: Kind) -> Option<u64> {
     let [bytes, beside, requests, rate] =
         [promised.bytes, promised.iops, kind.requests, kind.rate].map(|n| n as f64);
-    // s bytes take 1 / requests + (s - SMALL) / rate seconds of those that the promised requests leave.
+    // A request of s bytes takes 1 / requests + (s - SMALL) / rate seconds, in the part of each
+    // second that the promised requests leave.
     let left = 1.0 - beside / requests - bytes / rate;
     let small = SMALL as f64;
     let length = bytes * (1.0 / requests - small / rate) / left;
@@ -113,11 +126,12 @@ fn kept_from(promised: Promised, kind: Kind) -> Option<u64> {
     })
 }
 
-/// [`kept_from`] on a modelled drive, which is asked: longer writes find less room in a cache to be put in order in.
+/// Returns the result of [`kept_from`] for a modelled drive. The model is run for each size,
+/// because longer writes leave less space in its write cache for reordering.
 fn kept_from_on(model: &Config, promised: Promised, kind: Kind) -> Option<u64> {
     let mut length = kept_from(promised, kind)?;
     let left = 1.0 - promised.iops as f64 / kind.requests as f64;
-    // Beyond that, a request reaches the drive in parts that lie side by side.
+    // A longer request reaches the drive in adjacent commands.
     while length < model.shape().max_transfer.into() {
         let rate = model.at_random(kind.op, length as u32).ok()?;
         if rate as f64 * length as f64 * left >= promised.bytes as f64 {
@@ -128,7 +142,8 @@ fn kept_from_on(model: &Config, promised: Promised, kind: Kind) -> Option<u64> {
     Some(length)
 }
 
-/// The longest requests of which `promised.iops` a second are done at random places, as [`kept_from`] counts.
+/// Returns the maximum size of random requests that still lets the drive complete `promised.iops`
+/// per second, with the cost model of [`kept_from`].
 fn kept_to(promised: Promised, kind: Kind) -> u64 {
     let [bytes, count, requests, rate] =
         [promised.bytes, promised.iops, kind.requests, kind.rate].map(|n| n as f64);
@@ -137,10 +152,11 @@ fn kept_to(promised: Promised, kind: Kind) -> u64 {
     (blocks as u64).saturating_add(1).saturating_mul(SMALL)
 }
 
-/// Both directions as far as their requests are known; one for both if they are alike.
+/// Returns reads and writes as far as their requests per second are known, or one kind if both are
+/// equal.
 fn kinds(capacity: Capacity) -> Vec<Kind> {
     let of = |name, op, own: u64, rate| {
-        // What is stated of the direction itself says more than what is stated of any.
+        // The figure for one direction is more precise than that for requests of any kind.
         let requests = if own > 0 { own } else { capacity.iops };
         (requests > 0).then_some(Kind {
             name,
@@ -152,6 +168,7 @@ fn kinds(capacity: Capacity) -> Vec<Kind> {
     let reads = of("reads", Op::Read, capacity.read_iops, capacity.read);
     let writes = of("writes", Op::Write, capacity.write_iops, capacity.write);
     match (reads, writes) {
+        // A single line suffices if both directions are equal.
         (Some(r), Some(w)) if (r.requests, r.rate) == (w.requests, w.rate) => vec![Kind {
             name: "requests",
             ..w
@@ -160,7 +177,7 @@ fn kinds(capacity: Capacity) -> Vec<Kind> {
     }
 }
 
-/// What is promised in bytes, if small requests at random places do not come to it.
+/// Returns a note if small random requests do not reach the sum of the promises in bytes.
 fn in_bytes(promised: Promised, drive: &Drive) -> Option<(String, &'static str)> {
     let parts: Vec<String> = kinds(drive.capacity?)
         .into_iter()
@@ -170,6 +187,7 @@ fn in_bytes(promised: Promised, drive: &Drive) -> Option<(String, &'static str)>
                 Some(model) => kept_from_on(model, promised, kind),
                 None => kept_from(promised, kind),
             };
+            // If requests of 4 KiB suffice, there is nothing to note.
             let length = length.filter(|l| *l > SMALL)?;
             let left = kind.requests.saturating_sub(promised.iops);
             let left = left.saturating_mul(SMALL);
@@ -191,8 +209,9 @@ fn in_bytes(promised: Promised, drive: &Drive) -> Option<(String, &'static str)>
     })
 }
 
-/// What is promised in requests, if long ones at random places are fewer. What is longer than the drive takes reaches
-/// it in parts.
+/// Returns a note if the drive completes fewer long random requests than the sum of the promises in
+/// requests. A request longer than `max_transfer` reaches the drive in parts, so it does not
+/// matter.
 fn in_requests(promised: Promised, drive: &Drive) -> Option<(String, &'static str)> {
     let parts: Vec<String> = kinds(drive.capacity?)
         .into_iter()
@@ -212,7 +231,7 @@ fn in_requests(promised: Promised, drive: &Drive) -> Option<(String, &'static st
     })
 }
 
-/// What a drive's contracts add up to as they are written, whatever its policy makes of them.
+/// Returns the sum of a drive's contracts as they are written, whatever its policy makes of them.
 pub fn promised(server: &Server, drive: &Drive) -> Option<Promised> {
     let plan = plan(server, &drive.name)?;
     let mut layer = scratch(&plan.config).ok()?;
@@ -254,16 +273,21 @@ mod tests {
             )
         };
         let said = |key: &'static str, text: &str| Some((key, text.to_owned()));
+        // 2.5 MB/s are 2,500 bytes per request, or four sectors. 4.096 MB/s are 4 KiB per request,
+        // which causes no note.
         let requests = "its max permits 1000 requests/s only up to 2KiB each";
         assert_eq!(of(0, 1000, 2_500_000, 0), said("min_iops", requests));
         assert_eq!(of(0, 1000, 4_096_000, 0), None);
+        // 10 MB / 100 are 100,000 bytes, which are rounded up to 196 sectors. 409,600 / 100 are 4
+        // KiB, which causes no note.
         let bytes = "its max permits 10MB/s only in requests of at least 98KiB";
         assert_eq!(of(10_000_000, 0, 0, 100), said("min", bytes));
         assert_eq!(of(409_600, 0, 0, 100), None);
         assert_eq!(of(10_000_000, 0, 20_000_000, 0), None);
     }
 
-    /// What the drive itself does says which lengths come to a promise, and those just below do not.
+    /// The drive's own throughput at the returned sizes suffices for a promise, and at sizes just
+    /// below it does not.
     #[test]
     fn a_modelled_drive_is_asked_how_long_requests_must_be() {
         let disk = profile::find("hitachi-hts72755").unwrap().drive;
@@ -295,7 +319,7 @@ mod tests {
                     "{op:?} {promised:?} {length}"
                 );
                 let least = kept_from(promised, kind).unwrap();
-                // It grows by a sixteenth at a time.
+                // The search increases the size by a sixteenth at a time.
                 let before = length - (length / 17).next_multiple_of(SMALL);
                 assert!(
                     length == least || comes_to(before - SMALL) < bytes as f64,
@@ -317,12 +341,15 @@ mod tests {
             rate: 409_600_000,
         };
         let of = |bytes, iops| Promised::rates(bytes, iops);
-        // A request takes 9.99 ms and 10 us for each 4 KiB, in what the bytes at their own rate leave of a second.
+        // A request takes 9.99 ms and 10 us for each 4 KiB. For 41 MB/s, the bytes themselves take
+        // 0.1 of a second. In the other 0.9, the 9.99 ms are possible 90 times, and 41 MB / 90 are
+        // 112 times 4 KiB.
         assert_eq!(kept_from(of(400_000, 0), kind), Some(SMALL));
         assert_eq!(kept_from(of(41_000_000, 0), kind), Some(112 * SMALL));
         assert_eq!(kept_from(of(41_000_000, 50), kind), Some(251 * SMALL));
         assert_eq!(kept_from(of(41_000_000, 90), kind), None);
         assert_eq!(kept_from(of(409_600_000, 0), kind), None);
+        // Of 1/60 s per request, 10 ms are for the first 4 KiB, and the other 6.67 ms for 666 more.
         assert_eq!(kept_to(of(0, 60), kind), 667 * SMALL);
         assert_eq!(kept_to(of(41_000_000, 60), kind), 500 * SMALL);
         assert_eq!(kept_to(of(0, 200), kind), SMALL);

@@ -1,32 +1,36 @@
-//! How volumes and virtual machines wake each other.
+//! Rules for notifications between volumes and virtual machines.
 
 use crate::words::words;
 use weir_core::Span;
 
-/// How a volume and the virtual machines that use it wake each other (`[volume.NAME.listen]`).
+/// The rules for notifications between a volume and the virtual machines that use it
+/// (`[volume.NAME.listen]`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Notify {
-    /// When queues are looked at.
+    /// The rule for polls of the queues.
     pub wakes: Wakes,
-    /// By which rule guests are called.
+    /// The rule for calls.
     pub calls: CallRule,
-    /// Answered requests at which a guest is called; at most 1 is "for each". Under a rule that decides by itself no more are
-    /// answered before a call; at most 1 is as many as that likes.
+    /// The number of completed requests that causes a call. At most 1 means a call for each. Under
+    /// another rule than [`CallRule::Gather`], it is the maximum number of replies before a call,
+    /// and at most 1 means no such maximum.
     pub call_count: u32,
-    /// Time since the first of them was answered at which a guest is called, too; none is "at once". Under [`CallRule::Vic`] none is as
-    /// long as that likes; under [`CallRule::Spdk`] the time between calls at twice the rate from which it delays.
+    /// The time after the first completed request when a guest is called. Zero means at once. Under
+    /// [`CallRule::Vic`], it is the maximum time, and zero means no maximum. Under
+    /// [`CallRule::Spdk`], it is the time between calls at twice the rate above which calls are
+    /// delayed.
     pub call_delay: Span,
 }
 
-/// By which rule guests are called.
+/// The rule for calling guests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CallRule {
-    /// By number and time.
+    /// A decision by number and time.
     #[default]
     Gather,
-    /// By commands in flight, as vIC does.
+    /// A decision by the number of commands in flight, as in vIC.
     Vic,
-    /// By the rate of answers, as SPDK does.
+    /// A decision by the rate of replies, as in SPDK.
     Spdk,
 }
 
@@ -35,7 +39,7 @@ words! {
 }
 
 impl Default for Notify {
-    /// At once, in both directions.
+    /// Returns notifications at once in both directions.
     fn default() -> Self {
         Self {
             wakes: Wakes::AtOnce,
@@ -46,14 +50,14 @@ impl Default for Notify {
     }
 }
 
-/// When the queues of virtual machines are looked at.
+/// The rule for polling the queues of virtual machines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Wakes {
-    /// With each kick; later, if kicks come without work.
+    /// A poll after each kick. It is delayed if kicks arrive repeatedly without requests.
     #[default]
     AtOnce,
-    /// For this time after the last request they are looked at all the time.
+    /// Continuous polls for this time after the last request.
     Spin(Span),
-    /// At most once in this time.
+    /// At most one poll in this time.
     Sleep(Span),
 }

@@ -1,13 +1,14 @@
-//! Errors of the operating system as people read them: without their numbers, which add nothing to the words before them.
+//! Texts of operating system errors for users, without error numbers, which add nothing to the
+//! words before them.
 
 use std::io;
 
-/// The words of an error.
+/// Returns the text of an error without its number.
 pub fn message(error: &io::Error) -> String {
     without_numbers(&error.to_string())
 }
 
-/// A text without the errors' numbers in it.
+/// Removes the error numbers from a text.
 pub fn without_numbers(text: &str) -> String {
     let mut parts = text.split(" (os error ");
     let mut plain = parts.next().unwrap_or_default().to_owned();

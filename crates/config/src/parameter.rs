@@ -1,8 +1,9 @@
-//! The parameters of drive models, each said once.
+//! The parameters of drive models, each declared once.
 //!
-//! One table for every kind of model names its parameters, their units and the field each one sets. Reading profiles, printing
-//! them and whatever searches for parameters all go by these tables; what a parameter may be is for
-//! [`weir_model::drive::Config::validate`] to say.
+//! One table for each kind of model lists its parameters, their units, and the fields that they
+//! set. The reader and the printer of profiles use these tables, and so does every program that
+//! searches for parameters. The rules for their values are in
+//! [`weir_model::drive::Config::validate`].
 
 mod tables;
 
@@ -11,19 +12,19 @@ use std::fmt;
 use weir_core::Span;
 use weir_model::drive::{Config, volume};
 
-/// What a parameter's number counts.
+/// The unit of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Unit {
     /// Bytes, written as a size: `"16KiB"`.
     Bytes,
-    /// Bytes a second, written as a rate: `"540MB/s"`.
+    /// Bytes per second, written as a rate: `"540MB/s"`.
     Rate,
     /// Nanoseconds, written as a time: `"80us"`.
     Time,
     /// A plain number.
     Count,
-    /// Revolutions a minute, written as a plain number.
+    /// Revolutions per minute, written as a plain number.
     PerMinute,
     /// Pages of flash, written as a plain number.
     Pages,
@@ -31,44 +32,45 @@ pub enum Unit {
     PerMille,
     /// Hundredths, written as a plain number.
     Percent,
-    /// 1 for `true`, 0 for `false`.
+    /// A flag: 1 for `true`, 0 for `false`.
     Bool,
 }
 
-/// One number of a drive model.
+/// One number of a drive model, such as the read time of a flash page.
 #[derive(Clone, Copy)]
 pub struct Parameter {
-    /// Its key in a profile; with a dot if it stands in a table, as `seek.average`.
+    /// The key in a profile. A dot separates the table from its key, as in `seek.average`.
     pub key: &'static str,
-    /// What it counts.
+    /// The unit of the number.
     pub unit: Unit,
-    /// What it is, in a few words.
+    /// A description in a few words.
     pub about: &'static str,
-    /// What it is where a profile does not say it; `None` if a profile has to.
+    /// The value if a profile does not set the parameter. `None` if it is required.
     pub default: Option<u64>,
     get: fn(&Config) -> u64,
     set: fn(&mut Config, u64),
 }
 
 impl Parameter {
-    /// The parameter's value in `drive`, in its unit.
+    /// Returns the value of the parameter in `drive`.
     ///
     /// # Panics
-    /// If it is no parameter of that kind of drive.
+    /// Panics if the parameter does not belong to the drive's kind.
     pub fn get(&self, drive: &Config) -> u64 {
         (self.get)(drive)
     }
 
-    /// Sets it. What is more than its field can hold becomes the largest that it can; whether the drive is still possible is for
-    /// [`Config::validate`] to say.
+    /// Sets the parameter in `drive`. A value that is too large for the field becomes the field's
+    /// maximum. [`Config::validate`] then decides whether the drive is valid.
     ///
     /// # Panics
-    /// If it is no parameter of that kind of drive.
+    /// Panics if the parameter does not belong to the drive's kind.
     pub fn set(&self, drive: &mut Config, value: u64) {
         (self.set)(drive, value);
     }
 
-    /// A value of it as people write it, exact: `16KiB`, `80us`, `32`, `true`.
+    /// Returns an exact text for a value, in the form that people write: `16KiB`, `80us`, `32`,
+    /// `true`.
     pub fn text(&self, value: u64) -> String {
         match self.unit {
             Unit::Bytes => Size(value).to_string(),
@@ -81,7 +83,7 @@ impl Parameter {
         }
     }
 
-    /// As [`Self::text`], as a value in TOML.
+    /// Returns the text of [`Self::text`] as a TOML value.
     pub(crate) fn toml(&self, value: u64) -> String {
         match self.unit {
             Unit::Bytes | Unit::Rate | Unit::Time => format!("\"{}\"", self.text(value)),
@@ -91,7 +93,8 @@ impl Parameter {
 }
 
 impl Parameter {
-    /// What is permitted, in the words of the model: asked for by what surely is not.
+    /// Returns the permitted values in the words of the model. The model words them only in errors,
+    /// so this function provokes one with a value that is too large or too small.
     pub(crate) fn allowed(&self, drive: &Config) -> &'static str {
         let refused = [u64::MAX, 0].into_iter().find_map(|value| {
             let mut drive = drive.clone();
@@ -101,7 +104,7 @@ impl Parameter {
         refused.map_or("zero or more", |e| e.allowed)
     }
 
-    /// The key in the outermost table, and the one in the table there if it is one.
+    /// Returns the key in the outermost table. If that is a table, also returns the key in it.
     pub(crate) fn split(&self) -> (&'static str, Option<&'static str>) {
         match self.key.split_once('.') {
             Some((table, key)) => (table, Some(key)),
@@ -116,34 +119,35 @@ impl fmt::Debug for Parameter {
     }
 }
 
-/// The parameters of a drive's kind, in the order in which they are printed. Those of a volume over several drives are its own, not
-/// its members'.
+/// Returns the parameters of a drive's kind in the order of printed profiles. For a volume over
+/// several drives, these are the volume's own parameters, not those of its members.
 pub fn parameters(drive: &Config) -> &'static [Parameter] {
     of(drive.name()).unwrap_or_default()
 }
 
-/// The parameters of a kind of drive by its name, as `"ssd"`.
+/// Returns the parameters of a kind by the kind's name, such as `"ssd"`.
 pub fn of(kind: &str) -> Option<&'static [Parameter]> {
     KINDS.iter().find(|k| k.name == kind).map(|k| k.parameters)
 }
 
-/// The parameter of that key.
+/// Returns the parameter of a drive with this key.
 pub fn find(drive: &Config, key: &str) -> Option<&'static Parameter> {
     parameters(drive).iter().find(|p| p.key == key)
 }
 
-/// A kind of drive model.
+/// A kind of drive model, such as a disk or a stripe.
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
-    /// How a text speaks of one.
+    /// The name of the kind in messages, with its article.
     pub(crate) called: &'static str,
-    /// What it models, in a sentence or two of Markdown.
+    /// A description in a sentence or two of Markdown.
     pub(crate) about: &'static str,
     pub(crate) parameters: &'static [Parameter],
-    /// A drive of this kind for a profile's values to be set in: a possible one, but for a volume's members, which it has none of.
+    /// Returns a valid drive of this kind, into which a profile's values are set. Only the members
+    /// of a volume are missing.
     pub(crate) generic: fn() -> Config,
-    /// It has `members`, drives themselves.
+    /// True if the kind has `members`, which are drives.
     pub(crate) has_members: bool,
 }
 
@@ -192,11 +196,12 @@ pub(crate) const KINDS: &[Kind] = &[
 ];
 
 impl Kind {
-    /// Every key of the outermost table, in order.
+    /// Returns all keys of the outermost table, in order.
     pub(crate) fn keys(&self) -> Vec<&'static str> {
         let mut keys = Vec::new();
         for parameter in self.parameters {
             let key = parameter.split().0;
+            // The parameters of a nested table follow each other, and its key is listed once.
             if keys.last() != Some(&key) {
                 keys.push(key);
             }
@@ -213,7 +218,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Every number of a drive is set by one parameter, and by one only.
+    /// Checks that each number of a drive is set by exactly one parameter.
     #[test]
     fn each_parameter_sets_what_it_gets_and_nothing_else() {
         for kind in KINDS {
@@ -222,6 +227,7 @@ mod tests {
             for p in kind.parameters {
                 assert!(seen.insert(p.key), "{} twice", p.key);
                 let mut drive = generic.clone();
+                // 0 becomes 1 and any other value becomes 0, so the value always changes.
                 let value = u64::from(p.get(&generic) == 0);
                 p.set(&mut drive, value);
                 assert_eq!(p.get(&drive), value, "{}", p.key);
@@ -232,14 +238,15 @@ mod tests {
         }
     }
 
-    /// What `Debug` shows of a drive changes with every number in it: no field without a parameter.
+    /// Checks that each field has a parameter, by counting the fields that `Debug` prints.
     #[test]
     fn every_field_has_a_parameter() {
         let numbers = |drive: &Config| -> usize {
             let shown = format!("{drive:?}");
             shown.matches(": ").count()
         };
-        // Fields that hold other fields or drives: `seek` and `zones`, which shows its fields once for each zone; `layout` and `members`.
+        // These fields hold other fields or drives and have no number: `seek` and `zones` of a
+        // disk, `layout` and `members` of a volume.
         let holders = [
             ("null", 0),
             ("hdd", 2),
@@ -254,7 +261,8 @@ mod tests {
         }
     }
 
-    /// What a model refuses has the name of a parameter, so that it is found in the file.
+    /// Checks that each rule of a model names a parameter, because the problem is placed at that
+    /// key of the file.
     #[test]
     fn what_is_refused_is_a_parameter() {
         let mut refused = 0;
@@ -270,6 +278,7 @@ mod tests {
                 }
             }
         }
+        // The bound guards against a loop that checks nothing.
         assert!(refused > 60, "{refused}");
     }
 

@@ -1,4 +1,5 @@
-//! What a drive's part of the file comes to for the core: its configuration, and slot numbers for names.
+//! The translation of a drive's part of the file for the core: its configuration, and slot numbers
+//! for names.
 
 use crate::policy::{Node, Setup};
 use crate::server::{Drive, Server, Tenant, Volume};
@@ -6,52 +7,55 @@ use std::collections::BTreeMap;
 use std::iter;
 use weir_core::{Config, Contract, DriveShape, Edit, GroupId, Knobs, ROOT, Sizes, SpaceId};
 
-/// Live requests that every connection may have however full its drive is, or fewer if it may not have as many.
+/// The number of live requests that each connection can have even if its drive is full. It is less
+/// if the limit of a connection is lower.
 pub(crate) const PER_STREAM_RESERVED: u32 = 4;
-/// Events kept for a listener.
+/// The number of events that are kept for a listener.
 const EVENTS: u32 = 4096;
-/// Room for commands that remote servers do not answer, at most.
+/// The maximum number of places for commands that remote servers do not answer.
 const STALLED_MAX: u32 = 1 << 16;
 
-/// Where a volume is in the core's tables.
+/// The position of a volume in the core's tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
-    /// The group that its connections' streams belong to.
+    /// The group of the streams of the volume's connections.
     pub group: GroupId,
-    /// Its address space.
+    /// The address space of the volume.
     pub space: SpaceId,
 }
 
-/// One drive's part of a [`Server`] in the core's terms.
+/// One drive of a [`Server`] in the terms of the core.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// The drive's name.
+    /// The name of the drive.
     pub drive: String,
-    /// What its [`Layer`](weir_core::Layer) is made from.
+    /// The configuration of its [`Layer`](weir_core::Layer).
     pub config: Config,
-    /// What brings a new layer to the state described: one [`Layer::change`](weir_core::Layer::change).
+    /// The edits that bring a new layer to the described state with one
+    /// [`Layer::change`](weir_core::Layer::change).
     ///
-    /// A volume without a written size ([`Volume::size`]) has no [`Edit::SetSpace`] here; the server that opens the volume adds that.
+    /// A volume without a stated size ([`Volume::size`]) has no [`Edit::SetSpace`] here. The server
+    /// adds it when it opens the volume.
     pub edits: Vec<Edit>,
-    /// Where each volume is.
+    /// The position of each volume.
     pub volumes: BTreeMap<String, Slot>,
-    /// Which group each tenant is.
+    /// The group of each tenant.
     pub tenants: BTreeMap<String, GroupId>,
 }
 
-/// What a group of a plan stands for.
+/// The object behind a group of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Member<'a> {
-    /// The drive itself: the root group.
+    /// The drive itself, which is the root group.
     Drive(&'a str),
-    /// A tenant, by name.
+    /// The tenant with this name.
     Tenant(&'a str),
-    /// A volume, by name.
+    /// The volume with this name.
     Volume(&'a str),
 }
 
 impl Plan {
-    /// What a group stands for; `None` if it is free.
+    /// Returns the object behind a group, or `None` if the group is free.
     pub fn member(&self, group: GroupId) -> Option<Member<'_>> {
         if group == ROOT {
             return Some(Member::Drive(&self.drive));
@@ -64,9 +68,10 @@ impl Plan {
     }
 }
 
-/// The plan for a drive of the server, `None` if it has no drive of that name.
+/// Returns the plan for a drive of the server, or `None` if the server has no drive with this name.
 ///
-/// Slot numbers depend on names alone: tenants in their order from group 1 on, then volumes; spaces from 0 on.
+/// Slot numbers depend only on names: tenants are numbered in order from group 1, followed by
+/// volumes. Spaces are numbered from 0.
 pub fn plan(server: &Server, drive: &str) -> Option<Plan> {
     let drive = server.drive(drive)?;
     let tenants = server.tenants_of(&drive.name);
@@ -74,6 +79,7 @@ pub fn plan(server: &Server, drive: &str) -> Option<Plan> {
         .zip(1..)
         .map(|(t, slot)| (t.name.clone(), GroupId(slot)))
         .collect();
+    // Group 0 is the root.
     let first = 1 + tenants.len() as u32;
     let volumes = server
         .volumes_of(&drive.name)
@@ -99,12 +105,12 @@ pub fn plan(server: &Server, drive: &str) -> Option<Plan> {
     Some(plan)
 }
 
-/// The policy of a drive, set up for the contracts on it.
+/// Applies the policy of a drive to the contracts on it.
 pub(crate) fn setup(server: &Server, drive: &Drive) -> Setup {
     drive.policy.set_up(drive.capacity, nodes(server, drive))
 }
 
-/// The drive's groups: its tenants, and then its volumes.
+/// Iterates over the groups of a drive: first its tenants, then its volumes.
 fn nodes<'a>(server: &'a Server, drive: &'a Drive) -> impl Iterator<Item = Node> + 'a {
     let tenants = server.tenants_of(&drive.name);
     let places: BTreeMap<&str, usize> = tenants.clone().map(|t| t.name.as_str()).zip(0..).collect();
@@ -119,15 +125,17 @@ fn nodes<'a>(server: &'a Server, drive: &'a Drive) -> impl Iterator<Item = Node>
     tenants.chain(volumes)
 }
 
-/// What the core is told of the contracts and knobs on a drive, by the names of their owners.
+/// The contracts and knobs on a drive in the form for the core, by the names of their holders.
 pub(crate) struct Terms {
     pub(crate) tenants: BTreeMap<String, (Contract, Knobs)>,
     pub(crate) volumes: BTreeMap<String, (Contract, Knobs)>,
 }
 
 impl Terms {
-    /// As a setup of the drive's policy has it.
+    /// Takes contracts and knobs from a setup of the drive's policy.
     pub(crate) fn of(setup: &Setup, server: &Server, drive: &Drive) -> Self {
+        // The setup has the contracts in the order of `nodes`: those of tenants, followed by those
+        // of volumes.
         let mut told = setup.contracts().iter().copied();
         let tenants = server.tenants_of(&drive.name).zip(told.by_ref());
         let tenants = tenants.map(|(t, told)| (t.name.clone(), (told, setup.knobs(t.knobs))));
@@ -141,8 +149,8 @@ impl Terms {
     }
 }
 
-/// What [`Plan::edits`] would be if the core were told of contracts as they are written: for admission, which counts what is promised
-/// whatever the policy makes of it.
+/// Returns the edits of [`Plan::edits`] with contracts as they are written. Admission uses them,
+/// because promises count whatever the policy makes of them.
 pub(crate) fn written_edits(server: &Server, plan: &Plan) -> Vec<Edit> {
     let Some(drive) = server.drive(&plan.drive) else {
         return Vec::new();
@@ -151,9 +159,11 @@ pub(crate) fn written_edits(server: &Server, plan: &Plan) -> Vec<Edit> {
     fresh_edits(server, plan, &Terms::of(&written, server, drive))
 }
 
-/// The edits that bring an empty layer to what the server says, in the plan's slots.
+/// Returns the edits that bring an empty layer to the state of the server, in the slots of the
+/// plan.
 pub(crate) fn fresh_edits(server: &Server, plan: &Plan, terms: &Terms) -> Vec<Edit> {
     let mut edits = Vec::with_capacity(plan.tenants.len() + 2 * plan.volumes.len());
+    // Parents must be added before their children.
     for tenant in server.tenants_of(&plan.drive) {
         edits.extend(add_tenant(plan, terms, tenant));
     }
@@ -163,6 +173,7 @@ pub(crate) fn fresh_edits(server: &Server, plan: &Plan, terms: &Terms) -> Vec<Ed
     edits
 }
 
+/// Returns the edits that add a tenant.
 pub(crate) fn add_tenant(
     plan: &Plan,
     terms: &Terms,
@@ -174,11 +185,12 @@ pub(crate) fn add_tenant(
     iter::once(group).chain(set_knobs(id, knobs))
 }
 
-/// The edit that sets the knobs of a group that has just come, if any is set.
+/// Returns the edit that sets the knobs of a new group, if any is set.
 fn set_knobs(id: GroupId, knobs: Knobs) -> Option<Edit> {
     (knobs != Knobs::NONE).then_some(Edit::SetKnobs { id, knobs })
 }
 
+/// Returns the edits that add a volume.
 pub(crate) fn add_volume(
     plan: &Plan,
     terms: &Terms,
@@ -197,14 +209,15 @@ pub(crate) fn add_volume(
         .chain(space)
 }
 
-/// A connection that is gone keeps its stream until its last request is over, so there are twice as many streams as connections.
+/// Returns the maximum number of streams. A closed connection keeps its stream until its last
+/// request completes, so there are twice as many streams as connections.
 pub(crate) fn streams(limits: &crate::Limits) -> u32 {
     limits.connections.saturating_mul(2)
 }
 
-/// Commands that remote servers may have without an answer beside those that the drive has room
-/// for: eight times as many, since several servers may hang, one after the other. A modelled drive
-/// has no volumes of other servers.
+/// Returns the number of places for commands that remote servers do not answer, in addition to the
+/// drive's own. It is eight times the number of tags, because several servers can hang one after
+/// the other. A modelled drive has no volumes on other servers.
 fn stalled(drive: &Drive) -> u32 {
     let tags = u32::from(drive.queues) * u32::from(drive.tags);
     match drive.model {
@@ -213,13 +226,14 @@ fn stalled(drive: &Drive) -> u32 {
     }
 }
 
-/// The core's configuration.
+/// Returns the core's configuration for a drive.
 pub(crate) fn config(server: &Server, drive: &Drive, setup: Setup) -> Config {
     let per_stream = server.limits.requests_per_connection;
     Config {
         sizes: Sizes {
             requests: drive.limits.requests,
             streams: streams(&server.limits),
+            // The root is also a group.
             groups: 1 + drive.limits.tenants + drive.limits.volumes,
             spaces: drive.limits.volumes,
             per_stream,
@@ -237,6 +251,7 @@ pub(crate) fn config(server: &Server, drive: &Drive, setup: Setup) -> Config {
         },
         controllers: setup.controllers,
         elevator: setup.elevator,
+        // Clients have already merged their requests (docs/decisions/no-merging.md).
         merge: weir_core::merge::Config::OFF,
     }
 }

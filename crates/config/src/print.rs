@@ -1,4 +1,5 @@
-//! A server written back as a file: every key that has a value, defaults included, in one order and in the shortest units.
+//! Printing of a server as a file: all keys that have a value, including defaults, in a fixed order
+//! and in the shortest units.
 
 use crate::field::{Mirror, Show, Value, Values, mirror, print, value};
 use crate::key::{ATTACH, DRIVE, DefaultValue, Gateways, Manage, SERVER};
@@ -25,6 +26,8 @@ impl Display for Server {
         }
         writeln!(f, "[listen]")?;
         let nbd = self.listen.nbd.iter();
+        // The keys of sockets are refused in a file without Unix sockets, so they must not be
+        // printed.
         let has_socket = nbd.clone().any(|a| matches!(a, Address::Unix(_)))
             || self.volumes.iter().any(|v| v.vhost.is_some());
         print_without(f, self.listen.values(), |key| {
@@ -42,6 +45,7 @@ impl Display for Server {
         }
         if let Some(gateways) = &self.gateways {
             writeln!(f, "\n[gateways]")?;
+            // Reading removes the scheme from these URLs, so it is added again.
             let etcd = gateways.etcd.iter().map(|at| format!("http://{at}"));
             let urls = Gateways {
                 etcd: etcd.collect(),
@@ -63,7 +67,7 @@ impl Display for Server {
     }
 }
 
-/// Prints the keys of a table except some.
+/// Prints the keys of a table, except if `without` returns true for a key.
 fn print_without(
     f: &mut Formatter<'_>,
     mut values: Values,
@@ -73,13 +77,14 @@ fn print_without(
     print(f, &values)
 }
 
-/// Every tunable but one that follows from the contracts.
+/// Prints all tunables except one that is derived from the contracts.
 fn print_tunables(f: &mut Formatter<'_>, policy: &Policy) -> fmt::Result {
     let Some(tuned) = policy.elevator.tuned() else {
         return Ok(());
     };
     let table = policy.elevator.kind().name;
     for (place, tunable) in tuned.tunables().iter().enumerate() {
+        // Stating the tunable would end its derivation from the contracts.
         if policy.budget.is_none() || tunable.name != Budget::TUNABLE {
             let value = tunable::toml(tunable, tuned.get(place));
             writeln!(f, "{table}.{} = {value}", tunable.name)?;
@@ -98,7 +103,7 @@ fn print_volume(f: &mut Formatter<'_>, volume: &Volume) -> fmt::Result {
     for (key, value) in &mut values {
         match (*key, value) {
             ("listen", Some(Value::Table(attach))) if volume.vhost.is_some() => {
-                // Defaults are not written, so that a line stays short.
+                // Defaults are left out, so that the line stays short.
                 attach.retain(|(key, value)| {
                     let default = ATTACH.key(key).map(|key| key.default);
                     let Some(DefaultValue::Value(default)) = default else {
@@ -107,8 +112,9 @@ fn print_volume(f: &mut Formatter<'_>, volume: &Volume) -> fmt::Result {
                     value.as_ref().is_none_or(|v| v.to_string() != default)
                 });
             }
-            // The drive says which model.
+            // The model is printed with the drive.
             ("listen" | "model", value) => *value = None,
+            // The key is refused for other kinds of storage.
             ("cache", value)
                 if !matches!(volume.storage, Storage::File(_) | Storage::Device(_)) =>
             {
@@ -125,7 +131,8 @@ mirror! {
 }
 
 impl Drive {
-    /// The value of each key, except those of tunables. The shape of a model is the model's.
+    /// Returns the value of each key except tunables. The shape of a modelled drive is left out,
+    /// because it is that of the model.
     pub(crate) fn values(&self) -> Values {
         let own = self.model.is_none().then_some(self);
         let of = |key, shown: &dyn Show| (key, value(&DRIVE, key, shown));
@@ -133,6 +140,7 @@ impl Drive {
             of("policy", &self.policy.word()),
             of("capacity", &capacity_values(self.capacity)),
             of("model", &self.model.as_ref().map(profile::inline)),
+            // Without a model, the key has no effect.
             of("path", &self.model.as_ref().map(|_| self.path)),
             of("queues", &own.map(|d| d.queues)),
             of("tags", &own.map(|d| d.tags)),
@@ -143,7 +151,7 @@ impl Drive {
     }
 }
 
-/// A contract in the words of the file: the keys of a volume, a line each.
+/// A contract that is displayed in the words of the file, one line for each key.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a>(pub &'a Contract);
 
@@ -153,7 +161,7 @@ impl Display for Terms<'_> {
     }
 }
 
-/// What the file calls a class.
+/// Returns the word for a class in files.
 pub fn class_word(class: Class) -> &'static str {
     class.word()
 }

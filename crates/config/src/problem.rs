@@ -1,10 +1,10 @@
-//! What is wrong with a file: where, what, and what to do.
+//! Problems of a file: their place, the message, and the help.
 
 use std::fmt;
 
-/// One thing that is wrong.
+/// A problem of a file.
 ///
-/// Printed as one line, or two where there is help:
+/// It is displayed as one line, or as two with help:
 ///
 /// ```text
 /// weir.toml:12:7: volume.alpha.min: "10MB" is a size, not a rate
@@ -12,25 +12,26 @@ use std::fmt;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
-    /// The file's name as it was given; empty for text without a name.
+    /// The name of the file as the user stated it. Empty for text without a name.
     pub file: String,
-    /// Its line, from 1; 0 if the problem has no place in the file.
+    /// The line, counted from 1. 0 if the problem has no place in the file.
     pub line: u32,
-    /// The character in that line, from 1; 0 if the problem has no place in the file.
+    /// The character in the line, counted from 1. 0 if the problem has no place in the file.
     pub column: u32,
-    /// The key's path, as `volume.alpha.min`; empty if it is about the file as a whole.
+    /// The path of the key, such as `volume.alpha.min`. Empty if the problem concerns the whole
+    /// file.
     pub key: String,
-    /// What is wrong, with the value and what is permitted.
+    /// The message, which contains the value and the permitted values.
     pub message: String,
-    /// What to do, if that is known.
+    /// The advice, if there is any.
     pub help: Option<String>,
-    /// It asks for more than there is, of what a drive or a tenant can promise or of room for data: less of it could be had, or the same of
-    /// another drive.
+    /// True if the user requires more than is available, either of promises that a drive or tenant
+    /// can give or of space for data. A smaller amount, or another drive, would be accepted.
     pub exceeds: bool,
 }
 
 impl Problem {
-    /// A problem at a line and a column of a file; empty help is none.
+    /// Creates a problem at a line and column of a file. Empty `help` means no help.
     pub(crate) fn new(
         file: &str,
         (line, column): (u32, u32),
@@ -49,7 +50,7 @@ impl Problem {
         }
     }
 
-    /// The same, of something that asks for more than there is.
+    /// Marks the problem as a requirement of more than is available.
     pub(crate) fn exceeding(self) -> Self {
         Self {
             exceeds: true,
@@ -57,7 +58,8 @@ impl Problem {
         }
     }
 
-    /// Where it is and what is wrong, without the help: for another file that names this one.
+    /// Returns the place and the message without the help, to quote the problem in another file's
+    /// problem.
     pub(crate) fn located(&self) -> String {
         let alone = Self {
             help: None,

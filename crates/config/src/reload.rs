@@ -1,4 +1,5 @@
-//! From a running server's file to the next one: what changes, or why it cannot.
+//! Reload: the step from a running server's file to a changed file, or the reasons why a restart is
+//! needed.
 
 use crate::field::{Mirror, Values, differences};
 use crate::key::{GATEWAYS, contract_keys};
@@ -11,39 +12,42 @@ use crate::units::Size;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::{Contract, Edit, GroupId, Knobs, SpaceId};
 
-/// What a new file changes: all of it is to be put in force, or nothing.
+/// The changes of a new file. They are applied completely or not at all.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reload {
-    /// For each drive, in the order of their names.
+    /// The changes of each drive, sorted by the drive's name.
     pub drives: Vec<DriveReload>,
 }
 
-/// What a new file changes on one drive.
+/// The changes of a new file on one drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DriveReload {
-    /// The plan from now on; what stays keeps its slot, what comes takes slots that were free before. Its `edits` are those of a
-    /// fresh start.
+    /// The plan after the reload. Tenants and volumes that remain keep their slots, and new ones
+    /// get slots that were free before. Its `edits` are those of a start.
     pub plan: Plan,
-    /// What brings the running layer there: one [`Layer::change`](weir_core::Layer::change). Empty if nothing changes. A volume
-    /// that goes must have no streams left; one that comes without a written size, or has grown without one, needs its
-    /// [`Edit::SetSpace`].
+    /// The edits that bring the running layer to the new plan with one
+    /// [`Layer::change`](weir_core::Layer::change). Empty if nothing changes. A volume that is
+    /// removed must have no streams left. A volume without a written size that is added or has
+    /// grown still needs its [`Edit::SetSpace`].
     pub edits: Vec<Edit>,
-    /// Volumes that come, by name.
+    /// The names of the volumes that are added.
     pub added: Vec<String>,
-    /// Volumes that go, by name.
+    /// The names of the volumes that are removed.
     pub removed: Vec<String>,
-    /// Volumes whose contract changes, by name.
+    /// The names of the volumes whose contract changes.
     pub changed: Vec<String>,
 }
 
-/// What it takes to go from `old`, whose drives run by `plans` (one for each, in any order), to `new`.
+/// Returns the changes from `old` to `new`. `plans` has the present plan of each drive of `old`, in
+/// any order.
 ///
-/// Contracts, capacities, volumes and tenants come, go and change while the server runs. Where it listens, what connections may
-/// take, drives with their policies and shapes, and everything of a volume but its contract and its size, which may grow, stay as
-/// they are until a restart. Whether a volume can have a larger size is for its storage to say.
+/// While the server runs, contracts and capacities can change, volumes and tenants can be added and
+/// removed, and volumes can grow. Listeners, limits on connections, drives with their policies and
+/// shapes, and all other keys of a volume need a restart. Whether a volume can grow also depends on
+/// its storage, which is not checked here.
 ///
 /// # Errors
-/// Everything in `new` that cannot be put in force while the server runs. Nothing of it is to be then.
+/// Everything in `new` that needs a restart. In that case, no part of `new` may be applied.
 pub fn reload(old: &Server, plans: &[Plan], new: &Server) -> Result<Reload, Vec<Problem>> {
     let mut fixed = Fixed {
         old,
@@ -68,13 +72,14 @@ pub fn reload(old: &Server, plans: &[Plan], new: &Server) -> Result<Reload, Vec<
     }
     for volume in &new.volumes {
         match old.volume(&volume.name) {
-            // Most of thousands are as they were.
+            // Of thousands of volumes, most are unchanged, and this comparison skips them quickly.
             Some(was) if was == volume => {}
             Some(was) => {
                 let at = path("volume", &volume.name);
                 fixed.values(&at, [was.values(), volume.values()], &LIVE);
                 fixed.size(was, volume);
             }
+            // Of a new volume, only the path of its socket can conflict with the running server.
             None => fixed.socket(volume),
         }
     }
@@ -101,7 +106,7 @@ pub fn reload(old: &Server, plans: &[Plan], new: &Server) -> Result<Reload, Vec<
 }
 
 const SHRINK: &str = "add a smaller volume, copy the data, and remove this one; clients may have written beyond the new end";
-/// The value of a key that is not in the file.
+/// The text for the value of a key that is not in the file.
 const NOT_SET: &str = "not set";
 const TWO_RELOADS: &str =
     "split the change into two reloads: remove in the first, and add in the second";
@@ -109,11 +114,11 @@ const RESTART: &str = "restart the server to apply the change, or undo it";
 const DRIVES: &str = "restart the server to add the drive, or remove it from the file";
 const DRIVES_STAY: &str = "restart the server to remove the drive, or add it to the file again";
 
-/// Keys of volumes that a running server can change, except those of contracts. A size has rules of
-/// its own.
+/// The keys of volumes that a running server can change, in addition to those of contracts. The
+/// rule for sizes is checked separately.
 const LIVE: [&str; 3] = ["size", "ublk", "shared"];
 
-/// Finds what must not differ.
+/// Collects the changes that need a restart.
 struct Fixed<'a> {
     old: &'a Server,
     new: &'a Server,
@@ -128,9 +133,10 @@ impl Fixed<'_> {
             .push(places.problem(key, message, Some(help.to_owned())));
     }
 
-    /// Refuses a value that differs.
+    /// Reports a value that needs a restart.
     fn changed(&mut self, key: &str, from: &str, to: &str) {
         let message = format!("cannot be changed while the server is running ({from} → {to})");
+        // If the old value was a default, removing the key restores it.
         let back = if self.old.is_written(key) {
             format!("set the value back to {from}")
         } else {
@@ -141,9 +147,9 @@ impl Fixed<'_> {
         self.problems.push(places.problem(key, message, Some(help)));
     }
 
-    /// Refuses the keys of a table whose values differ, except contracts and the keys in `except`:
-    /// a running server can change these, or they are compared by themselves. A key that is written
-    /// in neither file follows from another, which is refused.
+    /// Reports the keys of a table whose values differ. Contracts and the keys in `except` are left
+    /// out, because they can change or are compared separately. A key that is in neither file has a
+    /// default that follows from another key. The problem is reported for that key.
     fn values(&mut self, table: &str, [mut was, mut now]: [Values; 2], except: &[&str]) {
         for values in [&mut was, &mut now] {
             values
@@ -160,7 +166,7 @@ impl Fixed<'_> {
 
     fn server(&mut self) {
         let both = [self.old, self.new];
-        // What it permits is an address.
+        // `insecure` permits an address. The addresses themselves are compared.
         self.values("listen", both.map(|s| s.listen.values()), &["insecure"]);
         self.values("manage", both.map(|s| s.manage.values()), &[]);
         let gateways = both.map(|s| match &s.gateways {
@@ -172,7 +178,7 @@ impl Fixed<'_> {
         self.values("server", both.map(Server::values), &["remove_in_use"]);
     }
 
-    /// A volume may grow: clients know of no less than what they were told.
+    /// Reports a smaller size. Clients know the old size, and may have written beyond the new end.
     fn size(&mut self, was: &Volume, now: &Volume) {
         if let (Some(was), Some(size)) = (was.size, now.size)
             && size < was
@@ -182,7 +188,8 @@ impl Fixed<'_> {
         }
     }
 
-    /// A socket is opened before the change is in force, so its path is free by then.
+    /// Reports a socket whose path another volume holds. New sockets are opened before the change
+    /// is applied, so the old socket is still there.
     fn socket(&mut self, comes: &Volume) {
         let others = self.old.volumes.iter();
         let mut holders = others.filter(|v| v.vhost.is_some() && v.vhost == comes.vhost);
@@ -198,7 +205,7 @@ impl Fixed<'_> {
             let (was, now) = (quoted(was.policy.word()), quoted(now.policy.word()));
             self.changed(&join(&at, "policy"), &was, &now);
         } else if was.policy != now.policy {
-            // The tunables beside it, or what its file says.
+            // The difference is in the tunables of the drive's table, or in the policy's file.
             let tunables = join(&at, now.policy.elevator.kind().name);
             let key = if self.new.is_written(&tunables) || self.old.is_written(&tunables) {
                 tunables
@@ -207,9 +214,11 @@ impl Fixed<'_> {
             };
             self.refuse(&key, "cannot be changed", RESTART);
         }
+        // These keys are compared above or below, or can be changed.
         let mut except = vec!["policy", "capacity", "model", "path"];
         if was.model != now.model {
             self.refuse(&join(&at, "model"), "cannot be changed", RESTART);
+            // The shape of a model follows from the model, so it would only repeat the problem.
             except.extend(SHAPE_KEYS);
         }
         if was.path != now.path {
@@ -219,7 +228,7 @@ impl Fixed<'_> {
     }
 }
 
-/// What changes on a drive that stays. That everything else stays as well is checked elsewhere.
+/// Returns the changes on a drive that remains. [`Fixed`] checks that nothing else differs.
 fn drive_reload(
     old: &Server,
     was: &Plan,
@@ -236,10 +245,12 @@ fn drive_reload(
         volumes,
         tenants,
     };
-    // What follows from the contracts is worked out when the drive starts.
+    // The elevator's tunables that are derived from contracts are computed only when the drive
+    // starts.
     plan.config.elevator = was.config.elevator.clone();
     plan.edits = fresh_edits(new, &plan, &now);
-    // What is told of one contract may follow from others.
+    // Under some policies, the contract for the core follows from the contracts of all groups. All
+    // of them are therefore compared in the form for the core.
     let before = old.drive(&drive.name);
     let told = before.map(|drive| Terms::of(&setup(old, drive), old, drive));
     let (removed, mut edits) = removals(was, &plan);
@@ -267,6 +278,8 @@ fn drive_reload(
                 let told = told.as_ref().and_then(|t| t.volumes.get(&volume.name));
                 edits.extend(changed_terms(id, told, now.volumes[&volume.name]));
                 let was = before.and_then(|b| b.size);
+                // A size that the file does not state is known only to the server, which adds its
+                // edit.
                 if volume.size.is_some() && volume.size != was {
                     edits.push(Edit::SetSpace {
                         id: plan.volumes[&volume.name].space,
@@ -274,6 +287,8 @@ fn drive_reload(
                     });
                 }
                 let written = (volume.contract, volume.knobs);
+                // The list has the volumes whose own keys differ, not those whose contract for the
+                // core follows from other volumes.
                 if before.is_none_or(|b| (b.contract, b.knobs) != written) {
                     changed.push(volume.name.clone());
                 }
@@ -289,7 +304,8 @@ fn drive_reload(
     })
 }
 
-/// The edits that bring a group that stays from what it had to what it has now: none where nothing changed.
+/// Returns the edits that change the contract and knobs of a group that remains. There are none if
+/// nothing changed.
 fn changed_terms(
     id: GroupId,
     before: Option<&(Contract, Knobs)>,
@@ -302,10 +318,12 @@ fn changed_terms(
     contract.into_iter().chain(knobs)
 }
 
-/// The volumes that go, and the edits that remove them and the tenants that go.
+/// Returns the names of the volumes that are removed, and the edits that remove them and the
+/// removed tenants.
 fn removals(was: &Plan, now: &Plan) -> (Vec<String>, Vec<Edit>) {
     let volumes = was.volumes.iter();
     let gone: Vec<_> = volumes.filter(|v| !now.volumes.contains_key(v.0)).collect();
+    // A tenant can be removed only when its volumes are removed.
     let mut edits = Vec::new();
     for (_, slot) in &gone {
         edits.push(Edit::SetSpace {
@@ -320,9 +338,12 @@ fn removals(was: &Plan, now: &Plan) -> (Vec<String>, Vec<Edit>) {
     (gone.into_iter().map(|v| v.0.clone()).collect(), edits)
 }
 
+/// The slots of volumes and the groups of tenants, by name.
 type Slots = (BTreeMap<String, Slot>, BTreeMap<String, GroupId>);
 
-/// The slots of what stays, and free ones for what comes. Those of what goes stay empty until the next reload.
+/// Returns the present slots of volumes and tenants that remain, and free slots for new ones. The
+/// slots of removed ones stay free until the next reload, because they are still occupied while
+/// this one is prepared.
 fn slots(was: &Plan, new: &Server, drive: &Drive) -> Result<Slots, Problem> {
     let sizes = &was.config.sizes;
     let taken: BTreeSet<u32> = was
@@ -333,6 +354,7 @@ fn slots(was: &Plan, new: &Server, drive: &Drive) -> Result<Slots, Problem> {
         .map(|g| g.0)
         .collect();
     let spaces: BTreeSet<u32> = was.volumes.values().map(|s| s.space.0).collect();
+    // Group 0 is the root.
     let mut groups = (1..sizes.groups)
         .filter(|g| !taken.contains(g))
         .map(GroupId);

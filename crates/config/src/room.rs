@@ -1,4 +1,5 @@
-//! What a drive's contracts promise together, and what is left to be promised, by the sums that admission goes by.
+//! The sums of a drive's promises, and the amount that can still be promised, as admission computes
+//! them.
 
 use crate::admission::Reservations;
 use crate::note::promised;
@@ -6,30 +7,32 @@ use crate::server::{Drive, Server, is_promised};
 use std::collections::BTreeMap;
 use weir_core::{Capacity, PROMISABLE, Promised};
 
-/// The sums of one drive, in units a second.
+/// The sums of one drive, in units per second.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Room {
-    /// What the drive can do, if that is stated.
+    /// The capacity of the drive, if it is known.
     pub capacity: Option<Capacity>,
-    /// What its contracts promise together.
+    /// The sum of the contracts' promises.
     pub promised: Promised,
-    /// The most that one further contract could be promised, in bytes or in requests: having the one leaves nothing of the other.
-    /// `millionths` is the part of the drive's time that is left. `None` where the capacity is unknown.
+    /// The maximum that one further contract could be promised, in bytes or in requests. If it gets
+    /// one of the two, nothing of the other is left. `millionths` is the part of the drive's time
+    /// that is left. `None` if the capacity is unknown.
     pub left: Option<Promised>,
-    /// Its tenants, by name.
+    /// The sums of the drive's tenants, by name.
     pub tenants: BTreeMap<String, TenantRoom>,
 }
 
-/// The sums of one tenant, in units a second; `millionths` is zero.
+/// The sums of one tenant, in units per second. `millionths` is zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TenantRoom {
-    /// What it is promised itself or, if nothing is, what its volumes are promised together.
+    /// The promise of the tenant, or the sum of its volumes' promises if it has none of its own.
     pub promised: Promised,
-    /// What its own promise leaves for further volumes of it; `None` if it is promised nothing itself, so that its drive decides.
+    /// The part of the tenant's promise that is left for further volumes. `None` if the tenant has
+    /// no promise, so that only the drive limits them.
     pub left: Option<Promised>,
 }
 
-/// The sums of a drive. `None` if its contracts are refused.
+/// Returns the sums of a drive. `None` if its contracts are refused.
 pub fn room(server: &Server, drive: &Drive) -> Option<Room> {
     let promised = promised(server, drive)?;
     let mut reserved = Reservations::new()?;
@@ -42,6 +45,7 @@ pub fn room(server: &Server, drive: &Drive) -> Option<Room> {
         let tenant = volume.tenant.as_deref();
         if let Some((_, members)) = tenant.and_then(|name| tenants.get_mut(name)) {
             let own = reserved.of(&volume.contract);
+            // A tenant can have thousands of volumes with the largest permitted mins.
             members.bytes = members.bytes.saturating_add(own.bytes);
             members.iops = members.iops.saturating_add(own.iops);
         }
@@ -62,6 +66,7 @@ pub fn room(server: &Server, drive: &Drive) -> Option<Room> {
     })
 }
 
+/// Returns the difference of two sums of promises, at least zero.
 fn less(all: Promised, part: Promised) -> Promised {
     Promised::rates(
         all.bytes.saturating_sub(part.bytes),
@@ -69,15 +74,18 @@ fn less(all: Promised, part: Promised) -> Promised {
     )
 }
 
-/// What can be promised beside `promised`. The core rounds each part of the drive's time up; what is left for one is the most that its
-/// part may be beside the other's.
+/// Returns the amount that can be promised in addition to `promised`. The core rounds each part of
+/// the drive's time up. The amount in bytes is therefore the largest whose part fits next to the
+/// part of the requests, and the reverse.
 fn left(promised: Promised, capacity: Capacity) -> Promised {
     let (bytes, requests) = (capacity.bytes(), capacity.requests());
     let in_bytes = part(promised.bytes, bytes);
+    // The core adds two parts, each of which is rounded up.
     let in_requests = promised.millionths.saturating_sub(in_bytes);
+    // An amount that exceeds the limit already leaves nothing, hence the saturation.
     let most_bytes = of(PROMISABLE.saturating_sub(in_requests), bytes);
     let time = PROMISABLE.saturating_sub(in_bytes);
-    // No request is charged less than a sector of 512 bytes.
+    // Admission charges a request with at least a sector of 512 bytes.
     let moved = of(time, bytes) / 512;
     let most_requests = match requests {
         0 => moved,
@@ -90,7 +98,7 @@ fn left(promised: Promised, capacity: Capacity) -> Promised {
     }
 }
 
-/// The part of `all` that `amount` is, in millionths, rounded up.
+/// Returns the part of `all` that `amount` is, in millionths and rounded up, as the core rounds it.
 fn part(amount: u64, all: u64) -> u64 {
     if amount == 0 {
         return 0;
@@ -99,7 +107,7 @@ fn part(amount: u64, all: u64) -> u64 {
     u64::try_from(millionths).unwrap_or(u64::MAX)
 }
 
-/// This part of `all`, in millionths, rounded down.
+/// Returns this part of `all`, which is given in millionths, rounded down.
 fn of(millionths: u64, all: u64) -> u64 {
     (u128::from(millionths) * u128::from(all) / 1_000_000) as u64
 }
@@ -116,7 +124,7 @@ mod tests {
     }
 
     proptest! {
-        /// The core takes what is said to be left, and refuses one more.
+        /// Checks that the core admits the amount that is left, and refuses one unit more.
         #[test]
         fn what_is_left_is_exactly_what_admission_takes(
             rate in 1_000u64..20_000_000_000,
@@ -124,7 +132,9 @@ mod tests {
             bytes in 0.0..1.2f64,
             requests in 0.0..1.2f64,
         ) {
+            // Promises are compared with the slower direction, which is reading here.
             let capacity = Capacity { read: rate, write: rate * 2, iops, ..Capacity::NONE };
+            // Without a stated rate of requests, each request counts as a sector.
             let most_requests = if iops == 0 { rate / 512 } else { iops };
             let mut groups = vec![];
             let (bytes, requests) = ((rate as f64 * bytes / 2.0) as u64, (most_requests as f64 * requests / 2.0) as u64);
@@ -140,6 +150,7 @@ mod tests {
                 (min(left.bytes, 0), min(left.bytes + 1, 0)),
                 (min(0, left.iops), min(0, left.iops + 1)),
             ] {
+                // If the drawn promises exceed the drive already, nothing is left.
                 if before.millionths <= PROMISABLE {
                     prop_assert!(sum(fits).millionths <= PROMISABLE, "{before:?} {left:?} {fits:?}");
                 } else {
@@ -166,6 +177,8 @@ mod tests {
             iops,
             millionths,
         };
+        // 35 of 100 MB/s are 35 % of the drive's time, and 100 of 1,000 requests/s are 10 %. Of 90
+        // %, 45 % are left: 45 MB/s or 450 requests/s.
         assert_eq!(room.promised, sums(35_000_000, 100, 450_000));
         assert_eq!(room.left, Some(sums(45_000_000, 450, 450_000)));
         assert_eq!(room.tenants["own"].promised, sums(30_000_000, 0, 0));

@@ -1,4 +1,4 @@
-//! What the server's file says, as plain typed values.
+//! The server's file as plain typed values, which [`load`](crate::load) has checked.
 
 use crate::key::{DriveLimits, Gateways, Limits, Listen, Manage};
 use crate::places::Places;
@@ -12,38 +12,41 @@ use weir_wire::nbd;
 
 pub use crate::key::{Tenant, Volume};
 
-/// Everything in the server's file, checked: what [`load`](crate::load) returns.
+/// The server's file with all values checked: the result of [`load`](crate::load).
 ///
-/// Volumes, tenants and drives are in the order of their names. Two servers are equal if they say the same, wherever in their
-/// files they say it. Its parts are public because it is a value, and reading it is all that it is for: code that changes one, as tests do,
-/// has to know what `load` would have refused.
+/// Volumes, tenants and drives are sorted by name. Two servers are equal if their files have the
+/// same values, even in another order. All fields are public, because a server is a value that
+/// other crates only read. Code that changes a field, such as a test, has to respect the rules that
+/// `load` checks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Server {
-    /// The drives, at least one, by name.
+    /// The drives sorted by name, at least one.
     pub drives: Vec<Drive>,
-    /// Where clients come in.
+    /// The addresses for clients (`[listen]`).
     pub listen: Listen,
-    /// Where the running server is asked and changed.
+    /// The access to the running server for inspection and changes (`[manage]`).
     pub manage: Manage,
-    /// Where servers meet that keep minimums together.
+    /// The store through which servers divide shared minimums (`[gateways]`).
     pub gateways: Option<Gateways>,
-    /// What connections may take.
+    /// The limits on connections (`[limits]`).
     pub limits: Limits,
-    /// The volumes by name; there may be none yet.
+    /// The volumes sorted by name, possibly none.
     pub volumes: Vec<Volume>,
-    /// The tenants by name.
+    /// The tenants sorted by name.
     pub tenants: Vec<Tenant>,
-    /// How the server's threads stand to those of other programs (`[server]`).
+    /// The scheduling priority of the server's threads (`[server]`).
     pub priority: ThreadPriority,
-    /// Whether a reload may remove volumes that have clients (`[server]`), which it disconnects then.
+    /// True if a reload may remove volumes that have clients (`[server]`). It then disconnects
+    /// these clients.
     pub remove_in_use: bool,
-    /// Where in the file each key stands.
+    /// The line and column of each key in the file.
     pub(crate) places: Places,
 }
 
 impl Server {
-    /// What went wrong with a volume's storage, at the place in the file that says what it is.
+    /// Returns a problem with a volume's storage, at the key that selects the storage.
     pub fn storage_problem(&self, volume: &Volume, message: String) -> Problem {
+        // The key of the storage has the same name as its kind.
         let key = match volume.storage {
             Storage::File(_) => "file",
             Storage::Device(_) => "device",
@@ -54,14 +57,17 @@ impl Server {
         self.problem(&join(&join("volume", &volume.name), key), message, None)
     }
 
-    /// A problem at a key (as `listen.nbd[0]`), or at the nearest table around it that is in the file.
+    /// Returns a problem at a key such as `listen.nbd[0]`, or at the nearest table around the key
+    /// that is in the file.
     pub fn problem(&self, key: &str, message: String, help: Option<String>) -> Problem {
         self.places.problem(key, message, help)
     }
 
-    /// As read from a text that nobody has before their eyes: problems do not say where in it they are.
+    /// Removes all lines and columns, so that problems do not refer to a text that the user has not
+    /// written.
     #[must_use]
     pub fn without_places(mut self) -> Self {
+        // Line 0 means that a problem has no place.
         self.places
             .keys
             .values_mut()
@@ -69,35 +75,37 @@ impl Server {
         self
     }
 
-    /// The name of the file that it was read from; empty for text without a name.
+    /// Returns the name of the file, which is empty for text without a name.
     pub fn file(&self) -> &str {
         &self.places.file
     }
 
-    /// True if a key (as `limits.arena`) stands in the file; otherwise its value is the default.
+    /// Returns true if a key such as `limits.arena` is in the file. Otherwise its value is the
+    /// default.
     pub fn is_written(&self, key: &str) -> bool {
         self.places.keys.contains_key(key)
     }
 
-    /// The drive of that name.
+    /// Returns the drive with this name.
     pub fn drive(&self, name: &str) -> Option<&Drive> {
         self.drives.iter().find(|d| d.name == name)
     }
 
-    /// The volume of that name.
+    /// Returns the volume with this name.
     pub fn volume(&self, name: &str) -> Option<&Volume> {
-        // They are sorted: where there are ten thousand, a reload asks for each.
+        // A reload looks up every volume, and there can be ten thousand. The volumes are sorted, so
+        // a binary search keeps that fast.
         let at = self.volumes.binary_search_by(|v| v.name.as_str().cmp(name));
         Some(&self.volumes[at.ok()?])
     }
 
-    /// The tenant of that name.
+    /// Returns the tenant with this name.
     pub fn tenant(&self, name: &str) -> Option<&Tenant> {
         let at = self.tenants.binary_search_by(|t| t.name.as_str().cmp(name));
         Some(&self.tenants[at.ok()?])
     }
 
-    /// Tenants and then volumes, as holders of contracts.
+    /// Iterates over the holders of contracts: first the tenants, then the volumes.
     pub(crate) fn contracted(&self) -> impl Iterator<Item = Contracted<'_>> {
         let tenants = self.tenants.iter().map(|t| Contracted {
             path: path("tenant", &t.name),
@@ -114,7 +122,7 @@ impl Server {
         tenants.chain(volumes)
     }
 
-    /// The tenants of a drive, by name.
+    /// Iterates over the tenants of a drive, sorted by name.
     pub(crate) fn tenants_of<'a>(
         &'a self,
         drive: &'a str,
@@ -122,40 +130,44 @@ impl Server {
         self.tenants.iter().filter(move |t| t.drive == drive)
     }
 
-    /// The volumes of a drive, by name.
+    /// Iterates over the volumes of a drive, sorted by name.
     pub fn volumes_of<'a>(&'a self, drive: &'a str) -> impl Iterator<Item = &'a Volume> + Clone {
         self.volumes.iter().filter(move |v| v.drive == drive)
     }
 }
 
-/// One scheduling domain: what shares one physical drive (`[drive.NAME]`).
+/// A scheduling domain: all volumes that share one physical drive (`[drive.NAME]`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Drive {
-    /// Its name: 1 to 255 bytes without control characters.
+    /// The name: 1 to 255 bytes without control characters.
     pub name: String,
-    /// How its time is shared.
+    /// The policy that shares the drive.
     pub policy: Policy,
-    /// What it can do at the least, if stated or, for a model, found by running it.
+    /// The throughput in the worst case: as stated, or found by running the model. `None` if
+    /// unknown.
     pub capacity: Option<Capacity>,
-    /// Hardware queues: 1 to 1024.
+    /// The number of hardware queues, 1 to 1024.
     pub queues: u16,
-    /// Requests each queue takes at a time: 1 to 4096.
+    /// The number of requests that each hardware queue accepts at a time, 1 to 4096.
     pub tags: u16,
-    /// Bytes it takes in one command; longer requests are split. A multiple of 512, 4 KiB to 1 GiB.
+    /// The maximum size of a command in bytes: a multiple of 512, from 4 KiB to 1 GiB. Longer
+    /// requests are split.
     pub max_transfer: u32,
-    /// True for a drive that seeks.
+    /// True for a drive that has to seek.
     pub rotational: bool,
-    /// The drive is a model: its volumes hold their data in memory, and this says when a request is over. The shape above is the
-    /// model's then.
+    /// The timing model in place of a real drive, if any. The drive's volumes then keep their data
+    /// in memory, the model determines when a request completes, and `queues`, `tags`,
+    /// `max_transfer` and `rotational` are those of the model.
     pub model: Option<weir_model::drive::Config>,
-    /// Answers of the model come sooner by this: what the way from a client and back takes. At most a second.
+    /// The time of the path from a client and back, at most 1 s. The model completes requests
+    /// earlier by this time.
     pub path: Span,
-    /// Sizes of its tables.
+    /// The sizes of the drive's tables.
     pub limits: DriveLimits,
 }
 
 impl Drive {
-    /// A drive of which nothing else is stated.
+    /// Returns a drive with the defaults of all keys.
     pub(crate) fn new(name: &str, limits: DriveLimits) -> Self {
         let shape = DriveShape::default();
         Self {
@@ -173,9 +185,9 @@ impl Drive {
     }
 }
 
-/// A tenant or a volume as far as contracts go.
+/// A tenant or a volume, reduced to the fields that contracts need.
 pub(crate) struct Contracted<'a> {
-    /// Where it is in the file.
+    /// The path of the table in the file, such as `volume.alpha`.
     pub(crate) path: String,
     pub(crate) drive: &'a str,
     pub(crate) contract: &'a Contract,
@@ -183,52 +195,56 @@ pub(crate) struct Contracted<'a> {
 }
 
 impl Volume {
-    /// Where in the file its socket for virtual machines is said.
+    /// Returns the path of the key for the volume's vhost-user-blk socket.
     pub fn vhost_key(&self) -> String {
         join(&join(&join("volume", &self.name), "listen"), "vhost")
     }
 
-    /// Where in the file it is said whether it is a block device of this machine.
+    /// Returns the path of the key that makes the volume a block device of this machine.
     pub fn ublk_key(&self) -> String {
         join(&join("volume", &self.name), "ublk")
     }
 
-    /// What its size is a multiple of, bytes: 4096 where it is opened past the page cache, else 512.
+    /// Returns the block size in bytes, the unit of the volume's size: 4096 if the storage is
+    /// opened with `O_DIRECT`, otherwise 512.
     pub fn block(&self) -> u64 {
         block(&self.storage, self.cache)
     }
 
-    /// What holds its data in this machine's file system: a file, a device, or the Unix socket of another NBD server.
+    /// Returns the path of the storage in this machine's file system: a file, a device, or the Unix
+    /// socket of another NBD server.
     pub fn path(&self) -> Option<&Path> {
         match &self.storage {
             Storage::File(path) | Storage::Device(path) => Some(path),
             Storage::Nbd(remote) => match &remote.uri.address {
                 nbd::Address::Unix(socket) => Some(socket),
+                // An export over TCP has no path on this machine.
                 nbd::Address::Tcp(_) => None,
             },
             Storage::Memory | Storage::Model => None,
         }
     }
 
-    /// True if something is promised: a min, or a realtime class.
+    /// Returns true if the contract has a min or the class realtime.
     pub fn is_promised(&self) -> bool {
         is_promised(&self.contract)
     }
 }
 
 impl Tenant {
-    /// True if something is promised to all its volumes together: a min, or a realtime class.
+    /// Returns true if the contract of all its volumes together has a min or the class realtime.
     pub fn is_promised(&self) -> bool {
         is_promised(&self.contract)
     }
 }
 
-/// True if the contract promises something: a min, or a realtime class.
+/// Returns true if the contract has a min or the class realtime.
 pub(crate) fn is_promised(contract: &Contract) -> bool {
     contract.min > 0 || contract.min_iops > 0 || contract.class == weir_core::Class::Realtime
 }
 
-/// The key that makes a contract a promise.
+/// Returns the key that makes a contract a promise. The class comes first, because it is a promise
+/// with or without a min.
 pub(crate) fn promise_key(contract: &Contract) -> &'static str {
     match contract {
         c if c.class == weir_core::Class::Realtime => "class",

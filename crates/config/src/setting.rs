@@ -1,4 +1,4 @@
-//! Contracts as a command line changes them: `--set alpha.min=20MB/s`.
+//! Changes of contracts on a command line: `--set alpha.min=20MB/s`.
 
 use crate::field;
 use crate::key::MAX;
@@ -9,27 +9,27 @@ use std::str::FromStr;
 use toml::{Table, Value};
 use weir_core::{Capacity, Contract};
 
-/// A key of somebody's contract and its value, in the words of the file.
+/// A key of a contract with its new value, in the words of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Whose contract: the name of a volume, a client or a group.
+    /// The name of the volume, client or group whose contract changes.
     pub whose: String,
-    /// `min`, or `max` and `iops`.
+    /// The path of the key: `min`, or `max` followed by `iops`.
     key: Vec<String>,
-    /// Empty: the key is removed.
+    /// The new value. If it is empty, the key is removed.
     value: String,
 }
 
-/// The keys of a contract.
+/// The keys of a contract that can be set.
 const KEYS: [&str; 5] = ["min", "min_iops", "share", "max", "class"];
-/// How settings are written.
+/// The help for a text that is not a setting.
 const HELP: &str =
     "write for example alpha.min=20MB/s or alpha.max.iops=500; alpha.max= removes a key";
 
 impl FromStr for Setting {
     type Err = String;
 
-    /// Reads `NAME.KEY=VALUE`. Names may have dots.
+    /// Reads `NAME.KEY=VALUE`. The name can contain dots.
     fn from_str(text: &str) -> Result<Self, String> {
         let (path, value) = text.split_once('=').ok_or(HELP)?;
         let of_max = MAX.names().into_iter().map(|key| format!("max.{key}"));
@@ -38,7 +38,7 @@ impl FromStr for Setting {
             let whose = path.trim().strip_suffix(key.as_str())?.strip_suffix('.')?;
             (!whose.is_empty()).then(|| (whose.to_owned(), key.clone()))
         };
-        // `a.max.iops` is a limit of `a`, and no key of `a.max`.
+        // The longest key applies: `a.max.iops` is a limit of `a`, not a key of `a.max`.
         let longest = keys
             .iter()
             .filter_map(named)
@@ -65,18 +65,20 @@ impl Display for Setting {
 }
 
 impl Setting {
-    /// The contract with this setting, as the server's file would be read on a drive of this capacity; `None`: on one that can do
-    /// everything.
+    /// Returns the contract with this setting applied, as the server's file would be read on a
+    /// drive of this capacity. `None` stands for a drive without limits.
     ///
-    /// # Errors
-    /// What a server's file would be refused for.
+    /// # Errors The problem of a server's file with this setting.
     pub fn apply(
         &self,
         contract: &Contract,
         capacity: Option<Capacity>,
     ) -> Result<Contract, Problem> {
+        // A printed contract is always valid TOML.
         let mut terms: Table = (Terms(contract).to_string().parse()).unwrap_or_default();
         self.put(&mut terms);
+        // The contract is read as that of a volume, so that all rules for a server's file apply to
+        // it.
         let own = toml::to_string(&Table::from_iter([(
             "volume".to_owned(),
             Value::Table(Table::from_iter([("v".to_owned(), Value::Table(terms))])),
@@ -94,20 +96,20 @@ impl Setting {
         Ok(server.volumes.first().map_or(*contract, |v| v.contract))
     }
 
-    /// A text about the file as which it is read, in the words of the setting.
+    /// Replaces the names of the auxiliary file in a text by those of the setting.
     fn own(&self, text: &str) -> String {
         text.replace("drive.d.capacity", "the drive's capacity")
             .replace("drive.d", "the drive")
             .replace("volume.v", &self.whose)
     }
 
-    /// What is wrong with it.
+    /// Returns a problem with the setting.
     pub(crate) fn problem(&self, message: String, help: Option<String>) -> Problem {
         let help = help.unwrap_or_default();
         Problem::new("", (0, 0), &self.to_string(), message, &help)
     }
 
-    /// Puts it among the keys of a volume.
+    /// Adds the setting to the keys of a volume in the auxiliary file.
     fn put(&self, terms: &mut Table) {
         let rest = [
             ("drive", Value::from("d")),
@@ -115,13 +117,14 @@ impl Setting {
             ("size", Value::from("1GiB")),
         ];
         terms.extend(rest.map(|(key, value)| (key.to_owned(), value)));
+        // A number is a plain value in TOML, and any other value a string.
         let value = match self.value.parse::<i64>() {
             Ok(number) => Value::from(number),
             Err(_) => Value::from(&self.value[..]),
         };
         let (key, below) = (&self.key[0], self.key.get(1));
         if key.starts_with("min") {
-            // A min in bytes takes the place of one in requests, and the other way round.
+            // A min in bytes replaces one in requests, and the reverse.
             terms.retain(|key, _| !key.starts_with("min"));
         }
         let Some(below) = below else {
@@ -139,7 +142,7 @@ impl Setting {
             if !self.value.is_empty() {
                 table.insert(below.clone(), value);
             }
-            // What limits nothing is left out.
+            // A `max` without a rate limits nothing and would be refused, so it is removed.
             if !table
                 .keys()
                 .any(|key| !["burst", "iops_size"].contains(&&key[..]))
@@ -150,7 +153,8 @@ impl Setting {
     }
 }
 
-/// More than any drive does: where nothing is stated, the core has the last word.
+/// A capacity above that of any drive, for a contract on a drive whose capacity is not stated. The
+/// core then decides.
 const ENDLESS: Capacity = Capacity {
     read: 1_000_000_000_000_000,
     write: 1_000_000_000_000_000,
@@ -175,11 +179,13 @@ mod tests {
         let share = set("a.b.share=300");
         assert_eq!((share.share, share.min_iops), (300, 100));
         let min = set("alpha.min=20MB/s");
+        // The new min in bytes replaces the min of 100 requests per second.
         assert_eq!((min.min, min.min_iops), (20_000_000, 0));
         assert_eq!(set("alpha.min_iops=").min_iops, 0);
         let both = set("alpha.max.bandwidth=5MB/s");
         assert_eq!((both.max.bandwidth, both.max.iops), (5_000_000, 5000));
         let max = set("alpha.max=5MB/s").max;
+        // A single rate replaces the whole max, and sets its bandwidth.
         assert_eq!((max.bandwidth, max.iops), (5_000_000, 0));
         assert!(!set("alpha.max=").max.is_limited());
         assert!(!set("alpha.max.iops=").max.is_limited());

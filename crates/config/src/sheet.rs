@@ -1,8 +1,9 @@
-//! Sheets: what was published of a drive, and which parameters of its model are to be found from it.
+//! Sheets: published measurements of a drive, and the parameters of its model that are fitted to
+//! them.
 //!
-//! A sheet is a [profile](crate::profile) whose parameters come from data sheets or were chosen before anything was fitted, with three
-//! more kinds of tables: `[fit]` ties a parameter to the figure that shows it, `[plausible]` says between what a parameter may lie that
-//! no figure shows, and each `[[figure]]` is something that was published.
+//! A sheet is a [profile](crate::profile) with starting values and three more kinds of tables.
+//! `[fit]` names the figure that determines a parameter. `[plausible]` has the range of a parameter
+//! that no figure determines. Each `[[figure]]` is a published measurement.
 //!
 //! ```toml
 #![doc = include_str!("../sheets/plextor-px-256m5s.toml")]
@@ -20,53 +21,54 @@ use crate::value;
 use std::path::Path;
 use weir_model::drive::Config;
 
-/// What was published of a drive.
+/// The published measurements of a drive, and the parameters to fit.
 #[derive(Clone, Debug)]
 pub struct Sheet {
-    /// The drive as far as it is known, and values to begin with for the rest.
+    /// The drive with known parameters, and with starting values for the others.
     pub profile: Profile,
-    /// The parameters to be found, in the order of the table in the file.
+    /// The parameters to fit, in the order of the file.
     pub fit: Vec<Fit>,
-    /// The parameters that nothing published shows.
+    /// The parameters that no published figure determines.
     pub plausible: Vec<Range>,
-    /// What was published.
+    /// The published figures of the drive.
     pub figures: Vec<Published>,
 }
 
-/// A range of a parameter's values, in its unit.
+/// A range of a parameter's values, in the parameter's unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
-    /// Which parameter.
+    /// The parameter that the range belongs to.
     pub parameter: &'static Parameter,
-    /// The least, at least 1.
+    /// The lower end, at least 1.
     pub from: u64,
-    /// The most.
+    /// The upper end of the range.
     pub to: u64,
 }
 
-/// A parameter that is to make a figure come out.
+/// A parameter that is adjusted until the model reproduces a figure.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// Where it is looked for.
+    /// The range of the search.
     pub range: Range,
-    /// The figure that shows it.
+    /// The name of the figure that determines the parameter.
     pub figure: String,
 }
 
-/// A figure that was published.
+/// A published figure of a drive.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Published {
-    /// What was measured: a name that the fitting program knows.
+    /// The name of the measured quantity, which the fitting program knows.
     pub figure: String,
-    /// Bytes a second, or nanoseconds.
+    /// The published value, in bytes per second or in nanoseconds.
     pub value: f64,
-    /// Whether it is a time.
+    /// True if the value is a time.
     pub is_time: bool,
-    /// How far off a fitted figure may be, per cent. `None`: it is not fitted to.
+    /// The permitted deviation of a fitted figure in per cent. `None` if no parameter is fitted to
+    /// the figure.
     pub within: Option<u8>,
-    /// Where it was published.
+    /// The publication that states the value.
     pub source: String,
-    /// Why a model may give another one, in a sentence or more.
+    /// The reasons why a model can differ from the figure.
     pub note: Option<String>,
 }
 
@@ -82,7 +84,7 @@ built_in! { "sheet" in "sheets":
     "iscsi-1ms"
 }
 
-/// The sheet of a drive that comes with Weir, if it has one: a profile may be all that there is.
+/// Returns the sheet of a drive that comes with Weir. Some profiles have no sheet.
 pub fn find(name: &str) -> Option<Sheet> {
     let text = source(name)?;
     Some(read(text, name).expect("what comes with Weir can be read, as its tests show"))
@@ -99,7 +101,7 @@ pub fn read(text: &str, file: &str) -> Result<Sheet, Vec<Problem>> {
 /// Reads a sheet's file.
 ///
 /// # Errors
-/// As [`read`], or it cannot be read at all.
+/// The problems that [`read`] returns, or the reason why the file cannot be read.
 pub fn load(path: &Path) -> Result<Sheet, Vec<Problem>> {
     let (file, text) = text(path)?;
     read(&text, &file)
@@ -132,7 +134,8 @@ fn sheet<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Sheet> {
         .and_then(|e| e.array(doc, "[[figure]]"));
     let figures = entries.into_iter().flatten();
     let figures: Vec<_> = figures.filter_map(|e| published(doc, &e)).collect();
-    // In the order of the file: what is tied first is found first.
+    // Parameters are fitted one after the other, and the result depends on the order. A table does
+    // not preserve it, so it is restored from the places in the file.
     fit.sort_by_key(|f: &Fit| {
         doc.places
             .keys
@@ -147,7 +150,7 @@ fn sheet<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Sheet> {
     })
 }
 
-/// The entries of a table whose keys are parameters.
+/// Returns the entries of a table whose keys are parameters of the drive.
 fn parameters<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -175,6 +178,8 @@ fn range<'a>(
         let help = format!("write {key} = {}", parameter.toml(parameter.get(drive)));
         let entry = doc.required(table, key, &help)?;
         let value = value::parameter(parameter, doc, &entry, drive)?;
+        // Only the rule for this parameter counts here, because the starting values of the others
+        // can be wrong.
         let mut tried = drive.clone();
         parameter.set(&mut tried, value);
         match tried.validate() {
@@ -222,6 +227,7 @@ fn published<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Published>
     let time = value
         .parse()
         .map(|Time(time)| (time.as_nanos() as f64, true));
+    // The permitted deviation is in per cent of the value, so the value must not be zero.
     let Some((value, is_time)) = rate.ok().or_else(|| time.ok()).filter(|v| v.0 > 0.0) else {
         let what = format!("{} is neither a rate nor a time", quoted(value));
         doc.report(&entry, what, "write it as \"515MB/s\" or \"39ms\"");

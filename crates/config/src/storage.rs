@@ -1,44 +1,46 @@
-//! What holds the data of a volume, and how the server's threads run.
+//! The storage of a volume, and the priority of the server's threads.
 
 use crate::words::words;
 use std::path::PathBuf;
 use weir_core::Span;
 use weir_wire::nbd::Uri;
 
-/// What holds a volume's data.
+/// The storage of a volume's data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Storage {
-    /// A regular file, by its absolute path; created if absent, preallocated if something is promised.
+    /// A regular file, by its absolute path. It is created if it does not exist, and preallocated
+    /// if the volume has a promise.
     File(PathBuf),
     /// A block device, by its absolute path.
     Device(PathBuf),
     /// An export of another NBD server.
     Nbd(Remote),
-    /// Memory, zeroes at first, as fast as memory is.
+    /// Memory that is zero at the start, without a timing model.
     Memory,
-    /// Memory behind the timing model of the volume's drive ([`crate::Drive::model`], which is there then).
+    /// Memory behind the timing model of the volume's drive ([`crate::Drive::model`]).
     Model,
 }
 
-/// An export of another NBD server, and how it is used (`nbd`, `[volume.NAME.remote]`).
+/// An export of another NBD server, with the settings of the connection (`nbd`,
+/// `[volume.NAME.remote]`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Remote {
-    /// Where it is.
+    /// The URI of the export.
     pub uri: Uri,
-    /// That as it was written.
+    /// The text of the URI in the file.
     pub text: String,
-    /// Connections to its server.
+    /// The number of connections to the remote server.
     pub connections: u32,
-    /// The most that each of them has unanswered.
+    /// The maximum number of requests in flight on each connection.
     pub requests: u32,
-    /// How long requests wait for a server that is away.
+    /// The maximum time that requests wait while the remote server is unreachable.
     pub wait: Span,
-    /// Bytes of memory for copies of what was written and not flushed.
+    /// The memory in bytes for copies of data that were written but not flushed.
     pub unflushed: u64,
 }
 
 impl Remote {
-    /// An export, with settings that are still to be read.
+    /// Returns an export whose settings are still to be read.
     pub(crate) fn new(uri: Uri, text: &str) -> Self {
         Self {
             uri,
@@ -51,28 +53,30 @@ impl Remote {
     }
 }
 
-/// Whether the host's page cache stands between a volume and its file or device.
+/// The use of the host's page cache for a volume's file or device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Cache {
-    /// No: opened `O_DIRECT`.
+    /// The page cache is bypassed (`O_DIRECT`).
     #[default]
     Direct,
-    /// Yes; such a volume can be promised nothing.
+    /// The page cache is used. Such a volume cannot have a promise.
     Host,
 }
 
-/// How the threads that serve drives stand to those of other programs on the machine (`priority` in `[server]`), fixed while the
-/// server runs.
+/// The scheduling priority of the threads that serve drives (`priority` in `[server]`). It cannot
+/// be changed while the server runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ThreadPriority {
-    /// [`ThreadPriority::High`] where that is permitted, else [`ThreadPriority::Normal`].
+    /// [`ThreadPriority::High`] if that is permitted, otherwise [`ThreadPriority::Normal`].
     #[default]
     Auto,
-    /// As the process that started the server.
+    /// The priority of the process that started the server.
     Normal,
-    /// Nice -10: where processors are short they get about nine times the time of an ordinary thread, and run sooner. It takes the
-    /// capability `CAP_SYS_NICE` or a `RLIMIT_NICE` of 30 (`LimitNICE=-10` in a unit of systemd); without, the server says so and
-    /// serves as usual.
+    /// Nice -10. If CPU time is scarce, such a thread gets about nine times the time of an ordinary
+    /// thread, and runs sooner.
+    ///
+    /// It requires the capability `CAP_SYS_NICE` or a `RLIMIT_NICE` of 30 (`LimitNICE=-10` in a
+    /// systemd unit). Without it, the server logs that and runs with the normal priority.
     High,
 }
 
@@ -81,9 +85,10 @@ words! {
     ThreadPriority: "auto" Auto, "normal" Normal, "high" High;
 }
 
-/// What a volume's size must be a multiple of.
+/// Returns the block size in bytes. The volume's size must be a multiple of it.
 pub(crate) fn block(storage: &Storage, cache: Cache) -> u64 {
     match (storage, cache) {
+        // `O_DIRECT` requires aligned offsets and lengths (open(2)).
         (Storage::File(_) | Storage::Device(_), Cache::Direct) => 4096,
         _ => 512,
     }

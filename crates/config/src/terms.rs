@@ -1,4 +1,6 @@
 //! Contracts and capacities as keys of a file.
+//!
+//! The structs are the core's, so their keys are connected with their fields here.
 
 use crate::document::{Document, Entry, Table};
 use crate::field::{Field, Mirror, Show, Value, Values, mirror};
@@ -19,27 +21,27 @@ words! {
     PriorityClass: "realtime" Realtime, "best-effort" BestEffort, "idle" Idle;
 }
 
-/// The value of each key of a contract.
+/// Returns the value of each key of a contract.
 pub(crate) fn values(contract: &Contract, knobs: &Knobs) -> Values {
     [contract.values(), knobs.values()].concat()
 }
 
-/// What the table promises. Whether it can be kept is the core's to say.
+/// Reads the contract of a table. Whether it can be kept is checked later by the core.
 pub(crate) fn contract<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Contract {
     Contract::DEFAULT.filled(doc, table)
 }
 
-/// How the table sets controllers.
+/// Reads the settings of controllers in a table.
 pub(crate) fn knobs<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Knobs {
     Knobs::NONE.filled(doc, table)
 }
 
-/// The value of each key of a capacity; none is set if it is not known.
+/// Returns the value of each key of a capacity. If it is unknown, no key is set.
 pub(crate) fn capacity_values(capacity: Option<Capacity>) -> Values {
     capacity.map_or_else(|| CAPACITY.unset(), |capacity| capacity.values())
 }
 
-/// A capacity, if both rates are stated and nothing is wrong with it.
+/// Reads a capacity. `None` if a rate is missing or a value is wrong.
 pub(crate) fn capacity<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Capacity> {
     let table = entry.table(doc, &CAPACITY)?;
     let before = doc.found();
@@ -72,7 +74,7 @@ impl Field for LowKnobs {
 }
 
 impl Show for Max {
-    /// A table that is not set where nothing is limited.
+    /// Returns a table. If nothing is limited, no key of it is set.
     fn value(&self, _: &Key) -> Option<Value> {
         Some(Value::Table(if self.is_limited() {
             self.values()
@@ -83,7 +85,7 @@ impl Show for Max {
 }
 
 impl Field for Max {
-    /// The limits; a rate alone is that of reads and writes together.
+    /// Reads the limits. A single rate is that of reads and writes together.
     fn read<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Self> {
         if entry.is_text() {
             return Some(Self {
@@ -94,6 +96,7 @@ impl Field for Max {
         let before = doc.found();
         let table = entry.table(doc, &MAX)?;
         let max = Self::NONE.filled(doc, &table);
+        // The key changes the unit of the limits on requests, so it has no effect without one.
         if max.iops_size > 0 && max.iops | max.read_iops | max.write_iops == 0 {
             let what = "requires a limit on requests";
             let help = "add iops, read_iops or write_iops, or remove iops_size";

@@ -1,10 +1,11 @@
-//! Texts in messages and files: what is quoted, and how the path of a key is written.
+//! Texts in messages and files: quoting, and paths of keys.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
-/// A string in quotes, shortened if it is long.
+/// Returns a string in quotes. A string of more than 80 characters is shortened.
 pub(crate) fn quoted(text: &str) -> String {
     const SHOWN: usize = 80;
+    // Of a long text, only the first characters are read.
     if text.chars().nth(SHOWN).is_none() {
         return format!("{text:?}");
     }
@@ -12,7 +13,8 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("{head:?}...")
 }
 
-/// Whether a text can be the name of a drive, a policy, a scenario, or of what is in one.
+/// Returns true if a text is a valid name for a drive, a policy, a scenario, or an object in one of
+/// them.
 pub(crate) fn is_name(name: &str) -> bool {
     let inner = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'.' || b == b'_';
     name.len() <= 64
@@ -23,7 +25,7 @@ pub(crate) fn is_name(name: &str) -> bool {
             .is_some_and(u8::is_ascii_alphanumeric)
 }
 
-/// A key's path, quoted where TOML would have it.
+/// Appends a key to a path, in quotes if TOML requires them.
 pub(crate) fn join(path: &str, key: &str) -> String {
     let bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     let key = if !key.is_empty() && key.bytes().all(bare) {
@@ -38,17 +40,20 @@ pub(crate) fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// The path of a table of `[kind.NAME]`.
+/// Returns the path of a table `[kind.NAME]`.
 pub(crate) fn path(kind: &str, name: &str) -> String {
     join(kind, name)
 }
 
-/// A text for one line of a terminal. Characters with which a name could move the cursor, change
-/// colours, or imitate another line are escaped as in a Rust string: control characters, and those that
-/// separate lines or reverse the direction of text.
+/// Returns a text that is safe to print on one line of a terminal. Characters with which a name
+/// could move the cursor, change colours, or imitate another line are escaped as in a Rust string.
+/// These are control characters, separators of lines, and characters that reverse the direction of
+/// text.
 pub fn one_line(text: &str) -> String {
     let is_command = |c: char| {
         c.is_control()
+            // U+200E and U+200F are direction marks, U+2028 and U+2029 separators, and the others
+            // embeddings, overrides and isolates of direction.
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     let mut line = String::with_capacity(text.len());
@@ -62,7 +67,7 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
-/// A string as TOML has it.
+/// A string that is displayed in the syntax of TOML.
 #[derive(Clone, Copy, Debug)]
 pub struct Quoted<'a>(pub &'a str);
 
@@ -71,6 +76,8 @@ impl Display for Quoted<'_> {
         f.write_char('"')?;
         for c in self.0.chars() {
             match c {
+                // In a basic string, quotation marks, backslashes and control characters must be
+                // escaped (TOML 1.0, String).
                 '"' | '\\' => write!(f, "\\{c}")?,
                 c if c.is_control() => write!(f, "\\u{:04X}", u32::from(c))?,
                 c => f.write_char(c)?,
@@ -80,13 +87,14 @@ impl Display for Quoted<'_> {
     }
 }
 
-/// A text as TOML, its lines as lines.
+/// Returns a text in the syntax of TOML. A text of several lines becomes a multi-line string.
 pub(crate) fn block(text: &str) -> String {
     if !text.contains('\n') {
         return Quoted(text).to_string();
     }
     let lines = text.split('\n').map(|line| {
         let quoted = Quoted(line).to_string();
+        // The quotes around each line are removed, because the block has its own.
         quoted[1..quoted.len() - 1].to_owned()
     });
     let lines: Vec<String> = lines.collect();

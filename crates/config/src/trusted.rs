@@ -18,23 +18,23 @@ use rustix::io::Errno;
 
 /// Links that the kernel follows on one path (`MAXSYMLINKS`), and so does [`Dir`].
 const LINKS_MAX: usize = 40;
-/// Permission bits by which the group or everyone may write.
+/// Permission bits that let the group or everyone write.
 const SHARED: u32 = 0o022;
 /// Permission bit of a directory in which users remove only their own files, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 
-/// Why a file or a directory is not used although the system permits it. It is the inner error of
-/// an [`io::Error`] of the kind `PermissionDenied`.
+/// The reason why a file or directory is not used although the system permits it. It is the inner
+/// error of an [`io::Error`] of the kind `PermissionDenied`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Untrusted {
-    /// Another user than the expected one owns the path, and decides what is in it.
+    /// Another user owns the path, and decides about its content.
     #[error(
         "{} belongs to {}, not to {}; name a path that other users cannot change", path.display(), user(*owner), user(*expected)
     )]
     Owner {
-        /// The file or the directory.
+        /// The file or directory that was refused.
         path: PathBuf,
-        /// Its owner.
+        /// The owner of the path.
         owner: u32,
         /// The expected owner. Root is also accepted where this is the program's own user.
         expected: u32,
@@ -48,7 +48,7 @@ pub enum Untrusted {
     /// A file with several names (hard links).
     #[error("{} has a second name (a hard link); remove one of them, or name another path", .0.display())]
     Names(PathBuf),
-    /// Not a regular file, but what the text says.
+    /// A path that is not a regular file, with the noun for its kind.
     #[error("{} is {}, not a regular file; name another path", .0.display(), .1)]
     Kind(PathBuf, &'static str),
 }
@@ -66,21 +66,21 @@ fn user(id: u32) -> String {
     }
 }
 
-/// An open directory, in which files are opened by name. A name is one component: one with a slash,
-/// or `..`, is refused (`EINVAL`).
+/// An open directory, whose files are opened by name. A name is one component: one with a slash, or
+/// `..`, is refused (`EINVAL`).
 #[derive(Debug)]
 pub struct Dir {
-    /// For look-ups only (`O_PATH`).
+    /// The file descriptor, for look-ups only (`O_PATH`).
     fd: OwnedFd,
     path: PathBuf,
     owner: u32,
     group: u32,
-    /// Nobody but root and the program's own user can change this directory or one above it, except
-    /// in sticky directories.
+    /// True if only root and the program's own user can change this directory and those above it,
+    /// except in sticky directories.
     is_trusted: bool,
 }
 
-/// How far a path may be of other users.
+/// The rule for directories of other users on a path.
 #[derive(Clone, Copy)]
 enum Trust {
     /// Root or the program's own user owns every directory, and no other user may write there.
@@ -97,13 +97,15 @@ impl Dir {
     /// # Errors
     /// [`Untrusted`], or the system's error.
     pub fn trusted(path: &Path) -> io::Result<Self> {
+        // `walk` permits sticky directories on the path, but the directory itself must not be one.
         walk(path, Trust::Whole, None)?.exclusive()
     }
 
-    /// As [`Self::trusted`], and makes the directories that are missing with these permissions.
+    /// Opens a directory in the same way as [`Self::trusted`], and creates missing directories with
+    /// these permissions.
     ///
     /// # Errors
-    /// As [`Self::trusted`].
+    /// The errors of [`Self::trusted`].
     pub fn create_trusted(path: &Path, mode: u32) -> io::Result<Self> {
         walk(path, Trust::Whole, Some(mode))?.exclusive()
     }
@@ -117,8 +119,9 @@ impl Dir {
         walk(path, Trust::Links, None)
     }
 
-    /// Opens the directory of a file, which may belong to any user, and returns the name of the file in it. If the path names a
-    /// symbolic link, the link is followed where no other user could have made it. The file may be missing.
+    /// Opens the directory of a file and returns the name of the file in it. The directory can
+    /// belong to any user. If the path names a symbolic link, the link is followed if no other user
+    /// could have made it. The file need not exist.
     ///
     /// # Errors
     /// [`Untrusted`], `EINVAL` if the path does not end with a name, or the system's error.
@@ -129,6 +132,7 @@ impl Dir {
             let dir = Self::open(parent)?;
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let found = match rustix::fs::openat(&dir.fd, name, flags, Mode::empty()) {
+                // The caller may want to create the file.
                 Err(Errno::NOENT) => return Ok((dir, name.to_owned())),
                 found => File::from(found?),
             };
@@ -146,13 +150,15 @@ impl Dir {
         Err(Errno::LOOP.into())
     }
 
-    /// Whether only root and the program's own user can change what the directory holds.
+    /// Returns true if only root and the program's own user can change the content of the
+    /// directory.
     pub fn is_trusted(&self) -> bool {
         self.is_trusted
     }
 
-    /// Checks a file of this directory that is open, whatever its owner is. Where other users can change the directory, the file must
-    /// have one name: another user can give a second name to a file of root's.
+    /// Checks an open file of this directory, regardless of its owner. If other users can change
+    /// the directory, the file must have only one name, because another user can give a second name
+    /// to a file of root.
     ///
     /// # Errors
     /// [`Untrusted::Names`].
@@ -163,12 +169,12 @@ impl Dir {
         Err(Untrusted::Names(self.path.join(name)))
     }
 
-    /// The path by which the directory was opened, with the links on the way resolved.
+    /// Returns the path of the directory, with all links resolved.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The user and the group of the directory.
+    /// Returns the user and the group of the directory.
     pub fn owner(&self) -> (u32, u32) {
         (self.owner, self.group)
     }
@@ -186,7 +192,7 @@ impl Dir {
     /// Opens a file that exists, to read and write it.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// The errors of [`Self::read`].
     pub fn write(&self, name: &OsStr) -> io::Result<File> {
         self.file(name, OFlags::RDWR)
     }
@@ -194,46 +200,51 @@ impl Dir {
     /// Opens a file to read and write it. A file that is missing is created with these permissions.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// The errors of [`Self::read`].
     pub fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         match self.create_new(name, mode) {
+            // An existing file is checked, while a file that `O_EXCL` created is certainly this
+            // program's own.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.write(name),
             created => created,
         }
     }
 
-    /// Creates a file with these permissions, to read and write it.
+    /// Creates a file with these permissions, and opens it for reading and writing.
     ///
     /// # Errors
-    /// `AlreadyExists` if there is something of that name, even a link; or the system's error.
+    /// `AlreadyExists` if the name exists, even as a link, or the system's error.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         self.open_at(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, mode)
     }
 
-    /// Writes a file as a whole: after a crash it has the new or the old content. What had the name
-    /// is replaced, be it a link.
+    /// Replaces the content of a file atomically: after a crash, the file has either the old or the
+    /// new content. If the name is a link, the link itself is replaced.
     ///
     /// # Errors
-    /// The system's error. The file is then as it was.
+    /// The system's error. The file is unchanged in that case.
     pub fn replace(&self, name: &OsStr, content: &[u8], mode: u32) -> io::Result<()> {
         let mut fresh = OsString::from(".");
         fresh.push(name);
         fresh.push(".weir-new");
-        // A process that was killed in between has left it.
+        // A process that was killed during an earlier call can have left this file behind.
         self.remove(&fresh)?;
         let written = self.create_new(&fresh, mode).and_then(|mut file| {
             file.write_all(content)?;
+            // The content must be durable before the name refers to it.
             file.sync_all()?;
             rustix::fs::renameat(&self.fd, &fresh, &self.fd, component(name)?)?;
+            // The new name must become durable too.
             self.sync()
         });
         if written.is_err() {
+            // The error of the write is more useful to the caller than that of the cleanup.
             let _ = self.remove(&fresh);
         }
         written
     }
 
-    /// Removes a file, or a link in its place. It is not an error if there is none.
+    /// Removes a file or a link. It is not an error if the name does not exist.
     ///
     /// # Errors
     /// The system's error.
@@ -244,7 +255,8 @@ impl Dir {
         }
     }
 
-    /// What the system knows of a name: of a link itself, not of what it leads to.
+    /// Returns the metadata of a name. For a link, it is that of the link itself, not of its
+    /// target.
     ///
     /// # Errors
     /// The system's error.
@@ -252,7 +264,7 @@ impl Dir {
         self.open_at(name, OFlags::PATH, 0)?.metadata()
     }
 
-    /// The names in the directory, in no order.
+    /// Returns the names in the directory in no particular order.
     ///
     /// # Errors
     /// The system's error.
@@ -260,6 +272,7 @@ impl Dir {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::new(self.reopen()?)? {
             let name = OsString::from_vec(entry?.file_name().to_bytes().to_vec());
+            // This leaves out `.` and `..`.
             if component(&name).is_ok() {
                 names.push(name);
             }
@@ -272,6 +285,7 @@ impl Dir {
     /// # Errors
     /// The system's error.
     pub fn sync(&self) -> io::Result<()> {
+        // A descriptor with `O_PATH` permits neither `fsync` nor reading (open(2)).
         Ok(rustix::fs::fsync(self.reopen()?)?)
     }
 
@@ -281,8 +295,10 @@ impl Dir {
     }
 
     fn file(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
-        // Before it is opened: opening a device can have effects.
+        // This check comes before the file is opened, because opening a device can have effects.
         self.check_file(name, &self.metadata(name)?)?;
+        // The name can lead to another file since the first check, so the open file is checked
+        // again.
         let file = self.open_at(name, flags, 0)?;
         self.check_file(name, &file.metadata()?)?;
         Ok(file)
@@ -310,6 +326,7 @@ impl Dir {
             };
             return Err(untrusted.into());
         }
+        // A second name can be in a directory that another user controls.
         if found.nlink() > 1 {
             return Err(Untrusted::Names(path()).into());
         }
@@ -318,13 +335,14 @@ impl Dir {
 
     /// Opens a name without following a link, and without waiting for the other end of a pipe.
     fn open_at(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
+        // Opening a terminal must not make it the controlling terminal (`NOCTTY`).
         let always = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(mode);
         let opened = rustix::fs::openat(&self.fd, component(name)?, flags | always, mode)?;
         Ok(opened.into())
     }
 
-    /// The directory, if others may not even add files to it.
+    /// Returns the directory if other users cannot even add files to it.
     fn exclusive(self) -> io::Result<Self> {
         let found = File::from(self.fd.try_clone()?).metadata()?;
         if found.mode() & SHARED != 0 {
@@ -340,7 +358,7 @@ impl AsFd for Dir {
     }
 }
 
-/// The directory and the name of a path's file.
+/// Splits the path of a file into its directory and its name.
 ///
 /// # Errors
 /// `EINVAL` if the path does not end with a name.
@@ -350,16 +368,17 @@ pub fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     Ok((directory.unwrap_or_else(|| Path::new(".")), name))
 }
 
-/// A name that is one component.
+/// Returns a name if it is a single component of a path.
 fn component(name: &OsStr) -> io::Result<&OsStr> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {
+        // `components` drops the slash of `file/`, so the component is compared with the name.
         (Some(Component::Normal(part)), None) if part == name => Ok(name),
         _ => Err(Errno::INVAL.into()),
     }
 }
 
-/// Root or the program's own user must own a path.
+/// Checks that root or the program's own user owns a path.
 fn check_owner(found: &Metadata, path: impl Fn() -> PathBuf) -> Result<(), Untrusted> {
     let (owner, expected) = (found.uid(), rustix::process::geteuid().as_raw());
     if owner == 0 || owner == expected {
@@ -372,8 +391,8 @@ fn check_owner(found: &Metadata, path: impl Fn() -> PathBuf) -> Result<(), Untru
     })
 }
 
-/// Opens the directories of a path one after the other. `missing`: the permissions of those that
-/// are made.
+/// Opens the directories of a path one after the other, so that no other user can exchange one in
+/// between. `missing` has the permissions for directories that must be created.
 fn walk(path: &Path, trust: Trust, missing: Option<u32>) -> io::Result<Dir> {
     let path = std::path::absolute(path)?;
     let mut left: Vec<OsString> = parts(&path).rev().collect();
@@ -383,10 +402,14 @@ fn walk(path: &Path, trust: Trust, missing: Option<u32>) -> io::Result<Dir> {
         if let Some(mode) = missing {
             make(&at, &part, mode)?;
         }
+        // `O_PATH` with `O_NOFOLLOW` opens a link itself, so that its owner can be checked before
+        // it is followed (open(2)).
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let next = rustix::fs::openat(&at.fd, &part, flags, Mode::empty())?;
         let found = File::from(next.try_clone()?).metadata()?;
         let path = match at.path.parent() {
+            // `at.path` has no links, so its parent is the directory that the kernel finds for
+            // `..`.
             Some(above) if part == ".." => above.to_owned(),
             _ => at.path.join(&part),
         };
@@ -395,11 +418,14 @@ fn walk(path: &Path, trust: Trust, missing: Option<u32>) -> io::Result<Dir> {
             if !at.is_trusted || check_owner(&found, || path.clone()).is_err() {
                 return Err(Untrusted::Link(path).into());
             }
+            // Links that form a loop would never end. The kernel returns the same error for them.
             if links > LINKS_MAX {
                 return Err(Errno::LOOP.into());
             }
             let target = rustix::fs::readlinkat(&next, "", Vec::new())?;
             let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+            // The components of a relative target are resolved from the directory that contains the
+            // link.
             if target.is_absolute() {
                 at = root(trust)?;
             }
@@ -411,20 +437,21 @@ fn walk(path: &Path, trust: Trust, missing: Option<u32>) -> io::Result<Dir> {
     Ok(at)
 }
 
-/// Makes a directory with these permissions, unless the name exists.
+/// Creates a directory with these permissions, unless the name exists.
 fn make(at: &Dir, part: &OsStr, mode: u32) -> io::Result<()> {
     match rustix::fs::statat(&at.fd, part, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => {}
         found => return Ok(found.map(drop)?),
     }
     match rustix::fs::mkdirat(&at.fd, part, Mode::from_raw_mode(mode)) {
+        // Another process can have created it since the check. `walk` checks the owner afterwards.
         Err(Errno::EXIST) => Ok(()),
         made => Ok(made?),
     }
 }
 
-/// The components of a path below the root. `..` stays, because the directory above a link's target
-/// is not that above the link.
+/// Iterates over the components of a path below the root. `..` is kept, because the directory above
+/// a link's target is not the one above the link.
 fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     let parts = path.components();
     parts.filter_map(|part| match part {
@@ -434,13 +461,14 @@ fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
 }
 
 fn root(trust: Trust) -> io::Result<Dir> {
+    // `O_PATH` needs no permission to read the directory (open(2)).
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = rustix::fs::open("/", flags, Mode::empty())?;
     let found = File::from(fd.try_clone()?).metadata()?;
     enter((fd, &found), PathBuf::from("/"), trust, true)
 }
 
-/// A directory on the way. `is_trusted`: those above it are.
+/// Checks a directory on the path. `is_trusted` is true if those above it are trusted.
 fn enter(
     (fd, found): (OwnedFd, &Metadata),
     path: PathBuf,
@@ -451,9 +479,12 @@ fn enter(
         return Err(Errno::NOTDIR.into());
     }
     let mut checked = check_owner(found, || path.clone());
+    // In a sticky directory such as `/tmp`, other users cannot rename or remove entries that belong
+    // to root or to this user.
     if found.mode() & SHARED != 0 && found.mode() & STICKY == 0 {
         checked = checked.and_then(|()| Err(Untrusted::Shared(path.clone())));
     }
+    // With `Trust::Links`, directories of other users are permitted, but links in them are refused.
     if let (Trust::Whole, Err(untrusted)) = (trust, &checked) {
         return Err(untrusted.clone().into());
     }
@@ -466,7 +497,7 @@ fn enter(
     })
 }
 
-/// The noun for a file that is not a regular one.
+/// Returns the noun for a file that is not a regular one.
 pub(crate) fn called(kind: std::fs::FileType) -> &'static str {
     match kind {
         kind if kind.is_dir() => "a directory",

@@ -1,38 +1,39 @@
-//! Tunables of elevators, by the core's tables: what they are called, what they can be, how they are printed.
+//! Tunables of elevators by the core's tables: their names, and the text of their values.
 
 use crate::units::{Size, Time};
 use weir_core::Span;
 use weir_core::elevator::{self, Kind};
 use weir_core::tunable::{Tunable, Tuned, Unit};
 
-/// The tunables of an elevator; none if it has none.
+/// Returns the tunables of an elevator, or an empty list if it has none.
 pub(crate) fn of(kind: &Kind) -> &'static [Tunable] {
     (kind.default)().tuned().map_or(&[], Tuned::tunables)
 }
 
-/// The elevators that have tunables, with them.
+/// Iterates over the elevators that have tunables.
 pub(crate) fn tables() -> impl Iterator<Item = (&'static Kind, &'static [Tunable])> {
     let all = elevator::KINDS.iter().map(|kind| (kind, of(kind)));
     all.filter(|(_, tunables)| !tunables.is_empty())
 }
 
-/// These keys and the names of the tables of elevators' tunables, which a table may have beside them.
+/// Returns these keys and the names of the elevators' tables of tunables, for a table that can have
+/// both.
 pub(crate) fn and_tables(mut keys: Vec<&'static str>) -> Vec<&'static str> {
     keys.extend(tables().map(|(kind, _)| kind.name));
     keys
 }
 
-/// How texts speak of the table of an elevator's tunables.
+/// Returns the name of an elevator's table of tunables in messages.
 pub(crate) fn called(kind: &Kind) -> String {
     format!("{} = {{ ... }}", kind.name)
 }
 
-/// The names of tunables.
+/// Returns the names of these tunables.
 pub(crate) fn names(tunables: &[Tunable]) -> Vec<&'static str> {
     tunables.iter().map(|t| t.name).collect()
 }
 
-/// A value of a tunable, as TOML: `"8ms"`, `"16MiB"`, `3`, `true`, `"linux"`.
+/// Returns the value of a tunable in TOML: `"8ms"`, `"16MiB"`, `3`, `true`, `"linux"`.
 pub(crate) fn toml(tunable: &Tunable, value: u64) -> String {
     match (tunable.unit, tunable.unit.bytes()) {
         (_, Some(bytes)) => format!("\"{}\"", Size(value.saturating_mul(bytes))),

@@ -1,4 +1,5 @@
-//! Values read by tables: parameters of drive models, tunables of elevators.
+//! Readers for values that are declared in tables: parameters of drive models, and tunables of
+//! elevators.
 
 use crate::document::{Document, Entry, Table};
 use crate::key::Kind;
@@ -10,7 +11,8 @@ use weir_core::tunable::{Tunable, Tuned};
 use weir_core::{ConfigError, Span};
 use weir_model::drive::Config;
 
-/// Reads a value of a drive's parameter. Whether it is permitted there is seen later.
+/// Reads the value of a drive parameter by its unit. The model checks later whether it permits the
+/// value.
 pub(crate) fn parameter(
     parameter: &Parameter,
     doc: &mut Document<'_>,
@@ -30,7 +32,7 @@ pub(crate) fn parameter(
     }
 }
 
-/// The table of an elevator's tunables, its keys checked.
+/// Reads the table of an elevator's tunables, and checks its keys.
 fn tunable_table<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
@@ -38,6 +40,7 @@ fn tunable_table<'a>(
 ) -> Option<Table<'a>> {
     let tunables = tunable::of(kind);
     if !entry.is_table() {
+        // Only elevators that have tunables are read here.
         let first = &tunables[0];
         let help = format!(
             "write it as {} = {{ {} = {} }}",
@@ -54,7 +57,8 @@ fn tunable_table<'a>(
     Some(table)
 }
 
-/// The tables of elevators' tunables that a table has, their keys checked, with the elevators.
+/// Returns each table of tunables that a table contains, with its elevator and entry. The keys of
+/// these tables are checked.
 pub(crate) fn tunable_tables<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -69,12 +73,13 @@ pub(crate) fn tunable_tables<'a>(
     all
 }
 
-/// Sets the tunables that a table has. Whatever cannot be is left as it was, and said.
+/// Sets the tunables that a table contains. A tunable with a wrong value is reported and keeps its
+/// previous value.
 pub(crate) fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, tuned: &mut dyn Tuned) {
     tunables_at(doc, table, 0..tuned.tunables().len(), tuned);
 }
 
-/// Sets the tunables at these places that a table has, as [`tunables`].
+/// Sets the tunables at these indices in the same way as [`tunables`].
 pub(crate) fn tunables_at<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -89,6 +94,8 @@ pub(crate) fn tunables_at<'a>(
             tuned.set(place, value);
         }
     }
+    // A rule between tunables is judged only if all values could be read. Otherwise the user would
+    // get a second problem for the same mistake.
     if doc.found() > before {
         return;
     }
@@ -97,11 +104,12 @@ pub(crate) fn tunables_at<'a>(
     }
 }
 
-/// A value of a tunable within its bounds.
+/// Reads the value of a tunable within its bounds, in the core's unit.
 fn tunable_value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, tunable: &Tunable) -> Option<u64> {
     match Kind::of(tunable) {
         Kind::Size(least, most, unit) => {
             let size = entry.size_in(doc, least..=most, unit);
+            // The core counts in units such as sectors, while files state bytes.
             size.map(|size| size / unit)
         }
         Kind::Time(least, most) => entry.time_in(doc, least..=most).map(Span::as_nanos),
@@ -111,7 +119,7 @@ fn tunable_value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, tunable: &Tunabl
     }
 }
 
-/// Keeps the problem that tunables break a rule between them.
+/// Reports that tunables break a rule that holds between them.
 fn outside(doc: &mut Document<'_>, table: &Table<'_>, error: ConfigError) {
     let Some(entry) = table.entry(error.field) else {
         return doc.at(&table.span, &table.path, error, "");

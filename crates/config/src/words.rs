@@ -1,24 +1,24 @@
-//! Values that a file says in a word.
+//! Values that files state as one of a few words.
 
-/// A value that a file says in one of a few words.
+/// A type whose values are words in files.
 pub(crate) trait Words: Copy + PartialEq + 'static {
-    /// Every value with its word, in the order of the declared words.
+    /// All values with their words, in the order of the key's declared words.
     const WORDS: &'static [(&'static str, Self)];
 
-    /// Its word.
+    /// Returns the word for the value.
     fn word(self) -> &'static str {
         let found = Self::WORDS.iter().find(|w| w.1 == self);
         found.map_or("", |w| w.0)
     }
 
-    /// The value of a word.
+    /// Returns the value for a word.
     fn named(word: &str) -> Option<Self> {
         let found = Self::WORDS.iter().find(|w| w.0 == word);
         found.map(|w| w.1)
     }
 }
 
-/// The words of types: `Type: "word" Variant, …;`.
+/// Implements [`Words`] for types: `Type: "word" Variant, …;`.
 macro_rules! words {
     ($($Type:ty: $($word:literal $Variant:ident),*;)*) => {$(
         impl $crate::words::Words for $Type {

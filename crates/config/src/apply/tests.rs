@@ -1,3 +1,5 @@
+//! Tests of the file for `weir apply`: an accepted file, and problems that result from changing it.
+
 use super::*;
 use crate::policy::Controller;
 use weir_core::Span;
@@ -41,6 +43,7 @@ fn a_file_has_drives_with_their_cgroups() {
     assert!(drive.policy.controllers.contains(&Controller::Slices));
     assert_eq!(drive.queue.nr_requests, Some(256));
     assert_eq!(drive.queue.write_back_latency, Some(Span::ZERO));
+    // Tenants come before volumes, and alpha refers to acme by its index.
     let members: Vec<_> = drive
         .members
         .iter()
@@ -56,12 +59,13 @@ fn a_file_has_drives_with_their_cgroups() {
         ]
     );
     assert_eq!(drive.members[2].prio_class, Some("idle"));
+    // `bfq` uses the min as a weight, about which there is a warning.
     let unkept = unkept(&host);
     assert!(
         unkept[0].to_string().contains("uses it as a weight only"),
         "{unkept:?}"
     );
-    // What the kernel does not have is not proposed for it.
+    // The help must not propose a policy that the kernel does not have.
     let proposed = unkept.iter().map(ToString::to_string);
     let proposed: Vec<String> = proposed
         .filter(|text| text.contains("\"contract\""))
@@ -143,6 +147,7 @@ fn what_is_wrong_is_said_where_it_stands() {
         let all = problems(|file| file.replacen(from, to, 1));
         assert!(all.iter().any(|p| p.contains(said)), "{to}: {all:#?}");
     }
+    // The cgroup of beta is below that of alpha, which is a volume and not a tenant.
     let nested =
         problems(|file| file.replace("unit = \"beta.service\"", "cgroup = \"/acme/alpha/b\""));
     assert!(

@@ -1,10 +1,10 @@
-//! The tables of a file for the kernel of a host, which `weir apply` reads.
+//! The tables of the file that `weir apply` reads.
 
 use super::{CAPACITY, Key, MAX, Shape, contract};
 use crate::document::{Document, Table};
 use weir_core::Span;
 
-/// Every shape of such a file.
+/// All shapes of that file, beginning with the outermost.
 pub(crate) const APPLIES: &[&Shape] = &[
     &APPLY,
     &APPLY_DRIVE,
@@ -57,7 +57,8 @@ pub(crate) const APPLY_DRIVE: Shape = Shape {
 };
 
 table! {
-    /// What is set of a device's queue (`[drive.NAME.queue]`); `None` stays as it is.
+    /// The settings of a device's queue (`[drive.NAME.queue]`). A setting that is `None` is not
+    /// changed.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Queue: QUEUE = "[drive.NAME.queue]",
         "Settings of the block device's queue: files in its `queue` directory in sysfs.";
@@ -76,7 +77,7 @@ table! {
         "The latency target of write-back throttling (`wbt_lat_usec`). Zero turns the throttling off.";
 }
 
-/// The keys that say which cgroup it is.
+/// The keys that select the cgroup of a volume or tenant.
 static CGROUP: &[Key] = keys! {
     cgroup: Text("the path of a cgroup, relative to the mount point of the cgroup file system") or "none", "\"/alpha\"",
         "The cgroup to which the contract applies. It is created if it does not exist. Set either `cgroup` or `unit`.";

@@ -1,9 +1,9 @@
-//! The keys of a contract: those of volumes and tenants alike.
+//! The keys of a contract, which volumes, tenants and scenarios share.
 
 use super::{Key, Shape};
 use weir_core::Span;
 
-/// Most requests a second that a contract can name.
+/// The maximum number of requests per second in a contract.
 const IOPS_MAX: u64 = 1_000_000_000_000;
 
 pub(crate) const KEYS: &[Key] = keys! {
@@ -30,7 +30,7 @@ pub(crate) const KEYS: &[Key] = keys! {
          leaves out has the policy's value.";
 };
 
-/// The keys of a contract alone.
+/// The shape of a contract alone, for settings from the command line.
 pub(crate) const CONTRACT: Shape = Shape {
     name: "",
     about: "",

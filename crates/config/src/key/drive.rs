@@ -1,4 +1,4 @@
-//! `[drive.NAME]`.
+//! The keys of `[drive.NAME]`, of its capacity and of its limits.
 
 use super::Shape;
 use crate::document::{Document, Table};
@@ -46,7 +46,7 @@ pub(crate) const DRIVE: Shape = Shape {
     }],
 };
 
-/// Most requests a second that a capacity can state.
+/// The maximum number of requests per second in a capacity.
 const IOPS_MAX: u64 = 1_000_000_000_000_000;
 
 pub(crate) const CAPACITY: Shape = Shape {
@@ -68,7 +68,8 @@ pub(crate) const CAPACITY: Shape = Shape {
 };
 
 table! {
-    /// Sizes of one drive's tables, fixed while the server runs (`[drive.NAME.limits]`).
+    /// The sizes of one drive's tables (`[drive.NAME.limits]`). They cannot be changed while the
+    /// server runs.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct DriveLimits: DRIVE_LIMITS = "[drive.NAME.limits]",
         "Sizes of the tables that the server allocates for one drive. They cannot be changed while the server runs.";

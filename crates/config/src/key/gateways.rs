@@ -1,11 +1,11 @@
-//! `[gateways]`.
+//! The keys of `[gateways]`.
 
 use crate::document::{Document, Table};
 use weir_core::Span;
 
 table! {
-    /// The store of minimums that several servers keep together (`[gateways]`), fixed while the
-    /// server runs.
+    /// The store through which several servers divide shared minimums (`[gateways]`). It cannot be
+    /// changed while the server runs.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Gateways: GATEWAYS = "[gateways]",
         "The etcd through which several servers divide the min of a volume that all of them serve (`docs/gateways.md`). Each such volume \

@@ -1,4 +1,4 @@
-//! Virtual machines of a scenario.
+//! The keys of a scenario's virtual machines (`[guest]`).
 
 use super::Shape;
 use crate::document::{Document, Table};
@@ -41,13 +41,13 @@ pub(crate) const GUEST: Shape = Shape {
     }],
 };
 
-/// Longest time that a step can take.
+/// The maximum time of a step.
 const COST_MOST: Span = Span::from_millis(10);
 
 table! {
-    /// Times of a guest's processor and the back end's. Without `[guest.cost]` they are orders of
-    /// magnitude for processors of 2011 and a hypervisor without posted interrupts. They are assumed,
-    /// because seed and patch do not state them.
+    /// The CPU times of a guest and of the back end (`[guest.cost]`). The defaults are orders of
+    /// magnitude for CPUs of 2011 and a hypervisor without posted interrupts. They are assumptions,
+    /// because the publications do not state them.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Cost: COSTS = "[guest.cost]",
         "The time of the guest's CPU and of the back end for each request and each event. All defaults are assumptions: they are orders of \

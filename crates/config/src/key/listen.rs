@@ -1,4 +1,4 @@
-//! `[listen]` and `[limits]`.
+//! The keys of `[listen]` and `[limits]`.
 
 use crate::document::{Document, Table};
 use crate::listen::{Address, Owner};
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use weir_core::Span;
 
 table! {
-    /// Where the server listens (`[listen]`).
+    /// The addresses for clients (`[listen]`).
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Listen: LISTEN = "[listen]",
         "The addresses at which clients connect. They cannot be changed while the server runs.";
@@ -28,11 +28,11 @@ table! {
         "The owner of the Unix sockets.";
 }
 
-/// Most bytes of payload.
+/// The maximum size of payload in bytes.
 const BYTES_MAX: u64 = 1 << 40;
 
 table! {
-    /// What connections may take (`[limits]`), fixed while the server runs.
+    /// The limits on connections (`[limits]`). They cannot be changed while the server runs.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Limits: LIMITS = "[limits]",
         "Limits on connections. They cannot be changed while the server runs.";
@@ -66,10 +66,10 @@ table! {
 }
 
 impl Limits {
-    /// Most connections: each takes two places in a ring.
+    /// The maximum number of connections. Each takes two places in a ring.
     pub const CONNECTIONS_MAX: u32 = 3840;
 
-    /// The least arena for `connections` connections: 64 KiB each.
+    /// Returns the minimum size of the arena in bytes, which is 64 KiB for each connection.
     pub const fn arena_min(&self) -> u64 {
         self.connections as u64 * (64 << 10)
     }

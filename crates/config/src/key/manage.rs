@@ -1,4 +1,4 @@
-//! `[manage]`.
+//! The keys of `[manage]`.
 
 use crate::document::{Document, Table};
 use crate::listen::{Id, Owner};
@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 table! {
-    /// The sockets of the management interface, and the processes that can use it (`[manage]`),
-    /// fixed while the server runs.
+    /// The sockets of the management interface, and the processes that can use it (`[manage]`).
+    /// They cannot be changed while the server runs.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Manage: MANAGE = "[manage]",
         "The management interface (`docs/management.md`), through which `weir ctl`, `weir top`, a browser or your own program can inspect \

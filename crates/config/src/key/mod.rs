@@ -1,12 +1,14 @@
-//! Every key of the files that people write, each said once.
+//! The keys of all files, each declared once.
 //!
-//! A table of a file has the keys of its [`Shape`] and no others: the parser refuses what does not stand here, a reader names a key and takes
-//! bounds, unit, words and default from here ([`crate::document::Table`]), and `docs/configuration.md` is printed from here
-//! ([`crate::manual`]).
+//! A table of a file has a [`Shape`] with its keys, and every other key is refused. Readers refer
+//! to keys by name and take bounds, units, words and defaults from the declarations
+//! ([`crate::document::Table`]). `docs/configuration.md` is printed from them ([`crate::manual`]).
 
-/// The keys of a table, a row each: `name: kind`, the default, an example, and a description.
+/// Declares the keys of a table, one row each: `name: kind`, the default, an example, and a
+/// description.
 ///
-/// The default is `= "VALUE"`, or `or "words"` if words say it; a key without either is required.
+/// The default is `= "VALUE"` for a value in TOML, or `or "words"` for a description in words. A
+/// key without either is required.
 macro_rules! keys {
     ($(
         $name:ident: $kind:ident $(($($bounds:tt)*))? $(= $value:literal)? $(or $words:literal)?,
@@ -26,13 +28,13 @@ macro_rules! keys {
     (@default) => { $crate::key::DefaultValue::Needed };
 }
 
-/// A table of a file whose keys are fields of a struct. A row declares both: `field: type as kind`,
-/// then as in `keys!`. Fields that are no keys come first, each with its documentation and what it is
-/// at the beginning.
+/// Declares a table of a file whose keys are fields of a struct. A row declares both: `field: type
+/// as kind`, followed by the same parts as in `keys!`. Fields that are not keys come first, each
+/// with its documentation and its initial value.
 ///
-/// With `[VALUE]` after the type, the key is read by hand. The field has this value until then. With
-/// `{|of| VALUE}` after the key, that is printed; such a key need not be a field. `and KEYS` are further
-/// keys of the table, whose values are its `terms`.
+/// With `[VALUE]` after the type, other code reads the key, and the field has this value until
+/// then. With `{|of| VALUE}` after the key, this expression is printed, and the key need not be a
+/// field. `and KEYS` are further keys of the table, whose values the method `terms` returns.
 macro_rules! table {
     (
         $(#[$meta:meta])*
@@ -136,81 +138,83 @@ use crate::units::{Size, Time};
 use weir_core::Span;
 use weir_core::tunable::{Tunable, Unit};
 
-/// The names of the keys of a contract, as a volume or a tenant has it.
+/// Iterates over the names of a contract's keys, which volumes and tenants have.
 pub fn contract_keys() -> impl Iterator<Item = &'static str> {
     contract::KEYS.iter().map(|key| key.name)
 }
 
-/// The keys that a kind of table can have.
+/// The declaration of a kind of table with its keys.
 #[derive(Debug)]
 pub(crate) struct Shape {
-    /// What it is called in texts: `[volume.NAME]`.
+    /// The name of the table in texts, such as `[volume.NAME]`.
     pub(crate) name: &'static str,
-    /// What it is, in a sentence or more of Markdown.
+    /// The description of the table in one or more sentences of Markdown.
     pub(crate) about: &'static str,
-    /// Its keys, in groups that other shapes may share.
+    /// The keys, in groups that several shapes can share.
     pub(crate) keys: &'static [&'static [Key]],
 }
 
-/// One key.
+/// The declaration of one key.
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
     pub(crate) default: DefaultValue,
-    /// What it does, in a sentence or more of Markdown.
+    /// The description of the key in one or more sentences of Markdown.
     pub(crate) about: &'static str,
-    /// A value that it can have, as TOML.
+    /// A valid value of the key in TOML.
     pub(crate) example: &'static str,
 }
 
-/// What a key can be.
+/// The kind of a key's value, with its bounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
-    /// A whole number: least and most.
+    /// A whole number with its minimum and maximum.
     Count(u64, u64),
-    /// A size in bytes: least, most, and what it is a multiple of.
+    /// A size in bytes with its minimum, its maximum and its unit. The size is a multiple of the
+    /// unit.
     Size(u64, u64, u64),
-    /// Bytes a second, more than none.
+    /// A number of bytes per second, at least 1.
     Rate,
-    /// A length of time: least and most.
+    /// A length of time with its minimum and maximum.
     Time(Span, Span),
-    /// `true` or `false`.
+    /// A flag, `true` or `false`.
     Flag,
-    /// One of these words.
+    /// A word of this list.
     Word(&'static [&'static str]),
-    /// A string, and what it is.
+    /// A string, with a description of its content.
     Text(&'static str),
-    /// An array, and of what.
+    /// An array, with a description of its elements.
     List(&'static str),
-    /// A table, and what of.
+    /// A table, with a description of its content.
     Table(&'static str),
-    /// One of the above, or something else, in words.
+    /// A value of this kind, or another value that the text describes.
     Or(&'static Self, &'static str),
-    /// Something else, in words.
+    /// Another value, which the text describes.
     Other(&'static str),
 }
 
-/// What holds where a key is left out.
+/// The value of a key that is not set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DefaultValue {
-    /// It cannot be left out.
+    /// The key is required.
     Needed,
-    /// As if this stood there, as TOML.
+    /// This value in TOML.
     Value(&'static str),
-    /// What these words say.
+    /// The behaviour that these words describe.
     Words(&'static str),
 }
 
-/// The shape of a table whose keys are declared elsewhere, or are names that people chose.
+/// The shape of a table whose keys are declared elsewhere, or are names that the user chose.
 pub(crate) const UNDECLARED: Shape = Shape {
     name: "",
     about: "",
     keys: &[],
 };
 
-/// The words of pairs of words and values.
+/// Returns the words of pairs of words and values.
 pub(crate) const fn words<T, const N: usize>(pairs: &[(&'static str, T)]) -> [&'static str; N] {
+    // The array is built at compile time, so a wrong number does not compile.
     assert!(pairs.len() == N, "each word is there");
     let mut words = [""; N];
     let mut at = 0;
@@ -222,32 +226,33 @@ pub(crate) const fn words<T, const N: usize>(pairs: &[(&'static str, T)]) -> [&'
 }
 
 impl Shape {
-    /// Its keys without values.
+    /// Returns all keys without values.
     pub(crate) fn unset(&self) -> Values {
         self.keys().map(|key| (key.name, None)).collect()
     }
 
-    /// What it declares of a key.
+    /// Returns the declaration of a key.
     pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
         self.keys().find(|k| k.name == name)
     }
 
-    /// Its keys, in order.
+    /// Iterates over the keys in order.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'static Key> + Clone {
         self.keys.iter().copied().flatten()
     }
 
-    /// The names of its keys, in order.
+    /// Returns the names of the keys in order.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         self.keys().map(|k| k.name).collect()
     }
 }
 
 impl Kind {
-    /// What a tunable of an elevator or a controller can be.
+    /// Returns the kind of a tunable of an elevator or controller.
     pub(crate) const fn of(tunable: &Tunable) -> Self {
         let (least, most) = tunable.bounds;
         match (tunable.unit, tunable.unit.bytes()) {
+            // A maximum in sectors or pages can exceed 64 bits when it is converted to bytes.
             (_, Some(bytes)) => Self::Size(least * bytes, most.saturating_mul(bytes), bytes),
             (Unit::Time, _) => Self::Time(Span::from_nanos(least), Span::from_nanos(most)),
             (Unit::Flag, _) => Self::Flag,
@@ -256,7 +261,7 @@ impl Kind {
         }
     }
 
-    /// The words that it can be; none if it is no word.
+    /// Returns the permitted words, or an empty list if the kind is not a word.
     pub(crate) fn words(self) -> &'static [&'static str] {
         match self {
             Self::Word(words) => words,
@@ -264,7 +269,8 @@ impl Kind {
         }
     }
 
-    /// What it can be, with bounds and unit, in a few words of Markdown.
+    /// Returns a description of the permitted values, with bounds and unit, in a few words of
+    /// Markdown.
     pub(crate) fn text(&self) -> String {
         match *self {
             Self::Count(least, most) => format!("whole number, {least} to {most}"),
@@ -291,7 +297,7 @@ impl Kind {
     }
 }
 
-/// Every shape of the server's file, so that a key in the wrong place can be told where it belongs.
+/// All shapes of the server's file, so that the help for a misplaced key can name its table.
 pub(crate) const SERVERS: &[&Shape] = &[
     &ROOT,
     &DRIVE,
@@ -309,11 +315,12 @@ pub(crate) const SERVERS: &[&Shape] = &[
     &MAX,
 ];
 
-/// How the table at a path of a file of this `family` of shapes, of which the first is the outermost, is written inline, if it is a key
-/// of another.
+/// Returns the inline form of the table at a path, if that table is a key of another table.
+/// `family` has all shapes of the file, beginning with the outermost.
 pub(crate) fn inline(path: &str, family: &[&Shape]) -> Option<String> {
     let (outer, name) = path.rsplit_once('.').unwrap_or(("", path));
     let root = family.first().map_or("", |s| s.name);
+    // Only the keys of the outermost table have a path without a dot.
     let shapes = (family.iter()).filter(|s| (s.name == root) == outer.is_empty());
     let keys = shapes.flat_map(|s| s.keys.iter().copied().flatten());
     let mut tables = keys.filter(|k| matches!(k.kind, Kind::Table(_)));

@@ -1,4 +1,5 @@
-//! The keys of a policy's file. Tunables have tables of their own, in the core.
+//! The keys of a policy's file. Tunables of elevators are declared in tables of their own, in the
+//! core.
 
 use super::{DefaultValue, Key, Kind, Shape, words};
 use crate::policy::{ClassKnob, Limit, Min, Share, Target};
@@ -68,7 +69,7 @@ pub(crate) const KNOBS: Shape = Shape {
     }],
 };
 
-/// A tunable of a controller, from the core's table.
+/// Returns the key for a tunable of a controller, as the core's table declares it.
 const fn tunable(tunable: &'static Tunable, default: &'static str, example: &'static str) -> Key {
     Key {
         name: tunable.name,
@@ -79,7 +80,7 @@ const fn tunable(tunable: &'static Tunable, default: &'static str, example: &'st
     }
 }
 
-/// One of io.low.
+/// Returns the key for a tunable of `io.low`.
 const fn low(place: usize, default: &'static str, example: &'static str) -> Key {
     tunable(&low::Config::TUNABLES[place], default, example)
 }

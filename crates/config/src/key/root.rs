@@ -1,4 +1,4 @@
-//! The outermost table, `[server]`.
+//! The keys of the server's outermost table, and of `[server]`.
 
 use super::Shape;
 

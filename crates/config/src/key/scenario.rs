@@ -1,4 +1,4 @@
-//! Scenarios: what each client does.
+//! The keys of scenarios: clients, their groups and contracts, and the host.
 
 use super::{CAPACITY, CONTRACTS, COSTS, GUEST, Key, Kind, Shape, words};
 use crate::document::{Document, Table};
@@ -6,15 +6,15 @@ use crate::scenario::Figure;
 use crate::words::Words;
 use weir_core::Span;
 
-/// Longest request, and longest file.
+/// The maximum size of a request in bytes.
 pub(crate) const REQUEST_MOST: u64 = 64 << 20;
 pub(crate) const FILE_MOST: u64 = 1 << 50;
 
-/// Most of what a scenario's times can be.
+/// The maximum length of the times in a scenario.
 pub(crate) const HOUR: Span = Span::from_secs(3600);
 const NANO: Span = Span::from_nanos(1);
 
-/// Every shape of a scenario's file.
+/// All shapes of a scenario's file, beginning with the outermost.
 pub(crate) const SCENARIOS: &[&Shape] = &[
     &SCENARIO, &CAPACITY, &FREEZE, &HOST, &PATH, &GUEST, &COSTS, &CLIENT, &GROUP, &CHANGE, &EXPECT,
     &PUBLISHED,
@@ -67,7 +67,7 @@ pub(crate) const SCENARIO: Shape = Shape {
     ],
 };
 
-/// What cases, drives and policies may change.
+/// The keys that cases, kinds of drives and policies can change.
 pub(crate) const VARIED: &[Key] = keys! {
     duration: Time(Span::from_millis(1), HOUR) = "\"8s\"", "\"2s\"",
         "The time that is measured, unless `--seconds` is given.";
@@ -162,11 +162,13 @@ pub(crate) const HOST: Shape = Shape {
 };
 
 table! {
-    /// The way from a client to the server and back, and the server's one thread on it.
+    /// The path from a client to the server and back, with the server's single thread.
     ///
-    /// The thread lives in turns, as the live server's does: a turn takes everything in that is there when it begins, shows it to the
-    /// layer as of that instant, and its answers leave when it ends; what comes meanwhile waits for the next turn. Half of the time that a
-    /// request adds goes to the turn in which it comes, half to the one in which it is answered.
+    /// The thread works in turns, as that of the real server does. A turn takes all requests that
+    /// have arrived when it begins, passes them to the layer with that time, and sends its replies
+    /// when it ends. Requests that arrive during a turn wait for the next one. One half of a
+    /// request's CPU time belongs to the turn of its arrival, and the other half to the turn of its
+    /// reply.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Path: PATH = "[path]",
         "The path from a client to the server and back, and the server's thread on it.";
@@ -179,7 +181,7 @@ table! {
         "The CPU time that each request adds to the turns of the server.";
 }
 
-/// The keys of a group besides its contract; the first is also of a client.
+/// The keys of a group in addition to its contract. The first is also a key of a client.
 const NAMED: &[Key] = keys! {
     name: Text("1 to 64 letters, digits, dots, dashes and underscores"), "\"reader\"",
         "The name of the client or group.";
@@ -214,7 +216,7 @@ pub(crate) const CLIENT: Shape = Shape {
     keys: &[NAMED.split_at(1).0, ACCESS, PACE, PLACE, CONTRACTS],
 };
 
-/// What a client does, in sequence or at random places.
+/// The kinds of requests, in the words of `fio`.
 pub(crate) const RW: [&str; 7] = [
     "read",
     "write",
@@ -225,7 +227,7 @@ pub(crate) const RW: [&str; 7] = [
     "randrw",
 ];
 
-/// What a client asks for.
+/// The keys for the requests of a client.
 const ACCESS: &[Key] = keys! {
     numjobs: Count(0, 4096) or "one client, called NAME", "15",
         "The number of identical clients. They are called `NAME-01`, `NAME-02` and so on.";
@@ -266,7 +268,7 @@ const ACCESS: &[Key] = keys! {
          max.";
 };
 
-/// When it asks.
+/// The keys for the times of a client's requests.
 const PACE: &[Key] = keys! {
     rate: Or(&Kind::Rate, "two of them, as in `\"20MB/s,5MB/s\"`, for reads and for writes") or "the next request follows a reply",
         "\"20MB/s\"",
@@ -307,7 +309,7 @@ const PACE: &[Key] = keys! {
         "The time at which the client disconnects. Requests in flight at that time have failed.";
 };
 
-/// Where it reads and writes, and in which group it is.
+/// The keys for the position of a client's requests, and for its group and guest.
 const PLACE: &[Key] = keys! {
     size: Size(1, FILE_MOST, 1), "\"1GiB\"",
         "The number of bytes of the client's file that it uses, beginning at `offset`.";

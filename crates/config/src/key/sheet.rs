@@ -1,4 +1,4 @@
-//! Profiles of drives, and sheets of what was published of them.
+//! The keys of profiles and of sheets.
 
 use super::{Key, Shape};
 
@@ -32,7 +32,8 @@ pub(crate) const SHEET: Shape = Shape {
     }],
 };
 
-/// The keys of an entry of `[fit]`; those after the first are also of an entry of `[plausible]`.
+/// The keys of an entry of `[fit]`. All except the first are also keys of an entry of
+/// `[plausible]`.
 const ENTRY: &[Key] = keys! {
     figure: Text("a figure that `weir drives figures` lists"), "\"one-reader\"",
         "The published figure that determines the parameter.";

@@ -1,10 +1,11 @@
-//! The tables against the parser: that each key is read, what holds where it is left out, and that its example is accepted.
+//! Tests that the tables of keys agree with the parser: each key is read, has the declared default,
+//! and its example is accepted.
 
 use super::*;
 use crate::{Problem, apply, parse, policy, profile, sheet};
 use File::{Apply, Policy, Profile, Server, Sheet};
 
-/// What reads a table.
+/// A kind of file, by the function that reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum File {
     Server,
@@ -15,7 +16,7 @@ enum File {
 }
 
 impl File {
-    /// The lines of a file that is accepted.
+    /// Returns the lines of a file that is accepted.
     const fn lines(self) -> &'static str {
         match self {
             Server => {
@@ -60,7 +61,8 @@ plausible.service = { from = "1us", to = "1ms" }
     }
 }
 
-/// A table of a file, and what the lines of that file are in which it can stand: these beside its own or in place of them.
+/// A table of a file, with its path and with further lines that make it possible there. They
+/// replace lines of the file with the same path.
 struct Place {
     shape: &'static Shape,
     file: File,
@@ -68,11 +70,14 @@ struct Place {
     more: &'static str,
 }
 
+/// The lines that write the capacity as a table with one line for each key. A line without a value
+/// removes an earlier line.
 const PARTS: &str = r#"
 drive.fast.capacity =
 drive.fast.capacity.read = "160MB/s"
 drive.fast.capacity.write = "120MB/s"
 "#;
+/// Lines that make all keys of `[manage]` possible.
 const MANAGED: &str = r#"
 manage.socket = "/run/weir/manage.sock"
 manage.http = "127.0.0.1:9810"
@@ -93,6 +98,7 @@ volume.alpha.listen.vhost = "/run/weir/alpha.vhost.sock"
 volume.alpha.listen.call_count = 1
 volume.alpha.listen.call_delay = "100us"
 "#;
+/// The lines of a volume on another server.
 const FAR: &str = r#"
 volume.alpha.drive = "fast"
 volume.alpha.nbd = "nbd://localhost/alpha"
@@ -154,7 +160,8 @@ const fn place(shape: &'static Shape, file: File, path: &'static str, more: &'st
     }
 }
 
-/// The lines that a key needs beside it; one without a value is one that it cannot have beside it.
+/// Returns further lines that a key needs. A line without a value removes a line that the key
+/// cannot be combined with.
 fn beside(place: &Place, key: &Key) -> &'static str {
     match (place.shape.name, key.name) {
         ("[drive.NAME]", "model") => "drive.fast.capacity =",
@@ -181,7 +188,7 @@ impl Place {
         crate::text::join(self.path, key)
     }
 
-    /// The file with that value for the key; without the key if there is none.
+    /// Returns the file with this value of the key, or without the key.
     fn text(&self, key: &Key, value: Option<&str>) -> String {
         let at = self.at(key.name);
         let mut lines: Vec<(String, String)> = Vec::new();
@@ -192,6 +199,7 @@ impl Place {
             .flatten()
             .filter_map(|l| l.split_once(" ="))
         {
+            // A later line replaces an earlier one with the same path.
             lines.retain(|l| l.0 != path);
             let replaced = path == at || path.starts_with(&format!("{at}."));
             if !line.is_empty() && !replaced {
@@ -199,7 +207,7 @@ impl Place {
             }
         }
         match value {
-            // An array of tables, a table in one line: the value goes inside.
+            // These tables are written inline, so the value is put inside.
             value if figure || self.file == Sheet && !self.path.is_empty() => {
                 let outer = if figure { "figure" } else { self.path };
                 let inner = self.shape.keys().filter_map(|k| {
@@ -239,7 +247,7 @@ impl Place {
         }
     }
 
-    /// Whether a value of a key is refused: whether a problem is about the key.
+    /// Returns true if a value of a key is refused with a problem at the key.
     fn refuses(&self, key: &Key, value: &str) -> bool {
         let problems = self
             .read(&self.text(key, Some(value)))
@@ -250,7 +258,7 @@ impl Place {
     }
 }
 
-/// The lines of a sheet that a profile has, too.
+/// Returns those lines of a sheet that a profile can have too.
 fn without_sheet(text: &str) -> String {
     let own = |l: &&str| {
         !["figure", "fit", "plausible"]
@@ -280,11 +288,13 @@ fn every_shape_is_tried() {
     }
 }
 
-/// A key of the table is read: a value that no key can have is refused where it stands. One that the parser forgot would be taken.
+/// Checks that each key is read: a date, which no key can have, is refused at the key. The parser
+/// would accept the date for a key that it does not read.
 #[test]
 fn every_key_is_read() {
     each(|place, key| {
         let at = place.at(key.name);
+        // No key accepts a date.
         let nonsense = "1979-05-27";
         assert!(
             place.refuses(key, nonsense),
@@ -293,7 +303,7 @@ fn every_key_is_read() {
     });
 }
 
-/// A key that is not in the table is refused, whatever else reads it.
+/// Checks that a key outside of the table is refused.
 #[test]
 fn no_other_key_is_accepted() {
     for place in PLACES {
@@ -304,7 +314,7 @@ fn no_other_key_is_accepted() {
             about: "",
             example: "true",
         };
-        // The tables in one line have the keys of their shape only.
+        // The keys of inline tables are checked by their shape alone.
         if place.file == Sheet && !place.path.is_empty() {
             continue;
         }
@@ -335,7 +345,8 @@ fn what_is_left_out_is_as_the_table_says() {
                     "{at}: {problems:#?}"
                 );
             }
-            // What has no size of its own needs one, what can hold nothing nothing else, and something must listen.
+            // Some defaults in words are conditional: storage without a size of its own needs one,
+            // every volume needs storage, and clients need a way to connect.
             (DefaultValue::Words(_), Err(_)) => {
                 assert!(
                     [
@@ -358,6 +369,8 @@ fn what_is_left_out_is_as_the_table_says() {
                 );
             }
             (DefaultValue::Value(_), Err(problems)) => panic!("{at}: {problems:#?}"),
+            // A file with the declared default must read as the same value as a file without the
+            // key.
             (DefaultValue::Value(value), Ok(without)) => {
                 let text = place.text(key, Some(value));
                 let with = place.read(&text).unwrap_or_else(|p| panic!("{at}: {p:#?}"));
@@ -371,7 +384,8 @@ fn what_is_left_out_is_as_the_table_says() {
     });
 }
 
-/// What comes with Weir has no key that the tables lack, and its server's file has every key that a server's file can have.
+/// Checks that the corpus file has every key of a server's file, so that tests with this file cover
+/// all of them.
 #[test]
 fn the_file_with_every_key_has_every_key() {
     let text = include_str!("../../corpus/everything.toml");

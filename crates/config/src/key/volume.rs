@@ -1,4 +1,4 @@
-//! `[volume.NAME]` and `[tenant.NAME]`.
+//! The keys of `[volume.NAME]` and `[tenant.NAME]`.
 
 use super::{Shape, contract, words};
 use crate::document::{Document, Table};
@@ -11,23 +11,25 @@ use std::path::PathBuf;
 use weir_core::{Contract, Knobs, Span};
 
 table! {
-    /// What a client sees as one disk: an NBD export (`[volume.NAME]`).
+    /// Storage that clients use as one disk, in most cases an NBD export (`[volume.NAME]`).
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Volume: VOLUME and contract::KEYS = "[volume.NAME]",
         "Storage that clients use as one disk. It is an NBD export of that name, which has 1 to 255 bytes. A volume must have exactly one \
          kind of storage (`file`, `device`, `nbd`, `memory` or `model`), unless its drive is a model.";
 
-    /// Its name, which is the export's: 1 to 255 bytes without control characters (NBD would allow 4096).
+    /// The name, which is also that of the export: 1 to 255 bytes without control characters. (NBD
+    /// permits up to 4096.)
     name: String = String::new();
-    /// What holds its data.
+    /// The storage of the volume's data.
     storage: Storage = Storage::Model;
-    /// Where virtual machines find it, by `vhost-user`: an absolute path of at most 107 bytes.
+    /// The Unix socket where virtual machines attach the volume through `vhost-user`: an absolute
+    /// path of at most 107 bytes.
     vhost: Option<PathBuf> = None;
-    /// How it and virtual machines wake each other.
+    /// The rules for notifications between the server and virtual machines.
     notify: Notify = Notify::default();
-    /// What it was promised.
+    /// The contract of the volume.
     contract: Contract = Contract::DEFAULT;
-    /// How controllers are set for it.
+    /// The settings of controllers for the volume.
     knobs: Knobs = Knobs::NONE;
 
     drive: String [String::new()] as Text("the NAME of a `[drive.NAME]`"), "\"fast\"",
@@ -72,7 +74,7 @@ table! {
 }
 
 impl Volume {
-    /// The path of storage of a kind.
+    /// Returns the path of the storage if it is of this kind.
     fn stored_in(&self, kind: &str) -> Option<PathBuf> {
         match &self.storage {
             Storage::File(path) if kind == "file" => Some(path.clone()),
@@ -81,7 +83,7 @@ impl Volume {
         }
     }
 
-    /// The export of another server that holds its data.
+    /// Returns the remote export that stores the data, if any.
     fn remote(&self) -> Option<&Remote> {
         match &self.storage {
             Storage::Nbd(remote) => Some(remote),
@@ -89,7 +91,7 @@ impl Volume {
         }
     }
 
-    /// The value of each key of `[volume.NAME.listen]`.
+    /// Returns the value of each key of `[volume.NAME.listen]`.
     fn attached(&self) -> Values {
         let (spin, sleep) = match self.notify.wakes {
             Wakes::AtOnce => (None, None),
@@ -163,16 +165,16 @@ pub(crate) const REMOTE: Shape = Shape {
 };
 
 table! {
-    /// A group over several volumes of one drive (`[tenant.NAME]`).
+    /// A group of several volumes of one drive (`[tenant.NAME]`).
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Tenant: TENANT and contract::KEYS = "[tenant.NAME]",
         "A group of several volumes of one drive, with one contract for all of them together.";
 
-    /// Its name: 1 to 255 bytes without control characters.
+    /// The name: 1 to 255 bytes without control characters.
     name: String = String::new();
-    /// What it was promised for all its volumes together.
+    /// The contract for all volumes of the tenant together.
     contract: Contract = Contract::DEFAULT;
-    /// How controllers are set for all its volumes together.
+    /// The settings of controllers for all volumes of the tenant together.
     knobs: Knobs = Knobs::NONE;
 
     drive: String [String::new()] as Text("the NAME of a `[drive.NAME]`"), "\"fast\"",

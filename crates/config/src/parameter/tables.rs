@@ -1,11 +1,12 @@
-//! The tables.
+//! The table of parameters for each kind of drive model.
 
 use super::{Parameter, Unit};
 use weir_core::rule::Number;
 use weir_model::drive::Config;
 use weir_model::drive::volume::Layout;
 
-/// `key: unit, [field], what it is` for each parameter of a kind; `= value` behind the key if it may be left out.
+/// Declares parameters of a kind, one row each: `key: unit, [field], description`. `= value` after
+/// the key declares a default.
 macro_rules! parameters {
     ($kind:ident: $($key:literal $(= $default:literal)?: $unit:ident, [$($field:tt)+], $about:literal;)*) => {
         &[$(Parameter {
@@ -104,6 +105,7 @@ pub(super) const STRIPE: &[Parameter] = &[Parameter {
     },
 }];
 
+/// Returns the chunk size if the drive is a stripe.
 fn stripe(drive: &Config) -> Option<&u64> {
     match drive {
         Config::Volume(volume) => match &volume.layout {

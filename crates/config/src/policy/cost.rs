@@ -1,4 +1,5 @@
-//! `io.cost` as Linux's files have it: `ctrl=user rpct=95.00 rlat=75000 …` and `ctrl=user model=linear rbps=… …`.
+//! Settings of `io.cost` in the format of Linux's files: `ctrl=user rpct=95.00 rlat=75000 …` and
+//! `ctrl=user model=linear rbps=… …`.
 
 use crate::document::{Document, Entry};
 use crate::low::{is_device, whole};
@@ -10,22 +11,25 @@ use std::ops::Range;
 use weir_core::control::cost::{Config, Control, KEPT, MODEL, OWN};
 use weir_core::tunable::{Tunable, Tuned, Unit};
 
-/// One of the two files.
+/// One of Linux's two files with settings of `io.cost`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum File {
-    /// `io.cost.qos`: targets and bounds of vrate.
+    /// `io.cost.qos`: the latency targets and the bounds of vrate.
     Qos,
-    /// `io.cost.model`: what the drive can do.
+    /// `io.cost.model`: the throughput of the drive.
     Model,
 }
 
-/// A word of a line: its name, what is wrong with it, and what to write.
+/// A problem with a line: a description and the help.
 type Wrong = (String, String);
 
 impl File {
-    /// The tunables that it sets, `ctrl` first, with their places in the core's table.
+    /// Iterates over the tunables of the file with their indices in the core's table, beginning
+    /// with `ctrl`.
     fn tunables(self) -> impl Iterator<Item = (usize, &'static Tunable)> + Clone {
         let places = match self {
+            // The core's table begins with the tunables of `qos` and those of `model`. The tunables
+            // that Linux does not have follow.
             Self::Qos => 0..place(MODEL),
             Self::Model => place(MODEL)..place(OWN),
         };
@@ -33,7 +37,7 @@ impl File {
         all.skip(places.start).take(places.len())
     }
 
-    /// Its name as a key.
+    /// Returns the file's key in the table `[cost]`.
     fn key(self) -> &'static str {
         match self {
             Self::Qos => "qos",
@@ -41,7 +45,7 @@ impl File {
         }
     }
 
-    /// What a tunable is called in it.
+    /// Returns the word for a tunable in this file.
     fn word(self, tunable: &Tunable) -> &'static str {
         if tunable.name == self.key() {
             "ctrl"
@@ -50,8 +54,9 @@ impl File {
         }
     }
 
-    /// Its line for a configuration: with the words that are the user's. The numbers of a profile are the kernel's, and writing them
-    /// makes them the user's.
+    /// Returns the line of the file for a configuration. It contains only the values that the user
+    /// set. Values of the drive's profile are left out, because writing a value makes it the
+    /// user's.
     pub(crate) fn line(self, config: &Config) -> String {
         let mut line = String::new();
         for (place, tunable) in self.tunables() {
@@ -61,6 +66,7 @@ impl File {
             let value = number(tunable, config.get(place));
             let _ = write!(line, " {}={value}", self.word(tunable));
             if tunable.name == self.key() {
+                // With `ctrl=auto` all values are those of the profile, so nothing follows.
                 if config.get(place) == Control::Auto as u64 {
                     break;
                 }
@@ -69,10 +75,11 @@ impl File {
                 }
             }
         }
+        // Each word was preceded by a space, and `ctrl` is always written.
         line[1..].to_owned()
     }
 
-    /// A line with all words and the defaults.
+    /// Returns a line with all words and the defaults.
     pub(crate) fn example(self) -> String {
         self.line(&Config {
             qos: Control::User,
@@ -81,12 +88,15 @@ impl File {
         })
     }
 
-    /// Reads a line as Linux does (`ioc_qos_write`, `ioc_cost_model_write`). The last word that says whose values hold decides: `ctrl`, or
-    /// a number, which makes them the user's. A word that is left out keeps the value of the drive's profile.
+    /// Reads a line in the same way as Linux (`ioc_qos_write`, `ioc_cost_model_write`). The last
+    /// word decides whose values apply: `ctrl`, or a number, which makes the values the user's. A
+    /// word that is left out keeps the value of the drive's profile.
     fn read(self, line: &str, config: &mut Config) -> Result<(), Wrong> {
         let mut user = false;
         let mut stated = Vec::new();
         for (nth, word) in line.split_whitespace().enumerate() {
+            // Linux requires the number of the device in front. It is accepted, so that a line can
+            // be copied.
             if nth == 0 && is_device(word) {
                 continue;
             }
@@ -95,6 +105,8 @@ impl File {
                 return Err((what, format!("write it as {}", self.example())));
             };
             let fixed = match (self, name) {
+                // A policy with `io.cost` always has it enabled, and with the only kind of model
+                // that Linux has.
                 (Self::Qos, "enable") => Some("1"),
                 (Self::Model, "model") => Some("linear"),
                 _ => None,
@@ -131,12 +143,14 @@ impl File {
         Ok(())
     }
 
-    /// Sets what a line says: whose values hold, and the values of places.
+    /// Applies a line. `user` is true if the user's values apply, and `stated` has their indices
+    /// and values.
     fn set(self, user: bool, stated: &[(usize, u64)], config: &mut Config) {
         for (place, tunable) in self.tunables() {
             if tunable.name == self.key() {
                 config.set(place, u64::from(user));
             } else {
+                // A value that the line does not state is that of the drive's profile.
                 config.keep(place, user);
             }
         }
@@ -147,28 +161,33 @@ impl File {
     }
 }
 
-/// A tunable in hundredths of a percent.
+/// Returns true if a tunable counts in hundredths of a percent.
 fn is_percent(tunable: &Tunable) -> bool {
     matches!(tunable.name, "rpct" | "wpct" | "min" | "max")
 }
 
-/// A value as Linux writes it: percent with two digits, whole microseconds.
+/// Returns the text of a value in the format of Linux: percentages with two decimal places, and
+/// times in whole microseconds.
 fn number(tunable: &Tunable, value: u64) -> String {
     match tunable.unit {
         Unit::Time => (value / 1_000).to_string(),
+        // The remainder prevents a panic for a value that no word has.
         Unit::Word(words) => words[value as usize % words.len()].to_owned(),
         _ if is_percent(tunable) => format!("{}.{:02}", value / 100, value % 100),
         _ => value.to_string(),
     }
 }
 
+/// Parses the text of a value in the format of Linux.
 fn parse(tunable: &Tunable, text: &str) -> Option<u64> {
     match tunable.unit {
+        // Linux counts in microseconds, and the core in nanoseconds.
         Unit::Time => whole(text)?.checked_mul(1_000),
         Unit::Word(words) => Some(words.iter().position(|w| *w == text)? as u64),
         _ if is_percent(tunable) => {
             let (percent, hundredths) = text.split_once('.').unwrap_or((text, "0"));
             let part = match hundredths.len() {
+                // `5.5` is 5.50 per cent.
                 1 => whole(hundredths)? * 10,
                 2 => whole(hundredths)?,
                 _ => return None,
@@ -179,7 +198,7 @@ fn parse(tunable: &Tunable, text: &str) -> Option<u64> {
     }
 }
 
-/// What a tunable can be.
+/// Returns the range of a tunable for a help text.
 pub(crate) fn allowed(tunable: &Tunable) -> String {
     let (least, most) = tunable.bounds;
     let unit = match tunable.unit {
@@ -195,7 +214,7 @@ pub(crate) fn allowed(tunable: &Tunable) -> String {
     )
 }
 
-/// Sets what an entry says.
+/// Reads an entry with a line of a file into the configuration.
 pub(super) fn set<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, file: File, config: &mut Config) {
     let example = format!("\"{}\"", file.example());
     let wanted = ("a line of settings in the form of Linux", &example[..]);
@@ -203,32 +222,36 @@ pub(super) fn set<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, file: File, con
     if read.is_some() && file == File::Qos && config.validate().is_err() {
         let help = "write for example min=50.00 max=150.00";
         doc.report(entry, "min must not be above max", help);
+        // The configuration must be valid for the rest of the policy, although it is not used after
+        // a problem.
         config.min = config.max;
     }
 }
 
-/// The settings of `io.cost.qos` that make Linux's io.cost this one, without the device and whether it is enabled.
+/// Returns the settings for `io.cost.qos` that make Linux's `io.cost` equal to this configuration,
+/// without the device and `enable`.
 pub fn cost_qos(config: &Config) -> String {
     File::Qos.line(config)
 }
 
-/// The settings of `io.cost.model`, as [`cost_qos`].
+/// Returns the settings for `io.cost.model` in the form of [`cost_qos`].
 pub fn cost_model(config: &Config) -> String {
     File::Model.line(config)
 }
 
-/// The place of a tunable in the core's table.
+/// Returns the index of a tunable in the core's table.
 fn place(name: &str) -> usize {
     let place = Config::TUNABLES.iter().position(|t| t.name == name);
     place.unwrap_or(Config::TUNABLES.len())
 }
 
-/// The places of the tunables that no file of Linux has, and that are keys of their own.
+/// Returns the indices of the tunables that are in neither file of Linux. They are keys of the
+/// table `[cost]`.
 pub(crate) fn own_places() -> Range<usize> {
     place(OWN)..place(KEPT)
 }
 
-/// The lines of the tunables that no file of Linux has, and what they are.
+/// Iterates over the tunables that are in neither file of Linux, each with its line in TOML.
 pub(crate) fn own(config: &Config) -> impl Iterator<Item = (String, &'static Tunable)> {
     own_places().map(|place| {
         let tunable = &Config::TUNABLES[place];
@@ -237,7 +260,7 @@ pub(crate) fn own(config: &Config) -> impl Iterator<Item = (String, &'static Tun
     })
 }
 
-/// The tunables of a file with the words for them.
+/// Iterates over the tunables of a file with their words.
 pub(crate) fn words(file: File) -> impl Iterator<Item = (&'static str, &'static Tunable)> {
     file.tunables().map(move |(_, t)| (file.word(t), t))
 }
@@ -254,6 +277,7 @@ mod tests {
     #[test]
     fn linuxs_lines_are_read_and_printed() {
         let qos = "ctrl=user rpct=95.00 rlat=75000 wpct=95.00 wlat=150000 min=50.00 max=150.00";
+        // The device and `enable` are accepted but not printed.
         let config = read(File::Qos, &format!("8:16 enable=1 {qos}")).unwrap();
         assert_eq!(File::Qos.line(&config), qos);
         assert_eq!((config.rpct, config.rlat.as_nanos()), (9_500, 75_000_000));
@@ -262,6 +286,7 @@ mod tests {
         assert_eq!(File::Model.line(&config), model);
         let enabled = read(File::Qos, "8:16 enable=1").unwrap();
         assert_eq!(enabled, Config::default());
+        // An empty line changes nothing.
         assert_eq!(read(File::Qos, ""), Ok(Config::default()));
     }
 
@@ -275,9 +300,11 @@ mod tests {
             ),
             (
                 File::Qos,
+                // A number after `ctrl=auto` makes the values the user's.
                 "ctrl=auto rpct=95.00 rlat=5000",
                 "ctrl=user rpct=95.00 rlat=5000",
             ),
+            // The later `ctrl` discards the values before it.
             (File::Qos, "rpct=5.5 ctrl=auto", "ctrl=auto"),
             (File::Qos, "8:16 enable=1 ctrl=user", "ctrl=user"),
             (File::Model, "ctrl=user", "ctrl=user model=linear"),
@@ -289,6 +316,8 @@ mod tests {
             (File::Model, "ctrl=auto model=linear", "ctrl=auto"),
         ] {
             let config = read(file, line).unwrap();
+            // `same` is the shortest line with the same meaning, and reads back as the same
+            // configuration.
             assert_eq!(file.line(&config), same, "{line}");
             assert_eq!(read(file, same), Ok(config), "{line}");
             assert_eq!(config.validate(), Ok(()), "{line}");
@@ -304,6 +333,7 @@ mod tests {
         };
         for (line, part) in [
             ("rpct", "\"rpct\" is not a setting"),
+            // A similar word is proposed.
             ("rcpt=5", "rpct"),
             ("rpct=101", "0.00 to 100.00 percent"),
             ("rpct=1.234", "0.00 to 100.00 percent"),
@@ -311,6 +341,7 @@ mod tests {
             ("rlat=99999999999999999999", "microseconds"),
             ("ctrl=me", "auto or user"),
             ("enable=0", "write enable=1"),
+            // This word belongs to the other file.
             ("rbps=5", "unknown setting"),
             ("min=", "1.00 to 10000.00 percent"),
         ] {

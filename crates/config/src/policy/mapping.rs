@@ -1,58 +1,62 @@
-//! How a contract becomes the knobs of a group under a policy.
+//! The mapping of a contract to the settings of a group under a policy.
+//!
+//! [`Policy::set_up`] applies a policy's [`Mapping`] to all contracts of a drive, and returns the
+//! settings for the core as a [`Setup`].
 
 use super::weight::{self, Node};
 use super::{Controller, Policy};
 use crate::words::words;
 use weir_core::{Capacity, Contract, Knobs, LowKnobs, Max, Span, control, elevator};
 
-/// What becomes of a contract's min.
+/// The effect of a contract's min.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Min {
-    /// The elevator keeps it.
+    /// The elevator guarantees it.
     Kept,
-    /// Weights in proportion to what each group is due: its min, and its part by share of what the mins leave.
+    /// It becomes a weight, in proportion to the amount that each group is due: its min, and the
+    /// part by share of the rest.
     Weight,
-    /// The most that the group gets.
+    /// It becomes the maximum that the group gets.
     Limit,
-    /// The low limit of io.low.
+    /// It becomes the low limit of `io.low`.
     Low,
-    /// Nothing, but that it counts against the capacity.
+    /// It has no effect, except that it counts against the capacity.
     Ignored,
 }
 
-/// What becomes of a contract's share.
+/// The effect of a contract's share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Share {
-    /// The elevator divides by it, or io.cost does.
+    /// It becomes a weight for the elevator or for `io.cost`.
     Weight,
-    /// All have the same.
+    /// It has no effect: all groups have the same share.
     Ignored,
 }
 
-/// What becomes of a contract's max.
+/// The effect of a contract's max.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
-    /// A controller keeps it: `max` exactly, `io.max` as Linux does.
+    /// A controller enforces it: `max` exactly, or `io.max` in the same way as Linux.
     Limit,
-    /// Nothing.
+    /// It has no effect under this policy.
     Ignored,
 }
 
-/// What becomes of a contract's class.
+/// The effect of a contract's class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClassKnob {
-    /// The elevator goes by it.
+    /// The elevator serves clients by their class.
     Kept,
-    /// Nothing.
+    /// It has no effect under this policy.
     Ignored,
 }
 
-/// What becomes of a contract's latency.
+/// The effect of a contract's latency target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// It is the target of io.latency.
+    /// It becomes the target of `io.latency`.
     Target,
-    /// Nothing.
+    /// It has no effect under this policy.
     Ignored,
 }
 
@@ -64,23 +68,24 @@ words! {
     Target: "target" Target, "ignored" Ignored;
 }
 
-/// What becomes of each part of a contract.
+/// The effect of each part of a contract.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapping {
-    /// Of its min.
+    /// The effect of the min.
     pub min: Min,
-    /// Of its share.
+    /// The effect of the share.
     pub share: Share,
-    /// Of its max.
+    /// The effect of the max.
     pub max: Limit,
-    /// Of its class.
+    /// The effect of the class.
     pub class: ClassKnob,
-    /// Of its latency.
+    /// The effect of the latency target.
     pub latency: Target,
 }
 
 impl Mapping {
-    /// Everything that this elevator and these controllers can keep of a contract.
+    /// Returns the mapping with every part of a contract that this elevator and these controllers
+    /// can keep.
     pub(crate) fn all(elevator: &elevator::Kind, controllers: &[Controller]) -> Self {
         let mut knobs = Self {
             min: if elevator.keeps_min {
@@ -100,13 +105,14 @@ impl Mapping {
             },
             latency: Target::Ignored,
         };
+        // A part of contracts that a controller keeps is left to the controller.
         for controller in controllers {
             knobs.serve(*controller);
         }
         knobs
     }
 
-    /// Gives a controller that part of contracts that it is there for.
+    /// Lets a controller keep its part of contracts.
     pub(crate) fn serve(&mut self, controller: Controller) {
         match controller {
             Controller::Max | Controller::Slices => self.max = Limit::Limit,
@@ -117,30 +123,31 @@ impl Mapping {
     }
 }
 
-/// A budget that follows from what groups are promised: so small that within a window nobody is more than this part of its share of the
-/// drive short for want of a turn.
+/// A maximum budget that is derived from the contracts. It is so small that, within a window, no
+/// group gets less than its share of the drive by more than this percentage because it waits for a
+/// turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
-    /// The window.
+    /// The length of the window.
     pub window: Span,
-    /// Hundredths of a share: 1 to 100.
+    /// The permitted deviation in hundredths of a share, 1 to 100.
     pub percent: u64,
 }
 
-/// A policy set up for a drive and the contracts on it: what the core is made from and told.
+/// A policy with the capacity of a drive and its contracts applied: the settings for the core.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setup {
-    /// The elevator, with the tunables that follow from contracts.
+    /// The elevator with its tunables, including those that are derived from the contracts.
     pub elevator: elevator::Config,
-    /// The controllers.
+    /// The controllers with their tunables.
     pub controllers: control::Config,
     mapping: Mapping,
-    /// What the core is told of each group.
+    /// The contract of each group for the core.
     told: Vec<Contract>,
 }
 
 impl Policy {
-    /// Sets the policy up for a drive of this capacity and these groups.
+    /// Applies the policy to a drive with this capacity and these groups.
     pub fn set_up(
         &self,
         capacity: Option<Capacity>,
@@ -153,6 +160,8 @@ impl Policy {
             group.contract = self.counted(group.contract);
         }
         let weights = self.weights(capacity, &groups);
+        // Without a known capacity, the tunable stays at zero, and BFQ measures the drive's rate
+        // itself.
         if let (Some(budget), Some(capacity)) = (self.budget, capacity)
             && let Some(least) = weight::least(&groups, &weights, capacity.bytes())
         {
@@ -170,6 +179,7 @@ impl Policy {
             controllers: control::Config {
                 max: has(Controller::Max) || has(Controller::Slices),
                 slices: has(Controller::Slices).then_some(self.slices),
+                // If a policy ignores mins, `io.low` has nothing to enforce and is left out.
                 low: (self.mapping.min == Min::Low).then_some(self.low),
                 latency: has(Controller::Latency),
                 cost: has(Controller::Cost).then_some(self.cost),
@@ -179,11 +189,13 @@ impl Policy {
         }
     }
 
-    /// The parts of a contract that count.
+    /// Returns the contract without the parts that the policy ignores.
     fn counted(&self, contract: Contract) -> Contract {
         let mut counted = contract;
         let divides = self.elevator.kind().share_max.is_some()
             || self.controllers.contains(&Controller::Cost);
+        // If a part of the policy divides by shares, it must see equal shares in order to ignore
+        // them.
         if self.mapping.share == Share::Ignored && divides {
             counted.share = Contract::DEFAULT.share;
         }
@@ -193,12 +205,13 @@ impl Policy {
         counted
     }
 
-    /// The weight of each group.
+    /// Returns the weight of each group.
     fn weights(&self, capacity: Option<Capacity>, groups: &[Node]) -> Vec<u16> {
         let most = self.elevator.share_max();
         if self.mapping.min == Min::Weight {
             return weight::weights(capacity, groups, most);
         }
+        // The mins have another effect here, so the weights follow from the shares alone.
         let unpromised = groups.iter().map(|group| Node {
             contract: Contract {
                 min: 0,
@@ -210,7 +223,7 @@ impl Policy {
         weight::weights(capacity, &unpromised.collect::<Vec<_>>(), most)
     }
 
-    /// What the core is told of a contract that has its weight as share.
+    /// Returns the contract for the core, given the contract with its weight as share.
     fn told(&self, contract: Contract) -> Contract {
         let mut told = contract;
         match self.mapping.min {
@@ -227,11 +240,12 @@ impl Policy {
 }
 
 impl Budget {
-    /// The tunable that it sets.
+    /// The name of the tunable that a budget sets.
     pub(crate) const TUNABLE: &'static str = "max_budget";
 
-    /// Half of what the smallest share, `least` bytes a second, may be short in the window: a client that comes just too late waits for a
-    /// whole turn of another.
+    /// Sets the tunable to half of the amount that the smallest share, `least` bytes per second,
+    /// may be short in the window. It is half, because a client that arrives just too late waits
+    /// for a whole turn of another client.
     fn set(self, elevator: &mut elevator::Config, least: u64) {
         const SECOND: u128 = 1_000_000_000;
         let Some(tuned) = elevator.tuned_mut() else {
@@ -242,16 +256,17 @@ impl Budget {
         };
         let tunable = &tuned.tunables()[place];
         let window = u128::from(self.window.as_nanos());
+        // The product of a rate and a window in nanoseconds can exceed 64 bits.
         let short = u128::from(least) * window / SECOND * u128::from(self.percent) / 100;
         let unit = u128::from(tunable.unit.bytes().unwrap_or(1));
         let budget = u64::try_from(short / 2 / unit).unwrap_or(u64::MAX);
-        // Zero would leave it to the elevator.
+        // Zero would select the elevator's own estimate, so the minimum is 1.
         tuned.set(place, budget.clamp(1, tunable.bounds.1));
     }
 }
 
 impl Setup {
-    /// One that tells contracts as they are written.
+    /// Returns a setup that passes contracts to the core unchanged.
     pub(crate) fn written(groups: impl IntoIterator<Item = Node>) -> Self {
         Self {
             elevator: elevator::Config::None,
@@ -267,12 +282,13 @@ impl Setup {
         }
     }
 
-    /// What the core is told of the contract of each group, in the order in which they came.
+    /// Returns the contract of each group for the core, in the order of the groups.
     pub fn contracts(&self) -> &[Contract] {
         &self.told
     }
 
-    /// What the core is told of the knobs of a group.
+    /// Returns the knobs of a group for the core: only those that one of the policy's controllers
+    /// uses.
     pub fn knobs(&self, knobs: Knobs) -> Knobs {
         Knobs {
             latency: match self.mapping.latency {
@@ -287,7 +303,7 @@ impl Setup {
     }
 }
 
-/// Makes `limit` no more than this, if this is more than nothing; a limit of zero is none.
+/// Lowers a limit to `to`. A limit of zero means no limit, and a `to` of zero changes nothing.
 fn lower(limit: &mut u64, to: u64) {
     if to > 0 && (*limit == 0 || *limit > to) {
         *limit = to;
@@ -309,7 +325,7 @@ mod tests {
         Contract::DEFAULT.with_share(share)
     }
 
-    /// Groups below the root.
+    /// Returns groups below the root with these contracts.
     fn groups(contracts: &[Contract]) -> impl Iterator<Item = Node> {
         contracts.iter().map(|contract| Node {
             parent: None,
@@ -328,6 +344,9 @@ mod tests {
 
     #[test]
     fn promises_become_weights_in_proportion() {
+        // The capacity is not known, so the mins of 12.5 MB/s count as 90 % of it. The rest of 1.39
+        // MB/s is divided into three equal parts of 0.463 MB/s. The groups are due 10.463, 2.963
+        // and 0.463 MB/s, and the largest gets the elevator's largest weight.
         let contracts = [min(10_000_000), min(2_500_000), min(0)];
         for (policy, all) in [
             ("bfq", [1_000, 283, 44]),
@@ -352,6 +371,7 @@ mod tests {
     fn without_promises_shares_are_weights() {
         let contracts = [100, 200, 400, 800].map(share);
         assert_eq!(weights("bfq", &contracts), [100, 200, 400, 800]);
+        // BFQ's largest weight is 1,000, while `contract` uses shares as they are.
         assert_eq!(weights("bfq", &[share(5_000)]), [1_000]);
         assert_eq!(weights("contract", &[share(5_000)]), [5_000]);
     }
@@ -379,8 +399,10 @@ mod tests {
             }
         };
         let equal = [min(10_000_000); 16];
-        // 250 MB/s over 16, over 20, in sectors.
+        // A share is 250 MB/s / 16, and 5 % of it for one second are 781,250 bytes, or 1,525
+        // sectors.
         assert_eq!(budget("bfq-bytes", Some(DRIVE), &equal), 1_525);
+        // The smallest share is 100/1500 of 250 MB/s. 5 % of it for one second are 1,627 sectors.
         let shares = [100, 200, 400, 800].map(share);
         assert_eq!(budget("bfq-bytes", Some(DRIVE), &shares), 1_627);
         assert_eq!(
@@ -469,7 +491,9 @@ mod tests {
             assert_eq!(told.min, 0);
             told.max.bandwidth
         };
+        // The smaller of min and max applies.
         assert_eq!((limit(5, 0), limit(5, 9), limit(5, 3)), (5, 5, 3));
+        // Without a min, the max is unchanged.
         assert_eq!((limit(0, 0), limit(0, 9)), (0, 9));
     }
 }

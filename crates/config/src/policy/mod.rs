@@ -1,12 +1,16 @@
-//! Policies: how a drive is shared. The server's file, the command line, the simulator and the search all mean this one thing.
+//! Policies: the ways of sharing a drive.
 //!
-//! A policy is an elevator with its tunables, controllers, and what becomes of each part of a contract under it. It is a file:
+//! The server's file, the command line, the simulator and the search all use the same policies.
+//!
+//! A [`Policy`] consists of an elevator with its tunables, controllers, and the effect of each part
+//! of a contract. It is described by a file:
 //!
 //! ```toml
 #![doc = include_str!("../../policies/bfq.toml")]
 //! ```
 //!
-//! or a word: the name of one that comes with Weir, or such a name with controllers, as `"bfq + io.latency"`.
+//! It is selected by the path of its file, by the name of a policy that comes with Weir, or by such
+//! a name with controllers, as in `"bfq + io.latency"` ([`choose`]).
 
 pub(crate) mod cost;
 mod mapping;
@@ -32,48 +36,52 @@ use std::sync::LazyLock;
 use weir_core::control;
 use weir_core::elevator::{self, bfq};
 
-/// A way of sharing a drive.
+/// A way of sharing a drive: an elevator, controllers, and the effect of contracts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Policy {
-    /// Its name in results: letters, digits, dots and dashes; with controllers behind it where it was composed.
+    /// The name in results: letters, digits, dots and dashes, followed by the controllers if the
+    /// policy was composed.
     pub name: String,
-    /// What it does in its first line; behind that what else is to be known.
+    /// The description. Its first line is a summary, and the other lines give further information.
     pub about: String,
-    /// How it is chosen: by its name, as it was composed, or by the path of its file.
+    /// The word that selects the policy: its name, its composition, or the path of its file.
     pub(crate) word: String,
     /// The elevator with its tunables.
     pub elevator: elevator::Config,
-    /// The controllers before it, each once, in the order of [`Controller::ALL`].
+    /// The controllers in front of the elevator, each at most once, in the order of
+    /// [`Controller::ALL`].
     pub controllers: Vec<Controller>,
-    /// The tunables of io.max, if it is among them.
+    /// The tunables of `io.max`, which apply only if it is among the controllers.
     pub slices: control::slices::Config,
-    /// The tunables of io.low, if it is among them.
+    /// The tunables of `io.low`, which apply only if it is among the controllers.
     pub low: control::low::Config,
-    /// The tunables of io.cost, if it is among them.
+    /// The tunables of `io.cost`, which apply only if it is among the controllers.
     pub cost: control::cost::Config,
-    /// What becomes of contracts.
+    /// The effect of each part of a contract.
     pub mapping: Mapping,
-    /// A largest budget that follows from the contracts, in place of the elevator's tunable.
+    /// The maximum budget that is derived from the contracts. It replaces the tunable of the
+    /// elevator.
     pub budget: Option<Budget>,
 }
 
-/// A controller: it holds requests back before the elevator sees them.
+/// A controller, which throttles requests before they reach the elevator.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Controller {
-    /// `max`: nobody gets more than its max, exactly.
+    /// `max`: no client exceeds its max, exactly.
     Max,
-    /// `io.max`: the same as Linux counts it, in slices; in the place of `max`.
+    /// `io.max`: limits in time slices as in Linux. It takes the place of `max`.
     Slices,
-    /// `io.low`: while a group that is not idle gets less than its min, all are held to theirs.
+    /// `io.low`: while a group that is not idle gets less than its min, all groups are limited to
+    /// their mins.
     Low,
-    /// `io.latency`: a group beside one that misses its latency target is held back.
+    /// `io.latency`: while a group misses its latency target, other groups are throttled.
     Latency,
     /// `io.cost`: the drive's time is divided by shares.
     Cost,
 }
 
 impl Controller {
-    /// All of them, in the order in which requests meet them.
+    /// All controllers in the order that requests pass them.
     pub const ALL: [Self; 5] = [
         Self::Max,
         Self::Slices,
@@ -82,7 +90,8 @@ impl Controller {
         Self::Cost,
     ];
 
-    /// Its name: as the file of a cgroup is called, where Linux has the controller.
+    /// Returns the name of the controller. If Linux has the controller, it is that of the cgroup's
+    /// file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Max => "max",
@@ -95,7 +104,8 @@ impl Controller {
 }
 
 impl Controller {
-    /// Controllers in the place of which it is: one of them serves the same part of contracts.
+    /// Iterates over the controllers that this controller replaces, because both keep the same part
+    /// of contracts.
     pub(crate) fn is_instead_of(self) -> impl Iterator<Item = Self> {
         let same = match self {
             Self::Max => Some(Self::Slices),
@@ -107,47 +117,49 @@ impl Controller {
 }
 
 impl Policy {
-    /// First come, first served.
+    /// Returns the policy `none`, which serves requests in the order of their arrival.
     pub fn none() -> Self {
         named("none").expect("it comes with Weir, as its tests show")
     }
 
-    /// Contracts are kept.
+    /// Returns the policy `contract`, which keeps contracts.
     pub fn contract() -> Self {
         named("contract").expect("it comes with Weir, as its tests show")
     }
 
-    /// What it does, in a line.
+    /// Returns the first line of the description.
     pub fn summary(&self) -> &str {
         self.about.lines().next().unwrap_or_default()
     }
 
-    /// How it is chosen: by its name, as it was composed, or by the path of its file.
+    /// Returns the word that selects the policy: its name, its composition, or the path of its
+    /// file.
     pub fn word(&self) -> &str {
         &self.word
     }
 
-    /// True if it was read from a file, which its word is the path of.
+    /// Returns true if the policy was read from a file. Its word is then the path of the file.
     pub fn is_from_file(&self) -> bool {
         is_file(&self.word)
     }
 
-    /// True if it says that the drive is a server across a network.
+    /// Returns true if the policy states that the drive is a server across a network.
     pub(crate) fn is_remote(&self) -> bool {
         matches!(&self.elevator, elevator::Config::Contract(contract) if contract.is_remote())
     }
 
-    /// True if the min of every contract that is admitted is kept.
+    /// Returns true if the min of every admitted contract is guaranteed.
     pub fn keeps_min(&self) -> bool {
         self.mapping.min == Min::Kept
     }
 
-    /// True if classes of contracts are kept.
+    /// Returns true if the classes of contracts have an effect.
     pub fn goes_by_classes(&self) -> bool {
         self.mapping.class == ClassKnob::Kept
     }
 
-    /// True if its elevator is Linux's, to which long requests come in parts. One of our own cuts them itself.
+    /// Returns true if long requests must be split before they reach the elevator, as Linux does.
+    /// Weir's own elevators split them themselves.
     pub fn splits_before(&self) -> bool {
         match &self.elevator {
             elevator::Config::Contract(_) => false,
@@ -156,13 +168,13 @@ impl Policy {
         }
     }
 
-    /// True if its elevator or one of its controllers is called so.
+    /// Returns true if the elevator or one of the controllers has this name.
     pub fn uses(&self, name: &str) -> bool {
         self.elevator.kind().name == name || self.controllers.iter().any(|c| c.name() == name)
     }
 
-    /// Sets a tunable of its elevator if it is of that name and has it; else nothing changes. What is beyond its bounds is moved inside.
-    /// Returns whether there is such a tunable.
+    /// Sets a tunable if the policy has this elevator and the elevator has the tunable. Values
+    /// outside of the bounds are moved inside. Returns true if the tunable exists.
     pub fn tune(&mut self, elevator: &str, tunable: &str, value: u64) -> bool {
         if self.elevator.kind().name != elevator {
             return false;
@@ -176,6 +188,7 @@ impl Policy {
         tuned.set(place, value);
         tuned.bound();
         if tunable == Budget::TUNABLE {
+            // A stated value takes precedence over the derived one.
             self.budget = None;
         }
         true
@@ -183,7 +196,8 @@ impl Policy {
 }
 
 impl Policy {
-    /// Sets the tunables that a table has. What is stated does not follow from contracts any more.
+    /// Sets the tunables that a table contains. A budget that is set there is no longer derived
+    /// from the contracts.
     pub(crate) fn tune_from<'a>(&mut self, doc: &mut Document<'a>, table: &Table<'a>) {
         if let Some(tuned) = self.elevator.tuned_mut() {
             value::tunables(doc, table, tuned);
@@ -194,7 +208,7 @@ impl Policy {
     }
 }
 
-/// What the server has where its file says nothing: contracts are kept.
+/// Returns the policy of a drive whose table does not name one, which is `contract`.
 impl Default for Policy {
     fn default() -> Self {
         Self::contract()
@@ -223,7 +237,7 @@ built_in! { "policy" in "policies":
     "max-limits"
 }
 
-/// The policies that come with Weir, read.
+/// The policies that come with Weir, parsed once.
 static READ: LazyLock<Vec<Policy>> = LazyLock::new(|| {
     let all = BUILT_IN.iter().map(|(name, text)| {
         let read = read(text, name);
@@ -232,12 +246,12 @@ static READ: LazyLock<Vec<Policy>> = LazyLock::new(|| {
     all.collect()
 });
 
-/// The policies that come with Weir.
+/// Returns all policies that come with Weir.
 pub fn all() -> &'static [Policy] {
     &READ
 }
 
-/// The policy of that name that comes with Weir.
+/// Returns the policy of this name if it comes with Weir.
 fn named(name: &str) -> Option<Policy> {
     all().iter().find(|p| p.name == name).cloned()
 }
@@ -245,7 +259,8 @@ fn named(name: &str) -> Option<Policy> {
 /// Reads the text of a policy. `file` is its name in problems and may be empty.
 ///
 /// # Errors
-/// Everything that is wrong with it, in the order of the file: an unknown key with the nearest known one, a value with what is permitted.
+/// Everything that is wrong with the text, in the order of the file. An unknown key comes with the
+/// nearest known key, and a wrong value with the permitted values.
 pub fn read(text: &str, file: &str) -> Result<Policy, Vec<Problem>> {
     whole(text, file, read::policy)
 }
@@ -253,7 +268,8 @@ pub fn read(text: &str, file: &str) -> Result<Policy, Vec<Problem>> {
 /// Reads a policy's file.
 ///
 /// # Errors
-/// As [`read`], or it cannot be read at all, or its name is that of another policy that comes with Weir.
+/// The problems that [`read`] returns. Also a problem if the file cannot be read, or if its name is
+/// that of a different policy that comes with Weir.
 pub fn load(path: &Path) -> Result<Policy, Vec<Problem>> {
     let (file, text) = text(path)?;
     let policy = whole(&text, &file, |doc, table| {

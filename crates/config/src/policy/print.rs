@@ -1,4 +1,4 @@
-//! A policy written as a file: to be read, and to be copied and changed.
+//! Printing of a policy as a file that users can read, copy and change.
 
 use super::{Budget, Controller, Policy, cost};
 use crate::key::Kind;
@@ -9,12 +9,13 @@ use crate::words::Words;
 use std::fmt::Write as _;
 use weir_core::tunable::{Tunable, Tuned};
 
-/// Characters of a line of comment.
+/// The maximum length of a comment line in characters.
 const WIDTH: usize = 110;
 
-/// Prints a policy so that it reads back as an equal one, every tunable with what it does, what it can be and where it comes from.
+/// Prints a policy as a file that reads back as an equal policy. Each tunable has a comment with
+/// its effect, its range and its source.
 pub fn print(policy: &Policy) -> String {
-    // What was composed is no name.
+    // The name of a composed policy, such as `bfq + io.latency`, is not a valid name in a file.
     let name = policy.name.replace(" + ", "-");
     let about = block(&policy.about);
     let mut text = format!("name = {}\nabout = {about}\n", Quoted(&name));
@@ -29,6 +30,7 @@ pub fn print(policy: &Policy) -> String {
     if let Some(tuned) = policy.elevator.tuned() {
         let _ = writeln!(text, "\n[{}]", kind.name);
         tunables(&mut text, tuned, |tunable| {
+            // The value follows from the budget that is printed below.
             policy.budget.is_some() && tunable.name == Budget::TUNABLE
         });
     }
@@ -61,7 +63,8 @@ pub fn print(policy: &Policy) -> String {
     text
 }
 
-/// Tunables, each with what it does, what it can be and where it comes from; those that are derived as a comment.
+/// Prints tunables, each with a comment on its effect, its range and its source. Tunables that are
+/// derived from contracts are commented out.
 fn tunables(text: &mut String, tuned: &dyn Tuned, is_derived: impl Fn(&Tunable) -> bool) {
     for (place, tunable) in tuned.tunables().iter().enumerate() {
         comment(text, tunable.about);
@@ -82,7 +85,7 @@ fn tunables(text: &mut String, tuned: &dyn Tuned, is_derived: impl Fn(&Tunable) 
     }
 }
 
-/// The tunables of io.cost, as Linux's files have them.
+/// Prints the tunables of `io.cost` as lines in the format of Linux's files.
 fn cost_lines(text: &mut String, policy: &Policy) {
     *text += "\n[cost]\n";
     for (key, file) in [("qos", cost::File::Qos), ("model", cost::File::Model)] {
@@ -96,6 +99,7 @@ fn cost_lines(text: &mut String, policy: &Policy) {
             comment(text, &facts);
         }
         let line = file.line(&policy.cost);
+        // The line itself names no word in this case.
         if line == "ctrl=auto" {
             comment(text, "Every word, for example:");
             let _ = writeln!(text, "# {key} = {}", Quoted(&file.example()));
@@ -127,7 +131,7 @@ fn knobs(text: &mut String, policy: &Policy) {
     line(text, "latency", knobs.latency);
 }
 
-/// A text as lines of comment.
+/// Prints a text as comment lines.
 fn comment(text: &mut String, words: &str) {
     let mut line = String::from("#");
     for word in words.split_whitespace() {

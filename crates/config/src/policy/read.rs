@@ -1,4 +1,4 @@
-//! The file of a policy.
+//! Reading of a policy's file.
 
 use super::ClassKnob;
 use super::cost;
@@ -16,7 +16,7 @@ use weir_core::control::cost::Config as CostConfig;
 use weir_core::elevator::{self, Kind};
 use weir_core::tunable::Tuned;
 
-/// A policy from its table.
+/// Reads a policy from its outermost table.
 pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Policy> {
     let keys = tunable::and_tables(POLICY.names());
     let table = &table.shaped(&POLICY);
@@ -30,7 +30,8 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Po
         Some(entry) => controllers_of(doc, entry),
         None => Some(Vec::new()),
     };
-    // What else there is, is held against these two.
+    // All other tables are checked against the elevator and the controllers, so reading ends here
+    // if one of the two is wrong.
     let (kind, controllers) = (kind?, controllers?);
     let mapping = mapping(doc, table, kind, &controllers);
     let elevator = tunables(doc, table, kind);
@@ -53,7 +54,7 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Po
     })
 }
 
-/// Says so if a policy has the name of one that comes with Weir and is another.
+/// Reports a policy that has the name of a policy that comes with Weir but differs from it.
 pub(super) fn name_is_free(doc: &mut Document<'_>, table: &Table<'_>, policy: &Policy) {
     let Some(entry) = table.entry("name") else {
         return;
@@ -109,10 +110,12 @@ fn controllers_of<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Vec<C
         }
     }
     controllers.sort_unstable();
+    // Requests pass controllers in a fixed order, however the file lists them.
     (doc.found() == before).then_some(controllers)
 }
 
-/// What becomes of contracts: what the file says, else everything that elevator and controllers can keep.
+/// Reads the effects of contracts. A part that the file does not state has the strongest effect
+/// that the elevator and the controllers can give it.
 fn mapping<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -125,6 +128,7 @@ fn mapping<'a>(
         return mapping;
     };
     let has = |controller| controllers.contains(&controller);
+    // Either the elevator has weights, or `io.cost` does.
     let weights = kind.share_max.is_some() || has(Controller::Cost);
     let elevator = |what: &str| format!("elevator \"{}\" {what}", kind.name);
     let limits = has(Controller::Max) || has(Controller::Slices);
@@ -154,7 +158,8 @@ fn mapping<'a>(
     mapping
 }
 
-/// One of a knob's words that makes sense: `senseless` says why it does not.
+/// Reads one of a knob's words. `senseless` returns the reason why a word is impossible under this
+/// policy.
 fn knob<'a, T: Words>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -180,7 +185,7 @@ fn knob<'a, T: Words>(
     }
 }
 
-/// The elevator with the tunables that the file sets. Those of another elevator have no place in it.
+/// Reads the tunables of the elevator. A table with tunables of another elevator is reported.
 fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> elevator::Config {
     let mut config = (kind.default)();
     for (other, entry, table) in value::tunable_tables(doc, table) {
@@ -195,7 +200,8 @@ fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> eleva
     config
 }
 
-/// The tunables of a controller, which has a table of this name; `is_there`: it is among the policy's.
+/// Reads the tunables of a controller from the table of this name. `is_there` is true if the policy
+/// has the controller.
 fn controller_tunables<'a, T: Tuned + Default>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -209,7 +215,8 @@ fn controller_tunables<'a, T: Tuned + Default>(
     config
 }
 
-/// The table of a controller's tunables, which has no effect without the controller.
+/// Returns the table of a controller's tunables, and reports it if the policy does not have the
+/// controller.
 fn controller_table<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -223,7 +230,7 @@ fn controller_table<'a>(
     Some(own)
 }
 
-/// The tunables of io.cost.
+/// Reads the tunables of `io.cost`.
 fn cost_tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, is_there: bool) -> CostConfig {
     let mut config = CostConfig::default();
     let Some(table) = controller_table(doc, table, ("cost", &COST), is_there) else {
@@ -246,6 +253,7 @@ fn derived<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> Option
         doc.report(&entry, what, "remove it");
         return None;
     }
+    // The table of tunables has the name of an elevator, which the policy's shape does not declare.
     let stated = table.undeclared().entry(kind.name).filter(Entry::is_table);
     let stated = stated.and_then(|e| e.map(doc)?.entry(Budget::TUNABLE));
     if stated.is_some() {

@@ -1,23 +1,24 @@
-//! Parts of a contract that a policy does not keep.
+//! Detection of the parts of a contract that a policy does not keep.
 
 use super::{ClassKnob, Controller, Limit, Min, Policy, Share, Target};
 use crate::text::quoted;
 use weir_core::elevator::Config;
 use weir_core::{Class, Contract, Knobs, LowKnobs, Span};
 
-/// A part of a contract that a policy does not keep.
+/// A part of a contract that a policy does not keep, with the advice to the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unkept {
-    /// Its key.
+    /// The key of the part, such as `min`.
     pub key: &'static str,
-    /// What the policy does instead: a verb and what belongs to it.
+    /// The effect that the policy gives to the part instead, as a verb phrase.
     pub does: &'static str,
-    /// What would keep it.
+    /// A change that lets the policy keep the part.
     pub help: String,
 }
 
 impl Policy {
-    /// The parts of a contract, and of how controllers are set for it, that the policy does not keep.
+    /// Returns the parts of a contract, and of the settings of its controllers, that the policy
+    /// does not keep.
     pub fn unkept(&self, contract: &Contract, knobs: Knobs) -> Vec<Unkept> {
         let mut all = Vec::new();
         let mut say = |key, does, help: &str| {
@@ -28,6 +29,7 @@ impl Policy {
             });
         };
         let keep = "use policy \"contract\", which guarantees it";
+        // A min counts in admission even if the policy does not keep it.
         let counts = format!("{keep}; it counts against the capacity in any case");
         if contract.min > 0 || contract.min_iops > 0 {
             let does = match self.mapping.min {
@@ -46,6 +48,7 @@ impl Policy {
             say("share", self.ignores(), keep);
         }
         if contract.class != Class::BestEffort && self.mapping.class == ClassKnob::Ignored {
+            // A realtime class counts in admission with its max.
             let help = match contract.class {
                 Class::Realtime => &counts,
                 _ => keep,
@@ -76,12 +79,13 @@ impl Policy {
         all
     }
 
-    /// True if its limits count commands, as those of Linux do, and not requests as clients sent them.
+    /// Returns true if limits count commands, as those of Linux do, instead of requests as the
+    /// client sent them.
     fn counts_commands(&self) -> bool {
         self.controllers.contains(&Controller::Slices)
     }
 
-    /// What an elevator does that has no use for a part.
+    /// Returns a verb phrase for an elevator that has no use for a part.
     fn ignores(&self) -> &'static str {
         match self.elevator {
             Config::None => "serves first come, first served",
@@ -89,7 +93,7 @@ impl Policy {
         }
     }
 
-    /// How the policy gets a controller.
+    /// Returns the advice for adding a controller to the policy.
     fn with(&self, controller: &str) -> String {
         if self.is_from_file() {
             return format!("add {controller} to the controllers in the policy's file");
@@ -135,6 +139,7 @@ mod tests {
                 .unkept(&Contract::DEFAULT, Knobs::NONE);
             assert_eq!(nothing, [], "{policy}");
         }
+        // Second stage: a limit whose unit `io.max` does not have.
         let counted = Contract {
             max: Max {
                 iops_size: 512,
@@ -148,6 +153,7 @@ mod tests {
         };
         assert_eq!(keys("none"), [""; 0]);
         assert_eq!(keys("io.max"), ["max.iops_size"]);
+        // Third stage: the key of a min in requests is `min_iops`.
         let requests = Contract::DEFAULT.with_min_iops(1);
         let found = find("bfq").unwrap().unkept(&requests, Knobs::NONE);
         assert_eq!(

@@ -1,26 +1,31 @@
-//! Weights in proportion to what each group is due of the drive.
+//! Weights in proportion to the part of the drive that each group is due.
 
 use weir_core::{Capacity, Contract};
 
-/// A group of a drive.
+/// A group in the tree of a drive's groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Node {
-    /// The place of what it hangs on, which comes before it; `None`: the root.
+    /// The index of the parent, which comes earlier in the list. `None` for a child of the root.
     pub parent: Option<usize>,
-    /// Its contract, as it is written.
+    /// The contract as the file states it.
     pub contract: Contract,
 }
 
-/// What a promised request counts as where the drive's requests a second are not known, bytes.
+/// The size in bytes that a promised request counts as if the drive's requests per second are not
+/// known.
 const REQUEST: f64 = 4096.0;
 
-/// At least a ninth of what is promised is left beside it: promises are nine tenths of a drive at most, and are taken for as much where the
-/// capacity is not known.
+/// The ratio of promises to the rest of the drive. Admission permits promises of at most 90 % of
+/// the capacity, and the same is assumed if the capacity is not known.
 const PROMISED_TO_REST: f64 = 9.0;
 
-/// The weight of each group among its siblings, 1 to `most`. Where one of them is promised something, weights are in proportion to what
-/// each is due: its min, and its part by share of what the mins leave of its parent's due. The drive's is its capacity. Where none is,
-/// weights are the shares, or in proportion to them if one is above `most`.
+/// Returns the weight of each group among its siblings, 1 to `most`.
+///
+/// If a sibling has a promise, weights are in proportion to the amount that each group is due: its
+/// min, and a part by share of the amount that its parent is due beyond the mins. The root is due
+/// the capacity of the drive.
+///
+/// Without promises, weights are the shares. They are scaled down if a share is above `most`.
 pub(super) fn weights(capacity: Option<Capacity>, groups: &[Node], most: u16) -> Vec<u16> {
     let below = below(groups);
     let promised = promised(capacity, groups);
@@ -31,6 +36,8 @@ pub(super) fn weights(capacity: Option<Capacity>, groups: &[Node], most: u16) ->
         let all: f64 = members.iter().map(|&m| promised[m]).sum();
         let parent = match place.checked_sub(1) {
             Some(parent) => due[parent],
+            // Promises can exceed the stated capacity, or the capacity is 0 because it is not
+            // known. The ratio then determines the total.
             None => drive.max(all + all / PROMISED_TO_REST),
         };
         let rest = (parent - all).max(0.0);
@@ -46,6 +53,8 @@ pub(super) fn weights(capacity: Option<Capacity>, groups: &[Node], most: u16) ->
                 share(member)
             }
         };
+        // With promises, the largest sibling gets the largest weight, so that rounding is least.
+        // Shares are kept as they are, if possible.
         let largest = members.iter().map(|&m| of(m)).fold(0.0, f64::max);
         let unit = if all > 0.0 || largest > f64::from(most) {
             f64::from(most) / largest
@@ -59,7 +68,8 @@ pub(super) fn weights(capacity: Option<Capacity>, groups: &[Node], most: u16) ->
     weights
 }
 
-/// The least that a group without others below it gets of `rate` where all ask: parts by these weights at each level.
+/// Returns the smallest rate of a group without children when all groups are backlogged, if `rate`
+/// is divided by these weights at each level.
 pub(super) fn least(groups: &[Node], weights: &[u16], rate: u64) -> Option<u64> {
     let below = below(groups);
     let mut rates = vec![0_u64; groups.len()];
@@ -75,7 +85,8 @@ pub(super) fn least(groups: &[Node], weights: &[u16], rate: u64) -> Option<u64> 
     leaves.map(|(rate, _)| rate).min()
 }
 
-/// What hangs on the root, and on each group. Groups come behind what they hang on, as in `groups`.
+/// Returns the children of the root, followed by the children of each group. Parents come before
+/// their children, as in `groups`.
 fn below(groups: &[Node]) -> Vec<Vec<usize>> {
     let mut below = vec![Vec::new(); groups.len() + 1];
     for (member, group) in groups.iter().enumerate() {
@@ -84,14 +95,18 @@ fn below(groups: &[Node]) -> Vec<Vec<usize>> {
     below
 }
 
-/// What each group is promised, in bytes a second: its own min, else what those below it are promised.
+/// Returns the promise of each group in bytes per second: its own min, or the sum of its children's
+/// promises if it has none.
 fn promised(capacity: Option<Capacity>, groups: &[Node]) -> Vec<f64> {
+    // A promised request counts as its part of the drive's time, converted to bytes.
     let request = match capacity.map(|c| (c.bytes(), c.requests())) {
         Some((bytes, requests)) if requests > 0 => bytes as f64 / requests as f64,
         _ => REQUEST,
     };
     let own = |c: &Contract| c.min as f64 + c.min_iops as f64 * request;
     let mut promised: Vec<f64> = vec![0.0; groups.len()];
+    // Children come after their parents. In reverse order, the promises of all children are
+    // therefore added up before their parent is reached.
     for (member, group) in groups.iter().enumerate().rev() {
         let own = own(&group.contract);
         if own > 0.0 {
@@ -128,7 +143,8 @@ mod tests {
 
     #[test]
     fn a_rival_without_a_min_is_due_its_part_of_the_rest() {
-        // 20 MB/s and a fifth of 80, and four fifths.
+        // The first is due 20 MB/s and 1/5 of the other 80 MB/s, together 36. The second is due 4/5
+        // of them, 64. 36/64 of 1,000 is 563.
         let groups = [node(None, 20, 100), node(None, 0, 400)];
         assert_eq!(of(&groups), [563, 1_000]);
         let equal = [node(None, 10, 100), node(None, 10, 100)];
@@ -139,15 +155,18 @@ mod tests {
     fn promised_requests_are_the_drives_time_that_they_take() {
         let mut groups = [node(None, 0, 100), node(None, 0, 100)];
         groups[0].contract.min_iops = 5_000;
-        // Half of the drive and half of the other half.
+        // 10,000 requests/s at 100 MB/s are 10 kB per request, so 5,000 promised requests/s are 50
+        // MB/s. With half of the rest, the first is due 75 MB/s and the second 25.
         assert_eq!(of(&groups), [1_000, 333]);
         let unknown = Capacity { iops: 0, ..DRIVE };
-        // 5,000 of 4 KiB are 20.48 MB/s.
+        // 5,000 requests/s of 4 KiB are 20.48 MB/s, and the rest of 79.52 MB/s is divided equally:
+        // 60.24 and 39.76 MB/s.
         assert_eq!(weights(Some(unknown), &groups, 1_000), [1_000, 660]);
     }
 
     #[test]
     fn where_the_capacity_is_not_known_promises_are_nine_tenths_of_it() {
+        // 9 MB/s are 90 % of 10 MB/s. Each group also gets half of the last 1 MB/s.
         let groups = [node(None, 9, 100), node(None, 0, 100)];
         assert_eq!(weights(None, &groups, 1_000), [1_000, 53], "9.5 and 0.5");
         let more = [node(None, 180, 100), node(None, 0, 100)];
@@ -164,8 +183,12 @@ mod tests {
             node(Some(1), 0, 100),
             node(Some(1), 0, 200),
         ];
-        // The first tenant 40 and half of 60: of its 70 a member is due 40 and a quarter of 30.
+        // The first tenant is due 40 MB/s and half of the other 60, together 70, and the second 30.
+        // Of the 70 MB/s, the first member is due 40 and 1/4 of 30, together 47.5, and the second
+        // 22.5.
         assert_eq!(of(&groups), [1_000, 429, 1_000, 474, 100, 200]);
+        // The tenant is due its own 60 MB/s and half of the other 40, together 80. The min of its
+        // member is a part of that.
         let own = [
             node(None, 60, 100),
             node(None, 0, 100),
@@ -183,15 +206,19 @@ mod tests {
         let shares = |shares: [u16; 3]| of(&shares.map(|s| node(None, 0, s)));
         assert_eq!(shares([100, 200, 800]), [100, 200, 800]);
         assert_eq!(
+            // The largest share is scaled to 1,000, and the others by the same factor.
             shares([100, 200, 5_000]),
             [20, 40, 1_000],
             "more than the largest weight"
         );
+        // The scaled weight of the first would be 0.1, but a weight is at least 1.
         assert_eq!(shares([1, 200, 10_000]), [1, 20, 1_000]);
     }
 
     #[test]
     fn the_least_part_is_that_of_a_leaf() {
+        // Of 1,200, the first group gets 1/4, which is 300. The children of the second divide 900
+        // into 300 and 600.
         let groups = [
             node(None, 0, 100),
             node(None, 0, 300),

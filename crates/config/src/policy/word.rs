@@ -1,4 +1,4 @@
-//! A policy in a word: `"bfq"`, `"bfq + io.latency"`, `"my.toml"`.
+//! Selection of a policy by a word: `"bfq"`, `"bfq + io.latency"`, `"my.toml"`.
 
 use super::{Controller, Mapping, Policy, load, named, names};
 use crate::nearest;
@@ -11,22 +11,22 @@ use weir_core::control::low::Config as LowConfig;
 use weir_core::control::slices::Config as SlicesConfig;
 use weir_core::elevator;
 
-/// A word that chooses no policy.
+/// The error for a word that selects no policy.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{what}; {help}")]
 pub struct Unknown {
-    /// What is wrong with it.
+    /// The problem with the word.
     pub what: String,
-    /// What to write instead.
+    /// The advice on valid words.
     pub help: String,
 }
 
-/// Why a policy cannot be had.
+/// The reason why a policy cannot be selected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// There is none of that name.
+    /// The word is not known, or names no elevator or several.
     Word(Unknown),
-    /// Everything that is wrong with its file.
+    /// The problems of the policy's file.
     File(Vec<Problem>),
 }
 
@@ -42,15 +42,17 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Whether a word names a file and not a policy that comes with Weir: it has a slash or ends in `.toml`.
+/// Returns true if a word names a file instead of a policy that comes with Weir: it contains a
+/// slash or ends in `.toml`.
 pub fn is_file(word: &str) -> bool {
     word.contains('/') || Path::new(word).extension().is_some_and(|e| e == "toml")
 }
 
-/// The policy of a word, which may name a file; a relative name is one in `folder`.
+/// Returns the policy that a word selects. If the word names a file by a relative path, the path is
+/// relative to `folder`.
 ///
 /// # Errors
-/// There is no such policy, or something is wrong with the file.
+/// The word selects no policy, or the file has problems.
 pub fn choose(word: &str, folder: &Path) -> Result<Policy, Refused> {
     if is_file(word) {
         return load(&folder.join(word)).map_err(Refused::File);
@@ -58,11 +60,13 @@ pub fn choose(word: &str, folder: &Path) -> Result<Policy, Refused> {
     find(word).map_err(Refused::Word)
 }
 
-/// The policy of a name, or composed of a name and controllers. A controller serves the part of contracts that it is
-/// there for, io.max in the place of max, and io.low has the tunables of the policy of that name.
+/// Returns the policy of a name, or composes one from a name and controllers.
+///
+/// Each added controller keeps its part of contracts. `io.max` replaces `max`, and `io.low` has the
+/// tunables of the policy `io.low`.
 ///
 /// # Errors
-/// It is not known, or names no elevator or several.
+/// A part of the word is not known, or the word names no elevator or several.
 pub fn find(word: &str) -> Result<Policy, Unknown> {
     let parts: Vec<&str> = word.split('+').map(str::trim).collect();
     if let Some(part) = parts.iter().find(|part| !known().any(|k| k == **part)) {
@@ -73,6 +77,8 @@ pub fn find(word: &str) -> Result<Policy, Unknown> {
         .by_ref()
         .filter(|p| controller(p).is_none())
         .collect();
+    // A name such as `io.latency` is both a policy and a controller. It is the base only if no
+    // other part is.
     let elevators = bases.len();
     let composed = parts
         .iter()
@@ -108,12 +114,14 @@ pub fn find(word: &str) -> Result<Policy, Unknown> {
             policy.name = format!("{} + {}", policy.name, controller.name());
         }
     }
+    // Requests pass controllers in a fixed order, however the word lists them.
     policy.controllers.sort_unstable();
     policy.word.clone_from(&policy.name);
     Ok(policy)
 }
 
-/// The policy of that name, or what an elevator of that name keeps of contracts with max before it.
+/// Returns the policy of this name. If there is only an elevator of this name, returns a policy
+/// with the controller `max` in front of it.
 fn base(name: &str) -> Option<Policy> {
     named(name).or_else(|| {
         let kind = elevator::find(name)?;
@@ -137,7 +145,7 @@ fn controller(name: &str) -> Option<Controller> {
     Controller::ALL.into_iter().find(|c| c.name() == name)
 }
 
-/// Every part that a word may have.
+/// Iterates over all valid parts of a word.
 fn known() -> impl Iterator<Item = &'static str> {
     names()
         .chain(elevator::KINDS.iter().map(|kind| kind.name))
@@ -175,6 +183,7 @@ mod tests {
         for name in names() {
             let policy = find(name).unwrap();
             assert_eq!((policy.name.as_str(), policy.word()), (name, name));
+            // Adding a controller that the policy already has changes nothing.
             let has = policy.controllers[0].name();
             assert_eq!(find(&format!("{name} + {has}")), Ok(policy.clone()));
             assert_eq!(find(&format!("{has}+ {name}")), Ok(policy));
@@ -194,6 +203,7 @@ mod tests {
         assert_eq!(both.elevator, bfq.elevator);
         assert_eq!(both.budget, bfq.budget);
         assert_eq!(find("io.latency + bfq"), Ok(both));
+        // The policy `io.latency` is the elevator `none` with this controller.
         let same = find("none + io.latency").unwrap();
         let named = find("io.latency").unwrap();
         assert_eq!(

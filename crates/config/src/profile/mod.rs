@@ -1,6 +1,6 @@
-//! Profiles: drives by name, with what is known of them.
+//! Profiles: drive models under a name, with a description of the drive.
 //!
-//! A profile is a TOML file with a name, some text, a kind and every parameter of it:
+//! A profile is a TOML file with a name, a description, a kind, and every parameter of that kind:
 //!
 //! ```toml
 #![doc = include_str!("../../profiles/scsi-debug.toml")]
@@ -21,31 +21,32 @@ use std::fmt::Write as _;
 use std::path::Path;
 use weir_model::drive::Config;
 
-/// A drive with a name.
+/// A drive model under a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Profile {
-    /// Its name: letters, digits, dots and dashes.
+    /// The name: letters, digits, dots and dashes.
     pub name: String,
-    /// What it stands for in its first line; behind that what is known of it and from where.
+    /// The description. Its first line names the drive, and the other lines state known facts and
+    /// their sources.
     pub about: String,
-    /// The model.
+    /// The timing model of the drive.
     pub drive: Config,
 }
 
 impl Profile {
-    /// What it stands for, in a line.
+    /// Returns the first line of the description.
     pub fn summary(&self) -> &str {
         self.about.lines().next().unwrap_or_default()
     }
 }
 
-/// There is no profile of that name.
+/// The error for a name that no profile has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("unknown drive {name:?}{}", nearest.map_or(String::new(), |n| format!("; did you mean {n:?}?")))]
 pub struct Unknown {
-    /// The name.
+    /// The name that was not found.
     pub name: String,
-    /// The name of a profile that is near to it.
+    /// The most similar name of a profile.
     pub nearest: Option<&'static str>,
 }
 
@@ -68,13 +69,13 @@ built_in! { "profile" in "profiles":
     "iscsi-memory"
 }
 
-/// A profile that comes with Weir.
+/// Returns a profile that comes with Weir.
 ///
 /// # Errors
-/// There is none of that name.
+/// No profile has this name.
 pub fn find(name: &str) -> Result<Profile, Unknown> {
     let Some(text) = source(name) else {
-        // A part of a name is as good as a name with a wrong letter.
+        // A part of a name, of at least three characters, also leads to a suggestion.
         let part = |whole: &&str| name.len() >= 3 && whole.contains(&name.to_lowercase());
         return Err(Unknown {
             name: name.to_owned(),
@@ -87,16 +88,17 @@ pub fn find(name: &str) -> Result<Profile, Unknown> {
 /// Reads the text of a profile. `file` is its name in problems and may be empty.
 ///
 /// # Errors
-/// Everything that is wrong with it, in the order of the file: an unknown key with the nearest known one, a value that the model does
-/// not permit with what it does permit.
+/// Everything that is wrong with the text, in the order of the file. An unknown key comes with the
+/// nearest known key, and a wrong value with the values that the model permits.
 pub fn read(text: &str, file: &str) -> Result<Profile, Vec<Problem>> {
     whole(text, file, |doc, table| profile(doc, table, &[]))
 }
 
-/// Reads a model as an inline table, `{ kind = "null", ... }`. It is called as its kind.
+/// Reads a model from an inline table, `{ kind = "null", ... }`. The name of the resulting profile
+/// is that of its kind.
 ///
 /// # Errors
-/// As [`read`].
+/// The problems that [`read`] returns.
 pub fn read_inline(text: &str) -> Result<Profile, Vec<Problem>> {
     whole(&format!("drive = {text}"), "", |doc, table| {
         let drive = model(doc, &table.entry("drive")?)?;
@@ -111,13 +113,13 @@ pub fn read_inline(text: &str) -> Result<Profile, Vec<Problem>> {
 /// Reads a profile's file.
 ///
 /// # Errors
-/// As [`read`], or it cannot be read at all.
+/// The problems that [`read`] returns, or the reason why the file cannot be read.
 pub fn load(path: &Path) -> Result<Profile, Vec<Problem>> {
     let (file, text) = text(path)?;
     read(&text, &file)
 }
 
-/// A profile from its table, which may have these other keys `beside` its own.
+/// Reads a profile from its table. `beside` are further keys that the table may have.
 pub(crate) fn profile<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -133,7 +135,8 @@ pub(crate) fn profile<'a>(
     })
 }
 
-/// Prints a profile so that it reads back as an equal one: in one order and in the shortest units.
+/// Prints a profile as a file that reads back as an equal profile, in a fixed order and in the
+/// shortest units.
 pub fn print(profile: &Profile) -> String {
     let Profile { name, about, drive } = profile;
     let mut text = format!("name = {}\nabout = {}\n", Quoted(name), block(about));
@@ -143,13 +146,14 @@ pub fn print(profile: &Profile) -> String {
     text
 }
 
-/// A model as an inline table, as a server's file has it.
+/// Returns a model as an inline table, as in the server's file.
 pub fn inline(drive: &Config) -> String {
     let keys: Vec<_> = keys(drive).map(|(k, v)| format!("{k} = {v}")).collect();
     format!("{{ {} }}", keys.join(", "))
 }
 
-/// Its kind, its parameters and its members, with their values in TOML. A number that is zero and usually is zero is left out.
+/// Iterates over the kind, the parameters and the members with their values in TOML. Parameters
+/// that are zero and whose default is zero are left out.
 fn keys(drive: &Config) -> impl Iterator<Item = (&'static str, String)> {
     let kind = ("kind", format!("\"{}\"", drive.name()));
     let said = |p: &&parameter::Parameter| p.default != Some(0) || p.get(drive) != 0;
@@ -166,12 +170,12 @@ fn keys(drive: &Config) -> impl Iterator<Item = (&'static str, String)> {
         .chain(members)
 }
 
-/// The profile that comes with Weir and is of that very drive.
+/// Returns the name of the profile that comes with Weir and has exactly this drive.
 pub fn name_of(drive: &Config) -> Option<&'static str> {
     names().find(|name| find(name).is_ok_and(|p| p.drive == *drive))
 }
 
-/// A model by the name of the profile that is of it, in quotes, else as an inline table.
+/// Returns the name of the drive's profile in quotes, or an inline table if there is none.
 pub fn word(drive: &Config) -> String {
     match name_of(drive) {
         Some(name) => Quoted(name).to_string(),

@@ -1,4 +1,4 @@
-//! Drive models: by name, or a kind with its parameters.
+//! Reading of drive models: by name, or by a kind with its parameters.
 
 use crate::document::{Document, Entry, Table};
 use crate::parameter::{KINDS, Kind, Parameter};
@@ -10,7 +10,7 @@ use weir_model::drive::volume::{self, Layout};
 const EXAMPLE: &str = "{ kind = \"null\", service = \"30us\", tags = 32, link = \"250MB/s\" }";
 const MEMBERS: &str = "[\"wd-wd10jpvx\", \"wd-wd10jpvx\"]";
 
-/// A model by name or as a table.
+/// Reads a model that is given by name or as a table.
 pub(crate) fn model<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Config> {
     if entry.is_table() {
         let table = entry.map(doc)?;
@@ -34,7 +34,8 @@ pub(crate) fn model<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Con
     }
 }
 
-/// A drive from the table of its parameters, which may have these other keys `beside` them.
+/// Reads a drive from the table of its parameters. `beside` are further keys that the table may
+/// have.
 pub(crate) fn drive<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -50,29 +51,31 @@ pub(crate) fn drive<'a>(
     keys.extend(kind.keys());
     let before = doc.found();
     doc.check_keys(table, kind.called, &keys);
+    // The generic drive supplies valid values for parameters that cannot be read.
     let mut drive = (kind.generic)();
     let values = values(doc, table, kind, &mut drive);
     let mut complete = values.complete;
     if let Config::Volume(volume) = &mut drive {
         complete &= members(doc, table, volume);
     }
-    // Against what is missing or unreadable the rest cannot be held.
+    // The rules of the model relate parameters to each other, so they are checked only if all
+    // parameters could be read.
     if complete {
         check(doc, table, &values.entries, drive.clone());
     }
     (doc.found() == before).then_some(drive)
 }
 
-/// The parameters that a table sets.
+/// The result of reading the parameters in a table.
 #[derive(Debug)]
 struct Values<'a> {
-    /// Where each stands.
+    /// The entry of each parameter that the table sets.
     entries: Vec<(&'static Parameter, Entry<'a>)>,
-    /// None was missing or unreadable.
+    /// True if no parameter was missing or unreadable.
     complete: bool,
 }
 
-/// Sets each parameter in `drive`.
+/// Reads each parameter into `drive`.
 fn values<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -85,7 +88,8 @@ fn values<'a>(
         complete: true,
     };
     let mut missing = Vec::new();
-    // The table that the last parameter with a dot in its key stood in.
+    // The nested table of the previous parameter with a dot in its key. Such parameters follow each
+    // other in the list, so each nested table is read only once.
     let mut last: Option<(&str, Option<Table<'a>>)> = None;
     for parameter in kind.parameters {
         let (outer, inner) = parameter.split();
@@ -96,7 +100,7 @@ fn values<'a>(
         }
         let nested = last.as_ref().and_then(|l| l.1.as_ref());
         let table = if inner.is_some() { nested } else { Some(table) };
-        // The table is missing, which was said.
+        // A missing table was already reported.
         let Some(table) = table else { continue };
         let key = inner.unwrap_or(outer);
         let entry = table.entry(key);
@@ -111,10 +115,13 @@ fn values<'a>(
             continue;
         };
         parameter.set(drive, value);
+        // The setter reduces a value that is too large for the field, so another value is read
+        // back.
         if parameter.get(drive) == value {
             values.entries.push((parameter, entry));
         } else {
-            // More than the model can hold of it: any other will do to judge the rest by.
+            // The value is too large for the field. It is replaced by a valid one, so that the
+            // model's rules for the other parameters can be checked.
             parameter.set(drive, parameter.get(&generic));
             entry.not_permitted(doc, parameter.allowed(&generic));
         }
@@ -124,19 +131,20 @@ fn values<'a>(
     values
 }
 
-/// How a parameter is written.
+/// Returns the help that shows a parameter with a valid value.
 fn example(kind: &Kind, parameter: &Parameter) -> String {
     let value = parameter.get(&(kind.generic)());
     format!("write {} = {}", parameter.key, parameter.toml(value))
 }
 
-/// Says which parameters are missing, with the tables and the keys that they should have.
+/// Reports missing parameters: up to three one by one, and more in a single problem.
 fn say_missing<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
     kind: &Kind,
     missing: Vec<(&'static Parameter, Table<'a>, &str)>,
 ) {
+    // A new profile lacks most of its parameters, and one problem for each would hide the others.
     let [(first, ..), _, _, _, ..] = &missing[..] else {
         for (parameter, table, key) in missing {
             doc.required(&table, key, &example(kind, parameter));
@@ -151,7 +159,7 @@ fn say_missing<'a>(
     doc.at(&table.span, &table.path, what, &help);
 }
 
-/// The drives of a volume. Returns whether all of them could be read.
+/// Reads the members of a volume. Returns true if all of them could be read.
 fn members<'a>(doc: &mut Document<'a>, table: &Table<'a>, volume: &mut volume::Config) -> bool {
     let before = doc.found();
     let help = format!("write members = {MEMBERS}");
@@ -162,6 +170,7 @@ fn members<'a>(doc: &mut Document<'a>, table: &Table<'a>, volume: &mut volume::C
         let Some(member) = model(doc, entry) else {
             continue;
         };
+        // In a linear volume, the position of a member is the sum of the sizes before it.
         if volume.layout == Layout::Linear && number < entries.len() && member.size().is_none() {
             let what = format!(
                 "a {} model has no end, so that no other model can follow it",
@@ -174,7 +183,7 @@ fn members<'a>(doc: &mut Document<'a>, table: &Table<'a>, volume: &mut volume::C
     doc.found() == before
 }
 
-/// The table of a parameter whose key has a dot, and of those beside it.
+/// Reads the nested table of a parameter whose key has a dot, and checks the keys of this table.
 fn nested<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -191,7 +200,8 @@ fn nested<'a>(
     Some(nested)
 }
 
-/// Says everything that the model refuses. It says one thing at a time: what it refused is made right, and it is asked again.
+/// Reports every rule of the model that the values break. The model returns one error at a time, so
+/// each wrong value is replaced by a valid one before the next attempt.
 fn check<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -201,6 +211,8 @@ fn check<'a>(
     let generic = KINDS.iter().find(|k| k.name == drive.name());
     let mut said = Vec::new();
     while let Err(error) = drive.validate() {
+        // The model refuses the same parameter again although its value was replaced. Further
+        // attempts would not end.
         if said.contains(&error.field) {
             return;
         }

@@ -1,4 +1,4 @@
-//! The file of `weir apply`.
+//! Reading of the file for `weir apply`.
 
 use super::{Draft, named, policy, volume};
 use crate::Policy;
@@ -15,15 +15,16 @@ use crate::tunable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// A tenant or a volume, and its cgroup.
+/// A tenant or a volume with its cgroup.
 struct Read {
-    /// With its contract, in memory.
+    /// A volume in memory with the contract, for the checks of contracts.
     volume: Volume,
     cgroup: Option<Cgroup>,
     prio_class: Option<&'static str>,
 }
 
-/// The drives with their members, and the same contracts of volumes in memory, which are checked as those of a server are.
+/// Reads the drives with their cgroups. The draft has the same contracts on volumes in memory,
+/// which are checked like those of a server.
 pub(crate) fn host<'a>(doc: &mut Document<'a>, map: &'a Map) -> (Draft, Vec<Drive>) {
     let root = Table::root(map, &APPLY);
     doc.check_keys(&root, APPLY.name, &APPLY.names());
@@ -68,11 +69,14 @@ fn drive<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) -> Drive {
         .and_then(|e| volume::absolute(doc, &e))
         .unwrap_or_default();
     let help = "set policy = \"bfq\", or another policy of Linux";
+    // The default of a server, `contract`, is not a policy of the kernel, so the key is required
+    // here.
     if doc.required(&table, "policy", help).is_some() {
         drive.policy = policy::policy(doc, &table);
     }
     drive.capacity = (table.entry("capacity")).and_then(|e| capacity(doc, &e));
     drive.model = (table.entry("model")).and_then(|e| profile::model(doc, &e));
+    // A stated capacity takes precedence over that of the model.
     if let (None, Some(model)) = (drive.capacity, &drive.model) {
         drive.capacity = measured::least(model);
     }
@@ -93,6 +97,7 @@ fn cgroup<'a>(
         volume: Volume {
             name: name.to_owned(),
             storage: Storage::Memory,
+            // The size has no meaning here, but a volume in memory must have one.
             size: Some(block(&Storage::Memory, Cache::Direct)),
             ..Volume::default()
         },
@@ -107,6 +112,7 @@ fn cgroup<'a>(
     read.cgroup = match (path, unit) {
         (Some(path), None) => Some(Cgroup::Path(path)),
         (None, Some(unit)) => Some(Cgroup::Unit(unit)),
+        // A wrong cgroup or unit was already reported.
         (None, None) if doc.found() == before => {
             let help = "set cgroup = \"/alpha\" or unit = \"alpha.service\"";
             doc.at(&table.span, at, "a cgroup or a unit is missing", help);
@@ -129,7 +135,7 @@ fn cgroup<'a>(
     read
 }
 
-/// The path of a cgroup that is not the root.
+/// Reads the path of a cgroup other than the root.
 fn cgroup_path(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
     let is_part = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(char::is_control);
     entry.parsed(doc, ("a cgroup's path", "\"/alpha\""), |text| {
@@ -143,11 +149,12 @@ fn cgroup_path(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
     })
 }
 
-/// The name of a unit that has a cgroup.
+/// Reads the name of a systemd unit that has a cgroup.
 fn unit_name(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
     let permitted = |b: u8| b.is_ascii_alphanumeric() || b":-_.\\@".contains(&b);
     entry.parsed(doc, ("a unit's name", "\"alpha.service\""), |text| {
         let stem = UNITS.iter().find_map(|suffix| text.strip_suffix(suffix));
+        // `-.slice` is the root slice, whose cgroup is the root.
         let named = stem.is_some_and(|stem| !stem.is_empty()) && text != "-.slice";
         if named && text.bytes().all(permitted) {
             return Ok(text.to_owned());
@@ -160,10 +167,12 @@ fn unit_name(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
     })
 }
 
-/// No two drives are one device. Links are for the host to find out.
+/// Reports two drives on one device. Different links to one device are recognised later, on the
+/// host.
 fn devices_differ(doc: &mut Document<'_>, drives: &[Drive]) {
     for (place, drive) in drives.iter().enumerate() {
         let other = drives[..place].iter().find(|d| d.device == drive.device);
+        // A missing device was already reported, and the path is then empty.
         if let Some(other) = other.filter(|_| !drive.device.as_os_str().is_empty()) {
             let at = format!("{}.device", path("drive", &drive.name));
             let what = format!("is already the device of {}", path("drive", &other.name));
@@ -172,7 +181,8 @@ fn devices_differ(doc: &mut Document<'_>, drives: &[Drive]) {
     }
 }
 
-/// A cgroup has one contract on a drive, and what is in another is a volume of a tenant.
+/// Reports cgroups with two contracts on a drive, and cgroups that are not inside the cgroup of
+/// their tenant.
 fn cgroups_differ(doc: &mut Document<'_>, tenants: &[Read], volumes: &[Read]) {
     let tenants = tenants.iter().map(|t| ("tenant", t));
     let all: Vec<(&str, &Read)> = tenants
@@ -182,6 +192,7 @@ fn cgroups_differ(doc: &mut Document<'_>, tenants: &[Read], volumes: &[Read]) {
     for (kind, read) in &all {
         let Some(cgroup) = &read.cgroup else { continue };
         let user = (*kind, read.volume.name.as_str());
+        // A cgroup can have a contract on each of several drives.
         let first = users.entry((&read.volume.drive, cgroup)).or_insert(user);
         let first = *first;
         if first != user {
@@ -204,6 +215,7 @@ fn cgroups_differ(doc: &mut Document<'_>, tenants: &[Read], volumes: &[Read]) {
         else {
             continue;
         };
+        // Without the slash, `/acme2` would count as inside `/acme`.
         if !own.starts_with(&format!("{above}/")) {
             let at = format!("{}.cgroup", path("volume", name));
             let what = format!("is not in {}, the cgroup of its tenant", quoted(above));
@@ -213,7 +225,7 @@ fn cgroups_differ(doc: &mut Document<'_>, tenants: &[Read], volumes: &[Read]) {
     nested(doc, volumes);
 }
 
-/// A volume's cgroup is in that of another volume.
+/// Reports volumes whose cgroup is inside the cgroup of another volume.
 fn nested(doc: &mut Document<'_>, volumes: &[Read]) {
     fn place(volume: &Read) -> Option<(&str, &str)> {
         match &volume.cgroup {
@@ -221,6 +233,8 @@ fn nested(doc: &mut Document<'_>, volumes: &[Read]) {
             _ => None,
         }
     }
+    // In reverse order, the first of several volumes at one place is inserted last and is the one
+    // that is reported.
     let placed = volumes.iter().rev();
     let placed = placed.filter_map(|v| Some((place(v)?, v.volume.name.as_str())));
     let by_place: BTreeMap<(&str, &str), &str> = placed.collect();
@@ -242,7 +256,7 @@ fn nested(doc: &mut Document<'_>, volumes: &[Read]) {
     }
 }
 
-/// Gives a drive its cgroups.
+/// Adds the cgroups on a drive to the drive, tenants first.
 fn members(drive: &mut Drive, tenants: &[Read], volumes: &[Read]) {
     let mut places = BTreeMap::new();
     let own = |read: &&Read| read.volume.drive == drive.name;
@@ -251,6 +265,7 @@ fn members(drive: &mut Drive, tenants: &[Read], volumes: &[Read]) {
     for (kind, read) in all.filter(|(_, read)| own(read)) {
         let Some(cgroup) = &read.cgroup else { continue };
         let volume = &read.volume;
+        // Tenants come first, so that volumes find the indices of their tenants.
         if kind == "tenant" {
             places.insert(volume.name.as_str(), drive.members.len());
         }
@@ -267,12 +282,12 @@ fn members(drive: &mut Drive, tenants: &[Read], volumes: &[Read]) {
     }
 }
 
-/// The same contracts, of volumes that a server would serve.
+/// Returns a server with the same contracts on volumes in memory.
 fn in_memory(drives: &[Drive], tenants: &[Read], volumes: &[Read]) -> Server {
     let limits = DriveLimits {
         requests: 4096,
         scheduler_tags: 4096,
-        // As large as they need to be: admission makes tables of these sizes.
+        // Admission allocates tables of these sizes, so they are as small as possible.
         volumes: volumes.len().max(1) as u32,
         tenants: tenants.len() as u32,
     };

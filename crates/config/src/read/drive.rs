@@ -1,4 +1,4 @@
-//! `[drive.NAME]`.
+//! Reading of `[drive.NAME]`.
 
 use super::policy;
 use crate::document::{Document, Entry, Table};
@@ -12,14 +12,15 @@ use crate::tunable;
 use crate::units::Rate;
 use weir_core::Capacity;
 
-/// What a model says of itself; not to be said again.
+/// The keys that a model determines, so that a modelled drive cannot set them.
 pub(crate) const SHAPE_KEYS: &[&str] = &["queues", "tags", "max_transfer", "rotational"];
 
-/// Places in all queues together.
+/// The maximum number of tags in all queues of a drive together.
 const PLACES_MAX: u64 = 65_536;
-/// What requests are split to on disks and servers across a network.
+/// The default for `max_transfer` on disks and on servers across a network.
 const TRANSFER_LONG: u32 = 1280 << 10;
-/// A server across a network is fast by what it is given at once.
+/// The default for `tags` of a server across a network, whose throughput grows with the number of
+/// requests in flight.
 const TAGS_REMOTE: u16 = 256;
 
 pub(super) fn drive<'a>(
@@ -42,11 +43,13 @@ pub(super) fn drive<'a>(
     if let Some(model) = table.entry("model").and_then(|e| profile::model(doc, &e)) {
         set_model(doc, &mut drive, model);
     }
+    // The key is accepted without a model, where it has no effect.
     drive.path = table.field(doc, "path");
     drive
 }
 
-/// The drive is this model: its shape and, unless stated, its capacity are the model's. What is stated must be possible.
+/// Makes the drive a model. Its shape is that of the model, and so is its capacity unless one is
+/// stated. A stated capacity must be possible for the model.
 pub(super) fn set_model(
     doc: &mut Document<'_>,
     drive: &mut Drive,
@@ -78,7 +81,7 @@ pub(super) fn set_model(
     }
 }
 
-/// Keeps a problem for each part of a stated capacity that is beyond the model even where it is fastest.
+/// Reports each figure of a stated capacity that exceeds the model's best case.
 fn possible(
     doc: &mut Document<'_>,
     drive: &str,
@@ -96,7 +99,7 @@ fn possible(
         ("write_iops", stated.write_iops, most.write_iops, "writes/s"),
     ];
     for (key, stated, most, what) in parts {
-        // Zero is no bound, or not stated. What is measured is exact to a hundredth.
+        // Zero means no bound or not stated. A measured figure is exact to 1 %.
         if most == 0 || stated <= most.saturating_add(most / 100) {
             continue;
         }
@@ -119,6 +122,8 @@ fn shape<'a>(doc: &mut Document<'a>, table: &Table<'a>, drive: &mut Drive) {
     if drive.policy.is_remote() {
         (drive.tags, drive.max_transfer) = (TAGS_REMOTE, TRANSFER_LONG);
     }
+    // Without the key, the number of tags depends on other keys, so it is not read as a field with
+    // a default.
     if let Some(tags) = table.entry("tags").and_then(|e| e.count(doc)) {
         drive.tags = tags;
     }
@@ -137,13 +142,15 @@ fn shape<'a>(doc: &mut Document<'a>, table: &Table<'a>, drive: &mut Drive) {
     }
 }
 
-/// Sizes of the tables; what is not said follows from what connections may take.
+/// Reads the sizes of the drive's tables. Sizes that are not set follow from the limits on
+/// connections.
 fn drive_limits<'a>(
     doc: &mut Document<'a>,
     table: Option<&Table<'a>>,
     limits: &Limits,
 ) -> DriveLimits {
     let mut own = table.map_or_else(DriveLimits::default, |t| DriveLimits::read(doc, t));
+    // Zero means that the key is not set, because its minimum is 2.
     if own.requests == 0 {
         own.requests = limits.connections.saturating_mul(16).max(4096);
     }

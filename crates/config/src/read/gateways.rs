@@ -1,14 +1,14 @@
-//! `[gateways]`, and the names of what is shared.
+//! Reading of `[gateways]`, and of the names of shared minimums.
 
 use crate::document::{Document, Entry, Table};
 use crate::key::{GATEWAYS, Gateways};
 use crate::text::quoted;
 
-/// Most endpoints: an etcd has seven members at the most, by its manual's advice.
+/// The maximum number of endpoints. The manual of etcd recommends at most seven members.
 const ENDPOINTS_MAX: usize = 16;
-/// Longest name, bytes.
+/// The maximum length of a shared name in bytes.
 const NAME_MAX: usize = 64;
-/// Longest prefix, bytes.
+/// The maximum length of a prefix in bytes.
 const PREFIX_MAX: usize = 255;
 const URL_HELP: &str = "write it in the form \"http://127.0.0.1:2379\"";
 
@@ -18,6 +18,7 @@ pub(super) fn gateways<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<G
     let etcd = etcd.map_or_else(Vec::new, |entry| endpoints(doc, &entry));
     let mut gateways = Gateways::read(doc, &table);
     gateways.etcd = etcd;
+    // A lease of etcd has its time to live in seconds.
     if !gateways.lease.as_nanos().is_multiple_of(1_000_000_000)
         && let Some(entry) = table.entry("lease")
     {
@@ -30,7 +31,7 @@ pub(super) fn gateways<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<G
     Some(gateways)
 }
 
-/// The addresses of a list of URLs.
+/// Reads the addresses of a list of URLs.
 fn endpoints<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<String> {
     let elements = entry.array(doc, "[\"http://127.0.0.1:2379\"]");
     let elements = elements.unwrap_or_default();
@@ -56,7 +57,7 @@ fn endpoints<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<String> {
     all
 }
 
-/// `host:port` of a URL, or what is wrong with it and what to do.
+/// Returns `host:port` of a URL, or a problem and its help.
 fn endpoint(url: &str) -> Result<String, (&'static str, &'static str)> {
     if url.starts_with("https://") {
         let help = "use a TLS tunnel in front of etcd, and write the tunnel's address with http://";
@@ -66,10 +67,12 @@ fn endpoint(url: &str) -> Result<String, (&'static str, &'static str)> {
     let Some(rest) = url.strip_prefix("http://") else {
         return wrong;
     };
+    // A slash at the end is part of many URLs and has no meaning here.
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     let Some((host, port)) = rest.rsplit_once(':') else {
         return Err(("has no port", URL_HELP));
     };
+    // An IPv6 address is in brackets in a URL (RFC 3986, section 3.2.2).
     let is_v6 = host.starts_with('[') && host.ends_with(']');
     let of_host =
         |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c) || is_v6 && "[]:".contains(c);
@@ -99,7 +102,7 @@ fn prefix<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<String> {
     })
 }
 
-/// The name of a min that several servers keep.
+/// Reads the name of a minimum that several servers share.
 pub(super) fn name<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<String> {
     entry.parsed(doc, ("a name", "\"alpha\""), |text| {
         if (1..=NAME_MAX).contains(&text.len()) && text.chars().all(of_name) {

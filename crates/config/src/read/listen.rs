@@ -1,4 +1,4 @@
-//! `[listen]` and `[limits]`.
+//! Reading of `[listen]` and `[limits]`.
 
 use crate::document::{Document, Entry, Table, refuse};
 use crate::key::{LIMITS, LISTEN, Limits, Listen};
@@ -8,14 +8,15 @@ use crate::units::Size;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// Bytes of a path that fit into a socket's address, less the closing zero.
+/// The maximum length of a socket's path: the size of `sun_path`, 108 bytes, without the final
+/// zero.
 const SOCKET_PATH_MAX: usize = 107;
 const LISTENERS_MAX: usize = 64;
 const HELP: &str = "for NBD, add [listen] with nbd = [\"unix:/run/weir/nbd.sock\"]; for a virtual machine, set listen = { vhost = \"/run/weir/alpha.vhost.sock\" } in the volume; for a local block device, set ublk = true in the volume";
 const EXAMPLE: &str = "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]";
 
-/// `other_sockets`: there are Unix sockets that are not listed here. `found`: some volume is found in another way, and nothing has to
-/// be listed here.
+/// Reads the table. `other_sockets` is true if volumes have Unix sockets of their own. `found` is
+/// true if clients can reach a volume in another way, so that no address is required here.
 pub(super) fn listen<'a>(
     doc: &mut Document<'a>,
     root: &Table<'a>,
@@ -31,6 +32,7 @@ pub(super) fn listen<'a>(
     }
     let metrics = table.entry("metrics");
     listen.metrics = metrics.and_then(|e| metrics_address(doc, &e, &listen));
+    // The sockets of volumes have the mode and the owner from this table too.
     let any = other_sockets || listen.nbd.iter().any(|a| matches!(a, Address::Unix(_)));
     let (none, what) = (
         !any && !listen.nbd.is_empty(),
@@ -43,7 +45,8 @@ pub(super) fn listen<'a>(
     listen
 }
 
-/// What says where clients of NBD connect: needed, unless volumes are found in another way.
+/// Returns the entry of a key that states the addresses of NBD clients. It is required unless
+/// clients can reach volumes in another way.
 fn listed<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -75,13 +78,17 @@ fn addresses<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, insecure: bool) -> V
         doc.report(entry, what, "");
     }
     for element in elements.iter().take(LISTENERS_MAX) {
+        // A problem that is found later, such as a path that a volume uses too, can then refer to
+        // the element.
         doc.note(element);
         let Some(address) = address(doc, element, insecure) else {
             continue;
         };
+        // Port 0 selects another port each time, so two such addresses differ.
         let any_port = matches!(address, Address::Tcp(a) if a.port() == 0);
         if all.contains(&address) && !any_port {
             let what = format!("duplicate address {}", element.shown());
+            // The second bind to the same address would fail.
             doc.report(element, what, "remove one of the two");
             continue;
         }
@@ -98,7 +105,7 @@ fn address(doc: &mut Document<'_>, entry: &Entry<'_>, insecure: bool) -> Option<
     socket_path(doc, entry, path).map(Address::Unix)
 }
 
-/// A path at which a socket can be.
+/// Reads a path that is valid for a socket.
 pub(super) fn socket_path(
     doc: &mut Document<'_>,
     entry: &Entry<'_>,
@@ -137,6 +144,7 @@ pub(super) fn tcp(
         doc.report(entry, what, &address_help(text));
         return None;
     };
+    // `to_canonical` turns `::ffff:127.0.0.1` into its IPv4 address, which is local too.
     if !address.ip().to_canonical().is_loopback() && !insecure {
         let what = format!(
             "{} can be reached from other machines, but connections have neither encryption nor passwords",
@@ -149,11 +157,12 @@ pub(super) fn tcp(
     Some(address)
 }
 
-/// What is not quite an address: what may be meant.
+/// Returns the help for a text that is almost an address.
 fn address_help(text: &str) -> String {
     if text.starts_with('/') {
         return format!("did you mean {}?", quoted(&format!("unix:{text}")));
     }
+    // 10809 is the port of NBD (IANA).
     if let Ok(ip) = text.parse::<IpAddr>() {
         return format!("did you mean \"{}\"?", SocketAddr::new(ip, 10809));
     }
@@ -188,6 +197,7 @@ fn metrics_address(
         return None;
     }
     let address = tcp(doc, entry, text, listen.insecure)?;
+    // Port 0 selects a free port, which NBD does not use.
     if address.port() != 0 && listen.nbd.contains(&Address::Tcp(address)) {
         let what = format!("{} is already used by nbd", quoted(text));
         doc.report(entry, what, "use another port for the metrics");
@@ -206,12 +216,13 @@ pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
     if let Some(size) = size.and_then(|e| request_size(doc, &e)) {
         limits.request_size = size;
     }
-    // Below, what is wrong with it would be said again.
+    // If the size of requests is wrong, bounds that depend on it would cause further problems.
     let least = if doc.found() == before {
         u64::from(limits.request_size)
     } else {
         1
     };
+    // The minimums of these keys depend on the size of requests, so they are not declared.
     let mut bytes = |key, least, unit| table.entry(key)?.size_from(doc, least, unit);
     if let Some(bytes) = bytes("bytes_per_connection", least, 1) {
         limits.bytes_per_connection = bytes;

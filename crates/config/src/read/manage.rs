@@ -1,4 +1,4 @@
-//! `[manage]`.
+//! Reading of `[manage]`.
 
 use super::listen::{socket_path, tcp};
 use super::volume::absolute;
@@ -9,12 +9,12 @@ use crate::text::quoted;
 use std::net::SocketAddr;
 use std::path::{Component, PathBuf};
 
-/// Most users, groups, and places of storage.
+/// The maximum number of users, of groups, and of places for storage.
 const ELEMENTS_MAX: usize = 256;
 const SOCKET_HELP: &str =
     "remove it, or set socket, for example socket = \"/run/weir/manage.sock\"";
 
-/// `listen`: the addresses that are taken already.
+/// Reads the table. `listen` has the addresses that are already in use.
 pub(super) fn manage<'a>(doc: &mut Document<'a>, root: &Table<'a>, listen: &Listen) -> Manage {
     let Some(table) = root.entry("manage").and_then(|e| e.table(doc, &MANAGE)) else {
         return Manage::default();
@@ -42,7 +42,7 @@ pub(super) fn manage<'a>(doc: &mut Document<'a>, root: &Table<'a>, listen: &List
     manage
 }
 
-/// Directories and devices.
+/// Reads the directories and devices for new volumes.
 fn storage<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<PathBuf> {
     let elements = elements(doc, entry, "[\"/var/lib/weir\"]", "paths");
     let mut all = Vec::new();
@@ -60,7 +60,7 @@ fn storage<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<PathBuf> {
     all
 }
 
-/// The elements of a list that has at most [`ELEMENTS_MAX`].
+/// Reads the elements of a list, at most [`ELEMENTS_MAX`].
 fn elements<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
@@ -72,6 +72,7 @@ fn elements<'a>(
         let count = elements.len();
         let what = format!("has {count} {called}; at most {ELEMENTS_MAX} are permitted");
         doc.report(entry, what, "");
+        // The elements beyond the maximum would only cause further problems.
         elements.truncate(ELEMENTS_MAX);
     }
     elements
@@ -80,6 +81,7 @@ fn elements<'a>(
 fn socket<'a>(doc: &mut Document<'a>, table: &Table<'a>, listen: &Listen) -> Option<PathBuf> {
     let entry = table.entry("socket")?;
     let path = entry.text(doc, "a path", "\"/run/weir/manage.sock\"")?;
+    // `nbd` of `[listen]` requires this prefix, so users also write it here.
     let path = path.strip_prefix("unix:").unwrap_or(path);
     let path = socket_path(doc, &entry, path)?;
     if listen.nbd.contains(&Address::Unix(path.clone())) {
@@ -95,7 +97,8 @@ fn socket<'a>(doc: &mut Document<'a>, table: &Table<'a>, listen: &Listen) -> Opt
 
 fn http(doc: &mut Document<'_>, entry: &Entry<'_>, listen: &Listen) -> Option<SocketAddr> {
     let text = entry.text(doc, "an address", "\"127.0.0.1:9810\"")?;
-    // Nothing permits others: a token without encryption is not secret.
+    // Here `insecure` does not permit other addresses, because a token without encryption is not
+    // secret. The check below refuses them.
     let address = tcp(doc, entry, text, true)?;
     if !address.ip().to_canonical().is_loopback() {
         let what = format!("{} can be reached from other machines", quoted(text));
@@ -103,6 +106,7 @@ fn http(doc: &mut Document<'_>, entry: &Entry<'_>, listen: &Listen) -> Option<So
         doc.report(entry, what, help);
         return None;
     }
+    // Port 0 selects a free port, so it does not collide with another address.
     let taken = listen.nbd.contains(&Address::Tcp(address)) || listen.metrics == Some(address);
     if address.port() != 0 && taken {
         let what = format!("{} is already used by [listen]", quoted(text));
@@ -127,7 +131,7 @@ fn token_file<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<PathBuf> 
     })
 }
 
-/// A list of users or groups.
+/// Reads a list of users or groups.
 fn ids<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> Vec<Id> {
     let Some(entry) = table.entry(key) else {
         return Vec::new();

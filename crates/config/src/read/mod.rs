@@ -1,4 +1,5 @@
-//! From the file's tables to values, one table at a time. What tables say about each other is checked in [`crate::check`].
+//! Reading of the server's tables, one at a time. [`crate::check`] checks the relations between
+//! tables.
 
 mod apply;
 mod drive;
@@ -18,32 +19,36 @@ use std::collections::BTreeSet;
 pub(crate) use apply::host;
 pub(crate) use drive::SHAPE_KEYS;
 
-/// A server as far as it could be read.
+/// A server whose file was read completely or in part.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) server: Server,
-    /// Key paths of the drives, tenants and volumes with problems of their own: what else is found about them may follow from
-    /// those.
+    /// The paths of drives, tenants and volumes with problems. Further findings about them may be
+    /// consequences, so they are not reported.
     pub(crate) broken: BTreeSet<String>,
 }
 
 impl Draft {
+    /// Returns true if the table at this path was read without problems.
     pub(crate) fn is_sound(&self, path: &str) -> bool {
         !self.broken.contains(path)
     }
 }
 
-/// Reads everything; problems stay with the document.
+/// Reads all tables of the server's file. Problems are kept in the document.
 pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a Map) -> Draft {
     let root = Table::root(map, &ROOT);
     doc.check_keys(&root, ROOT.name, &ROOT.names());
     let mut broken = BTreeSet::new();
+    // The limits come first, because the sizes of drives follow from them.
     let limits = listen::limits(doc, &root);
     let drives = named(doc, &root, "drive", &mut broken, |doc, name, entry| {
         drive::drive(doc, name, entry, &limits)
     });
     let tenants = named(doc, &root, "tenant", &mut broken, volume::tenant);
     let volumes = named(doc, &root, "volume", &mut broken, volume::volume);
+    // The volumes were read first, because `[listen]` is optional if clients can reach one of them
+    // directly.
     let sockets = volumes.iter().any(volume::Unsettled::has_socket);
     let found = sockets || volumes.iter().any(volume::Unsettled::is_device);
     let listen = listen::listen(doc, &root, (sockets, found));
@@ -62,6 +67,7 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a Map) -> Draft {
     let mut draft = Draft { server, broken };
     draft.server.volumes = volume::settle(doc, &mut draft, volumes);
     volume::check_sockets(doc, &draft.server);
+    // A key that is set but wrong was already reported.
     if draft.server.drives.is_empty() && root.entry("drive").is_none() {
         let what = "a server needs at least one drive";
         doc.at(&(0..0), "drive", what, "add one, for example [drive.fast]");
@@ -69,7 +75,7 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a Map) -> Draft {
     draft
 }
 
-/// Reads each table of `[key.NAME]`; those with problems are noted as broken.
+/// Reads each table `[key.NAME]`. The paths of those with problems are added to `broken`.
 fn named<'a, T>(
     doc: &mut Document<'a>,
     root: &Table<'a>,
@@ -89,6 +95,7 @@ fn named<'a, T>(
             doc.report(&entry, what, help);
         }
         all.push(read(doc, name, &entry));
+        // Further findings about a table with problems could be consequences of them.
         if doc.found() > before {
             broken.insert(entry.path);
         }
@@ -96,5 +103,5 @@ fn named<'a, T>(
     all
 }
 
-/// Longest name, bytes. NBD permits 4096; logs and metrics would not thank us.
+/// The maximum length of a name in bytes. NBD permits 4096, which is too long for logs and metrics.
 const NAME_MAX: usize = 255;

@@ -1,11 +1,11 @@
-//! `policy` of a drive and the tunables beside it.
+//! Reading of a drive's policy and of the tunables in the drive's table.
 
 use crate::document::{Document, Entry, Table};
 use crate::policy::{self, Policy, Refused};
 use crate::value;
 use std::path::{Path, PathBuf};
 
-/// The policy of a drive with its tunables; the default where it is not given or cannot be read.
+/// Reads the policy of a drive with its tunables. It is the default if the key is not set or wrong.
 pub(super) fn policy<'a>(doc: &mut Document<'a>, drive: &Table<'a>) -> Policy {
     let chosen = match drive.entry("policy") {
         Some(entry) => chosen(doc, &entry),
@@ -14,7 +14,7 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, drive: &Table<'a>) -> Policy {
     let is_known = chosen.is_some();
     let mut policy = chosen.unwrap_or_default();
     for (kind, entry, table) in value::tunable_tables(doc, drive) {
-        // Otherwise nobody knows which policy was meant.
+        // If the policy is not known, the elevator for the tunables is not known either.
         if !is_known {
             continue;
         }
@@ -29,9 +29,11 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, drive: &Table<'a>) -> Policy {
     policy
 }
 
-/// The policy of a word or of a file, which is looked for beside the one that names it.
+/// Reads a policy that is given by a word or a file. A relative path is relative to the directory
+/// of this file.
 fn chosen<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Policy> {
     let word = entry.text(doc, "a policy", "\"contract\"")?;
+    // For text without a file, the path is relative to the working directory.
     let folder = Path::new(&doc.places.file).parent();
     let folder = folder.map_or_else(PathBuf::new, Path::to_path_buf);
     match policy::choose(word, &folder) {

@@ -1,4 +1,4 @@
-//! `[volume.NAME]` and `[tenant.NAME]`.
+//! Reading of `[volume.NAME]` and `[tenant.NAME]`.
 
 use super::{Draft, drive, gateways, listen};
 use crate::document::{Document, Entry, Table, refuse};
@@ -18,34 +18,35 @@ use weir_wire::nbd::{Uri, UriError};
 const STORAGE: &[&str] = &["file", "device", "nbd", "memory", "model"];
 const STORAGE_HELP: &str = "set one of file = \"/path\", device = \"/dev/...\", nbd = \"nbd://...\", memory = true, model = \"...\"";
 const SIZE_HELP: &str = "set size, for example size = \"1GiB\"";
+/// The maximum length of a path in bytes: Linux's `PATH_MAX` without the final zero.
 const PATH_MAX: usize = 4095;
 
-/// A volume, and what is still to be settled with its drive.
+/// A volume whose relation to its drive's model is not settled yet.
 #[derive(Debug)]
 pub(super) struct Unsettled<'a> {
     volume: Volume,
     path: String,
-    /// The model that it names, where it does.
+    /// The entry of the volume's model, and the model if it could be read.
     model: Option<(Entry<'a>, Option<weir_model::drive::Config>)>,
-    /// Where its storage is said; `None` if it is left to the drive's model.
+    /// The entry of the storage. `None` if the storage is left to the drive's model.
     storage: Option<Entry<'a>>,
-    /// It says where a socket of its own is, rightly or wrongly.
+    /// True if the volume states a socket of its own, valid or not.
     socket: bool,
 }
 
 impl Unsettled<'_> {
-    /// It has a socket of its own.
+    /// Returns true if the volume has a socket of its own.
     pub(super) fn has_socket(&self) -> bool {
         self.socket
     }
 
-    /// It is a block device of this machine.
+    /// Returns true if the volume is a block device of this machine.
     pub(super) fn is_device(&self) -> bool {
         self.volume.ublk
     }
 }
 
-/// No two sockets are at one path.
+/// Reports two sockets at the same path.
 pub(super) fn check_sockets(doc: &mut Document<'_>, server: &Server) {
     let nbd = server
         .listen
@@ -109,6 +110,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
     if let Some(entry) = table.entry("cache") {
         volume.cache = cache(doc, &entry, &volume.storage).unwrap_or_default();
     }
+    // The rules for the size depend on the storage.
     if storage_known {
         let left_to_model = unsettled.storage.is_none();
         volume.size = size(doc, &table, volume, left_to_model);
@@ -140,7 +142,7 @@ pub(super) fn tenant_name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Opti
     Some(name.to_owned())
 }
 
-/// Reads what holds the data; false if that stays unknown.
+/// Reads the storage of a volume. Returns false if it remains unknown.
 fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsettled<'a>) -> bool {
     let entries: Vec<Entry<'a>> = STORAGE.iter().filter_map(|k| table.entry(k)).collect();
     let entry = match &entries[..] {
@@ -177,11 +179,12 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsett
         Some(Storage::Model)
     };
     let known = storage.is_some();
+    // If the storage is wrong, any other one serves to check the remaining keys.
     unsettled.volume.storage = storage.unwrap_or(Storage::Memory);
     known
 }
 
-/// The export of another server that holds the data.
+/// Reads the remote export that stores the data, with the settings of its connections.
 fn remote<'a>(doc: &mut Document<'a>, table: &Table<'a>, entry: &Entry<'a>) -> Option<Remote> {
     const HELP: &str = "write for example nbd://10.0.0.2:10809/alpha; see docs/remote.md";
     let wanted = ("an NBD URI", "\"nbd://localhost:10809/alpha\"");
@@ -190,6 +193,7 @@ fn remote<'a>(doc: &mut Document<'a>, table: &Table<'a>, entry: &Entry<'a>) -> O
         Ok::<_, (UriError, &str)>(Remote::new(uri, text))
     })?;
     let more = table.entry("remote").and_then(|e| e.table(doc, &REMOTE));
+    // The settings of `[volume.NAME.remote]` have defaults, so the table is optional.
     let more = more.unwrap_or_else(|| Table::absent(&REMOTE));
     Some(remote.filled(doc, &more))
 }
@@ -205,7 +209,7 @@ pub(super) fn absolute(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Path
     })
 }
 
-/// How virtual machines and the volume wake each other.
+/// Reads the rules for notifications between guests and the volume.
 fn notify<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Notify {
     let spin: Option<Span> = table.field(doc, "spin");
     let sleep: Option<Span> = table.field(doc, "sleep");
@@ -214,6 +218,7 @@ fn notify<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Notify {
         wakes: wakes.unwrap_or_default(),
         ..Notify::default().filled(doc, table)
     };
+    // The rule computes the time between calls from this delay.
     let at_once = notify.calls == CallRule::Spdk && notify.call_delay == Span::ZERO;
     refuse!(doc, table;
         "sleep", spin.is_some() && sleep.is_some(), "cannot be combined with spin", "remove spin or sleep";
@@ -223,7 +228,7 @@ fn notify<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Notify {
     notify
 }
 
-/// Of a volume that is a block device: the number that it is to have.
+/// Reads the number of the block device, if the volume is one.
 fn device_number<'a>(doc: &mut Document<'a>, table: &Table<'a>, ublk: bool) -> Option<u32> {
     refuse!(doc, table;
         "ublk_number", !ublk, "requires ublk = true", "remove it, or set ublk = true";
@@ -231,7 +236,7 @@ fn device_number<'a>(doc: &mut Document<'a>, table: &Table<'a>, ublk: bool) -> O
     table.entry("ublk_number").filter(|_| ublk)?.count(doc)
 }
 
-/// A path at which a socket can be.
+/// Reads the path of a vhost-user-blk socket.
 fn vhost_path(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
     let text = entry.text(doc, "a path", "\"/run/weir/alpha.vhost.sock\"")?;
     listen::socket_path(doc, entry, text)
@@ -250,7 +255,8 @@ fn cache(doc: &mut Document<'_>, entry: &Entry<'_>, storage: &Storage) -> Option
     None
 }
 
-/// The size. Whether one must be given is not known yet of a volume that leaves its storage to its drive.
+/// Reads the size. If the volume leaves its storage to the drive, it is not known yet whether a
+/// size is required.
 fn size<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -266,13 +272,15 @@ fn size<'a>(
     .size_from(doc, unit, unit)
 }
 
-/// Settles what each volume has to do with its drive's model. A drive is one thing: either its volumes all lie on one model, or
-/// none does.
+/// Settles the relation of each volume to its drive's model. Either all volumes of a drive are on
+/// the same model, or none is.
 pub(super) fn settle(
     doc: &mut Document<'_>,
     draft: &mut Draft,
     unsettled: Vec<Unsettled<'_>>,
 ) -> Vec<Volume> {
+    // First, models that volumes state are set on their drives. Only then is it known which drives
+    // are modelled.
     for u in &unsettled {
         let Some((entry, Some(model))) = &u.model else {
             continue;
@@ -283,6 +291,7 @@ pub(super) fn settle(
         };
         match &on.model {
             None => drive::set_model(doc, on, model.clone()),
+            // A drive has a single timing, so its volumes cannot have different models.
             Some(other) if other != model => {
                 let what = format!("drive.{} already has another model", on.name);
                 doc.report(entry, what, "use the same model for all volumes of a drive");

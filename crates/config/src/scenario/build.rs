@@ -1,4 +1,7 @@
-//! From the clients that a file declares to those that a run plays.
+//! The step from the clients that a file declares to the clients that a run simulates.
+//!
+//! [`Stated`] is a scenario in the form of its file. [`Stated::add`] expands the declared clients,
+//! and [`Stated::build`] applies settings of the command line and the capacity of the drive.
 
 use super::{ClientSpec, Filesystem, FilesystemKind, PAGE, Scenario};
 use crate::Setting;
@@ -8,29 +11,30 @@ use weir_core::{Capacity, Class, Contract, GroupId, Knobs, ROOT, SpaceId};
 use weir_model::drive::Config;
 use weir_model::load::Region;
 
-/// Promises that are cut to a slower drive come in whole steps of this number of bytes a second.
+/// The unit of reduced promises in bytes per second. They are rounded down.
 const STEP: u64 = 100_000;
 
-/// Most names that a refusal lists.
+/// The maximum number of names that an error lists.
 const SHOWN: usize = 10;
 
-/// What is chosen beside a scenario.
+/// The choice of a drive, a case and a policy for a scenario.
 #[derive(Clone, Debug)]
 pub struct Choice<'a> {
-    /// The drive.
+    /// The drive of the run.
     pub drive: &'a Config,
-    /// What it can do, as far as contracts count with it.
+    /// The capacity of the drive, as the limit of promises. `None` if unknown.
     pub capacity: Option<Capacity>,
-    /// One of the scenario's cases, if it has any.
+    /// The name of the case, if the scenario has cases.
     pub case: Option<&'a str>,
     /// The name of the policy.
     pub policy: &'a str,
-    /// Seconds measured, if not what the file says.
+    /// The length of the measurement in seconds. `None` for that of the file.
     pub seconds: Option<u32>,
 }
 
 impl<'a> Choice<'a> {
-    /// A case under a policy, for as long as the file says, on a drive of the capacity that its model states.
+    /// Returns the choice of a case and a policy, with the duration of the file and the capacity
+    /// that the drive's model states.
     pub fn new(drive: &'a Config, case: Option<&'a str>, policy: &'a str) -> Self {
         Self {
             drive,
@@ -42,47 +46,48 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// A scenario as its file states it for one choice, with the names and values that only matter
+/// A scenario as its file states it for one choice, with names and values that are needed only
 /// until it is built.
 #[derive(Debug)]
 pub(super) struct Stated {
-    /// The scenario, with promises as they are stated.
+    /// The scenario with promises as they are stated.
     pub(super) scenario: Scenario,
-    /// The names of the declared groups, which come before the groups of single clients, and
-    /// whether each states a class.
+    /// The name of each declared group, and whether it states a class. The groups of single clients
+    /// follow them.
     pub(super) groups: Vec<(String, bool)>,
     /// The capacity that the file states.
     pub(super) capacity: Option<Capacity>,
-    /// What promises are meant for, in bytes a second.
+    /// The capacity in bytes per second that the promises are intended for.
     pub(super) meant_for: Option<u64>,
-    /// Clients without a group have one of their own.
+    /// True if clients without a group get one of their own.
     pub(super) grouped: bool,
 }
 
-/// Clients that do the same.
+/// A declaration of one or more identical clients.
 #[derive(Debug)]
 pub(super) struct Clients {
-    /// The name of each.
+    /// The name of each client.
     pub(super) names: Vec<String>,
-    /// The first of them. The others differ in what is said below.
+    /// The first client. The others differ from it only in the following fields.
     pub(super) first: ClientSpec,
-    /// Bytes by which each begins after the one before it.
+    /// The distance in bytes between the offsets of two consecutive clients.
     pub(super) increment: u64,
-    /// The file that they share; `None`: each has its own.
+    /// The name of the file that the clients share. `None` if each has its own.
     pub(super) file: Option<String>,
-    /// The virtual machine they are in; `None`: each is in one of its own.
+    /// The name of the guest that the clients share. `None` if each has its own.
     pub(super) guest: Option<String>,
-    /// What each is promised in a group of its own, and how controllers are set for it.
+    /// The contract of each client in a group of its own.
     pub(super) contract: Contract,
+    /// The settings of controllers for each client in a group of its own.
     pub(super) knobs: Knobs,
-    /// The class that the priority is, where their contract states none and can have it.
+    /// The class that follows from the I/O priority, if the contract states none and permits it.
     pub(super) class: Option<Class>,
-    /// Why the priority is no class.
+    /// The reason why the I/O priority does not result in a class.
     pub(super) unclassed: Option<Problem>,
 }
 
 impl Stated {
-    /// Adds the declared clients, each with its place and its group.
+    /// Adds the declared clients to the scenario, each with its space and its group.
     pub(super) fn add(&mut self, all: Vec<Clients>) {
         let mut places = Places::default();
         for clients in all {
@@ -103,11 +108,12 @@ impl Stated {
                 scenario.classes.extend(class);
                 scenario.clients.push(client);
             }
+            // One remark suffices for identical clients.
             scenario.unclassed.extend(clients.unclassed);
         }
     }
 
-    /// The group of a name, or of the client of that name.
+    /// Returns the group with this name, or the group of the client with this name.
     pub(super) fn group_of(&self, name: &str) -> Option<GroupId> {
         let group = self.groups.iter().zip(1..).find(|g| g.0.0 == name);
         let client = || self.scenario.clients.iter().find(|c| c.name == name);
@@ -116,11 +122,10 @@ impl Stated {
             .or_else(|| client().map(|c| c.group))
     }
 
-    /// What a run plays, with contracts changed in this order.
+    /// Returns the scenario that a run simulates, with these settings applied to the contracts in
+    /// order.
     ///
-    /// # Errors
-    /// A change that names no group and no client in a group of its own, or that a file would be
-    /// refused for.
+    /// # Errors A setting for a name that is neither a group nor a client in a group of its own, or a setting that a file could not contain.
     pub(super) fn build(mut self, settings: &[Setting]) -> Result<Scenario, Problem> {
         for setting in settings {
             self.set(setting)?;
@@ -135,15 +140,19 @@ impl Stated {
             let groups = scenario.groups.iter_mut().map(|g| &mut g.contract);
             let changes = scenario.changes.iter_mut().map(|c| &mut c.contract);
             for contract in groups.chain(changes) {
+                // Reads and writes can have different rates. A promise must hold for both, so the
+                // smaller rate counts.
+                // The product of two rates can exceed 64 bits.
                 let part = u128::from(contract.min) * u128::from(rate) / u128::from(meant);
                 let part = u64::try_from(part).unwrap_or(u64::MAX) / STEP * STEP;
+                // On a faster drive, promises stay as they are stated.
                 contract.min = contract.min.min(part);
             }
         }
         Ok(scenario)
     }
 
-    /// Changes the contract of a group, or of a client in a group of its own.
+    /// Applies a setting to the contract of a group, or of a client in a group of its own.
     fn set(&mut self, setting: &Setting) -> Result<(), Problem> {
         let whose = &setting.whose;
         let Some(id) = self.group_of(whose) else {
@@ -163,6 +172,8 @@ impl Stated {
         }
         let stated = at.map_or(Contract::DEFAULT, |at| self.scenario.groups[at].contract);
         let contract = setting.apply(&stated, self.capacity)?;
+        // The clients are in the root group, as those of `fio` jobs are. The contract needs a group
+        // of its own.
         if at.is_none() {
             self.scenario.separate();
         }
@@ -176,7 +187,7 @@ impl Stated {
     }
 }
 
-/// Which file is which space, and which virtual machine has which number.
+/// The spaces and guests that were assigned so far.
 #[derive(Default)]
 struct Places {
     shared: BTreeMap<String, SpaceId>,
@@ -185,8 +196,9 @@ struct Places {
 }
 
 impl Places {
-    /// The number of the virtual machine that the next of these clients is in.
+    /// Returns the number of the guest for the next of these clients.
     fn guest(&mut self, clients: &Clients) -> u32 {
+        // Guests are numbered in the order of their first client.
         let next = self.machines;
         let number = match &clients.guest {
             Some(guest) => *self.guests.entry(guest.clone()).or_insert(next),
@@ -196,7 +208,7 @@ impl Places {
         number
     }
 
-    /// The space of a client's file, which is `length` bytes long at least.
+    /// Returns the space of a client's file, and extends it to at least `length` bytes.
     fn space(&mut self, clients: &Clients, scenario: &mut Scenario, length: u64) -> SpaceId {
         let next = SpaceId(scenario.spaces.len() as u32);
         let space = match &clients.file {
@@ -207,15 +219,17 @@ impl Places {
             scenario.spaces.push(0);
         }
         let size = &mut scenario.spaces[space.0 as usize];
+        // Clients that share a file can use different parts of it.
         *size = length.max(*size);
         space
     }
 }
 
-/// Puts all files one behind the other on one device, and what a file system writes besides behind
-/// them.
+/// Places all files on one device, one after the other. The region that a file system needs for
+/// itself follows them.
 pub(super) fn one_device(scenario: &mut Scenario, filesystem: Option<FilesystemKind>) {
     for size in &mut scenario.spaces {
+        // In a file system, files begin at whole blocks.
         *size = size.next_multiple_of(PAGE);
     }
     let (bases, device) = (scenario.bases(), scenario.spaces.iter().sum());

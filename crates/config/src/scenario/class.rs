@@ -1,17 +1,18 @@
-//! I/O priorities as classes of contracts, under policies that go by classes.
+//! I/O priorities as classes of contracts, under policies that use classes.
 
 use super::Scenario;
 use crate::admission::contradicted;
 use crate::policy::Policy;
 use weir_core::{Class, Contract, PriorityClass};
 
-/// What an I/O priority that is no class is said to be.
+/// The message for an I/O priority that does not result in a class.
 pub(super) const UNCLASSED: &str = "has no effect under policies with classes, such as contract";
 
-/// Why an I/O priority is no contract's class, and what would make it one.
+/// The reason why an I/O priority does not result in a class, and the help.
 pub(super) type Why = (&'static str, &'static str);
 
-/// The class that an I/O priority is of a contract that states none. `None`: that which every contract has.
+/// Returns the class that follows from an I/O priority if the contract states none. `None` stands
+/// for the default class.
 pub(super) fn of_priority(
     priority: PriorityClass,
     contract: &Contract,
@@ -33,6 +34,8 @@ pub(super) fn of_priority(
             ),
         ),
     };
+    // Admission refuses an idle class with a min and a realtime class without a max. A priority
+    // must not make a contract invalid.
     let contract = Contract { class, ..*contract };
     match contradicted(&contract) {
         None => Ok(Some(class)),
@@ -41,13 +44,15 @@ pub(super) fn of_priority(
 }
 
 impl Scenario {
-    /// The scenario as a policy has it: where the policy goes by classes, I/O priorities are the classes of contracts that state none.
-    /// Clients that are all in the root, as `fio`'s jobs are, are in groups of their own then.
+    /// Returns the scenario as it runs under a policy. If the policy uses classes, an I/O priority
+    /// becomes the class of a contract that states none. If all clients are in the root group, as
+    /// `fio` jobs are, each then gets a group of its own.
     #[must_use]
     pub fn under(mut self, policy: &Policy) -> Self {
         if !policy.goes_by_classes() {
             return self;
         }
+        // A class belongs to a group's contract, and the root has none.
         if self.groups.is_empty() && !self.classes.is_empty() {
             self.separate();
         }
@@ -67,7 +72,8 @@ mod tests {
     use crate::policy::find;
     use crate::scenario::{Choice, parse};
 
-    /// The classes of all clients under a policy, and what is said of priorities that are none.
+    /// Returns the classes of all clients under a policy, and the remarks about priorities that do
+    /// not result in a class.
     fn played(text: &str, file: &str, policy: &str) -> (Vec<Class>, Vec<String>) {
         let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
         let choice = Choice::new(&drive, None, policy);
@@ -88,7 +94,9 @@ mod tests {
         let (idle, ordinary, realtime) = (Class::Idle, Class::BestEffort, Class::Realtime);
         for (keys, class, remark) in [
             ("ionice = \"idle\"", idle, ""),
+            // A stated class takes precedence over the I/O priority.
             ("ionice = \"idle:7\"\nclass = \"best-effort\"", ordinary, ""),
+            // The level has no effect on the class.
             ("ionice = \"best-effort:0\"", ordinary, ""),
             (
                 "ionice = \"idle\"\nmin = \"1MB/s\"",
@@ -137,6 +145,7 @@ mod tests {
         assert_eq!(classes("prioclass=3\n", "contract"), (both, Vec::new()));
         assert_eq!(classes("prioclass=3\n", "bfq").0, none);
         assert_eq!(classes("", "contract").0, none);
+        // The class realtime requires a max, which a job cannot have.
         let (realtime, remarks) = classes("prioclass=1\n", "contract");
         assert_eq!((realtime, remarks.len()), (none, 1));
         assert!(

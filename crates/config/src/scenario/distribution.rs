@@ -1,19 +1,20 @@
-//! Which places a client at random takes more often than others, in the words of `fio`.
+//! Distributions of random positions, in the words of `fio`.
 
 use crate::nearest;
 use std::fmt::{self, Display, Formatter};
 use weir_model::load::{Law, Pattern, Skew};
 
-/// What parameters are multiples of.
+/// The number of units in 1. Parameters are stored in millionths.
 const MILLION: u32 = 1_000_000;
 
-/// How it is written.
+/// The help for a text that is not a distribution.
 const HELP: &str = "write \"random\", \"zipf:1.1\", \"pareto:0.2\" or \"normal:20\"; a center can be appended, for example \"zipf:1.1:0.25\"";
 
-/// What is wrong, and what to do.
+/// A problem and its help.
 type Said = (&'static str, String);
 
-/// Reads `random`, or `LAW:PARAMETER` and perhaps `:CENTER`; `zipf` is the exponent where none is stated, in millionths.
+/// Reads `random`, or `LAW:PARAMETER` with an optional `:CENTER`. `zipf` is the exponent, in
+/// millionths, of a text that states none.
 pub(super) fn distribution(text: &str, zipf: u32) -> Result<Option<Skew>, Said> {
     let (word, rest) = text
         .split_once(':')
@@ -38,6 +39,7 @@ pub(super) fn distribution(text: &str, zipf: u32) -> Result<Option<Skew>, Said> 
         "pareto" => number(MILLION - 1)
             .ok()
             .filter(|n| *n != Some(0))
+            // 0.2 is the default of `fio`: 80 % of the requests go to 20 % of the positions.
             .map(|n| Law::Pareto(n.unwrap_or(MILLION / 5)))
             .ok_or_else(|| say("has a part that is not between 0 and 1")),
         "normal" => number(100 * MILLION - 1)
@@ -66,8 +68,8 @@ pub(super) fn distribution(text: &str, zipf: u32) -> Result<Option<Skew>, Said> 
     Ok(Some(Skew { law, center }))
 }
 
-/// The order of offsets of a client: one after the other unless it is `random`, then by what is said of it. `again`: a place may be taken
-/// again before every other was.
+/// Returns the order of a client's offsets. A client that is not `random` is sequential. `again` is
+/// true if a position can be used again before all others were used.
 pub(super) fn pattern_of(
     random: bool,
     skew: Option<Skew>,
@@ -83,7 +85,7 @@ pub(super) fn pattern_of(
     }
 }
 
-/// Percentages of reads and of writes: `80` of both, or `100,0`.
+/// Reads the percentages of random reads and writes: `80` for both, or `100,0`.
 pub(super) fn parts(text: &str) -> Option<[u8; 2]> {
     let percent = |text: &str| {
         let number = text.trim().parse::<u8>().ok();
@@ -93,7 +95,7 @@ pub(super) fn parts(text: &str) -> Option<[u8; 2]> {
     Some([percent(reads)?, percent(writes)?])
 }
 
-/// A decimal number of at most six digits behind the point.
+/// Reads a decimal number of at most six digits after the point, in millionths.
 fn millionths(text: &str) -> Option<u32> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
@@ -108,7 +110,7 @@ fn millionths(text: &str) -> Option<u32> {
         .checked_add(part)
 }
 
-/// A distribution as a file has it.
+/// A distribution that is displayed in the form of the file.
 pub(super) struct Written(pub(super) Skew);
 
 impl Display for Written {
@@ -167,6 +169,7 @@ mod tests {
             "zipf:-1",
             "zipf:1e3",
             "zipf:101",
+            // Parameters have at most six decimal places.
             "zipf:1.0000001",
             "zipf:99999999999",
             "pareto:1",
@@ -176,6 +179,7 @@ mod tests {
             "zipf:1.1:",
             "zipf:1.1:1.1",
             "zipf:1.1:0:0",
+            // This distribution of `fio` is not supported.
             "zoned:50/50",
             "Zipf:1.1",
         ];

@@ -1,144 +1,145 @@
-//! What is asked of a result, and what was published of the same.
+//! Expectations of results, and published figures for comparison.
 
 use crate::units::{Rate, Time};
 use crate::words::Words;
 use std::fmt;
 use weir_core::Span;
 
-/// What is asked of a result.
+/// An expectation that the results of a scenario must meet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expect {
-    /// What.
+    /// The requirement of the expectation.
     pub asked: Asked,
-    /// Under which policies it is required; empty: under every one.
+    /// The policies that must meet the requirement. Empty for all policies.
     pub policies: Vec<String>,
 }
 
-/// What can be asked.
+/// A requirement for the results of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Asked {
-    /// The promise of this client is kept in every second; `None`: those of all clients are.
+    /// This client's promise is kept in every second. `None` for the promises of all clients.
     Promise(Option<String>),
-    /// Bandwidths over the run are to each other as the shares, no further off than this.
+    /// The bandwidths over the run are in proportion to the shares, with at most this deviation.
     Shares(Part),
-    /// A client with a maximum gets it, no further off than this.
+    /// A client with a max gets its max, with at most this deviation.
     Max(Part),
-    /// A figure lies between bounds.
+    /// A figure is between two bounds.
     Figure(Bounds),
 }
 
-/// A figure and where it is to lie.
+/// A figure with the bounds that it must meet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// Which.
+    /// The figure that the bounds apply to.
     pub figure: Figure,
-    /// Whose.
+    /// The client or clients whose figure is meant.
     pub whose: Whose,
-    /// What it is not to be below.
+    /// The smallest permitted value.
     pub at_least: Option<Value>,
-    /// What it is not to be above.
+    /// The largest permitted value.
     pub at_most: Option<Value>,
-    /// The bounds are parts of the same figure under this policy.
+    /// The policy whose figure is 100 % of the bounds.
     pub beside: Option<String>,
-    /// The bounds are parts of the same figure in this case.
+    /// The case whose figure is 100 % of the bounds.
     pub beside_case: Option<String>,
 }
 
-/// Whose figure.
+/// The client or clients of a figure.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Whose {
-    /// That of the target.
+    /// The target of the scenario.
     Target,
-    /// That of a client.
+    /// The client with this name.
     Client(String),
-    /// That of all but the target together.
+    /// All clients except the target, together.
     Others,
-    /// That of all together.
+    /// All clients together.
     Total,
 }
 
-/// A figure of a run.
+/// A figure that a run measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Figure {
-    /// Bytes a second.
+    /// The bandwidth in bytes per second.
     Bandwidth,
-    /// Requests a second.
+    /// The number of requests per second.
     Iops,
-    /// Bytes in the worst second.
+    /// The smallest number of bytes in one second.
     WorstSecond,
-    /// Mean latency.
+    /// The mean latency of requests.
     Mean,
     /// A percentile of latency, in thousandths: 500, 900, 990 or 999.
     Percentile(u16),
-    /// The longest latency.
+    /// The maximum latency of a request.
     Longest,
-    /// How long a client whose program ends took for all of it.
+    /// The time that a client with a number of requests took for all of them.
     Runtime,
-    /// Requests that were not answered by their deadline.
+    /// The number of requests that were not completed by their deadline.
     Late,
-    /// For how much of the time the drive was busy.
+    /// The busy time of the drive, as a part of the measured time.
     Busy,
-    /// Mean latency as the back end of a virtual machine sees it: from when it has a request to when that is done.
+    /// The mean latency as the back end of a guest measures it, from taking a request to its
+    /// completion.
     Backend,
-    /// Notifications a second from virtual machines.
+    /// The number of notifications per second from guests.
     Kicks,
-    /// Notifications a second to virtual machines.
+    /// The number of notifications per second to guests.
     Calls,
-    /// Notifications to virtual machines for each request.
+    /// The number of notifications to guests per request.
     CallsPerRequest,
-    /// How often a second a thread of the back end woke up.
+    /// The number of wake-ups per second of the back end's threads.
     Wakeups,
-    /// For how much of the time the virtual machines' processors were busy, all together.
+    /// The busy time of all guests' CPUs together, as a part of the measured time.
     GuestBusy,
-    /// For how much of the time the back end's threads were, all together.
+    /// The busy time of all threads of the back end, as a part of the measured time.
     BackendBusy,
 }
 
-/// A part of something, in millionths.
+/// A fraction in millionths.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Part(pub u64);
 
 /// The value of a figure, or a bound for one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value {
-    /// Bytes a second.
+    /// A number of bytes per second.
     Rate(u64),
     /// A length of time.
     Time(Span),
     /// A number.
     Count(u64),
-    /// A part.
+    /// A fraction of something.
     Part(Part),
 }
 
-/// A figure that somebody has published.
+/// A figure that others have published.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Published {
-    /// On which drive; `None`: on every one.
+    /// The drive of the measurement. `None` for all drives.
     pub drive: Option<String>,
-    /// In which case; `None`: in every one.
+    /// The case of the measurement. `None` for all cases.
     pub case: Option<String>,
-    /// Under which policy.
+    /// The policy of the measurement.
     pub policy: String,
-    /// Which figure.
+    /// The kind of figure.
     pub figure: Figure,
-    /// Whose.
+    /// The client or clients whose figure it is.
     pub whose: Whose,
-    /// Its value.
+    /// The value that was published.
     pub value: Value,
-    /// Where it was published.
+    /// The publication that states the value.
     pub source: String,
 }
 
 impl Bounds {
-    /// The bounds are parts of another figure.
+    /// Returns true if the bounds are fractions of another figure.
     pub fn is_relative(&self) -> bool {
         self.beside.is_some() || self.beside_case.is_some()
     }
 }
 
 impl Expect {
-    /// Whether it is required under a policy.
+    /// Returns true if the requirement applies under a policy.
     pub fn is_required(&self, policy: &str) -> bool {
         self.policies.is_empty() || self.policies.iter().any(|p| p == policy)
     }
@@ -169,14 +170,15 @@ impl Words for Figure {
 }
 
 impl Figure {
-    /// All there are, by the words of a file.
+    /// Iterates over all figures with their words in files.
     pub fn all() -> impl Iterator<Item = (&'static str, Self)> {
         Self::WORDS.iter().copied()
     }
 
-    /// Its word in a file.
+    /// Returns the word of the figure in files.
     pub fn name(self) -> &'static str {
         match self.word() {
+            // A percentile that no file can name has no word.
             "" => "percentile",
             word => word,
         }
@@ -184,14 +186,14 @@ impl Figure {
 }
 
 impl Part {
-    /// As a fraction of 1.
+    /// Returns the fraction as a number between 0 and 1, or above.
     pub fn fraction(self) -> f64 {
         self.0 as f64 / 1e6
     }
 }
 
 impl Value {
-    /// In bytes a second, nanoseconds, as a number, or as a fraction of 1.
+    /// Returns the value in bytes per second, in nanoseconds, as a count, or as a fraction.
     pub fn number(self) -> f64 {
         match self {
             Self::Rate(value) | Self::Count(value) => value as f64,
@@ -214,6 +216,7 @@ impl fmt::Display for Whose {
 
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A millionth is a ten-thousandth of a per cent.
         let text = format!("{}.{:04}", self.0 / 10_000, self.0 % 10_000);
         write!(f, "{}%", text.trim_end_matches('0').trim_end_matches('.'))
     }

@@ -1,4 +1,4 @@
-//! Virtual machines and the back end that serves them: a ring between each of them and the layer.
+//! Guests (virtual machines) and the back end that serves them over rings.
 
 use super::read::stated_guest as stated;
 use crate::document::{Document, Table};
@@ -10,79 +10,88 @@ use weir_core::Span;
 
 pub use crate::key::Cost;
 
-/// What every virtual machine of a scenario is like, and its back end.
+/// The properties of all guests of a scenario and of their back end.
 ///
-/// A guest has one virtual processor, on which its block driver works; a back end has a thread. Each is busy for its part of every
-/// request and event, so a second request waits while the first is worked on.
+/// A guest has one CPU, which runs its block driver, and the back end has one or more threads. Each
+/// request and each event occupies them for its CPU time, so a second request waits in the
+/// meantime.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Guest {
-    /// The kind of ring.
+    /// The kind of ring between a guest and the back end.
     pub ring: Ring,
-    /// Requests that have room in the ring: a power of two, 1 to 32768.
+    /// The number of requests that fit into the ring: a power of two, 1 to 32768.
     pub slots: u32,
-    /// Bytes that a request in the ring can have: longer ones are cut by the guest. A multiple of 4096.
+    /// The maximum size of a request in the ring in bytes, a multiple of 4096. The guest splits
+    /// longer requests.
     pub longest: u32,
-    /// Requests that are pushed before one notification, at most, of those that a client asks for at one time.
+    /// The maximum number of requests that a guest puts into the ring before one notification, if
+    /// its client issues them together.
     pub plug: u32,
-    /// How many guests a thread of the back end serves.
+    /// The number of guests that one thread of the back end serves.
     pub threads: Threads,
-    /// What comes of a guest's notifications (kicks).
+    /// The reaction of the back end to a guest's notifications (kicks).
     pub kicks: Kicks,
-    /// When a guest is notified of responses (calls).
+    /// The rule for notifying a guest of responses (calls).
     pub calls: Calls,
-    /// What everything costs.
+    /// The CPU time of each step.
     pub cost: Cost,
 }
 
-/// A kind of ring.
+/// A kind of ring with its rule for notifications.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ring {
-    /// Xen's: responses take the slots of requests. The back end asks for the next kick when it has taken all there is.
+    /// Xen's ring, whose responses take the slots of requests. The back end requests the next kick
+    /// when it has taken all requests.
     Xen,
-    /// Xen's, as before 2011: the back end asks for the next kick when it has *answered* all that it took.
+    /// Xen's ring before 2011. The back end requests the next kick when it has *answered* all
+    /// requests that it took.
     XenBefore2011,
-    /// virtio's split queue with event indices.
+    /// The split virtqueue of virtio with event indices.
     Virtio,
 }
 
-/// Threads of the back end.
+/// The assignment of guests to threads of the back end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Threads {
-    /// One for each guest, as Xen's blkback has them.
+    /// Each guest has a thread of its own, as with Xen's blkback.
     Each,
-    /// One for all of them, as a shard of Weir.
+    /// One thread serves all guests, as a shard of Weir does.
     One,
 }
 
-/// What comes of a guest's kicks.
+/// The reaction of the back end to a guest's kicks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kicks {
-    /// The thread looks at the ring at once.
+    /// The thread polls the ring at once.
     AtOnce,
-    /// So does it, and looks for this long after the last request before it asks for the next kick.
+    /// The thread polls the ring at once, and then continuously for this time after the last
+    /// request. Only then does it request the next kick.
     Spin(Span),
-    /// It looks this long after its last look at the earliest.
+    /// The thread polls the ring no sooner than this time after the previous poll.
     Sleep(Span),
-    /// Wake-ups a second, at most; and guests that kick without work are looked at late, the later the more often they did
-    /// (Linux's answer to XSA-332).
+    /// The thread wakes at most this number of times per second. Guests that kick without a request
+    /// are served late, with a delay that grows with the number of such kicks (Linux since
+    /// XSA-332).
     Throttle(u32),
 }
 
-/// When a guest is told of responses.
+/// The rule for notifying a guest of responses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Calls {
-    /// With each, as far as it has asked.
+    /// A call for each response, as far as the guest has requested it.
     AtOnce,
-    /// With the `count`th, or when the first of them has waited for `time` (`NVMe`'s interrupt coalescing).
+    /// A call with the `count`th response, or when the first one has waited for `time`. This is the
+    /// interrupt coalescing of `NVMe`.
     Delay {
-        /// Longest wait.
+        /// The maximum time that a response waits.
         time: Span,
-        /// Responses that are told of together.
+        /// The number of responses that one call reports.
         count: u32,
     },
-    /// By the number of commands in flight (vIC).
+    /// A decision by the number of commands in flight (vIC).
     Vic,
-    /// By the rate of requests: above 60,000 a second calls come later the higher it is (SPDK), from this base on.
+    /// A decision by the rate of requests (SPDK). Above 60,000 per second, the time between calls
+    /// grows with the rate, starting from this base.
     Spdk(Span),
 }
 
@@ -92,7 +101,7 @@ words! {
 }
 
 impl Guest {
-    /// Slots of a kind of ring where nothing else is said: a page of Xen's, QEMU's default of virtio.
+    /// Returns the default number of slots: one page of a Xen ring, or QEMU's default for virtio.
     pub(crate) const fn slots(ring: Ring) -> u32 {
         match ring {
             Ring::Xen | Ring::XenBefore2011 => 32,
@@ -100,7 +109,8 @@ impl Guest {
         }
     }
 
-    /// Most bytes of a request: Xen's 11 segments of a page, QEMU's 254 of virtio.
+    /// Returns the default maximum size of a request in bytes: 11 segments of one page for Xen, and
+    /// QEMU's 254 for virtio.
     pub(crate) const fn longest(ring: Ring) -> u32 {
         match ring {
             Ring::Xen | Ring::XenBefore2011 => 11 * 4096,
@@ -110,7 +120,8 @@ impl Guest {
 }
 
 impl Default for Guest {
-    /// What `[guest]` without keys comes to: Xen's ring of today, told of everything at once.
+    /// Returns the guest of a table `[guest]` without keys: Xen's present ring, with notifications
+    /// at once.
     fn default() -> Self {
         stated(&mut Document::new("", ""), &Table::absent(&GUEST))
     }

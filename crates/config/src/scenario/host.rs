@@ -1,20 +1,21 @@
-//! The host between the clients' system calls and the drive: page cache, file system and adapter.
+//! The host between the clients' system calls and the drive: its page cache, file system and
+//! adapter.
 
 use crate::words::words;
 use weir_core::{DriveShape, Span, elevator, merge};
 use weir_model::load::{Pattern, Program, Region, SyncMode};
 
-/// Bytes in a page.
+/// The size of a page in bytes.
 pub const PAGE: u64 = 4096;
 
-/// Bytes of a sector, of which direct requests are whole numbers.
+/// The size of a sector in bytes. Direct requests are multiples of it.
 pub(super) const SECTOR: u64 = 512;
 
-/// What is wrong with a direct request that is not whole sectors.
+/// The problem of a direct request that is not a multiple of a sector.
 pub(super) const NOT_SECTORS: &str =
     "is not a multiple of 512 bytes, so that Linux would refuse the direct requests (EINVAL)";
 
-/// Whether requests are whole numbers of sectors at every offset that their sizes give.
+/// Returns true if all requests of these sizes begin and end at a sector.
 pub(super) fn in_sectors(size: &weir_model::load::Size) -> bool {
     let sectors = |bytes: u32| u64::from(bytes).is_multiple_of(SECTOR);
     match size {
@@ -24,23 +25,27 @@ pub(super) fn in_sectors(size: &weir_model::load::Size) -> bool {
     }
 }
 
-/// How a process reads and writes its file.
+/// The use of the page cache by a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Buffered {
-    /// The most that is read ahead in bytes (Linux: `read_ahead_kb`): a multiple of 4096, at most 16 MiB.
+    /// The maximum amount of read-ahead in bytes (Linux: `read_ahead_kb`), a multiple of 4096 and
+    /// at most 16 MiB.
     pub read_ahead: u32,
-    /// What the process has said about its reads.
+    /// The advice that the process has given about its reads.
     pub advice: Advice,
-    /// Time of a system call for each page, to copy it and for all else: 1 ns to 1 s. Such calls cost the simulator no event.
+    /// The CPU time of a system call for each page, including the copy: 1 ns to 1 s. The simulator
+    /// needs no event for such a call.
     pub copy: Span,
-    /// A process that has waited runs again at most this much later, evenly drawn each time: at most 1 s.
+    /// The maximum delay until a process that has waited runs again, at most 1 s. Each delay is
+    /// drawn from a uniform distribution.
     pub wakeup: Span,
 }
 
 impl Default for Buffered {
-    /// Linux's 128 KiB, no advice, 1 us a page; a process that has waited runs again at once.
+    /// Returns Linux's read-ahead of 128 KiB, no advice, 1 us per page, and no delay after waiting.
     fn default() -> Self {
         Self {
+            // Linux: `VM_READAHEAD_PAGES`.
             read_ahead: 128 * 1024,
             advice: Advice::Normal,
             copy: Span::from_micros(1),
@@ -50,8 +55,10 @@ impl Default for Buffered {
 }
 
 impl Buffered {
-    /// As `fio` does it unless told otherwise (`fadvise_hint`): advice that fits the pattern.
+    /// Returns the default with advice that fits the pattern, as `fio` gives it unless its option
+    /// `fadvise_hint` is off.
     pub fn advised(pattern: Pattern) -> Self {
+        // `fio` gives `POSIX_FADV_SEQUENTIAL` or `POSIX_FADV_RANDOM`.
         let advice = match pattern {
             Pattern::Sequential => Advice::Sequential,
             Pattern::Random | Pattern::Shuffled | Pattern::Skewed(_) | Pattern::Partly { .. } => {
@@ -64,7 +71,8 @@ impl Buffered {
         }
     }
 
-    /// The largest window in pages.
+    /// Returns the size of the largest read-ahead window in pages. Linux doubles it after
+    /// `POSIX_FADV_SEQUENTIAL`.
     pub fn window(&self) -> u64 {
         let pages = u64::from(self.read_ahead) / PAGE;
         match self.advice {
@@ -73,17 +81,19 @@ impl Buffered {
         }
     }
 
-    /// Reads that a process has on their way at most: two windows, however patchy, and the read itself.
+    /// Returns the maximum number of reads that a process has in flight: every page of two windows,
+    /// and those of the read itself.
     pub fn reads(&self, program: &Program) -> u32 {
         let windows = 2 * self.window() as u32;
         let most = program.size.most();
         windows.saturating_add(most / PAGE as u32).saturating_add(1)
     }
 
-    /// Requests that such a process has in the layer at most, on a drive whose largest command is `transfer` bytes.
+    /// Returns the maximum number of requests that the process has in the layer, on a drive whose
+    /// longest command is `transfer` bytes.
     pub fn outstanding(&self, program: &Program, transfer: u32) -> u32 {
         let most = program.size.most();
-        // What one call wrote may leave as several commands.
+        // The data of one call can be written in several commands, each of whole pages.
         let each = most.div_ceil((transfer / PAGE as u32).max(1) * PAGE as u32);
         let writes = match program.sync {
             SyncMode::Fdatasync(every) | SyncMode::Flush(every) if program.writes > 0 => {
@@ -96,36 +106,37 @@ impl Buffered {
     }
 }
 
-/// What a process has said about its reads (`posix_fadvise`).
+/// The advice that a process has given about its reads (`posix_fadvise`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Advice {
-    /// Nothing.
+    /// The process has given no advice.
     #[default]
     Normal,
-    /// They are sequential: windows are twice as large.
+    /// Reads are sequential, and windows are twice as large.
     Sequential,
-    /// They are random: nothing is read ahead.
+    /// Reads are random, and there is no read-ahead.
     Random,
 }
 
-/// The file system of the processes on the first space.
+/// The file system of the clients' files, which is on the first space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filesystem {
-    /// Which.
+    /// The kind of file system.
     pub kind: FilesystemKind,
-    /// What it has of the space for itself: [`LOG`] bytes of log; with btrfs data behind that, wherever their files are.
+    /// The region that the file system uses for itself: [`LOG`] bytes of log. With btrfs, the
+    /// region for newly written data follows.
     pub region: Region,
 }
 
-/// Bytes of a file system's log.
+/// The size of a file system's log in bytes.
 pub const LOG: u64 = 128 << 20;
 
-/// A file system that is modelled.
+/// A file system that the simulator models.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FilesystemKind {
-    /// ext4 with `data=ordered`.
+    /// The file system ext4 with `data=ordered`.
     Ext4,
-    /// btrfs.
+    /// The file system btrfs, which writes data to new places.
     Btrfs,
 }
 
@@ -135,7 +146,8 @@ words! {
 }
 
 impl FilesystemKind {
-    /// Bytes that it has for itself: btrfs allocates data in chunks of 1 GiB.
+    /// Returns the number of bytes that the file system uses for itself. btrfs allocates data in
+    /// chunks of 1 GiB.
     pub const fn room(self) -> u64 {
         match self {
             Self::Ext4 => LOG,
@@ -144,41 +156,46 @@ impl FilesystemKind {
     }
 }
 
-/// What lies between the elevator and the drive.
+/// The adapter between the elevator and the drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Adapter {
-    /// Scheduler tags.
+    /// The number of scheduler tags.
     pub nr_requests: NrRequests,
-    /// An ATA adapter: a flush is no queued command, so it is sent when the drive is empty, and nothing before it has ended
-    /// (`ata_std_qc_defer`). What comes meanwhile waits in the adapter, in order, and holds its tag.
+    /// True for an ATA adapter. A flush is not a queued command there, so it is sent when the drive
+    /// is empty, and no other command is sent before it completes (`ata_std_qc_defer`). Later
+    /// commands wait in the adapter in order, and keep their tags.
     ///
-    /// How deep the drive's queue is, is the drive's: with NCQ 32, of which Linux uses all since 4.18 and 31 before.
+    /// The depth of the drive's queue is a property of the drive. With NCQ it is 32. Linux uses all
+    /// of them since 4.18, and 31 before.
     pub ata: bool,
 }
 
-/// Which neighbouring requests are merged, under an elevator that merges.
+/// The merging of adjacent requests under an elevator that merges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Merging {
-    /// As Linux's file of this name: 0: all that can be; 1: in the plug, and with what was merged last; 2: none.
+    /// The value of Linux's file of this name: 0 for all merges, 1 for merges in the plug and with
+    /// the last merged request, 2 for none.
     pub nomerges: u8,
-    /// What comes to the elevator together.
+    /// The requests that reach the elevator together.
     pub plug: Plug,
 }
 
-/// What is kept together, in a plug, until it goes to the elevator, and merged there before.
+/// The requests that are collected in a plug. They are merged there before they reach the elevator
+/// together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Plug {
-    /// What a process asks for at one time through the page cache; direct requests come one by one, as by `io_submit` of one each.
+    /// Requests that a process issues together through the page cache. Direct requests reach the
+    /// elevator one by one, as with one `io_submit` each.
     #[default]
     Cache,
-    /// What a client asks for at one time, direct or not.
+    /// All requests that a client issues together, direct or not.
     All,
-    /// Nothing: every request comes for itself.
+    /// No requests: each reaches the elevator alone.
     None,
 }
 
 impl Default for Merging {
-    /// Nothing is merged.
+    /// Returns the setting without merges.
     fn default() -> Self {
         Self {
             nomerges: 2,
@@ -188,14 +205,15 @@ impl Default for Merging {
 }
 
 impl Merging {
-    /// As Linux does.
+    /// The setting that Linux has by default.
     pub const LINUX: Self = Self {
         nomerges: 0,
         plug: Plug::Cache,
     };
 
-    /// What the core is to do under an elevator.
+    /// Returns the merging that the core must do under an elevator.
     pub fn config(self, elevator: &elevator::Config) -> merge::Config {
+        // An elevator that does not merge gets every request as it is.
         if self.nomerges == 2 || !elevator.merges() {
             return merge::Config::OFF;
         }
@@ -206,22 +224,26 @@ impl Merging {
     }
 }
 
-/// Requests in the elevator and the drive together (`nr_requests`).
+/// The number of requests in the elevator and the drive together (`nr_requests`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum NrRequests {
-    /// As many as there can be.
+    /// The number is unlimited.
     #[default]
     Unbounded,
-    /// Linux's default: the depth of a hardware queue without an elevator; with one twice that, but at most 256. `contract`, which Linux
-    /// does not have, sees every request as in the server: the order in which clients come to the tags would otherwise decide before
-    /// `contract` does. `cfq` has requests of its own, as the single-queue layer.
+    /// The default of Linux: the depth of a hardware queue without an elevator, and twice that, but
+    /// at most 256, with one.
+    ///
+    /// Under `contract`, which Linux does not have, it is unlimited as in the server. Otherwise the
+    /// competition for tags would decide before `contract` can. `cfq` has a limit of its own, as in
+    /// the single-queue layer.
     Linux,
-    /// This number, at least 1.
+    /// A fixed number, at least 1.
     Each(u32),
 }
 
 impl NrRequests {
-    /// Scheduler tags of a hardware queue of a drive of this shape; `None`: no bound.
+    /// Returns the number of scheduler tags for each hardware queue of a drive. `None` if it is
+    /// unlimited.
     pub fn tags(self, shape: &DriveShape, elevator: &elevator::Config) -> Option<u32> {
         let depth = u32::from(shape.tags);
         Some(match (self, elevator) {
@@ -230,6 +252,7 @@ impl NrRequests {
                 return None;
             }
             (Self::Linux, elevator::Config::None) => depth,
+            // Linux: `blk_mq_init_sched`, with `BLKDEV_DEFAULT_RQ` = 128.
             (Self::Linux, _) => 2 * depth.min(128),
             (Self::Each(n), _) => n.max(1),
         })
@@ -252,6 +275,7 @@ mod tests {
         let tags = |shape, elevator| NrRequests::Linux.tags(&shape, elevator);
         assert_eq!(tags(shape(1, 32), &elevator::Config::None), Some(32));
         assert_eq!(tags(shape(1, 32), &bfq), Some(64));
+        // Each hardware queue has its own scheduler tags, so the number of queues has no effect.
         assert_eq!(tags(shape(8, 1023), &elevator::Config::None), Some(1023));
         assert_eq!(tags(shape(1, 1023), &bfq), Some(256));
         let contract = elevator::Config::Contract(elevator::contract::Config::default());
@@ -271,6 +295,9 @@ mod tests {
         };
         let buffered = Buffered::default();
         let others = buffered.reads(&program) + 1;
+        // Three writes of 1 MiB each are one command of 1 MiB, or eight of 128 KiB. A limit of 130
+        // KiB is rounded down to whole pages, and one below a page is raised to a page: 256
+        // commands per write.
         assert_eq!(buffered.outstanding(&program, 1 << 20), 3 + others);
         assert_eq!(buffered.outstanding(&program, 128 << 10), 3 * 8 + others);
         assert_eq!(buffered.outstanding(&program, 130 << 10), 3 * 8 + others);

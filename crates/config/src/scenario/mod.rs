@@ -1,4 +1,8 @@
-//! What there is, and what happens when.
+//! Scenarios: clients with their programs and contracts, on a drive.
+//!
+//! [`find`], [`load`] and [`parse`] return a [`Script`], which is a file with all its cases.
+//! [`Script::scenario`] applies the [`Choice`] of a drive, a case and a policy, and returns the
+//! [`Scenario`] that the simulator runs.
 
 mod build;
 mod class;
@@ -40,139 +44,158 @@ use weir_core::{
 };
 use weir_model::load::{Program, Region};
 
-/// A drive, clients with contracts, and what happens to them.
+/// A drive, clients with contracts, and the events of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scenario {
-    /// Its name: results carry it, and seeds depend on it.
+    /// The name in results. The seeds of random numbers depend on it.
     pub name: String,
-    /// Which of its cases this is; results carry that, too. Most have one only, called as they are.
+    /// The name of the case in results. A scenario without cases has its own name here.
     pub case: String,
-    /// The drive.
+    /// The model of the drive.
     pub drive: weir_model::drive::Config,
-    /// When the drive serves nothing; `None`: it always does. A [valid](weir_model::drive::Freeze::is_valid) one.
+    /// The stalls of the drive, which must be [valid](weir_model::drive::Freeze::is_valid). `None`
+    /// if it never stalls.
     pub freeze: Option<weir_model::drive::Freeze>,
-    /// What the drive's owner states it can do; admission and the contract elevator count with it. `None`: unknown.
+    /// The capacity that the drive's owner states, which admission and the elevator `contract` use.
+    /// `None` if unknown.
     pub capacity: Option<Capacity>,
-    /// Sizes of the address spaces in bytes: the first is [`SpaceId`] 0.
+    /// The sizes of the address spaces in bytes. The first is [`SpaceId`] 0.
     pub spaces: Vec<u64>,
-    /// Where on the drive each space begins, where stated: the others lie one behind the other, each behind the one before it.
-    /// Where spaces overlap, their bytes are the same. Means nothing on a drive without positions.
+    /// The positions of spaces on the drive, as far as they are stated. Each of the other spaces
+    /// follows the one before it. Spaces that overlap share their bytes. Positions have no effect
+    /// on a position-independent drive.
     pub places: Vec<u64>,
-    /// The groups below the root: the first is [`GroupId`] 1. A parent comes before its children.
+    /// The groups below the root. The first is [`GroupId`] 1, and parents come before their
+    /// children.
     pub groups: Vec<GroupSpec>,
-    /// Contracts that change; of two at the same time the first in the list changes first.
+    /// The changes of contracts. Of two changes at the same time, the first in the list is applied
+    /// first.
     pub changes: Vec<Change>,
-    /// The clients.
+    /// The clients of the scenario.
     pub clients: Vec<ClientSpec>,
-    /// What writes beside the data of processes so that they are found again; `None`: nothing does.
+    /// The file system, which writes metadata in addition to the data of processes. `None` if there
+    /// is none.
     pub filesystem: Option<Filesystem>,
-    /// What lies between the elevator and the drive.
+    /// The adapter between the elevator and the drive.
     pub adapter: Adapter,
-    /// Which neighbouring requests are merged.
+    /// The merging of adjacent requests.
     pub merging: Merging,
-    /// What lies between the clients and the layer.
+    /// The path between the clients and the layer.
     pub path: Path,
-    /// The virtual machines that clients are in, which each [client](ClientSpec::guest) has its number of. `None`: there are none, and
-    /// clients reach the layer over the path.
+    /// The guests of the clients, identified by the number in each [client](ClientSpec::guest).
+    /// `None` if clients reach the layer over the path.
     pub guest: Option<Guest>,
-    /// What the machine does to the server on that path. Without a path it means nothing.
+    /// The disturbances of the server by its machine. They have no effect without a path.
     pub machine: Machine,
-    /// What happens in between, in any order; of two things at the same time the first in the list happens first.
+    /// The actions during the run, in any order. Of two actions at the same time, the first in the
+    /// list happens first.
     pub actions: Vec<Scheduled>,
-    /// For this time the drive is read in sequence before anything else happens, and rests for a second then: what elevators and
-    /// controllers learn of a drive, they have learned when the run begins. Times of the scenario do not count it. Zero: it begins as
-    /// after boot.
+    /// The length of the run-in: the drive is read sequentially before the run, followed by one
+    /// second without requests. In this time, elevators and controllers can learn the speed of the
+    /// drive. Other times of the scenario do not include it. With zero, the run starts as after
+    /// boot.
     pub run_in: Span,
-    /// Time before the measurement begins.
+    /// The time before the measurement begins.
     pub warm_up: Span,
-    /// Time measured.
+    /// The length of the measurement.
     pub duration: Span,
-    /// A client whose outstanding requests are waited for when the time is over, at most for [`PATIENCE`]: the run is measured until
-    /// it is answered. Its program is to stop by then. `None`: the run ends when its time is over.
+    /// The index of a client whose outstanding requests are waited for at the end, for at most
+    /// [`PATIENCE`]. The measurement includes them. The client's program must stop by the end of
+    /// the measurement. `None` if the run ends at its time.
     pub awaits: Option<usize>,
-    /// A client whose program ends, and with whose last answer the run ends, if its time is not over before. `None`: it lasts for its time.
+    /// The index of a client with an end. The run ends with its last reply, or at the end of its
+    /// time if that is earlier. `None` if the run always ends at its time.
     pub exits: Option<usize>,
-    /// Sizes of the layer's tables. `None`: enough for these clients, so that nobody is told to pause.
+    /// The sizes of the layer's tables. `None` for tables that are large enough for these clients,
+    /// so that no stream is paused.
     pub sizes: Option<Sizes>,
-    /// Clients whose I/O priority is the class of their contract [under](Self::under) policies that go by classes, by their place in
-    /// [`Self::clients`].
+    /// The classes that follow from I/O priorities [under](Self::under) policies that use classes,
+    /// each with the index of its client in [`Self::clients`].
     pub classes: Vec<(usize, Class)>,
-    /// I/O priorities that do not count under policies that go by classes: where they stand, why, and what would make them count.
+    /// The I/O priorities that have no effect under policies with classes, each with its place, the
+    /// reason and the remedy.
     pub unclassed: Vec<Problem>,
 }
 
-/// Most clients of a scenario's file.
+/// The maximum number of clients in a scenario's file.
 const CLIENTS: usize = 4096;
 
-/// What results call all clients, or all but one.
+/// The names that results use for all clients, or for all except one.
 const RESERVED: [&str; 3] = ["total", "others", "all"];
 
-/// How long a run waits for [`Scenario::awaits`] at most.
+/// The maximum time that a run waits for [`Scenario::awaits`].
 pub const PATIENCE: Span = Span::from_secs(60);
 
-/// Reads in flight during [`Scenario::run_in`].
+/// The number of reads in flight during [`Scenario::run_in`].
 pub const RUN_IN_DEPTH: u32 = 32;
 
-/// A group of the tree.
+/// A group in the tree of groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupSpec {
-    /// What it hangs on.
+    /// The parent of the group.
     pub parent: GroupId,
-    /// What it was promised.
+    /// The contract of the group.
     pub contract: Contract,
-    /// How controllers are set for it.
+    /// The settings of controllers for the group.
     pub knobs: Knobs,
 }
 
-/// A contract that takes the place of a group's: a policy has it as it has that with which the run begins.
+/// A contract that replaces that of a group during the run. Policies apply their mapping to it as
+/// to the first contract.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// When, from the beginning of the run.
+    /// The time of the change, counted from the beginning of the run.
     pub at: Span,
-    /// The group: not the root.
+    /// The group, which is not the root.
     pub group: GroupId,
-    /// The contract from then on.
+    /// The new contract of the group.
     pub contract: Contract,
 }
 
-/// A client.
+/// A client of a scenario with its program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientSpec {
-    /// Its name in results.
+    /// The name in results.
     pub name: String,
-    /// Its group: one without child groups.
+    /// The group of the client, which has no child groups.
     pub group: GroupId,
-    /// Its I/O priority.
+    /// The I/O priority of the client's requests.
     pub priority: Priority,
-    /// What it does. The program's times count from the beginning of the run.
+    /// The program, whose times count from the beginning of the run.
     pub program: Program,
-    /// The address space it uses.
+    /// The address space that the client uses.
     pub space: SpaceId,
-    /// The part of the space it uses.
+    /// The part of the space that the client uses.
     pub region: Region,
-    /// How its program's calls go through the page cache; `None`: they do not (direct I/O).
+    /// The use of the page cache by the program's calls. `None` for direct I/O.
     pub buffered: Option<Buffered>,
-    /// Flags that each of its requests carries beside those of the program.
+    /// The flags of each request in addition to those of the program.
     pub flags: Flags,
-    /// Its direct writes stand for the page cache's writing back: nobody waits for them, so they are not synchronous.
+    /// True if direct writes stand for the write-back of the page cache. They are asynchronous,
+    /// because no process waits for them.
     pub write_back: bool,
-    /// The random sequence that it draws from: its place in the scenario, and where others are taken out, the place that it had.
+    /// The number of the client's random sequence: its index in the scenario, or its earlier index
+    /// if other clients were removed.
     pub sequence: u32,
-    /// The virtual machine it is in, where there are any: those with one number share a ring.
+    /// The number of its guest, if the scenario has guests. Clients with the same number share a
+    /// ring.
     pub guest: u32,
-    /// Notifications a second that its machine sends without a request, as one that is broken or means harm; 0 to 10^7.
+    /// The number of notifications per second that its guest sends without a request, 0 to 10^7. A
+    /// broken or hostile guest does so.
     pub empty_kicks: u32,
-    /// How soon after they were due its reads and writes are to be answered; later ones are counted. `None`: they have no deadline.
+    /// The maximum time until the reply to a read or write, counted from when the request was due.
+    /// Later replies are too late. `None` if there is no deadline.
     pub deadline: Option<Span>,
-    /// When it connects.
+    /// The time when the client connects.
     pub arrives: Span,
-    /// When it disconnects; what it still waits for then counts as failed. `None`: it stays.
+    /// The time when the client disconnects. Requests that are outstanding then have failed. `None`
+    /// if the client stays.
     pub leaves: Option<Span>,
 }
 
 impl ClientSpec {
-    /// A client in the root with direct requests that is there for the whole run. Its name, space
-    /// and region are still to be set.
+    /// Creates a client in the root group that issues direct requests for the whole run. The caller
+    /// must still set its name, space and region.
     pub(crate) fn new(program: Program) -> Self {
         Self {
             name: String::new(),
@@ -193,7 +216,8 @@ impl ClientSpec {
         }
     }
 
-    /// Requests that it has in the layer at most, on a drive whose largest command is `transfer` bytes.
+    /// Returns the maximum number of requests that the client has in the layer, on a drive whose
+    /// longest command is `transfer` bytes.
     pub fn outstanding(&self, transfer: u32) -> u32 {
         match &self.buffered {
             Some(buffered) => buffered.outstanding(&self.program, transfer),
@@ -201,47 +225,52 @@ impl ClientSpec {
         }
     }
 
-    /// The client's own time in a run of which `now` is the end, in nanoseconds: from its first possible request to its last, or the reply to
-    /// that. `begins` and `ends` are those of its program ([`Program::end`]). `None`: it goes on to the end of the run.
+    /// Returns the client's own time in a run that ends at `now`, in nanoseconds: from its first
+    /// possible request to its last request, or to the reply to that. `begins` and `ends` are those
+    /// of its program ([`Program::end`]). The end is `None` if the client is active until the end
+    /// of the run.
     pub fn time(&self, begins: Instant, ends: Option<Instant>, now: Instant) -> (u64, Option<u64>) {
         let begins = begins.max(Instant::ZERO + self.arrives);
         let leaves = self.leaves.map(|leaves| Instant::ZERO + leaves);
+        // A client that would leave later is active until the end of the run.
         let leaves = leaves.filter(|leaves| *leaves <= now);
         let ends = ends.into_iter().chain(leaves).min();
         (begins.as_nanos(), ends.map(Instant::as_nanos))
     }
 }
 
-/// Something that happens at a time.
+/// An action with its time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scheduled {
-    /// When, from the beginning of the run.
+    /// The time of the action, counted from the beginning of the run.
     pub at: Span,
-    /// What.
+    /// The action at this time.
     pub action: Action,
 }
 
-/// What can happen. Clients are named by their place in [`Scenario::clients`].
+/// An action during a run. Clients are identified by their index in [`Scenario::clients`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Contracts, groups, spaces or the capacity change. A refusal is noted in the results.
+    /// A change of contracts, groups, spaces or the capacity. If it is refused, the results note
+    /// that.
     Change(Vec<Edit>),
-    /// A client stops reading its answers, or goes on.
+    /// A client stops reading its replies, or continues.
     Hold {
-        /// Which client.
+        /// The index of the client.
         client: usize,
-        /// Whether it is held from now on.
+        /// True if the client stops reading.
         held: bool,
     },
-    /// A client gives the oldest request up that it waits for.
+    /// A client cancels the oldest request that it waits for.
     Cancel {
-        /// Which client.
+        /// The index of the client.
         client: usize,
     },
 }
 
 impl Scenario {
-    /// A scenario without clients: a drive of the capacity that its model states, measured from the beginning for `duration`.
+    /// Creates a scenario without clients. The drive has the capacity that its model states, and
+    /// the measurement of `duration` begins at once.
     pub fn new(name: impl Into<String>, drive: weir_model::drive::Config, duration: Span) -> Self {
         let name = name.into();
         Self {
@@ -273,7 +302,7 @@ impl Scenario {
         }
     }
 
-    /// What the core is made from and told under a policy.
+    /// Returns the settings for the core under a policy.
     pub fn set_up(&self, policy: &Policy) -> Setup {
         let groups = self.groups.iter().map(|group| Node {
             parent: (group.parent.0 as usize).checked_sub(1),
@@ -282,18 +311,20 @@ impl Scenario {
         policy.set_up(self.capacity, groups)
     }
 
-    /// What its groups are promised together, whatever the drive can do. Nothing, if their contracts contradict themselves.
+    /// Returns the sum of all promises, without a limit by the drive. It is zero if the contracts
+    /// contradict each other.
     pub fn promised(&self) -> Promised {
         self.promised_of(ENDLESS)
     }
 
-    /// As [`Self::promised`], with the part of the time of a drive that can do this much.
+    /// Returns the sum of all promises as [`Self::promised`] does, with the part of a drive's time
+    /// that they take at this capacity.
     pub fn promised_of(&self, capacity: Capacity) -> Promised {
         let groups = self.groups.iter().map(|g| (g.parent, g.contract));
         promised_together(groups, capacity)
     }
 
-    /// Adds a group, below one that is there.
+    /// Adds a group below an existing group.
     pub(crate) fn add_group(
         &mut self,
         parent: GroupId,
@@ -308,7 +339,7 @@ impl Scenario {
         GroupId(self.groups.len() as u32)
     }
 
-    /// Gives each client in the root a group of its own, to which nothing is promised.
+    /// Gives each client in the root group a group of its own with the default contract.
     pub(crate) fn separate(&mut self) {
         for at in 0..self.clients.len() {
             if self.clients[at].group == ROOT {
@@ -317,7 +348,8 @@ impl Scenario {
         }
     }
 
-    /// Adds a client with a group below the root and a space of `size` bytes of its own. Returns it for further settings.
+    /// Adds a client with a group below the root and a space of `size` bytes, and returns the
+    /// client for further settings.
     pub fn tenant(
         &mut self,
         name: impl Into<String>,
@@ -340,8 +372,12 @@ impl Scenario {
         self.clients.last_mut().expect("one was added")
     }
 
-    /// Bytes of a read or write at most that leaves a client in one request. A guest cuts what is too long for its ring, and Linux what
-    /// is too long for the drive, before controllers and elevators see it. A server, and an elevator of our own, has it whole.
+    /// Returns the maximum number of bytes of a read or write that reaches the layer as one
+    /// request.
+    ///
+    /// A guest splits requests that are too long for its ring. Linux splits those that are too long
+    /// for the drive before controllers and elevators receive them. A server, and Weir's own
+    /// elevators, receive requests as a whole.
     pub fn longest(&self, policy: &Policy) -> u32 {
         match &self.guest {
             Some(guest) => guest.longest,
@@ -352,7 +388,8 @@ impl Scenario {
         }
     }
 
-    /// Requests that a client has in the layer at most under a policy, of which one that was too long is several.
+    /// Returns the maximum number of requests that a client has in the layer under a policy. A
+    /// request that is split counts as several.
     pub fn outstanding(&self, client: &ClientSpec, policy: &Policy) -> u32 {
         let transfer = self.drive.shape().max_transfer;
         let requests = client.outstanding(transfer);
@@ -365,7 +402,7 @@ impl Scenario {
         requests.saturating_mul(longest.div_ceil(self.longest(policy)).max(1))
     }
 
-    /// Where on the drive each space begins: see [`Self::places`].
+    /// Returns the position of each space on the drive ([`Self::places`]).
     pub fn bases(&self) -> Vec<u64> {
         let mut behind = 0u64;
         let stated = self.places.iter().copied().map(Some);
@@ -379,7 +416,7 @@ impl Scenario {
             .collect()
     }
 
-    /// The contract of a client's group.
+    /// Returns the contract of a client's group.
     pub fn contract(&self, client: usize) -> Contract {
         let group = self.clients[client].group.0 as usize;
         match group.checked_sub(1) {
@@ -388,7 +425,7 @@ impl Scenario {
         }
     }
 
-    /// The groups of clients to which something is promised; `None` if nothing is promised to anybody.
+    /// Returns the groups of all clients with a promise, or `None` if no client has one.
     pub fn promised_groups(&self) -> Option<Vec<GroupId>> {
         let clients = self.clients.iter().enumerate();
         let promised = clients.filter(|(at, _)| {
@@ -399,7 +436,7 @@ impl Scenario {
         (!groups.is_empty()).then(|| groups.into_iter().collect())
     }
 
-    /// What a client's group is promised all the time: its contract, with the least of the mins that it has.
+    /// Returns the contract of a client's group with the smallest min that it has during the run.
     pub fn promised_to(&self, client: usize) -> Contract {
         let group = self.clients[client].group;
         let changes = self.changes.iter().filter(|c| c.group == group);
@@ -410,7 +447,8 @@ impl Scenario {
         })
     }
 
-    /// When it ends at the latest, and the instant from which on it waits for nothing but [`Self::awaits`].
+    /// Returns the latest end of the run, and the end of the measured time. After that, the run
+    /// waits only for [`Self::awaits`].
     pub fn ends(&self) -> (Instant, Instant) {
         let over = Instant::ZERO + self.warm_up + self.duration;
         let latest = match self.awaits {
@@ -420,7 +458,8 @@ impl Scenario {
         (latest, over)
     }
 
-    /// The sizes of the layer's tables: those asked for, or enough for everything these clients can have outstanding under a policy.
+    /// Returns the sizes of the layer's tables: those of the scenario, or sizes that suffice for
+    /// all requests of these clients under a policy.
     pub fn sizes(&self, policy: &Policy) -> Sizes {
         if let Some(sizes) = self.sizes {
             return sizes;
@@ -430,6 +469,7 @@ impl Scenario {
         // A file system has a stream and a group of its own.
         let own = u32::from(self.filesystem.is_some());
         let streams = self.clients.len() as u32 + 1 + own;
+        // The root is also a group.
         let groups = self.groups.len() as u32 + 1 + own;
         let requests = depths.clone().fold(0, u32::saturating_add) + streams;
         let per_stream = depths.max().unwrap_or(0) + 1;

@@ -1,4 +1,4 @@
-//! Scenarios by name or by file, whichever way they are written.
+//! Opening of scenarios by name or by file, in TOML or as a job file of `fio`.
 
 use super::fio;
 use super::script::{Script, read};
@@ -7,13 +7,13 @@ use crate::nearest;
 use crate::problem::Problem;
 use std::path::Path;
 
-/// There is no scenario of that name.
+/// The error for a name that no scenario has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("unknown scenario {name:?}{}", nearest.map_or(String::new(), |n| format!("; did you mean {n:?}?")))]
 pub struct Unknown {
-    /// The name.
+    /// The name that was not found.
     pub name: String,
-    /// The name of one that is near to it.
+    /// The most similar name of a scenario.
     pub nearest: Option<&'static str>,
 }
 
@@ -49,10 +49,10 @@ built_in! { "scenario" in "scenarios":
     "storm"
 }
 
-/// A scenario that comes with Weir.
+/// Returns a scenario that comes with Weir.
 ///
 /// # Errors
-/// There is none of that name; the nearest one.
+/// No scenario has this name. The error contains the most similar name.
 pub fn find(name: &str) -> Result<Script, Unknown> {
     let Some(text) = source(name) else {
         return Err(Unknown {
@@ -63,10 +63,11 @@ pub fn find(name: &str) -> Result<Script, Unknown> {
     Ok(read(text, name).expect("what comes with Weir can be read, as its tests show"))
 }
 
-/// Reads a scenario's file: a job file of `fio` if it ends in `.fio`.
+/// Reads a scenario's file. A file whose name ends in `.fio` is read as a job file of `fio`.
 ///
 /// # Errors
-/// Everything that is wrong with it, in the order of the file, or it cannot be read at all.
+/// Everything that is wrong with the file, in the order of the file, or the reason why it cannot be
+/// read.
 pub fn load(path: &Path) -> Result<Script, Vec<Problem>> {
     if path.extension().is_some_and(|e| e == "fio") {
         return fio::load(path);
@@ -75,15 +76,16 @@ pub fn load(path: &Path) -> Result<Script, Vec<Problem>> {
     read(&text, &file)
 }
 
-/// Reads a job file of `fio`, whatever its ending.
+/// Reads a job file of `fio`, whatever its name ends in.
 ///
 /// # Errors
-/// As [`load`].
+/// The problems that [`load`] returns.
 pub fn load_jobs(path: &Path) -> Result<Script, Vec<Problem>> {
     fio::load(path)
 }
 
-/// Reads the text of a scenario's file, or of a job file of `fio` if `file`, its name in problems, ends in `.fio`.
+/// Reads the text of a scenario's file. `file` is its name in problems. If it ends in `.fio`, the
+/// text is that of a job file.
 ///
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.

@@ -1,12 +1,13 @@
-//! A file with differences put in.
+//! Application of a case's differences to a scenario's tables.
 
 use crate::document::{Document, Map, Value};
 use crate::nearest;
 use crate::text::quoted;
 use toml::Spanned;
 
-/// Puts the keys of `patch` into `base`: tables into tables, further elements behind those of a list of tables, and into the element
-/// of a list whose `name` a key is what that key says. Everything else takes the place of what was there.
+/// Applies the keys of `patch` to `base`. Tables are merged, and the elements of a list of tables
+/// are appended. If `base` has a list where `patch` has a table, each key names an element of the
+/// list, and its value changes that element. Any other value is replaced.
 pub(super) fn put(doc: &mut Document<'_>, base: &mut Map, patch: &Map) {
     for (key, value) in patch {
         let Some(old) = base.get_mut(key.get_ref().as_str()) else {
@@ -16,6 +17,7 @@ pub(super) fn put(doc: &mut Document<'_>, base: &mut Map, patch: &Map) {
         match (old.get_mut(), value.get_ref()) {
             (Value::Table(old), Value::Table(new)) => put(doc, old, new),
             (Value::Array(old), Value::Table(new)) => elements(doc, old, new),
+            // Only lists of tables are extended. Other lists are replaced.
             (Value::Array(old), Value::Array(new)) if has_tables(old) && has_tables(new) => {
                 old.extend_from_slice(new);
             }
@@ -24,7 +26,7 @@ pub(super) fn put(doc: &mut Document<'_>, base: &mut Map, patch: &Map) {
     }
 }
 
-/// Changes the elements that the keys of `patch` name.
+/// Changes the elements of a list that the keys of `patch` name.
 fn elements(doc: &mut Document<'_>, list: &mut [Spanned<Value>], patch: &Map) {
     for (key, value) in patch {
         let wanted = key.get_ref().as_str();
@@ -43,7 +45,7 @@ fn elements(doc: &mut Document<'_>, list: &mut [Spanned<Value>], patch: &Map) {
             continue;
         };
         let mut change = change.clone();
-        // It goes by its old name until everything is put in.
+        // Later differences refer to the old name, so the new name is applied when all are merged.
         if let Some((_, renamed)) = change.remove_entry("name") {
             let key = Spanned::new(renamed.span(), RENAMED.into());
             change.insert(key, renamed);
@@ -52,7 +54,7 @@ fn elements(doc: &mut Document<'_>, list: &mut [Spanned<Value>], patch: &Map) {
     }
 }
 
-/// Gives elements their new names, once everything is put in.
+/// Applies the new names of elements after all differences are merged.
 pub(super) fn rename(base: &mut Map) {
     for (_, value) in base.iter_mut() {
         let Value::Array(list) = value.get_mut() else {
@@ -69,15 +71,16 @@ pub(super) fn rename(base: &mut Map) {
     }
 }
 
-/// Where an element's new name is kept meanwhile: no key that a file can have.
+/// The key that keeps the new name of an element. No file can contain this key.
 const RENAMED: &str = "\u{0}name";
 
+/// Returns true if all elements of a list are tables.
 fn has_tables(list: &[Spanned<Value>]) -> bool {
     list.iter()
         .all(|element| element.get_ref().as_table().is_some())
 }
 
-/// The name of a table in a list.
+/// Returns the name of a table in a list.
 fn name(element: &Spanned<Value>) -> Option<&str> {
     match element.get_ref().as_table()?.get("name")?.get_ref() {
         Value::String(name) => Some(name),

@@ -1,11 +1,11 @@
-//! What lies between clients and the layer.
+//! The path between the clients and the layer, and the machine of the server on it.
 
 use weir_core::{Instant, Span};
 
 pub use crate::key::Path;
 
 impl Path {
-    /// No way at all: clients call the layer.
+    /// The path of clients that call the layer directly.
     pub const DIRECT: Self = Self {
         latency: Span::ZERO,
         turn: Span::ZERO,
@@ -13,21 +13,22 @@ impl Path {
     };
 }
 
-/// What the machine does to the server's thread.
+/// The disturbances of the server's thread by its machine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Machine {
-    /// How late the thread is, when it sleeps, to notice that the drive has ended something or that a timer is due: this time after
-    /// time, from the beginning again when they are used up. Never, if there are none.
+    /// The delays until the sleeping thread notices a completion of the drive or a due timer. They
+    /// are used one after the other, and from the beginning again after the last one. Without
+    /// delays, the thread is never late.
     pub late: Vec<Span>,
-    /// When it gets no processor: in order, one after the other.
+    /// The periods without a CPU for the thread, in order and without overlap.
     pub stalls: Vec<Stall>,
 }
 
-/// A time in which the server's thread gets no processor.
+/// A period without a CPU for the server's thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stall {
-    /// When it begins.
+    /// The beginning of the period.
     pub at: Instant,
-    /// How long it is.
+    /// The length of the period.
     pub length: Span,
 }

@@ -1,4 +1,4 @@
-//! Scenarios as files.
+//! Printing of scenarios as files.
 
 use super::distribution::Written;
 use super::{ClientSpec, Scenario};
@@ -13,8 +13,11 @@ use weir_model::load::{Arrival, Pattern, Program, Size, SyncMode};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A scenario as a file that reads back as it: one whose clients are each in a group and have a file of their own, direct or through the
-/// page cache as it is by default, without path and virtual machines. It is played once.
+/// A scenario that is displayed as a file, which reads back as the same scenario with one
+/// repetition.
+///
+/// The scenario must have neither a path nor guests. Each client must be in a group and have a file
+/// of its own, either direct or with the default use of the page cache.
 #[derive(Debug)]
 pub struct Printed<'a>(pub &'a Scenario);
 
@@ -40,8 +43,10 @@ impl fmt::Display for Printed<'_> {
             )?;
         }
         for (id, group) in (1..).map(GroupId).zip(&scenario.groups) {
+            // The group of a single client is printed together with its client.
             if scenario.owner(id).is_none() {
                 writeln!(f, "\n[[group]]\nname = \"{}\"", scenario.called(id))?;
+                // The root is the default, and has no name.
                 if group.parent != ROOT {
                     writeln!(f, "parent = \"{}\"", scenario.called(group.parent))?;
                 }
@@ -82,7 +87,8 @@ fn print_played(f: &mut Formatter<'_>, scenario: &Scenario, client: &ClientSpec)
 }
 
 impl Scenario {
-    /// The client whose own a group is, where each client has one: its contract is the client's then.
+    /// Returns the client that owns a group, if each client has a group of its own. The contract is
+    /// then printed with the client.
     fn owner(&self, group: GroupId) -> Option<&ClientSpec> {
         let ids = (1..).map(GroupId);
         let mut all = self.clients.iter().zip(ids).zip(&self.groups);
@@ -91,14 +97,14 @@ impl Scenario {
         owner.filter(|_| is_own && self.clients.len() == self.groups.len())
     }
 
-    /// What a group is called in a file: as its owner, or by its number.
+    /// Returns the name of a group in the file: that of its owner, or one with its number.
     fn called(&self, group: GroupId) -> String {
         let owner = self.owner(group).map(|client| client.name.clone());
         owner.unwrap_or_else(|| format!("group-{}", group.0))
     }
 }
 
-/// What its requests are.
+/// Prints the kind of a program's requests.
 pub(super) fn print_kind(f: &mut impl fmt::Write, program: &Program) -> fmt::Result {
     let random = if program.pattern == Pattern::Sequential {
         ""
@@ -108,6 +114,7 @@ pub(super) fn print_kind(f: &mut impl fmt::Write, program: &Program) -> fmt::Res
     match program.writes {
         0 => writeln!(f, "rw = \"{random}read\"")?,
         100 => writeln!(f, "rw = \"{random}write\"")?,
+        // The key is the percentage of reads.
         writes => writeln!(f, "rw = \"{random}rw\"\nrwmixread = {}", 100 - writes)?,
     }
     match program.size {
@@ -122,6 +129,7 @@ pub(super) fn print_kind(f: &mut impl fmt::Write, program: &Program) -> fmt::Res
         }
     }
     match program.pattern {
+        // These follow from `rw` without a further key.
         Pattern::Sequential | Pattern::Shuffled => {}
         Pattern::Random => writeln!(f, "norandommap = true")?,
         Pattern::Skewed(skew) => writeln!(f, "random_distribution = \"{}\"", Written(skew))?,
@@ -148,7 +156,7 @@ pub(super) fn print_kind(f: &mut impl fmt::Write, program: &Program) -> fmt::Res
     Ok(())
 }
 
-/// When they come.
+/// Prints the times of a program's requests.
 pub(super) fn print_times(f: &mut impl fmt::Write, program: &Program) -> fmt::Result {
     let (intervals, poisson) = match program.arrival {
         Arrival::Closed { think } => {
@@ -170,6 +178,7 @@ pub(super) fn print_times(f: &mut impl fmt::Write, program: &Program) -> fmt::Re
     if intervals != [None; 2] {
         print_rates(f, intervals, program.size)?;
         let apart = matches!(program.arrival, Arrival::Apart { .. });
+        // Without this key, the rate would apply to reads and to writes separately.
         if !apart && !matches!(program.writes, 0 | 100) {
             writeln!(f, "rate_for = \"both\"")?;
         }
@@ -192,10 +201,12 @@ pub(super) fn print_times(f: &mut impl fmt::Write, program: &Program) -> fmt::Re
     Ok(())
 }
 
-/// The rates with these intervals, of reads and of writes.
+/// Prints rates that read back as these intervals, for reads and for writes.
 fn print_rates(f: &mut impl fmt::Write, intervals: [Option<Span>; 2], size: Size) -> fmt::Result {
     let all = intervals.map(|interval| interval.map(Span::as_nanos));
-    // Of the rates that come to an interval the largest is what fits into it.
+    // Several rates result in the same interval, because intervals are whole nanoseconds. The
+    // largest of them is printed.
+    // True if a whole number of requests per second results in exactly this interval.
     let is_whole = |ns: u64| SECOND.checked_div(SECOND / ns) == Some(ns);
     let (key, rates) = match size {
         Size::Fixed(each) if !all.iter().flatten().all(|ns| is_whole(*ns)) => {

@@ -1,4 +1,4 @@
-//! A scenario as people write it.
+//! A scenario's file with all its cases: reading it, and choosing what a run simulates.
 
 use super::build::{Choice, Stated};
 use super::expect::{Expect, Published};
@@ -15,17 +15,18 @@ use crate::tunable;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Longest file, bytes.
+/// The maximum size of a file in bytes.
 const FILE_MAX: usize = 1 << 20;
 
-/// Problems that are kept.
+/// The maximum number of problems that are kept.
 const PROBLEMS_MAX: usize = 100;
 
-/// Combinations of case, kind of drive and policy that are read when a file is: those beyond are read when they are played.
+/// The maximum number of combinations of case, kind of drive and policy that are checked when a
+/// file is read. Further combinations are checked when they are played.
 const LOOKED_AT: usize = 256;
 
-/// A scenario as people write it: what its cases, drives and policies have in common and what differs. What a run plays is a
-/// [`Scenario`], made by [`Self::scenario`] once drive, case and policy are chosen.
+/// A scenario's file: the keys that all cases, drives and policies share, and the differences
+/// between them. [`Self::scenario`] returns the [`Scenario`] for a chosen drive, case and policy.
 #[derive(Clone, Debug)]
 pub struct Script {
     name: String,
@@ -33,18 +34,18 @@ pub struct Script {
     facts: Facts,
     cases: Vec<String>,
     tables: Arc<Tables>,
-    /// The job file that it was read from.
+    /// The original job file, if any.
     jobs: Option<Jobs>,
-    /// Changes of contracts, each after the ones before it.
+    /// The changes of contracts from the command line, in order.
     settings: Vec<Setting>,
 }
 
-/// What a file says as a whole.
+/// The keys of a file that do not depend on the case, drive or policy.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) load: String,
     pub(super) target: String,
-    /// Each client is shown, not the target alone.
+    /// True if results show each client instead of the target alone.
     pub(super) shows_clients: bool,
     pub(super) drives: Vec<String>,
     pub(super) policies: Vec<String>,
@@ -53,7 +54,8 @@ pub(super) struct Facts {
     pub(super) published: Vec<Published>,
 }
 
-/// A scenario's file, parsed. Its text serves to say where something is wrong.
+/// The parsed tables of a scenario's file. The text serves to find the line and column of a
+/// problem.
 #[derive(Debug)]
 struct Tables {
     file: String,
@@ -64,7 +66,7 @@ struct Tables {
 /// Reads the text of a scenario's file. `file` is its name in problems.
 ///
 /// # Errors
-/// Everything that is wrong with it, in the order of the file.
+/// Everything that is wrong with the text, in the order of the file.
 pub fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
     if text.len() > FILE_MAX {
         let mut doc = document(text, file);
@@ -74,7 +76,7 @@ pub fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
     of(text, file, None)
 }
 
-/// Reads the text of a scenario's file, or of what `jobs` are as one.
+/// Reads the text of a scenario's file, or the converted text of `jobs`.
 pub(super) fn of(text: &str, file: &str, jobs: Option<Jobs>) -> Result<Script, Vec<Problem>> {
     let mut doc = document(text, file);
     let Some(map) = parsed(&mut doc, text) else {
@@ -87,6 +89,7 @@ pub(super) fn of(text: &str, file: &str, jobs: Option<Jobs>) -> Result<Script, V
     };
     let mut doc = document(text, file);
     let varied = Varied::read(&mut doc, &Table::root(&tables.map, &SCENARIO));
+    // A file is checked before a drive is chosen, so a demo drive stands for it.
     let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
     let mut problems = doc.into_problems();
     let (mut head, mut of_head) = (None, Vec::new());
@@ -95,6 +98,8 @@ pub(super) fn of(text: &str, file: &str, jobs: Option<Jobs>) -> Result<Script, V
         let choice = Choice::new(&drive, case, "");
         let read = tables.read(chosen, |doc, root| {
             let stated = tables::stated(doc, root, "", &choice);
+            // The keys of the file as a whole are read only once, together with the first
+            // combination.
             if at == 0 {
                 let mut doc = document(text, file);
                 head = self::head(&mut doc, root, stated.as_ref(), &varied.cases);
@@ -119,8 +124,8 @@ pub(super) fn of(text: &str, file: &str, jobs: Option<Jobs>) -> Result<Script, V
     }
 }
 
-/// Name, text and all else that holds for a file as a whole: which clients are named, and what must
-/// be said of a client, may be in the cases only.
+/// Reads the keys of the file as a whole. `stated` is the first combination, because clients and
+/// their required keys can be in the cases only.
 fn head<'a>(
     doc: &mut Document<'a>,
     root: &Table<'a>,
@@ -139,7 +144,7 @@ fn head<'a>(
     Some((name, about, facts))
 }
 
-/// A file's name without its folder and its ending, as a scenario can be called.
+/// Returns the name of a file without its directory and extension, as a valid name for a scenario.
 pub(super) fn stem(file: &str) -> String {
     let stem = Path::new(file).file_stem().and_then(|s| s.to_str());
     let stem = stem.unwrap_or_default();
@@ -148,6 +153,7 @@ pub(super) fn stem(file: &str) -> String {
         .chars()
         .map(|c| if allowed(c) { c } else { '-' })
         .collect();
+    // 64 characters are the maximum length of a name.
     let name: String = name.chars().take(64).collect();
     if crate::text::is_name(&name) {
         name
@@ -162,7 +168,8 @@ fn document<'a>(text: &'a str, file: &str) -> Document<'a> {
     doc
 }
 
-/// Adds what is not there already.
+/// Adds the problems that are not yet in the list. The same line is read for each combination, and
+/// its problem is reported once.
 fn keep(problems: &mut Vec<Problem>, more: Vec<Problem>) {
     for problem in more {
         let same = |p: &Problem| {
@@ -179,20 +186,22 @@ fn sorted(mut problems: Vec<Problem>) -> Vec<Problem> {
     problems
 }
 
-/// What differs where.
+/// The names in the differences of a file.
 #[derive(Debug, Default)]
 struct Varied {
-    /// In the order of the file.
+    /// The names of the cases, in the order of the file.
     cases: Vec<String>,
+    /// The kinds of drives, `disk` and `flash`.
     drives: Vec<String>,
+    /// The names of the policies.
     policies: Vec<String>,
 }
 
-/// A case, a kind of drive and a policy, where there are any.
+/// A case, a kind of drive and a policy, as far as the file distinguishes them.
 type Chosen = [Option<String>; 3];
 
 impl Varied {
-    /// Checks the keys of the file and of everything that differs.
+    /// Checks the keys of the file and of all its differences.
     fn read<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Self {
         doc.check_keys(root, SCENARIO.name, &tunable::and_tables(SCENARIO.names()));
         let mut varied = Self::default();
@@ -216,7 +225,7 @@ impl Varied {
         varied
     }
 
-    /// All combinations, as many as are looked at.
+    /// Returns all combinations, up to the maximum number that is checked.
     fn choices(&self) -> Vec<Chosen> {
         let cases = options(&self.cases, self.cases.is_empty());
         let drives = options(&self.drives, true);
@@ -236,18 +245,19 @@ impl Varied {
     }
 }
 
-/// Each of these, and perhaps none.
+/// Returns each of the names, preceded by `None` if `or_none` is true.
 fn options(names: &[String], or_none: bool) -> Vec<Option<String>> {
     let none = or_none.then_some(None);
     let names = names.iter().cloned().map(Some);
     none.into_iter().chain(names).collect()
 }
 
-/// The tables of what differs, by name, in the order of the file; each may have the keys that may differ.
+/// Returns the tables of differences by name, in the order of the file, and checks their keys.
 fn patches<'a>(doc: &mut Document<'a>, root: &Table<'a>, key: &str) -> Vec<(String, Entry<'a>)> {
     let table = root.entry(key).and_then(|e| e.names(doc, key));
     let entries = table.iter().flat_map(Table::entries);
     let mut all: Vec<_> = entries.map(|(k, e)| (k.get_ref().clone(), e)).collect();
+    // A parsed table is sorted by name, while results list cases in the order of the file.
     all.sort_by_key(|(_, entry)| entry.span.start);
     let keys = tunable::and_tables(VARIED.iter().map(|k| k.name).collect());
     for (name, entry) in &all {
@@ -258,14 +268,14 @@ fn patches<'a>(doc: &mut Document<'a>, root: &Table<'a>, key: &str) -> Vec<(Stri
     all
 }
 
-/// What differs where it is chosen.
+/// Returns the differences for a name, if the file has any.
 fn patch<'t>(map: &'t Map, key: &str, name: &str) -> Option<&'t Map> {
     let named = map.get(key)?.get_ref().as_table()?;
     named.get(name)?.get_ref().as_table()
 }
 
 impl Tables {
-    /// What is read of a file's tables, with all that differs for a choice put in.
+    /// Applies the differences for a choice to the tables, and returns the result of `read`.
     fn read<T>(
         &self,
         choice: &Chosen,
@@ -273,6 +283,7 @@ impl Tables {
     ) -> Result<T, Vec<Problem>> {
         let mut doc = document(&self.text, &self.file);
         let mut map = self.map.clone();
+        // Later differences override earlier ones.
         for (key, name) in ["case", "on", "under"].into_iter().zip(choice) {
             let name = name.as_ref();
             if let Some(patch) = name.and_then(|name| patch(&self.map, key, name)) {
@@ -292,7 +303,7 @@ impl Tables {
 }
 
 impl Choice<'_> {
-    /// By the names of what may differ.
+    /// Returns the choice by the names that a file can use for differences.
     fn chosen(&self) -> Chosen {
         let kind = if self.drive.shape().rotational {
             "disk"
@@ -305,86 +316,86 @@ impl Choice<'_> {
 }
 
 impl Script {
-    /// What a job file comes to, as the text of a scenario's file that plays the same, with places for contracts. `None` if it was read from a
-    /// scenario's file.
+    /// Returns the text of a scenario's file that plays the same as the job file, with comments
+    /// where contracts can be added. `None` if the script was not read from a job file.
     pub fn printed(&self) -> Option<String> {
         self.is_jobs().then(|| self.tables.text.clone())
     }
 
-    /// Whether it was read from a job file, which names no drive.
+    /// Returns true if the script was read from a job file, which does not name a drive.
     pub fn is_jobs(&self) -> bool {
         self.jobs.is_some()
     }
 
-    /// Its name in results; the clients' seeds depend on it.
+    /// Returns the name in results. The seeds of the clients depend on it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it shows, in a line.
+    /// Returns a line about the effect that the scenario demonstrates.
     pub fn about(&self) -> &str {
         &self.about
     }
 
-    /// What the clients do, in sentences; perhaps nothing.
+    /// Returns a description of the clients' load, which can be empty.
     pub fn load(&self) -> &str {
         &self.facts.load
     }
 
-    /// The client that it is about.
+    /// Returns the name of the client whose latency is shown.
     pub fn target(&self) -> &str {
         &self.facts.target
     }
 
-    /// Whether each client is shown, not the target alone.
+    /// Returns true if results show each client instead of the target alone.
     pub fn shows_clients(&self) -> bool {
         self.facts.shows_clients
     }
 
-    /// The drives it is played on unless others are chosen: names, or profiles' files.
+    /// Returns the default drives: names, or paths of profiles.
     pub fn drives(&self) -> &[String] {
         &self.facts.drives
     }
 
-    /// The policies it is played under unless others are chosen.
+    /// Returns the default policies.
     pub fn policies(&self) -> &[String] {
         &self.facts.policies
     }
 
-    /// How often it is played.
+    /// Returns the default number of repetitions.
     pub fn repetitions(&self) -> u32 {
         self.facts.repetitions
     }
 
-    /// Its cases, in the order of the file; none if there is but one.
+    /// Returns the names of the cases in the order of the file. It is empty if there is only one.
     pub fn cases(&self) -> &[String] {
         &self.cases
     }
 
-    /// What is asked of the result.
+    /// Returns the expectations that the results must meet.
     pub fn expects(&self) -> &[Expect] {
         &self.facts.expects
     }
 
-    /// What others have published of the same.
+    /// Returns the published figures for the same scenario.
     pub fn published(&self) -> &[Published] {
         &self.facts.published
     }
 
-    /// Changes contracts of clients and groups, in this order, for every case, drive and policy.
+    /// Adds changes of contracts, which apply in this order to every case, drive and policy.
     pub fn set(&mut self, settings: &[Setting]) {
         self.settings.extend_from_slice(settings);
     }
 
-    /// What is to be known of how the file was read.
+    /// Returns notes on the reading of the file.
     pub fn notes(&self) -> &[Problem] {
         self.jobs.as_ref().map_or(&[], |jobs| &jobs.notes)
     }
 
-    /// Sets the tunables of the policy's elevator that the file states under it.
+    /// Sets the tunables that the file states for the policy's elevator.
     ///
     /// # Errors
-    /// As [`Self::scenario`].
+    /// Problems as those of [`Self::scenario`].
     pub fn tune(&self, choice: &Choice<'_>, policy: &mut Policy) -> Result<(), Vec<Problem>> {
         self.tables.read(&choice.chosen(), |doc, root| {
             tables::tune(doc, root, Some(policy));
@@ -392,11 +403,13 @@ impl Script {
         })
     }
 
-    /// What a run plays on a drive, in a case, under a policy.
+    /// Returns the scenario of a run for a drive, a case and a policy.
     ///
     /// # Errors
-    /// What is wrong with the combination, where that was not found when the file was read.
+    /// The problems of the combination, as far as they were not found when the file was read.
     pub fn scenario(&self, choice: &Choice<'_>) -> Result<Scenario, Vec<Problem>> {
+        // The sizes of some jobs depend on the drive. Such a file is read again for the chosen
+        // drive.
         let again = self
             .jobs
             .as_ref()
@@ -410,6 +423,7 @@ impl Script {
             .build(&self.settings)
             .map_err(|problem| vec![problem])?;
         if let Some(jobs) = &self.jobs {
+            // Remarks about the converted text would refer to lines that the user has not written.
             scenario.unclassed.clone_from(&jobs.unclassed);
         }
         Ok(scenario)
@@ -437,6 +451,7 @@ mod tests {
                 script.tune(&choice, &mut policy.clone()).unwrap();
             }
         }
+        // Parsing is the costly part of reading a file with many combinations.
         assert_eq!(PARSED.get() - before, 1);
     }
 }

@@ -1,17 +1,17 @@
-//! Scenarios that are played one after the other, for one page.
+//! Suites: scenarios that are played one after the other, with results on one page.
 
-/// Scenarios that belong together.
+/// A list of scenarios that belong together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Suite {
-    /// Its name.
+    /// The name of the suite.
     pub name: &'static str,
-    /// What it shows, in a line.
+    /// A line about the purpose of the suite.
     pub about: &'static str,
-    /// Its scenarios, in order: each comes with Weir.
+    /// The names of its scenarios, in order. All of them come with Weir.
     pub scenarios: &'static [&'static str],
 }
 
-/// All there are.
+/// All suites of Weir.
 pub const SUITES: [Suite; 1] = [Suite {
     name: "s-suite",
     about: "the main benchmarks of the S suite, one after the other and on one page",
@@ -26,7 +26,7 @@ pub const SUITES: [Suite; 1] = [Suite {
     ],
 }];
 
-/// The suite of a name.
+/// Returns the suite with this name.
 pub fn suite(name: &str) -> Option<&'static Suite> {
     SUITES.iter().find(|suite| suite.name == name)
 }

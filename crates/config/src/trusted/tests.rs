@@ -1,8 +1,11 @@
+//! Tests of files in directories that other users can or cannot change. Some of them require root.
+
 use super::*;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
-/// A user that is neither root nor, in all likelihood, that of the test.
+/// A user other than root, and in all probability other than the user of the test (`nobody` on most
+/// systems).
 const OTHER: u32 = 65_534;
 
 fn is_root() -> bool {
@@ -13,7 +16,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Why something was not used.
+/// Returns the reason why a file or directory was refused.
 fn why<T: std::fmt::Debug>(refused: io::Result<T>) -> Untrusted {
     let error = refused.unwrap_err();
     let inner = error.get_ref().and_then(|e| e.downcast_ref::<Untrusted>());
@@ -47,9 +50,11 @@ fn files_are_made_replaced_and_removed_by_name() {
     assert_eq!(io::read_to_string(dir.read(name).unwrap()).unwrap(), "two");
     assert_eq!(dir.metadata(name).unwrap().mode() & 0o7777, 0o640);
     assert_eq!(dir.names().unwrap(), ["file"]);
+    // The second removal finds no file, which is not an error.
     for _ in 0..2 {
         dir.remove(name).unwrap();
     }
+    // None of these is a single component.
     for name in ["", ".", "..", "/", "a/b", "file/", "../file"] {
         let error = dir.create_new(name.as_ref(), 0o600).unwrap_err();
         assert_eq!(Errno::from_io_error(&error), Some(Errno::INVAL), "{name:?}");
@@ -82,8 +87,10 @@ fn what_another_user_may_have_put_in_place_is_not_opened() {
         );
         assert_eq!(why(open("pipe")), Untrusted::Kind(at("pipe"), "a pipe"));
     }
+    // Replacing a link must not write to its target.
     dir.replace("link".as_ref(), b"mine", 0o600).unwrap();
     assert_eq!(fs::read_to_string(at("secret")).unwrap(), "secret");
+    // A file that the group can write is refused, and so is a second name.
     set_mode(&at("secret"), 0o620);
     assert_eq!(why(read(&dir, "secret")), Untrusted::Shared(at("secret")));
     set_mode(&at("secret"), 0o600);
@@ -99,23 +106,27 @@ fn every_directory_on_the_way_counts() {
     symlink(&below, base.path().join("link")).unwrap();
     symlink("below", shared.join("link")).unwrap();
     let links = ["link", "shared/link", "shared/below/../link"].map(|l| base.path().join(l));
+    // As long as only this user can write, links on the path are followed.
     for link in &links {
         assert_eq!(
             Dir::trusted(link).unwrap().path(),
             below.canonicalize().unwrap()
         );
     }
+    // In a sticky directory, other users cannot exchange `below`, but they can add files to
+    // `shared` itself.
     set_mode(&shared, 0o1777);
     assert_eq!(Dir::trusted(&below).unwrap().path(), below);
     assert_eq!(
         why(Dir::trusted(&shared)),
         Untrusted::Shared(shared.clone())
     );
+    // Third stage: other users can exchange entries of the directory.
     set_mode(&shared, 0o777);
     for path in [&below, &links[0], &links[1]] {
         assert_eq!(why(Dir::trusted(path)), Untrusted::Shared(shared.clone()));
     }
-    // The link in the directory that others may write, not the one above.
+    // Only the link in the directory that others can write is refused, not the one above it.
     assert!(Dir::open(&below).is_ok() && Dir::open(&links[0]).is_ok());
     assert_eq!(
         why(Dir::open(&links[1])),
@@ -136,14 +147,18 @@ fn the_link_of_another_user_does_not_lead_to_a_file() {
     symlink("shared/link", base.path().join("own")).unwrap();
     let file =
         |name: &str| Dir::of_file(&base.path().join(name)).map(|(dir, name)| dir.path.join(name));
+    // As long as only this user can write, all links are followed.
     for name in ["own", "shared/link", "secret", "shared/../own"] {
         assert_eq!(file(name).unwrap(), secret.canonicalize().unwrap());
     }
     assert_eq!(file("none").unwrap(), base.path().join("none"));
     set_mode(&shared, 0o777);
+    // Second stage: other users can change `shared`, so a link in it is refused, even if another
+    // link leads to it.
     for name in ["own", "shared/link"] {
         assert_eq!(why(file(name)), Untrusted::Link(shared.join("link")));
     }
+    // Third stage: the number of names matters only if other users can change the directory.
     let names = |path: &Path, links| Dir::open(path).unwrap().check_names("x".as_ref(), links);
     assert_eq!(names(base.path(), 2), Ok(()));
     assert_eq!(names(&shared, 1), Ok(()));
@@ -156,7 +171,7 @@ fn the_link_of_another_user_does_not_lead_to_a_file() {
 #[test]
 fn files_belong_to_the_expected_owner() {
     if !is_root() {
-        return; // Giving files away takes root.
+        return; // Only root can change the owner of a file.
     }
     let base = tempfile::tempdir().unwrap();
     let of_other = base.path().join("of-other");
@@ -175,6 +190,7 @@ fn files_belong_to_the_expected_owner() {
     };
     assert_eq!(why(read(&dir, "own")), refused(&own, OTHER, 0));
     assert!(read(&dir, "root").is_ok());
+    // Second stage: in a directory of another user, only that user's files are opened.
     give(&of_other);
     let of_owner = refused(&of_other, OTHER, 0);
     assert_eq!(why(Dir::trusted(&of_other)), of_owner);

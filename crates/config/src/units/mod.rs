@@ -1,7 +1,8 @@
-//! Sizes, rates and times as people write them: a number and its unit, always both.
+//! Sizes, rates and times as people write them: a number with its unit.
 //!
-//! Units are decimal (`MB` = 10^6 bytes) or binary (`MiB` = 2^20 bytes). A fraction is allowed where it comes to a whole number of
-//! the smallest unit (`"1.5MB/s"`). Values are exact in 64 bits; what is larger is an error.
+//! Units are decimal (`MB` = 10^6 bytes) or binary (`MiB` = 2^20 bytes). A fraction is allowed if
+//! the value is a whole number of the smallest unit (`"1.5MB/s"`). Values are exact in 64 bits, and
+//! larger values are errors.
 //!
 //! ```
 //! use weir_config::units::{Rate, Size, Time};
@@ -23,7 +24,7 @@ use weir_core::Span;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
 pub struct Size(pub u64);
 
-/// Bytes a second: `"50MB/s"`, `"1.5GiB/s"`.
+/// A number of bytes per second: `"50MB/s"`, `"1.5GiB/s"`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
 pub struct Rate(pub u64);
 
@@ -32,71 +33,72 @@ pub struct Rate(pub u64);
 pub struct Time(pub Span);
 
 impl Time {
-    /// `ns` nanoseconds.
+    /// Returns a time of `ns` nanoseconds.
     pub const fn from_nanos(ns: u64) -> Self {
         Self(Span::from_nanos(ns))
     }
 }
 
-/// Why a text is not a size, a rate or a time.
+/// The error for a text that is not a size, a rate or a time.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{text:?} {reason}")]
 pub struct UnitError {
-    /// The text.
+    /// The text that could not be read.
     pub text: String,
-    /// What is wrong with it.
+    /// The problem with the text.
     pub reason: Reason,
-    /// What could be written instead; empty if the reason says it all.
+    /// A text to write instead, which is empty if the reason is sufficient.
     pub help: String,
 }
 
 impl UnitError {
-    /// What is wrong, and what to write.
+    /// Returns the problem and its help.
     pub(crate) fn said(self) -> (String, String) {
         (self.to_string(), self.help)
     }
 }
 
-/// What is wrong with a text that is not a size, a rate or a time.
+/// The problem with a text that is not a size, a rate or a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It does not begin with a number (digits, perhaps a point and digits).
+    /// The text does not begin with a number: digits, optionally followed by a point and digits.
     #[error("is not a number with a unit")]
     NotANumber,
-    /// Its number has a comma.
+    /// The number contains a comma.
     #[error("contains a comma")]
     Comma,
-    /// It is below zero.
+    /// The number is below zero.
     #[error("is negative")]
     Negative,
-    /// A number alone.
+    /// The number is not followed by a unit.
     #[error("has no unit")]
     NoUnit,
-    /// Its unit is none of those for this quantity.
+    /// The unit does not belong to this quantity.
     #[error("has an unknown unit")]
     UnknownUnit,
-    /// Its unit counts bits.
+    /// The unit counts bits.
     #[error("is in bits, which are not supported")]
     Bits,
-    /// A size where a rate is wanted.
+    /// The text is a size, but a rate is expected.
     #[error("is a size, not a rate")]
     NotARate,
-    /// A rate where a size is wanted.
+    /// The text is a rate, but a size is expected.
     #[error("is a rate, not a size")]
     NotASize,
-    /// Its fraction does not come to a whole number of bytes, bytes a second or nanoseconds.
+    /// The value is not a whole number of bytes, bytes per second or nanoseconds.
     #[error("is not a whole number of {0}")]
     NotWhole(&'static str),
-    /// Beyond 2^64 - 1 bytes, bytes a second or nanoseconds.
+    /// The value exceeds 2^64 - 1 bytes, bytes per second or nanoseconds.
     #[error("is more than 2^64 - 1 {0}")]
     TooLarge(&'static str),
 }
 
-/// A unit's name and how many of the smallest it is.
+/// The name of a unit, and its multiple of the smallest unit.
 type Unit = (&'static str, u64);
 
-/// Largest first; between units of one power the decimal one.
+/// The units of sizes, largest first. For each power, the decimal unit comes before the binary one,
+/// so the printer prefers it among texts of equal length.
 const SIZES: &[Unit] = &[
     ("PB", 1_000_000_000_000_000),
     ("PiB", 1 << 50),
@@ -187,22 +189,24 @@ impl FromStr for Time {
 }
 
 impl fmt::Display for Size {
-    /// The shortest exact way to write it.
+    /// Prints the shortest exact text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `pad` obeys the width of the format string.
         f.pad(&number::shortest(self.0, SIZES, ""))
     }
 }
 
 impl fmt::Display for Rate {
-    /// The shortest exact way to write it.
+    /// Prints the shortest exact text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&number::shortest(self.0, SIZES, "/s"))
     }
 }
 
 impl fmt::Display for Time {
-    /// The shortest exact way to write it.
+    /// Prints the shortest exact text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The general text for zero would have the smallest unit, `0ns`.
         if self.0 == Span::ZERO {
             return f.pad("0s");
         }
@@ -213,8 +217,9 @@ impl fmt::Display for Time {
 fn fail(text: &str, reason: Reason, help: String) -> UnitError {
     let help = match reason {
         Reason::Comma => without_commas(text),
-        // The unit is not what is wrong.
+        // The help for the unit would not help, because another part of the text is wrong.
         Reason::Negative => "write it without the minus sign".to_owned(),
+        // No other spelling would help.
         Reason::NotWhole(_) | Reason::TooLarge(_) => String::new(),
         _ => help,
     };
@@ -225,26 +230,30 @@ fn fail(text: &str, reason: Reason, help: String) -> UnitError {
     }
 }
 
-/// What may be meant by a number with commas.
+/// Returns the help for a number with commas, which separate either thousands or a fraction.
 fn without_commas(text: &str) -> String {
     let joined = text.replace(',', "");
     let after = text.split(',').nth(1).unwrap_or_default();
     let digits = after.bytes().take_while(u8::is_ascii_digit).count();
     let point = text.replace(',', ".");
     match (text.matches(',').count(), digits) {
+        // A single comma before three digits can be either, so both readings are offered.
         (1, 3) => format!("write \"{joined}\", or \"{point}\" with a point before a fraction"),
         (1, _) => format!("write \"{point}\", with a point before the fraction"),
         _ => format!("write \"{joined}\", without commas"),
     }
 }
 
-/// How many bytes a unit is. `KB` is what many write for `kB`; it can mean nothing else here.
+/// Returns the number of bytes of a unit. `KB` is accepted for `kB`, because it is common and has
+/// no other meaning here.
 fn size_unit(unit: &str) -> Result<u64, Reason> {
     let name = if unit == "KB" { "kB" } else { unit };
     match SIZES.iter().find(|u| u.0 == name) {
         Some(unit) => Ok(unit.1),
         None if unit.is_empty() => Err(Reason::NoUnit),
+        // `bps` is commonly used for bits per second.
         None if unit.ends_with("bit") || unit.ends_with("bps") => Err(Reason::Bits),
+        // `Mb` is a unit of bits, but `mb` is probably a misspelt `MB`, and `nearest` has the help.
         None if unit.len() > 1 && unit.ends_with('b') && !unit.starts_with(['g', 'm', 't']) => {
             Err(Reason::Bits)
         }
@@ -252,7 +261,7 @@ fn size_unit(unit: &str) -> Result<u64, Reason> {
     }
 }
 
-/// For a unit that lacks its `B` or is in the wrong case: what may be meant.
+/// Returns the help for a unit without its `B` or in the wrong case.
 fn nearest(number: &Number<'_>, unit: &str, suffix: &str) -> Option<String> {
     let letters = unit.to_ascii_lowercase();
     let prefix = letters.strip_suffix('b').unwrap_or(&letters);

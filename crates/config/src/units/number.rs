@@ -1,17 +1,18 @@
-//! A number and what follows it, exact.
+//! Exact decimal numbers with a unit.
 
 use super::{Reason, Unit};
 
-/// Digits behind the point that are looked at; 10^18 units of any kind are still exact in 128 bits.
+/// The maximum number of digits after the point. 10^18 times the largest unit, 2^50, still fits
+/// into 128 bits.
 const FRACTION_MAX: usize = 18;
 
 const MILLION: u128 = 1_000_000;
 
-/// A number with digits behind its point, and its unit.
+/// A decimal number and its unit.
 pub(super) struct Number<'a> {
-    /// As it was written.
+    /// The number as it was written.
     pub(super) digits: &'a str,
-    /// What follows, perhaps nothing.
+    /// The text after the number, which can be empty.
     pub(super) unit: &'a str,
     whole: &'a str,
     fraction: &'a str,
@@ -28,6 +29,7 @@ impl<'a> Number<'a> {
             Some(rest) => digits(rest),
             None => ("", rest),
         };
+        // A comma is reported by itself, because its help differs from that for an unknown unit.
         if !whole.is_empty() && rest.starts_with(',') {
             return Err(Reason::Comma);
         }
@@ -37,17 +39,19 @@ impl<'a> Number<'a> {
         }
         Ok(Self {
             digits: number,
+            // `8 GiB` is as common as `8GiB`.
             unit: rest.strip_prefix(' ').unwrap_or(rest),
             whole,
+            // Zeros at the end do not count towards the maximum number of decimal places.
             fraction: fraction.trim_end_matches('0'),
         })
     }
 
-    /// This number of units, in the smallest one, which is named `of`.
+    /// Returns this number of `unit`s in the smallest unit, whose name in errors is `of`.
     pub(super) fn times(&self, unit: u64, of: &'static str) -> Result<u64, Reason> {
         let whole = match self.whole.trim_start_matches('0') {
             "" => 0,
-            // Nothing of more than 20 digits fits into 64 bits.
+            // 2^64 - 1 has 20 digits, so a number with more digits is too large.
             long if long.len() > 20 => return Err(Reason::TooLarge(of)),
             digits => parse(digits),
         };
@@ -63,7 +67,8 @@ impl<'a> Number<'a> {
     }
 }
 
-/// The shortest exact way to write `value`, with at most six digits behind the point; the largest unit among equals.
+/// Returns the shortest exact text for `value`, with at most six digits after the point. Among
+/// texts of equal length, it prefers the first unit of the list.
 pub(super) fn shortest(value: u64, units: &[Unit], suffix: &str) -> String {
     let exact = units.iter().filter_map(|&(name, unit)| {
         let millionths = u128::from(value) * MILLION;
@@ -84,13 +89,13 @@ pub(super) fn shortest(value: u64, units: &[Unit], suffix: &str) -> String {
     text.unwrap_or_else(|| format!("{value}{smallest}")) + suffix
 }
 
-/// The digits at the beginning, and the rest.
+/// Splits a text after its leading digits.
 fn digits(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit());
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// At most 20 digits as a number; none are zero.
+/// Returns the value of at most 20 digits, and 0 for an empty text.
 fn parse(digits: &str) -> u128 {
     digits.bytes().fold(0, |n, d| n * 10 + u128::from(d - b'0'))
 }

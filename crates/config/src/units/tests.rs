@@ -1,3 +1,5 @@
+//! Tests of sizes, rates and times: accepted and refused spellings, help texts, and printed texts.
+
 use super::*;
 use proptest::prelude::*;
 
@@ -27,7 +29,7 @@ fn what_people_write() {
     assert_eq!(size("1.5MB"), Ok(1_500_000));
     assert_eq!(size("0.5KiB"), Ok(512));
     assert_eq!(size("007.500GB"), Ok(7_500_000_000));
-    // 2^-18 has eighteen digits, and no more are read.
+    // 2^-18 has 18 decimal places, which is the maximum. 2^-19 has 19.
     assert_eq!(size("0.000003814697265625PiB"), Ok(1 << 32));
     assert!(size("0.0000019073486328125PiB").is_err());
     assert_eq!(rate("50MB/s"), Ok(50_000_000));
@@ -46,6 +48,7 @@ fn what_they_had_better_not() {
     assert_eq!(size(" 8GiB"), Err(Reason::NotANumber));
     assert_eq!(size(".5GiB"), Err(Reason::NotANumber));
     assert_eq!(size("5.GiB"), Err(Reason::NotANumber));
+    // Everything after the number is the unit, here `.3GiB`.
     assert_eq!(size("1.2.3GiB"), Err(Reason::UnknownUnit));
     assert_eq!(size("-8GiB"), Err(Reason::Negative));
     assert_eq!(size("8"), Err(Reason::NoUnit));
@@ -54,6 +57,7 @@ fn what_they_had_better_not() {
     assert_eq!(size("8gb"), Err(Reason::UnknownUnit));
     assert_eq!(size("8GiB "), Err(Reason::UnknownUnit));
     assert_eq!(size("1e3B"), Err(Reason::UnknownUnit));
+    // `8gb` is probably a misspelt `8GB`, but `8Gb` is eight gigabits.
     assert_eq!(size("8Gb"), Err(Reason::Bits));
     assert_eq!(size("8Gbit"), Err(Reason::Bits));
     assert_eq!(size("8MB/s"), Err(Reason::NotASize));
@@ -78,6 +82,7 @@ fn the_largest_value_and_the_next() {
         size("18446744073709551616B"),
         Err(Reason::TooLarge("bytes"))
     );
+    // 16,384 PiB are 2^14 * 2^50 = 2^64 bytes.
     assert_eq!(size("16384PiB"), Err(Reason::TooLarge("bytes")));
     assert_eq!(size("16383PiB"), Ok(16_383 << 50));
     assert_eq!(
@@ -124,6 +129,7 @@ fn the_shortest_exact_text() {
         (10_000_000, "10MB"),
         (8 << 30, "8GiB"),
         (3 << 29, "1.5GiB"),
+        // In megabytes, the exact text would be longer.
         (57_600_001, "57600001B"),
         (90_000_100, "90.0001MB"),
         (u64::MAX, "18446744073709551615B"),
@@ -139,7 +145,7 @@ fn the_shortest_exact_text() {
     assert_eq!(format!("{:>6}|", Size(512)), "  512B|");
 }
 
-/// Values near the edges of units as well as any.
+/// Draws values near the bounds of units as well as arbitrary values.
 fn value() -> impl Strategy<Value = u64> {
     prop_oneof![
         any::<u64>(),
@@ -157,7 +163,7 @@ proptest! {
         prop_assert_eq!(time(&Time::from_nanos(value).to_string()), Ok(value));
     }
 
-    /// Against the same sum in thousandths.
+    /// Compares the result with the same sum in thousandths.
     #[test]
     fn fractions_are_exact_or_refused(whole in 0_u64..1 << 20, thousandths in 0_u64..1000, unit in 0..SIZES.len()) {
         let (name, unit) = SIZES[unit];

@@ -1,10 +1,10 @@
-//! Files to be read, and what is said of them.
+//! Files of the tests, and the text of their problems.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use weir_config::Problem;
 
-/// The texts of a folder's files of that ending, by name.
+/// Returns the path and text of each file in a folder with this extension, sorted by path.
 pub(crate) fn files(folder: &str, ending: &str) -> Vec<(PathBuf, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let files = fs::read_dir(folder).expect("part of the source");
@@ -15,7 +15,7 @@ pub(crate) fn files(folder: &str, ending: &str) -> Vec<(PathBuf, String)> {
     files.into_iter().map(read).collect()
 }
 
-/// Problems, each with an end of line.
+/// Returns the text of problems, each followed by a line break.
 pub(crate) fn told(problems: &[Problem]) -> String {
     let lines: Vec<String> = problems.iter().map(|p| format!("{p}\n")).collect();
     lines.concat()

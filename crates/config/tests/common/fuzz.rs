@@ -1,4 +1,4 @@
-//! What must hold for any bytes whatever.
+//! Properties that hold for arbitrary bytes and texts.
 #![allow(dead_code, reason = "each program of tests uses a part")]
 
 use weir_config::policy::{self, Node};
@@ -7,11 +7,12 @@ use weir_config::{Problem, Server, parse, plan, reload};
 use weir_core::{Capacity, Contract, DriveShape, Edit, GroupId, Instant, Layer, ROOT, Sizes};
 use weir_model::drive::{Config, null};
 
-/// Reads the bytes as a server's file.
+/// Reads the bytes as a server's file and checks the properties of the result.
 ///
 /// # Panics
-/// If a file is refused without a problem or a problem has no text; if a file is accepted and the core refuses what it comes to,
-/// or if it reads differently once printed, or if reloading it into itself changes anything.
+/// Panics if a file is refused without a problem, or a problem has no text. Also panics if an
+/// accepted file is refused by the core, reads differently once printed, or changes something when
+/// it is reloaded without a change.
 pub(crate) fn server_file(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match parse("fuzz.toml", &text) {
@@ -26,18 +27,20 @@ pub(crate) fn server_file(data: &[u8]) {
     }
 }
 
-/// Reads the text as a policy's file.
+/// Reads the text as a policy's file and checks the properties of the result.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// Everything that is wrong with the text.
 ///
 /// # Panics
-/// If a file is accepted and the core refuses what it comes to for a few contracts, or if it reads differently once printed.
+/// Panics if the core refuses an accepted policy with one of several contracts, or if it reads
+/// differently once printed.
 pub(crate) fn policy_file(text: &str) -> Result<(), Vec<Problem>> {
     let policy = policy::read(text, "fuzz.toml")?;
     let printed = policy::print(&policy);
     let again = policy::read(&printed, "printed.toml");
     assert_eq!(again.as_ref(), Ok(&policy), "printed as\n{printed}");
+    // No promise, the smallest one, and an ordinary one.
     let contracts = [0, 1, 1_000_000].map(|min| Contract::DEFAULT.with_min(min));
     let drive = Capacity::rates(250_000_000, 250_000_000);
     for capacity in [None, Some(drive)] {
@@ -71,14 +74,15 @@ pub(crate) fn policy_file(text: &str) -> Result<(), Vec<Problem>> {
     Ok(())
 }
 
-/// Reads the text as a scenario's file, or as a job file of `fio` (`ending`: `toml` or `fio`).
+/// Reads the text as a scenario's file or as a job file of `fio` (`ending` is `toml` or `fio`), and
+/// checks the properties of the result.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// Everything that is wrong with the text.
 ///
 /// # Panics
-/// If a file is accepted and a combination of what it says cannot be built, or has a client whose program does not fit its region; if a job
-/// file plays otherwise once printed as a scenario's.
+/// Panics if a combination of an accepted file cannot be built, or has a client whose program does
+/// not fit its region. Also panics if a job file plays differently once printed as a scenario.
 pub(crate) fn scenario_text(text: &str, ending: &str) -> Result<(), Vec<Problem>> {
     let script = scenario::parse(text, &format!("fuzz.{ending}"))?;
     let printed = script.printed();
@@ -89,11 +93,12 @@ pub(crate) fn scenario_text(text: &str, ending: &str) -> Result<(), Vec<Problem>
     let drive = Config::Null(null::Config::demo());
     let cases = script.cases().iter().map(|c| Some(c.as_str()));
     let one = script.cases().is_empty().then_some(None);
+    // A fuzzed file can have very many cases, each of which takes time.
     for case in cases.chain(one).take(8) {
         for policy in ["none", "bfq", "contract"] {
             let choice = Choice::new(&drive, case, policy);
             let mut built = script.scenario(&choice).expect("read before");
-            // Remarks say where in which file.
+            // These remarks differ, because they contain the name of the file and the line.
             built.unclassed.clear();
             if let (Some(again), Some(printed)) = (&again, &printed) {
                 let mut again = again.scenario(&choice).expect("it is read again");
@@ -127,7 +132,8 @@ fn accepted(server: &Server) {
     assert_eq!(plans.len(), server.drives.len());
     for plan in &plans {
         let mut config = plan.config.clone();
-        // Enough for the rules between them; the largest would take the fuzzer's memory.
+        // The rules between sizes still apply to these sizes. The largest permitted ones would
+        // exhaust the fuzzer's memory.
         config.sizes.requests = config.sizes.requests.min(1 << 14);
         config.sizes.streams = config.sizes.streams.min(1 << 10);
         config.sizes.reserved = config.sizes.reserved.min(4);

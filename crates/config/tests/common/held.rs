@@ -1,9 +1,10 @@
-//! What a test found, held against what is written down.
+//! Comparison of a test's result with a golden file.
 
 use std::fs;
 use std::path::Path;
 
-/// Against this file of the crate. `WEIR_BLESS=1` writes it anew; the difference is for someone to read.
+/// Compares a text with this file of the crate. With `WEIR_BLESS=1`, it writes the file instead,
+/// and a person reviews the difference.
 pub(crate) fn check(golden: impl AsRef<Path>, found: &str) {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(golden);
     if std::env::var_os("WEIR_BLESS").is_some() {

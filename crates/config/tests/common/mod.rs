@@ -1,4 +1,4 @@
-//! Files drawn at random, most of them good ones.
+//! Random files of a server. Most of them are valid.
 
 pub(crate) mod files;
 pub(crate) mod fuzz;
@@ -14,7 +14,7 @@ impl Random {
         all[self.below(all.len())]
     }
 
-    /// The line, one time in `n`.
+    /// Appends the line with a probability of 1/n.
     fn maybe(&mut self, n: usize, text: &mut String, line: &str) {
         if self.below(n) == 0 {
             text.push_str(line);
@@ -23,7 +23,7 @@ impl Random {
     }
 }
 
-/// A server's file with any of the keys there are.
+/// Draws a server's file with any of its keys.
 pub(crate) fn draw(random: &mut Random) -> String {
     let mut text = String::new();
     let drives = 1 + random.below(3);
@@ -41,6 +41,7 @@ pub(crate) fn draw(random: &mut Random) -> String {
     for volume in 0..random.below(8) {
         let drive = random.below(drives);
         writeln!(text, "[volume.\"v {volume}\"]\ndrive = \"d{drive}\"").unwrap();
+        // A tenant must be on the drive of its volumes.
         let tenant = (0..tenants)
             .filter(|t| t % drives == drive)
             .nth(random.below(2));
@@ -60,6 +61,7 @@ pub(crate) fn draw(random: &mut Random) -> String {
 fn draw_drive(random: &mut Random, text: &mut String, model: bool) {
     let policy = random.pick(&["contract", "none", "bfq"]);
     writeln!(text, "policy = \"{policy}\"").unwrap();
+    // In most cases the capacity is known, because promises are refused without it.
     if random.below(8) > 0 {
         let iops = random.pick(&[
             "",
@@ -147,7 +149,7 @@ fn draw_storage(random: &mut Random, text: &mut String, volume: usize) {
     }
 }
 
-/// A contract that does not contradict itself.
+/// Draws a contract that does not contradict itself.
 fn draw_contract(random: &mut Random, text: &mut String, min: &str) {
     let share = 1 + random.below(1000);
     random.maybe(2, text, &format!("share = {share}"));

@@ -1,8 +1,9 @@
-//! Texts that are nearly right, and what is to be said of them.
+//! Mutants of valid texts, and the properties of their problems.
 
 use super::random::Random;
 use weir_config::Problem;
 
+/// Values that are valid for some keys and wrong for others.
 const WORDS: &[&str] = &[
     "-1",
     "0",
@@ -31,8 +32,9 @@ const WORDS: &[&str] = &[
     "\u{e9}",
 ];
 
-/// Whatever the text: no panic, and every problem has its place and its words; more than one text in `accepted_in` is accepted.
-/// `WEIR_FUZZ_STEPS` and `WEIR_FUZZ_SEED` make it another or a longer walk.
+/// Reads mutants of the texts, and checks that no text causes a panic and that each problem has a
+/// place and a message. More than one in `accepted_in` mutants, and less than half of them, must be
+/// accepted. `WEIR_FUZZ_STEPS` and `WEIR_FUZZ_SEED` select a longer or different sequence.
 pub(crate) fn walk(
     all: &[String],
     steps: u64,
@@ -49,13 +51,15 @@ pub(crate) fn walk(
             Err(problems) => located(&text, &problems),
         }
     }
+    // If too few mutants are accepted, or too many, they no longer test the bounds between valid
+    // and wrong files.
     assert!(
         accepted > steps / accepted_in && accepted < steps / 2,
         "{accepted} of {steps}"
     );
 }
 
-/// Another value, a key with a letter changed, a line out, twice, elsewhere or of another file, a byte.
+/// Changes a value, a letter or two lines, or removes, repeats or inserts a line.
 fn mutate(random: &mut Random, all: &[String]) -> String {
     let mut lines: Vec<String> = all[random.below(all.len())]
         .lines()
@@ -89,14 +93,15 @@ fn mutate(random: &mut Random, all: &[String]) -> String {
     lines.join("\n")
 }
 
-/// Every problem has its place in the text, and words.
+/// Checks that each problem has a place in the text and a message.
 pub(crate) fn located(text: &str, problems: &[Problem]) {
     assert!(!problems.is_empty(), "refused without a reason:\n{text}");
+    // The end of the text is on a line of its own after the last line break.
     let lines = text.lines().count() + 1;
     for problem in problems {
         let Problem { line, column, .. } = *problem;
         let inside = (1..=lines as u32).contains(&line) && column >= 1;
-        // That there are more problems than are shown has no place.
+        // The count of further problems has no place.
         assert!(
             inside || problem.message.ends_with("are not shown"),
             "{problem:?}"

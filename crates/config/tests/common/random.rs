@@ -1,8 +1,8 @@
-//! Numbers drawn at random.
+//! Random numbers for tests.
 
 use weir_core::random::Rng;
 
-/// Draws places in texts and tables.
+/// Draws indices of texts and tables.
 pub(crate) struct Random(Rng);
 
 impl Random {
@@ -10,7 +10,7 @@ impl Random {
         Self(Rng::new(seed))
     }
 
-    /// Any number below `n`; 0 if there is none.
+    /// Returns a random number below `n`, or 0 if `n` is 0.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         self.0.range(0, n.saturating_sub(1) as u64) as usize
     }

@@ -1,4 +1,4 @@
-//! Replays what fuzzing found, and goes a little further from there: mutants of it, and files drawn from scratch.
+//! Replays the files that fuzzing found, mutants of these files, and randomly drawn files.
 
 use crate::common;
 use crate::common::Random;
@@ -29,9 +29,12 @@ fn the_corpus_and_the_golden_inputs() {
     }
 }
 
+/// The bytes that a mutation inserts: those with a meaning in TOML, and some that are not valid
+/// text.
 const BYTES: &[u8] = b"\"0159.=[]{}_-\n\x00\xff aGMi";
 
-/// One to four changes: a byte, a line out, a line moved, a line of another file in, a word of another file in.
+/// Makes one to four changes: a changed byte, a removed or swapped line, or a line or word of
+/// another file.
 fn mutate(random: &mut Random, all: &[Vec<u8>]) -> Vec<u8> {
     let mut data = all[random.below(all.len())].clone();
     for _ in 0..=random.below(4) {
@@ -71,7 +74,7 @@ fn mutate(random: &mut Random, all: &[Vec<u8>]) -> Vec<u8> {
     data
 }
 
-/// `WEIR_FUZZ_STEPS` and `WEIR_FUZZ_SEED` make it another or a longer walk.
+/// `WEIR_FUZZ_STEPS` and `WEIR_FUZZ_SEED` select a longer or different sequence of mutants.
 #[test]
 fn mutants_of_the_corpus() {
     let mut random = Random::new(number("WEIR_FUZZ_SEED", 1));
@@ -81,7 +84,7 @@ fn mutants_of_the_corpus() {
     }
 }
 
-/// Most drawn files are accepted, which mutants hardly ever are.
+/// Most drawn files are accepted, while mutants hardly ever are.
 #[test]
 fn drawn_files() {
     let mut random = Random::new(number("WEIR_FUZZ_SEED", 1));
@@ -92,6 +95,7 @@ fn drawn_files() {
         server_file(text.as_bytes());
         accepted += u64::from(parse("", &text).is_ok());
     }
+    // If fewer files are accepted, the generator draws keys that contradict each other.
     assert!(accepted * 2 > steps, "{accepted} of {steps}");
 }
 

@@ -1,9 +1,9 @@
-//! Bounds to the number, and what servers, policies and profiles say of themselves.
+//! Exact bounds of values, and the accessors of servers and policies.
 
 use std::fmt::Write as _;
 use weir_config::{Server, Storage, parse, policy};
 
-/// What is said first of a file with this text, without its place.
+/// Returns the first line of the first problem of a file with this text.
 fn said(text: &str) -> Result<Server, String> {
     let drive = "\n[drive.one]\n";
     parse("", &(text.to_owned() + drive)).map_err(|problems| {
@@ -12,7 +12,7 @@ fn said(text: &str) -> Result<Server, String> {
     })
 }
 
-/// As [`said`], of a file that listens at this address, with these lines more.
+/// Returns the first problem of a file that listens at this address and has these further lines.
 fn listening(address: &str, more: &str) -> Result<Server, String> {
     said(&format!("[listen]\nnbd = [\"{address}\"]\n{more}\n"))
 }
@@ -24,6 +24,7 @@ fn modes_of_sockets_have_three_or_four_octal_digits() {
     for good in ["000", "660", "777", "0777", "0000"] {
         assert!(mode(good), "{good}");
     }
+    // 1777 is octal, but has a bit beyond the permissions.
     for bad in ["", "7", "66", "00660", "1777", "888", "+660", "-660", "66x"] {
         assert!(!mode(bad), "{bad}");
     }
@@ -41,6 +42,7 @@ fn owners_of_sockets_are_a_user_a_group_or_both() {
     for good in ["a", "a:b", ":b", "0:0", "a:"] {
         assert!(owner(good), "{good}");
     }
+    // Neither part, too many parts, white space, and a control character.
     for bad in ["", ":", "a:b:c", "a b", "a:b c", "a\\t"] {
         assert!(!owner(bad), "{bad}");
     }
@@ -54,6 +56,7 @@ fn paths_of_files_are_absolute_and_no_longer_than_the_system_takes() {
         ))
     };
     assert!(path("/a").is_ok());
+    // 4,095 bytes are the maximum.
     assert!(path(&format!("/{}", "a".repeat(4_000))).is_ok());
     for bad in ["a", "./a", "/a\\u0000b", &format!("/{}", "a".repeat(5_000))] {
         let refused = path(bad).unwrap_err();
@@ -83,7 +86,7 @@ fn there_are_1024_drives() {
         }
         listening("127.0.0.1:0", &text).is_ok()
     };
-    // One more is there already.
+    // The helper adds one more drive.
     assert!(many(1023));
     assert!(!many(1024));
 }
@@ -121,6 +124,8 @@ fn a_volume_with_a_problem_of_its_own_is_not_added_up() {
         assert_eq!(problems.len(), 1, "{problems:?}");
         problems[0].to_string()
     };
+    // The sum is 80 + 60 = 140 MB/s of 90 that can be promised. If volume a contradicts itself, it
+    // is not part of a sum.
     let [both, own] = [problems("90MB/s"), problems("70MB/s")];
     assert!(both.contains("140"), "the sum: {both}");
     assert!(!own.contains("140"), "its max is less than its min: {own}");
@@ -138,10 +143,13 @@ fn a_volume_that_has_no_drive_or_whose_tenant_has_none_is_told_of_once() {
         problems[0].to_string()
     };
     let drive = |name: &str| format!("drive = \"{name}\"");
+    // First stage: the tenant is on another drive than the volume.
     let two = problems(&drive("one"), &drive("two"));
     assert!(two.contains("is a tenant of drive"), "{two}");
+    // Second stage: the volume's drive does not exist.
     let unknown = problems(&drive("one"), &drive("three"));
     assert!(unknown.contains("unknown drive \"three\""), "{unknown}");
+    // Third stage: the tenant has no drive, and the volume is not reported for that.
     let none = problems("", &drive("two"));
     assert!(none.contains("tenant.t"), "{none}");
 }
@@ -151,11 +159,13 @@ fn a_server_says_what_stands_in_its_file() {
     let server = parse("here.toml", SERVER).unwrap();
     assert_eq!(server.file(), "here.toml");
     assert!(server.is_written("drive.d.capacity"));
+    // The capacity of the model is known, but the file does not state it.
     assert!(!server.is_written("drive.m.capacity"));
     let promised = |name| server.volume(name).unwrap().is_promised();
     assert!(promised("promised") && !promised("cached"));
     let cached = server.volume("cached").unwrap();
     assert_eq!((&cached.storage, cached.block()), (&Storage::Memory, 512));
+    // The key is in line 13 of the text.
     let problem = server.problem("volume.promised.min", "is seen".into(), None);
     assert_eq!(
         problem.to_string(),
@@ -185,7 +195,7 @@ fn a_volume_says_where_its_socket_for_virtual_machines_is_written() {
     assert_eq!(key, "volume.\"a.b\".listen.vhost");
 }
 
-/// Something must listen: NBD, or a volume by itself.
+/// Clients need a way to connect: NBD, or a socket of a volume.
 #[test]
 fn a_server_may_listen_at_sockets_of_volumes_alone() {
     let volume = |listen: &str| {
@@ -197,7 +207,7 @@ fn a_server_may_listen_at_sockets_of_volumes_alone() {
         (format!("listen = {{}}\n{own}"), ""),
         (format!("listen.socket_mode = \"0660\"\n{own}"), ""),
         (format!("listen.nbd = []\n{own}"), "listen.nbd"),
-        // One thing is wrong with it, not two.
+        // The wrong path is reported, but not a second problem for the missing addresses.
         (
             volume("listen = { vhost = \"run/a\" }"),
             "volume.a.listen.vhost",
@@ -210,7 +220,7 @@ fn a_server_may_listen_at_sockets_of_volumes_alone() {
             Ok(server) => {
                 assert_eq!(wrong, "", "{text}");
                 assert!(server.listen.nbd.is_empty());
-                // What is printed of it is read again.
+                // The printed file is valid too.
                 let printed = server.to_string();
                 let again = parse("", &printed);
                 assert_eq!(again.map(|s| s.to_string()), Ok(printed));
@@ -223,12 +233,13 @@ fn a_server_may_listen_at_sockets_of_volumes_alone() {
     }
 }
 
-/// What is longer than what is read of a file is refused, and what is as long is not.
+/// Checks that a file of the maximum length is read, and a longer one is refused.
 #[test]
 fn files_have_a_most_length() {
     let padded = |text: &str, length: usize| format!("{text}{}", " ".repeat(length - text.len()));
     let server = "[listen]\nnbd = [\"127.0.0.1:0\"]\n[drive.d]\n";
     let read_server = |length| parse("", &padded(server, length)).is_ok();
+    // Server files can have 16 MiB, and scenarios 1 MiB.
     assert!(read_server(16 << 20) && !read_server((16 << 20) + 1));
     let script = |text: &str, name: &str, length| {
         let read = weir_config::scenario::parse(&padded(text, length), name);

@@ -1,6 +1,6 @@
-//! The text of everything that can be wrong with a file: `tests/golden/NAME.toml` read gives `NAME.txt`.
+//! The texts of all problems of a server's file: reading `tests/golden/NAME.toml` gives `NAME.txt`.
 //!
-//! `WEIR_BLESS=1` writes the texts anew; the difference is for someone to read.
+//! With `WEIR_BLESS=1`, the texts are written, and a person reviews the difference.
 
 use crate::common::files;
 use crate::common::held;
@@ -23,7 +23,7 @@ fn every_problem_is_told_as_written_down() {
     }
 }
 
-/// One problem a line at least, each with its place, unless the file as a whole is meant.
+/// Checks that each problem has a line and a column in the text.
 #[test]
 fn problems_have_places() {
     for (_, text) in files("tests/golden", "toml") {

@@ -1,4 +1,5 @@
-//! Job files as people write them for fio: what plays, and what is refused for a reason that `docs/scenarios.md` states.
+//! Job files as people write them for `fio`: those that are played, and those that are refused for
+//! a reason that `docs/scenarios.md` states.
 
 use crate::common::files;
 use crate::common::held;
@@ -26,14 +27,15 @@ fn on(text: &str, drive: &str) -> Scenario {
     built(&script, drive).unwrap_or_else(|p| panic!("{p:#?}"))
 }
 
-/// The first problem of a text that is refused, with its help.
+/// Returns the first problem of a refused text, with its help.
 fn refusal(text: &str) -> String {
     let problems = read(text).expect_err("it is refused");
     problems[0].to_string()
 }
 
-/// `tests/jobs/NAME.fio` gives what `tests/jobs.txt` states: its notes and the clients that it plays, or why it is refused. The manual has
-/// each reason. `WEIR_BLESS=1` writes it anew.
+/// Compares the results of `tests/jobs/NAME.fio` with `tests/jobs.txt`: the notes and the clients,
+/// or the problems. The manual must contain the reason of each problem. With `WEIR_BLESS=1`, the
+/// file is written.
 #[test]
 fn forty_job_files_play_or_are_refused_for_a_documented_reason() {
     let (page, mut all, mut played) = (manual::scenarios(), String::new(), 0);
@@ -67,6 +69,7 @@ fn forty_job_files_play_or_are_refused_for_a_documented_reason() {
         }
     }
     check("tests/jobs.txt", &all);
+    // At least half of the files are played.
     assert!(played >= 20, "{played}");
 }
 
@@ -90,6 +93,7 @@ fn a_rate_of_a_mixed_job_holds_for_reads_and_for_writes() {
         of("rate_iops=1000,500", "rw"),
         apart(Some(ms(1)), Some(ms(2)))
     );
+    // 4,096,000 bytes per second are 1,000 requests of 4 KiB.
     assert_eq!(of("rate=4096000,", "rw"), apart(Some(ms(1)), None));
     assert_eq!(
         of("rate_iops=,500", "write"),
@@ -113,20 +117,24 @@ fn direct_requests_are_whole_sectors_and_the_help_for_buffered_ones_does_not_lea
         said.contains("help: write a multiple of 512, or remove direct=1"),
         "{said}"
     );
+    // Second stage: the offset of a direct job.
     let said = refusal("[n]\nrw=read\noffset=100\nsize=1m\ndirect=1\n");
     assert!(
         said.contains("offset: \"100\" is not a multiple of 512"),
         "{said}"
     );
     assert!(read("[n]\nrw=read\nbs=1536\nsize=1m\ndirect=1\n").is_ok());
+    // Third stage: a buffered job, whose offset must be a multiple of a page.
     let said = refusal("[n]\nrw=read\noffset=100\nsize=1m\n");
     assert!(said.contains("help: write a multiple of 4k"), "{said}");
+    // Fourth stage: a buffered job can have requests of any size.
     let log = on(
         "[n]\nrw=write\nioengine=sync\nfdatasync=1\nsize=22m\nbs=2300\n",
         "demo",
     );
     assert_eq!(log.clients[0].program.size, Size::Fixed(2300));
     assert!(log.clients[0].buffered.is_some());
+    // Fifth stage: an offset beyond the end of the file.
     let said = refusal("[n]\nrw=read\ndirect=1\nfilesize=1m\noffset=2m\n");
     assert!(
         said.contains("offset: \"2m\" is at or after the end of the file"),
@@ -146,10 +154,14 @@ fn a_device_is_the_chosen_drive() {
             assert!(built.clients.iter().all(|c| c.region.length == length));
         }
     }
+    // Second stage: percentages refer to the chosen drive.
     let half = on(&format!("{whole}size=50%\noffset=75%\n"), "samsung-970-pro");
+    // From 75 % of the drive, only a quarter is left, although the job wants half. Both are rounded
+    // to pages.
     let [start, length] = [half.clients[0].region.start, half.clients[0].region.length];
     let all = half.drive.size().expect("it has one");
     assert!(start.abs_diff(all / 4 * 3) < 8192 && length.abs_diff(all / 4) < 8192);
+    // Third stage: the offset is within the default drive, but beyond the end of a smaller one.
     let beyond = "[a]\nfilename=/dev/sda\ndirect=1\nruntime=1\noffset=300g\n";
     let script = read(beyond).expect("the usual drive is larger");
     let refused = built(&script, "seagate-st3808110as").expect_err("a smaller drive");
@@ -177,6 +189,8 @@ fn phases_begin_when_those_before_have_ended() {
     let times: Vec<(u64, u64)> = (all.clients.iter())
         .map(|c| (secs(c.program.start), c.program.stop.map_or(0, secs)))
         .collect();
+    // b waits for a, which ends at 5 s, and has 1 s of ramp time. c is in the same phase as b. d
+    // waits for a alone.
     assert_eq!(times, [(0, 5), (5, 11), (5, 10), (5, 10)]);
     assert!(secs(all.warm_up + all.duration) >= 11);
     let said = refusal("[global]\ndirect=1\nsize=1m\nruntime=5\n[a]\nwait_for=b\n[b]\n");
@@ -209,12 +223,16 @@ fn a_file_is_included_relative_to_the_job_file_and_problems_say_where() {
     let folder = std::env::temp_dir().join(format!("weir-include-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("writable");
     let put = |name: &str, text: &str| fs::write(folder.join(name), text).expect("writable");
+    // First stage: an included file in the directory of the job file, which is not the working
+    // directory.
     put("jobs.fio", "[global]\ninclude common.inc\n[a]\nrw=read\n");
     put("common.inc", "direct=1\nsize=1m\nruntime=1\n");
     let script = scenario::load(&folder.join("jobs.fio"));
     let clients = script.map(|s| built(&s, "demo").map(|b| b.clients.len()));
+    // Second stage: the problem is in the included file, and has its name and line.
     put("common.inc", "direct=1\nsize=1m\nruntime=1\nbs=4x");
     let wrong = scenario::load(&folder.join("jobs.fio")).expect_err("bs");
+    // Third stage: the file includes itself.
     put("jobs.fio", "[global]\ninclude jobs.fio\n[a]\nsize=1m\n");
     let round = scenario::load(&folder.join("jobs.fio")).expect_err("it never ends");
     fs::remove_dir_all(&folder).expect("it is there");
@@ -248,5 +266,6 @@ fn a_misspelt_option_never_proposes_one_that_is_refused_or_unrelated() {
     }
     let text = "[a]\ndirect=1\nsize=1m\nruntime=1\nratemin=1024\nlog_hist_msec=1000\nunified_rw_reporting=1\nreadonly\nss=iops:1%\n";
     let notes = read(text).expect("notes only").notes().len();
+    // The five options from `ratemin` to `ss` have no effect.
     assert_eq!(notes, 5);
 }

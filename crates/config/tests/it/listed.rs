@@ -1,4 +1,5 @@
-//! What comes with Weir as it is printed, and what is said of a contract that a policy does not keep.
+//! Printed lists of the files that come with Weir, and warnings about contracts that a policy does
+//! not keep.
 
 use crate::common::held;
 

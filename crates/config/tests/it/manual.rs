@@ -1,4 +1,4 @@
-//! `docs/configuration.md` and `docs/scenarios.md` are what the parser's tables say.
+//! Checks that `docs/configuration.md` and `docs/scenarios.md` agree with the parser's tables.
 
 use crate::common::held;
 

@@ -1,5 +1,5 @@
-//! What scenarios and job files come to: every number that a run is played by, of those that come with Weir and of those in
-//! `tests/scenarios` that are accepted. A digest of each case is in `tests/plays.txt`.
+//! All numbers that determine a run, for the scenarios that come with Weir and the accepted ones in
+//! `tests/scenarios`. `tests/plays.txt` has a digest of each case.
 
 use crate::common::files;
 use crate::common::held;
@@ -15,7 +15,7 @@ fn put(text: &mut String, name: &str, value: impl Debug) {
     writeln!(text, "  {name}: {value:?}").expect("a String takes anything");
 }
 
-/// What holds of all its cases.
+/// Returns the properties that do not depend on the case.
 fn facts(script: &Script) -> String {
     let mut text = format!("{}\n", script.name());
     put(&mut text, "about", script.about());
@@ -49,7 +49,7 @@ fn facts(script: &Script) -> String {
     text + &told(script.notes())
 }
 
-/// What one of its cases is on the demo's drive, or on a disk, under a policy.
+/// Returns the properties of a case on a drive under a policy.
 fn played(script: &Script, case: Option<&str>, drive: &str, policy: &str) -> String {
     let (name, case_name) = (script.name(), case.unwrap_or("all"));
     let mut text = format!("{name}: {case_name} on {drive} under {policy}\n");
@@ -121,7 +121,7 @@ fn shown(scenario: &Scenario, policy: &policy::Policy) -> String {
     text
 }
 
-/// The first case and the last, under policies that scripts tell apart.
+/// Returns the properties of the first and the last case, under policies that scripts distinguish.
 fn all(script: &Script) -> Vec<String> {
     let (first, last) = match script.cases() {
         [] => (None, None),
@@ -136,15 +136,17 @@ fn all(script: &Script) -> Vec<String> {
     all
 }
 
-/// FNV-1a, folded to 32 bits.
+/// Returns a hash of a text: FNV-1a, folded to 32 bits.
 fn digest(text: &str) -> u32 {
+    // The numbers are the offset basis and the prime of FNV-1a for 64 bits, which multiplies modulo
+    // 2^64.
     let all = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
     (all ^ all >> 32) as u32
 }
 
-/// `WEIR_SHOW=1` prints what the digests are of.
+/// With `WEIR_SHOW=1`, the texts of the digests are printed.
 #[test]
 fn what_comes_with_weir_and_what_is_accepted_of_others() {
     let mut scripts: Vec<Script> = scenario::names().flat_map(scenario::find).collect();

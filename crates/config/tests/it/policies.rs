@@ -1,4 +1,4 @@
-//! Policies: those that come with Weir, what is refused of others, and what a changed file cannot do.
+//! Policies: those that come with Weir, problems of other files, and mutants.
 
 use crate::common::fuzz;
 use crate::common::held;
@@ -36,6 +36,7 @@ fn what_comes_with_weir_is_found_by_name_and_reads_back_as_printed() {
         let printed = policy::print(&found);
         assert_eq!(policy::read(&printed, name), Ok(found), "{printed}");
         assert!(read.summary().len() <= 120, "{}", read.summary());
+        // Printed policies are read in terminals.
         assert!(printed.lines().all(|line| line.len() <= 160), "{printed}");
     }
     let files = fs::read_dir(folder("policies")).expect("part of the source");
@@ -47,7 +48,7 @@ fn what_comes_with_weir_is_found_by_name_and_reads_back_as_printed() {
     assert_eq!(Policy::default().name, "contract");
 }
 
-/// Every elevator is that of some policy, so that it can be chosen.
+/// Checks that every elevator can be selected by a policy.
 #[test]
 fn every_elevator_has_a_policy() {
     for kind in elevator::KINDS {
@@ -57,7 +58,7 @@ fn every_elevator_has_a_policy() {
     }
 }
 
-/// A policy with every tunable at another value than its default, in another order of lines.
+/// Checks a policy whose tunables all differ from their defaults.
 #[test]
 fn every_tunable_is_read_and_printed() {
     for kind in elevator::KINDS {
@@ -66,12 +67,14 @@ fn every_tunable_is_read_and_printed() {
         if let Some(tuned) = wanted.tuned_mut() {
             for (place, tunable) in tuned.tunables().iter().enumerate() {
                 let (least, most) = tunable.bounds;
+                // Any value within the bounds serves, as long as it is not the default.
                 let value = if tunable.default == most { least } else { most };
                 tuned.set(place, value);
                 changed += u32::from(tuned.get(place) != tunable.default);
             }
             assert_eq!(changed as usize, tuned.tunables().len(), "{}", kind.name);
         }
+        // The description and the name test the quoting of texts, too.
         let mut policy = policy_of(kind.name);
         "one line\nand another \"\"\" \\ of it".clone_into(&mut policy.about);
         "x".clone_into(&mut policy.name);
@@ -89,7 +92,8 @@ fn policy_of(elevator: &str) -> Policy {
     of.expect("every elevator has a policy").clone()
 }
 
-/// What one may write wrongly, as the golden file shows it: the name of a case, and the file's lines.
+/// Returns the cases of the golden file: the name of each case, and the lines of its wrong policy
+/// file.
 fn wrong(held: &str) -> Vec<(&str, String)> {
     let cases = held.split("\n\n").take_while(|case| !case.starts_with('"'));
     let read = cases.map(|case| {
@@ -101,7 +105,7 @@ fn wrong(held: &str) -> Vec<(&str, String)> {
     read.collect()
 }
 
-/// Words that choose no policy.
+/// Words that select no policy.
 const WORDS: &[&str] = &[
     "bqf",
     "BFQ ",
@@ -145,7 +149,8 @@ fn what_is_wrong_is_said_with_place_and_remedy() {
         let said = policy::choose(word, &scratch).expect_err(word);
         writeln!(all, "{word:?}\n! {said}\n").unwrap();
     }
-    // As a server's file says it: of a policy's file that is wrong, and of one that is not there.
+    // The same problems as a server's file reports them, for a wrong policy file and for a missing
+    // one.
     fs::write(&file, "name = \"x\"\nabout = \"x\"\nelevator = \"bqf\"").expect("writable");
     let config = scratch.join("weir.toml");
     for word in ["my.toml", "missing.toml", "bqf"] {
@@ -165,7 +170,8 @@ fn what_is_wrong_is_said_with_place_and_remedy() {
     check(golden, &all);
 }
 
-/// A policy in a file is served as one that comes with Weir is; its tunables can be set beside it.
+/// Checks that a policy's file can be used like a policy that comes with Weir, with tunables in the
+/// drive's table.
 #[test]
 fn a_server_takes_a_policy_from_a_file() {
     let scratch = std::env::temp_dir().join(format!("weir-policy-{}", std::process::id()));
@@ -192,20 +198,23 @@ fn a_server_takes_a_policy_from_a_file() {
         (&drive.policy.elevator, drive.policy.budget),
         (&tuned.elevator, bfq.budget)
     );
-    // Printed, it reads back as an equal one wherever the printed file is.
+    // The printed file contains the path, so it reads back as an equal server anywhere.
     let printed = server.to_string();
     assert_eq!(parse("", &printed).as_ref(), Ok(&server));
     fs::remove_dir_all(&scratch).expect("it was made here");
 }
 
-/// Mutants of every policy file: what is refused has a place, what is accepted reads back as printed.
+/// Checks mutants of all policy files: problems have a place, and accepted policies read back as
+/// printed.
 #[test]
 fn a_changed_file_is_refused_with_its_place_or_is_a_policy() {
     let all: Vec<String> = policy::all().iter().map(policy::print).collect();
+    // More than one in 20 mutants is still a valid policy, so that printing is tested too.
     walk(&all, 20_000, 20, policy_file);
 }
 
-/// Words put together at random never panic, and what is chosen by a word is chosen again by its own.
+/// Checks that random words never cause a panic, and that the word of a selected policy selects it
+/// again.
 #[test]
 fn any_word_chooses_a_policy_or_says_why_not() {
     const PARTS: &[&str] = &[
@@ -235,8 +244,8 @@ fn any_word_chooses_a_policy_or_says_why_not() {
     }
 }
 
-/// Weights are in proportion to what each is due of the capacity, so that a volume that comes changes what the core is told of the others; the largest
-/// budget stays as it was when the drive started.
+/// Checks that a new volume changes the weights of the others, because weights are in proportion to
+/// the due amounts. The maximum budget stays as it was when the drive started.
 #[test]
 fn a_volume_that_comes_changes_the_weights_of_the_others() {
     let server = |more: &str| {
@@ -264,10 +273,14 @@ fn a_volume_that_comes_changes_the_weights_of_the_others() {
         })
         .collect()
     };
+    // Of 100 MB/s, 15 are promised. With half of the other 85, the volumes are due 52.5 and 47.5
+    // MB/s, and 47.5/52.5 of 1,000 is 905.
     assert_eq!(shares(&before.edits), [1_000, 905], "52.5 and 47.5 MB/s");
     let reload = reload(&old, std::slice::from_ref(&before), &new).expect("nothing is fixed");
     let drive = &reload.drives[0];
+    // With 35 MB/s promised, each gets a third of 65: 31.67, 26.67 and 41.67 MB/s.
     assert_eq!(shares(&drive.edits), [760, 640, 1_000]);
+    // The contract for the core changed, but not the contract in the file.
     assert_eq!(drive.changed, [""; 0], "nobody wrote another contract");
     assert_eq!(drive.plan.config.elevator, before.config.elevator);
     assert_ne!(
@@ -275,7 +288,7 @@ fn a_volume_that_comes_changes_the_weights_of_the_others() {
         before.config.elevator,
         "a start works the budget out anew"
     );
-    // What is promised counts all the same.
+    // The promises still count in admission, although they are weights.
     let promised = weir_config::promised(&new, &new.drives[0]).expect("admitted");
     assert_eq!(promised.bytes, 35_000_000);
 }

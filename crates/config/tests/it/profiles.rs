@@ -1,4 +1,4 @@
-//! Profiles of drives: those that come with Weir, and what is refused of others.
+//! Profiles of drives: those that come with Weir, problems of other files, and mutants.
 
 use crate::common::files;
 use crate::common::held;
@@ -12,7 +12,7 @@ use std::path::Path;
 use weir_config::parameter::parameters;
 use weir_config::profile::{self, Profile};
 
-/// `WEIR_BLESS=1` writes them anew as they are printed.
+/// With `WEIR_BLESS=1`, the files are written as they are printed.
 #[test]
 fn what_comes_with_weir_is_as_it_is_printed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("profiles");
@@ -46,8 +46,10 @@ fn an_unknown_name_has_a_nearest_one() {
         unknown.to_string(),
         "unknown drive \"samsung-970-por\"; did you mean \"samsung-970-pro\"?"
     );
+    // A part of a name is recognised in any case.
     let unknown = profile::find("MQ04").unwrap_err();
     assert_eq!(unknown.nearest, Some("toshiba-mq04abf1"));
+    // No name is similar, and none contains the text.
     let unknown = profile::find("floppy").unwrap_err();
     assert_eq!(unknown.nearest, None);
     assert_eq!(unknown.to_string(), "unknown drive \"floppy\"");
@@ -81,6 +83,7 @@ fn what_is_printed_reads_back_whatever_the_text_and_the_numbers() {
         for (step, text) in texts.into_iter().enumerate() {
             let mut profile = profile::find(name).expect("built in");
             profile.about = text.to_owned();
+            // Numbers are increased as far as the model permits it.
             for parameter in parameters(&profile.drive) {
                 let mut other = profile.drive.clone();
                 parameter.set(&mut other, parameter.get(&profile.drive) + step as u64);
@@ -94,8 +97,9 @@ fn what_is_printed_reads_back_whatever_the_text_and_the_numbers() {
     }
 }
 
-/// `tests/profiles/NAME.toml` read gives `NAME.txt`; one that can be read gives what is printed of it. `WEIR_BLESS=1` writes the
-/// texts anew; the difference is for someone to read.
+/// Compares the problems of `tests/profiles/NAME.toml` with `NAME.txt`. An accepted file gives the
+/// text of its printed profile. With `WEIR_BLESS=1`, the texts are written, and a person reviews
+/// the difference.
 #[test]
 fn every_problem_is_told_as_written_down() {
     for (input, text) in files("tests/profiles", "toml") {
@@ -107,7 +111,7 @@ fn every_problem_is_told_as_written_down() {
     }
 }
 
-/// What is accepted is possible and prints as it reads.
+/// Checks that an accepted profile is valid and reads back as printed.
 #[test]
 fn mutants_never_panic_and_say_where() {
     let own = files("tests/profiles", "toml");

@@ -1,4 +1,4 @@
-//! From one file to the next while the server runs.
+//! Reloads: the edits from one file to the next while the server runs.
 
 use crate::common::held;
 
@@ -56,7 +56,7 @@ size = "1MiB"
 listen = { vhost = "/run/weir/d.sock" }
 "#;
 
-/// What comes of replacing parts of the running file.
+/// Returns the changes that result from replacements in the running file.
 fn after<S: AsRef<str>>(replaced: &[(S, S)]) -> Result<Vec<DriveReload>, Vec<Problem>> {
     let old = read(RUNNING);
     let text = replaced
@@ -86,6 +86,7 @@ fn contracts_and_capacity_change() {
     ];
     let drives = after(&to).unwrap();
     assert_eq!(drives[0].changed, ["a"]);
+    // The other drive is unchanged.
     assert_eq!(drives[1].edits, []);
     let [
         Edit::SetCapacity(Some(capacity)),
@@ -123,16 +124,18 @@ fn a_target_is_a_knob_and_leaves_the_contract_alone() {
         },
     };
     let drives = after(&[("min = \"30MB/s\"", "min = \"30MB/s\"\nlatency = \"5ms\"")]).unwrap();
+    // There is no edit of the contract.
     assert_eq!(drives[0].edits, [set(5_000)]);
     assert_eq!(drives[0].changed, ["a"]);
     let (old, new) = (read(&with("5ms")), read(&with("7us")));
     let plans = plans(&old);
     assert!(plans[0].edits.contains(&set(5_000)), "{:?}", plans[0].edits);
+    // Second stage: a reload that changes only the target.
     let drives = reload(&old, &plans, &new).unwrap().drives;
     assert_eq!(drives[0].edits, [set(7)]);
 }
 
-/// Group 1 is the tenant, 2 and 3 are volumes a and b in spaces 0 and 1.
+/// Group 1 is the tenant. Groups 2 and 3 are the volumes a and b, in spaces 0 and 1.
 #[test]
 fn what_stays_keeps_its_slot_and_what_comes_takes_a_free_one() {
     let drives = after(&[("[volume.b]", "[volume.aa]")]).unwrap();
@@ -146,6 +149,8 @@ fn what_stays_keeps_its_slot_and_what_comes_takes_a_free_one() {
             size: None,
         },
         Edit::RemoveGroup(GroupId(3)),
+        // The slots of volume b stay free until the next reload, so volume aa gets group 4 and
+        // space 2.
         Edit::add_group(GroupId(4), GroupId(0), Contract::DEFAULT),
         Edit::SetSpace {
             id: SpaceId(2),
@@ -156,7 +161,7 @@ fn what_stays_keeps_its_slot_and_what_comes_takes_a_free_one() {
     assert_eq!(drives[0].plan.volumes["a"].group, GroupId(2));
 }
 
-/// What is replaced in the running file: the lines `"FROM" -> "TO"` of a case of the golden file.
+/// Returns the replacements of a case of the golden file: its lines `"FROM" -> "TO"`.
 fn replaced(case: &str) -> Vec<(String, String)> {
     let plain = |text: &str| {
         let inner = text.trim().strip_prefix('"')?.strip_suffix('"')?;
@@ -172,6 +177,7 @@ fn replaced(case: &str) -> Vec<(String, String)> {
 fn a_volume_comes_and_goes_with_its_socket() {
     let come = "[volume.e]\ndrive = \"y\"\nmemory = true\nsize = \"1MiB\"\nlisten = { vhost = \"/run/weir/e.sock\" }\n[volume.d]";
     assert_eq!(after(&[("[volume.d]", come)]).unwrap()[1].added, ["e"]);
+    // Second stage: volume f replaces volume d at another path.
     let gone = after(&[
         ("[volume.d]", come),
         ("[volume.d]", "[volume.f]"),
@@ -180,8 +186,8 @@ fn a_volume_comes_and_goes_with_its_socket() {
     assert_eq!(gone.unwrap()[1].removed, ["d"]);
 }
 
-/// `tests/golden/reload.txt` has what is replaced, and the texts. The last two: a path is free, and there is room, once a volume is
-/// gone, and not before.
+/// `tests/golden/reload.txt` has the replacements and the problems. The last two cases need a path
+/// and a slot that become free only when the volume is removed.
 #[test]
 fn what_needs_a_restart() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/reload.txt");
@@ -201,7 +207,8 @@ fn what_needs_a_restart() {
     held::check(golden, &all);
 }
 
-/// Groups with their parents, contracts and knobs, and spaces with their sizes.
+/// The state of a layer: groups with their parents, contracts and knobs, and spaces with their
+/// sizes.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct State {
     groups: BTreeMap<GroupId, (GroupId, Contract, Knobs)>,
@@ -209,7 +216,7 @@ struct State {
 }
 
 impl State {
-    /// What the edits come to; each must make sense where it stands.
+    /// Returns the state after the edits, each of which must be possible at its place.
     fn apply(mut self, edits: &[Edit]) -> Self {
         for edit in edits {
             match *edit {
@@ -238,6 +245,7 @@ impl State {
                         None => self.spaces.remove(&id),
                     };
                     let grows = before.is_some() && size > before;
+                    // A space is added, removed, or grows.
                     assert!(before.is_some() == size.is_none() || grows, "{edits:?}");
                 }
                 Edit::SetCapacity(_) => {}
@@ -247,15 +255,17 @@ impl State {
     }
 }
 
-/// A file's volumes and tenants by number: a volume's tenant and its min, a tenant's min.
+/// The volumes and tenants of a file by number: the tenant and the min of each volume, and the min
+/// of each tenant.
 type Drawn = (BTreeMap<u8, (Option<u8>, u8)>, BTreeMap<u8, u8>);
 
-/// Files that are accepted, where a volume that is in two of them has the same tenant in both.
+/// Draws valid files. A volume has the same tenant in all of them.
 fn drawn() -> impl Strategy<Value = Drawn> {
     let volumes = prop::collection::btree_map(0_u8..12, 0_u8..4, 0..10);
     let tenants = prop::collection::btree_map(0_u8..4, 0_u8..2, 0..4);
     (volumes, tenants).prop_map(|(volumes, tenants)| {
-        // A volume's number says which tenant it has if that is there; from 8 on it has none.
+        // The number of a volume determines its tenant, if that exists. Volumes from 8 on have
+        // none.
         let tenant = |v: u8| Some(v / 2).filter(|t| *t < 4);
         let kept = volumes
             .into_iter()
@@ -267,7 +277,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
     })
 }
 
-/// The text of the nth file; every other volume grows from one to the next.
+/// Returns the text of the nth file. Every second volume grows from one file to the next.
 fn written(nth: usize, (volumes, tenants): &Drawn) -> String {
     let mut text = String::from(
         "[drive.d]\ncapacity = { read = \"1GB/s\", write = \"1GB/s\" }\nlimits = { volumes = 24, tenants = 8 }\n[listen]\nnbd = [\"127.0.0.1:0\"]\n",
@@ -282,6 +292,7 @@ fn written(nth: usize, (volumes, tenants): &Drawn) -> String {
         min(&mut text, promised * 10);
     }
     for (volume, (tenant, promised)) in volumes {
+        // A running volume can grow but not shrink.
         let size = 1 + nth * usize::from(volume % 2);
         writeln!(
             text,
@@ -299,7 +310,8 @@ fn written(nth: usize, (volumes, tenants): &Drawn) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Through a row of files the running layer, taken along by edits, is where a fresh start in the same slots would be.
+    /// Checks a sequence of reloads: after each, the edits bring the running layer to the state of
+    /// a start with the same slots.
     #[test]
     fn edits_lead_where_a_fresh_start_would(files in prop::collection::vec(drawn(), 2..6)) {
         let mut server = read(&written(0, &files[0]));

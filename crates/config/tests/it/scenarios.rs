@@ -1,4 +1,5 @@
-//! Scenarios and job files of fio: those that come with Weir, and what is refused of others.
+//! Scenarios and job files of `fio`: those that come with Weir, problems of other files, and
+//! mutants.
 
 use crate::common::files;
 use crate::common::fuzz;
@@ -61,6 +62,7 @@ fn what_comes_with_weir_can_be_played_on_every_drive() {
 
 #[test]
 fn an_unknown_name_has_a_nearest_one() {
+    // Only the nearest name is suggested.
     let unknown = scenario::find("latencies").unwrap_err();
     assert_eq!(
         unknown.to_string(),
@@ -72,7 +74,7 @@ fn script(text: &str) -> Script {
     scenario::read(text, "test.toml").unwrap_or_else(|p| panic!("{p:#?}"))
 }
 
-/// A scenario on a null drive in a case under a policy.
+/// Returns a scenario on the demo drive in a case under a policy.
 fn built(script: &Script, case: Option<&str>, policy: &str) -> scenario::Scenario {
     let drive = profile::find("demo").expect("built in").drive;
     let choice = Choice::new(&drive, case, policy);
@@ -87,6 +89,7 @@ fn a_case_then_the_drive_then_the_policy_is_put_in() {
                 client.a.share = 7\nbfq.slice_idle = \"4ms\"\n";
     let script = script(text);
     assert_eq!(script.cases(), ["one", "two", "three"]);
+    // The case states 2 s, `on.flash` replaces that by 3 s, and `under.bfq` replaces it by 4 s.
     let one = built(&script, Some("one"), "none");
     assert_eq!(
         (one.duration.as_nanos(), one.clients.len()),
@@ -97,12 +100,15 @@ fn a_case_then_the_drive_then_the_policy_is_put_in() {
         (one.duration.as_nanos(), one.groups[0].contract.share),
         (4_000_000_000, 7)
     );
+    // The case renames the client, and two clients with the new name replace it.
     let two = built(&script, Some("two"), "none");
     let names: Vec<&str> = two.clients.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names, ["b-01", "b-02"]);
+    // The array of tables adds a client.
     assert_eq!(built(&script, Some("three"), "none").clients[1].name, "c");
     assert_eq!((two.case.as_str(), two.name.as_str()), ("two", "test"));
     let drive = profile::find("demo").expect("built in").drive;
+    // `under.bfq` sets 4 ms. Under another policy, 8 ms is the default.
     for (policy, idle) in [("bfq", 4_000_000), ("none", 8_000_000)] {
         let choice = Choice::new(&drive, Some("one"), policy);
         let mut tuned = policy::find("bfq").expect("it comes with Weir");
@@ -114,7 +120,8 @@ fn a_case_then_the_drive_then_the_policy_is_put_in() {
     }
 }
 
-/// A scenario that is meant for a drive of 200 MB/s promises half on one that does half as much, in whole steps, and no more on a faster one.
+/// Checks that a scenario for a drive of 200 MB/s promises half on a drive with half of the rate,
+/// rounded down to 100 kB/s, and no more on a faster one.
 #[test]
 fn a_slower_drive_promises_less() {
     let text = "meant_for = \"200MB/s\"\npolicies = [\"bfq\", \"none\"]\n[[client]]\nname = \"a\"\nsize = \"1MiB\"\n\
@@ -136,6 +143,7 @@ fn a_slower_drive_promises_less() {
             .contract
             .min
     };
+    // 50.5/200 of 10 MB/s are 2.525 MB/s, which is rounded down to 2.5.
     let minima = [50_500_000, 100_000_000, 200_000_000, 400_000_000].map(promised);
     assert_eq!(minima, [2_500_000, 5_000_000, 10_000_000, 10_000_000]);
 }
@@ -147,6 +155,7 @@ fn a_case_changes_keys_of_a_table_and_leaves_its_others() {
     let adapter = |case| built(&script(text), Some(case), "none").adapter;
     let linux = scenario::NrRequests::Linux;
     let is = |adapter: scenario::Adapter| (adapter.nr_requests, adapter.ata);
+    // The case replaces one key of `[host]`, and the other key stays.
     assert_eq!(is(adapter("one")), (linux, false));
     assert_eq!(is(adapter("two")), (linux, true));
 }
@@ -170,6 +179,7 @@ fn an_ata_adapter_has_one_queue_of_at_most_32_commands() {
             .adapter
             .ata
     };
+    // NCQ has 32 tags.
     assert!(with("linux", 1, 32) && with("linux", 1, 1));
     assert!(!with("linux", 1, 33) && !with("linux", 2, 32) && !with("none", 1, 32));
 }
@@ -187,6 +197,7 @@ fn groups_files_and_zones_come_out_as_they_are_written() {
         (volumes.groups[1].parent, volumes.clients[0].group),
         (weir_core::GroupId(1), low)
     );
+    // The three clients begin 16 KiB apart, so their file is 32 KiB longer than `size`.
     let starts: Vec<u64> = volumes.clients.iter().map(|c| c.region.start).collect();
     assert_eq!(starts, [0, 16 << 10, 32 << 10, 4096]);
     assert_eq!(volumes.spaces, [(1 << 20) + (32 << 10), (2 << 20) + 4096]);
@@ -194,13 +205,14 @@ fn groups_files_and_zones_come_out_as_they_are_written() {
     let none = weir_config::Policy::none();
     assert_eq!(volumes.sizes(&none).spaces, 2);
     assert_eq!(volumes.outstanding(&volumes.clients[0], &none), 1);
-    // The reads of the run-in have room as well.
+    // The table also has room for the reads of the run-in.
     assert_eq!(volumes.sizes(&none).per_stream, scenario::RUN_IN_DEPTH);
     let files = built(
         &script(&format!("layout = \"files\"\n{text}")),
         None,
         "none",
     );
+    // With `layout = "files"`, the second file follows the first on one device.
     let whole = (3 << 20) + (36 << 10);
     assert_eq!((files.spaces, files.places), (vec![whole], vec![0]));
     assert_eq!(files.clients[3].region.start, (1 << 20) + (36 << 10));
@@ -234,14 +246,14 @@ fn a_job_file_is_one_client_a_job() {
     assert_eq!(built.warm_up.as_nanos(), 2_000_000_000);
     assert_eq!(built.duration.as_nanos(), 11_000_000_000);
     let paced = &built.clients[6].program;
-    // 4096 bytes of 10 * 10^6 (kb_base) a second.
+    // The rate is 10 * 10^6 bytes per second because of `kb_base`, so 4,096 bytes take 409.6 us.
     let weir_model::load::Arrival::Even { interval } = paced.arrival else {
         panic!("{paced:?}")
     };
     assert_eq!(interval.as_nanos(), 409_600);
 }
 
-/// Linux compares I/O priorities within a group only.
+/// Linux compares I/O priorities only within a group.
 #[test]
 fn jobs_have_groups_of_their_own_unless_their_priorities_differ() {
     let jobs = "[global]\nrw=read\nsize=1m\ndirect=1\nruntime=1\n[a]\n[b]\nnumjobs=2\n";
@@ -252,6 +264,7 @@ fn jobs_have_groups_of_their_own_unless_their_priorities_differ() {
         let notes = script.notes().iter().map(ToString::to_string);
         (groups, notes.collect::<Vec<_>>())
     };
+    // Job b has two clients, so there are three groups.
     assert_eq!(groups(""), (vec![1, 2, 3], Vec::new()));
     let (shared, notes) = groups("prio=7\n");
     assert_eq!(shared, [0, 0, 0]);
@@ -261,7 +274,7 @@ fn jobs_have_groups_of_their_own_unless_their_priorities_differ() {
     );
 }
 
-/// Those of the tests and of the referee: mutants of them are looked at below.
+/// Checks the job files of these tests and of the lab's experiments. Mutants are checked below.
 #[test]
 fn job_files_play_the_same_once_printed() {
     let mut printed = 0;
@@ -272,6 +285,7 @@ fn job_files_play_the_same_once_printed() {
             printed += usize::from(script.is_ok_and(|s| s.printed().is_some()));
         }
     }
+    // The bound guards against files that are not read.
     assert!(printed >= 15, "{printed}");
     let jobs = scenario::parse(
         "[a]\nsize=1m\ndirect=1\nruntime=1\nbs=4k\nrate_iops=200\n",
@@ -288,7 +302,7 @@ fn job_files_play_the_same_once_printed() {
     );
 }
 
-/// Times and counts of the clients of a job file, in Weir's units.
+/// Checks the times and counts of a job file's clients in Weir's units.
 #[test]
 fn jobs_come_out_in_weirs_units() {
     let text = "[global]\ndirect=1\nsize=1m\nruntime=5\n\
@@ -316,7 +330,8 @@ fn jobs_come_out_in_weirs_units() {
         )
         .unwrap();
     }
-    // An hour at most between two; a size is as many requests as are wholly in it.
+    // The interval between two requests is at most an hour. The number of requests is that of whole
+    // blocks in `size`.
     assert_eq!(
         all,
         "hourly Even { interval: 3600000000000ns } Some(256) BestEffort 4\n\
@@ -346,8 +361,9 @@ fn answer(text: &str, ending: &str) -> String {
     answer
 }
 
-/// `tests/scenarios/NAME.toml` or `NAME.fio` read gives what stands in `tests/scenarios/messages.txt`. `WEIR_BLESS=1` writes it anew;
-/// the difference is for someone to read.
+/// Compares the problems of `tests/scenarios/NAME.toml` and `NAME.fio` with
+/// `tests/scenarios/messages.txt`. With `WEIR_BLESS=1`, the file is written, and a person reviews
+/// the difference.
 #[test]
 fn every_problem_is_told_as_written_down() {
     let mut all = String::new();
@@ -360,6 +376,7 @@ fn every_problem_is_told_as_written_down() {
             writeln!(all, "== {name}\n{answer}").expect("a String takes anything");
         }
     }
+    // The bound guards against files that are not read.
     assert!(refused >= 90, "{refused}");
     check("tests/scenarios/messages.txt", &all);
 }

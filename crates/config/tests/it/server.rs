@@ -1,4 +1,4 @@
-//! What accepted files come to.
+//! The values of accepted server files, their plans and their notes.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -219,6 +219,7 @@ fn a_volume_brings_its_drives_model_with_it() {
         "[drive.d]\n[volume.a]\ndrive = \"d\"\n{model}[volume.b]\ndrive = \"d\"\n{model}[volume.c]\ndrive = \"d\"\nsize = \"1MiB\"\n"
     );
     let server = read(&text);
+    // Volume c names no model, but is on the same drive.
     assert!(server.volumes.iter().all(|v| v.storage == Storage::Model));
     assert_eq!(server.drive("d").unwrap().tags, 8);
 }
@@ -255,6 +256,8 @@ fn slots_follow_names() {
     let x = plan(&server, "x").expect("it is there");
     assert_eq!(plan(&server, "z"), None);
     let tenants: Vec<_> = x.tenants.iter().map(|(n, g)| (n.as_str(), g.0)).collect();
+    // Tenants are numbered from 1 in the order of their names, followed by volumes. The tenant t0
+    // is on the other drive.
     assert_eq!(tenants, [("t1", 1), ("t2", 2)]);
     let volumes: Vec<_> = x
         .volumes
@@ -275,7 +278,8 @@ fn slots_follow_names() {
     let expected = [
         add(1, 0, Contract::DEFAULT),
         add(2, 0, promised(40_000_000)),
-        // The server, which opens the file, adds its size.
+        // The file's size is not in the configuration, so the server adds it when it opens the
+        // file.
         add(3, 0, Contract::DEFAULT),
         add(4, 2, promised(30_000_000)),
         Edit::SetSpace {
@@ -288,6 +292,7 @@ fn slots_follow_names() {
 
 #[test]
 fn the_core_takes_every_plan() {
+    // The largest values that the file permits for sizes of the core's tables.
     let largest = r#"
         [drive.d]
         queues = 16
@@ -298,6 +303,7 @@ fn the_core_takes_every_plan() {
         arena = "240MiB"
         requests_per_connection = 65536
     "#;
+    // The smallest values that the file permits.
     let smallest = r"
         [drive.d]
         tags = 1
@@ -328,6 +334,8 @@ fn refusals_of_a_running_layer_have_names() {
     layer.change(Instant::ZERO, &plan.edits).unwrap();
     let greedy = Edit::SetContract {
         id: plan.volumes["a"].group,
+        // The tenant's 40 MB/s and these 60 are 100 MB/s. 90 % of the slower rate, 100 MB/s, can be
+        // promised.
         contract: Contract::DEFAULT.with_min(60_000_000),
     };
     let refusal = layer.change(Instant::ZERO, &[greedy]).unwrap_err();
@@ -336,6 +344,7 @@ fn refusals_of_a_running_layer_have_names() {
         "5:12: drive.x.capacity: the promises on drive.x would add up to 100MB/s, and at most 90MB/s can be promised (90 % of its read capacity, 100MB/s)\n  \
          help: lower this promise: tenant.t2 40MB/s"
     );
+    // Second stage: a refusal that names a group.
     let in_use = Refusal::GroupInUse(plan.volumes["b"].group);
     assert_eq!(
         explain(&server, &plan, &in_use).to_string(),
@@ -355,6 +364,7 @@ fn promises_that_a_policy_does_not_keep() {
         "[tenant.t]\ndrive = \"n\"\nmin_iops = 5\n".to_owned(),
         volume("a", "n", "share = 5"),
         volume("b", "b", "class = \"realtime\"\nmax = { iops = 5 }"),
+        // The policy `contract` keeps this min, so there is no warning about it.
         volume("c", "c", "min = \"1MB/s\""),
     ];
     let warnings = warnings(&read(&text.concat()));
@@ -374,7 +384,8 @@ fn promises_that_a_policy_does_not_keep() {
     assert_eq!(texts, expected);
 }
 
-/// The promise that was added is what is one too many: the last in the file, or the one that the file before did not have.
+/// Checks that the reported promise is the added one: the last one in the file, or the one that the
+/// previous file did not have.
 #[test]
 fn an_overcommitted_min_is_the_one_that_was_added() {
     let volume = |name, min: u32| {
@@ -398,9 +409,10 @@ fn an_overcommitted_min_is_the_one_that_was_added() {
             .map(|p| (p.line, p.key.clone()))
             .collect::<Vec<_>>()
     };
+    // 40 + 40 + 40 MB/s exceed 90 % of 100 MB/s.
     let text = file([volume("z", 40), volume("a", 40), volume("m", 40)]);
     assert_eq!(over(&text, None), [(17, "volume.m.min".to_owned())]);
-    // Of these, one grew, and one came.
+    // In the first case a promise grew, and in the second one was added.
     let before = file([volume("z", 40), volume("a", 10), volume("m", 40)]);
     assert_eq!(
         over(&text, Some(&before)),
@@ -410,9 +422,11 @@ fn an_overcommitted_min_is_the_one_that_was_added() {
     assert_eq!(over(&text, Some(&before)), [(7, "volume.z.min".to_owned())]);
 }
 
-/// What is no regular file might have no end, or wait for its other end for ever.
+/// Checks that other files are refused, because they could be endless or block until their other
+/// end is opened.
 #[test]
 fn only_regular_files_are_read() {
+    // Opening this pipe would block, because it has no writer.
     let pipe = std::env::temp_dir().join(format!("weir-config-{}.pipe", std::process::id()));
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
     assert!(made.unwrap().success());
@@ -430,6 +444,7 @@ fn only_regular_files_are_read() {
     }
     std::fs::remove_file(pipe).unwrap();
     let long = std::env::temp_dir().join(format!("weir-config-{}.long", std::process::id()));
+    // The file is sparse, so it takes no space.
     let sparse = std::fs::File::create(&long).unwrap();
     sparse.set_len(1 << 40).unwrap();
     let problems = load(&long).unwrap_err();
@@ -462,7 +477,7 @@ fn a_file_that_cannot_be_read() {
     );
 }
 
-/// A large file is checked within what a start or a reload may take.
+/// Checks that a large file is read within the time that a start or a reload may take.
 #[test]
 fn very_many_volumes() {
     let mut text = String::from(
@@ -478,7 +493,7 @@ fn very_many_volumes() {
     assert_eq!(plan(&server, "d").unwrap().edits.len(), 20_000);
 }
 
-/// However much is wrong, the answer has an end and comes soon.
+/// Checks that the number of reported problems is limited, and that they are found quickly.
 #[test]
 fn very_many_problems() {
     let mut text = String::from("[drive.d]\n[listen]\nnbd = [\"127.0.0.1:0\"]\n");
@@ -489,6 +504,7 @@ fn very_many_problems() {
         );
     }
     let problems = parse("weir.toml", &text).unwrap_err();
+    // A hundred problems, and the number of the others.
     assert_eq!(problems.len(), 101);
     assert!(
         problems[100]
@@ -505,12 +521,14 @@ fn a_model_says_what_it_can_do_unless_that_is_stated() {
         );
         parse("", &text).unwrap()
     };
+    // Any model is faster than this capacity, so it is possible.
     let stated = "capacity = { read = \"1MB/s\", write = \"1MB/s\", read_iops = 5 }";
     for name in weir_config::profile::names() {
         let given = server(name, "");
         let capacity = given.drives[0].capacity.expect(name);
         assert!(capacity.bytes() > 1_000_000, "{name}: {capacity:?}");
-        // What it came to is written down as if it had been stated, and that is possible.
+        // The measured capacity is printed as if it had been stated, and it is possible for the
+        // model.
         assert_eq!(parse("", &given.to_string()), Ok(given), "{name}");
         let capacity = server(name, stated).drives[0].capacity.unwrap();
         let parts = [
@@ -524,7 +542,7 @@ fn a_model_says_what_it_can_do_unless_that_is_stated() {
     }
     let disk = server("hitachi-hts72755", "").drives[0].capacity.unwrap();
     assert_eq!(disk.iops, disk.read_iops.min(disk.write_iops));
-    // Its inner zone has 60 MB/s.
+    // The inner zone of this disk transfers 60 MB/s.
     assert!(
         disk.read <= 60_000_000 && disk.read > 57_000_000,
         "{disk:?}"
@@ -545,25 +563,29 @@ fn what_the_drive_does_is_noted_where_it_keeps_promises() {
     };
     let disk = ", read_iops = 100";
     let slow = "min = \"10MB/s\"";
-    // 9 ms a request and 10 ns a byte beyond 4 KiB: 110 KiB take 10.96 ms and 9 % of the time is left.
+    // A request takes 9.96 ms and 10 ns per byte. The bytes of 10 MB/s take 0.1 s of each second.
+    // In the other 0.9 s, 90.4 requests are possible. 10 MB / 90.4 are 108.1 KiB, which is rounded
+    // up to a multiple of 4 KiB.
     assert_eq!(
         notes("contract", disk, slow),
         [
             "for random requests, the 10MB/s promised in bytes are guaranteed only for\n  reads of at least 112KiB; those of 4KiB get 409kB/s"
         ]
     );
+    // Under `none`, no min is guaranteed for any request.
     assert_eq!(notes("none", disk, slow), [""; 0]);
     assert_eq!(notes("contract", "", slow), [""; 0], "nothing is known");
     let flash = ", iops = 50000";
     assert_eq!(notes("contract", flash, slow), [""; 0], "4 KiB will do");
-    // A request every 12.5 ms: 10 ms to get there, 2.5 ms for 244 KiB and the first 4.
+    // 80 requests per second leave 12.5 ms for each: 10 ms for the first 4 KiB, and 2.5 ms for 244
+    // KiB more at 100 MB/s.
     assert_eq!(
         notes("contract", ", iops = 100", "min_iops = 80"),
         [
             "for random requests, the 80 requests/s promised are guaranteed only for\n  requests of up to 248KiB"
         ]
     );
-    // Longer ones reach the drive in parts of 128 KiB.
+    // Longer requests reach the drive in parts of 128 KiB.
     assert_eq!(notes("contract", flash, "min_iops = 80"), [""; 0]);
 }
 
@@ -581,6 +603,8 @@ fn a_drive_that_is_another_server_has_much_at_once() {
     };
     let remote = "contract = { remote = \"30ms\" }";
     assert_eq!(read(remote), (256, 1280, 0));
+    // Keys that are set replace the defaults of remote drives, and the note disappears if `tags` is
+    // set.
     let said = ", tags = 64, max_transfer = \"1MiB\"";
     assert_eq!(read(&(remote.to_owned() + said)), (64, 1024, 0));
     assert_eq!(read(""), (32, 128, 1));

@@ -1,4 +1,4 @@
-//! Sheets: what comes with Weir can be read, and what is wrong in one is said with its place.
+//! Sheets: those that come with Weir are valid, and problems of other files have a place.
 
 use crate::common::files;
 use crate::common::held;
@@ -17,6 +17,7 @@ fn the_sheets_that_come_with_weir_are_of_drives_that_do() {
         let profile = profile::find(name).expect("a drive with a sheet has a profile");
         assert_eq!(profile.about, sheet.profile.about);
         assert_eq!(profile.drive.name(), sheet.profile.drive.name());
+        // A parameter is fitted or drawn from a range, but not both.
         for fit in &sheet.fit {
             let key = fit.range.parameter.key;
             assert!(sheet.figures.iter().any(|f| f.figure == fit.figure));

@@ -1,4 +1,4 @@
-//! A job as a client.
+//! Reading of a job as one client, or as several equal clients.
 
 use super::place::{Device, place};
 use super::value::{base, bytes, count, flag, say, size, size_of, time, time_range};
@@ -16,38 +16,43 @@ use std::ops::RangeInclusive;
 use weir_core::{Contract, Priority, PriorityClass, Span};
 use weir_model::load::{Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones};
 
+/// The number of nanoseconds in a second, which is the unit of most times in job files.
 const SECOND: u64 = 1_000_000_000;
+/// The number of nanoseconds in a microsecond, which is the unit of `thinktime`.
 const MICRO: u64 = 1_000;
 
-/// Engines that keep several requests outstanding, and those that make one call at a time.
+/// The engines that can keep several requests in flight.
 const ASYNC: &[&str] = &["libaio", "io_uring", "posixaio", "linuxaio"];
+/// The engines that make one system call at a time.
 const SYNC: &[&str] = &["psync", "sync", "vsync", "pvsync", "pvsync2"];
 
-/// A job, or several that do the same.
+/// A job, or several identical jobs (`numjobs`).
 #[derive(Debug)]
 pub(super) struct Job {
-    /// The name of each.
+    /// The name of each job.
     pub(super) names: Vec<String>,
     pub(super) program: Program,
-    /// Through the page cache.
+    /// True if the job uses the page cache.
     pub(super) buffered: bool,
     pub(super) priority: Priority,
-    /// Why the priority is no class.
+    /// The reason why the I/O priority does not result in a class.
     pub(super) unclassed: Option<Problem>,
-    /// The part of the file that the first uses, and how much further each after it begins.
+    /// The part of the file that the first job uses.
     pub(super) region: Region,
+    /// The distance in bytes between the offsets of two consecutive jobs.
     pub(super) increment: u64,
-    /// The file that they share; `None`: each has its own.
+    /// The name of the file that the jobs share. `None` if each has its own.
     pub(super) file: Option<String>,
     pub(super) runtime: Span,
-    /// What passes before it is measured.
+    /// The time before the measurement of the job begins.
     pub(super) ramp: Span,
 }
 
-/// What a job runs for where it does not say: as long as a job of fio that is to end with its size may take here.
+/// The runtime of a job that states none. In `fio`, such a job ends with its `size`. Here it also
+/// ends after this time.
 const RUNTIME: Span = Span::from_secs(10);
 
-/// How long a job runs.
+/// Reads the runtime of a job.
 fn runtime(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'_>) -> Span {
     let runtime = time(doc, section, "runtime", SECOND).filter(|t| *t > Span::ZERO);
     if section.get("runtime").is_some() {
@@ -63,7 +68,8 @@ fn runtime(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'
     RUNTIME
 }
 
-/// When a job begins, and how much later at most; what passes before it is measured; and how long it runs.
+/// The times of a job: its start, the range of a random start, the time before the measurement, and
+/// the runtime.
 struct Times {
     start: Span,
     start_spread: Span,
@@ -76,6 +82,7 @@ fn times(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'_>
     let ramp = time(doc, section, "ramp_time", SECOND).unwrap_or(Span::ZERO);
     let start = time_range(doc, section, "startdelay", SECOND);
     let (start, start_spread) = start.unwrap_or_default();
+    // Times of a scenario's file are limited to an hour.
     if start + start_spread + ramp + runtime > HOUR {
         let what = "startdelay, ramp_time and runtime add up to more than an hour";
         doc.at(&section.at, section.name, what, "reduce runtime");
@@ -88,6 +95,7 @@ fn times(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'_>
     }
 }
 
+/// Reads a job from its section, for a run on the drive `on`.
 pub(super) fn job(
     doc: &mut Document<'_>,
     notes: &mut Document<'_>,
@@ -99,6 +107,7 @@ pub(super) fn job(
     let jobs = count(doc, section, "numjobs", 1..=4096);
     let place = place(doc, section, on, base, jobs.unwrap_or(1));
     let direct = flag(doc, section, "direct").unwrap_or(false);
+    // `buffered` and `direct` are opposites in `fio`, and `buffered` takes precedence here.
     let buffered = flag(doc, section, "buffered").map_or(!direct, |b| b);
     let times = times(doc, notes, section);
     let program = program(doc, notes, section, base);
@@ -131,13 +140,14 @@ pub(super) fn job(
     };
     let end = place.offset.saturating_add(last);
     super::refuse::short_enough(doc, section, end.saturating_add(job.region.length));
+    // A wrong option was already reported, and would also make the program invalid.
     if let (Err(error), true) = (job.program.validate(job.region), doc.found() == before) {
         doc.at(&section.at, section.name, error, "");
     }
     (doc.found() == before).then_some(job)
 }
 
-/// One of a few words; anything behind a colon is refused.
+/// Reads one of a few words. A value with further text after a colon is refused.
 fn word<T: Copy>(
     doc: &mut Document<'_>,
     section: &Section<'_>,
@@ -176,13 +186,14 @@ fn program(
     let help = "use one of these; trim, sequences such as rw:8 and verification are not supported";
     let (random, writes) = word(doc, section, "rw", &words, help).unwrap_or((false, 0));
     let writes = match writes {
+        // Only a job with both kinds has a percentage of writes.
         50 => mix(doc, section),
         all => all,
     };
     let size = block(doc, section, base, writes)?;
     aligned(doc, section, base, size);
     let depth = depth(doc, section);
-    // A file system's journal is not modelled, so that O_SYNC is O_DSYNC.
+    // The journal of a file system is not modelled, so `O_SYNC` has the effect of `O_DSYNC`.
     let sync = [
         ("none", false),
         ("0", false),
@@ -212,7 +223,8 @@ fn program(
     })
 }
 
-/// Writes in a hundred requests of a job that does both: of two that say it the last counts, as in fio.
+/// Reads the percentage of writes of a mixed job. If both options state it, the last one applies,
+/// as in `fio`.
 fn mix(doc: &mut Document<'_>, section: &Section<'_>) -> u8 {
     let reads = count(doc, section, "rwmixread", 0..=100);
     let writes = count(doc, section, "rwmixwrite", 0..=100);
@@ -224,8 +236,9 @@ fn mix(doc: &mut Document<'_>, section: &Section<'_>) -> u8 {
     }
 }
 
-/// Bytes of a request.
+/// Reads the size of requests.
 fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64, writes: u8) -> Option<Size> {
+    // These options state the same property in three ways.
     let there = section.one_of(&["bs", "bsrange", "bssplit"]);
     let Some(line) = there.first().copied() else {
         return Some(Size::Fixed(4096));
@@ -248,6 +261,7 @@ fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64, writes: u8) -
         "bs" => one(value).map(Size::Fixed),
         "bsrange" => value.split_once('-').and_then(|(min, max)| {
             let (min, max) = (one(min)?, one(max)?);
+            // The other sizes of a range are multiples of the smallest one.
             let step = min;
             (min <= max).then_some(Size::Range { min, max, step })
         }),
@@ -270,7 +284,8 @@ fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64, writes: u8) -
     found
 }
 
-/// Offsets are multiples of the smallest size, whatever is written.
+/// Checks that the alignment of offsets is the smallest size, because the model has no other
+/// alignment.
 fn aligned(doc: &mut Document<'_>, section: &Section<'_>, base: u64, size: Size) {
     let Some(line) = section.get("ba") else {
         return;
@@ -283,7 +298,8 @@ fn aligned(doc: &mut Document<'_>, section: &Section<'_>, base: u64, size: Size)
     }
 }
 
-/// What a value says of reads and of writes: `None` where it leaves that out. A value without a comma holds for both.
+/// Splits a value into those for reads and for writes. A kind that the value leaves out is `None`.
+/// A value without a comma applies to both.
 fn kinds(value: &str) -> [Option<&str>; 2] {
     let mut all = value.split(',').map(str::trim);
     let reads = all.next().filter(|v| !v.is_empty());
@@ -293,8 +309,8 @@ fn kinds(value: &str) -> [Option<&str>; 2] {
     }
 }
 
-/// Chooses, of sizes for reads and for writes, that of a job with one kind of request, or the one that both kinds have. A size that is left
-/// out is `default`.
+/// Returns the size of a job's requests from a value with sizes for reads and for writes. If the
+/// job has both kinds, the sizes must be equal. A size that is left out is `default`.
 fn of_kind<'a>(value: &'a str, writes: u8, default: &'a str) -> Option<&'a str> {
     if !value.contains(',') {
         return Some(value);
@@ -307,7 +323,7 @@ fn of_kind<'a>(value: &'a str, writes: u8, default: &'a str) -> Option<&'a str> 
     }
 }
 
-/// Sizes with percentages: those without share what is left.
+/// Reads sizes with percentages. Sizes without one share the rest equally, as in `fio`.
 fn split(text: &str, one: impl Fn(&str) -> Option<u32>) -> Option<Split> {
     let parts: Option<Vec<(u32, Option<u8>)>> = (text.split(':'))
         .map(|part| {
@@ -322,12 +338,13 @@ fn split(text: &str, one: impl Fn(&str) -> Option<u32>) -> Option<Split> {
     let parts = parts?;
     let stated: u32 = parts.iter().filter_map(|p| p.1).map(u32::from).sum();
     let open = parts.iter().filter(|p| p.1.is_none()).count() as u32;
+    // More than 100 % in total is an error.
     let left = 100u32.checked_sub(stated)?.checked_div(open.max(1))? as u8;
     let parts: Vec<(u32, u8)> = parts.iter().map(|p| (p.0, p.1.unwrap_or(left))).collect();
     Split::new(&parts)
 }
 
-/// Requests outstanding at most: more than one with an engine that can.
+/// Reads the queue depth. More than one request in flight requires an asynchronous engine.
 fn depth(doc: &mut Document<'_>, section: &Section<'_>) -> u32 {
     let depth = count(doc, section, "iodepth", 1..=65_536).unwrap_or(1) as u32;
     let engines: Vec<(&str, bool)> = (ASYNC.iter().map(|e| (*e, true)))
@@ -335,7 +352,7 @@ fn depth(doc: &mut Document<'_>, section: &Section<'_>) -> u32 {
         .collect();
     let help = "use one of these; other engines are not supported";
     let several = word(doc, section, "ioengine", &engines, help);
-    // What was refused is not said twice.
+    // An unknown engine was already reported, so it must not cause a second problem.
     let several = several.unwrap_or_else(|| section.get("ioengine").is_some());
     refuse!(doc, section;
         "iodepth", depth > 1 && !several,
@@ -360,6 +377,7 @@ fn pattern(
             let help = "write 80, or 100,0 for reads and writes";
             say(doc, line, "must be one percentage or two", help);
         }
+        // A percentage of 100 is the same as none.
         parts.filter(|parts| *parts != [100; 2])
     });
     for name in ["random_distribution", "percentage_random"] {
@@ -372,7 +390,7 @@ fn pattern(
     pattern_of(random, skew, part, again)
 }
 
-/// A distribution: `zipf` alone has the exponent 1.1, as in fio.
+/// Reads a distribution. `zipf` without an exponent has 1.1, as in `fio`.
 fn skewed(doc: &mut Document<'_>, line: &Line<'_>) -> Option<Skew> {
     match distribution(line.value.unwrap_or_default(), 1_100_000) {
         Ok(skew) => skew,
@@ -418,11 +436,14 @@ fn flushes(doc: &mut Document<'_>, section: &Section<'_>) -> SyncMode {
             );
             SyncMode::Never
         }
+        // Timestamps of files are not modelled, so the two are equal.
         [Some(n), None] | [None, Some(n)] => SyncMode::Fdatasync(n as u32),
         [None, None] => SyncMode::Never,
     }
 }
 
+/// Reads the arrival of a job's requests. `depth` and `writes` are its queue depth and its
+/// percentage of writes.
 fn arrival(
     doc: &mut Document<'_>,
     notes: &mut Document<'_>,
@@ -453,6 +474,7 @@ fn arrival(
     refuse!(doc, section;
         "rate", bytes.is_none() && rate.is_some(), "requires a bs of one size", "use rate_iops instead";
     );
+    // A rate can be so low or so high that its interval does not fit into the bounds of a scenario.
     let interval = |ns: u64| Span::from_nanos(ns.clamp(1, 3_600 * SECOND));
     let intervals = match (rate, iops) {
         (Some(rate), _) => {
@@ -469,6 +491,8 @@ fn arrival(
     let low = batches(doc, notes, section, depth, limited.is_some());
     match limited {
         Some(limited) => limited,
+        // If the job continues at one request below its depth, each reply is followed by a request,
+        // as without the option.
         None if low < depth - 1 && think.is_none() => Arrival::Batches { low },
         None => Arrival::Closed {
             think: think.unwrap_or(Span::ZERO),
@@ -476,7 +500,7 @@ fn arrival(
     }
 }
 
-/// The rates of reads and of writes that an option states; `None` in the place of a kind that has none.
+/// Reads the rates of reads and of writes that an option states. A kind without a limit is `None`.
 fn rates(
     doc: &mut Document<'_>,
     section: &Section<'_>,
@@ -499,8 +523,9 @@ fn rates(
     Some(found)
 }
 
-/// How few requests are outstanding when a job whose places were all taken goes on: at most `iodepth_low`, and fewer than `iodepth` by the
-/// number of answers that it takes at a time.
+/// Returns the number of requests in flight that lets a job continue after it had reached its
+/// depth. It is at most `iodepth_low`, and below `iodepth` by at least the number of replies that
+/// the job collects at a time.
 fn batches(
     doc: &mut Document<'_>,
     notes: &mut Document<'_>,
@@ -518,13 +543,16 @@ fn batches(
     low.min(depth.saturating_sub(taken))
 }
 
-/// A job that is not `time_based` ends with `bytes` bytes: where sizes differ, with as many requests as that takes on average.
+/// Sets the end of a job that is not `time_based`: it ends after `bytes` bytes. If sizes differ,
+/// the average size determines the number of requests.
 fn ends(doc: &mut Document<'_>, section: &Section<'_>, program: &mut Program, bytes: u64) {
     if flag(doc, section, "time_based").unwrap_or(false) {
         return;
     }
     let each = match program.size {
         Size::Fixed(each) => u64::from(each),
+        // Sizes go from `min` in steps to at most `max` and are equally likely, so the average is
+        // in the middle.
         Size::Range { min, max, step } => u64::from(min) + u64::from((max - min) / step * step) / 2,
         Size::Split(split) => {
             let parts = split.parts();
@@ -532,12 +560,13 @@ fn ends(doc: &mut Document<'_>, section: &Section<'_>, program: &mut Program, by
             all.sum::<u64>() / 100
         }
     };
-    // More than a scenario can state, which is the same as no end.
+    // A scenario cannot state a larger number, and no run reaches it.
     let all = (bytes / each.max(1)).clamp(1, 1 << 60);
     program.requests = Some(program.requests.map_or(all, |n| n.min(all)));
 }
 
-/// Why an I/O priority is no class: a job has no contract.
+/// Returns the reason why an I/O priority does not result in a class. A job has no contract. A
+/// realtime job therefore never has the max that its class requires.
 fn unclassed(doc: &Document<'_>, section: &Section<'_>, priority: Priority) -> Option<Problem> {
     let (why, _) = of_priority(priority.class, &Contract::DEFAULT).err()?;
     let line = section.get("prioclass")?;
@@ -551,6 +580,7 @@ fn priority(doc: &mut Document<'_>, section: &Section<'_>) -> Priority {
     let default = Priority::default();
     Priority {
         class: match class {
+            // The numbers are `IOPRIO_CLASS_RT` (1), `_BE` (2) and `_IDLE` (3) of Linux.
             Some(1) => PriorityClass::Realtime,
             Some(3) => PriorityClass::Idle,
             _ => default.class,
@@ -559,12 +589,13 @@ fn priority(doc: &mut Document<'_>, section: &Section<'_>) -> Priority {
     }
 }
 
-/// The file that jobs share which name the same.
+/// Returns the name of the job's file. Jobs with the same name share the file.
 fn file(doc: &mut Document<'_>, section: &Section<'_>) -> Option<String> {
     let Some(line) = section.get("filename") else {
         return format(section);
     };
     let name = line.value.unwrap_or_default();
+    // `fio` separates the names of several files by colons.
     if name.is_empty() || name.contains(':') {
         let what = format!("{} is not one file", quoted(name));
         let help = "write one file; nrfiles=4 gives a job several files of its own";
@@ -574,7 +605,7 @@ fn file(doc: &mut Document<'_>, section: &Section<'_>) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// The file of a format, which jobs have in common unless their numbers or names are in it.
+/// Returns the file of a `filename_format`. Jobs share it unless the format contains their number.
 fn format(section: &Section<'_>) -> Option<String> {
     let format = section.get("filename_format")?.value?;
     let own = format.is_empty() || format.contains("$jobnum");

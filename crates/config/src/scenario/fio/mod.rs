@@ -1,7 +1,12 @@
-//! Job files of `fio`: one client a job.
+//! Job files of `fio`. Each job becomes one client.
 //!
-//! `fio`'s syntax, words and units. An option that has no meaning here is refused by name and line, and never ignored in silence.
-//! Options that change nothing here are accepted and noted.
+//! Syntax, words and units are those of `fio`. An option without a meaning here is refused with its
+//! name and line. An option that has no effect here is accepted with a note. No option is ignored
+//! silently.
+//!
+//! `whole` reads the text with its included files, `option` reads lines, `job` reads sections as
+//! jobs, and `written` prints the jobs as the text of a scenario's file, which is then read like
+//! any other scenario.
 
 mod job;
 mod option;
@@ -29,26 +34,28 @@ use std::sync::Arc;
 use whole::Whole;
 use written::written;
 
-/// Longest file, bytes.
+/// The maximum size of a file in bytes.
 const FILE_MAX: usize = 1 << 20;
 
-/// What jobs are played on unless a drive is chosen: a flash drive as many machines have one, whose model is held against published figures.
+/// The default drive of jobs: a common flash drive whose model is validated against published
+/// figures.
 const DRIVE: &str = "samsung-970-pro";
 
-/// An option as it stands in a file.
+/// An option of a job file with its value.
 #[derive(Clone, Debug)]
 struct Line<'a> {
-    /// By the first of its names.
+    /// The first of the option's names.
     name: &'static str,
     value: Option<&'a str>,
-    /// It is of `[global]`.
+    /// True if the option is in `[global]`.
     global: bool,
-    /// Where the name stands, and where the value.
+    /// The span of the name.
     at: Range<usize>,
+    /// The span of the value.
     value_at: Range<usize>,
 }
 
-/// A section: its name and what it says, options of `[global]` before it included.
+/// A section with its name and its options, including those of `[global]` before it.
 #[derive(Clone, Debug)]
 struct Section<'a> {
     name: &'a str,
@@ -56,29 +63,31 @@ struct Section<'a> {
     lines: Vec<Line<'a>>,
 }
 
-/// Reads the text of a job file. `file` is its name in problems. The files that it includes are not read.
+/// Reads the text of a job file without its included files. `file` is its name in problems.
 pub(super) fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
     script(Whole::alone(text, file))
 }
 
-/// Reads a job file and those that it includes, with variables from the environment.
+/// Reads a job file with its included files and with variables of the environment.
 pub(super) fn load(path: &std::path::Path) -> Result<Script, Vec<Problem>> {
     script(Whole::open(path)?)
 }
 
-/// What is known of a job file beside the scenario that it comes to.
+/// The information about a job file that its scenario does not contain.
 #[derive(Clone, Debug)]
 pub(super) struct Jobs {
-    /// What is to be known of how the file was read.
+    /// Notes on the reading of the file.
     pub(super) notes: Vec<Problem>,
-    /// I/O priorities that are no classes.
+    /// The I/O priorities that do not result in a class.
     pub(super) unclassed: Vec<Problem>,
-    /// The file, if a job depends on the length of the drive.
+    /// The text of the file, if a job depends on the size of the drive and the file must be read
+    /// again for another drive.
     again: Option<Arc<Whole>>,
 }
 
 impl Jobs {
-    /// What the file says of a drive of `length` bytes; `None` if it says the same of every one.
+    /// Reads the file again for a drive of `length` bytes. `None` if no job depends on the size of
+    /// the drive.
     pub(super) fn on(&self, length: Option<u64>) -> Option<Result<Script, Vec<Problem>>> {
         let whole = self.again.as_ref()?;
         let device = Device::new(length.unwrap_or_else(usual));
@@ -86,7 +95,7 @@ impl Jobs {
     }
 }
 
-/// Bytes of the drive that jobs are played on unless one is chosen.
+/// Returns the size of the default drive in bytes.
 fn usual() -> u64 {
     let drive = profile::find(DRIVE).ok().map(|p| p.drive);
     drive.and_then(|d| d.size()).unwrap_or(0)
@@ -99,14 +108,14 @@ fn script(whole: Whole) -> Result<Script, Vec<Problem>> {
     read.script(&whole, device.is_used().then(|| whole.clone()))
 }
 
-/// What was read of a file.
+/// The jobs of a file, with notes on its reading.
 struct Read {
     jobs: Vec<Job>,
     notes: Vec<Problem>,
 }
 
 impl Read {
-    /// The scenario that the jobs of a file are, by the keys of a scenario's file.
+    /// Converts the jobs of a file to the text of a scenario's file, and reads that.
     fn script(self, whole: &Whole, again: Option<Arc<Whole>>) -> Result<Script, Vec<Problem>> {
         let unclassed = self.jobs.iter().filter_map(|j| j.unclassed.clone());
         let jobs = Jobs {
@@ -119,11 +128,12 @@ impl Read {
     }
 }
 
-/// Reads the jobs of a file that are played on a drive.
+/// Reads the jobs of a file for a drive.
 fn jobs(whole: &Whole, device: &Device) -> Result<Read, Vec<Problem>> {
     let (text, file) = (&whole.text[..], whole.name());
     let mut doc = Document::new(file, text);
     doc.family = SCENARIOS;
+    // Notes are collected in the same way as problems, so that they have lines and columns too.
     let mut notes = Document::new(file, text);
     if text.len() > FILE_MAX {
         doc.at(&(0..0), "", "is longer than 1MiB, the maximum", "");
@@ -162,15 +172,17 @@ fn jobs(whole: &Whole, device: &Device) -> Result<Read, Vec<Problem>> {
     Ok(Read { jobs, notes: all })
 }
 
-/// The place of the first job whose I/O priority is not that of the first one. Linux compares priorities within a group only, so such jobs
-/// share one; all others have groups of their own.
+/// Returns the index of the first job whose I/O priority differs from that of the first job. Linux
+/// compares priorities only within a group, so such jobs must share one group. Otherwise, each job
+/// has a group of its own.
 fn other_priority(jobs: &[Job]) -> Option<usize> {
     let first = jobs.first().map(|job| job.priority);
     jobs.iter().position(|job| Some(job.priority) != first)
 }
 
-/// Notes that jobs share a group, at the priority that makes them.
+/// Adds a note if jobs share a group, at the option that causes it.
 fn note_shared_group(notes: &mut Document<'_>, sections: &[Section<'_>], jobs: &[Job]) {
+    // If no section was refused, jobs and sections have the same indices.
     if let Some(section) = other_priority(jobs).and_then(|at| sections.get(at)) {
         let line = section.get("prioclass").or_else(|| section.get("prio"));
         let (at, name) = line.map_or((&section.at, "prio"), |line| (&line.at, line.name));
@@ -180,7 +192,7 @@ fn note_shared_group(notes: &mut Document<'_>, sections: &[Section<'_>], jobs: &
     }
 }
 
-/// Refuses a job whose name another has, or that results use for something else.
+/// Refuses a job with the name of another job, or with a name that results use otherwise.
 fn is_free(doc: &mut Document<'_>, section: &Section<'_>, job: &Job, jobs: &[Job]) {
     let same = |j: &Job| j.names.iter().any(|n| job.names.contains(n));
     let reserved = RESERVED.iter().find(|r| job.names.iter().any(|n| n == *r));
@@ -194,7 +206,7 @@ fn is_free(doc: &mut Document<'_>, section: &Section<'_>, job: &Job, jobs: &[Job
     }
 }
 
-/// The jobs of a file with their options.
+/// Splits a file into its sections with their options.
 fn sections<'a>(
     doc: &mut Document<'_>,
     notes: &mut Document<'_>,
@@ -202,13 +214,13 @@ fn sections<'a>(
 ) -> Vec<Section<'a>> {
     let mut sections: Vec<Section<'a>> = Vec::new();
     let mut global: Vec<Line<'a>> = Vec::new();
-    // None before the first section, Some(true) in [global].
+    // `None` before the first section, `Some(true)` in `[global]`, and `Some(false)` in a job.
     let mut place = None;
     let mut start = 0;
     for whole in text.split_inclusive('\n') {
         let begin = start;
         start += whole.len();
-        // A comment goes to the end of its line.
+        // A comment ends with its line, and can follow an option.
         let line = whole.split([';', '#']).next().unwrap_or_default();
         let begin = begin + (line.len() - line.trim_start().len());
         let line = line.trim();
@@ -243,6 +255,7 @@ fn sections<'a>(
             sections.push(Section {
                 name,
                 at: span,
+                // The options of `[global]` apply only to the sections after it.
                 lines: global.clone(),
             });
             continue;
@@ -266,38 +279,39 @@ fn sections<'a>(
 }
 
 impl<'a> Section<'a> {
-    /// The option that states the length of requests, if one does.
+    /// Returns the name of the option that states the size of requests.
     fn size_option(&self) -> &'static str {
         let of_size = |name: &&str| ["bs", "bsrange", "bssplit"].contains(name);
         let names = self.lines.iter().rev().map(|l| l.name);
         names.into_iter().find(of_size).unwrap_or("bs")
     }
 
-    /// Refuses an option if this holds and the option is there.
+    /// Refuses an option if the condition `holds` and the option is set.
     fn refuse(&self, doc: &mut Document<'_>, name: &str, (holds, what, help): (bool, &str, &str)) {
         if let Some(line) = self.get(name).filter(|_| holds) {
             value::say(doc, line, what, help);
         }
     }
 
-    /// Notes what is to be known of an option if this holds and the option is there.
+    /// Adds a note about an option if the condition `holds` and the option is set.
     fn note(&self, notes: &mut Document<'_>, name: &str, (holds, what): (bool, &str)) {
         if let Some(line) = self.get(name).filter(|_| holds) {
             notes.at(&line.at, name, what, "");
         }
     }
 
-    /// The last that is said of an option.
+    /// Returns the last occurrence of an option, which is the one that applies.
     fn get(&self, name: &str) -> Option<&Line<'a>> {
         self.lines.iter().rev().find(|l| l.name == name)
     }
 
-    /// The options of these names, the last first; what the job says itself takes the place of what is in `[global]`.
+    /// Returns the options with these names, beginning with the last. Options of the job replace
+    /// those of `[global]`.
     fn one_of(&self, names: &[&str]) -> Vec<&Line<'a>> {
         let found = self.lines.iter().rev();
         let mut found: Vec<&Line<'a>> = found.filter(|l| names.contains(&l.name)).collect();
         if let Some(last) = found.first().copied() {
-            // The same once more only takes its own place.
+            // An earlier occurrence of the same option is replaced, so it does not conflict.
             found.retain(|l| l.global == last.global && (l.name != last.name || l.at == last.at));
         }
         found

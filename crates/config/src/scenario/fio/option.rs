@@ -1,16 +1,17 @@
-//! A line of a job file as an option with its value.
+//! Reading of a line of a job file as an option with its value.
 
 use super::Line;
 use super::table::{Fate, FioOption, OPTIONS};
 use crate::document::Document;
 use crate::nearest;
 
-/// The option of a name, by any of its names.
+/// Returns the option with this name, which can be any of its names.
 fn known(name: &str) -> Option<&'static FioOption> {
     OPTIONS.iter().find(|o| o.names.contains(&name))
 }
 
-/// Reads an option with its value. An option that is refused or only noted is told and gives `None`.
+/// Reads an option with its value. An option that is refused or has no effect is reported, and the
+/// result is `None`.
 pub(super) fn line<'a>(
     doc: &mut Document<'_>,
     notes: &mut Document<'_>,
@@ -19,7 +20,7 @@ pub(super) fn line<'a>(
 ) -> Option<Line<'a>> {
     let (name, value) = match line.split_once('=') {
         Some((name, value)) => (name.trim_end(), Some(value)),
-        // `include` separates its file by a blank.
+        // `include` separates the name of its file by a space.
         None if line.starts_with("include ") => ("include", Some(&line["include".len()..])),
         None => (line, None),
     };
@@ -33,6 +34,7 @@ pub(super) fn line<'a>(
         },
     );
     let value = value.map(str::trim);
+    // On a command line, options follow each other, and users copy such lines into files.
     if value.is_some_and(has_option) {
         let help = "write each option on a line of its own";
         doc.at(&value_at, name, "another option is on the same line", help);
@@ -49,7 +51,7 @@ pub(super) fn line<'a>(
         return None;
     };
     match option.fate {
-        // A file that is opened by its path has the lines of the other in the place of this one.
+        // If the job file is opened by its path, its text already contains the included lines.
         Fate::Played if option.names[0] == "include" => {
             let what = "is supported only if the job file is opened by its path";
             doc.at(
@@ -83,12 +85,13 @@ pub(super) fn line<'a>(
     }
 }
 
-/// The refused option of a name, also where more than its name stands before the value.
+/// Returns the refused option with this name. It serves to recognise it even if further text
+/// precedes the value.
 fn refused(word: &str) -> Option<&'static FioOption> {
     known(word).filter(|o| matches!(o.fate, Fate::Refused(_)))
 }
 
-/// What to do about an option that fio does not have.
+/// Returns the help for an option that `fio` does not have.
 fn unknown(name: &str, word: &str) -> String {
     if name.is_empty() {
         return "write NAME=VALUE on one line".into();
@@ -109,22 +112,24 @@ fn unknown(name: &str, word: &str) -> String {
     }
 }
 
-/// The option that was meant by a misspelt name. `None` if no name is near, or if the nearest one is refused here.
+/// Returns the option that a misspelt name probably means. `None` if no name is similar, or if the
+/// most similar one is refused.
 fn meant(name: &str) -> Option<&'static str> {
     let names = OPTIONS.iter().flat_map(|o| o.names.iter().copied());
     let near = nearest::name(name, names)?;
-    // Options of fio have long names with common parts: a third of the letters makes another option.
+    // Options of `fio` have long names with common parts. With the tolerance of `nearest::name`, a
+    // third of the letters, they would be confused.
     let edits = strsim::damerau_levenshtein(&name.to_lowercase(), near);
     let is_near = edits <= (name.chars().count() / 4).max(1);
     (is_near && refused(near).is_none()).then_some(near)
 }
 
-/// Whether it is an option that is played.
+/// Returns true if the option is played.
 fn is_played(name: &str) -> bool {
     known(name).is_some_and(|o| o.fate == Fate::Played)
 }
 
-/// Whether another option follows a value on its line.
+/// Returns true if another option follows a value on the same line.
 fn has_option(value: &str) -> bool {
     let mut words = value.split_whitespace().skip(1);
     words.any(|word| is_played(word.split('=').next().unwrap_or(word)))

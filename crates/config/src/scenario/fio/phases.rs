@@ -1,4 +1,4 @@
-//! When jobs begin that wait for others, and which device all jobs are on.
+//! Start times of jobs that wait for other jobs, and the check that all jobs use one device.
 
 use super::Section;
 use super::job::Job;
@@ -8,21 +8,21 @@ use crate::key::HOUR;
 use crate::text::quoted;
 use weir_core::Span;
 
-/// The jobs of a file so far.
+/// The jobs that were read so far, with their latest ends.
 #[derive(Debug, Default)]
 pub(super) struct Phases<'a> {
-    /// When the present phase begins.
+    /// The start of the present phase, which `stonewall` advances.
     begin: Span,
-    /// When all jobs so far have ended at the latest.
+    /// The latest end of all jobs.
     end: Span,
-    /// When each job has ended at the latest, by the names of the sections.
+    /// The name of each section, with the latest end of its jobs.
     ends: Vec<(&'a str, Span)>,
-    /// The device that jobs name.
+    /// The device that the jobs name.
     device: Option<&'a str>,
 }
 
 impl<'a> Phases<'a> {
-    /// Refuses a job on another device than those before it: a run has one drive.
+    /// Refuses a job on another device than the jobs before it, because a run has one drive.
     pub(super) fn device(&mut self, doc: &mut Document<'_>, section: &Section<'a>) {
         let Some(line) = section.get("filename") else {
             return;
@@ -30,6 +30,7 @@ impl<'a> Phases<'a> {
         let Some(name) = line.value.filter(|name| name.starts_with("/dev/")) else {
             return;
         };
+        // The list of several files is refused when the job's file is read.
         if name.contains(':') {
             return;
         }
@@ -45,7 +46,8 @@ impl<'a> Phases<'a> {
         }
     }
 
-    /// When a job begins that `stonewall` or `wait_for` lets wait: when those before it have ended at the latest.
+    /// Returns the start of a job. With `stonewall` or `wait_for`, it is the latest end of the jobs
+    /// that it waits for.
     pub(super) fn begins(
         &mut self,
         doc: &mut Document<'_>,
@@ -54,6 +56,7 @@ impl<'a> Phases<'a> {
     ) -> Span {
         let stonewall = flag(doc, section, "stonewall").unwrap_or(false);
         if stonewall {
+            // `stonewall` waits for all earlier jobs, and later jobs belong to the same phase.
             self.begin = self.end;
         }
         let mut begins = self.begin;
@@ -78,7 +81,7 @@ impl<'a> Phases<'a> {
         begins
     }
 
-    /// Adds a job, which begins its start delay after `begins`.
+    /// Adds a job whose start delay counts from `begins`.
     pub(super) fn add(
         &mut self,
         doc: &mut Document<'_>,
@@ -90,11 +93,13 @@ impl<'a> Phases<'a> {
         let program = &mut job.program;
         program.start += begins;
         program.stop = program.stop.map(|stop| stop + begins);
+        // The start is drawn later, so the latest possible end counts.
         let end = program.stop.unwrap_or(program.start) + program.start_spread;
         if end > HOUR {
             let what = "the phases take more than one hour together";
             doc.at(&section.at, section.name, what, "reduce runtime");
         }
+        // The warm-up of the run counts from its beginning, so it is over before this job starts.
         let late = job.ramp > Span::ZERO && program.start >= job.ramp;
         let what = "counts from the beginning of the run, so that a job that begins later is measured from its own beginning";
         section.note(notes, "ramp_time", (late, what));

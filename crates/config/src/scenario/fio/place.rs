@@ -1,4 +1,4 @@
-//! Where in which file a job's requests are.
+//! The file of a job, and the position of its requests in the file.
 
 use super::Section;
 use super::value::{bytes, count, say, size};
@@ -8,25 +8,26 @@ use crate::scenario::PAGE;
 use crate::text::quoted;
 use std::cell::Cell;
 
-/// The drive that jobs are played on, for jobs on a device as a whole or on a part of it.
+/// The drive of a run, for jobs that use a whole device or a part of it.
 #[derive(Debug)]
 pub(super) struct Device {
-    /// Its length in bytes.
+    /// The size of the drive in bytes.
     length: u64,
-    /// A job depends on the length.
+    /// True if a job depends on the size.
     used: Cell<bool>,
 }
 
 impl Device {
-    /// A drive of this number of bytes, of which whole pages are used.
+    /// Creates a drive with this number of bytes, rounded down to whole pages.
     pub(super) fn new(length: u64) -> Self {
         Self {
             length: length / PAGE * PAGE,
+            // The length is read through shared references while a file is parsed, hence the cell.
             used: Cell::new(false),
         }
     }
 
-    /// Whether a job depends on the length.
+    /// Returns true if a job depends on the size of the drive.
     pub(super) fn is_used(&self) -> bool {
         self.used.get()
     }
@@ -37,17 +38,19 @@ impl Device {
     }
 }
 
-/// What a job uses of its file: bytes, where they begin, and how much further each of several begins.
+/// The part of a file that a job uses: its size, its offset, and the distance between the offsets
+/// of several jobs.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) length: Option<u64>,
     pub(super) offset: u64,
     pub(super) increment: u64,
-    /// Bytes after which a job that is not `time_based` is done.
+    /// The total number of bytes of a job that is not `time_based`. The job then ends.
     pub(super) amount: u64,
 }
 
-/// The device that a job names, if it names one as a whole: partitions and what is made of several devices have lengths of their own.
+/// Returns the device of a job if it is a whole device. A partition or a volume over several
+/// devices has a size of its own, which is not known here.
 pub(super) fn device<'a>(section: &Section<'a>) -> Option<&'a str> {
     let name = section.get("filename")?.value?;
     let short = name.strip_prefix("/dev/")?;
@@ -68,7 +71,7 @@ pub(super) fn device<'a>(section: &Section<'a>) -> Option<&'a str> {
     whole.then_some(name)
 }
 
-/// Reads the place of `jobs` equal jobs.
+/// Reads the position of `jobs` identical jobs.
 pub(super) fn place(
     doc: &mut Document<'_>,
     section: &Section<'_>,
@@ -83,10 +86,11 @@ pub(super) fn place(
     let whole = || is_device.then(|| on.length()).or(stated);
     let offset = part(doc, section, "offset", base, &whole).unwrap_or(0);
     let increment = part(doc, section, "offset_increment", base, &whole).unwrap_or(0);
+    // The last of several jobs begins furthest back and has the least space.
     let last = offset.saturating_add(increment.saturating_mul(jobs - 1));
     let used = part(doc, section, "size", base, &whole);
     let ends = is_part(section, "size") || section.get("size").is_none() || stated.is_some();
-    // Of a file of known length a job uses what is after its offset, at most.
+    // If the size of the file is known, a job uses at most the part after its offset.
     let there = whole_if(ends, &whole).map(|whole| whole.saturating_sub(last));
     if there == Some(0) {
         after_the_end(doc, section);
@@ -118,7 +122,7 @@ fn is_part(section: &Section<'_>, name: &str) -> bool {
     value.is_some_and(|value| value.ends_with('%'))
 }
 
-/// A number of bytes, or a part of a file as `50%`, in whole pages.
+/// Reads a number of bytes, or a percentage of a file such as `50%`, rounded down to whole pages.
 fn part(
     doc: &mut Document<'_>,
     section: &Section<'_>,
@@ -127,6 +131,7 @@ fn part(
     whole: &impl Fn() -> Option<u64>,
 ) -> Option<u64> {
     let line = section.get(name)?;
+    // An offset can be zero, but a size cannot.
     let least = u64::from(name == "size");
     let Some(percent) = line.value.and_then(|v| v.strip_suffix('%')) else {
         return size(doc, section, name, base, least..=FILE_MOST);
@@ -147,7 +152,7 @@ fn part(
         return None;
     };
     let part = u128::from(whole) * u128::from(percent) / 100;
-    // A small file has less than a page of each percent.
+    // In a small file, the result can be less than a page. It is then not rounded to zero.
     let part = part as u64;
     Some(if part >= PAGE {
         part / PAGE * PAGE

@@ -1,4 +1,5 @@
-//! Jobs that fio or Linux would refuse, and what the page cache of the model does not do.
+//! Checks for jobs that `fio` or Linux would refuse, and for uses of the page cache that are not
+//! modelled.
 
 use super::Section;
 use super::value::say;
@@ -8,14 +9,15 @@ use crate::scenario::PAGE;
 use crate::scenario::host::{NOT_SECTORS, SECTOR, in_sectors};
 use weir_model::load::{Program, SyncMode};
 
-/// Tells the rules that do not hold, a row each: whether the rule holds, the option that states the value, and what is wrong and what to do.
+/// Reports the rules that are broken. Each row has the condition of the rule, the option that
+/// states the value, the problem, and the help.
 macro_rules! rules {
     ($doc:expr, $section:expr; $($holds:expr, $name:expr, $what:expr, $help:expr;)*) => {
         $(rule($doc, $section, $holds, ($name, $what, $help));)*
     };
 }
 
-/// Refuses a file that would be longer than any can be.
+/// Refuses a file that would be longer than the maximum.
 pub(super) fn short_enough(doc: &mut Document<'_>, section: &Section<'_>, end: u64) {
     if end > FILE_MOST {
         let what = "the file would be longer than 1PiB";
@@ -23,7 +25,8 @@ pub(super) fn short_enough(doc: &mut Document<'_>, section: &Section<'_>, end: u
     }
 }
 
-/// Refuses direct requests that are not whole sectors, as Linux does. `offsets`: the first, and the distance between two jobs'.
+/// Refuses direct requests that do not begin and end at a sector, as Linux does. `offsets` are the
+/// first offset and the distance between two jobs.
 pub(super) fn direct(
     doc: &mut Document<'_>,
     section: &Section<'_>,
@@ -33,6 +36,8 @@ pub(super) fn direct(
     const HELP: &str = "write a multiple of 512";
     let sectors = |bytes: u64| bytes.is_multiple_of(SECTOR);
     let whole = in_sectors(&program.size);
+    // A buffered job that writes needs a sync, so the advice to remove `direct` alone would lead to
+    // the next problem.
     let size = if program.writes > 0 && program.sync == SyncMode::Never {
         "write a multiple of 512, or replace direct=1 by fdatasync=1"
     } else {
@@ -48,7 +53,8 @@ pub(super) fn direct(
     );
 }
 
-/// Refuses what the model's page cache does not do: several calls at a time, and writes that are not synced.
+/// Refuses uses of the page cache that are not modelled: several concurrent calls, and writes
+/// without a sync.
 pub(super) fn buffered(
     doc: &mut Document<'_>,
     section: &Section<'_>,
@@ -73,7 +79,7 @@ pub(super) fn buffered(
     );
 }
 
-/// Tells a rule that does not hold at the option that states the value.
+/// Reports a broken rule at the option that states the value.
 fn rule(
     doc: &mut Document<'_>,
     section: &Section<'_>,
@@ -87,6 +93,7 @@ fn rule(
         return doc.at(&section.at, name, what, help);
     };
     let value = line.value.map(str::to_ascii_lowercase);
+    // A value such as `4KiB` looks like a multiple of 512, but `fio` reads it as 4,000 bytes.
     let binary = value.is_some_and(|v| v.ends_with("ib"));
     let help = if binary && section.get("kb_base").is_none() {
         "write 4k for 4096 bytes; fio reads KiB as 1000 bytes unless kb_base=1000"

@@ -1,30 +1,30 @@
-//! Every option of fio's job files, and what becomes of each.
+//! All options of `fio`'s job files, and the treatment of each.
 
 use std::sync::LazyLock;
 
-/// What becomes of an option.
+/// The treatment of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    /// The option is read and played.
+    /// The option has the same effect as in `fio`.
     Played,
-    /// The option changes nothing here, for this reason.
+    /// The option has no effect here, for this reason.
     Noted(&'static str),
-    /// The option is refused, with what to do instead.
+    /// The option is refused, with this advice.
     Refused(&'static str),
 }
 
-/// An option by all of its names, the usual one first.
+/// An option with all of its names, beginning with the usual one.
 #[derive(Clone, Debug)]
 pub(crate) struct FioOption {
-    /// The names.
+    /// The names of the option.
     pub(crate) names: Vec<&'static str>,
-    /// What becomes of it.
+    /// The treatment of the option.
     pub(crate) fate: Fate,
-    /// Values with which a refused option means the same as no option.
+    /// The values that make a refused option the same as no option.
     pub(super) neutral: Vec<&'static str>,
 }
 
-/// The options of fio 3.33, and those of its command line that people write into job files.
+/// The options of fio 3.33, and those options of its command line that are common in job files.
 pub(crate) static OPTIONS: LazyLock<Vec<FioOption>> = LazyLock::new(|| {
     let noted = NOTED.iter().map(|(why, all)| (Fate::Noted(why), *all));
     let refused = REFUSED
@@ -38,18 +38,19 @@ pub(crate) static OPTIONS: LazyLock<Vec<FioOption>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The option with these names and the values, if any, with which it means the same as no option:
-/// `NAME|OTHER-NAME=VALUE,VALUE`.
+/// Parses an entry of the tables below: the names, and optionally the values that make a refused
+/// option the same as no option (`NAME|OTHER-NAME=VALUE,VALUE`).
 fn option(words: &'static str, fate: Fate) -> FioOption {
     let (names, neutral) = words.split_once('=').unwrap_or((words, ""));
     FioOption {
         names: names.split('|').collect(),
         fate,
+        // `split` would return an empty value for an option without values.
         neutral: neutral.split_terminator(',').collect(),
     }
 }
 
-/// Options that are played.
+/// The options that are played.
 const PLAYED: &str = "rw|readwrite bs|blocksize bsrange|blocksize_range bssplit ba|blockalign size io_size|io_limit filesize \
          loops offset|fileoffset offset_increment filename filename_format nrfiles|nr_files ioengine iodepth \
          iodepth_low iodepth_batch_complete_min|iodepth_batch_complete direct buffered fsync fdatasync sync \
@@ -58,7 +59,7 @@ const PLAYED: &str = "rw|readwrite bs|blocksize bsrange|blocksize_range bssplit 
          norandommap zonemode zonesize zoneskip zonerange prio prioclass stonewall|wait_for_previous wait_for \
          include kb_base";
 
-/// Reasons for which options change nothing here, with the options.
+/// The options that have no effect here, grouped by the reason.
 const NOTED: &[(&str, &str)] = &[
     (
         "each client is recorded separately",
@@ -198,7 +199,7 @@ const NOTED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Advice for options that are refused, with the options.
+/// The options that are refused, grouped by the advice.
 const REFUSED: &[(&str, &str)] = &[
     (
         "define groups and contracts in a scenario file instead; `weir scenarios NAME` prints one to start from",
@@ -285,11 +286,12 @@ const REFUSED: &[(&str, &str)] = &[
     ),
 ];
 
-/// What to do about an option of an engine that is not modelled.
+/// The advice for an option of an engine that is not modelled.
 const ENGINE: &str =
     "use another ioengine, for example libaio; the engine of this option is not supported";
 
-/// Values of played options that are refused: the option, the values, and why or what to do.
+/// The refused values of played options. Each row has the option, the values, and the reason or
+/// advice.
 pub(crate) const VALUES: &[(&str, &str, &str)] = &[
     (
         "`rw`",

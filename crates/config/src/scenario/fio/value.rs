@@ -1,4 +1,4 @@
-//! Values as fio writes them.
+//! Values of options in the syntax of `fio`.
 
 use super::{Line, Section};
 use crate::document::Document;
@@ -6,10 +6,10 @@ use crate::text::quoted;
 use std::ops::RangeInclusive;
 use weir_core::Span;
 
-/// Powers that a unit's first letter stands for.
+/// The power of 1000 or 1024 for the first letter of a unit.
 const POWERS: &[(&str, u32)] = &[("k", 1), ("m", 2), ("g", 3), ("t", 4), ("p", 5)];
 
-/// Units of time in nanoseconds.
+/// The units of time in nanoseconds.
 const TIMES: &[(&[&str], u64)] = &[
     (&["us", "usec"], 1_000),
     (&["ms", "msec"], 1_000_000),
@@ -19,7 +19,8 @@ const TIMES: &[(&[&str], u64)] = &[
     (&["d", "day"], 86_400_000_000_000),
 ];
 
-/// How a file counts: `kb_base` of 1024, where `k` is 1024 and `kib` is 1000, or of 1000, where it is the other way round.
+/// Reads `kb_base`. With 1024, the default, `k` is 1024 and `kib` is 1000. With 1000, it is the
+/// other way round.
 pub(super) fn base(doc: &mut Document<'_>, section: &Section<'_>) -> u64 {
     let Some(line) = section.get("kb_base") else {
         return 1024;
@@ -34,8 +35,9 @@ pub(super) fn base(doc: &mut Document<'_>, section: &Section<'_>) -> u64 {
     }
 }
 
-/// Says what is wrong with an option's value.
+/// Reports a problem with the value of an option.
 pub(super) fn say(doc: &mut Document<'_>, line: &Line<'_>, what: &str, help: &str) {
+    // A variable that is not set stays in the text, and is the cause of the problem.
     let variable = line.value.is_some_and(|value| value.contains("${"));
     let help = if variable {
         "set the variable in the environment, or write its value"
@@ -49,7 +51,7 @@ pub(super) fn say(doc: &mut Document<'_>, line: &Line<'_>, what: &str, help: &st
     doc.at(&line.value_at, line.name, what, help);
 }
 
-/// A number of bytes as `4k`; `None` if it is none.
+/// Parses a number of bytes such as `4k`.
 pub(super) fn bytes(text: &str, base: u64) -> Option<u64> {
     let end = text
         .find(|c: char| !c.is_ascii_digit())
@@ -57,7 +59,7 @@ pub(super) fn bytes(text: &str, base: u64) -> Option<u64> {
     let (number, unit) = text.split_at(end);
     let number: u64 = number.parse().ok()?;
     let unit = unit.trim().to_ascii_lowercase();
-    // Of `k`, `kb`, `ki` and `kib` only the last is of the other kind.
+    // `k`, `kb` and `ki` use the base. Only `kib` uses the other base.
     let (letter, other) = match unit.strip_suffix("ib") {
         Some(letter) => (letter, true),
         None => (unit.trim_end_matches(['i', 'b']), false),
@@ -66,11 +68,12 @@ pub(super) fn bytes(text: &str, base: u64) -> Option<u64> {
         return (!other).then_some(number);
     }
     let power = POWERS.iter().find(|p| p.0 == letter)?.1;
+    // 2024 - 1024 = 1000, and 2024 - 1000 = 1024.
     let base = if other { 2024 - base } else { base };
     number.checked_mul(base.checked_pow(power)?)
 }
 
-/// A number of bytes in a range.
+/// Reads a number of bytes in a range.
 pub(super) fn size(
     doc: &mut Document<'_>,
     section: &Section<'_>,
@@ -81,7 +84,7 @@ pub(super) fn size(
     size_of(doc, section.get(name)?, base, range)
 }
 
-/// The number of bytes of an option.
+/// Reads the number of bytes that a line states.
 pub(super) fn size_of(
     doc: &mut Document<'_>,
     line: &Line<'_>,
@@ -89,6 +92,7 @@ pub(super) fn size_of(
     range: RangeInclusive<u64>,
 ) -> Option<u64> {
     let value = line.value.unwrap_or_default();
+    // Only `size` and the offsets can be percentages, and other code reads these.
     if value.ends_with('%') {
         let help = "write bytes, for example 1g";
         say(doc, line, "is a part of a file of unknown length", help);
@@ -111,7 +115,7 @@ pub(super) fn size_of(
     }
 }
 
-/// A whole number in a range.
+/// Reads a whole number in a range.
 pub(super) fn count(
     doc: &mut Document<'_>,
     section: &Section<'_>,
@@ -119,6 +123,7 @@ pub(super) fn count(
     range: RangeInclusive<u64>,
 ) -> Option<u64> {
     let line = section.get(name)?;
+    // Counts can have a unit such as `1k` too.
     let number = line.value.and_then(|v| bytes(v, 1024));
     let number = number.filter(|n| range.contains(n));
     if number.is_none() {
@@ -129,7 +134,7 @@ pub(super) fn count(
     number
 }
 
-/// A length of time, in `unit` nanoseconds where none is written.
+/// Reads a length of time. A number without a unit is in units of `unit` nanoseconds.
 pub(super) fn time(
     doc: &mut Document<'_>,
     section: &Section<'_>,
@@ -145,7 +150,8 @@ pub(super) fn time(
     time
 }
 
-/// A time, or two between which each job draws its own: the least, and how much more at the most.
+/// Reads a time or a range of times. Each job draws its own time from a range. Returns the minimum,
+/// and the difference between maximum and minimum.
 pub(super) fn time_range(
     doc: &mut Document<'_>,
     section: &Section<'_>,
@@ -170,6 +176,7 @@ pub(super) fn time_range(
     found.map(|(least, most)| (least, most - least))
 }
 
+/// Parses a length of time of at most one hour.
 fn span(text: &str, unit: u64) -> Option<Span> {
     const MOST: u64 = 3_600_000_000_000;
     let text = text.trim();
@@ -188,7 +195,7 @@ fn span(text: &str, unit: u64) -> Option<Span> {
     ns.filter(|ns| *ns <= MOST).map(Span::from_nanos)
 }
 
-/// `1` or nothing is true, `0` is false.
+/// Reads a flag: `1` or no value is true, `0` is false.
 pub(super) fn flag(doc: &mut Document<'_>, section: &Section<'_>, name: &str) -> Option<bool> {
     let line = section.get(name)?;
     match line.value {
@@ -205,9 +212,11 @@ pub(super) fn flag(doc: &mut Document<'_>, section: &Section<'_>, name: &str) ->
 mod tests {
     use super::bytes;
 
-    /// As `fio` 3.33 counts them, seen with `--ioengine=null --size=4kib --bs=1` and its like.
+    /// The units are those of `fio` 3.33, as measured with `--ioengine=null --size=4kib --bs=1` and
+    /// similar options.
     #[test]
     fn units_are_fios() {
+        // With `kb_base=1024`, only `4KiB` is 4,000 bytes.
         let of = |text| bytes(text, 1024);
         assert_eq!(
             ["4096", "4k", "4K", "4kb", "4ki", "4KiB", "1g"].map(of),
@@ -221,6 +230,7 @@ mod tests {
                 Some(1 << 30)
             ]
         );
+        // With `kb_base=1000`, only `4KiB` is 4,096 bytes.
         let of = |text| bytes(text, 1000);
         assert_eq!(
             ["4k", "4kb", "4ki", "4KiB", "1G"].map(of),

@@ -1,37 +1,38 @@
-//! The text of a job file before it is read: files that it includes, variables, and what the machine has.
+//! The text of a job file before it is parsed, with included files, variables and properties of the
+//! machine.
 
 use crate::file;
 use crate::problem::Problem;
 use crate::scenario::PAGE;
 use std::path::{Path, PathBuf};
 
-/// The deepest nesting of files that include each other.
+/// The maximum nesting of included files. It ends a file that includes itself.
 const DEEPEST: usize = 16;
 
-/// A job file's text with the files that it includes in their places.
+/// The text of a job file, with the text of included files in their places.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Whole {
     pub(super) text: String,
-    /// The name of each file, that of the job file first.
+    /// The name of each file, beginning with the job file.
     files: Vec<String>,
-    /// For each line of the text its file and its line there, from 1.
+    /// The file and the line in that file, counted from 1, for each line of the text.
     lines: Vec<(usize, u32)>,
-    /// What is to be said of words that were replaced.
+    /// Notes on words that were replaced.
     notes: Vec<Problem>,
     problems: Vec<Problem>,
 }
 
-/// Where variables get their values.
+/// The source of values for variables.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Variables {
-    /// From the environment of this process.
+    /// The environment of this process.
     Environment,
-    /// Nowhere: the text did not come from a file of this machine.
+    /// No source, because the text did not come from a file of this machine.
     None,
 }
 
 impl Whole {
-    /// The text of a job file alone. A file that it includes is not read.
+    /// Creates the text of a job file without its included files.
     pub(super) fn alone(text: &str, name: &str) -> Self {
         let mut whole = Self::named(name);
         for (line, number) in text.split_inclusive('\n').zip(1..) {
@@ -40,10 +41,10 @@ impl Whole {
         whole
     }
 
-    /// A job file with all that it includes.
+    /// Reads a job file with its included files.
     ///
     /// # Errors
-    /// The job file, or a file that it includes, cannot be read.
+    /// The job file or an included file cannot be read.
     pub(super) fn open(path: &Path) -> Result<Self, Vec<Problem>> {
         let (name, text) = file::text(path)?;
         let mut whole = Self::named(&name);
@@ -62,17 +63,17 @@ impl Whole {
         }
     }
 
-    /// The job file's own name.
+    /// Returns the name of the job file.
     pub(super) fn name(&self) -> &str {
         &self.files[0]
     }
 
-    /// What is to be said of words that were replaced.
+    /// Returns the notes on words that were replaced.
     pub(super) fn notes(&self) -> &[Problem] {
         &self.notes
     }
 
-    /// Problems of the text with the files and lines where they are.
+    /// Moves problems of the text to the original files and lines.
     pub(super) fn placed(&self, mut problems: Vec<Problem>) -> Vec<Problem> {
         for problem in &mut problems {
             let at = (problem.line as usize).checked_sub(1);
@@ -84,7 +85,7 @@ impl Whole {
         problems
     }
 
-    /// Adds the text of the file of number `file`, which is at `path`.
+    /// Adds the text of the file with index `file`, whose path is `path`.
     fn include(&mut self, text: &str, file: usize, path: &Path, depth: usize) {
         for (line, number) in text.split_inclusive('\n').zip(1..) {
             let Some(other) = line.trim().strip_prefix("include ").map(str::trim) else {
@@ -103,6 +104,8 @@ impl Whole {
                     self.files.push(name);
                     let file = self.files.len() - 1;
                     self.include(&text, file, &other, depth + 1);
+                    // The last line of an included file can lack its end, and must not join the
+                    // next line.
                     if !self.text.ends_with('\n') {
                         self.text.push('\n');
                     }
@@ -113,6 +116,7 @@ impl Whole {
                     self.problem((file, number), "include", first.unwrap_or_default(), help);
                 }
             }
+            // The parser reports the excessive length. Further files would only take memory.
             if self.text.len() > super::FILE_MAX {
                 return;
             }
@@ -121,6 +125,7 @@ impl Whole {
 
     fn add(&mut self, line: &str, place: (usize, u32), variables: Variables) {
         self.lines.push(place);
+        // A note about a replacement in a comment would confuse users.
         let comment = line.trim_start().starts_with(['#', ';']);
         match line
             .split_once('=')
@@ -136,7 +141,7 @@ impl Whole {
         }
     }
 
-    /// The value of an option with the words of the machine and variables replaced.
+    /// Returns the value of an option with its variables and machine words replaced.
     fn expand(
         &mut self,
         name: &str,
@@ -155,7 +160,9 @@ impl Whole {
             }
         }
         if expanded != before {
+            // The line break at the end must remain.
             let end = &expanded[expanded.trim_end().len()..];
+            // An expression is evaluated only if such a word was replaced, as in `$ncpus*2`.
             if let Some(result) = calculated(&expanded) {
                 expanded = format!("{result}{end}");
             }
@@ -180,7 +187,8 @@ impl Whole {
     }
 }
 
-/// A value with the variables of the environment in it. One that is not set stays as it is, to be told where the value matters.
+/// Replaces variables of the environment in a value. A variable that is not set stays, and causes a
+/// problem when the value is read.
 fn from_environment(value: &str) -> String {
     let mut expanded = String::new();
     let mut rest = value;
@@ -200,7 +208,8 @@ fn from_environment(value: &str) -> String {
     expanded + rest
 }
 
-/// Where a file is that another includes: relative to the working directory, otherwise beside the file that includes it.
+/// Returns the path of an included file. It is relative to the working directory, or else to the
+/// directory of the including file.
 fn found(name: &str, from: &Path) -> PathBuf {
     let here = PathBuf::from(name);
     match from.parent() {
@@ -209,10 +218,12 @@ fn found(name: &str, from: &Path) -> PathBuf {
     }
 }
 
-/// fio's words for what a machine has: the bytes of a page, its processors, and its memory in MiB where that can be read.
+/// Returns the words of `fio` for properties of the machine, with their values: the page size, the
+/// number of processors, and the memory in MiB if it is known.
 fn machine() -> Vec<(&'static str, u64)> {
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let mut words = vec![("$pagesize", PAGE), ("$ncpus", processors)];
+    // If the memory is not known, the word stays in the value, which is then reported as wrong.
     let known = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = known.lines().find_map(|l| l.strip_prefix("MemTotal:"));
     let kib = total.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok());
@@ -220,7 +231,8 @@ fn machine() -> Vec<(&'static str, u64)> {
     words
 }
 
-/// The result of sums and products of whole numbers, from left to right within each. `None` if the text is anything else.
+/// Evaluates sums and products of whole numbers from left to right. `None` if the text is not such
+/// an expression.
 fn calculated(text: &str) -> Option<u64> {
     let mut sum: i128 = 0;
     let mut sign = 1;

@@ -1,4 +1,4 @@
-//! What a job file comes to, as a scenario's file with places for contracts.
+//! Conversion of jobs to the text of a scenario's file, with comments where contracts can be added.
 
 use super::job::Job;
 use super::{DRIVE, other_priority};
@@ -10,7 +10,7 @@ use crate::words::Words;
 use std::fmt::{self, Write};
 use weir_core::{Priority, Span};
 
-/// The text of a scenario's file that plays these jobs.
+/// Returns the text of a scenario's file that plays these jobs.
 pub(super) fn written(name: &str, jobs: &[Job]) -> String {
     let mut text = String::new();
     print(&mut text, name, jobs).expect("a String takes anything");
@@ -18,10 +18,12 @@ pub(super) fn written(name: &str, jobs: &[Job]) -> String {
 }
 
 fn print(f: &mut String, name: &str, jobs: &[Job]) -> fmt::Result {
+    // A run has a single warm-up, so the longest ramp time of the jobs applies.
     let warm_up = jobs.iter().map(|j| j.ramp).max().unwrap_or(Span::ZERO);
     let ends = jobs
         .iter()
         .map(|j| j.program.start + j.program.start_spread + j.runtime);
+    // One millisecond is the minimum of the key.
     let duration = ends.max().unwrap_or(Span::ZERO).max(Span::from_millis(1));
     writeln!(f, "name = {}", Quoted(name))?;
     writeln!(f, "drives = [{}]", Quoted(DRIVE))?;
@@ -55,6 +57,7 @@ fn print_job(f: &mut String, job: &Job, all: &[Job]) -> fmt::Result {
     match job.names.len() {
         1 => writeln!(f, "name = {}", Quoted(name))?,
         several => {
+            // `numjobs` appends the numbers to the name again.
             let base = name.rsplit_once('-').map_or(name.as_str(), |n| n.0);
             writeln!(f, "name = {}\nnumjobs = {several}", Quoted(base))?;
         }
@@ -74,7 +77,7 @@ fn print_job(f: &mut String, job: &Job, all: &[Job]) -> fmt::Result {
     )
 }
 
-/// Prints where its requests are.
+/// Prints the position of a job's requests.
 fn print_place(f: &mut String, job: &Job, all: &[Job]) -> fmt::Result {
     writeln!(f, "size = \"{}\"", Bytes(job.region.length))?;
     for (key, bytes) in [
@@ -86,7 +89,8 @@ fn print_place(f: &mut String, job: &Job, all: &[Job]) -> fmt::Result {
         }
     }
     if let Some(file) = &job.file {
-        // A path is no name; files are told apart by the first job that has each.
+        // A path is not a valid name for a file in a scenario. Files are named after the first job
+        // that uses them.
         let first = all.iter().find(|c| c.file.as_ref() == Some(file));
         let name = first.map_or("", |c| c.names[0].as_str());
         writeln!(f, "file = {}  # {}", Quoted(name), Quoted(file))?;

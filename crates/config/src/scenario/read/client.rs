@@ -1,4 +1,4 @@
-//! A client, or several that do the same.
+//! Reading of a client, or of several identical clients.
 
 use super::super::build::{Clients, Stated};
 use super::super::class::{UNCLASSED, Why, of_priority};
@@ -19,7 +19,8 @@ use weir_model::load::{
     Activity, Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones,
 };
 
-/// Values that are refused where something holds: a row each, with what is wrong with the value.
+/// Refuses several values and quotes each of them. A row has the key, the condition for the
+/// refusal, and the problem with its value.
 macro_rules! refuse_shown {
     ($doc:expr, $table:expr, $help:expr; $($key:expr, $holds:expr, $what:expr;)*) => {$({
         let shown = $table.entry($key).map(|entry| entry.shown());
@@ -29,7 +30,7 @@ macro_rules! refuse_shown {
     })*};
 }
 
-/// What is wrong with a program, by the key that says it.
+/// The fields that a program's validation names, and the keys of the file that set them.
 const KEYS: &[(&str, &str)] = &[
     ("region.length", "size"),
     ("size", "bs"),
@@ -42,6 +43,7 @@ const KEYS: &[(&str, &str)] = &[
     ("arrival.low", "iodepth_low"),
 ];
 
+/// Reads a `[[client]]`. `host` has the use of the page cache by processes of this host.
 pub(super) fn clients<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
@@ -71,6 +73,7 @@ pub(super) fn clients<'a>(
         group: group.unwrap_or(ROOT),
         priority,
         buffered: buffered.then(|| Buffered {
+            // Clients give the kernel the advice that fits their pattern, as `fio` does by default.
             advice: Buffered::advised(program.pattern).advice,
             ..host
         }),
@@ -100,17 +103,19 @@ pub(super) fn clients<'a>(
     (doc.found() == before).then_some(clients)
 }
 
-/// The names of `count` clients that are called `name`; `None`: of one, called so.
+/// Returns the names of `count` clients that are called `name` with a number. `None` stands for a
+/// single client without a number.
 pub(in crate::scenario) fn names(name: &str, count: Option<u64>, first: u64) -> Vec<String> {
     let Some(count) = count else {
         return vec![name.to_owned()];
     };
+    // All numbers have the same width, so that names sort in the order of the clients.
     let wide = (first + count).saturating_sub(1).to_string().len().max(2);
     let numbers = first..first + count;
     numbers.map(|n| format!("{name}-{n:0wide$}")).collect()
 }
 
-/// The class that an I/O priority is where the contract states none.
+/// Returns the class that follows from an I/O priority if the contract states none.
 fn class(
     table: &Table<'_>,
     priority: Priority,
@@ -130,7 +135,8 @@ fn class(
             "the client has the class of its group",
             "set class in the [[group]]",
         )),
-        // Where all are in the root, as fio's jobs are, each is in a group of its own under a policy that goes by classes.
+        // If all clients are in the root group, as `fio` jobs are, a policy with classes gives each
+        // a group of its own.
         None if !stated.grouped && !stated.groups.is_empty() => Err((
             "the client is in the root group, which has no class",
             "set grouping = \"each\"",
@@ -139,7 +145,7 @@ fn class(
     }
 }
 
-/// Whether direct writes stand for the page cache's writing back.
+/// Reads whether direct writes stand for the write-back of the page cache.
 fn write_back<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> bool {
     refuse!(doc, table;
         "writeback", buffered, "is not supported for writes through the page cache", "set direct = true, or remove it";
@@ -147,7 +153,7 @@ fn write_back<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> 
     table.field(doc, "writeback")
 }
 
-/// The name of something that clients share.
+/// Reads the name of an object that clients share.
 fn named<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -160,7 +166,8 @@ fn named<'a>(
     checked(doc, &entry, name)
 }
 
-/// Notifications without a request. Neither these nor a virtual machine's name mean anything where there are no virtual machines.
+/// Reads the number of notifications without a request. This key and the name of a guest require
+/// guests.
 fn empty_kicks<'a>(doc: &mut Document<'a>, table: &Table<'a>, guests: bool) -> u32 {
     refuse!(doc, table;
         "guest", !guests, "requires virtual machines", "add [guest], or remove it";
@@ -169,7 +176,7 @@ fn empty_kicks<'a>(doc: &mut Document<'a>, table: &Table<'a>, guests: bool) -> u
     table.field(doc, "empty_kicks")
 }
 
-/// The contract of a client that is in a group of its own.
+/// Reads the contract of a client in a group of its own.
 fn own_contract<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
@@ -188,14 +195,15 @@ fn own_contract<'a>(
     contract(doc, table)
 }
 
-/// The part of the file that the first of `count` clients uses, and how much further each after it
-/// begins.
+/// Reads the part of the file that the first of `count` clients uses, and the distance between the
+/// offsets of two consecutive clients.
 fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(Region, u64)> {
     let size = doc.required(table, "size", "set size, for example size = \"1GiB\"");
     let size = size.and_then(|e| e.size(doc));
     let offset: u64 = table.field(doc, "offset");
     let increment: u64 = table.field(doc, "offset_increment");
     let size = size?;
+    // The declared maximums, 1 PiB each and 4,096 clients, keep this below 2^63.
     let end = offset + increment * count.saturating_sub(1) + size;
     if end > FILE {
         let entry = table.entry("size")?;
@@ -214,15 +222,17 @@ fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Opt
     let writes = match rw.trim_start_matches("rand") {
         "read" => 0,
         "write" => 100,
+        // The key is the percentage of reads, and the program has that of writes.
         _ => 100 - mix,
     };
+    // `readwrite` ends in `write`, but has both kinds.
     let one_kind = writes == 0 || rw.ends_with("write") && rw != "readwrite";
     let mixed = if random { "randrw" } else { "rw" };
     refuse!(doc, table;
         "rwmixread", one_kind, format!("has no effect with rw = \"{rw}\""), &format!("remove it, or set rw = \"{mixed}\"");
     );
     let bs = table.entry("bs");
-    // What is wrong with it was said; the rest is looked at all the same.
+    // A wrong size was already reported. The default lets the other keys be checked.
     let size = bs.and_then(|e| block(doc, &e));
     let size = size.unwrap_or(Size::Fixed(4096));
     let (start, start_spread) = start_delay(doc, table);
@@ -279,10 +289,11 @@ fn skewed<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Skew> {
     })?
 }
 
-/// How many reads and writes in a hundred are at random; `None` where all are.
+/// Reads the percentages of random reads and writes. `None` if all are random.
 fn partly<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<[u8; 2]> {
     let Some(text) = entry.as_text() else {
         let both = entry.count(doc)?;
+        // A percentage of 100 is the same as none.
         return (both < 100).then_some([both; 2]);
     };
     let found = parts(text);
@@ -327,13 +338,14 @@ fn sync<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> SyncMode {
         first = Some(key);
         found = match key {
             "flush" => SyncMode::Flush(every),
+            // Timestamps of files are not modelled, so `fsync` is the same as `fdatasync`.
             _ => SyncMode::Fdatasync(every),
         };
     }
     found
 }
 
-/// After how many answers it thinks.
+/// Reads the number of replies before each think time.
 fn think_every<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> u32 {
     refuse!(doc, table;
         "thinktime_blocks", table.entry("thinktime").is_none(), "requires thinktime",
@@ -375,7 +387,7 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size, writes: u8
     let low = batches(doc, table);
     let intervals = intervals.map(|ns| ns.map(Span::from_nanos));
     let together = together(doc, table, intervals);
-    // One kind alone has the rate of both.
+    // If one rate applies to both kinds together, it is passed as that of reads alone.
     let kinds = if together { 0 } else { writes };
     match limited(intervals, kinds, poisson) {
         Some(limited) => limited,
@@ -386,7 +398,7 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size, writes: u8
     }
 }
 
-/// Whether the times between requests are drawn.
+/// Reads whether the times between requests are random.
 fn poisson<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> bool {
     let paced = table.entry("rate").is_some() || table.entry("rate_iops").is_some();
     refuse!(doc, table;
@@ -395,7 +407,7 @@ fn poisson<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> bool {
     table.word(doc, "rate_process", [false, true])
 }
 
-/// Whether one rate holds for reads and writes together.
+/// Reads whether one rate applies to reads and writes together.
 fn together<'a>(doc: &mut Document<'a>, table: &Table<'a>, intervals: [Option<Span>; 2]) -> bool {
     let one = intervals[0].is_some() && intervals[0] == intervals[1];
     refuse!(doc, table;
@@ -404,7 +416,8 @@ fn together<'a>(doc: &mut Document<'a>, table: &Table<'a>, intervals: [Option<Sp
     table.word(doc, "rate_for", [false, true])
 }
 
-/// One rate for reads and for writes, or two as `"1000,500"`, of which one may be left out.
+/// Reads one rate for reads and for writes, or two such as `"1000,500"`. One of two can be empty,
+/// which means no limit.
 fn rates<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
@@ -414,10 +427,12 @@ fn rates<'a>(
         return entry.number(doc).map(|rate| [Some(rate); 2]);
     };
     let rate = |text: &str| match text.trim() {
+        // One of two rates can be left out.
         "" => Some(None),
         text => read(text).filter(|rate| *rate > 0).map(Some),
     };
     let both = rate(reads).zip(rate(writes)).map(|(r, w)| [r, w]);
+    // A comma alone limits neither reads nor writes.
     let found = both.filter(|both| *both != [None; 2]);
     if found.is_none() {
         let text = quoted(entry.as_text().unwrap_or_default());
@@ -428,7 +443,7 @@ fn rates<'a>(
     found
 }
 
-/// How few are outstanding when it fills up again.
+/// Reads the number of requests in flight that lets the client continue.
 fn batches<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<u32> {
     let entry = table.entry("iodepth_low")?;
     let low = entry.count(doc)?;
@@ -438,10 +453,11 @@ fn batches<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<u32> {
         doc.report(&entry, what, "remove one of the two");
     }
     let depth: u32 = table.field(doc, "iodepth");
+    // With the depth itself, each reply is followed by a request, as without the key.
     (low != depth).then_some(low)
 }
 
-/// Bytes of a request: a size, `least-most`, or `size/percent:size/percent`.
+/// Reads the size of a request: a single size, `least-most`, or `size/percent:size/percent`.
 fn block<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Size> {
     let text = match entry.as_text() {
         Some(text) if text.contains(['-', '/']) => text,
@@ -464,14 +480,15 @@ fn block<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Size> {
     }
 }
 
-/// When a client begins, and how much later at the most.
+/// Reads the start of a client, and the range of a random start.
 fn start_delay<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> (Span, Span) {
     let entry = table.entry("startdelay");
     let range = entry.and_then(|e| time_range(doc, &e));
     range.unwrap_or_default()
 }
 
-/// A time, or a range of them: the least, and how much more the most is.
+/// Reads a time or a range of times. Returns the minimum, and the difference between maximum and
+/// minimum.
 fn time_range<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<(Span, Span)> {
     let Some((least, most)) = entry.as_text().and_then(|text| text.split_once('-')) else {
         let start = entry.time(doc)?;
@@ -501,7 +518,7 @@ fn moment(text: &str) -> Result<Span, Said> {
     Ok(time.0)
 }
 
-/// What is wrong, and what to do.
+/// A problem and its help.
 type Said = (String, String);
 
 fn bytes(text: &str) -> Result<u32, Said> {
@@ -564,7 +581,8 @@ fn ionice<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Priority> {
     Some(Priority { class, level })
 }
 
-/// One call at a time, and writes that are synced: see the virtual host.
+/// Refuses uses of the page cache that the model of the host does not have: concurrent calls, and
+/// writes without a sync.
 fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Program) {
     let flushes = matches!(program.sync, SyncMode::Flush(_));
     let unsynced = program.sync == SyncMode::Never && program.writes > 0;
@@ -577,6 +595,7 @@ fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Pr
         "rw", unsynced,
             "is not supported through the page cache without fdatasync = 1, because write-back is not modelled";
     );
+    // The model of the page cache works in whole pages.
     for key in ["offset", "offset_increment"] {
         if let Some(entry) = table.entry(key) {
             entry.size_from(doc, 0, PAGE);
@@ -584,7 +603,7 @@ fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Pr
     }
 }
 
-/// Whole sectors, as Linux takes them.
+/// Refuses direct requests that do not begin and end at a sector, as Linux does.
 fn past_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Program) {
     let sectors = |bytes: u64| bytes.is_multiple_of(SECTOR);
     let zones = program.zones.map_or([0, 0], |z| [z.size, z.skip]);
@@ -597,7 +616,7 @@ fn past_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Progr
     );
 }
 
-/// Whether the program fits its region, by the words of the file.
+/// Checks the program against its region, and reports a broken rule at the key of the file.
 fn check<'a>(doc: &mut Document<'a>, table: &Table<'a>, client: &ClientSpec) {
     if let Err(error) = client.program.validate(client.region) {
         let Broken {
@@ -605,6 +624,7 @@ fn check<'a>(doc: &mut Document<'a>, table: &Table<'a>, client: &ClientSpec) {
             value,
             allowed,
         } = error;
+        // A rule can name a part of a field, such as a bound of `size`.
         let known = KEYS.iter().find(|k| field.starts_with(k.0));
         let key = known.map_or(field, |k| k.1);
         let path = crate::text::join(&table.path, key);

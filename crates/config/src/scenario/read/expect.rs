@@ -1,4 +1,4 @@
-//! What is asked of the result, and what was published.
+//! Reading of expectations and published figures.
 
 use super::super::Scenario;
 use super::super::expect::{Asked, Bounds, Expect, Figure, Part, Published, Value, Whose};
@@ -89,6 +89,8 @@ fn bounds<'a>(
     refuse!(doc, table;
         "beside_case", beside.is_some(), "cannot be combined with beside", "remove one of the two";
     );
+    // Relative bounds are percentages of another figure, and absolute bounds are values of the
+    // figure itself.
     let is_part = beside.is_some() || entry_of_case.is_some();
     let mut bound = |key| {
         let entry = table.entry(key)?;
@@ -124,7 +126,7 @@ fn whose<'a>(doc: &mut Document<'a>, table: &Table<'a>, scenario: &Scenario) -> 
     }
 }
 
-/// The value of a figure.
+/// Reads the value of a figure in its unit.
 fn value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, figure: Figure) -> Option<Value> {
     match figure {
         Figure::Bandwidth | Figure::WorstSecond => entry.any_rate(doc).map(Value::Rate),
@@ -142,13 +144,14 @@ fn value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, figure: Figure) -> Optio
     }
 }
 
-/// A percentage, exact to a millionth.
+/// Reads a percentage with at most four decimal places, in millionths.
 fn percent<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Part> {
     let text = entry.text(doc, "a percentage", "\"5%\"")?;
     let number = text.strip_suffix('%').map(str::trim_end);
     let part = number.and_then(|n| {
         let (whole, fraction) = n.split_once('.').unwrap_or((n, ""));
         let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
+        // 13 digits always fit into 64 bits.
         let right = !whole.is_empty() && whole.len() <= 9 && fraction.len() <= 4;
         (right && digits(whole) && digits(fraction))
             .then(|| format!("{whole}{fraction:0<4}").parse().ok())
@@ -162,19 +165,19 @@ fn percent<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Part> {
     part.map(Part)
 }
 
-/// Policies that are named in an array.
+/// Reads the policies of an array.
 pub(super) fn policies<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<String> {
     list(doc, entry, "[\"none\", \"contract\"]", policy)
 }
 
-/// A policy: one that comes with Weir, or a file.
+/// Reads a policy that comes with Weir, or the path of a policy's file.
 fn policy<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<String> {
     let name = entry.text(doc, "a policy", "\"contract\"")?;
     known_policy(doc, entry, name);
     Some(name.to_owned())
 }
 
-/// Says so if there is no policy of a name, which is not a file's.
+/// Reports a policy that does not exist. Files are checked only when they are used.
 pub(crate) fn known_policy(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str) {
     if policy::is_file(name) {
         return;
@@ -224,7 +227,7 @@ fn one<'a>(
     })
 }
 
-/// The name of a case.
+/// Reads the name of a case.
 fn case<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, cases: &[String]) -> Option<String> {
     let case = entry.text(doc, "a case", "")?;
     if !cases.iter().any(|c| c == case) {

@@ -1,4 +1,4 @@
-//! Virtual machines: their rings, what comes of notifications, and what everything costs.
+//! Reading of guests: their rings, the rules for notifications, and the CPU times.
 
 use super::super::guest::{Calls, Cost, Guest, Kicks, Ring};
 use crate::document::{Document, Entry, Table, refuse};
@@ -8,7 +8,7 @@ use crate::text::quoted;
 use crate::units::Time;
 use weir_core::Span;
 
-/// Longest wait for a look or a call: what the server grants a guest at most.
+/// The maximum time of a rule for polls or calls, which is the same as in the server.
 const LONGEST: Span = Span::from_millis(10);
 
 pub(super) fn guest<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Guest> {
@@ -21,9 +21,10 @@ pub(super) fn guest<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Gues
     Some(stated(doc, &table))
 }
 
-/// The virtual machines of a table, with the defaults of keys that it does not have.
+/// Reads the guests of a table. Keys that are not set have their defaults.
 pub(in crate::scenario) fn stated<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Guest {
     let ring = table.field(doc, "ring");
+    // The maximum of virtio's split virtqueue is 32768 (virtio 1.2, section 2.7).
     let most = if ring == Ring::Virtio { 32_768 } else { 512 };
     let slots = table.entry("slots").and_then(|e| slots(doc, &e, most));
     let longest = table.entry("longest");
@@ -55,7 +56,8 @@ fn slots(doc: &mut Document<'_>, entry: &Entry<'_>, most: u64) -> Option<u32> {
     Some(slots as u32)
 }
 
-/// The words of a policy, the first of which is its name: one of these, each with what follows it.
+/// Reads the words of a rule for notifications. The first word is its name. `known` has all names,
+/// each with an example of the following words.
 fn policy<'a>(
     doc: &mut Document<'_>,
     entry: &Entry<'a>,
@@ -74,6 +76,7 @@ fn policy<'a>(
         doc.report(entry, what, &format!("write {}{help}", examples.join(", ")));
         return None;
     };
+    // The example has as many words as the rule needs after its name.
     let wanted = example.split_ascii_whitespace().count();
     if words.len() != wanted + 1 {
         let whole = quoted(format!("{name} {example}").trim_end());
@@ -84,9 +87,10 @@ fn policy<'a>(
     Some(words)
 }
 
-/// A time in one of the words of a policy.
+/// Reads a time among the words of a rule.
 fn span(doc: &mut Document<'_>, entry: &Entry<'_>, text: &str) -> Option<Span> {
     match text.parse::<Time>() {
+        // A time of zero would be the same as `at-once`.
         Ok(Time(span)) if span > Span::ZERO && span <= LONGEST => Some(span),
         Ok(time) => {
             let what = format!("must be between 1ns and {}, not {time}", Time(LONGEST));
@@ -100,7 +104,7 @@ fn span(doc: &mut Document<'_>, entry: &Entry<'_>, text: &str) -> Option<Span> {
     }
 }
 
-/// A number, 1 to `most`, in one of the words of a policy.
+/// Reads a number from 1 to `most` among the words of a rule.
 fn number(
     doc: &mut Document<'_>,
     entry: &Entry<'_>,

@@ -1,4 +1,4 @@
-//! From a scenario's tables to what they say.
+//! Reading of a scenario's tables, after the differences of a case were applied.
 
 mod client;
 mod expect;
@@ -26,11 +26,11 @@ use crate::text::{is_name, join, quoted};
 use weir_core::{Contract, GroupId, ROOT, Span};
 use weir_model::drive::Freeze;
 
-/// Deepest queue of an ATA drive: one with a single queue and no more tags than this is behind an
-/// ATA adapter.
+/// The maximum queue depth of an ATA drive. A drive with a single queue and no more tags than this
+/// is connected to an ATA adapter.
 const NCQ: u16 = 32;
 
-/// What the core or the host model cannot do yet, so that it has no meaning in a file: a key, and why.
+/// Keys without an equivalent in the core or in the model of the host so far, each with the reason.
 const LATER: &[(&str, &str)] = &[
     (
         "hw_queues",
@@ -43,7 +43,7 @@ const LATER: &[(&str, &str)] = &[
     ),
 ];
 
-/// Everything that depends on case, drive and policy.
+/// Reads the keys that depend on the case, the drive and the policy.
 pub(super) fn stated<'a>(
     doc: &mut Document<'a>,
     root: &Table<'a>,
@@ -51,8 +51,10 @@ pub(super) fn stated<'a>(
     choice: &Choice<'_>,
 ) -> Option<Stated> {
     let before = doc.found();
+    // The tunables are only checked here, because the policy is chosen later.
     tune(doc, root, None);
     let duration = root.field(doc, "duration");
+    // `--seconds` takes precedence over the file.
     let chosen = choice.seconds.map(|s| Span::from_secs(s.into()));
     let drive = choice.drive.clone();
     let mut scenario = Scenario::new(name, drive, chosen.unwrap_or(duration));
@@ -86,7 +88,8 @@ pub(super) fn stated<'a>(
         grouped,
     };
     let clients = clients(doc, root, &stated, buffered);
-    // Clients that are not as they should be are not there; that is said already.
+    // Clients with problems are not in the list, so references to them would cause further
+    // problems.
     if doc.found() > before {
         return None;
     }
@@ -99,7 +102,7 @@ pub(super) fn stated<'a>(
     (doc.found() == before).then_some(stated)
 }
 
-/// The clients that end the run.
+/// Reads the clients that determine the end of the run.
 fn ends<'a>(doc: &mut Document<'a>, root: &Table<'a>, scenario: &mut Scenario) {
     let place = |name| scenario.clients.iter().position(|c| Some(&c.name) == name);
     let entry = root.entry("await");
@@ -107,12 +110,13 @@ fn ends<'a>(doc: &mut Document<'a>, root: &Table<'a>, scenario: &mut Scenario) {
     let entry = root.entry("exitall");
     let last = entry.and_then(|e| ending_client(doc, &e, scenario));
     (scenario.awaits, scenario.exits) = (place(awaited.as_ref()), place(last.as_ref()));
+    // The client must stop issuing requests when the time is over, or the run would never end.
     if let Some(at) = scenario.awaits {
         scenario.clients[at].program.stop = Some(scenario.warm_up + scenario.duration);
     }
 }
 
-/// What holds for the file as a whole.
+/// Reads the keys that do not depend on the case, the drive or the policy.
 pub(super) fn facts<'a>(
     doc: &mut Document<'a>,
     root: &Table<'a>,
@@ -128,6 +132,7 @@ pub(super) fn facts<'a>(
     let drives = root.entry("drives").map(|e| {
         list(doc, &e, "[\"demo\"]", |doc, e| {
             if e.is_table() {
+                // The table of a model is kept as text, like the name of a drive.
                 return profile::model(doc, e).map(|drive| profile::inline(&drive));
             }
             e.text(doc, "a drive's name", "").map(str::to_owned)
@@ -145,14 +150,14 @@ pub(super) fn facts<'a>(
     }
 }
 
-/// A text; empty if it is not there.
+/// Reads a text, which is empty if the key is not set.
 pub(super) fn line<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> String {
     let entry = table.entry(key);
     let text = entry.and_then(|e| e.text(doc, "a text", ""));
     text.unwrap_or_default().to_owned()
 }
 
-/// What each element of an array that may not be empty comes to.
+/// Reads each element of an array that must not be empty.
 fn list<'a, T>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
@@ -169,7 +174,7 @@ fn list<'a, T>(
     entries.iter().filter_map(|e| read(doc, e)).collect()
 }
 
-/// A client's name that a key refers to.
+/// Reads a reference to a client by its name.
 fn named_client<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
@@ -184,7 +189,7 @@ fn named_client<'a>(
     Some(name.to_owned())
 }
 
-/// The name of a client that comes to an end by itself.
+/// Reads a reference to a client that ends by itself.
 fn ending_client<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
@@ -200,7 +205,8 @@ fn ending_client<'a>(
     Some(name)
 }
 
-/// Reads the host: how processes use its page cache, and its file system.
+/// Reads the host, and returns the use of its page cache by processes and the kind of its file
+/// system.
 fn host<'a>(
     doc: &mut Document<'a>,
     root: &Table<'a>,
@@ -231,7 +237,7 @@ fn host<'a>(
     (buffered, kind)
 }
 
-/// The table of the host, and what is to be said of keys that have no meaning yet.
+/// Reads the table of the host, and reports the keys that are not supported yet.
 fn host_table<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Table<'a>> {
     let Some(map) = entry.is_table().then(|| entry.map(doc)).flatten() else {
         return entry.table(doc, &HOST);
@@ -277,7 +283,7 @@ fn freeze<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Freeze> {
     Some(freeze)
 }
 
-/// Contracts that take the place of others.
+/// Reads the contracts that replace others during the run.
 fn changes<'a>(doc: &mut Document<'a>, root: &Table<'a>, stated: &Stated) -> Vec<Change> {
     let mut changes = Vec::new();
     for (_, table) in doc.tables(root, "change", &CHANGE) {
@@ -297,10 +303,11 @@ fn changes<'a>(doc: &mut Document<'a>, root: &Table<'a>, stated: &Stated) -> Vec
     changes
 }
 
-/// What has a contract: a group, or a client in one of its own.
+/// Reads a reference to a group, or to a client in a group of its own.
 fn promised<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, stated: &Stated) -> Option<GroupId> {
     let name = entry.text(doc, "a group's or a client's name", "")?;
     let declared = stated.groups.len();
+    // The groups of single clients were added after the declared groups.
     let alone = |c: &&ClientSpec| c.group.0 as usize > declared;
     let clients = stated.scenario.clients.iter().filter(alone);
     let names = stated.groups.iter().map(|g| &g.0);
@@ -315,14 +322,14 @@ fn promised<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, stated: &Stated) -> O
     stated.group_of(name)
 }
 
-/// The name of a client, a group or a scenario.
+/// Reads the name of a client, a group or a scenario.
 pub(super) fn name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<String> {
     let entry = doc.required(table, "name", "write name = \"reader\"")?;
     let name = entry.text(doc, "a name", "\"reader\"")?;
     checked(doc, &entry, name)
 }
 
-/// A name, if it may be one.
+/// Returns a name if it is valid, and reports it otherwise.
 pub(super) fn checked(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str) -> Option<String> {
     if is_name(name) {
         return Some(name.to_owned());
@@ -333,7 +340,7 @@ pub(super) fn checked(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str) -> 
     None
 }
 
-/// Adds the declared groups. Returns their names, and whether each states a class.
+/// Adds the declared groups. Returns the name of each, and whether it states a class.
 fn groups<'a>(
     doc: &mut Document<'a>,
     root: &Table<'a>,
@@ -341,6 +348,8 @@ fn groups<'a>(
 ) -> Vec<(String, bool)> {
     let mut groups: Vec<(String, bool)> = Vec::new();
     for (entry, table) in doc.tables(root, "group", &GROUP) {
+        // A group without a valid name is added too, so that the numbers of the later groups are
+        // right.
         let name = name(doc, &table).unwrap_or_default();
         if groups.iter().any(|g| g.0 == name) && !name.is_empty() {
             let what = format!("two groups have the name {}", quoted(&name));
@@ -355,7 +364,7 @@ fn groups<'a>(
     groups
 }
 
-/// The group that a key refers to.
+/// Reads a reference to a group.
 fn group<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
@@ -402,6 +411,7 @@ fn clients<'a>(
     if count == 0 && doc.found() == found {
         doc.report(&entry, "the scenario has no client", example);
     }
+    // Clients with problems are missing in `all`, so that the two lists would not correspond.
     if all.len() == entries.len() {
         same_names(doc, &entries, &all);
         inner_groups(doc, &entries, &all, stated);
@@ -409,7 +419,7 @@ fn clients<'a>(
     Some(all)
 }
 
-/// Names are told apart, and none is what results call all or others.
+/// Reports names that occur twice, and names that results use for all or other clients.
 fn same_names<'a>(doc: &mut Document<'a>, entries: &[Entry<'a>], all: &[Clients]) {
     let mut known = std::collections::BTreeSet::from(RESERVED);
     for (clients, entry) in all.iter().zip(entries) {
@@ -425,7 +435,7 @@ fn same_names<'a>(doc: &mut Document<'a>, entries: &[Entry<'a>], all: &[Clients]
     }
 }
 
-/// A group with groups below it has no clients of its own.
+/// Reports clients in a group that contains other groups.
 fn inner_groups<'a>(
     doc: &mut Document<'a>,
     entries: &[Entry<'a>],
@@ -444,10 +454,11 @@ fn inner_groups<'a>(
     }
 }
 
-/// What a table promises, if it does not contradict itself.
+/// Reads the contract of a table, and reports it if its keys contradict each other.
 fn contract<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Contract {
     let before = doc.found();
     let contract = read_contract(doc, table);
+    // The check builds a layer. It is skipped for the default contract, which most clients have.
     if contract != Contract::DEFAULT
         && doc.found() == before
         && let Some((key, what, help)) = contradicted(&contract)
@@ -457,7 +468,7 @@ fn contract<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Contract {
     contract
 }
 
-/// Whether a table has a key of a contract.
+/// Returns the first key of a contract in a table.
 fn first_of_contract<'a>(table: &Table<'a>) -> Option<Entry<'a>> {
     key::CONTRACTS.iter().find_map(|k| table.entry(k.name))
 }
