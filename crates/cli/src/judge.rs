@@ -8,7 +8,7 @@ pub(crate) mod promise;
 
 pub(crate) use figure::{compare_with_published, figure_text, figure_value};
 
-use weir_config::scenario::{Asked, Bounds, Figure, Script, Whose};
+use weir_config::scenario::{Asked, Bounds, Figure, FigureOwner, Script};
 use weir_measure::number::{deviation, figure, percent, plain};
 use weir_measure::promise::Fate;
 use weir_measure::{Record, TOTAL};
@@ -234,7 +234,7 @@ fn limits(scenario: &Scenario, clients: &[&Record], within: f64) -> RequirementR
 /// Returns the name of a figure with the client to which it belongs.
 pub(crate) fn name(bounds: &Bounds, target: &str) -> String {
     let client = match &bounds.whose {
-        Whose::Target => target.to_owned(),
+        FigureOwner::Target => target.to_owned(),
         other => other.to_string(),
     };
     format!("{} of {client}", bounds.figure.name())

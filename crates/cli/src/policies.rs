@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::json;
 use std::path::Path;
 use weir_config::Policy;
-use weir_config::policy::{self, Refused};
+use weir_config::policy::{self, PolicyError};
 use weir_config::scenario::Script;
 use weir_config::units::Time;
 use weir_core::elevator::Config as Elevator;
@@ -84,8 +84,8 @@ fn print_constants(policy: &Policy, json: bool) -> Result<(), Failure> {
 /// problems.
 pub fn find(word: &str) -> Result<Policy, Failure> {
     policy::choose(word, Path::new("")).map_err(|refused| match refused {
-        Refused::Word(unknown) => Failure::Usage(unknown.to_string()),
-        Refused::File(problems) => check::refuse(&problems),
+        PolicyError::Word(unknown) => Failure::Usage(unknown.to_string()),
+        PolicyError::File(problems) => check::refuse(&problems),
     })
 }
 

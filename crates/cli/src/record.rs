@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use weir_config::Plan;
+use weir_config::DrivePlan;
 use weir_core::record::{Call, Replay, ReplayError};
 use weir_core::{Config, GroupId, Instant, Layer, SpaceId};
 
@@ -57,7 +57,7 @@ pub(crate) fn refused(path: &Path, error: &ReplayError) -> Failure {
 #[derive(Debug, Default)]
 pub(crate) struct RecordingNames {
     /// The names and numbers of volumes and tenants, or `None` without a configuration.
-    plan: Option<Plan>,
+    plan: Option<DrivePlan>,
     pub(crate) drive: Option<weir_config::Drive>,
 }
 
@@ -72,7 +72,7 @@ impl RecordingNames {
         let plans = server.drives.iter();
         let plans = plans.filter_map(|d| Some((d, weir_config::plan(&server, &d.name)?)));
         let plans: Vec<_> = plans.collect();
-        let is_of = |plan: &Plan| is_alike(&plan.config, record);
+        let is_of = |plan: &DrivePlan| is_alike(&plan.config, record);
         let found = match &plans[..] {
             // The only drive of a configuration must be that of the recording, even if its settings
             // have changed since.

@@ -135,6 +135,6 @@ pub(crate) fn cases(script: &Script, asked: &[String]) -> Result<Vec<Option<Stri
     Ok(cases)
 }
 
-fn unknown(unknown: &scenario::Unknown) -> Failure {
+fn unknown(unknown: &scenario::UnknownScenario) -> Failure {
     lists::unknown(unknown, unknown.nearest, "scenarios", &ENDINGS)
 }

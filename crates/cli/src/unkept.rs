@@ -27,7 +27,7 @@ fn lines(played: impl IntoIterator<Item = (Scenario, Policy)>) -> Vec<String> {
             let (name, key, does) = (&policy.name, part.key, part.does);
             say(format!("note: {name} does not enforce {key}: it {does}"));
         }
-        if policy.goes_by_classes() {
+        if policy.uses_classes() {
             let remarks = scenario.unclassed.iter();
             remarks.for_each(|remark| say(format!("note: {remark}")));
         }

@@ -6,8 +6,8 @@
 
 use crate::document::Document;
 use crate::measured::{self, rounded};
-use crate::places::Places;
-use crate::plan::{Member, Plan, plan, written_edits};
+use crate::places::KeyPlaces;
+use crate::plan::{DrivePlan, GroupOwner, plan, written_edits};
 use crate::problem::Problem;
 use crate::read::Draft;
 use crate::server::{Drive, Server, is_promised, promise_key};
@@ -31,23 +31,23 @@ pub(crate) const ENDLESS: Capacity = Capacity {
 /// Reports each contract that contradicts itself, and promises that cannot be kept together. If the
 /// sum is too large, the problem is at a promise that `before` did not have.
 pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before: Option<&Server>) {
-    let server = sound(draft, drive);
+    let server = without_broken_tables(draft, drive);
     let Some(plan) = plan(&server, &drive.name) else {
         return;
     };
     let mut edits = written_edits(&server, &plan);
-    let mut layer = match scratch(&plan.config) {
+    let mut layer = match scratch_layer(&plan.config) {
         Ok(layer) => layer,
         Err(error) => {
             let path = path("drive", &drive.name);
-            return doc.fault(&path, error, "");
+            return doc.report_key(&path, error, "");
         }
     };
     // The following checks replace the contracts that they report by contracts without a promise,
     // so that each mistake causes only one problem.
-    each_alone(doc, &server, &plan, &mut edits);
-    requests_known(doc, &server, drive, &plan, &mut edits);
-    within_max(doc, &server, &plan);
+    check_each_contract(doc, &server, &plan, &mut edits);
+    check_request_rates(doc, &server, drive, &plan, &mut edits);
+    check_tenant_max(doc, &server, &plan);
     // A refused change leaves the layer unchanged, so the change can be tried again without the
     // refused promise. All turns except the last one find a tenant that promises less than its
     // volumes.
@@ -56,11 +56,11 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before
         // reported at once.
         if let Refusal::CapacityUnknown(_) = refusal {
             for id in promised(&edits)
-                .take_while(|_| doc.keeps())
+                .take_while(|_| doc.is_collecting())
                 .collect::<Vec<_>>()
             {
                 let unknown = Refusal::CapacityUnknown(id);
-                doc.keep(explained(&server, &plan, &unknown, &doc.places));
+                doc.add_problem(explained(&server, &plan, &unknown, &doc.places));
             }
             return;
         }
@@ -74,11 +74,13 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before
             let message = format!("cannot promise {}: {}", rates(own), problem.message);
             problem = doc.places.problem(&key, message, problem.help).exceeding();
         }
-        doc.keep(problem);
+        doc.add_problem(problem);
         match refusal {
             // Without its own promise, the tenant no longer limits its volumes, and the next turn
             // finds further problems.
-            Refusal::ChildrenAboveParent { group, .. } if doc.keeps() => clear(&mut edits, group),
+            Refusal::ChildrenAboveParent { group, .. } if doc.is_collecting() => {
+                clear_promise(&mut edits, group)
+            }
             _ => return,
         }
     }
@@ -89,11 +91,11 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before
 /// `plan` has the names of groups. For [`Refusal::GroupInUse`], it is the plan in force, because
 /// the group is to be removed. Otherwise, it is the refused plan. The contracts are those of
 /// `server`.
-pub fn explain(server: &Server, plan: &Plan, refusal: &Refusal) -> Problem {
+pub fn explain(server: &Server, plan: &DrivePlan, refusal: &Refusal) -> Problem {
     explained(server, plan, refusal, &server.places)
 }
 
-fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -> Problem {
+fn explained(server: &Server, plan: &DrivePlan, refusal: &Refusal, places: &KeyPlaces) -> Problem {
     let (key, message, help) = match refusal {
         // The sum concerns all promises, so the problem is at the capacity. `check` moves it to the
         // promise that was added.
@@ -162,8 +164,12 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
 
 /// Returns the problem of a contract that contradicts itself: the key, the message and the help.
 /// The core decides.
-pub(crate) fn contradicted(contract: &Contract) -> Option<(&'static str, String, &'static str)> {
-    let refusal = Alone::new(elevator::Config::None)?.ask(contract).err()?;
+pub(crate) fn contradiction_in(
+    contract: &Contract,
+) -> Option<(&'static str, String, &'static str)> {
+    let refusal = ContractProbe::new(elevator::Config::None)?
+        .ask(contract)
+        .err()?;
     // Other refusals depend on the drive and its policy.
     let alone = matches!(
         refusal,
@@ -191,7 +197,7 @@ fn contradiction(refusal: &Refusal, contract: &Contract) -> (&'static str, Strin
         ),
         Refusal::MinAboveMax(_) => (
             min,
-            format!("cannot promise {} the max of the same contract", least(contract)),
+            format!("cannot promise {} the max of the same contract", excess_text(contract)),
             "lower min or raise max",
         ),
         Refusal::TwoMins(_) => (
@@ -209,7 +215,7 @@ fn contradiction(refusal: &Refusal, contract: &Contract) -> (&'static str, Strin
 }
 
 /// Returns the text of a min in the unit of the exceeded max.
-fn least(contract: &Contract) -> String {
+fn excess_text(contract: &Contract) -> String {
     let (min, requests) = (contract.min, contract.min_iops);
     let (bytes, iops) = (contract.max.bytes_ceiling(), contract.max.iops_ceiling());
     // A ceiling of zero means no limit.
@@ -295,18 +301,18 @@ fn over_capacity(drive: &str, promised: Promised, capacity: Capacity) -> String 
 fn last_added(
     server: &Server,
     before: Option<&Server>,
-    plan: &Plan,
+    plan: &DrivePlan,
     edits: &[Edit],
-    places: &Places,
+    places: &KeyPlaces,
 ) -> Option<(String, Promised)> {
     let keys = promised(edits)
-        .filter(|id| counts(server, plan, *id))
+        .filter(|id| counts_alone(server, plan, *id))
         .map(|id| {
             let (path, contract) = member(server, plan, id);
             let grew = before.is_some_and(|before| {
                 let was = match plan.member(id) {
-                    Some(Member::Volume(name)) => before.volume(name).map(|v| v.contract),
-                    Some(Member::Tenant(name)) => before.tenant(name).map(|t| t.contract),
+                    Some(GroupOwner::Volume(name)) => before.volume(name).map(|v| v.contract),
+                    Some(GroupOwner::Tenant(name)) => before.tenant(name).map(|t| t.contract),
                     _ => None,
                 };
                 // A realtime class reserves its max, so the reserved amounts are compared instead
@@ -324,8 +330,8 @@ fn last_added(
 
 /// Returns true if a promise counts by itself. That of a volume does not if its tenant has a
 /// promise that covers it.
-fn counts(server: &Server, plan: &Plan, id: GroupId) -> bool {
-    let Some(Member::Volume(name)) = plan.member(id) else {
+fn counts_alone(server: &Server, plan: &DrivePlan, id: GroupId) -> bool {
+    let Some(GroupOwner::Volume(name)) = plan.member(id) else {
         return true;
     };
     let tenant = server.volume(name).and_then(|v| v.tenant.as_ref());
@@ -335,17 +341,18 @@ fn counts(server: &Server, plan: &Plan, id: GroupId) -> bool {
 
 /// Reports each promise in requests on a drive whose requests per second are not known, and
 /// replaces it by a contract without a promise. A model without a bound completes any number.
-fn requests_known(
+fn check_request_rates(
     doc: &mut Document<'_>,
     server: &Server,
     drive: &Drive,
-    plan: &Plan,
+    plan: &DrivePlan,
     edits: &mut [Edit],
 ) {
     let Some(capacity) = drive.capacity else {
         return;
     };
-    let endless = |model| measured::least(model).is_none_or(|least| least.requests() == 0);
+    let endless =
+        |model| measured::worst_case_capacity(model).is_none_or(|least| least.requests() == 0);
     let both = capacity.read_iops > 0 && capacity.write_iops > 0;
     if capacity.iops > 0 || both || drive.model.as_ref().is_some_and(endless) {
         return;
@@ -365,7 +372,7 @@ fn requests_known(
         if all.iops == 0 || (all.bytes > 0 && contract.min_iops == 0) {
             continue;
         }
-        if doc.keeps() {
+        if doc.is_collecting() {
             let key = join(&member(server, plan, *id).0, promise_key(contract));
             let missing = match (capacity.read_iops, capacity.write_iops) {
                 (0, 0) => "",
@@ -379,7 +386,7 @@ fn requests_known(
             let help = format!(
                 "{state} in {at}.capacity, for example capacity = {{ read = \"160MB/s\", write = \"120MB/s\", iops = 5000 }}"
             );
-            doc.keep(doc.places.problem(&key, what, Some(help)).exceeding());
+            doc.add_problem(doc.places.problem(&key, what, Some(help)).exceeding());
         }
         *contract = Contract::DEFAULT;
     }
@@ -387,7 +394,7 @@ fn requests_known(
 
 /// Reports each tenant whose max is less than the sum of its volumes' promises. If the tenant has a
 /// promise, that promise covers its volumes, and is compared with its own max elsewhere.
-fn within_max(doc: &mut Document<'_>, server: &Server, plan: &Plan) {
+fn check_tenant_max(doc: &mut Document<'_>, server: &Server, plan: &DrivePlan) {
     for tenant in server.tenants.iter().filter(|t| !is_promised(&t.contract)) {
         let members = server.volumes_of(&plan.drive);
         let members = members.filter(|v| v.tenant.as_ref() == Some(&tenant.name));
@@ -415,7 +422,7 @@ fn within_max(doc: &mut Document<'_>, server: &Server, plan: &Plan) {
         let key = join(&path("tenant", &tenant.name), "max");
         let group = plan.tenants.get(&tenant.name).copied();
         let help = promises(server, plan, group.map(|group| (group, key.as_str())));
-        doc.keep(doc.places.problem(&key, what, Some(help)).exceeding());
+        doc.add_problem(doc.places.problem(&key, what, Some(help)).exceeding());
     }
 }
 
@@ -449,7 +456,7 @@ fn percent(millionths: u64) -> String {
 
 /// Returns the help for promises that do not fit: the largest ones by name. `within` is a tenant
 /// with the key that can be raised instead.
-fn promises(server: &Server, plan: &Plan, within: Option<(GroupId, &str)>) -> String {
+fn promises(server: &Server, plan: &DrivePlan, within: Option<(GroupId, &str)>) -> String {
     const SHOWN: usize = 8;
     let tenant = within.map(|(group, _)| group);
     let tenant_of =
@@ -505,13 +512,13 @@ fn rates(promised: Promised) -> String {
 }
 
 /// Returns the path of a group in the file, and its contract.
-fn member(server: &Server, plan: &Plan, id: GroupId) -> (String, Contract) {
+fn member(server: &Server, plan: &DrivePlan, id: GroupId) -> (String, Contract) {
     match plan.member(id) {
-        Some(Member::Volume(name)) => {
+        Some(GroupOwner::Volume(name)) => {
             let contract = server.volume(name).map(|v| v.contract);
             (path("volume", name), contract.unwrap_or_default())
         }
-        Some(Member::Tenant(name)) => {
+        Some(GroupOwner::Tenant(name)) => {
             let contract = server.tenant(name).map(|t| t.contract);
             (path("tenant", name), contract.unwrap_or_default())
         }
@@ -521,8 +528,13 @@ fn member(server: &Server, plan: &Plan, id: GroupId) -> (String, Contract) {
 
 /// Reports each contract that the core refuses even on a drive without limits, and replaces it by a
 /// contract without a promise.
-fn each_alone(doc: &mut Document<'_>, server: &Server, plan: &Plan, edits: &mut [Edit]) {
-    let Some(mut alone) = Alone::new(plan.config.elevator.clone()) else {
+fn check_each_contract(
+    doc: &mut Document<'_>,
+    server: &Server,
+    plan: &DrivePlan,
+    edits: &mut [Edit],
+) {
+    let Some(mut alone) = ContractProbe::new(plan.config.elevator.clone()) else {
         return;
     };
     for edit in edits.iter_mut() {
@@ -532,10 +544,10 @@ fn each_alone(doc: &mut Document<'_>, server: &Server, plan: &Plan, edits: &mut 
         if alone.ask(contract).is_ok() {
             continue;
         }
-        if doc.keeps()
+        if doc.is_collecting()
             && let Some(refusal) = refused_by_name(plan, *id, *contract)
         {
-            doc.keep(explained(server, plan, &refusal, &doc.places));
+            doc.add_problem(explained(server, plan, &refusal, &doc.places));
         }
         *contract = Contract::DEFAULT;
     }
@@ -543,25 +555,28 @@ fn each_alone(doc: &mut Document<'_>, server: &Server, plan: &Plan, edits: &mut 
 
 /// Returns the core's refusal of a contract on a drive without limits, with the group's number in
 /// the plan.
-fn refused_by_name(plan: &Plan, id: GroupId, contract: Contract) -> Option<Refusal> {
+fn refused_by_name(plan: &DrivePlan, id: GroupId, contract: Contract) -> Option<Refusal> {
     let mut config = plan.config.clone();
     config.drive.capacity = Some(ENDLESS);
     let add = Edit::add_group(id, ROOT, contract);
-    scratch(&config).ok()?.change(Instant::ZERO, &[add]).err()
+    scratch_layer(&config)
+        .ok()?
+        .change(Instant::ZERO, &[add])
+        .err()
 }
 
 /// Returns the amounts that a contract reserves, as the core computes them.
 fn reserved(contract: &Contract) -> Promised {
-    let reservations = Reservations::new();
+    let reservations = ReservedAmounts::new();
     reservations.map_or_else(Promised::default, |mut all| all.of(contract))
 }
 
 /// Computes the amounts that contracts reserve, one contract after the other on the same layer.
-pub(crate) struct Reservations(Alone);
+pub(crate) struct ReservedAmounts(ContractProbe);
 
-impl Reservations {
+impl ReservedAmounts {
     pub(crate) fn new() -> Option<Self> {
-        Alone::new(elevator::Config::None).map(Self)
+        ContractProbe::new(elevator::Config::None).map(Self)
     }
 
     /// Returns the amounts that a contract reserves. For a contract that contradicts itself, these
@@ -595,7 +610,7 @@ pub(crate) fn promised_together(
         spaces: 1,
         ..Sizes::default()
     };
-    let layer = scratch(&drive_of(capacity, sizes, elevator::Config::None));
+    let layer = scratch_layer(&drive_of(capacity, sizes, elevator::Config::None));
     // The refusal of an excessive sum contains the sum, which is all that is needed here.
     match layer.map(|mut layer| layer.change(Instant::ZERO, &edits)) {
         Ok(Ok(promised) | Err(Refusal::OverCapacity { promised, .. })) => promised,
@@ -616,9 +631,9 @@ fn drive_of(capacity: Capacity, sizes: Sizes, elevator: elevator::Config) -> Con
 }
 
 /// A drive without limits and with a single group, for trying contracts one after the other.
-struct Alone(Layer);
+struct ContractProbe(Layer);
 
-impl Alone {
+impl ContractProbe {
     fn new(elevator: elevator::Config) -> Option<Self> {
         let sizes = Sizes {
             groups: 2,
@@ -626,7 +641,7 @@ impl Alone {
             ..Sizes::default()
         };
         let config = drive_of(ENDLESS, sizes, elevator);
-        let mut layer = scratch(&config).ok()?;
+        let mut layer = scratch_layer(&config).ok()?;
         let add = Edit::add_group(GroupId(1), ROOT, Contract::DEFAULT);
         layer.change(Instant::ZERO, &[add]).ok()?;
         Some(Self(layer))
@@ -656,7 +671,7 @@ fn promised(edits: &[Edit]) -> impl Iterator<Item = GroupId> {
 }
 
 /// Replaces the contract of a group by one without a promise.
-fn clear(edits: &mut [Edit], group: GroupId) {
+fn clear_promise(edits: &mut [Edit], group: GroupId) {
     for edit in edits {
         if let Edit::AddGroup { id, contract, .. } = edit
             && *id == group
@@ -668,7 +683,7 @@ fn clear(edits: &mut [Edit], group: GroupId) {
 
 /// Returns a layer with the groups, spaces and policy of the plan, and with minimal sizes of
 /// everything else.
-pub(crate) fn scratch(config: &Config) -> Result<Layer, weir_core::ConfigError> {
+pub(crate) fn scratch_layer(config: &Config) -> Result<Layer, weir_core::ConfigError> {
     Layer::new(Config {
         sizes: Sizes {
             requests: 1,
@@ -692,7 +707,7 @@ pub(crate) fn scratch(config: &Config) -> Result<Layer, weir_core::ConfigError> 
 
 /// Returns a server with this drive and those of its tenants and volumes that have no problems. A
 /// contract with a problem would falsify the sums.
-fn sound(draft: &Draft, drive: &Drive) -> Server {
+fn without_broken_tables(draft: &Draft, drive: &Drive) -> Server {
     let server = &draft.server;
     let tenants = server.tenants_of(&drive.name);
     let tenants: Vec<_> = tenants

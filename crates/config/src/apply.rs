@@ -31,7 +31,7 @@ pub fn parse(file: &str, text: &str) -> Result<Host, Vec<Problem>> {
     };
     let (mut draft, drives) = read::host(&mut doc, &table);
     check::check(&mut doc, &mut draft, None);
-    if doc.found() > 0 {
+    if doc.problem_count() > 0 {
         return Err(doc.into_problems());
     }
     let mut server = draft.server;

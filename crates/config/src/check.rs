@@ -5,10 +5,10 @@ use crate::admission;
 use crate::document::Document;
 use crate::nearest;
 use crate::plan::{PER_STREAM_RESERVED, streams};
-use crate::policy::Unkept;
+use crate::policy::UnkeptPart;
 use crate::problem::Problem;
 use crate::read::Draft;
-use crate::server::{Contracted, Drive, Server, Tenant, Volume, is_promised, promise_key};
+use crate::server::{ContractHolder, Drive, Server, Tenant, Volume, is_promised, promise_key};
 use crate::storage::{Cache, Storage};
 use crate::text::{join, path, quoted};
 use crate::units::Size;
@@ -31,17 +31,17 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&S
             "the file has {} drives; a server can have at most {DRIVES_MAX}",
             draft.server.drives.len()
         );
-        return doc.fault("drive", what, "");
+        return doc.report_key("drive", what, "");
     }
-    files_differ(doc, &draft.server);
-    shared(doc, draft);
+    check_storage_conflicts(doc, &draft.server);
+    check_shared_minimums(doc, draft);
     let server = &draft.server;
     let tenants = tenants(server);
     for volume in &server.volumes {
         // The cache of a volume is known only if its table has no problem.
         if draft.is_sound(&path("volume", &volume.name)) && volume.cache == Cache::Host {
             let tenant = volume.tenant.as_deref();
-            cached(doc, volume, tenant.and_then(|t| tenants.get(t)).copied());
+            check_cached_volume(doc, volume, tenant.and_then(|t| tenants.get(t)).copied());
         }
     }
     for drive in &server.drives {
@@ -50,7 +50,7 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&S
             // The sums of a drive with problems would only cause further problems.
             continue;
         }
-        if room(doc, server, drive) && placed(doc, draft, drive) {
+        if tables_have_room(doc, server, drive) && volumes_fit(doc, draft, drive) {
             admission::check(doc, draft, drive, before);
         }
     }
@@ -58,7 +58,7 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&S
 
 /// Returns true if the volumes of a modelled drive, which are placed one after the other, fit on
 /// it.
-fn placed(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) -> bool {
+fn volumes_fit(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) -> bool {
     let Some(size) = drive
         .model
         .as_ref()
@@ -79,7 +79,7 @@ fn placed(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) -> bool {
                 Size(size)
             );
             let at = join(&path("volume", &volume.name), "size");
-            doc.fault(&at, what, "");
+            doc.report_key(&at, what, "");
             return false;
         }
     }
@@ -93,7 +93,7 @@ pub fn warnings(server: &Server) -> Vec<Problem> {
 }
 
 /// Returns the warnings with another help for each part.
-pub(crate) fn unkept(server: &Server, help: impl Fn(Unkept) -> String) -> Vec<Problem> {
+pub(crate) fn unkept(server: &Server, help: impl Fn(UnkeptPart) -> String) -> Vec<Problem> {
     let mut all = Vec::new();
     for owner in server.contracted() {
         let Some(Drive { policy, .. }) = server.drive(owner.drive) else {
@@ -113,17 +113,17 @@ pub(crate) fn unkept(server: &Server, help: impl Fn(Unkept) -> String) -> Vec<Pr
 fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<String>) {
     let drives: BTreeSet<&str> = server.drives.iter().map(|d| d.name.as_str()).collect();
     let tenants = tenants(server);
-    for Contracted {
+    for ContractHolder {
         path: at, drive, ..
     } in server.contracted()
     {
         // A missing drive was already reported when the table was read.
-        if drives.contains(drive) || drive.is_empty() || !doc.keeps() {
+        if drives.contains(drive) || drive.is_empty() || !doc.is_collecting() {
             continue;
         }
         let what = format!("unknown drive {}", quoted(drive));
         let help = nearest::help(drive, drives.iter().copied());
-        doc.fault(&join(&at, "drive"), what, &help);
+        doc.report_key(&join(&at, "drive"), what, &help);
         broken.insert(at);
     }
     for volume in &server.volumes {
@@ -149,13 +149,13 @@ fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<Str
                 broken.insert(at);
                 continue;
             }
-            None if !doc.keeps() => continue,
+            None if !doc.is_collecting() => continue,
             None => (
                 format!("unknown tenant {}", quoted(name)),
                 undefined(name, &tenants),
             ),
         };
-        doc.fault(&join(&at, "tenant"), what, &help);
+        doc.report_key(&join(&at, "tenant"), what, &help);
         broken.insert(at);
     }
 }
@@ -180,7 +180,7 @@ fn tenants(server: &Server) -> BTreeMap<&str, &Tenant> {
 
 /// Reports two volumes on one file, device or export. Different links to one file are recognised
 /// when the server opens the files.
-fn files_differ(doc: &mut Document<'_>, server: &Server) {
+fn check_storage_conflicts(doc: &mut Document<'_>, server: &Server) {
     // The paths are compared by components, so that `/a//b` and `/a/b` are equal.
     let mut users: BTreeMap<(&Path, String), &str> = BTreeMap::new();
     for volume in &server.volumes {
@@ -205,12 +205,12 @@ fn files_differ(doc: &mut Document<'_>, server: &Server) {
         let help = format!(
             "use a different {thing}; two volumes in one {thing} would overwrite each other's data"
         );
-        doc.fault(&at, what, &help);
+        doc.report_key(&at, what, &help);
     }
 }
 
 /// Checks shared minimums: each needs a min, `[gateways]`, and a policy that keeps the min.
-fn shared(doc: &mut Document<'_>, draft: &Draft) {
+fn check_shared_minimums(doc: &mut Document<'_>, draft: &Draft) {
     let server = &draft.server;
     let mut users: BTreeMap<&str, &str> = BTreeMap::new();
     for volume in &server.volumes {
@@ -224,28 +224,28 @@ fn shared(doc: &mut Document<'_>, draft: &Draft) {
         if contract.min == 0 && contract.min_iops == 0 {
             let help =
                 "set min = \"10MB/s\" or min_iops = 100, which all servers guarantee together";
-            doc.fault(&at, "requires a min, which the servers share", help);
+            doc.report_key(&at, "requires a min, which the servers share", help);
         } else if server.gateways.is_none() && !doc.places.keys.contains_key("gateways") {
             let what = "requires [gateways], through which the servers coordinate";
             let help = "add [gateways] with etcd = [\"http://127.0.0.1:2379\"]";
-            doc.fault(&at, what, help);
+            doc.report_key(&at, what, help);
         } else if let Some(policy) = policy.filter(|policy| !policy.keeps_min()) {
             let what = format!(
                 "requires a policy that guarantees min; policy {} does not",
                 quoted(&policy.name)
             );
-            doc.fault(&at, what, "set policy = \"contract\", or remove shared");
+            doc.report_key(&at, what, "set policy = \"contract\", or remove shared");
         } else if let Some(other) = users.insert(name, &volume.name) {
             let other = path("volume", other);
             let what = format!("{} is already used by {other}", quoted(name));
             let help = "use a different name for each volume; volumes of one server cannot share a minimum";
-            doc.fault(&at, what, help);
+            doc.report_key(&at, what, help);
         }
     }
 }
 
 /// Reports a promise to a volume that uses the host's page cache, or to its tenant.
-fn cached(doc: &mut Document<'_>, volume: &Volume, tenant: Option<&Tenant>) {
+fn check_cached_volume(doc: &mut Document<'_>, volume: &Volume, tenant: Option<&Tenant>) {
     let at = path("volume", &volume.name);
     let (key, what, promise) = if is_promised(&volume.contract) {
         let promise = promise_key(&volume.contract);
@@ -265,11 +265,11 @@ fn cached(doc: &mut Document<'_>, volume: &Volume, tenant: Option<&Tenant>) {
         return;
     };
     let help = format!("set cache = \"direct\", or remove {promise}");
-    doc.fault(&key, what, &help);
+    doc.report_key(&key, what, &help);
 }
 
 /// Returns true if the drive's tables have room for its volumes, tenants and connections.
-fn room(doc: &mut Document<'_>, server: &Server, drive: &Drive) -> bool {
+fn tables_have_room(doc: &mut Document<'_>, server: &Server, drive: &Drive) -> bool {
     let at = path("drive", &drive.name);
     let limits = &drive.limits;
     let volumes = server.volumes_of(&drive.name).count();
@@ -278,7 +278,7 @@ fn room(doc: &mut Document<'_>, server: &Server, drive: &Drive) -> bool {
         ("volumes", volumes, limits.volumes),
         ("tenants", tenants, limits.tenants),
     ];
-    let before = doc.found();
+    let before = doc.problem_count();
     for (limits_key, count, limit) in counts {
         if count > limit as usize {
             let one = limits_key.trim_end_matches('s');
@@ -286,7 +286,7 @@ fn room(doc: &mut Document<'_>, server: &Server, drive: &Drive) -> bool {
             let what = format!("the drive has {count} {key}, and its table has room for {limit}");
             let help = format!("raise {limits_key} in [{at}.limits]");
             let at = format!("{at}.limits.{limits_key}");
-            doc.fault(&at, what, &help);
+            doc.report_key(&at, what, &help);
         }
     }
     let reserved = PER_STREAM_RESERVED.min(server.limits.requests_per_connection);
@@ -298,7 +298,7 @@ fn room(doc: &mut Document<'_>, server: &Server, drive: &Drive) -> bool {
             limits.requests, server.limits.connections
         );
         let help = format!("set at least {least}, or reduce limits.connections");
-        doc.fault(&format!("{at}.limits.requests"), what, &help);
+        doc.report_key(&format!("{at}.limits.requests"), what, &help);
     }
-    doc.found() == before
+    doc.problem_count() == before
 }

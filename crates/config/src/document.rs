@@ -1,14 +1,14 @@
 //! Reads a TOML file into values, and collects every problem with its place in the text.
 //!
-//! [`Document`] holds the text and the problems. A [`Table`] has a [`Shape`], which declares its
-//! keys. Each [`Entry`] of a table is one key with its value, which the methods of [`Entry`] check
+//! [`Document`] holds the text and the problems. A [`ShapedTable`] has a [`Shape`], which declares its
+//! keys. Each [`KeyEntry`] of a table is one key with its value, which the methods of [`KeyEntry`] check
 //! and convert.
 
 use crate::elsewhere;
-use crate::field::Field;
-use crate::key::{self, DefaultValue, Kind, Shape, UNDECLARED};
+use crate::field::KeyField;
+use crate::key::{self, DefaultValue, KeyKind, Shape, UNDECLARED};
 use crate::nearest;
-use crate::places::Places;
+use crate::places::KeyPlaces;
 use crate::problem::Problem;
 use crate::text::{join, quoted};
 use crate::units::{Rate, Size, Time, UnitError};
@@ -27,7 +27,7 @@ const PROBLEMS_MAX: usize = 100;
 
 /// A TOML value that owns its data, so that it does not borrow from the text.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub(crate) enum TomlValue {
     String(String),
     /// A whole number: its value if it fits into 64 bits without a sign, and its text.
     Integer(Option<u64>, String),
@@ -36,15 +36,15 @@ pub(crate) enum Value {
     Boolean(bool),
     Datetime(Datetime),
     Array(Vec<Spanned<Self>>),
-    Table(Map),
+    Table(TomlTable),
 }
 
 /// The keys and values of a table, each with its span in the text.
-pub(crate) type Map = BTreeMap<Spanned<String>, Spanned<Value>>;
+pub(crate) type TomlTable = BTreeMap<Spanned<String>, Spanned<TomlValue>>;
 
-impl Value {
+impl TomlValue {
     /// Returns the keys and values if the value is a table.
-    pub(crate) fn as_table(&self) -> Option<&Map> {
+    pub(crate) fn as_table(&self) -> Option<&TomlTable> {
         match self {
             Self::Table(map) => Some(map),
             _ => None,
@@ -52,7 +52,7 @@ impl Value {
     }
 }
 
-impl From<DeValue<'_>> for Value {
+impl From<DeValue<'_>> for TomlValue {
     fn from(value: DeValue<'_>) -> Self {
         let owned = |value: Spanned<DeValue<'_>>| {
             Spanned::new(value.span(), Self::from(value.into_inner()))
@@ -96,7 +96,7 @@ pub(crate) struct Document<'a> {
     text: &'a str,
     /// The byte offset of the start of each line.
     lines: Vec<usize>,
-    pub(crate) places: Places,
+    pub(crate) places: KeyPlaces,
     /// All shapes of this kind of file, beginning with the outermost. They serve to name the right
     /// table for a misplaced key.
     pub(crate) family: &'static [&'static Shape],
@@ -107,21 +107,21 @@ pub(crate) struct Document<'a> {
 
 /// A key's value with its place in the text.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct KeyEntry<'a> {
     pub(crate) path: String,
     pub(crate) span: Range<usize>,
-    /// The kind that the table's shape declares for the key, or `Kind::Other` if none is declared.
-    kind: Kind,
-    value: &'a Value,
+    /// The kind that the table's shape declares for the key, or `KeyKind::Other` if none is declared.
+    kind: KeyKind,
+    value: &'a TomlValue,
 }
 
 /// A table together with its shape, which declares the keys.
 #[derive(Clone, Debug)]
-pub(crate) struct Table<'a> {
+pub(crate) struct ShapedTable<'a> {
     pub(crate) path: String,
     pub(crate) span: Range<usize>,
     shape: &'static Shape,
-    map: &'a Map,
+    map: &'a TomlTable,
 }
 
 impl<'a> Document<'a> {
@@ -130,9 +130,9 @@ impl<'a> Document<'a> {
         Self {
             text,
             lines: std::iter::once(0).chain(breaks).collect(),
-            places: Places {
+            places: KeyPlaces {
                 file: file.to_owned(),
-                ..Places::default()
+                ..KeyPlaces::default()
             },
             family: key::SERVERS,
             problems: Vec::new(),
@@ -141,7 +141,7 @@ impl<'a> Document<'a> {
     }
 
     /// Returns the number of problems found so far.
-    pub(crate) fn found(&self) -> usize {
+    pub(crate) fn problem_count(&self) -> usize {
         self.found
     }
 
@@ -159,12 +159,18 @@ impl<'a> Document<'a> {
     }
 
     /// Keeps a problem at a span of the text.
-    pub(crate) fn at(&mut self, span: &Range<usize>, key: &str, what: impl Display, help: &str) {
-        self.keep(self.remark(span, key, what, help));
+    pub(crate) fn report_span(
+        &mut self,
+        span: &Range<usize>,
+        key: &str,
+        what: impl Display,
+        help: &str,
+    ) {
+        self.add_problem(self.problem_at(span, key, what, help));
     }
 
     /// Returns a problem or note at a span of the text, without keeping it.
-    pub(crate) fn remark(
+    pub(crate) fn problem_at(
         &self,
         span: &Range<usize>,
         key: &str,
@@ -176,12 +182,12 @@ impl<'a> Document<'a> {
     }
 
     /// Reports a problem with an entry.
-    pub(crate) fn report(&mut self, entry: &Entry<'_>, what: impl Display, help: &str) {
-        self.at(&entry.span, &entry.path, what, help);
+    pub(crate) fn report(&mut self, entry: &KeyEntry<'_>, what: impl Display, help: &str) {
+        self.report_span(&entry.span, &entry.path, what, help);
     }
 
     /// Keeps a problem that was created by another part of the program.
-    pub(crate) fn keep(&mut self, problem: Problem) {
+    pub(crate) fn add_problem(&mut self, problem: Problem) {
         // The number of all problems is reported, although only some of them are kept.
         self.found += 1;
         if self.problems.len() < PROBLEMS_MAX {
@@ -190,14 +196,14 @@ impl<'a> Document<'a> {
     }
 
     /// Keeps a problem at a key that was read earlier, or at the nearest table around the key.
-    pub(crate) fn fault(&mut self, key: &str, what: impl Display, help: &str) {
+    pub(crate) fn report_key(&mut self, key: &str, what: impl Display, help: &str) {
         let help = (!help.is_empty()).then(|| help.to_owned());
-        self.keep(self.places.problem(key, what.to_string(), help));
+        self.add_problem(self.places.problem(key, what.to_string(), help));
     }
 
     /// Returns true while a further problem would be kept. Callers can otherwise skip a costly
     /// explanation.
-    pub(crate) fn keeps(&self) -> bool {
+    pub(crate) fn is_collecting(&self) -> bool {
         self.problems.len() < PROBLEMS_MAX
     }
 
@@ -215,23 +221,23 @@ impl<'a> Document<'a> {
     }
 
     /// Records the place of an entry, for problems that are found later.
-    pub(crate) fn note(&mut self, entry: &Entry<'_>) {
+    pub(crate) fn record_place(&mut self, entry: &KeyEntry<'_>) {
         let place = self.place(entry.span.start);
         self.places.keys.insert(entry.path.clone(), place);
     }
 
     /// Records the place of each key, and reports the keys that are not among `keys`. `called`
     /// names the kind of table in messages.
-    pub(crate) fn check_keys(&mut self, table: &Table<'a>, called: &str, keys: &[&str]) {
+    pub(crate) fn check_keys(&mut self, table: &ShapedTable<'a>, called: &str, keys: &[&str]) {
         for (key, value) in table.map {
             let name = key.get_ref();
             let path = join(&table.path, name);
             if keys.contains(&name.as_ref()) {
                 let place = self.place(value.span().start);
                 self.places.keys.insert(path, place);
-            } else if self.keeps() {
+            } else if self.is_collecting() {
                 let help = elsewhere::help(name, called, keys, self.family);
-                self.at(&key.span(), &path, "unknown key", &help);
+                self.report_span(&key.span(), &path, "unknown key", &help);
             } else {
                 // The problem would not be kept. Its help is not computed, because that compares
                 // all known names.
@@ -243,10 +249,10 @@ impl<'a> Document<'a> {
     /// Returns the elements of an array of tables of one shape, as entries and tables.
     pub(crate) fn tables(
         &mut self,
-        table: &Table<'a>,
+        table: &ShapedTable<'a>,
         key: &str,
         shape: &'static Shape,
-    ) -> Vec<(Entry<'a>, Table<'a>)> {
+    ) -> Vec<(KeyEntry<'a>, ShapedTable<'a>)> {
         let entries = table.entry(key).and_then(|e| e.array(self, shape.name));
         let mut all = Vec::new();
         for entry in entries.unwrap_or_default() {
@@ -258,22 +264,22 @@ impl<'a> Document<'a> {
     /// Returns the entry of a required key, or reports that the key is missing.
     pub(crate) fn required(
         &mut self,
-        table: &Table<'a>,
+        table: &ShapedTable<'a>,
         key: &str,
         help: &str,
-    ) -> Option<Entry<'a>> {
+    ) -> Option<KeyEntry<'a>> {
         let entry = table.entry(key);
         if entry.is_none() {
             // A missing key has no place, so the problem is at its table.
-            self.at(&table.span, &join(&table.path, key), "is missing", help);
+            self.report_span(&table.span, &join(&table.path, key), "is missing", help);
         }
         entry
     }
 }
 
-impl<'a> Table<'a> {
+impl<'a> ShapedTable<'a> {
     /// Creates the outermost table of a file, without checking its keys.
-    pub(crate) fn root(map: &'a Map, shape: &'static Shape) -> Self {
+    pub(crate) fn root(map: &'a TomlTable, shape: &'static Shape) -> Self {
         Self {
             path: String::new(),
             span: 0..0,
@@ -296,7 +302,7 @@ impl<'a> Table<'a> {
     }
 
     /// Returns the entry of a key, or `None` if the key is not set.
-    pub(crate) fn entry(&self, key: &str) -> Option<Entry<'a>> {
+    pub(crate) fn entry(&self, key: &str) -> Option<KeyEntry<'a>> {
         // A reader with a misspelt key would otherwise always find that the key is not set.
         let is_declared = self.shape.keys.is_empty() || self.shape.key(key).is_some();
         debug_assert!(is_declared, "{} has no key {key}", self.shape.name);
@@ -312,7 +318,7 @@ impl<'a> Table<'a> {
 
     /// Creates a table that is not in the file, so that each key has its default.
     pub(crate) fn absent(shape: &'static Shape) -> Self {
-        static EMPTY: Map = Map::new();
+        static EMPTY: TomlTable = TomlTable::new();
         Self {
             path: String::new(),
             span: 0..0,
@@ -323,7 +329,7 @@ impl<'a> Table<'a> {
 
     /// Reads the value of a field, or returns its default if the key is not set or its value is
     /// wrong.
-    pub(crate) fn field<T: Field>(&self, doc: &mut Document<'a>, key: &str) -> T {
+    pub(crate) fn field<T: KeyField>(&self, doc: &mut Document<'a>, key: &str) -> T {
         let value = self.entry(key).and_then(|entry| T::read(doc, &entry));
         value.unwrap_or_else(|| T::absent(self.shape.key(key).expect("a field is a key")))
     }
@@ -362,30 +368,34 @@ impl<'a> Table<'a> {
     }
 
     /// Iterates over all entries, sorted by key.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a Spanned<String>, Entry<'a>)> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a Spanned<String>, KeyEntry<'a>)> {
         self.map
             .iter()
             .map(|(k, v)| (k, self.entry_of(k.get_ref(), v)))
     }
 
-    fn entry_of(&self, key: &str, value: &'a Spanned<Value>) -> Entry<'a> {
-        Entry {
+    fn entry_of(&self, key: &str, value: &'a Spanned<TomlValue>) -> KeyEntry<'a> {
+        KeyEntry {
             path: join(&self.path, key),
             span: value.span(),
             kind: match self.shape.key(key).map(|k| k.kind) {
                 // Of a key that can be written in several forms, only the first has bounds and
                 // words. Readers test for the other forms themselves.
-                Some(Kind::Or(kind, _)) => *kind,
-                kind => kind.unwrap_or(Kind::Other("")),
+                Some(KeyKind::Or(kind, _)) => *kind,
+                kind => kind.unwrap_or(KeyKind::Other("")),
             },
             value: value.get_ref(),
         }
     }
 }
 
-impl<'a> Entry<'a> {
+impl<'a> KeyEntry<'a> {
     /// Reads a table of a known shape.
-    pub(crate) fn table(&self, doc: &mut Document<'a>, shape: &'static Shape) -> Option<Table<'a>> {
+    pub(crate) fn table(
+        &self,
+        doc: &mut Document<'a>,
+        shape: &'static Shape,
+    ) -> Option<ShapedTable<'a>> {
         self.table_and(doc, shape, |keys| keys)
     }
 
@@ -396,9 +406,9 @@ impl<'a> Entry<'a> {
         doc: &mut Document<'a>,
         shape: &'static Shape,
         further: impl FnOnce(Vec<&'static str>) -> Vec<&'static str>,
-    ) -> Option<Table<'a>> {
+    ) -> Option<ShapedTable<'a>> {
         if !self.is_table() {
-            let what = format_args!("{} is not a table", self.shown());
+            let what = format_args!("{} is not a table", self.quoted_value());
             let help = self.table_help(shape, doc.family);
             doc.report(self, what, &help);
             return None;
@@ -420,10 +430,14 @@ impl<'a> Entry<'a> {
     }
 
     /// Reads a table whose keys are names that the user chose.
-    pub(crate) fn names(&self, doc: &mut Document<'a>, kind: &str) -> Option<Table<'a>> {
-        let Value::Table(_) = self.value else {
+    pub(crate) fn names(&self, doc: &mut Document<'a>, kind: &str) -> Option<ShapedTable<'a>> {
+        let TomlValue::Table(_) = self.value else {
             let help = format!("write one [{kind}.NAME] for each");
-            doc.report(self, format_args!("{} is not a table", self.shown()), &help);
+            doc.report(
+                self,
+                format_args!("{} is not a table", self.quoted_value()),
+                &help,
+            );
             return None;
         };
         self.map(doc)
@@ -431,12 +445,12 @@ impl<'a> Entry<'a> {
 
     /// Reads a table without a check of its keys, which the caller passes to
     /// [`Document::check_keys`].
-    pub(crate) fn map(&self, doc: &mut Document<'a>) -> Option<Table<'a>> {
-        let Value::Table(map) = self.value else {
+    pub(crate) fn map(&self, doc: &mut Document<'a>) -> Option<ShapedTable<'a>> {
+        let TomlValue::Table(map) = self.value else {
             self.mistyped(doc, "a table", "");
             return None;
         };
-        Some(Table {
+        Some(ShapedTable {
             path: self.path.clone(),
             span: self.span.clone(),
             shape: &UNDECLARED,
@@ -447,21 +461,21 @@ impl<'a> Entry<'a> {
     /// Returns the string, or `None` without a problem if the value is of another type.
     pub(crate) fn as_text(&self) -> Option<&'a str> {
         match self.value {
-            Value::String(text) => Some(text),
+            TomlValue::String(text) => Some(text),
             _ => None,
         }
     }
 
     pub(crate) fn is_integer(&self) -> bool {
-        matches!(self.value, Value::Integer(..))
+        matches!(self.value, TomlValue::Integer(..))
     }
 
     pub(crate) fn is_text(&self) -> bool {
-        matches!(self.value, Value::String(_))
+        matches!(self.value, TomlValue::String(_))
     }
 
     pub(crate) fn is_table(&self) -> bool {
-        matches!(self.value, Value::Table(_))
+        matches!(self.value, TomlValue::Table(_))
     }
 
     /// Reads a string. In the problem, `wanted` names the expected kind, and `example` shows a
@@ -472,7 +486,7 @@ impl<'a> Entry<'a> {
         wanted: &str,
         example: &str,
     ) -> Option<&'a str> {
-        if let Value::String(text) = self.value {
+        if let TomlValue::String(text) = self.value {
             return Some(text);
         }
         self.mistyped(doc, wanted, example);
@@ -525,8 +539,8 @@ impl<'a> Entry<'a> {
 
     /// Reads a whole number within the declared bounds.
     pub(crate) fn count<T: TryFrom<u64>>(&self, doc: &mut Document<'_>) -> Option<T> {
-        let Kind::Count(least, most) = self.kind else {
-            return self.is_no("whole number");
+        let KeyKind::Count(least, most) = self.kind else {
+            return self.misdeclared("whole number");
         };
         // If the declared maximum did not fit into the type, some permitted values would be lost.
         debug_assert!(T::try_from(most).is_ok(), "the most of {}", self.path);
@@ -536,10 +550,10 @@ impl<'a> Entry<'a> {
     /// Reads a number of the declared kind: a count, a size, a rate, or permission bits.
     pub(crate) fn number(&self, doc: &mut Document<'_>) -> Option<u64> {
         match self.kind {
-            Kind::Size(..) => self.size(doc),
-            Kind::Rate => self.rate(doc),
-            Kind::Count(..) => self.count(doc),
-            Kind::Text(_) => self.mode(doc),
+            KeyKind::Size(..) => self.size(doc),
+            KeyKind::Rate => self.rate(doc),
+            KeyKind::Count(..) => self.count(doc),
+            KeyKind::Text(_) => self.mode(doc),
             _ => None,
         }
     }
@@ -563,8 +577,8 @@ impl<'a> Entry<'a> {
     /// Reads a number of bytes within the declared bounds.
     pub(crate) fn size(&self, doc: &mut Document<'_>) -> Option<u64> {
         // The kind is declared in the shape. Another kind would be a bug of the reader.
-        let Kind::Size(least, _, unit) = self.kind else {
-            return self.is_no("size");
+        let KeyKind::Size(least, _, unit) = self.kind else {
+            return self.misdeclared("size");
         };
         self.size_from(doc, least, unit)
     }
@@ -572,57 +586,57 @@ impl<'a> Entry<'a> {
     /// Reads a number of bytes that is at least `least`, at most the declared maximum, and a
     /// multiple of `unit`.
     pub(crate) fn size_from(&self, doc: &mut Document<'_>, least: u64, unit: u64) -> Option<u64> {
-        let Kind::Size(_, most, _) = self.kind else {
-            return self.is_no("size");
+        let KeyKind::Size(_, most, _) = self.kind else {
+            return self.misdeclared("size");
         };
         self.size_in(doc, least..=most, unit)
     }
 
     /// Reads a length of time within the declared bounds.
     pub(crate) fn time(&self, doc: &mut Document<'_>) -> Option<Span> {
-        let Kind::Time(least, most) = self.kind else {
-            return self.is_no("time");
+        let KeyKind::Time(least, most) = self.kind else {
+            return self.misdeclared("time");
         };
         self.time_in(doc, least..=most)
     }
 
     /// Returns `None` for a reader that does not fit the declaration. Debug builds panic, because
     /// that is a bug in Weir and not in the file.
-    fn is_no<T>(&self, wanted: &str) -> Option<T> {
+    fn misdeclared<T>(&self, wanted: &str) -> Option<T> {
         debug_assert!(false, "{} is not declared as a {wanted}", self.path);
         None
     }
 
     /// Reads `true` or `false`.
     pub(crate) fn boolean(&self, doc: &mut Document<'_>) -> Option<bool> {
-        if let Value::Boolean(value) = self.value {
+        if let TomlValue::Boolean(value) = self.value {
             return Some(*value);
         }
-        let what = format_args!("{} is not true or false", self.shown());
+        let what = format_args!("{} is not true or false", self.quoted_value());
         doc.report(self, what, "write true or false, without quotes");
         None
     }
 
     /// Reads the elements of an array.
     pub(crate) fn array(&self, doc: &mut Document<'_>, example: &str) -> Option<Vec<Self>> {
-        let Value::Array(array) = self.value else {
+        let TomlValue::Array(array) = self.value else {
             match self.value {
                 // A string in place of an array of strings is usually a list separated by commas,
                 // so the help shows it as an array.
-                Value::String(text) if example.starts_with("[\"") => {
+                TomlValue::String(text) if example.starts_with("[\"") => {
                     let parts: Vec<String> = text.split(',').map(|t| quoted(t.trim())).collect();
                     let help = format!("write [{}]", parts.join(", "));
-                    let what = format_args!("{} is not an array", self.shown());
+                    let what = format_args!("{} is not an array", self.quoted_value());
                     doc.report(self, what, &help);
                 }
                 _ => self.mistyped(doc, "an array", example),
             }
             return None;
         };
-        let element = |(i, value): (usize, &'a Spanned<Value>)| Self {
+        let element = |(i, value): (usize, &'a Spanned<TomlValue>)| Self {
             path: format!("{}[{i}]", self.path),
             span: value.span(),
-            kind: Kind::Other(""),
+            kind: KeyKind::Other(""),
             value: value.get_ref(),
         };
         Some(array.iter().enumerate().map(element).collect())
@@ -635,14 +649,14 @@ impl<'a> Entry<'a> {
         range: RangeInclusive<u64>,
     ) -> Option<u64> {
         let (low, high) = (range.start(), range.end());
-        let Value::Integer(value, shown) = self.value else {
+        let TomlValue::Integer(value, shown) = self.value else {
             let wanted = format!("a whole number, {low} to {high}");
             // Users also write numbers as strings, with separators between the digits.
             let help = match self.bare() {
                 Some(bare) => format!("write {bare}, without quotes or commas"),
                 None => "write the number alone, without a unit".to_owned(),
             };
-            let what = format_args!("{} is not {wanted}", self.shown());
+            let what = format_args!("{} is not {wanted}", self.quoted_value());
             doc.report(self, what, &help);
             return None;
         };
@@ -656,7 +670,7 @@ impl<'a> Entry<'a> {
 
     /// Returns the whole number that a string contains, without separators between its digits.
     fn bare(&self) -> Option<String> {
-        let Value::String(text) = self.value else {
+        let TomlValue::String(text) = self.value else {
             return None;
         };
         let bare: String = text
@@ -669,12 +683,12 @@ impl<'a> Entry<'a> {
 
     /// Reads a whole number. If it is negative or does not fit into 64 bits, the problem quotes
     /// `allowed`.
-    pub(crate) fn whole(
+    pub(crate) fn whole_number(
         &self,
         doc: &mut Document<'_>,
         allowed: impl FnOnce() -> &'static str,
     ) -> Option<u64> {
-        let Value::Integer(value, _) = self.value else {
+        let TomlValue::Integer(value, _) = self.value else {
             self.mistyped(doc, &format!("a whole number, {}", allowed()), "");
             return None;
         };
@@ -686,7 +700,10 @@ impl<'a> Entry<'a> {
 
     /// Reports that a value of the right type is not permitted.
     pub(crate) fn not_permitted(&self, doc: &mut Document<'_>, allowed: impl Display) {
-        let what = format!("{} is not permitted; it must be {allowed}", self.shown());
+        let what = format!(
+            "{} is not permitted; it must be {allowed}",
+            self.quoted_value()
+        );
         doc.report(self, what, "");
     }
 
@@ -702,7 +719,7 @@ impl<'a> Entry<'a> {
 
     /// Reads a number of bytes per second, at least 1.
     pub(crate) fn rate(&self, doc: &mut Document<'_>) -> Option<u64> {
-        let is_rate = matches!(self.kind, Kind::Rate);
+        let is_rate = matches!(self.kind, KeyKind::Rate);
         debug_assert!(is_rate, "{} is not declared as a rate", self.path);
         let rate = self.any_rate(doc)?;
         // Zero would mean no limit to the core, so users must remove the key instead.
@@ -729,7 +746,10 @@ impl<'a> Entry<'a> {
             return Some(time);
         }
         let (low, high) = (Time(*range.start()), Time(*range.end()));
-        let what = format_args!("must be between {low} and {high}, not {}", self.shown());
+        let what = format_args!(
+            "must be between {low} and {high}, not {}",
+            self.quoted_value()
+        );
         doc.report(self, what, "");
         None
     }
@@ -744,7 +764,10 @@ impl<'a> Entry<'a> {
         let size = self.any_size(doc)?;
         if !range.contains(&size) {
             let (low, high) = (Size(*range.start()), Size(*range.end()));
-            let what = format_args!("must be between {low} and {high}, not {}", self.shown());
+            let what = format_args!(
+                "must be between {low} and {high}, not {}",
+                self.quoted_value()
+            );
             doc.report(self, what, "");
             return None;
         }
@@ -756,7 +779,7 @@ impl<'a> Entry<'a> {
                 .filter(|size| range.contains(size));
             let near: Vec<String> = near.map(|size| format!("\"{}\"", Size(size))).collect();
             let help = format!("write {}", near.join(" or "));
-            let what = format!("{} is not a multiple of {unit} bytes", self.shown());
+            let what = format!("{} is not a multiple of {unit} bytes", self.quoted_value());
             doc.report(self, what, &help);
             return None;
         }
@@ -769,9 +792,9 @@ impl<'a> Entry<'a> {
         wanted: &str,
         example: &str,
     ) -> Option<T> {
-        if matches!(self.value, Value::Integer(..) | Value::Float(_)) {
+        if matches!(self.value, TomlValue::Integer(..) | TomlValue::Float(_)) {
             // The unit parser returns the help for a number without a unit.
-            let text = self.shown();
+            let text = self.quoted_value();
             let error = text.parse::<T>().err();
             let help = error.map_or_else(String::new, |e| e.help);
             let what =
@@ -779,7 +802,7 @@ impl<'a> Entry<'a> {
             doc.report(self, what, &help);
             return None;
         }
-        let parse = |text: &str| text.parse().map_err(UnitError::said);
+        let parse = |text: &str| text.parse().map_err(UnitError::into_problem_parts);
         self.parsed(doc, (wanted, example), parse)
     }
 
@@ -790,19 +813,19 @@ impl<'a> Entry<'a> {
         } else {
             format!("; write for example {example}")
         };
-        let what = format!("{} is not {wanted}{example}", self.shown());
+        let what = format!("{} is not {wanted}{example}", self.quoted_value());
         doc.report(self, what, "");
     }
 
     /// Returns the value as messages quote it.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn quoted_value(&self) -> String {
         match self.value {
-            Value::String(text) => quoted(text),
-            Value::Integer(_, number) | Value::Float(number) => number.clone(),
-            Value::Boolean(value) => value.to_string(),
-            Value::Datetime(value) => value.to_string(),
-            Value::Array(_) => "an array".to_owned(),
-            Value::Table(_) => "a table".to_owned(),
+            TomlValue::String(text) => quoted(text),
+            TomlValue::Integer(_, number) | TomlValue::Float(number) => number.clone(),
+            TomlValue::Boolean(value) => value.to_string(),
+            TomlValue::Datetime(value) => value.to_string(),
+            TomlValue::Array(_) => "an array".to_owned(),
+            TomlValue::Table(_) => "a table".to_owned(),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Reading of files: the text of a file, its outermost table, and errors of TOML syntax.
 
-use crate::document::{Document, Map, Table, Value};
+use crate::document::{Document, ShapedTable, TomlTable, TomlValue};
 use crate::key::UNDECLARED;
 use crate::os_error;
 use crate::problem::Problem;
 use crate::text::{is_name, quoted};
-use crate::trusted::called;
+use crate::trusted::file_kind_noun;
 use crate::units::Size;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
@@ -31,7 +31,7 @@ pub fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
         problem(what, "")
     };
     let regular = |kind: std::fs::FileType| {
-        let what = format!("is {}, not a regular file", called(kind));
+        let what = format!("is {}, not a regular file", file_kind_noun(kind));
         let other = || problem(what, "name a regular file");
         kind.is_file().then_some(()).ok_or_else(other)
     };
@@ -65,26 +65,26 @@ fn too_long() -> String {
 
 /// Parses a text and returns the result of `read` for its outermost table, or all problems if there
 /// is at least one. `file` is the name of the text in problems.
-pub(crate) fn whole<T>(
+pub(crate) fn parse_whole<T>(
     text: &str,
     file: &str,
-    read: impl for<'a> FnOnce(&mut Document<'a>, &Table<'a>) -> Option<T>,
+    read: impl for<'a> FnOnce(&mut Document<'a>, &ShapedTable<'a>) -> Option<T>,
 ) -> Result<T, Vec<Problem>> {
     let mut doc = Document::new(file, text);
     let table = tables(&mut doc, text);
-    let table = table.as_ref().map(|t| Table::root(t, &UNDECLARED));
+    let table = table.as_ref().map(|t| ShapedTable::root(t, &UNDECLARED));
     match table.and_then(|t| read(&mut doc, &t)) {
-        Some(value) if doc.found() == 0 => Ok(value),
+        Some(value) if doc.problem_count() == 0 => Ok(value),
         _ => Err(doc.into_problems()),
     }
 }
 
-/// Reads the keys `name` and `about` of a file. `called` is the kind of object that the file
+/// Reads the keys `name` and `about` of a file. `file_kind_noun` is the kind of object that the file
 /// describes, and `about` an example of its description. An invalid name is reported but still
 /// returned, so that reading continues.
-pub(crate) fn head<'a>(
+pub(crate) fn read_name_and_about<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
+    table: &ShapedTable<'a>,
     called: &str,
     about: &str,
 ) -> (Option<&'a str>, Option<&'a str>) {
@@ -121,9 +121,9 @@ thread_local! {
 
 /// Parses the tables of a file. Returns `None` after reporting a problem if the text is too long or
 /// is not TOML.
-pub(crate) fn tables(doc: &mut Document<'_>, text: &str) -> Option<Map> {
+pub(crate) fn tables(doc: &mut Document<'_>, text: &str) -> Option<TomlTable> {
     if text.len() > FILE_MAX {
-        doc.at(&(0..0), "", too_long(), "");
+        doc.report_span(&(0..0), "", too_long(), "");
         return None;
     }
     #[cfg(test)]
@@ -132,8 +132,8 @@ pub(crate) fn tables(doc: &mut Document<'_>, text: &str) -> Option<Map> {
     syntax(doc, text, &errors);
     // The parser recovers from errors, but the values of a broken file are guesses. They would only
     // produce further problems.
-    match Value::from(DeValue::Table(table.into_inner())) {
-        Value::Table(map) if doc.found() == 0 => Some(map),
+    match TomlValue::from(DeValue::Table(table.into_inner())) {
+        TomlValue::Table(map) if doc.problem_count() == 0 => Some(map),
         _ => None,
     }
 }
@@ -206,7 +206,7 @@ fn syntax(doc: &mut Document<'_>, text: &str, errors: &[toml::de::Error]) {
             ),
             _ => (message.to_owned(), ""),
         };
-        doc.at(&span, "", what, help);
+        doc.report_span(&span, "", what, help);
         // The keys of a duplicate table are reported as duplicates too, but only because of its
         // header.
         if message == "duplicate key" && is_header(text, span.start) {

@@ -29,7 +29,7 @@ impl fmt::Display for Address {
 /// The owner of a file: `"user:group"`, `"user"` or `":group"`. A part that is `None` is not
 /// changed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Owner {
+pub struct SocketOwner {
     /// The user, if it is set.
     pub user: Option<Id>,
     /// The group, if it is set.
@@ -56,7 +56,7 @@ impl Id {
     }
 }
 
-impl FromStr for Owner {
+impl FromStr for SocketOwner {
     /// The problem, and the help for it.
     type Err = (String, &'static str);
 
@@ -85,7 +85,7 @@ impl fmt::Display for Id {
     }
 }
 
-impl fmt::Display for Owner {
+impl fmt::Display for SocketOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let id = |id: &Option<Id>| id.as_ref().map_or_else(String::new, Id::to_string);
         f.write_str(&id(&self.user))?;

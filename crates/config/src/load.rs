@@ -53,7 +53,7 @@ fn parsed(file: &str, text: &str, before: Option<&Server>) -> Result<Server, Vec
     // `read` looks at one table at a time, and `check` at the relations between tables.
     let mut draft = read::server(&mut doc, &table);
     check::check(&mut doc, &mut draft, before);
-    if doc.found() > 0 {
+    if doc.problem_count() > 0 {
         return Err(doc.into_problems());
     }
     let mut server = draft.server;

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use weir_core::{LowKnobs, Span};
 
 /// A problem with a line, and its help.
-type Wrong = (String, String);
+type LowProblem = (String, String);
 
 /// The word for a limit that is not set.
 const NO_LIMIT: &str = "max";
@@ -19,7 +19,7 @@ const MOST: u64 = 1_000_000_000_000;
 const MICROS_MOST: u64 = 60_000_000;
 
 /// Reads a line. Settings that it does not name are not set.
-pub(crate) fn read(line: &str) -> Result<LowKnobs, Wrong> {
+pub(crate) fn read(line: &str) -> Result<LowKnobs, LowProblem> {
     let mut low = LowKnobs::NONE;
     let mut named = Vec::new();
     for (nth, word) in line.split_whitespace().enumerate() {
@@ -52,7 +52,7 @@ pub(crate) fn read(line: &str) -> Result<LowKnobs, Wrong> {
     }
 }
 
-fn set(low: &mut LowKnobs, name: &str, value: &str) -> Result<(), Wrong> {
+fn set(low: &mut LowKnobs, name: &str, value: &str) -> Result<(), LowProblem> {
     let is_time = matches!(name, "idle" | "latency");
     let most = if is_time { MICROS_MOST } else { MOST };
     let number = match value {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn wrong_lines_are_explained() {
         let said = |text: &str| {
             let (what, help) = read(text).unwrap_err();
             format!("{what}; {help}")

@@ -1,9 +1,9 @@
 //! Generation of `docs/configuration.md` and `docs/scenarios.md` from the tables that the parser
 //! uses.
 
-use crate::key::{self, DefaultValue, Key, Shape};
-use crate::parameter::{KINDS, Kind, Parameter, Unit};
-use crate::scenario::fio::{Fate, OPTIONS, VALUES};
+use crate::key::{self, DefaultValue, KeyDeclaration, Shape};
+use crate::parameter::{KINDS, ModelKind, Parameter, ParameterUnit};
+use crate::scenario::fio::{OPTIONS, OptionTreatment, VALUES};
 use crate::{policy, tunable};
 use std::fmt::Write as _;
 use weir_core::elevator;
@@ -96,9 +96,9 @@ fn fates(page: &mut String) {
               | Option | Treatment | Reason or advice |\n| --- | --- | --- |\n";
     for option in options {
         let (fate, text) = match option.fate {
-            Fate::Played => ("played", ""),
-            Fate::Noted(why) => ("noted", why),
-            Fate::Refused(help) => ("refused", help),
+            OptionTreatment::Played => ("played", ""),
+            OptionTreatment::Noted(why) => ("noted", why),
+            OptionTreatment::Refused(help) => ("refused", help),
         };
         let _ = writeln!(page, "| {} | {fate} | {text} |", names(&option.names));
     }
@@ -303,7 +303,7 @@ fn heading(page: &mut String, name: &str, about: &str) {
     let _ = write!(page, "\n### {name}\n\n{about}\n");
 }
 
-fn keys(page: &mut String, keys: &[Key]) {
+fn keys(page: &mut String, keys: &[KeyDeclaration]) {
     *page +=
         "\n| Key | Type | Default | Description | Example |\n| --- | --- | --- | --- | --- |\n";
     for key in keys {
@@ -313,7 +313,7 @@ fn keys(page: &mut String, keys: &[Key]) {
             // An empty table means either that no object is defined or that all keys have their
             // defaults.
             DefaultValue::Value("{}") => match key.kind {
-                key::Kind::Table(names) if names.starts_with("one ") => "none".to_owned(),
+                key::KeyKind::Table(names) if names.starts_with("one ") => "none".to_owned(),
                 _ => "its defaults".to_owned(),
             },
             DefaultValue::Value(value) => format!("`{value}`"),
@@ -342,7 +342,7 @@ fn tuned(page: &mut String, kind: &elevator::Kind, tunables: &[Tunable]) {
             page,
             "| `{}` | {} | `{}` | {} | {} |",
             tunable.name,
-            key::Kind::of(tunable).text(),
+            key::KeyKind::of(tunable).text(),
             tunable::toml(tunable, tunable.default),
             tunable.about,
             tunable.source
@@ -350,7 +350,7 @@ fn tuned(page: &mut String, kind: &elevator::Kind, tunables: &[Tunable]) {
     }
 }
 
-fn model(page: &mut String, kind: &Kind) {
+fn model(page: &mut String, kind: &ModelKind) {
     let mut generic = (kind.generic)();
     if let weir_model::drive::Config::Volume(volume) = &mut generic {
         // A volume without members is invalid, so the permitted values of its parameters could not
@@ -368,7 +368,7 @@ fn model(page: &mut String, kind: &Kind) {
             |u| format!("`{}`", parameter.toml(u)),
         );
         let allowed = match parameter.unit {
-            Unit::Bool => "either",
+            ParameterUnit::Bool => "either",
             _ => parameter.allowed(&generic),
         };
         let is = unit(parameter.unit);
@@ -390,16 +390,16 @@ fn sentence(words: &str) -> String {
     format!("{}{rest}.", first.to_uppercase())
 }
 
-fn unit(unit: Unit) -> &'static str {
+fn unit(unit: ParameterUnit) -> &'static str {
     match unit {
-        Unit::Bytes => "size",
-        Unit::Rate => "rate",
-        Unit::Time => "time",
-        Unit::Bool => "`true` or `false`",
-        Unit::Count => "whole number",
-        Unit::PerMinute => "whole number, per minute",
-        Unit::Pages => "whole number of pages",
-        Unit::PerMille => "whole number, per mille",
-        Unit::Percent => "whole number, per cent",
+        ParameterUnit::Bytes => "size",
+        ParameterUnit::Rate => "rate",
+        ParameterUnit::Time => "time",
+        ParameterUnit::Bool => "`true` or `false`",
+        ParameterUnit::Count => "whole number",
+        ParameterUnit::PerMinute => "whole number, per minute",
+        ParameterUnit::Pages => "whole number of pages",
+        ParameterUnit::PerMille => "whole number, per mille",
+        ParameterUnit::Percent => "whole number, per cent",
     }
 }

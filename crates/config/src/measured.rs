@@ -8,14 +8,14 @@ use weir_model::drive::Config;
 const REMEMBERED: usize = 16;
 
 /// A cache of results for models.
-struct Known<T>(Mutex<Vec<(Config, T)>>);
+struct ModelCache<T>(Mutex<Vec<(Config, T)>>);
 
-static LEAST: Known<Option<Capacity>> = Known(Mutex::new(Vec::new()));
-static MOST: Known<Option<Capacity>> = Known(Mutex::new(Vec::new()));
+static LEAST: ModelCache<Option<Capacity>> = ModelCache(Mutex::new(Vec::new()));
+static MOST: ModelCache<Option<Capacity>> = ModelCache(Mutex::new(Vec::new()));
 
-/// Returns the capacity of a model in the worst case ([`Config::least`]). `None` if it has no
+/// Returns the capacity of a model in the worst case ([`Config::worst_case_capacity`]). `None` if it has no
 /// bound.
-pub(crate) fn least(model: &Config) -> Option<Capacity> {
+pub(crate) fn worst_case_capacity(model: &Config) -> Option<Capacity> {
     LEAST.get(model, |m| {
         let least = m.least(u64::MAX).ok().flatten()?;
         // A capacity that the model states is exact. Only a measured one is rounded.
@@ -24,9 +24,9 @@ pub(crate) fn least(model: &Config) -> Option<Capacity> {
     })
 }
 
-/// Returns the capacity of a model in the best case ([`Config::most`]), with zero for figures
+/// Returns the capacity of a model in the best case ([`Config::best_case_capacity`]), with zero for figures
 /// without a bound. `None` for an invalid model.
-pub(crate) fn most(model: &Config) -> Option<Capacity> {
+pub(crate) fn best_case_capacity(model: &Config) -> Option<Capacity> {
     MOST.get(model, |m| m.most().ok())
 }
 
@@ -38,7 +38,7 @@ pub fn rounded(figure: u64) -> u64 {
     figure / unit * unit
 }
 
-impl<T: Clone> Known<T> {
+impl<T: Clone> ModelCache<T> {
     fn get(&self, model: &Config, find: impl FnOnce(&Config) -> T) -> T {
         // A thread that panicked has left the list complete, so its poison is ignored.
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_model_is_run_once_and_few_are_remembered() {
-        let known = Known(Mutex::new(Vec::new()));
+        let known = ModelCache(Mutex::new(Vec::new()));
         let model = |tags| {
             Config::Null(weir_model::drive::null::Config {
                 tags,

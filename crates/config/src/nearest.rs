@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_and_far() {
+    fn only_similar_names_are_suggested() {
         let keys = ["bandwidth", "read_bandwidth", "iops", "burst", "min"];
         assert_eq!(name("bandwith", keys), Some("bandwidth"));
         assert_eq!(name("Read-Bandwidth", keys), Some("read_bandwidth"));

@@ -1,7 +1,7 @@
 //! Notes on promises that admission accepts but that are kept only for some sizes of requests,
 //! which only clients determine.
 
-use crate::admission::scratch;
+use crate::admission::scratch_layer;
 use crate::measured::rounded;
 use crate::plan::{plan, written_edits};
 use crate::problem::Problem;
@@ -25,7 +25,10 @@ const SMALL: u64 = 4096;
 /// Further notes concern contracts whose max permits their min only for some requests, and drives
 /// with remote volumes that are not declared as remote.
 pub fn notes(server: &Server) -> Vec<Problem> {
-    let near = server.drives.iter().filter_map(|drive| near(server, drive));
+    let near = server
+        .drives
+        .iter()
+        .filter_map(|drive| treated_as_local(server, drive));
     // Other policies keep no promise, about which `warnings` warns.
     let drives = server.drives.iter().filter(|d| d.policy.keeps_min());
     let own = within_max(server);
@@ -44,7 +47,7 @@ pub fn notes(server: &Server) -> Vec<Problem> {
 }
 
 /// Returns a note on a drive with remote volumes that is treated as local.
-fn near(server: &Server, drive: &Drive) -> Option<Problem> {
+fn treated_as_local(server: &Server, drive: &Drive) -> Option<Problem> {
     let mut volumes = server.volumes_of(&drive.name);
     let volume = volumes.find(|v| matches!(v.storage, Storage::Nbd(_)))?;
     let at = path("drive", &drive.name);
@@ -68,7 +71,7 @@ fn near(server: &Server, drive: &Drive) -> Option<Problem> {
 fn within_max(server: &Server) -> impl Iterator<Item = Problem> {
     server.contracted().filter_map(|owner| {
         let drive = server.drive(owner.drive)?;
-        let (key, what) = own_max(owner.contract).filter(|_| drive.policy.keeps_min())?;
+        let (key, what) = max_conflict(owner.contract).filter(|_| drive.policy.keeps_min())?;
         let help = "set min and max both in bytes or both in requests".to_owned();
         Some(server.problem(&join(&owner.path, key), what, Some(help)))
     })
@@ -77,7 +80,7 @@ fn within_max(server: &Server) -> impl Iterator<Item = Problem> {
 /// Returns the key of a min, and a note if the max permits that min only for some sizes of
 /// requests. It occurs if one is in bytes and the other in requests. There is no note if the min is
 /// possible with requests of 4 KiB.
-fn own_max(contract: &Contract) -> Option<(&'static str, String)> {
+fn max_conflict(contract: &Contract) -> Option<(&'static str, String)> {
     let (bytes, iops) = (contract.max.bytes_ceiling(), contract.max.iops_ceiling());
     let (min, requests) = (contract.min, contract.min_iops);
     if requests > 0 && bytes > 0 && bytes / requests < SMALL {
@@ -99,7 +102,7 @@ fn own_max(contract: &Contract) -> Option<(&'static str, String)> {
 
 /// A kind of requests with the drive's capacity for it.
 #[derive(Clone, Copy)]
-struct Kind {
+struct RequestKind {
     /// The name of the requests in messages.
     name: &'static str,
     op: Op,
@@ -112,7 +115,7 @@ struct Kind {
 /// Returns the minimum size of requests that keeps the promises in bytes. The result is in bytes
 /// and rounded up to 4 KiB. The part of a request beyond 4 KiB counts at the sequential rate.
 /// `None` if no size suffices.
-fn kept_from(promised: Promised, kind: Kind) -> Option<u64> {
+fn minimum_request_size(promised: Promised, kind: RequestKind) -> Option<u64> {
     let [bytes, beside, requests, rate] =
         [promised.bytes, promised.iops, kind.requests, kind.rate].map(|n| n as f64);
     // A request of s bytes takes 1 / requests + (s - SMALL) / rate seconds, in the part of each
@@ -126,10 +129,10 @@ fn kept_from(promised: Promised, kind: Kind) -> Option<u64> {
     })
 }
 
-/// Returns the result of [`kept_from`] for a modelled drive. The model is run for each size,
+/// Returns the result of [`minimum_request_size`] for a modelled drive. The model is run for each size,
 /// because longer writes leave less space in its write cache for reordering.
-fn kept_from_on(model: &Config, promised: Promised, kind: Kind) -> Option<u64> {
-    let mut length = kept_from(promised, kind)?;
+fn minimum_request_size_on(model: &Config, promised: Promised, kind: RequestKind) -> Option<u64> {
+    let mut length = minimum_request_size(promised, kind)?;
     let left = 1.0 - promised.iops as f64 / kind.requests as f64;
     // A longer request reaches the drive in adjacent commands.
     while length < model.shape().max_transfer.into() {
@@ -143,8 +146,8 @@ fn kept_from_on(model: &Config, promised: Promised, kind: Kind) -> Option<u64> {
 }
 
 /// Returns the maximum size of random requests that still lets the drive complete `promised.iops`
-/// per second, with the cost model of [`kept_from`].
-fn kept_to(promised: Promised, kind: Kind) -> u64 {
+/// per second, with the cost model of [`minimum_request_size`].
+fn maximum_request_size(promised: Promised, kind: RequestKind) -> u64 {
     let [bytes, count, requests, rate] =
         [promised.bytes, promised.iops, kind.requests, kind.rate].map(|n| n as f64);
     let each = (1.0 - bytes / rate) / count - 1.0 / requests;
@@ -154,11 +157,11 @@ fn kept_to(promised: Promised, kind: Kind) -> u64 {
 
 /// Returns reads and writes as far as their requests per second are known, or one kind if both are
 /// equal.
-fn kinds(capacity: Capacity) -> Vec<Kind> {
+fn kinds(capacity: Capacity) -> Vec<RequestKind> {
     let of = |name, op, own: u64, rate| {
         // The figure for one direction is more precise than that for requests of any kind.
         let requests = if own > 0 { own } else { capacity.iops };
-        (requests > 0).then_some(Kind {
+        (requests > 0).then_some(RequestKind {
             name,
             op,
             requests,
@@ -169,7 +172,7 @@ fn kinds(capacity: Capacity) -> Vec<Kind> {
     let writes = of("writes", Op::Write, capacity.write_iops, capacity.write);
     match (reads, writes) {
         // A single line suffices if both directions are equal.
-        (Some(r), Some(w)) if (r.requests, r.rate) == (w.requests, w.rate) => vec![Kind {
+        (Some(r), Some(w)) if (r.requests, r.rate) == (w.requests, w.rate) => vec![RequestKind {
             name: "requests",
             ..w
         }],
@@ -184,8 +187,8 @@ fn in_bytes(promised: Promised, drive: &Drive) -> Option<(String, &'static str)>
         .filter_map(|kind| {
             let name = kind.name;
             let length = match &drive.model {
-                Some(model) => kept_from_on(model, promised, kind),
-                None => kept_from(promised, kind),
+                Some(model) => minimum_request_size_on(model, promised, kind),
+                None => minimum_request_size(promised, kind),
             };
             // If requests of 4 KiB suffice, there is nothing to note.
             let length = length.filter(|l| *l > SMALL)?;
@@ -216,7 +219,7 @@ fn in_requests(promised: Promised, drive: &Drive) -> Option<(String, &'static st
     let parts: Vec<String> = kinds(drive.capacity?)
         .into_iter()
         .filter(|_| promised.iops > 0)
-        .map(|kind| (kind.name, kept_to(promised, kind)))
+        .map(|kind| (kind.name, maximum_request_size(promised, kind)))
         .filter(|part| part.1 < drive.max_transfer.into())
         .map(|(name, length)| format!("\n  {name} of up to {}", Size(length)))
         .collect();
@@ -234,7 +237,7 @@ fn in_requests(promised: Promised, drive: &Drive) -> Option<(String, &'static st
 /// Returns the sum of a drive's contracts as they are written, whatever its policy makes of them.
 pub fn promised(server: &Server, drive: &Drive) -> Option<Promised> {
     let plan = plan(server, &drive.name)?;
-    let mut layer = scratch(&plan.config).ok()?;
+    let mut layer = scratch_layer(&plan.config).ok()?;
     let edits = written_edits(server, &plan);
     layer.change(Instant::ZERO, &edits).ok()
 }
@@ -265,7 +268,7 @@ mod tests {
                 iops,
                 ..weir_core::Max::NONE
             };
-            own_max(
+            max_conflict(
                 &Contract::DEFAULT
                     .with_min(min)
                     .with_min_iops(min_iops)
@@ -293,7 +296,7 @@ mod tests {
         let disk = profile::find("hitachi-hts72755").unwrap().drive;
         for op in [Op::Read, Op::Write] {
             let requests = disk.at_random(op, SMALL as u32).unwrap();
-            let kind = Kind {
+            let kind = RequestKind {
                 name: "requests",
                 op,
                 requests,
@@ -308,7 +311,7 @@ mod tests {
                 (5_000_000, requests / 3),
             ] {
                 let promised = Promised::rates(bytes, iops);
-                let length = kept_from_on(&disk, promised, kind).unwrap();
+                let length = minimum_request_size_on(&disk, promised, kind).unwrap();
                 let left = (requests - iops) as f64 / requests as f64;
                 let comes_to = |length: u64| {
                     disk.at_random(op, length as u32).unwrap() as f64 * length as f64 * left
@@ -318,7 +321,7 @@ mod tests {
                     comes_to(length) >= bytes as f64,
                     "{op:?} {promised:?} {length}"
                 );
-                let least = kept_from(promised, kind).unwrap();
+                let least = minimum_request_size(promised, kind).unwrap();
                 // The search increases the size by a sixteenth at a time.
                 let before = length - (length / 17).next_multiple_of(SMALL);
                 assert!(
@@ -334,7 +337,7 @@ mod tests {
 
     #[test]
     fn what_is_promised_beside_leaves_less_time() {
-        let kind = Kind {
+        let kind = RequestKind {
             name: "requests",
             op: Op::Read,
             requests: 100,
@@ -344,14 +347,20 @@ mod tests {
         // A request takes 9.99 ms and 10 us for each 4 KiB. For 41 MB/s, the bytes themselves take
         // 0.1 of a second. In the other 0.9, the 9.99 ms are possible 90 times, and 41 MB / 90 are
         // 112 times 4 KiB.
-        assert_eq!(kept_from(of(400_000, 0), kind), Some(SMALL));
-        assert_eq!(kept_from(of(41_000_000, 0), kind), Some(112 * SMALL));
-        assert_eq!(kept_from(of(41_000_000, 50), kind), Some(251 * SMALL));
-        assert_eq!(kept_from(of(41_000_000, 90), kind), None);
-        assert_eq!(kept_from(of(409_600_000, 0), kind), None);
+        assert_eq!(minimum_request_size(of(400_000, 0), kind), Some(SMALL));
+        assert_eq!(
+            minimum_request_size(of(41_000_000, 0), kind),
+            Some(112 * SMALL)
+        );
+        assert_eq!(
+            minimum_request_size(of(41_000_000, 50), kind),
+            Some(251 * SMALL)
+        );
+        assert_eq!(minimum_request_size(of(41_000_000, 90), kind), None);
+        assert_eq!(minimum_request_size(of(409_600_000, 0), kind), None);
         // Of 1/60 s per request, 10 ms are for the first 4 KiB, and the other 6.67 ms for 666 more.
-        assert_eq!(kept_to(of(0, 60), kind), 667 * SMALL);
-        assert_eq!(kept_to(of(41_000_000, 60), kind), 500 * SMALL);
-        assert_eq!(kept_to(of(0, 200), kind), SMALL);
+        assert_eq!(maximum_request_size(of(0, 60), kind), 667 * SMALL);
+        assert_eq!(maximum_request_size(of(41_000_000, 60), kind), 500 * SMALL);
+        assert_eq!(maximum_request_size(of(0, 200), kind), SMALL);
     }
 }

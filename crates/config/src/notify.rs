@@ -6,9 +6,9 @@ use weir_core::Span;
 /// The rules for notifications between a volume and the virtual machines that use it
 /// (`[volume.NAME.listen]`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Notify {
+pub struct NotifyRules {
     /// The rule for polls of the queues.
-    pub wakes: Wakes,
+    pub wakes: WakeRule,
     /// The rule for calls.
     pub calls: CallRule,
     /// The number of completed requests that causes a call. At most 1 means a call for each. Under
@@ -38,11 +38,11 @@ words! {
     CallRule: "gather" Gather, "vic" Vic, "spdk" Spdk;
 }
 
-impl Default for Notify {
+impl Default for NotifyRules {
     /// Returns notifications at once in both directions.
     fn default() -> Self {
         Self {
-            wakes: Wakes::AtOnce,
+            wakes: WakeRule::AtOnce,
             calls: CallRule::Gather,
             call_count: 1,
             call_delay: Span::ZERO,
@@ -52,7 +52,7 @@ impl Default for Notify {
 
 /// The rule for polling the queues of virtual machines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Wakes {
+pub enum WakeRule {
     /// A poll after each kick. It is delayed if kicks arrive repeatedly without requests.
     #[default]
     AtOnce,

@@ -15,7 +15,7 @@ use weir_model::drive::{Config, volume};
 /// The unit of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Unit {
+pub enum ParameterUnit {
     /// Bytes, written as a size: `"16KiB"`.
     Bytes,
     /// Bytes per second, written as a rate: `"540MB/s"`.
@@ -42,7 +42,7 @@ pub struct Parameter {
     /// The key in a profile. A dot separates the table from its key, as in `seek.average`.
     pub key: &'static str,
     /// The unit of the number.
-    pub unit: Unit,
+    pub unit: ParameterUnit,
     /// A description in a few words.
     pub about: &'static str,
     /// The value if a profile does not set the parameter. `None` if it is required.
@@ -73,20 +73,24 @@ impl Parameter {
     /// `true`.
     pub fn text(&self, value: u64) -> String {
         match self.unit {
-            Unit::Bytes => Size(value).to_string(),
-            Unit::Rate => Rate(value).to_string(),
-            Unit::Time => Time(Span::from_nanos(value)).to_string(),
-            Unit::Bool => (value > 0).to_string(),
-            Unit::Count | Unit::PerMinute | Unit::Pages | Unit::PerMille | Unit::Percent => {
-                value.to_string()
-            }
+            ParameterUnit::Bytes => Size(value).to_string(),
+            ParameterUnit::Rate => Rate(value).to_string(),
+            ParameterUnit::Time => Time(Span::from_nanos(value)).to_string(),
+            ParameterUnit::Bool => (value > 0).to_string(),
+            ParameterUnit::Count
+            | ParameterUnit::PerMinute
+            | ParameterUnit::Pages
+            | ParameterUnit::PerMille
+            | ParameterUnit::Percent => value.to_string(),
         }
     }
 
     /// Returns the text of [`Self::text`] as a TOML value.
     pub(crate) fn toml(&self, value: u64) -> String {
         match self.unit {
-            Unit::Bytes | Unit::Rate | Unit::Time => format!("\"{}\"", self.text(value)),
+            ParameterUnit::Bytes | ParameterUnit::Rate | ParameterUnit::Time => {
+                format!("\"{}\"", self.text(value))
+            }
             _ => self.text(value),
         }
     }
@@ -137,7 +141,7 @@ pub fn find(drive: &Config, key: &str) -> Option<&'static Parameter> {
 
 /// A kind of drive model, such as a disk or a stripe.
 #[derive(Debug)]
-pub(crate) struct Kind {
+pub(crate) struct ModelKind {
     pub(crate) name: &'static str,
     /// The name of the kind in messages, with its article.
     pub(crate) called: &'static str,
@@ -151,8 +155,8 @@ pub(crate) struct Kind {
     pub(crate) has_members: bool,
 }
 
-pub(crate) const KINDS: &[Kind] = &[
-    Kind {
+pub(crate) const KINDS: &[ModelKind] = &[
+    ModelKind {
         name: "null",
         called: "a null model",
         about: "A drive on which every command takes the same time and data cross a link.",
@@ -160,7 +164,7 @@ pub(crate) const KINDS: &[Kind] = &[
         generic: || Config::Null(weir_model::drive::null::Config::demo()),
         has_members: false,
     },
-    Kind {
+    ModelKind {
         name: "hdd",
         called: "an hdd model",
         about: "A rotating disk: an arm, three zones, a read cache with segments, and a write cache. Keys with a dot, such as `seek.average`, \
@@ -169,7 +173,7 @@ pub(crate) const KINDS: &[Kind] = &[
         generic: || Config::Hdd(weir_model::drive::hdd::Config::generic()),
         has_members: false,
     },
-    Kind {
+    ModelKind {
         name: "ssd",
         called: "an ssd model",
         about: "Flash: a link, a controller, channels and dies, buffers, and garbage collection.",
@@ -177,7 +181,7 @@ pub(crate) const KINDS: &[Kind] = &[
         generic: || Config::Ssd(weir_model::drive::ssd::Config::generic()),
         has_members: false,
     },
-    Kind {
+    ModelKind {
         name: "stripe",
         called: "a stripe",
         about: "A volume that is striped over several drives.",
@@ -185,7 +189,7 @@ pub(crate) const KINDS: &[Kind] = &[
         generic: || Config::Volume(volume::Config::stripe(Vec::new())),
         has_members: true,
     },
-    Kind {
+    ModelKind {
         name: "linear",
         called: "a linear volume",
         about: "A volume that consists of several drives, one after the other.",
@@ -195,7 +199,7 @@ pub(crate) const KINDS: &[Kind] = &[
     },
 ];
 
-impl Kind {
+impl ModelKind {
     /// Returns all keys of the outermost table, in order.
     pub(crate) fn keys(&self) -> Vec<&'static str> {
         let mut keys = Vec::new();

@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 
 /// The name of a file, with the line and column of each key path in it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct KeyPlaces {
     pub(crate) file: String,
     pub(crate) keys: BTreeMap<String, (u32, u32)>,
 }
 
 /// All places are equal, because two files with the same values must compare as equal.
-impl PartialEq for Places {
+impl PartialEq for KeyPlaces {
     fn eq(&self, _other: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Places {}
+impl Eq for KeyPlaces {}
 
-impl Places {
+impl KeyPlaces {
     /// Returns a problem at a key, or at the nearest table around the key that is in the file.
     pub(crate) fn problem(&self, key: &str, message: String, help: Option<String>) -> Problem {
         let mut path = key;

@@ -17,7 +17,7 @@ const STALLED_MAX: u32 = 1 << 16;
 
 /// The position of a volume in the core's tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Slot {
+pub struct VolumeSlot {
     /// The group of the streams of the volume's connections.
     pub group: GroupId,
     /// The address space of the volume.
@@ -26,7 +26,7 @@ pub struct Slot {
 
 /// One drive of a [`Server`] in the terms of the core.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Plan {
+pub struct DrivePlan {
     /// The name of the drive.
     pub drive: String,
     /// The configuration of its [`Layer`](weir_core::Layer).
@@ -38,14 +38,14 @@ pub struct Plan {
     /// adds it when it opens the volume.
     pub edits: Vec<Edit>,
     /// The position of each volume.
-    pub volumes: BTreeMap<String, Slot>,
+    pub volumes: BTreeMap<String, VolumeSlot>,
     /// The group of each tenant.
     pub tenants: BTreeMap<String, GroupId>,
 }
 
 /// The object behind a group of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Member<'a> {
+pub enum GroupOwner<'a> {
     /// The drive itself, which is the root group.
     Drive(&'a str),
     /// The tenant with this name.
@@ -54,17 +54,17 @@ pub enum Member<'a> {
     Volume(&'a str),
 }
 
-impl Plan {
+impl DrivePlan {
     /// Returns the object behind a group, or `None` if the group is free.
-    pub fn member(&self, group: GroupId) -> Option<Member<'_>> {
+    pub fn member(&self, group: GroupId) -> Option<GroupOwner<'_>> {
         if group == ROOT {
-            return Some(Member::Drive(&self.drive));
+            return Some(GroupOwner::Drive(&self.drive));
         }
         let tenant = self.tenants.iter().find(|t| *t.1 == group);
         let volume = self.volumes.iter().find(|v| v.1.group == group);
         tenant
-            .map(|t| Member::Tenant(t.0))
-            .or_else(|| volume.map(|v| Member::Volume(v.0)))
+            .map(|t| GroupOwner::Tenant(t.0))
+            .or_else(|| volume.map(|v| GroupOwner::Volume(v.0)))
     }
 }
 
@@ -72,7 +72,7 @@ impl Plan {
 ///
 /// Slot numbers depend only on names: tenants are numbered in order from group 1, followed by
 /// volumes. Spaces are numbered from 0.
-pub fn plan(server: &Server, drive: &str) -> Option<Plan> {
+pub fn plan(server: &Server, drive: &str) -> Option<DrivePlan> {
     let drive = server.drive(drive)?;
     let tenants = server.tenants_of(&drive.name);
     let tenants: BTreeMap<String, GroupId> = tenants
@@ -85,7 +85,7 @@ pub fn plan(server: &Server, drive: &str) -> Option<Plan> {
         .volumes_of(&drive.name)
         .zip(0..)
         .map(|(v, space)| {
-            let slot = Slot {
+            let slot = VolumeSlot {
                 group: GroupId(first + space),
                 space: SpaceId(space),
             };
@@ -93,8 +93,8 @@ pub fn plan(server: &Server, drive: &str) -> Option<Plan> {
         })
         .collect();
     let setup = setup(server, drive);
-    let terms = Terms::of(&setup, server, drive);
-    let mut plan = Plan {
+    let terms = CoreTerms::of(&setup, server, drive);
+    let mut plan = DrivePlan {
         drive: drive.name.clone(),
         config: config(server, drive, setup),
         edits: Vec::new(),
@@ -126,12 +126,12 @@ fn nodes<'a>(server: &'a Server, drive: &'a Drive) -> impl Iterator<Item = Node>
 }
 
 /// The contracts and knobs on a drive in the form for the core, by the names of their holders.
-pub(crate) struct Terms {
+pub(crate) struct CoreTerms {
     pub(crate) tenants: BTreeMap<String, (Contract, Knobs)>,
     pub(crate) volumes: BTreeMap<String, (Contract, Knobs)>,
 }
 
-impl Terms {
+impl CoreTerms {
     /// Takes contracts and knobs from a setup of the drive's policy.
     pub(crate) fn of(setup: &Setup, server: &Server, drive: &Drive) -> Self {
         // The setup has the contracts in the order of `nodes`: those of tenants, followed by those
@@ -149,19 +149,19 @@ impl Terms {
     }
 }
 
-/// Returns the edits of [`Plan::edits`] with contracts as they are written. Admission uses them,
+/// Returns the edits of [`DrivePlan::edits`] with contracts as they are written. Admission uses them,
 /// because promises count whatever the policy makes of them.
-pub(crate) fn written_edits(server: &Server, plan: &Plan) -> Vec<Edit> {
+pub(crate) fn written_edits(server: &Server, plan: &DrivePlan) -> Vec<Edit> {
     let Some(drive) = server.drive(&plan.drive) else {
         return Vec::new();
     };
-    let written = Setup::written(nodes(server, drive));
-    fresh_edits(server, plan, &Terms::of(&written, server, drive))
+    let written = Setup::as_written(nodes(server, drive));
+    fresh_edits(server, plan, &CoreTerms::of(&written, server, drive))
 }
 
 /// Returns the edits that bring an empty layer to the state of the server, in the slots of the
 /// plan.
-pub(crate) fn fresh_edits(server: &Server, plan: &Plan, terms: &Terms) -> Vec<Edit> {
+pub(crate) fn fresh_edits(server: &Server, plan: &DrivePlan, terms: &CoreTerms) -> Vec<Edit> {
     let mut edits = Vec::with_capacity(plan.tenants.len() + 2 * plan.volumes.len());
     // Parents must be added before their children.
     for tenant in server.tenants_of(&plan.drive) {
@@ -175,8 +175,8 @@ pub(crate) fn fresh_edits(server: &Server, plan: &Plan, terms: &Terms) -> Vec<Ed
 
 /// Returns the edits that add a tenant.
 pub(crate) fn add_tenant(
-    plan: &Plan,
-    terms: &Terms,
+    plan: &DrivePlan,
+    terms: &CoreTerms,
     tenant: &Tenant,
 ) -> impl Iterator<Item = Edit> + use<> {
     let id = plan.tenants[&tenant.name];
@@ -192,8 +192,8 @@ fn set_knobs(id: GroupId, knobs: Knobs) -> Option<Edit> {
 
 /// Returns the edits that add a volume.
 pub(crate) fn add_volume(
-    plan: &Plan,
-    terms: &Terms,
+    plan: &DrivePlan,
+    terms: &CoreTerms,
     volume: &Volume,
 ) -> impl Iterator<Item = Edit> + use<> {
     let slot = plan.volumes[&volume.name];

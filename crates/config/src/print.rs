@@ -1,7 +1,7 @@
 //! Printing of a server as a file: all keys that have a value, including defaults, in a fixed order
 //! and in the shortest units.
 
-use crate::field::{Mirror, Show, Value, Values, mirror, print, value};
+use crate::field::{Mirror, Printable, PrintedValue, Values, mirror, print, value};
 use crate::key::{ATTACH, DRIVE, DefaultValue, Gateways, Manage, SERVER};
 use crate::listen::Address;
 use crate::policy::{Budget, Policy};
@@ -102,7 +102,7 @@ fn print_volume(f: &mut Formatter<'_>, volume: &Volume) -> fmt::Result {
     }
     for (key, value) in &mut values {
         match (*key, value) {
-            ("listen", Some(Value::Table(attach))) if volume.vhost.is_some() => {
+            ("listen", Some(PrintedValue::Table(attach))) if volume.vhost.is_some() => {
                 // Defaults are left out, so that the line stays short.
                 attach.retain(|(key, value)| {
                     let default = ATTACH.key(key).map(|key| key.default);
@@ -135,7 +135,7 @@ impl Drive {
     /// because it is that of the model.
     pub(crate) fn values(&self) -> Values {
         let own = self.model.is_none().then_some(self);
-        let of = |key, shown: &dyn Show| (key, value(&DRIVE, key, shown));
+        let of = |key, shown: &dyn Printable| (key, value(&DRIVE, key, shown));
         vec![
             of("policy", &self.policy.word()),
             of("capacity", &capacity_values(self.capacity)),
@@ -153,9 +153,9 @@ impl Drive {
 
 /// A contract that is displayed in the words of the file, one line for each key.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms<'a>(pub &'a Contract);
+pub struct ContractText<'a>(pub &'a Contract);
 
-impl Display for Terms<'_> {
+impl Display for ContractText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         print(f, &terms::values(self.0, &Knobs::NONE))
     }

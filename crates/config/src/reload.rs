@@ -3,7 +3,9 @@
 
 use crate::field::{Mirror, Values, differences};
 use crate::key::{GATEWAYS, contract_keys};
-use crate::plan::{Plan, Slot, Terms, add_tenant, add_volume, config, fresh_edits, setup};
+use crate::plan::{
+    CoreTerms, DrivePlan, VolumeSlot, add_tenant, add_volume, config, fresh_edits, setup,
+};
 use crate::problem::Problem;
 use crate::read::SHAPE_KEYS;
 use crate::server::{Drive, Server, Volume};
@@ -24,7 +26,7 @@ pub struct Reload {
 pub struct DriveReload {
     /// The plan after the reload. Tenants and volumes that remain keep their slots, and new ones
     /// get slots that were free before. Its `edits` are those of a start.
-    pub plan: Plan,
+    pub plan: DrivePlan,
     /// The edits that bring the running layer to the new plan with one
     /// [`Layer::change`](weir_core::Layer::change). Empty if nothing changes. A volume that is
     /// removed must have no streams left. A volume without a written size that is added or has
@@ -48,8 +50,8 @@ pub struct DriveReload {
 ///
 /// # Errors
 /// Everything in `new` that needs a restart. In that case, no part of `new` may be applied.
-pub fn reload(old: &Server, plans: &[Plan], new: &Server) -> Result<Reload, Vec<Problem>> {
-    let mut fixed = Fixed {
+pub fn reload(old: &Server, plans: &[DrivePlan], new: &Server) -> Result<Reload, Vec<Problem>> {
+    let mut fixed = RestartChecks {
         old,
         new,
         problems: Vec::new(),
@@ -119,13 +121,13 @@ const DRIVES_STAY: &str = "restart the server to remove the drive, or add it to 
 const LIVE: [&str; 3] = ["size", "ublk", "shared"];
 
 /// Collects the changes that need a restart.
-struct Fixed<'a> {
+struct RestartChecks<'a> {
     old: &'a Server,
     new: &'a Server,
     problems: Vec<Problem>,
 }
 
-impl Fixed<'_> {
+impl RestartChecks<'_> {
     fn refuse(&mut self, key: &str, what: &str, help: &str) {
         let message = format!("{what} while the server is running");
         let places = &self.new.places;
@@ -228,17 +230,17 @@ impl Fixed<'_> {
     }
 }
 
-/// Returns the changes on a drive that remains. [`Fixed`] checks that nothing else differs.
+/// Returns the changes on a drive that remains. [`RestartChecks`] checks that nothing else differs.
 fn drive_reload(
     old: &Server,
-    was: &Plan,
+    was: &DrivePlan,
     new: &Server,
     drive: &Drive,
 ) -> Result<DriveReload, Problem> {
     let (volumes, tenants) = slots(was, new, drive)?;
     let setting = setup(new, drive);
-    let now = Terms::of(&setting, new, drive);
-    let mut plan = Plan {
+    let now = CoreTerms::of(&setting, new, drive);
+    let mut plan = DrivePlan {
         drive: was.drive.clone(),
         config: config(new, drive, setting),
         edits: Vec::new(),
@@ -252,7 +254,7 @@ fn drive_reload(
     // Under some policies, the contract for the core follows from the contracts of all groups. All
     // of them are therefore compared in the form for the core.
     let before = old.drive(&drive.name);
-    let told = before.map(|drive| Terms::of(&setup(old, drive), old, drive));
+    let told = before.map(|drive| CoreTerms::of(&setup(old, drive), old, drive));
     let (removed, mut edits) = removals(was, &plan);
     if before.is_some_and(|d| d.capacity != drive.capacity) {
         edits.push(Edit::SetCapacity(drive.capacity));
@@ -320,7 +322,7 @@ fn changed_terms(
 
 /// Returns the names of the volumes that are removed, and the edits that remove them and the
 /// removed tenants.
-fn removals(was: &Plan, now: &Plan) -> (Vec<String>, Vec<Edit>) {
+fn removals(was: &DrivePlan, now: &DrivePlan) -> (Vec<String>, Vec<Edit>) {
     let volumes = was.volumes.iter();
     let gone: Vec<_> = volumes.filter(|v| !now.volumes.contains_key(v.0)).collect();
     // A tenant can be removed only when its volumes are removed.
@@ -339,12 +341,12 @@ fn removals(was: &Plan, now: &Plan) -> (Vec<String>, Vec<Edit>) {
 }
 
 /// The slots of volumes and the groups of tenants, by name.
-type Slots = (BTreeMap<String, Slot>, BTreeMap<String, GroupId>);
+type Slots = (BTreeMap<String, VolumeSlot>, BTreeMap<String, GroupId>);
 
 /// Returns the present slots of volumes and tenants that remain, and free slots for new ones. The
 /// slots of removed ones stay free until the next reload, because they are still occupied while
 /// this one is prepared.
-fn slots(was: &Plan, new: &Server, drive: &Drive) -> Result<Slots, Problem> {
+fn slots(was: &DrivePlan, new: &Server, drive: &Drive) -> Result<Slots, Problem> {
     let sizes = &was.config.sizes;
     let taken: BTreeSet<u32> = was
         .tenants
@@ -380,7 +382,7 @@ fn slots(was: &Plan, new: &Server, drive: &Drive) -> Result<Slots, Problem> {
     let mut volumes = BTreeMap::new();
     for volume in new.volumes_of(&drive.name) {
         let mut free = || {
-            Some(Slot {
+            Some(VolumeSlot {
                 group: groups.next()?,
                 space: spaces.next()?,
             })

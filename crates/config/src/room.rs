@@ -1,7 +1,7 @@
 //! The sums of a drive's promises, and the amount that can still be promised, as admission computes
 //! them.
 
-use crate::admission::Reservations;
+use crate::admission::ReservedAmounts;
 use crate::note::promised;
 use crate::server::{Drive, Server, is_promised};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub struct TenantRoom {
 /// Returns the sums of a drive. `None` if its contracts are refused.
 pub fn room(server: &Server, drive: &Drive) -> Option<Room> {
     let promised = promised(server, drive)?;
-    let mut reserved = Reservations::new()?;
+    let mut reserved = ReservedAmounts::new()?;
     let mut tenants = BTreeMap::new();
     for tenant in server.tenants_of(&drive.name) {
         let own = reserved.of(&tenant.contract);

@@ -1,7 +1,7 @@
 //! The server's file as plain typed values, which [`load`](crate::load) has checked.
 
 use crate::key::{DriveLimits, Gateways, Limits, Listen, Manage};
-use crate::places::Places;
+use crate::places::KeyPlaces;
 use crate::policy::Policy;
 use crate::problem::Problem;
 use crate::storage::{Storage, ThreadPriority, block};
@@ -40,7 +40,7 @@ pub struct Server {
     /// these clients.
     pub remove_in_use: bool,
     /// The line and column of each key in the file.
-    pub(crate) places: Places,
+    pub(crate) places: KeyPlaces,
 }
 
 impl Server {
@@ -106,14 +106,14 @@ impl Server {
     }
 
     /// Iterates over the holders of contracts: first the tenants, then the volumes.
-    pub(crate) fn contracted(&self) -> impl Iterator<Item = Contracted<'_>> {
-        let tenants = self.tenants.iter().map(|t| Contracted {
+    pub(crate) fn contracted(&self) -> impl Iterator<Item = ContractHolder<'_>> {
+        let tenants = self.tenants.iter().map(|t| ContractHolder {
             path: path("tenant", &t.name),
             drive: &t.drive,
             contract: &t.contract,
             knobs: t.knobs,
         });
-        let volumes = self.volumes.iter().map(|v| Contracted {
+        let volumes = self.volumes.iter().map(|v| ContractHolder {
             path: path("volume", &v.name),
             drive: &v.drive,
             contract: &v.contract,
@@ -186,7 +186,7 @@ impl Drive {
 }
 
 /// A tenant or a volume, reduced to the fields that contracts need.
-pub(crate) struct Contracted<'a> {
+pub(crate) struct ContractHolder<'a> {
     /// The path of the table in the file, such as `volume.alpha`.
     pub(crate) path: String,
     pub(crate) drive: &'a str,

@@ -3,7 +3,7 @@
 use crate::field;
 use crate::key::MAX;
 use crate::terms::capacity_values;
-use crate::{Problem, Terms};
+use crate::{ContractText, Problem};
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 use toml::{Table, Value};
@@ -75,7 +75,7 @@ impl Setting {
         capacity: Option<Capacity>,
     ) -> Result<Contract, Problem> {
         // A printed contract is always valid TOML.
-        let mut terms: Table = (Terms(contract).to_string().parse()).unwrap_or_default();
+        let mut terms: Table = (ContractText(contract).to_string().parse()).unwrap_or_default();
         self.put(&mut terms);
         // The contract is read as that of a volume, so that all rules for a server's file apply to
         // it.
@@ -85,7 +85,7 @@ impl Setting {
         )]));
         let text = format!(
             "listen.nbd = [\"unix:/run/weir.sock\"]\n[drive.d]\npolicy = \"none\"\ncapacity = {}\n{}\n",
-            field::Value::Table(capacity_values(capacity.or(Some(ENDLESS)))),
+            field::PrintedValue::Table(capacity_values(capacity.or(Some(ENDLESS)))),
             own.unwrap_or_default()
         );
         let server = crate::parse("", &text).map_err(|problems| {

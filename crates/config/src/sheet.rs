@@ -9,8 +9,8 @@
 #![doc = include_str!("../sheets/plextor-px-256m5s.toml")]
 //! ```
 
-use crate::document::{Document, Entry, Table};
-use crate::file::{text, whole};
+use crate::document::{Document, KeyEntry, ShapedTable};
+use crate::file::{parse_whole, text};
 use crate::key::{FIGURE, FIT, PLAUSIBLE, SHEET};
 use crate::parameter::{self, Parameter};
 use crate::problem::Problem;
@@ -29,14 +29,14 @@ pub struct Sheet {
     /// The parameters to fit, in the order of the file.
     pub fit: Vec<Fit>,
     /// The parameters that no published figure determines.
-    pub plausible: Vec<Range>,
+    pub plausible: Vec<ParameterRange>,
     /// The published figures of the drive.
     pub figures: Vec<Published>,
 }
 
 /// A range of a parameter's values, in the parameter's unit.
 #[derive(Clone, Copy, Debug)]
-pub struct Range {
+pub struct ParameterRange {
     /// The parameter that the range belongs to.
     pub parameter: &'static Parameter,
     /// The lower end, at least 1.
@@ -49,7 +49,7 @@ pub struct Range {
 #[derive(Clone, Debug)]
 pub struct Fit {
     /// The range of the search.
-    pub range: Range,
+    pub range: ParameterRange,
     /// The name of the figure that determines the parameter.
     pub figure: String,
 }
@@ -95,7 +95,7 @@ pub fn find(name: &str) -> Option<Sheet> {
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.
 pub fn read(text: &str, file: &str) -> Result<Sheet, Vec<Problem>> {
-    whole(text, file, sheet)
+    parse_whole(text, file, sheet)
 }
 
 /// Reads a sheet's file.
@@ -107,7 +107,7 @@ pub fn load(path: &Path) -> Result<Sheet, Vec<Problem>> {
     read(&text, &file)
 }
 
-fn sheet<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Sheet> {
+fn sheet<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Option<Sheet> {
     let profile = profile::profile(doc, table, &SHEET.names())?;
     let drive = &profile.drive;
     let mut fit = Vec::new();
@@ -153,10 +153,10 @@ fn sheet<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Sheet> {
 /// Returns the entries of a table whose keys are parameters of the drive.
 fn parameters<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
+    table: &ShapedTable<'a>,
     key: &str,
     drive: &Config,
-) -> Vec<(&'static Parameter, Entry<'a>)> {
+) -> Vec<(&'static Parameter, KeyEntry<'a>)> {
     let Some(table) = table.entry(key).and_then(|e| e.map(doc)) else {
         return Vec::new();
     };
@@ -170,10 +170,10 @@ fn parameters<'a>(
 
 fn range<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
+    table: &ShapedTable<'a>,
     parameter: &'static Parameter,
     drive: &Config,
-) -> Option<Range> {
+) -> Option<ParameterRange> {
     let mut end = |key| {
         let help = format!("write {key} = {}", parameter.toml(parameter.get(drive)));
         let entry = doc.required(table, key, &help)?;
@@ -201,14 +201,14 @@ fn range<'a>(
         doc.report(&last, what, "set from above zero, and to above from");
         return None;
     }
-    Some(Range {
+    Some(ParameterRange {
         parameter,
         from,
         to,
     })
 }
 
-fn published<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Published> {
+fn published<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<Published> {
     let table = entry.table(doc, &FIGURE)?;
     let mut text = |key, example: &str| {
         let entry = doc.required(&table, key, &format!("write {key} = {example}"))?;

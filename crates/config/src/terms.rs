@@ -2,9 +2,9 @@
 //!
 //! The structs are the core's, so their keys are connected with their fields here.
 
-use crate::document::{Document, Entry, Table};
-use crate::field::{Field, Mirror, Show, Value, Values, mirror};
-use crate::key::{CAPACITY, CONTRACT, Key, MAX};
+use crate::document::{Document, KeyEntry, ShapedTable};
+use crate::field::{KeyField, Mirror, Printable, PrintedValue, Values, mirror};
+use crate::key::{CAPACITY, CONTRACT, KeyDeclaration, MAX};
 use crate::low;
 use crate::words::words;
 use weir_core::{Capacity, Class, Contract, Knobs, LowKnobs, Max, PriorityClass};
@@ -27,12 +27,12 @@ pub(crate) fn values(contract: &Contract, knobs: &Knobs) -> Values {
 }
 
 /// Reads the contract of a table. Whether it can be kept is checked later by the core.
-pub(crate) fn contract<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Contract {
+pub(crate) fn contract<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Contract {
     Contract::DEFAULT.filled(doc, table)
 }
 
 /// Reads the settings of controllers in a table.
-pub(crate) fn knobs<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Knobs {
+pub(crate) fn knobs<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Knobs {
     Knobs::NONE.filled(doc, table)
 }
 
@@ -42,24 +42,24 @@ pub(crate) fn capacity_values(capacity: Option<Capacity>) -> Values {
 }
 
 /// Reads a capacity. `None` if a rate is missing or a value is wrong.
-pub(crate) fn capacity<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Capacity> {
+pub(crate) fn capacity<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<Capacity> {
     let table = entry.table(doc, &CAPACITY)?;
-    let before = doc.found();
+    let before = doc.problem_count();
     let help = "set both; promises are checked against the slower of read and write";
     doc.required(&table, "read", help);
     doc.required(&table, "write", help);
     let capacity = Capacity::NONE.filled(doc, &table);
-    (doc.found() == before).then_some(capacity)
+    (doc.problem_count() == before).then_some(capacity)
 }
 
-impl Show for LowKnobs {
-    fn value(&self, _: &Key) -> Option<Value> {
-        (*self != Self::NONE).then(|| Value::Text(low::line(self)))
+impl Printable for LowKnobs {
+    fn value(&self, _: &KeyDeclaration) -> Option<PrintedValue> {
+        (*self != Self::NONE).then(|| PrintedValue::Text(low::line(self)))
     }
 }
 
-impl Field for LowKnobs {
-    fn read<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Self> {
+impl KeyField for LowKnobs {
+    fn read<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<Self> {
         let example = "\"rbps=10485760 idle=1000 latency=100\"";
         entry.parsed(
             doc,
@@ -68,15 +68,15 @@ impl Field for LowKnobs {
         )
     }
 
-    fn absent(_: &Key) -> Self {
+    fn absent(_: &KeyDeclaration) -> Self {
         Self::NONE
     }
 }
 
-impl Show for Max {
+impl Printable for Max {
     /// Returns a table. If nothing is limited, no key of it is set.
-    fn value(&self, _: &Key) -> Option<Value> {
-        Some(Value::Table(if self.is_limited() {
+    fn value(&self, _: &KeyDeclaration) -> Option<PrintedValue> {
+        Some(PrintedValue::Table(if self.is_limited() {
             self.values()
         } else {
             MAX.unset()
@@ -84,16 +84,16 @@ impl Show for Max {
     }
 }
 
-impl Field for Max {
+impl KeyField for Max {
     /// Reads the limits. A single rate is that of reads and writes together.
-    fn read<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Self> {
+    fn read<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<Self> {
         if entry.is_text() {
             return Some(Self {
                 bandwidth: entry.any_rate(doc)?,
                 ..Self::NONE
             });
         }
-        let before = doc.found();
+        let before = doc.problem_count();
         let table = entry.table(doc, &MAX)?;
         let max = Self::NONE.filled(doc, &table);
         // The key changes the unit of the limits on requests, so it has no effect without one.
@@ -102,14 +102,14 @@ impl Field for Max {
             let help = "add iops, read_iops or write_iops, or remove iops_size";
             table.refuse(doc, "iops_size", (true, what, help));
         }
-        if !max.is_limited() && doc.found() == before {
+        if !max.is_limited() && doc.problem_count() == before {
             let help = "set for example bandwidth = \"50MB/s\" or iops = 5000, or remove max";
             doc.report(entry, "must have at least one limit", help);
         }
         Some(max)
     }
 
-    fn absent(_: &Key) -> Self {
+    fn absent(_: &KeyDeclaration) -> Self {
         Self::NONE
     }
 }

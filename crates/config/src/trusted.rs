@@ -98,7 +98,7 @@ impl Dir {
     /// [`Untrusted`], or the system's error.
     pub fn trusted(path: &Path) -> io::Result<Self> {
         // `walk` permits sticky directories on the path, but the directory itself must not be one.
-        walk(path, Trust::Whole, None)?.exclusive()
+        walk(path, Trust::Whole, None)?.require_exclusive()
     }
 
     /// Opens a directory in the same way as [`Self::trusted`], and creates missing directories with
@@ -107,7 +107,7 @@ impl Dir {
     /// # Errors
     /// The errors of [`Self::trusted`].
     pub fn create_trusted(path: &Path, mode: u32) -> io::Result<Self> {
-        walk(path, Trust::Whole, Some(mode))?.exclusive()
+        walk(path, Trust::Whole, Some(mode))?.require_exclusive()
     }
 
     /// Opens a directory that may belong to any user. Symbolic links lead to it only where no other
@@ -311,7 +311,7 @@ impl Dir {
             return Err(Untrusted::Link(path()).into());
         }
         if !kind.is_file() {
-            return Err(Untrusted::Kind(path(), called(kind)).into());
+            return Err(Untrusted::Kind(path(), file_kind_noun(kind)).into());
         }
         if self.is_trusted {
             check_owner(found, path)?;
@@ -343,7 +343,7 @@ impl Dir {
     }
 
     /// Returns the directory if other users cannot even add files to it.
-    fn exclusive(self) -> io::Result<Self> {
+    fn require_exclusive(self) -> io::Result<Self> {
         let found = File::from(self.fd.try_clone()?).metadata()?;
         if found.mode() & SHARED != 0 {
             return Err(Untrusted::Shared(self.path).into());
@@ -498,7 +498,7 @@ fn enter(
 }
 
 /// Returns the noun for a file that is not a regular one.
-pub(crate) fn called(kind: std::fs::FileType) -> &'static str {
+pub(crate) fn file_kind_noun(kind: std::fs::FileType) -> &'static str {
     match kind {
         kind if kind.is_dir() => "a directory",
         kind if kind.is_fifo() => "a pipe",

@@ -1,9 +1,9 @@
 //! Readers for values that are declared in tables: parameters of drive models, and tunables of
 //! elevators.
 
-use crate::document::{Document, Entry, Table};
-use crate::key::Kind;
-use crate::parameter::{Parameter, Unit as ParameterUnit};
+use crate::document::{Document, KeyEntry, ShapedTable};
+use crate::key::KeyKind;
+use crate::parameter::{Parameter, ParameterUnit};
 use crate::tunable;
 use std::ops::Range;
 use weir_core::elevator;
@@ -16,7 +16,7 @@ use weir_model::drive::Config;
 pub(crate) fn parameter(
     parameter: &Parameter,
     doc: &mut Document<'_>,
-    entry: &Entry<'_>,
+    entry: &KeyEntry<'_>,
     drive: &Config,
 ) -> Option<u64> {
     match parameter.unit {
@@ -28,16 +28,16 @@ pub(crate) fn parameter(
         | ParameterUnit::PerMinute
         | ParameterUnit::Pages
         | ParameterUnit::PerMille
-        | ParameterUnit::Percent => entry.whole(doc, || parameter.allowed(drive)),
+        | ParameterUnit::Percent => entry.whole_number(doc, || parameter.allowed(drive)),
     }
 }
 
 /// Reads the table of an elevator's tunables, and checks its keys.
 fn tunable_table<'a>(
     doc: &mut Document<'a>,
-    entry: &Entry<'a>,
+    entry: &KeyEntry<'a>,
     kind: &elevator::Kind,
-) -> Option<Table<'a>> {
+) -> Option<ShapedTable<'a>> {
     let tunables = tunable::of(kind);
     if !entry.is_table() {
         // Only elevators that have tunables are read here.
@@ -48,7 +48,7 @@ fn tunable_table<'a>(
             first.name,
             tunable::toml(first, first.default)
         );
-        let what = format!("{} is not a table", entry.shown());
+        let what = format!("{} is not a table", entry.quoted_value());
         doc.report(entry, what, &help);
         return None;
     }
@@ -61,8 +61,8 @@ fn tunable_table<'a>(
 /// these tables are checked.
 pub(crate) fn tunable_tables<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
-) -> Vec<(&'static elevator::Kind, Entry<'a>, Table<'a>)> {
+    table: &ShapedTable<'a>,
+) -> Vec<(&'static elevator::Kind, KeyEntry<'a>, ShapedTable<'a>)> {
     let (stated, mut all) = (table.undeclared(), Vec::new());
     for (kind, _) in tunable::tables() {
         if let Some(entry) = stated.entry(kind.name) {
@@ -75,18 +75,18 @@ pub(crate) fn tunable_tables<'a>(
 
 /// Sets the tunables that a table contains. A tunable with a wrong value is reported and keeps its
 /// previous value.
-pub(crate) fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, tuned: &mut dyn Tuned) {
+pub(crate) fn tunables<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, tuned: &mut dyn Tuned) {
     tunables_at(doc, table, 0..tuned.tunables().len(), tuned);
 }
 
 /// Sets the tunables at these indices in the same way as [`tunables`].
 pub(crate) fn tunables_at<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
+    table: &ShapedTable<'a>,
     places: Range<usize>,
     tuned: &mut dyn Tuned,
 ) {
-    let before = doc.found();
+    let before = doc.problem_count();
     for place in places {
         let tunable = &tuned.tunables()[place];
         let entry = table.entry(tunable.name);
@@ -96,7 +96,7 @@ pub(crate) fn tunables_at<'a>(
     }
     // A rule between tunables is judged only if all values could be read. Otherwise the user would
     // get a second problem for the same mistake.
-    if doc.found() > before {
+    if doc.problem_count() > before {
         return;
     }
     if let Err(error) = tuned.validate() {
@@ -105,24 +105,28 @@ pub(crate) fn tunables_at<'a>(
 }
 
 /// Reads the value of a tunable within its bounds, in the core's unit.
-fn tunable_value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, tunable: &Tunable) -> Option<u64> {
-    match Kind::of(tunable) {
-        Kind::Size(least, most, unit) => {
+fn tunable_value<'a>(
+    doc: &mut Document<'a>,
+    entry: &KeyEntry<'a>,
+    tunable: &Tunable,
+) -> Option<u64> {
+    match KeyKind::of(tunable) {
+        KeyKind::Size(least, most, unit) => {
             let size = entry.size_in(doc, least..=most, unit);
             // The core counts in units such as sectors, while files state bytes.
             size.map(|size| size / unit)
         }
-        Kind::Time(least, most) => entry.time_in(doc, least..=most).map(Span::as_nanos),
-        Kind::Word(words) => entry.choice(doc, words).map(|place| place as u64),
-        Kind::Count(least, most) => entry.integer(doc, least..=most),
+        KeyKind::Time(least, most) => entry.time_in(doc, least..=most).map(Span::as_nanos),
+        KeyKind::Word(words) => entry.choice(doc, words).map(|place| place as u64),
+        KeyKind::Count(least, most) => entry.integer(doc, least..=most),
         _ => entry.boolean(doc).map(u64::from),
     }
 }
 
 /// Reports that tunables break a rule that holds between them.
-fn outside(doc: &mut Document<'_>, table: &Table<'_>, error: ConfigError) {
+fn outside(doc: &mut Document<'_>, table: &ShapedTable<'_>, error: ConfigError) {
     let Some(entry) = table.entry(error.field) else {
-        return doc.at(&table.span, &table.path, error, "");
+        return doc.report_span(&table.span, &table.path, error, "");
     };
     entry.not_permitted(doc, error.allowed);
 }

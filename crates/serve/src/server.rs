@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use weir_config::units::Size;
-use weir_config::{Address, Plan, Problem, Volume};
+use weir_config::{Address, DrivePlan, Problem, Volume};
 use weir_uring::Backend as RingKind;
 
 use crate::acceptor::{self, Door, ExportTable, ListenRefusal, Listener, Sockets};
@@ -80,7 +80,7 @@ impl Default for Options {
 pub struct Server {
     config: weir_config::Server,
     /// The plan of each drive, in the order of the configuration.
-    plans: Vec<Plan>,
+    plans: Vec<DrivePlan>,
     places: Vec<acceptor::VolumeLocation>,
     exports: Vec<acceptor::VolumeExport>,
     acceptor: acceptor::AcceptorHandle,

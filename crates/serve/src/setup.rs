@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_config::{DriveReload, Plan, Problem, Reload, Volume, plan};
+use weir_config::{DrivePlan, DriveReload, Problem, Reload, Volume, plan};
 use weir_core::{Instant, Layer};
 
 use crate::acceptor::{VolumeExport, VolumeLocation};
@@ -22,7 +22,7 @@ pub(crate) struct OpenConfiguration {
     /// The setups of the drives of each shard.
     pub(crate) shards: Vec<Vec<DriveSetup>>,
     /// The plan and the place of each drive, in the order of the configuration.
-    pub(crate) plans: Vec<Plan>,
+    pub(crate) plans: Vec<DrivePlan>,
     pub(crate) places: Vec<VolumeLocation>,
     /// The exports of all volumes, sorted by name.
     pub(crate) exports: Vec<VolumeExport>,
@@ -242,7 +242,7 @@ fn export(
     volume: &Volume,
     storage: &dyn Prepare,
     place: VolumeLocation,
-    plan: &Plan,
+    plan: &DrivePlan,
 ) -> VolumeExport {
     let space = plan.volumes[&volume.name].space.0;
     VolumeExport {

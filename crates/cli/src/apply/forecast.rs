@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use weir_config::Policy;
 use weir_config::apply::{Drive, Host, Member};
 use weir_config::scenario::{self, Choice};
-use weir_config::{Terms, units::Rate};
+use weir_config::{ContractText, units::Rate};
 use weir_lab::report::{Column, Table};
 use weir_measure::Record;
 use weir_measure::promise::Fate;
@@ -142,7 +142,7 @@ fn text(drive: &Drive) -> String {
         if let Some(parent) = member.parent {
             let _ = writeln!(text, "parent = \"g{parent}\"");
         }
-        let _ = write!(text, "{}", Terms(&member.contract));
+        let _ = write!(text, "{}", ContractText(&member.contract));
     }
     for (place, member) in leaves(drive) {
         let reads = if is_promised(member) {

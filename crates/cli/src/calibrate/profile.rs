@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use std::path::Path;
 use weir_config::parameter;
 use weir_config::profile::Profile;
-use weir_config::sheet::{Fit, Published, Range, Sheet};
+use weir_config::sheet::{Fit, ParameterRange, Published, Sheet};
 use weir_core::Span;
 use weir_lab::calibrate::{Calibration, Capacity, Found, step};
 use weir_lab::fit::Row;
@@ -71,7 +71,7 @@ pub(super) fn fitted(sheet: Sheet) -> Result<(Profile, Vec<Row>), Failure> {
 fn fit(drive: &Config, figures: &[Published], tie: &FittedParameter) -> Option<Fit> {
     figures.iter().find(|f| f.figure == tie.figure)?;
     Some(Fit {
-        range: Range {
+        range: ParameterRange {
             parameter: parameter::find(drive, tie.key)?,
             from: tie.from.max(1),
             to: tie.to.max(tie.from + 1),

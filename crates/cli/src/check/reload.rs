@@ -8,7 +8,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
-use weir_config::{Plan, Server};
+use weir_config::{DrivePlan, Server};
 use weir_serve::{Preflight, preflight, removed_in_use};
 
 /// The longest time for each step of a reply.
@@ -32,7 +32,7 @@ pub(super) fn check(path: &Path, config: &Server) -> Result<(), Failure> {
     // The running configuration tells which promises are new. Problems are reported at these.
     let config = weir_config::load_again(path, &running).map_err(|p| refuse(&p))?;
     let plans = running.drives.iter();
-    let plans: Vec<Plan> = plans
+    let plans: Vec<DrivePlan> = plans
         .filter_map(|drive| weir_config::plan(&running, &drive.name))
         .collect();
     let reload = weir_config::reload(&running, &plans, &config).map_err(|p| refuse(&p))?;

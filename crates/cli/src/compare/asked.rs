@@ -4,7 +4,7 @@
 use super::work::{Cell, CellRuns, ComparisonPlan, PlayedCells, RunOutcome};
 use crate::failure::Failure;
 use crate::judge::{self, JudgedRun, RequirementResult};
-use weir_config::scenario::{Asked, Bounds, Expect, Figure, Script, Whose};
+use weir_config::scenario::{Asked, Bounds, Expect, Figure, FigureOwner, Script};
 use weir_lab::report::{ComparedDrive, ComparedFigure, named};
 use weir_measure::Record;
 use weir_measure::promise::Fate;
@@ -19,7 +19,7 @@ pub(super) fn shows_latency(script: &Script) -> bool {
 /// Returns the smallest bandwidth that is required for the target, in MB/s.
 pub(super) fn minimum_mb_per_s(script: &Script) -> Option<f64> {
     script.expects().iter().find_map(|e| match &e.asked {
-        Asked::Figure(b) if (b.figure, &b.whose) == (Figure::Bandwidth, &Whose::Target) => {
+        Asked::Figure(b) if (b.figure, &b.whose) == (Figure::Bandwidth, &FigureOwner::Target) => {
             let least = b.at_least.filter(|_| !b.is_relative());
             least.map(|v| v.number() / 1e6)
         }
@@ -127,10 +127,10 @@ fn headline(
 /// Returns the name of a figure on a page, with the clients to which it belongs.
 fn name(bounds: &Bounds, target: &str) -> String {
     let whose = match &bounds.whose {
-        Whose::Target => named(target),
-        Whose::Client(name) => named(name),
-        Whose::Others => "all others".to_owned(),
-        Whose::Total => "all clients".to_owned(),
+        FigureOwner::Target => named(target),
+        FigureOwner::Client(name) => named(name),
+        FigureOwner::Others => "all others".to_owned(),
+        FigureOwner::Total => "all clients".to_owned(),
     };
     match bounds.figure {
         Figure::Late => format!("number of late requests of {whose}"),
@@ -350,7 +350,7 @@ fn published(plan: &ComparisonPlan, cells: &[&CellRuns], drive: &str) -> Vec<Str
             let ours = figure_of_all_runs(plan, outcomes, published.figure, &published.whose);
             let beside = judge::compare_with_published(published.figure, ours, published.value);
             let whose = match &published.whose {
-                Whose::Target => String::new(),
+                FigureOwner::Target => String::new(),
                 other => format!(" of {other}"),
             };
             let (figure, value) = (published.figure.name(), published.value);
@@ -370,9 +370,9 @@ fn figure_of_all_runs(
     plan: &ComparisonPlan,
     outcomes: &[RunOutcome],
     figure: Figure,
-    whose: &Whose,
+    whose: &FigureOwner,
 ) -> Option<f64> {
-    if (figure, whose) == (Figure::Mean, &Whose::Target) {
+    if (figure, whose) == (Figure::Mean, &FigureOwner::Target) {
         let mut latency = weir_measure::Histogram::new();
         for outcome in outcomes {
             latency.merge(&outcome.latency);

@@ -1,7 +1,7 @@
 //! Reads the figures to which requirements refer from the records of a run, and formats them.
 
 use super::busy;
-use weir_config::scenario::{Figure, Value, Whose};
+use weir_config::scenario::{Figure, FigureOwner, FigureValue};
 use weir_measure::number::{deviation, duration, figure, percent, short};
 use weir_measure::{Record, TOTAL};
 
@@ -9,7 +9,7 @@ use weir_measure::{Record, TOTAL};
 /// of 1. Returns `None` if the figure is unknown, or if no client has the name.
 pub(crate) fn figure_value(
     what: Figure,
-    whose: &Whose,
+    whose: &FigureOwner,
     target: &str,
     records: &[Record],
 ) -> Option<f64> {
@@ -23,14 +23,14 @@ pub(crate) fn figure_value(
     match whose {
         // The drive is shared by all clients.
         _ if what == Figure::Busy => busy(records),
-        Whose::Total if what == Figure::Late => sum(all().map(|r| one(what, r))),
-        Whose::Total if what == Figure::Runtime => {
+        FigureOwner::Total if what == Figure::Late => sum(all().map(|r| one(what, r))),
+        FigureOwner::Total if what == Figure::Runtime => {
             all().filter_map(|r| one(what, r)).reduce(f64::max)
         }
-        Whose::Target => of(named(target)?),
-        Whose::Client(name) => of(named(name)?),
-        Whose::Total => of(named(TOTAL)?),
-        Whose::Others => others(what, target, records),
+        FigureOwner::Target => of(named(target)?),
+        FigureOwner::Client(name) => of(named(name)?),
+        FigureOwner::Total => of(named(TOTAL)?),
+        FigureOwner::Others => others(what, target, records),
     }
 }
 
@@ -126,7 +126,11 @@ pub(crate) fn figure_text(what: Figure, value: f64) -> String {
 }
 
 /// Compares a figure of a run with a published figure, in words.
-pub(crate) fn compare_with_published(what: Figure, ours: Option<f64>, published: Value) -> String {
+pub(crate) fn compare_with_published(
+    what: Figure,
+    ours: Option<f64>,
+    published: FigureValue,
+) -> String {
     let theirs = published.number();
     let Some(ours) = ours else {
         return "here it is not known".to_owned();

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use weir_config::units::Rate;
-use weir_config::{Quoted, Terms};
+use weir_config::{ContractText, Quoted};
 use weir_core::{Capacity, Class, Contract, Edit, GroupId, Layer, Max, Op, ROOT};
 use weir_measure::SECOND_NS;
 use weir_measure::number::percent;
@@ -86,7 +86,12 @@ pub(super) fn run(
     );
     for (group, contract) in &contracts {
         let name = names.of(*group);
-        let _ = write!(text, "\n[volume.{}]\n{}", Quoted(&name), Terms(contract));
+        let _ = write!(
+            text,
+            "\n[volume.{}]\n{}",
+            Quoted(&name),
+            ContractText(contract)
+        );
     }
     for (group, min) in &tenants {
         let (name, min) = (names.of(*group), Rate(*min));

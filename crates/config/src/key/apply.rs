@@ -1,7 +1,7 @@
 //! The tables of the file that `weir apply` reads.
 
-use super::{CAPACITY, Key, MAX, Shape, contract};
-use crate::document::{Document, Table};
+use super::{CAPACITY, KeyDeclaration, MAX, Shape, contract};
+use crate::document::{Document, ShapedTable};
 use weir_core::Span;
 
 /// All shapes of that file, beginning with the outermost.
@@ -78,7 +78,7 @@ table! {
 }
 
 /// The keys that select the cgroup of a volume or tenant.
-static CGROUP: &[Key] = keys! {
+static CGROUP: &[KeyDeclaration] = keys! {
     cgroup: Text("the path of a cgroup, relative to the mount point of the cgroup file system") or "none", "\"/alpha\"",
         "The cgroup to which the contract applies. It is created if it does not exist. Set either `cgroup` or `unit`.";
     unit: Text("the name of a systemd unit that has a cgroup: a service, a scope or a slice") or "none",

@@ -1,12 +1,12 @@
 //! The keys of a contract, which volumes, tenants and scenarios share.
 
-use super::{Key, Shape};
+use super::{KeyDeclaration, Shape};
 use weir_core::Span;
 
 /// The maximum number of requests per second in a contract.
 const IOPS_MAX: u64 = 1_000_000_000_000;
 
-pub(crate) const KEYS: &[Key] = keys! {
+pub(crate) const KEYS: &[KeyDeclaration] = keys! {
     min: Rate or "no promise", "\"10MB/s\"",
         "The guaranteed minimum in bytes per second. It applies in every second in which the client has a request waiting throughout. \
          It requires a drive of known capacity.";

@@ -1,7 +1,7 @@
 //! The keys of `[drive.NAME]`, of its capacity and of its limits.
 
 use super::Shape;
-use crate::document::{Document, Table};
+use crate::document::{Document, ShapedTable};
 use weir_core::Span;
 
 pub(crate) const DRIVE: Shape = Shape {

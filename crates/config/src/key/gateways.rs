@@ -1,6 +1,6 @@
 //! The keys of `[gateways]`.
 
-use crate::document::{Document, Table};
+use crate::document::{Document, ShapedTable};
 use weir_core::Span;
 
 table! {

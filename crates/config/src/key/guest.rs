@@ -1,7 +1,7 @@
 //! The keys of a scenario's virtual machines (`[guest]`).
 
 use super::Shape;
-use crate::document::{Document, Table};
+use crate::document::{Document, ShapedTable};
 use weir_core::Span;
 
 pub(crate) const GUEST: Shape = Shape {

@@ -1,7 +1,7 @@
 //! The keys of `[listen]` and `[limits]`.
 
-use crate::document::{Document, Table};
-use crate::listen::{Address, Owner};
+use crate::document::{Document, ShapedTable};
+use crate::listen::{Address, SocketOwner};
 use std::net::SocketAddr;
 use weir_core::Span;
 
@@ -23,7 +23,7 @@ table! {
          reaches such an NBD address can read and write the volumes.";
     socket_mode: u32 as Text("an octal mode, `\"0000\"` to `\"0777\"`") = "\"0600\"", "\"0660\"",
         "The permission bits of the Unix sockets.";
-    socket_owner: Owner as Text("`\"user:group\"`, `\"user\"` or `\":group\"`, by name or number") or "the user that runs the server",
+    socket_owner: SocketOwner as Text("`\"user:group\"`, `\"user\"` or `\":group\"`, by name or number") or "the user that runs the server",
         "\"weir:107\"",
         "The owner of the Unix sockets.";
 }

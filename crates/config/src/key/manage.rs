@@ -1,7 +1,7 @@
 //! The keys of `[manage]`.
 
-use crate::document::{Document, Table};
-use crate::listen::{Id, Owner};
+use crate::document::{Document, ShapedTable};
+use crate::listen::{Id, SocketOwner};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ table! {
          `users` and `groups`.";
     socket_mode: u32 as Text("an octal mode, `\"0000\"` to `\"0777\"`") = "\"0600\"", "\"0660\"",
         "The permission bits of the socket.";
-    socket_owner: Owner as Text("`\"user:group\"`, `\"user\"` or `\":group\"`, by name or number") or "the user that runs the server",
+    socket_owner: SocketOwner as Text("`\"user:group\"`, `\"user\"` or `\":group\"`, by name or number") or "the user that runs the server",
         "\":storage\"",
         "The owner of the socket.";
     users: Vec<Id> [Vec::new()] as List("users, by name or number") = "[]", "[\"operator\", \"1001\"]",

@@ -151,14 +151,14 @@ pub(crate) struct Shape {
     /// The description of the table in one or more sentences of Markdown.
     pub(crate) about: &'static str,
     /// The keys, in groups that several shapes can share.
-    pub(crate) keys: &'static [&'static [Key]],
+    pub(crate) keys: &'static [&'static [KeyDeclaration]],
 }
 
 /// The declaration of one key.
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(crate) struct KeyDeclaration {
     pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: KeyKind,
     pub(crate) default: DefaultValue,
     /// The description of the key in one or more sentences of Markdown.
     pub(crate) about: &'static str,
@@ -168,7 +168,7 @@ pub(crate) struct Key {
 
 /// The kind of a key's value, with its bounds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum KeyKind {
     /// A whole number with its minimum and maximum.
     Count(u64, u64),
     /// A size in bytes with its minimum, its maximum and its unit. The size is a multiple of the
@@ -232,12 +232,12 @@ impl Shape {
     }
 
     /// Returns the declaration of a key.
-    pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
+    pub(crate) fn key(&self, name: &str) -> Option<&'static KeyDeclaration> {
         self.keys().find(|k| k.name == name)
     }
 
     /// Iterates over the keys in order.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &'static Key> + Clone {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'static KeyDeclaration> + Clone {
         self.keys.iter().copied().flatten()
     }
 
@@ -247,7 +247,7 @@ impl Shape {
     }
 }
 
-impl Kind {
+impl KeyKind {
     /// Returns the kind of a tunable of an elevator or controller.
     pub(crate) const fn of(tunable: &Tunable) -> Self {
         let (least, most) = tunable.bounds;
@@ -323,7 +323,7 @@ pub(crate) fn inline(path: &str, family: &[&Shape]) -> Option<String> {
     // Only the keys of the outermost table have a path without a dot.
     let shapes = (family.iter()).filter(|s| (s.name == root) == outer.is_empty());
     let keys = shapes.flat_map(|s| s.keys.iter().copied().flatten());
-    let mut tables = keys.filter(|k| matches!(k.kind, Kind::Table(_)));
+    let mut tables = keys.filter(|k| matches!(k.kind, KeyKind::Table(_)));
     let key = tables.find(|k| k.name == name)?;
     Some(format!("{name} = {}", key.example))
 }

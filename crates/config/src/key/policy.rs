@@ -1,8 +1,8 @@
 //! The keys of a policy's file. Tunables of elevators are declared in tables of their own, in the
 //! core.
 
-use super::{DefaultValue, Key, Kind, Shape, words};
-use crate::policy::{ClassKnob, Limit, Min, Share, Target};
+use super::{DefaultValue, KeyDeclaration, KeyKind, Shape, words};
+use crate::policy::{ClassEffect, LatencyEffect, MaxEffect, MinEffect, ShareEffect};
 use crate::words::Words;
 use weir_core::Span;
 use weir_core::control::{cost, low, slices};
@@ -44,7 +44,7 @@ pub(crate) const KNOBS: Shape = Shape {
     about: "The effect of each part of a contract under a policy. A part that is not listed is kept if the elevator and the controllers can \
             keep it.",
     keys: &[keys! {
-        min: Word(&words::<_, 5>(Min::WORDS))
+        min: Word(&words::<_, 5>(MinEffect::WORDS))
             or "`\"low\"` with controller `\"io.low\"`, `\"kept\"` with elevator `\"contract\"`, otherwise `\"ignored\"`",
             "\"weight\"",
             "`\"kept\"`: the elevator keeps the min. `\"weight\"`: weights are in proportion to the amount that each client is due, \
@@ -53,27 +53,31 @@ pub(crate) const KNOBS: Shape = Shape {
              requests per second that the drive can do. If the capacity of the drive is unknown, all mins together count as 90 % of it. `\"limit\"`: the client gets at most its \
              min. `\"low\"`: the min is the low limit of `io.low`. `\"ignored\"`: the min has no effect on scheduling, but it counts \
              against the capacity.";
-        share: Word(&words::<_, 2>(Share::WORDS))
+        share: Word(&words::<_, 2>(ShareEffect::WORDS))
             or "`\"weight\"` with an elevator that has weights, and with controller `\"io.cost\"`; otherwise `\"ignored\"`",
             "\"weight\"",
             "`\"weight\"`: the elevator and `io.cost` divide the drive in proportion to the shares. `\"ignored\"`: all clients are equal.";
-        max: Word(&words::<_, 2>(Limit::WORDS)) or "`\"limit\"` with controller `\"max\"` or `\"io.max\"`; otherwise `\"ignored\"`",
+        max: Word(&words::<_, 2>(MaxEffect::WORDS)) or "`\"limit\"` with controller `\"max\"` or `\"io.max\"`; otherwise `\"ignored\"`",
             "\"limit\"",
             "`\"limit\"`: the controller keeps the max. `\"ignored\"`: it has no effect.";
-        class: Word(&words::<_, 2>(ClassKnob::WORDS)) or "`\"kept\"` with elevator `\"contract\"`; otherwise `\"ignored\"`",
+        class: Word(&words::<_, 2>(ClassEffect::WORDS)) or "`\"kept\"` with elevator `\"contract\"`; otherwise `\"ignored\"`",
             "\"ignored\"",
             "`\"kept\"`: the elevator serves clients by their class. `\"ignored\"`: the class has no effect.";
-        latency: Word(&words::<_, 2>(Target::WORDS)) or "`\"target\"` with controller `\"io.latency\"`; otherwise `\"ignored\"`",
+        latency: Word(&words::<_, 2>(LatencyEffect::WORDS)) or "`\"target\"` with controller `\"io.latency\"`; otherwise `\"ignored\"`",
             "\"ignored\"",
             "`\"target\"`: the contract's latency is the target of `io.latency`. `\"ignored\"`: it has no effect.";
     }],
 };
 
 /// Returns the key for a tunable of a controller, as the core's table declares it.
-const fn tunable(tunable: &'static Tunable, default: &'static str, example: &'static str) -> Key {
-    Key {
+const fn tunable(
+    tunable: &'static Tunable,
+    default: &'static str,
+    example: &'static str,
+) -> KeyDeclaration {
+    KeyDeclaration {
         name: tunable.name,
-        kind: Kind::of(tunable),
+        kind: KeyKind::of(tunable),
         default: DefaultValue::Value(default),
         about: tunable.about,
         example,
@@ -81,7 +85,7 @@ const fn tunable(tunable: &'static Tunable, default: &'static str, example: &'st
 }
 
 /// Returns the key for a tunable of `io.low`.
-const fn low(place: usize, default: &'static str, example: &'static str) -> Key {
+const fn low(place: usize, default: &'static str, example: &'static str) -> KeyDeclaration {
     tunable(&low::Config::TUNABLES[place], default, example)
 }
 
@@ -112,9 +116,9 @@ pub(crate) const COST: Shape = Shape {
     about: "The tunables of the controller `io.cost`, as the lines of Linux's files in the root cgroup. A device number at the beginning of a \
             line is ignored. `weir policies io.cost` prints the meaning of each word.",
     keys: &[&[
-        Key {
+        KeyDeclaration {
             name: "qos",
-            kind: Kind::Text(
+            kind: KeyKind::Text(
                 "`io.cost.qos`, with percentages of up to two decimal places, and times in microseconds",
             ),
             default: DefaultValue::Words("`\"ctrl=auto\"`"),
@@ -122,9 +126,9 @@ pub(crate) const COST: Shape = Shape {
                     the line leaves out keeps the value of the drive's profile. Any number sets `ctrl=user`, even after `ctrl=auto`.",
             example: "\"ctrl=user rpct=95.00 rlat=5000 wpct=95.00 wlat=5000 min=50.00 max=150.00\"",
         },
-        Key {
+        KeyDeclaration {
             name: "model",
-            kind: Kind::Text("`io.cost.model`, in bytes and requests per second"),
+            kind: KeyKind::Text("`io.cost.model`, in bytes and requests per second"),
             default: DefaultValue::Words("`\"ctrl=auto\"`"),
             about: "The performance of the drive. `model` is always `linear`. A word that the line leaves out keeps the value of the drive's \
                     profile.",

@@ -1,7 +1,7 @@
 //! The keys of scenarios: clients, their groups and contracts, and the host.
 
-use super::{CAPACITY, CONTRACTS, COSTS, GUEST, Key, Kind, Shape, words};
-use crate::document::{Document, Table};
+use super::{CAPACITY, CONTRACTS, COSTS, GUEST, KeyDeclaration, KeyKind, Shape, words};
+use crate::document::{Document, ShapedTable};
 use crate::scenario::Figure;
 use crate::words::Words;
 use weir_core::Span;
@@ -68,7 +68,7 @@ pub(crate) const SCENARIO: Shape = Shape {
 };
 
 /// The keys that cases, kinds of drives and policies can change.
-pub(crate) const VARIED: &[Key] = keys! {
+pub(crate) const VARIED: &[KeyDeclaration] = keys! {
     duration: Time(Span::from_millis(1), HOUR) = "\"8s\"", "\"2s\"",
         "The time that is measured, unless `--seconds` is given.";
     run_in: Time(Span::ZERO, HOUR) = "\"3s\"", "\"0s\"",
@@ -131,7 +131,7 @@ pub(crate) const HOST: Shape = Shape {
     name: "[host]",
     about: "The host between the clients and the drive.",
     keys: &[keys! {
-        nr_requests: Or(&Kind::Count(1, 65_536), "`\"linux\"`") or "unlimited", "\"linux\"",
+        nr_requests: Or(&KeyKind::Count(1, 65_536), "`\"linux\"`") or "unlimited", "\"linux\"",
             "The maximum number of requests in the elevator and the drive together, for each hardware queue. `\"linux\"` selects \
              Linux's default: the depth of the queue without an elevator, and twice that, but at most 256, with one of Linux's \
              elevators. Under `contract` it is unlimited, and under `cfq` the tunable of this name applies.";
@@ -182,7 +182,7 @@ table! {
 }
 
 /// The keys of a group in addition to its contract. The first is also a key of a client.
-const NAMED: &[Key] = keys! {
+const NAMED: &[KeyDeclaration] = keys! {
     name: Text("1 to 64 letters, digits, dots, dashes and underscores"), "\"reader\"",
         "The name of the client or group.";
     parent: Text("the name of a group before it") or "the root", "\"acme\"",
@@ -228,7 +228,7 @@ pub(crate) const RW: [&str; 7] = [
 ];
 
 /// The keys for the requests of a client.
-const ACCESS: &[Key] = keys! {
+const ACCESS: &[KeyDeclaration] = keys! {
     numjobs: Count(0, 4096) or "one client, called NAME", "15",
         "The number of identical clients. They are called `NAME-01`, `NAME-02` and so on.";
     first: Count(0, 1_000_000) = "1", "0",
@@ -237,7 +237,7 @@ const ACCESS: &[Key] = keys! {
         "The kind of requests: reads, writes or both, in sequence or at random positions.";
     rwmixread: Count(0, 100) = "50", "70",
         "The percentage of reads, for a client that reads and writes.";
-    bs: Or(&Kind::Size(1, REQUEST_MOST, 1), "a range or a split") = "\"4KiB\"", "\"4KiB/60:64KiB/40\"",
+    bs: Or(&KeyKind::Size(1, REQUEST_MOST, 1), "a range or a split") = "\"4KiB\"", "\"4KiB/60:64KiB/40\"",
         "The size of a request. It is a single size, or a range such as `\"4KiB-64KiB\"` (any multiple of the smaller size up to the \
          larger one), or a list such as `\"4KiB/60:64KiB/40\"` (sizes, each with its percentage of the requests).";
     iodepth: Count(1, 65_536) = "1", "16",
@@ -269,13 +269,13 @@ const ACCESS: &[Key] = keys! {
 };
 
 /// The keys for the times of a client's requests.
-const PACE: &[Key] = keys! {
-    rate: Or(&Kind::Rate, "two of them, as in `\"20MB/s,5MB/s\"`, for reads and for writes") or "the next request follows a reply",
+const PACE: &[KeyDeclaration] = keys! {
+    rate: Or(&KeyKind::Rate, "two of them, as in `\"20MB/s,5MB/s\"`, for reads and for writes") or "the next request follows a reply",
         "\"20MB/s\"",
         "The bytes per second that the client requests, independent of replies. The latency of a late request counts from the time at \
          which it was due. For a client that reads and writes, the rate applies to reads and to writes separately. One of two rates can \
          be left out, in which case it is not limited. It requires a `bs` of a single size.";
-    rate_iops: Or(&Kind::Count(1, 1_000_000_000), "two of them, as in `\"1000,500\"`, for reads and for writes")
+    rate_iops: Or(&KeyKind::Count(1, 1_000_000_000), "two of them, as in `\"1000,500\"`, for reads and for writes")
         or "the next request follows a reply",
         "200",
         "The requests per second that the client issues, for reads and for writes separately. Otherwise it is the same as `rate`.";
@@ -291,7 +291,7 @@ const PACE: &[Key] = keys! {
         "The time after which the reply to a read or a write is too late, counted from when the request was due. An example is a frame \
          of a video, which is dropped if it is late. Late requests are counted (the figure `late`), including requests that could not \
          be sent in time. `fio` has no equivalent.";
-    startdelay: Or(&Kind::Time(Span::ZERO, HOUR), "a range of times") = "\"0s\"", "\"1s\"",
+    startdelay: Or(&KeyKind::Time(Span::ZERO, HOUR), "a range of times") = "\"0s\"", "\"1s\"",
         "The time at which the client starts, counted from the beginning of the warm-up. With a range such as `\"0ms-20ms\"`, each \
          client draws its own time in each run.";
     runtime: Time(NANO, HOUR) or "until the end of the run", "\"5s\"",
@@ -310,7 +310,7 @@ const PACE: &[Key] = keys! {
 };
 
 /// The keys for the position of a client's requests, and for its group and guest.
-const PLACE: &[Key] = keys! {
+const PLACE: &[KeyDeclaration] = keys! {
     size: Size(1, FILE_MOST, 1), "\"1GiB\"",
         "The number of bytes of the client's file that it uses, beginning at `offset`.";
     offset: Size(0, FILE_MOST, 1) = "\"0B\"", "\"64KiB\"",
@@ -333,7 +333,7 @@ const PLACE: &[Key] = keys! {
     norandommap: Flag = "false", "true",
         "Whether random positions can repeat. If false, each position is used once before any is used again. If true, each is drawn \
          from all positions.";
-    percentage_random: Or(&Kind::Count(0, 100), "two of them, as in `\"100,0\"`, for reads and for writes") = "100",
+    percentage_random: Or(&KeyKind::Count(0, 100), "two of them, as in `\"100,0\"`, for reads and for writes") = "100",
         "80",
         "The percentage of random requests, for a client with random positions. The other requests continue where the last request of \
          their kind ended. Random requests are drawn from all positions each time.";

@@ -1,6 +1,6 @@
 //! The keys of profiles and of sheets.
 
-use super::{Key, Shape};
+use super::{KeyDeclaration, Shape};
 
 pub(crate) const PROFILE: Shape = Shape {
     name: "a profile",
@@ -34,7 +34,7 @@ pub(crate) const SHEET: Shape = Shape {
 
 /// The keys of an entry of `[fit]`. All except the first are also keys of an entry of
 /// `[plausible]`.
-const ENTRY: &[Key] = keys! {
+const ENTRY: &[KeyDeclaration] = keys! {
     figure: Text("a figure that `weir drives figures` lists"), "\"one-reader\"",
         "The published figure that determines the parameter.";
     from: Other("a value of the parameter, above zero"), "\"1us\"",

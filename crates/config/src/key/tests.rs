@@ -3,11 +3,11 @@
 
 use super::*;
 use crate::{Problem, apply, parse, policy, profile, sheet};
-use File::{Apply, Policy, Profile, Server, Sheet};
+use TestedFile::{Apply, Policy, Profile, Server, Sheet};
 
 /// A kind of file, by the function that reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum File {
+enum TestedFile {
     Server,
     Apply,
     Policy,
@@ -15,7 +15,7 @@ enum File {
     Sheet,
 }
 
-impl File {
+impl TestedFile {
     /// Returns the lines of a file that is accepted.
     const fn lines(self) -> &'static str {
         match self {
@@ -63,9 +63,9 @@ plausible.service = { from = "1us", to = "1ms" }
 
 /// A table of a file, with its path and with further lines that make it possible there. They
 /// replace lines of the file with the same path.
-struct Place {
+struct TestedTable {
     shape: &'static Shape,
-    file: File,
+    file: TestedFile,
     path: &'static str,
     more: &'static str,
 }
@@ -117,7 +117,7 @@ derived.max_budget.percent = 10
 "#;
 const METRICS: &str = r#"listen.metrics = "127.0.0.1:9809""#;
 
-const PLACES: &[Place] = &[
+const PLACES: &[TestedTable] = &[
     place(&ROOT, Server, "", ""),
     place(&DRIVE, Server, "drive.fast", ""),
     place(&CAPACITY, Server, "drive.fast.capacity", PARTS),
@@ -151,8 +151,13 @@ const PLACES: &[Place] = &[
     place(&FIGURE, Sheet, "figure[0]", ""),
 ];
 
-const fn place(shape: &'static Shape, file: File, path: &'static str, more: &'static str) -> Place {
-    Place {
+const fn place(
+    shape: &'static Shape,
+    file: TestedFile,
+    path: &'static str,
+    more: &'static str,
+) -> TestedTable {
+    TestedTable {
         shape,
         file,
         path,
@@ -162,7 +167,7 @@ const fn place(shape: &'static Shape, file: File, path: &'static str, more: &'st
 
 /// Returns further lines that a key needs. A line without a value removes a line that the key
 /// cannot be combined with.
-fn beside(place: &Place, key: &Key) -> &'static str {
+fn beside(place: &TestedTable, key: &KeyDeclaration) -> &'static str {
     match (place.shape.name, key.name) {
         ("[drive.NAME]", "model") => "drive.fast.capacity =",
         ("[volume.NAME]", "device" | "nbd" | "memory") => "volume.alpha.file =",
@@ -183,13 +188,13 @@ fn beside(place: &Place, key: &Key) -> &'static str {
     }
 }
 
-impl Place {
+impl TestedTable {
     fn at(&self, key: &str) -> String {
         crate::text::join(self.path, key)
     }
 
     /// Returns the file with this value of the key, or without the key.
-    fn text(&self, key: &Key, value: Option<&str>) -> String {
+    fn text(&self, key: &KeyDeclaration, value: Option<&str>) -> String {
         let at = self.at(key.name);
         let mut lines: Vec<(String, String)> = Vec::new();
         let figure = self.path.starts_with("figure");
@@ -248,7 +253,7 @@ impl Place {
     }
 
     /// Returns true if a value of a key is refused with a problem at the key.
-    fn refuses(&self, key: &Key, value: &str) -> bool {
+    fn refuses(&self, key: &KeyDeclaration, value: &str) -> bool {
         let problems = self
             .read(&self.text(key, Some(value)))
             .err()
@@ -268,7 +273,7 @@ fn without_sheet(text: &str) -> String {
     text.lines().filter(own).collect::<Vec<_>>().join("\n")
 }
 
-fn each(mut check: impl FnMut(&Place, &Key)) {
+fn each(mut check: impl FnMut(&TestedTable, &KeyDeclaration)) {
     for place in PLACES {
         for key in place.shape.keys() {
             check(place, key);
@@ -307,9 +312,9 @@ fn every_key_is_read() {
 #[test]
 fn no_other_key_is_accepted() {
     for place in PLACES {
-        let key = Key {
+        let key = KeyDeclaration {
             name: "zzzzzz",
-            kind: Kind::Flag,
+            kind: KeyKind::Flag,
             default: DefaultValue::Value("false"),
             about: "",
             example: "true",
@@ -333,7 +338,7 @@ fn every_example_is_accepted() {
 }
 
 #[test]
-fn what_is_left_out_is_as_the_table_says() {
+fn keys_that_are_left_out_have_their_declared_defaults() {
     each(|place, key| {
         let at = place.at(key.name);
         let without = place.text(key, None);

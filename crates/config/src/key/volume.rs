@@ -1,9 +1,9 @@
 //! The keys of `[volume.NAME]` and `[tenant.NAME]`.
 
 use super::{Shape, contract, words};
-use crate::document::{Document, Table};
+use crate::document::{Document, ShapedTable};
 use crate::field::{Mirror, Values, mirror, value};
-use crate::notify::{CallRule, Notify, Wakes};
+use crate::notify::{CallRule, NotifyRules, WakeRule};
 use crate::storage::{Cache, Remote, Storage};
 use crate::terms;
 use crate::words::Words;
@@ -26,7 +26,7 @@ table! {
     /// path of at most 107 bytes.
     vhost: Option<PathBuf> = None;
     /// The rules for notifications between the server and virtual machines.
-    notify: Notify = Notify::default();
+    notify: NotifyRules = NotifyRules::default();
     /// The contract of the volume.
     contract: Contract = Contract::DEFAULT;
     /// The settings of controllers for the volume.
@@ -94,9 +94,9 @@ impl Volume {
     /// Returns the value of each key of `[volume.NAME.listen]`.
     fn attached(&self) -> Values {
         let (spin, sleep) = match self.notify.wakes {
-            Wakes::AtOnce => (None, None),
-            Wakes::Spin(span) => (Some(span), None),
-            Wakes::Sleep(span) => (None, Some(span)),
+            WakeRule::AtOnce => (None, None),
+            WakeRule::Spin(span) => (Some(span), None),
+            WakeRule::Sleep(span) => (None, Some(span)),
         };
         let mut all = vec![
             ("vhost", value(&ATTACH, "vhost", &self.vhost)),
@@ -113,7 +113,7 @@ impl Volume {
 }
 
 mirror! {
-    Notify: ATTACH, calls call_count call_delay;
+    NotifyRules: ATTACH, calls call_count call_delay;
     Remote: REMOTE, connections requests wait unflushed;
 }
 

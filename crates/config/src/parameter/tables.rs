@@ -1,6 +1,6 @@
 //! The table of parameters for each kind of drive model.
 
-use super::{Parameter, Unit};
+use super::{Parameter, ParameterUnit};
 use weir_core::rule::Number;
 use weir_model::drive::Config;
 use weir_model::drive::volume::Layout;
@@ -89,7 +89,7 @@ pub(super) const SSD: &[Parameter] = parameters! { Ssd:
 
 pub(super) const STRIPE: &[Parameter] = &[Parameter {
     key: "chunk",
-    unit: Unit::Bytes,
+    unit: ParameterUnit::Bytes,
     about: "size of the chunk that is on one member before the next member follows",
     default: Some(64 << 10),
     get: |drive| match stripe(drive) {

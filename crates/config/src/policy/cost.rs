@@ -1,7 +1,7 @@
 //! Settings of `io.cost` in the format of Linux's files: `ctrl=user rpct=95.00 rlat=75000 …` and
 //! `ctrl=user model=linear rbps=… …`.
 
-use crate::document::{Document, Entry};
+use crate::document::{Document, KeyEntry};
 use crate::low::{is_device, whole};
 use crate::nearest;
 use crate::text::quoted;
@@ -13,7 +13,7 @@ use weir_core::tunable::{Tunable, Tuned, Unit};
 
 /// One of Linux's two files with settings of `io.cost`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum File {
+pub(crate) enum CostFile {
     /// `io.cost.qos`: the latency targets and the bounds of vrate.
     Qos,
     /// `io.cost.model`: the throughput of the drive.
@@ -21,9 +21,9 @@ pub(crate) enum File {
 }
 
 /// A problem with a line: a description and the help.
-type Wrong = (String, String);
+type CostProblem = (String, String);
 
-impl File {
+impl CostFile {
     /// Iterates over the tunables of the file with their indices in the core's table, beginning
     /// with `ctrl`.
     fn tunables(self) -> impl Iterator<Item = (usize, &'static Tunable)> + Clone {
@@ -91,7 +91,7 @@ impl File {
     /// Reads a line in the same way as Linux (`ioc_qos_write`, `ioc_cost_model_write`). The last
     /// word decides whose values apply: `ctrl`, or a number, which makes the values the user's. A
     /// word that is left out keeps the value of the drive's profile.
-    fn read(self, line: &str, config: &mut Config) -> Result<(), Wrong> {
+    fn read(self, line: &str, config: &mut Config) -> Result<(), CostProblem> {
         let mut user = false;
         let mut stated = Vec::new();
         for (nth, word) in line.split_whitespace().enumerate() {
@@ -215,11 +215,16 @@ pub(crate) fn allowed(tunable: &Tunable) -> String {
 }
 
 /// Reads an entry with a line of a file into the configuration.
-pub(super) fn set<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, file: File, config: &mut Config) {
+pub(super) fn set<'a>(
+    doc: &mut Document<'a>,
+    entry: &KeyEntry<'a>,
+    file: CostFile,
+    config: &mut Config,
+) {
     let example = format!("\"{}\"", file.example());
     let wanted = ("a line of settings in the form of Linux", &example[..]);
     let read = entry.parsed(doc, wanted, |line| file.read(line, config));
-    if read.is_some() && file == File::Qos && config.validate().is_err() {
+    if read.is_some() && file == CostFile::Qos && config.validate().is_err() {
         let help = "write for example min=50.00 max=150.00";
         doc.report(entry, "min must not be above max", help);
         // The configuration must be valid for the rest of the policy, although it is not used after
@@ -231,12 +236,12 @@ pub(super) fn set<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, file: File, con
 /// Returns the settings for `io.cost.qos` that make Linux's `io.cost` equal to this configuration,
 /// without the device and `enable`.
 pub fn cost_qos(config: &Config) -> String {
-    File::Qos.line(config)
+    CostFile::Qos.line(config)
 }
 
 /// Returns the settings for `io.cost.model` in the form of [`cost_qos`].
 pub fn cost_model(config: &Config) -> String {
-    File::Model.line(config)
+    CostFile::Model.line(config)
 }
 
 /// Returns the index of a tunable in the core's table.
@@ -261,7 +266,7 @@ pub(crate) fn own(config: &Config) -> impl Iterator<Item = (String, &'static Tun
 }
 
 /// Iterates over the tunables of a file with their words.
-pub(crate) fn words(file: File) -> impl Iterator<Item = (&'static str, &'static Tunable)> {
+pub(crate) fn words(file: CostFile) -> impl Iterator<Item = (&'static str, &'static Tunable)> {
     file.tunables().map(move |(_, t)| (file.word(t), t))
 }
 
@@ -269,7 +274,7 @@ pub(crate) fn words(file: File) -> impl Iterator<Item = (&'static str, &'static 
 mod tests {
     use super::*;
 
-    fn read(file: File, line: &str) -> Result<Config, Wrong> {
+    fn read(file: CostFile, line: &str) -> Result<Config, CostProblem> {
         let mut config = Config::default();
         file.read(line, &mut config).map(|()| config)
     }
@@ -278,42 +283,42 @@ mod tests {
     fn linuxs_lines_are_read_and_printed() {
         let qos = "ctrl=user rpct=95.00 rlat=75000 wpct=95.00 wlat=150000 min=50.00 max=150.00";
         // The device and `enable` are accepted but not printed.
-        let config = read(File::Qos, &format!("8:16 enable=1 {qos}")).unwrap();
-        assert_eq!(File::Qos.line(&config), qos);
+        let config = read(CostFile::Qos, &format!("8:16 enable=1 {qos}")).unwrap();
+        assert_eq!(CostFile::Qos.line(&config), qos);
         assert_eq!((config.rpct, config.rlat.as_nanos()), (9_500, 75_000_000));
         let model = "ctrl=user model=linear rbps=174019176 rseqiops=41708 rrandiops=370 wbps=178075866 wseqiops=42705 wrandiops=378";
-        let config = read(File::Model, model).unwrap();
-        assert_eq!(File::Model.line(&config), model);
-        let enabled = read(File::Qos, "8:16 enable=1").unwrap();
+        let config = read(CostFile::Model, model).unwrap();
+        assert_eq!(CostFile::Model.line(&config), model);
+        let enabled = read(CostFile::Qos, "8:16 enable=1").unwrap();
         assert_eq!(enabled, Config::default());
         // An empty line changes nothing.
-        assert_eq!(read(File::Qos, ""), Ok(Config::default()));
+        assert_eq!(read(CostFile::Qos, ""), Ok(Config::default()));
     }
 
     #[test]
     fn the_last_word_decides_and_words_left_out_are_the_drives_own() {
         for (file, line, same) in [
             (
-                File::Qos,
+                CostFile::Qos,
                 "rpct=5.5 min=33",
                 "ctrl=user rpct=5.50 min=33.00",
             ),
             (
-                File::Qos,
+                CostFile::Qos,
                 // A number after `ctrl=auto` makes the values the user's.
                 "ctrl=auto rpct=95.00 rlat=5000",
                 "ctrl=user rpct=95.00 rlat=5000",
             ),
             // The later `ctrl` discards the values before it.
-            (File::Qos, "rpct=5.5 ctrl=auto", "ctrl=auto"),
-            (File::Qos, "8:16 enable=1 ctrl=user", "ctrl=user"),
-            (File::Model, "ctrl=user", "ctrl=user model=linear"),
+            (CostFile::Qos, "rpct=5.5 ctrl=auto", "ctrl=auto"),
+            (CostFile::Qos, "8:16 enable=1 ctrl=user", "ctrl=user"),
+            (CostFile::Model, "ctrl=user", "ctrl=user model=linear"),
             (
-                File::Model,
+                CostFile::Model,
                 "wbps=0 ctrl=user",
                 "ctrl=user model=linear wbps=0",
             ),
-            (File::Model, "ctrl=auto model=linear", "ctrl=auto"),
+            (CostFile::Model, "ctrl=auto model=linear", "ctrl=auto"),
         ] {
             let config = read(file, line).unwrap();
             // `same` is the shortest line with the same meaning, and reads back as the same
@@ -322,11 +327,14 @@ mod tests {
             assert_eq!(read(file, same), Ok(config), "{line}");
             assert_eq!(config.validate(), Ok(()), "{line}");
         }
-        assert_eq!(read(File::Qos, "rpct=5.5 ctrl=auto"), Ok(Config::default()));
+        assert_eq!(
+            read(CostFile::Qos, "rpct=5.5 ctrl=auto"),
+            Ok(Config::default())
+        );
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn wrong_lines_are_explained() {
         let said = |file, line| {
             let (what, help) = read(file, line).unwrap_err();
             format!("{what}; {help}")
@@ -345,10 +353,10 @@ mod tests {
             ("rbps=5", "unknown setting"),
             ("min=", "1.00 to 10000.00 percent"),
         ] {
-            let said = said(File::Qos, line);
+            let said = said(CostFile::Qos, line);
             assert!(said.contains(part), "{line}: {said}");
         }
-        assert!(said(File::Model, "model=cubic").contains("model=linear"));
-        assert!(said(File::Model, "rbps=5MB").contains("0 to 1000000000000"));
+        assert!(said(CostFile::Model, "model=cubic").contains("model=linear"));
+        assert!(said(CostFile::Model, "rbps=5MB").contains("0 to 1000000000000"));
     }
 }

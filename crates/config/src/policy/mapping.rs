@@ -1,6 +1,6 @@
 //! The mapping of a contract to the settings of a group under a policy.
 //!
-//! [`Policy::set_up`] applies a policy's [`Mapping`] to all contracts of a drive, and returns the
+//! [`Policy::set_up`] applies a policy's [`ContractMapping`] to all contracts of a drive, and returns the
 //! settings for the core as a [`Setup`].
 
 use super::weight::{self, Node};
@@ -10,7 +10,7 @@ use weir_core::{Capacity, Contract, Knobs, LowKnobs, Max, Span, control, elevato
 
 /// The effect of a contract's min.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Min {
+pub enum MinEffect {
     /// The elevator guarantees it.
     Kept,
     /// It becomes a weight, in proportion to the amount that each group is due: its min, and the
@@ -26,7 +26,7 @@ pub enum Min {
 
 /// The effect of a contract's share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Share {
+pub enum ShareEffect {
     /// It becomes a weight for the elevator or for `io.cost`.
     Weight,
     /// It has no effect: all groups have the same share.
@@ -35,7 +35,7 @@ pub enum Share {
 
 /// The effect of a contract's max.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Limit {
+pub enum MaxEffect {
     /// A controller enforces it: `max` exactly, or `io.max` in the same way as Linux.
     Limit,
     /// It has no effect under this policy.
@@ -44,7 +44,7 @@ pub enum Limit {
 
 /// The effect of a contract's class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ClassKnob {
+pub enum ClassEffect {
     /// The elevator serves clients by their class.
     Kept,
     /// It has no effect under this policy.
@@ -53,7 +53,7 @@ pub enum ClassKnob {
 
 /// The effect of a contract's latency target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Target {
+pub enum LatencyEffect {
     /// It becomes the target of `io.latency`.
     Target,
     /// It has no effect under this policy.
@@ -61,64 +61,64 @@ pub enum Target {
 }
 
 words! {
-    Min: "kept" Kept, "weight" Weight, "limit" Limit, "low" Low, "ignored" Ignored;
-    Share: "weight" Weight, "ignored" Ignored;
-    Limit: "limit" Limit, "ignored" Ignored;
-    ClassKnob: "kept" Kept, "ignored" Ignored;
-    Target: "target" Target, "ignored" Ignored;
+    MinEffect: "kept" Kept, "weight" Weight, "limit" Limit, "low" Low, "ignored" Ignored;
+    ShareEffect: "weight" Weight, "ignored" Ignored;
+    MaxEffect: "limit" Limit, "ignored" Ignored;
+    ClassEffect: "kept" Kept, "ignored" Ignored;
+    LatencyEffect: "target" Target, "ignored" Ignored;
 }
 
 /// The effect of each part of a contract.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mapping {
+pub struct ContractMapping {
     /// The effect of the min.
-    pub min: Min,
+    pub min: MinEffect,
     /// The effect of the share.
-    pub share: Share,
+    pub share: ShareEffect,
     /// The effect of the max.
-    pub max: Limit,
+    pub max: MaxEffect,
     /// The effect of the class.
-    pub class: ClassKnob,
+    pub class: ClassEffect,
     /// The effect of the latency target.
-    pub latency: Target,
+    pub latency: LatencyEffect,
 }
 
-impl Mapping {
+impl ContractMapping {
     /// Returns the mapping with every part of a contract that this elevator and these controllers
     /// can keep.
     pub(crate) fn all(elevator: &elevator::Kind, controllers: &[Controller]) -> Self {
         let mut knobs = Self {
             min: if elevator.keeps_min {
-                Min::Kept
+                MinEffect::Kept
             } else {
-                Min::Ignored
+                MinEffect::Ignored
             },
             share: match elevator.share_max {
-                Some(_) => Share::Weight,
-                None => Share::Ignored,
+                Some(_) => ShareEffect::Weight,
+                None => ShareEffect::Ignored,
             },
-            max: Limit::Ignored,
+            max: MaxEffect::Ignored,
             class: if elevator.keeps_class {
-                ClassKnob::Kept
+                ClassEffect::Kept
             } else {
-                ClassKnob::Ignored
+                ClassEffect::Ignored
             },
-            latency: Target::Ignored,
+            latency: LatencyEffect::Ignored,
         };
         // A part of contracts that a controller keeps is left to the controller.
         for controller in controllers {
-            knobs.serve(*controller);
+            knobs.add_controller(*controller);
         }
         knobs
     }
 
     /// Lets a controller keep its part of contracts.
-    pub(crate) fn serve(&mut self, controller: Controller) {
+    pub(crate) fn add_controller(&mut self, controller: Controller) {
         match controller {
-            Controller::Max | Controller::Slices => self.max = Limit::Limit,
-            Controller::Low => self.min = Min::Low,
-            Controller::Latency => self.latency = Target::Target,
-            Controller::Cost => self.share = Share::Weight,
+            Controller::Max | Controller::Slices => self.max = MaxEffect::Limit,
+            Controller::Low => self.min = MinEffect::Low,
+            Controller::Latency => self.latency = LatencyEffect::Target,
+            Controller::Cost => self.share = ShareEffect::Weight,
         }
     }
 }
@@ -141,7 +141,7 @@ pub struct Setup {
     pub elevator: elevator::Config,
     /// The controllers with their tunables.
     pub controllers: control::Config,
-    mapping: Mapping,
+    mapping: ContractMapping,
     /// The contract of each group for the core.
     told: Vec<Contract>,
 }
@@ -157,7 +157,7 @@ impl Policy {
         let mut elevator = self.elevator.clone();
         let mut groups: Vec<Node> = groups.into_iter().collect();
         for group in &mut groups {
-            group.contract = self.counted(group.contract);
+            group.contract = self.effective_contract(group.contract);
         }
         let weights = self.weights(capacity, &groups);
         // Without a known capacity, the tunable stays at zero, and BFQ measures the drive's rate
@@ -169,7 +169,7 @@ impl Policy {
         }
         let told = groups.iter().zip(weights);
         let told = told.map(|(group, share)| {
-            self.told(Contract {
+            self.contract_for_core(Contract {
                 share,
                 ..group.contract
             })
@@ -180,7 +180,7 @@ impl Policy {
                 max: has(Controller::Max) || has(Controller::Slices),
                 slices: has(Controller::Slices).then_some(self.slices),
                 // If a policy ignores mins, `io.low` has nothing to enforce and is left out.
-                low: (self.mapping.min == Min::Low).then_some(self.low),
+                low: (self.mapping.min == MinEffect::Low).then_some(self.low),
                 latency: has(Controller::Latency),
                 cost: has(Controller::Cost).then_some(self.cost),
             },
@@ -190,16 +190,16 @@ impl Policy {
     }
 
     /// Returns the contract without the parts that the policy ignores.
-    fn counted(&self, contract: Contract) -> Contract {
+    fn effective_contract(&self, contract: Contract) -> Contract {
         let mut counted = contract;
         let divides = self.elevator.kind().share_max.is_some()
             || self.controllers.contains(&Controller::Cost);
         // If a part of the policy divides by shares, it must see equal shares in order to ignore
         // them.
-        if self.mapping.share == Share::Ignored && divides {
+        if self.mapping.share == ShareEffect::Ignored && divides {
             counted.share = Contract::DEFAULT.share;
         }
-        if self.mapping.max == Limit::Ignored {
+        if self.mapping.max == MaxEffect::Ignored {
             counted.max = Max::NONE;
         }
         counted
@@ -208,7 +208,7 @@ impl Policy {
     /// Returns the weight of each group.
     fn weights(&self, capacity: Option<Capacity>, groups: &[Node]) -> Vec<u16> {
         let most = self.elevator.share_max();
-        if self.mapping.min == Min::Weight {
+        if self.mapping.min == MinEffect::Weight {
             return weight::weights(capacity, groups, most);
         }
         // The mins have another effect here, so the weights follow from the shares alone.
@@ -224,12 +224,12 @@ impl Policy {
     }
 
     /// Returns the contract for the core, given the contract with its weight as share.
-    fn told(&self, contract: Contract) -> Contract {
+    fn contract_for_core(&self, contract: Contract) -> Contract {
         let mut told = contract;
         match self.mapping.min {
-            Min::Kept | Min::Low | Min::Ignored => {}
-            Min::Weight => (told.min, told.min_iops) = (0, 0),
-            Min::Limit => {
+            MinEffect::Kept | MinEffect::Low | MinEffect::Ignored => {}
+            MinEffect::Weight => (told.min, told.min_iops) = (0, 0),
+            MinEffect::Limit => {
                 lower(&mut told.max.bandwidth, contract.min);
                 lower(&mut told.max.iops, contract.min_iops);
                 (told.min, told.min_iops) = (0, 0);
@@ -267,16 +267,16 @@ impl Budget {
 
 impl Setup {
     /// Returns a setup that passes contracts to the core unchanged.
-    pub(crate) fn written(groups: impl IntoIterator<Item = Node>) -> Self {
+    pub(crate) fn as_written(groups: impl IntoIterator<Item = Node>) -> Self {
         Self {
             elevator: elevator::Config::None,
             controllers: control::Config::default(),
-            mapping: Mapping {
-                min: Min::Kept,
-                share: Share::Weight,
-                max: Limit::Limit,
-                class: ClassKnob::Kept,
-                latency: Target::Target,
+            mapping: ContractMapping {
+                min: MinEffect::Kept,
+                share: ShareEffect::Weight,
+                max: MaxEffect::Limit,
+                class: ClassEffect::Kept,
+                latency: LatencyEffect::Target,
             },
             told: groups.into_iter().map(|group| group.contract).collect(),
         }
@@ -292,11 +292,11 @@ impl Setup {
     pub fn knobs(&self, knobs: Knobs) -> Knobs {
         Knobs {
             latency: match self.mapping.latency {
-                Target::Target => knobs.latency,
-                Target::Ignored => Span::ZERO,
+                LatencyEffect::Target => knobs.latency,
+                LatencyEffect::Ignored => Span::ZERO,
             },
             low: match self.mapping.min {
-                Min::Low => knobs.low,
+                MinEffect::Low => knobs.low,
                 _ => LowKnobs::NONE,
             },
         }
@@ -380,7 +380,7 @@ mod tests {
     fn shares_that_are_ignored_are_equal_where_something_divides_by_them() {
         let share = |policy: &str| {
             let mut policy = find(policy).unwrap();
-            policy.mapping.share = Share::Ignored;
+            policy.mapping.share = ShareEffect::Ignored;
             told(&policy, share(700)).share
         };
         let equal = Contract::DEFAULT.share;
@@ -473,14 +473,14 @@ mod tests {
             assert_eq!(bfq.knobs(Knobs { latency, low }), Knobs::NONE);
         }
         let mut none = find("io.low").unwrap();
-        none.mapping.min = Min::Ignored;
+        none.mapping.min = MinEffect::Ignored;
         assert_eq!(none.set_up(None, groups(&contracts)).controllers.low, None);
     }
 
     #[test]
     fn a_min_can_be_a_limit() {
         let mut policy = find("none").unwrap();
-        policy.mapping.min = Min::Limit;
+        policy.mapping.min = MinEffect::Limit;
         let limit = |min, bandwidth| {
             let contract = Contract {
                 min,

@@ -21,14 +21,16 @@ mod weight;
 mod word;
 
 pub use cost::{cost_model, cost_qos};
-pub use mapping::{Budget, ClassKnob, Limit, Mapping, Min, Setup, Share, Target};
+pub use mapping::{
+    Budget, ClassEffect, ContractMapping, LatencyEffect, MaxEffect, MinEffect, Setup, ShareEffect,
+};
 pub use print::print;
-pub use unkept::Unkept;
+pub use unkept::UnkeptPart;
 pub use weight::Node;
-pub use word::{Refused, Unknown, choose, find, is_file};
+pub use word::{PolicyError, UnknownPolicy, choose, find, is_file};
 
-use crate::document::{Document, Table};
-use crate::file::{text, whole};
+use crate::document::{Document, ShapedTable};
+use crate::file::{parse_whole, text};
 use crate::problem::Problem;
 use crate::value;
 use std::path::Path;
@@ -58,7 +60,7 @@ pub struct Policy {
     /// The tunables of `io.cost`, which apply only if it is among the controllers.
     pub cost: control::cost::Config,
     /// The effect of each part of a contract.
-    pub mapping: Mapping,
+    pub mapping: ContractMapping,
     /// The maximum budget that is derived from the contracts. It replaces the tunable of the
     /// elevator.
     pub budget: Option<Budget>,
@@ -106,7 +108,7 @@ impl Controller {
 impl Controller {
     /// Iterates over the controllers that this controller replaces, because both keep the same part
     /// of contracts.
-    pub(crate) fn is_instead_of(self) -> impl Iterator<Item = Self> {
+    pub(crate) fn replaced_controllers(self) -> impl Iterator<Item = Self> {
         let same = match self {
             Self::Max => Some(Self::Slices),
             Self::Slices => Some(Self::Max),
@@ -150,12 +152,12 @@ impl Policy {
 
     /// Returns true if the min of every admitted contract is guaranteed.
     pub fn keeps_min(&self) -> bool {
-        self.mapping.min == Min::Kept
+        self.mapping.min == MinEffect::Kept
     }
 
     /// Returns true if the classes of contracts have an effect.
-    pub fn goes_by_classes(&self) -> bool {
-        self.mapping.class == ClassKnob::Kept
+    pub fn uses_classes(&self) -> bool {
+        self.mapping.class == ClassEffect::Kept
     }
 
     /// Returns true if long requests must be split before they reach the elevator, as Linux does.
@@ -198,7 +200,7 @@ impl Policy {
 impl Policy {
     /// Sets the tunables that a table contains. A budget that is set there is no longer derived
     /// from the contracts.
-    pub(crate) fn tune_from<'a>(&mut self, doc: &mut Document<'a>, table: &Table<'a>) {
+    pub(crate) fn tune_from<'a>(&mut self, doc: &mut Document<'a>, table: &ShapedTable<'a>) {
         if let Some(tuned) = self.elevator.tuned_mut() {
             value::tunables(doc, table, tuned);
         }
@@ -262,7 +264,7 @@ fn named(name: &str) -> Option<Policy> {
 /// Everything that is wrong with the text, in the order of the file. An unknown key comes with the
 /// nearest known key, and a wrong value with the permitted values.
 pub fn read(text: &str, file: &str) -> Result<Policy, Vec<Problem>> {
-    whole(text, file, read::policy)
+    parse_whole(text, file, read::policy)
 }
 
 /// Reads a policy's file.
@@ -272,7 +274,7 @@ pub fn read(text: &str, file: &str) -> Result<Policy, Vec<Problem>> {
 /// that of a different policy that comes with Weir.
 pub fn load(path: &Path) -> Result<Policy, Vec<Problem>> {
     let (file, text) = text(path)?;
-    let policy = whole(&text, &file, |doc, table| {
+    let policy = parse_whole(&text, &file, |doc, table| {
         let policy = read::policy(doc, table)?;
         read::name_is_free(doc, table, &policy);
         Some(policy)

@@ -1,7 +1,7 @@
 //! Printing of a policy as a file that users can read, copy and change.
 
 use super::{Budget, Controller, Policy, cost};
-use crate::key::Kind;
+use crate::key::KeyKind;
 use crate::text::{Quoted, block};
 use crate::tunable;
 use crate::units::Time;
@@ -71,7 +71,7 @@ fn tunables(text: &mut String, tuned: &dyn Tuned, is_derived: impl Fn(&Tunable) 
         let default = tunable::toml(tunable, tunable.default);
         let facts = format!(
             "{}; default {default}; {}.",
-            Kind::of(tunable).text(),
+            KeyKind::of(tunable).text(),
             tunable.source
         );
         comment(text, &facts);
@@ -88,7 +88,10 @@ fn tunables(text: &mut String, tuned: &dyn Tuned, is_derived: impl Fn(&Tunable) 
 /// Prints the tunables of `io.cost` as lines in the format of Linux's files.
 fn cost_lines(text: &mut String, policy: &Policy) {
     *text += "\n[cost]\n";
-    for (key, file) in [("qos", cost::File::Qos), ("model", cost::File::Model)] {
+    for (key, file) in [
+        ("qos", cost::CostFile::Qos),
+        ("model", cost::CostFile::Model),
+    ] {
         for (word, tunable) in cost::words(file) {
             let facts = format!(
                 "{word}: {} {}; {}.",
@@ -110,7 +113,7 @@ fn cost_lines(text: &mut String, policy: &Policy) {
         comment(text, tunable.about);
         comment(
             text,
-            &format!("{}; {}.", Kind::of(tunable).text(), tunable.source),
+            &format!("{}; {}.", KeyKind::of(tunable).text(), tunable.source),
         );
         let _ = writeln!(text, "{line}");
     }

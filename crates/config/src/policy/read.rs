@@ -1,11 +1,11 @@
 //! Reading of a policy's file.
 
-use super::ClassKnob;
+use super::ClassEffect;
 use super::cost;
-use super::{Budget, Controller, Limit, Mapping, Min};
-use super::{Policy, Share, Target, named};
-use crate::document::{Document, Entry, Table};
-use crate::file::head;
+use super::{Budget, ContractMapping, Controller, MaxEffect, MinEffect};
+use super::{LatencyEffect, Policy, ShareEffect, named};
+use crate::document::{Document, KeyEntry, ShapedTable};
+use crate::file::read_name_and_about;
 use crate::key::{BUDGET, COST, DERIVED, IO_MAX, KNOBS, LOW, POLICY, Shape};
 use crate::nearest;
 use crate::text::quoted;
@@ -17,11 +17,11 @@ use weir_core::elevator::{self, Kind};
 use weir_core::tunable::Tuned;
 
 /// Reads a policy from its outermost table.
-pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Policy> {
+pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Option<Policy> {
     let keys = tunable::and_tables(POLICY.names());
     let table = &table.shaped(&POLICY);
     doc.check_keys(table, POLICY.name, &keys);
-    let (name, about) = head(doc, table, "policy", "what it does");
+    let (name, about) = read_name_and_about(doc, table, "policy", "what it does");
     let help = "write elevator = \"bfq\", or another";
     let kind = doc.required(table, "elevator", help);
     let kind = kind.and_then(|e| elevator(doc, &e));
@@ -55,7 +55,7 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Po
 }
 
 /// Reports a policy that has the name of a policy that comes with Weir but differs from it.
-pub(super) fn name_is_free(doc: &mut Document<'_>, table: &Table<'_>, policy: &Policy) {
+pub(super) fn name_is_free(doc: &mut Document<'_>, table: &ShapedTable<'_>, policy: &Policy) {
     let Some(entry) = table.entry("name") else {
         return;
     };
@@ -73,7 +73,7 @@ pub(super) fn name_is_free(doc: &mut Document<'_>, table: &Table<'_>, policy: &P
     }
 }
 
-fn elevator<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<&'static Kind> {
+fn elevator<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<&'static Kind> {
     let name = entry.text(doc, "an elevator", "\"bfq\"")?;
     if let Some(kind) = elevator::find(name) {
         return Some(kind);
@@ -84,8 +84,8 @@ fn elevator<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<&'static Ki
     None
 }
 
-fn controllers_of<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Vec<Controller>> {
-    let before = doc.found();
+fn controllers_of<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<Vec<Controller>> {
+    let before = doc.problem_count();
     let mut controllers = Vec::new();
     for entry in entry.array(doc, "[\"max\"]")? {
         let Some(name) = entry.text(doc, "a controller", "\"max\"") else {
@@ -97,7 +97,11 @@ fn controllers_of<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Vec<C
                 let what = format!("{} is listed twice", quoted(name));
                 doc.report(&entry, what, "remove one of the two");
             }
-            Some(controller) if controller.is_instead_of().any(|c| controllers.contains(&c)) => {
+            Some(controller)
+                if controller
+                    .replaced_controllers()
+                    .any(|c| controllers.contains(&c)) =>
+            {
                 let what = "\"max\" and \"io.max\" cannot be combined, because they enforce the same limits";
                 doc.report(&entry, what.to_owned(), "remove one of the two");
             }
@@ -111,18 +115,18 @@ fn controllers_of<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Vec<C
     }
     controllers.sort_unstable();
     // Requests pass controllers in a fixed order, however the file lists them.
-    (doc.found() == before).then_some(controllers)
+    (doc.problem_count() == before).then_some(controllers)
 }
 
 /// Reads the effects of contracts. A part that the file does not state has the strongest effect
 /// that the elevator and the controllers can give it.
 fn mapping<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
+    table: &ShapedTable<'a>,
     kind: &Kind,
     controllers: &[Controller],
-) -> Mapping {
-    let mut mapping = Mapping::all(kind, controllers);
+) -> ContractMapping {
+    let mut mapping = ContractMapping::all(kind, controllers);
     let entry = table.entry("knobs");
     let Some(table) = entry.and_then(|e| e.table(doc, &KNOBS)) else {
         return mapping;
@@ -134,25 +138,25 @@ fn mapping<'a>(
     let limits = has(Controller::Max) || has(Controller::Slices);
     let no_limits = || "the controllers include neither max nor io.max".to_owned();
     knob(doc, &table, "min", &mut mapping.min, |min| match min {
-        Min::Kept if !kind.keeps_min => Some(elevator("cannot guarantee a minimum")),
-        Min::Weight if !weights => Some(elevator("has no weights")),
-        Min::Limit if !limits => Some(no_limits()),
-        Min::Low if !has(Controller::Low) => {
+        MinEffect::Kept if !kind.keeps_min => Some(elevator("cannot guarantee a minimum")),
+        MinEffect::Weight if !weights => Some(elevator("has no weights")),
+        MinEffect::Limit if !limits => Some(no_limits()),
+        MinEffect::Low if !has(Controller::Low) => {
             Some("the controllers do not include io.low".to_owned())
         }
         _ => None,
     });
     knob(doc, &table, "share", &mut mapping.share, |share| {
-        (share == Share::Weight && !weights).then(|| elevator("has no weights"))
+        (share == ShareEffect::Weight && !weights).then(|| elevator("has no weights"))
     });
     knob(doc, &table, "max", &mut mapping.max, |max| {
-        (max == Limit::Limit && !limits).then(no_limits)
+        (max == MaxEffect::Limit && !limits).then(no_limits)
     });
     knob(doc, &table, "class", &mut mapping.class, |class| {
-        (class == ClassKnob::Kept && !kind.keeps_class).then(|| elevator("has no classes"))
+        (class == ClassEffect::Kept && !kind.keeps_class).then(|| elevator("has no classes"))
     });
     knob(doc, &table, "latency", &mut mapping.latency, |latency| {
-        (latency == Target::Target && !has(Controller::Latency))
+        (latency == LatencyEffect::Target && !has(Controller::Latency))
             .then(|| "the controllers do not include io.latency".to_owned())
     });
     mapping
@@ -162,7 +166,7 @@ fn mapping<'a>(
 /// policy.
 fn knob<'a, T: Words>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
+    table: &ShapedTable<'a>,
     key: &str,
     knob: &mut T,
     senseless: impl Fn(T) -> Option<String>,
@@ -186,7 +190,7 @@ fn knob<'a, T: Words>(
 }
 
 /// Reads the tunables of the elevator. A table with tunables of another elevator is reported.
-fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> elevator::Config {
+fn tunables<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, kind: &Kind) -> elevator::Config {
     let mut config = (kind.default)();
     for (other, entry, table) in value::tunable_tables(doc, table) {
         if other.name != kind.name {
@@ -204,7 +208,7 @@ fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> eleva
 /// has the controller.
 fn controller_tunables<'a, T: Tuned + Default>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
+    table: &ShapedTable<'a>,
     (key, shape): (&str, &'static Shape),
     is_there: bool,
 ) -> T {
@@ -219,10 +223,10 @@ fn controller_tunables<'a, T: Tuned + Default>(
 /// controller.
 fn controller_table<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
+    table: &ShapedTable<'a>,
     (key, shape): (&str, &'static Shape),
     is_there: bool,
-) -> Option<Table<'a>> {
+) -> Option<ShapedTable<'a>> {
     let own = table.entry(key)?.table(doc, shape)?;
     let what = format!("has no effect, because the controllers do not include io.{key}");
     let help = format!("remove it, or add \"io.{key}\" to the controllers");
@@ -231,12 +235,19 @@ fn controller_table<'a>(
 }
 
 /// Reads the tunables of `io.cost`.
-fn cost_tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, is_there: bool) -> CostConfig {
+fn cost_tunables<'a>(
+    doc: &mut Document<'a>,
+    table: &ShapedTable<'a>,
+    is_there: bool,
+) -> CostConfig {
     let mut config = CostConfig::default();
     let Some(table) = controller_table(doc, table, ("cost", &COST), is_there) else {
         return config;
     };
-    for (key, file) in [("qos", cost::File::Qos), ("model", cost::File::Model)] {
+    for (key, file) in [
+        ("qos", cost::CostFile::Qos),
+        ("model", cost::CostFile::Model),
+    ] {
         if let Some(entry) = table.entry(key) {
             cost::set(doc, &entry, file, &mut config);
         }
@@ -245,7 +256,7 @@ fn cost_tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, is_there: bool) 
     config
 }
 
-fn derived<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> Option<Budget> {
+fn derived<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, kind: &Kind) -> Option<Budget> {
     let derived = table.entry("derived")?.table(doc, &DERIVED)?;
     let entry = derived.entry(Budget::TUNABLE)?;
     if !tunable::of(kind).iter().any(|t| t.name == Budget::TUNABLE) {
@@ -254,7 +265,10 @@ fn derived<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> Option
         return None;
     }
     // The table of tunables has the name of an elevator, which the policy's shape does not declare.
-    let stated = table.undeclared().entry(kind.name).filter(Entry::is_table);
+    let stated = table
+        .undeclared()
+        .entry(kind.name)
+        .filter(KeyEntry::is_table);
     let stated = stated.and_then(|e| e.map(doc)?.entry(Budget::TUNABLE));
     if stated.is_some() {
         let what = format!("is set in [{}] as well", kind.name);

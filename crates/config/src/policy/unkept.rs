@@ -1,13 +1,13 @@
 //! Detection of the parts of a contract that a policy does not keep.
 
-use super::{ClassKnob, Controller, Limit, Min, Policy, Share, Target};
+use super::{ClassEffect, Controller, LatencyEffect, MaxEffect, MinEffect, Policy, ShareEffect};
 use crate::text::quoted;
 use weir_core::elevator::Config;
 use weir_core::{Class, Contract, Knobs, LowKnobs, Span};
 
 /// A part of a contract that a policy does not keep, with the advice to the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unkept {
+pub struct UnkeptPart {
     /// The key of the part, such as `min`.
     pub key: &'static str,
     /// The effect that the policy gives to the part instead, as a verb phrase.
@@ -19,10 +19,10 @@ pub struct Unkept {
 impl Policy {
     /// Returns the parts of a contract, and of the settings of its controllers, that the policy
     /// does not keep.
-    pub fn unkept(&self, contract: &Contract, knobs: Knobs) -> Vec<Unkept> {
+    pub fn unkept(&self, contract: &Contract, knobs: Knobs) -> Vec<UnkeptPart> {
         let mut all = Vec::new();
         let mut say = |key, does, help: &str| {
-            all.push(Unkept {
+            all.push(UnkeptPart {
                 key,
                 does,
                 help: help.to_owned(),
@@ -33,21 +33,21 @@ impl Policy {
         let counts = format!("{keep}; it counts against the capacity in any case");
         if contract.min > 0 || contract.min_iops > 0 {
             let does = match self.mapping.min {
-                Min::Kept => None,
-                Min::Weight => Some("uses it as a weight only"),
-                Min::Limit => Some("uses it as a limit"),
-                Min::Low => Some("uses it as a low limit, which is not a guarantee"),
-                Min::Ignored => Some(self.ignores()),
+                MinEffect::Kept => None,
+                MinEffect::Weight => Some("uses it as a weight only"),
+                MinEffect::Limit => Some("uses it as a limit"),
+                MinEffect::Low => Some("uses it as a low limit, which is not a guarantee"),
+                MinEffect::Ignored => Some(self.ignores()),
             };
             let key = if contract.min > 0 { "min" } else { "min_iops" };
             if let Some(does) = does {
                 say(key, does, &counts);
             }
         }
-        if contract.share != Contract::DEFAULT.share && self.mapping.share == Share::Ignored {
+        if contract.share != Contract::DEFAULT.share && self.mapping.share == ShareEffect::Ignored {
             say("share", self.ignores(), keep);
         }
-        if contract.class != Class::BestEffort && self.mapping.class == ClassKnob::Ignored {
+        if contract.class != Class::BestEffort && self.mapping.class == ClassEffect::Ignored {
             // A realtime class counts in admission with its max.
             let help = match contract.class {
                 Class::Realtime => &counts,
@@ -55,7 +55,7 @@ impl Policy {
             };
             say("class", self.ignores(), help);
         }
-        if contract.max.is_limited() && self.mapping.max == Limit::Ignored {
+        if contract.max.is_limited() && self.mapping.max == MaxEffect::Ignored {
             say("max", "has no controller for it", &self.with("max"));
         }
         if contract.max.iops_size > 0 && self.counts_commands() {
@@ -66,14 +66,14 @@ impl Policy {
                 "use the controller max in place of io.max",
             );
         }
-        if knobs.latency > Span::ZERO && self.mapping.latency == Target::Ignored {
+        if knobs.latency > Span::ZERO && self.mapping.latency == LatencyEffect::Ignored {
             say(
                 "latency",
                 "does not include io.latency",
                 &self.with("io.latency"),
             );
         }
-        if knobs.low != LowKnobs::NONE && self.mapping.min != Min::Low {
+        if knobs.low != LowKnobs::NONE && self.mapping.min != MinEffect::Low {
             say("low", "does not include io.low", &self.with("io.low"));
         }
         all

@@ -1,6 +1,6 @@
 //! Selection of a policy by a word: `"bfq"`, `"bfq + io.latency"`, `"my.toml"`.
 
-use super::{Controller, Mapping, Policy, load, named, names};
+use super::{ContractMapping, Controller, Policy, load, named, names};
 use crate::nearest;
 use crate::problem::Problem;
 use crate::text::quoted;
@@ -14,7 +14,7 @@ use weir_core::elevator;
 /// The error for a word that selects no policy.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{what}; {help}")]
-pub struct Unknown {
+pub struct UnknownPolicy {
     /// The problem with the word.
     pub what: String,
     /// The advice on valid words.
@@ -23,14 +23,14 @@ pub struct Unknown {
 
 /// The reason why a policy cannot be selected.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Refused {
+pub enum PolicyError {
     /// The word is not known, or names no elevator or several.
-    Word(Unknown),
+    Word(UnknownPolicy),
     /// The problems of the policy's file.
     File(Vec<Problem>),
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Word(unknown) => unknown.fmt(f),
@@ -53,11 +53,11 @@ pub fn is_file(word: &str) -> bool {
 ///
 /// # Errors
 /// The word selects no policy, or the file has problems.
-pub fn choose(word: &str, folder: &Path) -> Result<Policy, Refused> {
+pub fn choose(word: &str, folder: &Path) -> Result<Policy, PolicyError> {
     if is_file(word) {
-        return load(&folder.join(word)).map_err(Refused::File);
+        return load(&folder.join(word)).map_err(PolicyError::File);
     }
-    find(word).map_err(Refused::Word)
+    find(word).map_err(PolicyError::Word)
 }
 
 /// Returns the policy of a name, or composes one from a name and controllers.
@@ -67,7 +67,7 @@ pub fn choose(word: &str, folder: &Path) -> Result<Policy, Refused> {
 ///
 /// # Errors
 /// A part of the word is not known, or the word names no elevator or several.
-pub fn find(word: &str) -> Result<Policy, Unknown> {
+pub fn find(word: &str) -> Result<Policy, UnknownPolicy> {
     let parts: Vec<&str> = word.split('+').map(str::trim).collect();
     if let Some(part) = parts.iter().find(|part| !known().any(|k| k == **part)) {
         return Err(unknown(part));
@@ -93,7 +93,7 @@ pub fn find(word: &str) -> Result<Policy, Unknown> {
                 many => format!("{many} elevators"),
             };
             let what = format!("{} names {named}; a policy has exactly one", quoted(word));
-            return Err(Unknown {
+            return Err(UnknownPolicy {
                 what,
                 help: there_are(),
             });
@@ -104,10 +104,11 @@ pub fn find(word: &str) -> Result<Policy, Unknown> {
     };
     for controller in parts.iter().filter_map(|part| controller(part)) {
         if !policy.controllers.contains(&controller) {
-            let others = |c: &Controller| controller.is_instead_of().all(|other| *c != other);
+            let others =
+                |c: &Controller| controller.replaced_controllers().all(|other| *c != other);
             policy.controllers.retain(others);
             policy.controllers.push(controller);
-            policy.mapping.serve(controller);
+            policy.mapping.add_controller(controller);
             if let (Controller::Low, Some(own)) = (controller, named(controller.name())) {
                 policy.low = own.low;
             }
@@ -131,7 +132,7 @@ fn base(name: &str) -> Option<Policy> {
             about: kind.about.to_owned(),
             word: name.to_owned(),
             elevator: (kind.default)(),
-            mapping: Mapping::all(kind, &controllers),
+            mapping: ContractMapping::all(kind, &controllers),
             controllers,
             slices: SlicesConfig::default(),
             low: LowConfig::default(),
@@ -162,12 +163,12 @@ fn there_are() -> String {
     )
 }
 
-fn unknown(part: &str) -> Unknown {
+fn unknown(part: &str) -> UnknownPolicy {
     let help = match nearest::name(part, known()) {
         Some(near) => format!("did you mean \"{near}\"? Otherwise {}", there_are()),
         None => there_are(),
     };
-    Unknown {
+    UnknownPolicy {
         what: format!("unknown policy {}", quoted(part)),
         help,
     }
@@ -176,10 +177,10 @@ fn unknown(part: &str) -> Unknown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Target;
+    use crate::policy::LatencyEffect;
 
     #[test]
-    fn what_adds_nothing_is_the_same() {
+    fn adding_a_controller_again_changes_nothing() {
         for name in names() {
             let policy = find(name).unwrap();
             assert_eq!((policy.name.as_str(), policy.word()), (name, name));
@@ -198,7 +199,7 @@ mod tests {
             ("bfq + io.latency", "bfq + io.latency")
         );
         assert_eq!(both.controllers, [Controller::Max, Controller::Latency]);
-        assert_eq!(both.mapping.latency, Target::Target);
+        assert_eq!(both.mapping.latency, LatencyEffect::Target);
         let bfq = find("bfq").unwrap();
         assert_eq!(both.elevator, bfq.elevator);
         assert_eq!(both.budget, bfq.budget);

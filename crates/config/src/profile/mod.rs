@@ -10,8 +10,8 @@ mod model;
 
 pub(crate) use model::model;
 
-use crate::document::{Document, Table};
-use crate::file::{head, text, whole};
+use crate::document::{Document, ShapedTable};
+use crate::file::{parse_whole, read_name_and_about, text};
 use crate::key::PROFILE;
 use crate::parameter::parameters;
 use crate::problem::Problem;
@@ -43,7 +43,7 @@ impl Profile {
 /// The error for a name that no profile has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("unknown drive {name:?}{}", nearest.map_or(String::new(), |n| format!("; did you mean {n:?}?")))]
-pub struct Unknown {
+pub struct UnknownProfile {
     /// The name that was not found.
     pub name: String,
     /// The most similar name of a profile.
@@ -73,11 +73,11 @@ built_in! { "profile" in "profiles":
 ///
 /// # Errors
 /// No profile has this name.
-pub fn find(name: &str) -> Result<Profile, Unknown> {
+pub fn find(name: &str) -> Result<Profile, UnknownProfile> {
     let Some(text) = source(name) else {
         // A part of a name, of at least three characters, also leads to a suggestion.
         let part = |whole: &&str| name.len() >= 3 && whole.contains(&name.to_lowercase());
-        return Err(Unknown {
+        return Err(UnknownProfile {
             name: name.to_owned(),
             nearest: nearest::name(name, names()).or_else(|| names().find(part)),
         });
@@ -91,7 +91,7 @@ pub fn find(name: &str) -> Result<Profile, Unknown> {
 /// Everything that is wrong with the text, in the order of the file. An unknown key comes with the
 /// nearest known key, and a wrong value with the values that the model permits.
 pub fn read(text: &str, file: &str) -> Result<Profile, Vec<Problem>> {
-    whole(text, file, |doc, table| profile(doc, table, &[]))
+    parse_whole(text, file, |doc, table| profile(doc, table, &[]))
 }
 
 /// Reads a model from an inline table, `{ kind = "null", ... }`. The name of the resulting profile
@@ -100,7 +100,7 @@ pub fn read(text: &str, file: &str) -> Result<Profile, Vec<Problem>> {
 /// # Errors
 /// The problems that [`read`] returns.
 pub fn read_inline(text: &str) -> Result<Profile, Vec<Problem>> {
-    whole(&format!("drive = {text}"), "", |doc, table| {
+    parse_whole(&format!("drive = {text}"), "", |doc, table| {
         let drive = model(doc, &table.entry("drive")?)?;
         Some(Profile {
             name: drive.name().to_owned(),
@@ -122,10 +122,10 @@ pub fn load(path: &Path) -> Result<Profile, Vec<Problem>> {
 /// Reads a profile from its table. `beside` are further keys that the table may have.
 pub(crate) fn profile<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
+    table: &ShapedTable<'a>,
     beside: &[&str],
 ) -> Option<Profile> {
-    let (name, about) = head(doc, table, "drive", "what it stands for");
+    let (name, about) = read_name_and_about(doc, table, "drive", "what it stands for");
     let keys = [&PROFILE.names(), beside].concat();
     let drive = model::drive(doc, table, &keys);
     Some(Profile {

@@ -1,7 +1,7 @@
 //! Reading of drive models: by name, or by a kind with its parameters.
 
-use crate::document::{Document, Entry, Table};
-use crate::parameter::{KINDS, Kind, Parameter};
+use crate::document::{Document, KeyEntry, ShapedTable};
+use crate::parameter::{KINDS, ModelKind, Parameter};
 use crate::text::{join, quoted};
 use crate::{nearest, value};
 use weir_model::drive::Config;
@@ -11,7 +11,7 @@ const EXAMPLE: &str = "{ kind = \"null\", service = \"30us\", tags = 32, link = 
 const MEMBERS: &str = "[\"wd-wd10jpvx\", \"wd-wd10jpvx\"]";
 
 /// Reads a model that is given by name or as a table.
-pub(crate) fn model<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Config> {
+pub(crate) fn model<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<Config> {
     if entry.is_table() {
         let table = entry.map(doc)?;
         return drive(doc, &table, &[]);
@@ -38,7 +38,7 @@ pub(crate) fn model<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Con
 /// have.
 pub(crate) fn drive<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
+    table: &ShapedTable<'a>,
     beside: &[&str],
 ) -> Option<Config> {
     let kinds: Vec<_> = KINDS.iter().map(|k| k.name).collect();
@@ -49,7 +49,7 @@ pub(crate) fn drive<'a>(
     let mut keys = beside.to_vec();
     keys.push("kind");
     keys.extend(kind.keys());
-    let before = doc.found();
+    let before = doc.problem_count();
     doc.check_keys(table, kind.called, &keys);
     // The generic drive supplies valid values for parameters that cannot be read.
     let mut drive = (kind.generic)();
@@ -63,14 +63,14 @@ pub(crate) fn drive<'a>(
     if complete {
         check(doc, table, &values.entries, drive.clone());
     }
-    (doc.found() == before).then_some(drive)
+    (doc.problem_count() == before).then_some(drive)
 }
 
 /// The result of reading the parameters in a table.
 #[derive(Debug)]
-struct Values<'a> {
+struct ParameterValues<'a> {
     /// The entry of each parameter that the table sets.
-    entries: Vec<(&'static Parameter, Entry<'a>)>,
+    entries: Vec<(&'static Parameter, KeyEntry<'a>)>,
     /// True if no parameter was missing or unreadable.
     complete: bool,
 }
@@ -78,19 +78,19 @@ struct Values<'a> {
 /// Reads each parameter into `drive`.
 fn values<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
-    kind: &Kind,
+    table: &ShapedTable<'a>,
+    kind: &ModelKind,
     drive: &mut Config,
-) -> Values<'a> {
+) -> ParameterValues<'a> {
     let generic = (kind.generic)();
-    let mut values = Values {
+    let mut values = ParameterValues {
         entries: Vec::new(),
         complete: true,
     };
     let mut missing = Vec::new();
     // The nested table of the previous parameter with a dot in its key. Such parameters follow each
     // other in the list, so each nested table is read only once.
-    let mut last: Option<(&str, Option<Table<'a>>)> = None;
+    let mut last: Option<(&str, Option<ShapedTable<'a>>)> = None;
     for parameter in kind.parameters {
         let (outer, inner) = parameter.split();
         if inner.is_some() && last.as_ref().is_none_or(|l| l.0 != outer) {
@@ -132,7 +132,7 @@ fn values<'a>(
 }
 
 /// Returns the help that shows a parameter with a valid value.
-fn example(kind: &Kind, parameter: &Parameter) -> String {
+fn example(kind: &ModelKind, parameter: &Parameter) -> String {
     let value = parameter.get(&(kind.generic)());
     format!("write {} = {}", parameter.key, parameter.toml(value))
 }
@@ -140,9 +140,9 @@ fn example(kind: &Kind, parameter: &Parameter) -> String {
 /// Reports missing parameters: up to three one by one, and more in a single problem.
 fn say_missing<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
-    kind: &Kind,
-    missing: Vec<(&'static Parameter, Table<'a>, &str)>,
+    table: &ShapedTable<'a>,
+    kind: &ModelKind,
+    missing: Vec<(&'static Parameter, ShapedTable<'a>, &str)>,
 ) {
     // A new profile lacks most of its parameters, and one problem for each would hide the others.
     let [(first, ..), _, _, _, ..] = &missing[..] else {
@@ -156,12 +156,16 @@ fn say_missing<'a>(
     let what = format!("{count} parameters are missing: {}", names.join(", "));
     let like = example(kind, first);
     let help = format!("{like} and so on; `weir drives fit NAME` prints a profile to start from");
-    doc.at(&table.span, &table.path, what, &help);
+    doc.report_span(&table.span, &table.path, what, &help);
 }
 
 /// Reads the members of a volume. Returns true if all of them could be read.
-fn members<'a>(doc: &mut Document<'a>, table: &Table<'a>, volume: &mut volume::Config) -> bool {
-    let before = doc.found();
+fn members<'a>(
+    doc: &mut Document<'a>,
+    table: &ShapedTable<'a>,
+    volume: &mut volume::Config,
+) -> bool {
+    let before = doc.problem_count();
     let help = format!("write members = {MEMBERS}");
     let entry = doc.required(table, "members", &help);
     let entries = entry.and_then(|e| e.array(doc, MEMBERS));
@@ -180,16 +184,16 @@ fn members<'a>(doc: &mut Document<'a>, table: &Table<'a>, volume: &mut volume::C
         }
         volume.members.push(member);
     }
-    doc.found() == before
+    doc.problem_count() == before
 }
 
 /// Reads the nested table of a parameter whose key has a dot, and checks the keys of this table.
 fn nested<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
-    kind: &Kind,
+    table: &ShapedTable<'a>,
+    kind: &ModelKind,
     parameter: &Parameter,
-) -> Option<Table<'a>> {
+) -> Option<ShapedTable<'a>> {
     let key = parameter.split().0;
     let help = example(kind, parameter);
     let nested = doc.required(table, key, &help)?.map(doc)?;
@@ -204,8 +208,8 @@ fn nested<'a>(
 /// each wrong value is replaced by a valid one before the next attempt.
 fn check<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
-    entries: &[(&'static Parameter, Entry<'a>)],
+    table: &ShapedTable<'a>,
+    entries: &[(&'static Parameter, KeyEntry<'a>)],
     mut drive: Config,
 ) {
     let generic = KINDS.iter().find(|k| k.name == drive.name());
@@ -223,7 +227,7 @@ fn check<'a>(
                 error.value, error.allowed
             );
             let span = table.span_of(error.field);
-            doc.at(&span, &join(&table.path, error.field), what, "");
+            doc.report_span(&span, &join(&table.path, error.field), what, "");
             return;
         };
         entry.not_permitted(doc, error.allowed);

@@ -2,7 +2,7 @@
 
 use super::{Draft, named, policy, volume};
 use crate::Policy;
-use crate::document::{Document, Entry, Map, Table};
+use crate::document::{Document, KeyEntry, ShapedTable, TomlTable};
 use crate::host::{Cgroup, Drive, Member, Queue, UNITS};
 use crate::key::{APPLY, APPLY_DRIVE, APPLY_TENANT, APPLY_VOLUME, DriveLimits, QUEUE};
 use crate::measured;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// A tenant or a volume with its cgroup.
-struct Read {
+struct CgroupDraft {
     /// A volume in memory with the contract, for the checks of contracts.
     volume: Volume,
     cgroup: Option<Cgroup>,
@@ -25,8 +25,8 @@ struct Read {
 
 /// Reads the drives with their cgroups. The draft has the same contracts on volumes in memory,
 /// which are checked like those of a server.
-pub(crate) fn host<'a>(doc: &mut Document<'a>, map: &'a Map) -> (Draft, Vec<Drive>) {
-    let root = Table::root(map, &APPLY);
+pub(crate) fn host<'a>(doc: &mut Document<'a>, map: &'a TomlTable) -> (Draft, Vec<Drive>) {
+    let root = ShapedTable::root(map, &APPLY);
     doc.check_keys(&root, APPLY.name, &APPLY.names());
     let mut broken = BTreeSet::new();
     let mut drives = named(doc, &root, "drive", &mut broken, drive);
@@ -40,7 +40,7 @@ pub(crate) fn host<'a>(doc: &mut Document<'a>, map: &'a Map) -> (Draft, Vec<Driv
     });
     if drives.is_empty() && root.entry("drive").is_none() {
         let help = "add one, for example [drive.fast] with device = \"/dev/disk/by-id/...\"";
-        doc.at(&(0..0), "drive", "the file needs at least one drive", help);
+        doc.report_span(&(0..0), "drive", "the file needs at least one drive", help);
     }
     devices_differ(doc, &drives);
     cgroups_differ(doc, &tenants, &volumes);
@@ -51,7 +51,7 @@ pub(crate) fn host<'a>(doc: &mut Document<'a>, map: &'a Map) -> (Draft, Vec<Driv
     (Draft { server, broken }, drives)
 }
 
-fn drive<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) -> Drive {
+fn drive<'a>(doc: &mut Document<'a>, name: &str, entry: &KeyEntry<'a>) -> Drive {
     let mut drive = Drive {
         name: name.to_owned(),
         device: PathBuf::new(),
@@ -78,7 +78,7 @@ fn drive<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) -> Drive {
     drive.model = (table.entry("model")).and_then(|e| profile::model(doc, &e));
     // A stated capacity takes precedence over that of the model.
     if let (None, Some(model)) = (drive.capacity, &drive.model) {
-        drive.capacity = measured::least(model);
+        drive.capacity = measured::worst_case_capacity(model);
     }
     if let Some(table) = table.entry("queue").and_then(|e| e.table(doc, &QUEUE)) {
         drive.queue = Queue::read(doc, &table);
@@ -90,10 +90,10 @@ fn cgroup<'a>(
     doc: &mut Document<'a>,
     name: &str,
     at: &str,
-    table: Option<&Table<'a>>,
+    table: Option<&ShapedTable<'a>>,
     is_volume: bool,
-) -> Read {
-    let mut read = Read {
+) -> CgroupDraft {
+    let mut read = CgroupDraft {
         volume: Volume {
             name: name.to_owned(),
             storage: Storage::Memory,
@@ -106,21 +106,21 @@ fn cgroup<'a>(
     };
     let Some(table) = table else { return read };
     read.volume.drive = volume::drive_name(doc, table);
-    let before = doc.found();
+    let before = doc.problem_count();
     let path = table.entry("cgroup").and_then(|e| cgroup_path(doc, &e));
     let unit = table.entry("unit").and_then(|e| unit_name(doc, &e));
     read.cgroup = match (path, unit) {
         (Some(path), None) => Some(Cgroup::Path(path)),
         (None, Some(unit)) => Some(Cgroup::Unit(unit)),
         // A wrong cgroup or unit was already reported.
-        (None, None) if doc.found() == before => {
+        (None, None) if doc.problem_count() == before => {
             let help = "set cgroup = \"/alpha\" or unit = \"alpha.service\"";
-            doc.at(&table.span, at, "a cgroup or a unit is missing", help);
+            doc.report_span(&table.span, at, "a cgroup or a unit is missing", help);
             None
         }
         (Some(_), Some(_)) => {
             let what = "cannot have both a cgroup and a unit";
-            doc.at(&table.span, at, what, "remove one of the two");
+            doc.report_span(&table.span, at, what, "remove one of the two");
             None
         }
         _ => None,
@@ -136,7 +136,7 @@ fn cgroup<'a>(
 }
 
 /// Reads the path of a cgroup other than the root.
-fn cgroup_path(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
+fn cgroup_path(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<String> {
     let is_part = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(char::is_control);
     entry.parsed(doc, ("a cgroup's path", "\"/alpha\""), |text| {
         let parts = text.strip_prefix('/').map(|rest| rest.split('/'));
@@ -150,7 +150,7 @@ fn cgroup_path(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
 }
 
 /// Reads the name of a systemd unit that has a cgroup.
-fn unit_name(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
+fn unit_name(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<String> {
     let permitted = |b: u8| b.is_ascii_alphanumeric() || b":-_.\\@".contains(&b);
     entry.parsed(doc, ("a unit's name", "\"alpha.service\""), |text| {
         let stem = UNITS.iter().find_map(|suffix| text.strip_suffix(suffix));
@@ -176,16 +176,16 @@ fn devices_differ(doc: &mut Document<'_>, drives: &[Drive]) {
         if let Some(other) = other.filter(|_| !drive.device.as_os_str().is_empty()) {
             let at = format!("{}.device", path("drive", &drive.name));
             let what = format!("is already the device of {}", path("drive", &other.name));
-            doc.fault(&at, what, "merge the two drives; a device has one policy");
+            doc.report_key(&at, what, "merge the two drives; a device has one policy");
         }
     }
 }
 
 /// Reports cgroups with two contracts on a drive, and cgroups that are not inside the cgroup of
 /// their tenant.
-fn cgroups_differ(doc: &mut Document<'_>, tenants: &[Read], volumes: &[Read]) {
+fn cgroups_differ(doc: &mut Document<'_>, tenants: &[CgroupDraft], volumes: &[CgroupDraft]) {
     let tenants = tenants.iter().map(|t| ("tenant", t));
-    let all: Vec<(&str, &Read)> = tenants
+    let all: Vec<(&str, &CgroupDraft)> = tenants
         .chain(volumes.iter().map(|v| ("volume", v)))
         .collect();
     let mut users: BTreeMap<(&str, &Cgroup), (&str, &str)> = BTreeMap::new();
@@ -198,10 +198,10 @@ fn cgroups_differ(doc: &mut Document<'_>, tenants: &[Read], volumes: &[Read]) {
         if first != user {
             let what = format!("has the same cgroup as {}", path(first.0, first.1));
             let help = "use a different cgroup; a cgroup has one contract on a drive";
-            doc.fault(&path(user.0, user.1), what, help);
+            doc.report_key(&path(user.0, user.1), what, help);
         }
     }
-    let by_name: BTreeMap<&str, &Read> = all
+    let by_name: BTreeMap<&str, &CgroupDraft> = all
         .iter()
         .filter(|(kind, _)| *kind == "tenant")
         .map(|(_, t)| (t.volume.name.as_str(), *t))
@@ -219,15 +219,15 @@ fn cgroups_differ(doc: &mut Document<'_>, tenants: &[Read], volumes: &[Read]) {
         if !own.starts_with(&format!("{above}/")) {
             let at = format!("{}.cgroup", path("volume", name));
             let what = format!("is not in {}, the cgroup of its tenant", quoted(above));
-            doc.fault(&at, what, &format!("write \"{above}/{name}\""));
+            doc.report_key(&at, what, &format!("write \"{above}/{name}\""));
         }
     }
     nested(doc, volumes);
 }
 
 /// Reports volumes whose cgroup is inside the cgroup of another volume.
-fn nested(doc: &mut Document<'_>, volumes: &[Read]) {
-    fn place(volume: &Read) -> Option<(&str, &str)> {
+fn nested(doc: &mut Document<'_>, volumes: &[CgroupDraft]) {
+    fn place(volume: &CgroupDraft) -> Option<(&str, &str)> {
         match &volume.cgroup {
             Some(Cgroup::Path(path)) => Some((&volume.volume.drive, path)),
             _ => None,
@@ -251,15 +251,15 @@ fn nested(doc: &mut Document<'_>, volumes: &[Read]) {
                 "define the outer one as [{}], and set it as the tenant of this one",
                 path("tenant", outer)
             );
-            doc.fault(&at, what, &help);
+            doc.report_key(&at, what, &help);
         }
     }
 }
 
 /// Adds the cgroups on a drive to the drive, tenants first.
-fn members(drive: &mut Drive, tenants: &[Read], volumes: &[Read]) {
+fn members(drive: &mut Drive, tenants: &[CgroupDraft], volumes: &[CgroupDraft]) {
     let mut places = BTreeMap::new();
-    let own = |read: &&Read| read.volume.drive == drive.name;
+    let own = |read: &&CgroupDraft| read.volume.drive == drive.name;
     let all = tenants.iter().map(|t| ("tenant", t));
     let all = all.chain(volumes.iter().map(|v| ("volume", v)));
     for (kind, read) in all.filter(|(_, read)| own(read)) {
@@ -283,7 +283,7 @@ fn members(drive: &mut Drive, tenants: &[Read], volumes: &[Read]) {
 }
 
 /// Returns a server with the same contracts on volumes in memory.
-fn in_memory(drives: &[Drive], tenants: &[Read], volumes: &[Read]) -> Server {
+fn in_memory(drives: &[Drive], tenants: &[CgroupDraft], volumes: &[CgroupDraft]) -> Server {
     let limits = DriveLimits {
         requests: 4096,
         scheduler_tags: 4096,

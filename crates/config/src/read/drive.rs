@@ -1,7 +1,7 @@
 //! Reading of `[drive.NAME]`.
 
 use super::policy;
-use crate::document::{Document, Entry, Table};
+use crate::document::{Document, KeyEntry, ShapedTable};
 use crate::key::{DRIVE, DRIVE_LIMITS, DriveLimits, Limits};
 use crate::measured::{self, rounded};
 use crate::profile;
@@ -26,7 +26,7 @@ const TAGS_REMOTE: u16 = 256;
 pub(super) fn drive<'a>(
     doc: &mut Document<'a>,
     name: &str,
-    entry: &Entry<'a>,
+    entry: &KeyEntry<'a>,
     limits: &Limits,
 ) -> Drive {
     let mut drive = Drive::new(name, drive_limits(doc, None, limits));
@@ -61,7 +61,7 @@ pub(super) fn set_model(
         if doc.places.keys.contains_key(&path) {
             let what = "cannot be set here, because the drive's model specifies it";
             let help = format!("remove {key}, or set it in the model if the model has this key");
-            doc.fault(&path, what, &help);
+            doc.report_key(&path, what, &help);
         }
     }
     let shape = model.shape();
@@ -71,13 +71,13 @@ pub(super) fn set_model(
     drive.rotational = shape.rotational;
     match drive.capacity {
         Some(stated) => possible(doc, &path, stated, &model),
-        None => drive.capacity = measured::least(&model),
+        None => drive.capacity = measured::worst_case_capacity(&model),
     }
     drive.model = Some(model);
     let places = u64::from(shape.queues) * u64::from(shape.tags);
     if places > PLACES_MAX {
         let what = format!("has {places} tags in total; at most {PLACES_MAX} are permitted");
-        doc.fault(&format!("{path}.model"), what, "");
+        doc.report_key(&format!("{path}.model"), what, "");
     }
 }
 
@@ -88,7 +88,7 @@ fn possible(
     stated: Capacity,
     model: &weir_model::drive::Config,
 ) {
-    let Some(most) = measured::most(model) else {
+    let Some(most) = measured::best_case_capacity(model) else {
         return;
     };
     let parts = [
@@ -112,12 +112,12 @@ fn possible(
             _ => format!("{stated} exceeds the maximum of the model, {best} random {what} of 4KiB"),
         };
         let help = "set a lower value, or remove capacity to use the model's minimum";
-        doc.fault(&format!("{drive}.capacity.{key}"), what, help);
+        doc.report_key(&format!("{drive}.capacity.{key}"), what, help);
     }
 }
 
-fn shape<'a>(doc: &mut Document<'a>, table: &Table<'a>, drive: &mut Drive) {
-    let before = doc.found();
+fn shape<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, drive: &mut Drive) {
+    let before = doc.problem_count();
     drive.queues = table.field(doc, "queues");
     if drive.policy.is_remote() {
         (drive.tags, drive.max_transfer) = (TAGS_REMOTE, TRANSFER_LONG);
@@ -128,9 +128,9 @@ fn shape<'a>(doc: &mut Document<'a>, table: &Table<'a>, drive: &mut Drive) {
         drive.tags = tags;
     }
     let places = u64::from(drive.queues) * u64::from(drive.tags);
-    if places > PLACES_MAX && doc.found() == before {
+    if places > PLACES_MAX && doc.problem_count() == before {
         let what = format!("queues * tags is {places}; at most {PLACES_MAX} is permitted");
-        doc.at(&table.span, &table.path, what, "");
+        doc.report_span(&table.span, &table.path, what, "");
     }
     drive.rotational = table.field(doc, "rotational");
     if drive.rotational {
@@ -146,7 +146,7 @@ fn shape<'a>(doc: &mut Document<'a>, table: &Table<'a>, drive: &mut Drive) {
 /// connections.
 fn drive_limits<'a>(
     doc: &mut Document<'a>,
-    table: Option<&Table<'a>>,
+    table: Option<&ShapedTable<'a>>,
     limits: &Limits,
 ) -> DriveLimits {
     let mut own = table.map_or_else(DriveLimits::default, |t| DriveLimits::read(doc, t));

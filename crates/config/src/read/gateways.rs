@@ -1,6 +1,6 @@
 //! Reading of `[gateways]`, and of the names of shared minimums.
 
-use crate::document::{Document, Entry, Table};
+use crate::document::{Document, KeyEntry, ShapedTable};
 use crate::key::{GATEWAYS, Gateways};
 use crate::text::quoted;
 
@@ -12,7 +12,7 @@ const NAME_MAX: usize = 64;
 const PREFIX_MAX: usize = 255;
 const URL_HELP: &str = "write it in the form \"http://127.0.0.1:2379\"";
 
-pub(super) fn gateways<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Gateways> {
+pub(super) fn gateways<'a>(doc: &mut Document<'a>, root: &ShapedTable<'a>) -> Option<Gateways> {
     let table = root.entry("gateways")?.table(doc, &GATEWAYS)?;
     let etcd = doc.required(&table, "etcd", "write etcd = [\"http://127.0.0.1:2379\"]");
     let etcd = etcd.map_or_else(Vec::new, |entry| endpoints(doc, &entry));
@@ -32,7 +32,7 @@ pub(super) fn gateways<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<G
 }
 
 /// Reads the addresses of a list of URLs.
-fn endpoints<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<String> {
+fn endpoints<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Vec<String> {
     let elements = entry.array(doc, "[\"http://127.0.0.1:2379\"]");
     let elements = elements.unwrap_or_default();
     if elements.is_empty() || elements.len() > ENDPOINTS_MAX {
@@ -87,7 +87,7 @@ fn of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._-".contains(c)
 }
 
-fn prefix<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<String> {
+fn prefix<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<String> {
     entry.parsed(doc, ("a prefix", "\"/weir\""), |text| {
         let mut parts = text.strip_prefix('/').unwrap_or_default().split('/');
         let valid = parts.all(|part| !part.is_empty() && part.chars().all(of_name));
@@ -103,7 +103,7 @@ fn prefix<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<String> {
 }
 
 /// Reads the name of a minimum that several servers share.
-pub(super) fn name<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<String> {
+pub(super) fn name<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<String> {
     entry.parsed(doc, ("a name", "\"alpha\""), |text| {
         if (1..=NAME_MAX).contains(&text.len()) && text.chars().all(of_name) {
             return Ok(text.to_owned());

@@ -1,6 +1,6 @@
 //! Reading of `[listen]` and `[limits]`.
 
-use crate::document::{Document, Entry, Table, refuse};
+use crate::document::{Document, KeyEntry, ShapedTable, refuse};
 use crate::key::{LIMITS, LISTEN, Limits, Listen};
 use crate::listen::Address;
 use crate::text::{join, quoted};
@@ -15,11 +15,11 @@ const LISTENERS_MAX: usize = 64;
 const HELP: &str = "for NBD, add [listen] with nbd = [\"unix:/run/weir/nbd.sock\"]; for a virtual machine, set listen = { vhost = \"/run/weir/alpha.vhost.sock\" } in the volume; for a local block device, set ublk = true in the volume";
 const EXAMPLE: &str = "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]";
 
-/// Reads the table. `other_sockets` is true if volumes have Unix sockets of their own. `found` is
+/// Reads the table. `other_sockets` is true if volumes have Unix sockets of their own. `problem_count` is
 /// true if clients can reach a volume in another way, so that no address is required here.
 pub(super) fn listen<'a>(
     doc: &mut Document<'a>,
-    root: &Table<'a>,
+    root: &ShapedTable<'a>,
     (other_sockets, found): (bool, bool),
 ) -> Listen {
     let entry = listed(doc, root, "listen", found);
@@ -49,19 +49,19 @@ pub(super) fn listen<'a>(
 /// clients can reach volumes in another way.
 fn listed<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
+    table: &ShapedTable<'a>,
     key: &str,
     found: bool,
-) -> Option<Entry<'a>> {
+) -> Option<KeyEntry<'a>> {
     let entry = table.entry(key);
     if entry.is_none() && !found {
         let at = join(&table.path, key);
-        doc.at(&table.span, &at, "clients have no way to connect", HELP);
+        doc.report_span(&table.span, &at, "clients have no way to connect", HELP);
     }
     entry
 }
 
-fn addresses<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, insecure: bool) -> Vec<Address> {
+fn addresses<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>, insecure: bool) -> Vec<Address> {
     let mut all: Vec<Address> = Vec::new();
     let Some(elements) = entry.array(doc, EXAMPLE) else {
         return all;
@@ -80,14 +80,14 @@ fn addresses<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, insecure: bool) -> V
     for element in elements.iter().take(LISTENERS_MAX) {
         // A problem that is found later, such as a path that a volume uses too, can then refer to
         // the element.
-        doc.note(element);
+        doc.record_place(element);
         let Some(address) = address(doc, element, insecure) else {
             continue;
         };
         // Port 0 selects another port each time, so two such addresses differ.
         let any_port = matches!(address, Address::Tcp(a) if a.port() == 0);
         if all.contains(&address) && !any_port {
-            let what = format!("duplicate address {}", element.shown());
+            let what = format!("duplicate address {}", element.quoted_value());
             // The second bind to the same address would fail.
             doc.report(element, what, "remove one of the two");
             continue;
@@ -97,7 +97,7 @@ fn addresses<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, insecure: bool) -> V
     all
 }
 
-fn address(doc: &mut Document<'_>, entry: &Entry<'_>, insecure: bool) -> Option<Address> {
+fn address(doc: &mut Document<'_>, entry: &KeyEntry<'_>, insecure: bool) -> Option<Address> {
     let text = entry.text(doc, "an address", "\"unix:/path\" or \"127.0.0.1:10809\"")?;
     let Some(path) = text.strip_prefix("unix:") else {
         return tcp(doc, entry, text, insecure).map(Address::Tcp);
@@ -108,7 +108,7 @@ fn address(doc: &mut Document<'_>, entry: &Entry<'_>, insecure: bool) -> Option<
 /// Reads a path that is valid for a socket.
 pub(super) fn socket_path(
     doc: &mut Document<'_>,
-    entry: &Entry<'_>,
+    entry: &KeyEntry<'_>,
     path: &str,
 ) -> Option<PathBuf> {
     if !path.starts_with('/') || path.contains('\0') || path.ends_with('/') {
@@ -130,7 +130,7 @@ pub(super) fn socket_path(
 
 pub(super) fn tcp(
     doc: &mut Document<'_>,
-    entry: &Entry<'_>,
+    entry: &KeyEntry<'_>,
     text: &str,
     insecure: bool,
 ) -> Option<SocketAddr> {
@@ -187,7 +187,7 @@ fn address_help(text: &str) -> String {
 
 fn metrics_address(
     doc: &mut Document<'_>,
-    entry: &Entry<'_>,
+    entry: &KeyEntry<'_>,
     listen: &Listen,
 ) -> Option<SocketAddr> {
     let text = entry.text(doc, "an address", "\"127.0.0.1:9809\"")?;
@@ -206,18 +206,18 @@ fn metrics_address(
     Some(address)
 }
 
-pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
+pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &ShapedTable<'a>) -> Limits {
     let Some(table) = root.entry("limits").and_then(|e| e.table(doc, &LIMITS)) else {
         return Limits::default();
     };
     let mut limits = Limits::read(doc, &table);
-    let before = doc.found();
+    let before = doc.problem_count();
     let size = table.entry("request_size");
     if let Some(size) = size.and_then(|e| request_size(doc, &e)) {
         limits.request_size = size;
     }
     // If the size of requests is wrong, bounds that depend on it would cause further problems.
-    let least = if doc.found() == before {
+    let least = if doc.problem_count() == before {
         u64::from(limits.request_size)
     } else {
         1
@@ -232,7 +232,7 @@ pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
     }
     let needed = limits.arena_min();
     if let Some(entry) = table.entry("arena").or_else(|| table.entry("connections"))
-        && doc.found() == before
+        && doc.problem_count() == before
         && limits.arena < needed
     {
         let (arena, needed) = (Size(limits.arena), Size(needed));
@@ -244,10 +244,10 @@ pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
     limits
 }
 
-fn request_size(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<u32> {
+fn request_size(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<u32> {
     let size = entry.size(doc)?;
     if !size.is_power_of_two() {
-        let what = format!("{} is not a power of two", entry.shown());
+        let what = format!("{} is not a power of two", entry.quoted_value());
         doc.report(entry, what, "write for example \"32MiB\"");
         return None;
     }

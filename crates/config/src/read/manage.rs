@@ -2,7 +2,7 @@
 
 use super::listen::{socket_path, tcp};
 use super::volume::absolute;
-use crate::document::{Document, Entry, Table, refuse};
+use crate::document::{Document, KeyEntry, ShapedTable, refuse};
 use crate::key::{Listen, MANAGE, Manage};
 use crate::listen::{Address, Id};
 use crate::text::quoted;
@@ -15,7 +15,11 @@ const SOCKET_HELP: &str =
     "remove it, or set socket, for example socket = \"/run/weir/manage.sock\"";
 
 /// Reads the table. `listen` has the addresses that are already in use.
-pub(super) fn manage<'a>(doc: &mut Document<'a>, root: &Table<'a>, listen: &Listen) -> Manage {
+pub(super) fn manage<'a>(
+    doc: &mut Document<'a>,
+    root: &ShapedTable<'a>,
+    listen: &Listen,
+) -> Manage {
     let Some(table) = root.entry("manage").and_then(|e| e.table(doc, &MANAGE)) else {
         return Manage::default();
     };
@@ -43,7 +47,7 @@ pub(super) fn manage<'a>(doc: &mut Document<'a>, root: &Table<'a>, listen: &List
 }
 
 /// Reads the directories and devices for new volumes.
-fn storage<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<PathBuf> {
+fn storage<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Vec<PathBuf> {
     let elements = elements(doc, entry, "[\"/var/lib/weir\"]", "paths");
     let mut all = Vec::new();
     for element in &elements {
@@ -63,10 +67,10 @@ fn storage<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<PathBuf> {
 /// Reads the elements of a list, at most [`ELEMENTS_MAX`].
 fn elements<'a>(
     doc: &mut Document<'a>,
-    entry: &Entry<'a>,
+    entry: &KeyEntry<'a>,
     example: &str,
     called: &str,
-) -> Vec<Entry<'a>> {
+) -> Vec<KeyEntry<'a>> {
     let mut elements = entry.array(doc, example).unwrap_or_default();
     if elements.len() > ELEMENTS_MAX {
         let count = elements.len();
@@ -78,7 +82,7 @@ fn elements<'a>(
     elements
 }
 
-fn socket<'a>(doc: &mut Document<'a>, table: &Table<'a>, listen: &Listen) -> Option<PathBuf> {
+fn socket<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, listen: &Listen) -> Option<PathBuf> {
     let entry = table.entry("socket")?;
     let path = entry.text(doc, "a path", "\"/run/weir/manage.sock\"")?;
     // `nbd` of `[listen]` requires this prefix, so users also write it here.
@@ -95,7 +99,7 @@ fn socket<'a>(doc: &mut Document<'a>, table: &Table<'a>, listen: &Listen) -> Opt
     Some(path)
 }
 
-fn http(doc: &mut Document<'_>, entry: &Entry<'_>, listen: &Listen) -> Option<SocketAddr> {
+fn http(doc: &mut Document<'_>, entry: &KeyEntry<'_>, listen: &Listen) -> Option<SocketAddr> {
     let text = entry.text(doc, "an address", "\"127.0.0.1:9810\"")?;
     // Here `insecure` does not permit other addresses, because a token without encryption is not
     // secret. The check below refuses them.
@@ -116,7 +120,7 @@ fn http(doc: &mut Document<'_>, entry: &Entry<'_>, listen: &Listen) -> Option<So
     Some(address)
 }
 
-fn token_file<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<PathBuf> {
+fn token_file<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Option<PathBuf> {
     let Some(entry) = table.entry("token_file") else {
         let help = "add token_file = \"/var/lib/weir/token\"; the server creates the file if it does not exist";
         table.refuse(doc, "http", (true, "requires token_file", help));
@@ -132,12 +136,12 @@ fn token_file<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<PathBuf> 
 }
 
 /// Reads a list of users or groups.
-fn ids<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> Vec<Id> {
+fn ids<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, key: &str) -> Vec<Id> {
     let Some(entry) = table.entry(key) else {
         return Vec::new();
     };
     let elements = elements(doc, &entry, "[\"operator\", \"1001\"]", "names");
-    let mut id = |element: &Entry<'a>| {
+    let mut id = |element: &KeyEntry<'a>| {
         let wanted = ("a name or a number", "\"operator\" or \"1001\"");
         let empty = ("is empty", "write a name, or a number as text");
         element.parsed(doc, wanted, |text| Id::of(text).ok_or(empty))

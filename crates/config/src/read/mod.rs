@@ -9,7 +9,7 @@ mod manage;
 mod policy;
 mod volume;
 
-use crate::document::{Document, Entry, Map, Table};
+use crate::document::{Document, KeyEntry, ShapedTable, TomlTable};
 use crate::field::Mirror;
 use crate::key::{ROOT, SERVER};
 use crate::server::Server;
@@ -36,8 +36,8 @@ impl Draft {
 }
 
 /// Reads all tables of the server's file. Problems are kept in the document.
-pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a Map) -> Draft {
-    let root = Table::root(map, &ROOT);
+pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a TomlTable) -> Draft {
+    let root = ShapedTable::root(map, &ROOT);
     doc.check_keys(&root, ROOT.name, &ROOT.names());
     let mut broken = BTreeSet::new();
     // The limits come first, because the sizes of drives follow from them.
@@ -49,8 +49,8 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a Map) -> Draft {
     let volumes = named(doc, &root, "volume", &mut broken, volume::volume);
     // The volumes were read first, because `[listen]` is optional if clients can reach one of them
     // directly.
-    let sockets = volumes.iter().any(volume::Unsettled::has_socket);
-    let found = sockets || volumes.iter().any(volume::Unsettled::is_device);
+    let sockets = volumes.iter().any(volume::UnsettledVolume::has_socket);
+    let found = sockets || volumes.iter().any(volume::UnsettledVolume::is_device);
     let listen = listen::listen(doc, &root, (sockets, found));
     let mut server = Server {
         drives,
@@ -70,7 +70,7 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a Map) -> Draft {
     // A key that is set but wrong was already reported.
     if draft.server.drives.is_empty() && root.entry("drive").is_none() {
         let what = "a server needs at least one drive";
-        doc.at(&(0..0), "drive", what, "add one, for example [drive.fast]");
+        doc.report_span(&(0..0), "drive", what, "add one, for example [drive.fast]");
     }
     draft
 }
@@ -78,16 +78,16 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a Map) -> Draft {
 /// Reads each table `[key.NAME]`. The paths of those with problems are added to `broken`.
 fn named<'a, T>(
     doc: &mut Document<'a>,
-    root: &Table<'a>,
+    root: &ShapedTable<'a>,
     key: &str,
     broken: &mut BTreeSet<String>,
-    mut read: impl FnMut(&mut Document<'a>, &str, &Entry<'a>) -> T,
+    mut read: impl FnMut(&mut Document<'a>, &str, &KeyEntry<'a>) -> T,
 ) -> Vec<T> {
     let table = root.entry(key).and_then(|e| e.names(doc, key));
     let mut all = Vec::new();
-    for (name, entry) in table.iter().flat_map(Table::entries) {
-        let before = doc.found();
-        doc.note(&entry);
+    for (name, entry) in table.iter().flat_map(ShapedTable::entries) {
+        let before = doc.problem_count();
+        doc.record_place(&entry);
         let name = name.get_ref();
         if name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control) {
             let what = format!("{} is not a valid name", quoted(name));
@@ -96,7 +96,7 @@ fn named<'a, T>(
         }
         all.push(read(doc, name, &entry));
         // Further findings about a table with problems could be consequences of them.
-        if doc.found() > before {
+        if doc.problem_count() > before {
             broken.insert(entry.path);
         }
     }

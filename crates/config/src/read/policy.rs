@@ -1,12 +1,12 @@
 //! Reading of a drive's policy and of the tunables in the drive's table.
 
-use crate::document::{Document, Entry, Table};
-use crate::policy::{self, Policy, Refused};
+use crate::document::{Document, KeyEntry, ShapedTable};
+use crate::policy::{self, Policy, PolicyError};
 use crate::value;
 use std::path::{Path, PathBuf};
 
 /// Reads the policy of a drive with its tunables. It is the default if the key is not set or wrong.
-pub(super) fn policy<'a>(doc: &mut Document<'a>, drive: &Table<'a>) -> Policy {
+pub(super) fn policy<'a>(doc: &mut Document<'a>, drive: &ShapedTable<'a>) -> Policy {
     let chosen = match drive.entry("policy") {
         Some(entry) => chosen(doc, &entry),
         None => Some(Policy::default()),
@@ -31,18 +31,18 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, drive: &Table<'a>) -> Policy {
 
 /// Reads a policy that is given by a word or a file. A relative path is relative to the directory
 /// of this file.
-fn chosen<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Policy> {
+fn chosen<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<Policy> {
     let word = entry.text(doc, "a policy", "\"contract\"")?;
     // For text without a file, the path is relative to the working directory.
     let folder = Path::new(&doc.places.file).parent();
     let folder = folder.map_or_else(PathBuf::new, Path::to_path_buf);
     match policy::choose(word, &folder) {
         Ok(policy) => Some(policy),
-        Err(Refused::Word(unknown)) => {
+        Err(PolicyError::Word(unknown)) => {
             doc.report(entry, unknown.what, &unknown.help);
             None
         }
-        Err(Refused::File(problems)) => {
+        Err(PolicyError::File(problems)) => {
             for problem in problems {
                 doc.report(
                     entry,

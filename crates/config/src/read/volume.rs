@@ -1,11 +1,11 @@
 //! Reading of `[volume.NAME]` and `[tenant.NAME]`.
 
 use super::{Draft, drive, gateways, listen};
-use crate::document::{Document, Entry, Table, refuse};
+use crate::document::{Document, KeyEntry, ShapedTable, refuse};
 use crate::field::Mirror;
 use crate::key::{ATTACH, REMOTE, TENANT, VOLUME};
 use crate::listen::Address;
-use crate::notify::{CallRule, Notify, Wakes};
+use crate::notify::{CallRule, NotifyRules, WakeRule};
 use crate::profile;
 use crate::server::{Server, Tenant, Volume};
 use crate::storage::{Cache, Remote, Storage, block};
@@ -23,18 +23,18 @@ const PATH_MAX: usize = 4095;
 
 /// A volume whose relation to its drive's model is not settled yet.
 #[derive(Debug)]
-pub(super) struct Unsettled<'a> {
+pub(super) struct UnsettledVolume<'a> {
     volume: Volume,
     path: String,
     /// The entry of the volume's model, and the model if it could be read.
-    model: Option<(Entry<'a>, Option<weir_model::drive::Config>)>,
+    model: Option<(KeyEntry<'a>, Option<weir_model::drive::Config>)>,
     /// The entry of the storage. `None` if the storage is left to the drive's model.
-    storage: Option<Entry<'a>>,
+    storage: Option<KeyEntry<'a>>,
     /// True if the volume states a socket of its own, valid or not.
     socket: bool,
 }
 
-impl Unsettled<'_> {
+impl UnsettledVolume<'_> {
     /// Returns true if the volume has a socket of its own.
     pub(super) fn has_socket(&self) -> bool {
         self.socket
@@ -63,13 +63,13 @@ pub(super) fn check_sockets(doc: &mut Document<'_>, server: &Server) {
         if let Some((other, _)) = taken.iter().find(|(_, taken)| *taken == at) {
             let at = quoted(&at.display().to_string());
             let what = format!("{at} is already used by {other}");
-            doc.fault(&key, what, "use a different path for each");
+            doc.report_key(&key, what, "use a different path for each");
         }
         taken.push((key, at));
     }
 }
 
-pub(super) fn tenant<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) -> Tenant {
+pub(super) fn tenant<'a>(doc: &mut Document<'a>, name: &str, entry: &KeyEntry<'a>) -> Tenant {
     let table = entry.table(doc, &TENANT);
     let name = name.to_owned();
     table.map_or_else(
@@ -86,8 +86,12 @@ pub(super) fn tenant<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
     )
 }
 
-pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) -> Unsettled<'a> {
-    let mut unsettled = Unsettled {
+pub(super) fn volume<'a>(
+    doc: &mut Document<'a>,
+    name: &str,
+    entry: &KeyEntry<'a>,
+) -> UnsettledVolume<'a> {
+    let mut unsettled = UnsettledVolume {
         volume: Volume::default(),
         path: entry.path.clone(),
         model: None,
@@ -129,27 +133,31 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
     unsettled
 }
 
-pub(super) fn drive_name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> String {
+pub(super) fn drive_name<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> String {
     let help = "set it to the name of a [drive.NAME], for example drive = \"fast\"";
     let entry = doc.required(table, "drive", help);
     let name = entry.and_then(|e| e.text(doc, "a drive's name", "\"fast\""));
     name.unwrap_or_default().to_owned()
 }
 
-pub(super) fn tenant_name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<String> {
+pub(super) fn tenant_name<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Option<String> {
     let name = table.entry("tenant")?;
     let name = name.text(doc, "a tenant's name", "\"acme\"")?;
     Some(name.to_owned())
 }
 
 /// Reads the storage of a volume. Returns false if it remains unknown.
-fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsettled<'a>) -> bool {
-    let entries: Vec<Entry<'a>> = STORAGE.iter().filter_map(|k| table.entry(k)).collect();
+fn storage<'a>(
+    doc: &mut Document<'a>,
+    table: &ShapedTable<'a>,
+    unsettled: &mut UnsettledVolume<'a>,
+) -> bool {
+    let entries: Vec<KeyEntry<'a>> = STORAGE.iter().filter_map(|k| table.entry(k)).collect();
     let entry = match &entries[..] {
         [] => return true,
         [entry] => entry,
         [first, second, ..] => {
-            let key = |entry: &Entry<'_>| entry.path.rsplit('.').next().unwrap_or("").to_owned();
+            let key = |entry: &KeyEntry<'_>| entry.path.rsplit('.').next().unwrap_or("").to_owned();
             let help = format!("remove {} or {}", key(first), key(second));
             doc.report(second, "a volume cannot have two kinds of storage", &help);
             return false;
@@ -185,7 +193,11 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsett
 }
 
 /// Reads the remote export that stores the data, with the settings of its connections.
-fn remote<'a>(doc: &mut Document<'a>, table: &Table<'a>, entry: &Entry<'a>) -> Option<Remote> {
+fn remote<'a>(
+    doc: &mut Document<'a>,
+    table: &ShapedTable<'a>,
+    entry: &KeyEntry<'a>,
+) -> Option<Remote> {
     const HELP: &str = "write for example nbd://10.0.0.2:10809/alpha; see docs/remote.md";
     let wanted = ("an NBD URI", "\"nbd://localhost:10809/alpha\"");
     let remote = entry.parsed(doc, wanted, |text| {
@@ -194,11 +206,11 @@ fn remote<'a>(doc: &mut Document<'a>, table: &Table<'a>, entry: &Entry<'a>) -> O
     })?;
     let more = table.entry("remote").and_then(|e| e.table(doc, &REMOTE));
     // The settings of `[volume.NAME.remote]` have defaults, so the table is optional.
-    let more = more.unwrap_or_else(|| Table::absent(&REMOTE));
+    let more = more.unwrap_or_else(|| ShapedTable::absent(&REMOTE));
     Some(remote.filled(doc, &more))
 }
 
-pub(super) fn absolute(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
+pub(super) fn absolute(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<PathBuf> {
     entry.parsed(doc, ("a path", "\"/var/lib/weir/alpha.img\""), |text| {
         if !text.starts_with('/') || text.contains('\0') || text.len() > PATH_MAX {
             let what = format!("{} is not an absolute path", quoted(text));
@@ -210,13 +222,15 @@ pub(super) fn absolute(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Path
 }
 
 /// Reads the rules for notifications between guests and the volume.
-fn notify<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Notify {
+fn notify<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> NotifyRules {
     let spin: Option<Span> = table.field(doc, "spin");
     let sleep: Option<Span> = table.field(doc, "sleep");
-    let wakes = spin.map(Wakes::Spin).or_else(|| sleep.map(Wakes::Sleep));
-    let notify = Notify {
+    let wakes = spin
+        .map(WakeRule::Spin)
+        .or_else(|| sleep.map(WakeRule::Sleep));
+    let notify = NotifyRules {
         wakes: wakes.unwrap_or_default(),
-        ..Notify::default().filled(doc, table)
+        ..NotifyRules::default().filled(doc, table)
     };
     // The rule computes the time between calls from this delay.
     let at_once = notify.calls == CallRule::Spdk && notify.call_delay == Span::ZERO;
@@ -229,7 +243,7 @@ fn notify<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Notify {
 }
 
 /// Reads the number of the block device, if the volume is one.
-fn device_number<'a>(doc: &mut Document<'a>, table: &Table<'a>, ublk: bool) -> Option<u32> {
+fn device_number<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, ublk: bool) -> Option<u32> {
     refuse!(doc, table;
         "ublk_number", !ublk, "requires ublk = true", "remove it, or set ublk = true";
     );
@@ -237,12 +251,12 @@ fn device_number<'a>(doc: &mut Document<'a>, table: &Table<'a>, ublk: bool) -> O
 }
 
 /// Reads the path of a vhost-user-blk socket.
-fn vhost_path(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
+fn vhost_path(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<PathBuf> {
     let text = entry.text(doc, "a path", "\"/run/weir/alpha.vhost.sock\"")?;
     listen::socket_path(doc, entry, text)
 }
 
-fn cache(doc: &mut Document<'_>, entry: &Entry<'_>, storage: &Storage) -> Option<Cache> {
+fn cache(doc: &mut Document<'_>, entry: &KeyEntry<'_>, storage: &Storage) -> Option<Cache> {
     let cache = entry.word(doc, [Cache::Direct, Cache::Host])?;
     let what = match (storage, cache) {
         (Storage::File(_), _) | (Storage::Device(_), Cache::Direct) => return Some(cache),
@@ -259,7 +273,7 @@ fn cache(doc: &mut Document<'_>, entry: &Entry<'_>, storage: &Storage) -> Option
 /// size is required.
 fn size<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
+    table: &ShapedTable<'a>,
     volume: &Volume,
     left_to_model: bool,
 ) -> Option<u64> {
@@ -277,7 +291,7 @@ fn size<'a>(
 pub(super) fn settle(
     doc: &mut Document<'_>,
     draft: &mut Draft,
-    unsettled: Vec<Unsettled<'_>>,
+    unsettled: Vec<UnsettledVolume<'_>>,
 ) -> Vec<Volume> {
     // First, models that volumes state are set on their drives. Only then is it known which drives
     // are modelled.
@@ -305,13 +319,13 @@ pub(super) fn settle(
         let Some(on) = on.filter(|_| draft.is_sound(&u.path)) else {
             continue;
         };
-        let before = doc.found();
+        let before = doc.problem_count();
         match &u.storage {
             None if on.model.is_some() && u.volume.size.is_none() => {
-                doc.fault(&format!("{}.size", u.path), "is missing", SIZE_HELP);
+                doc.report_key(&format!("{}.size", u.path), "is missing", SIZE_HELP);
             }
             None if on.model.is_none() && draft.is_sound(&path("drive", &on.name)) => {
-                doc.fault(&u.path, "the volume has no storage", STORAGE_HELP);
+                doc.report_key(&u.path, "the volume has no storage", STORAGE_HELP);
             }
             Some(entry) if on.model.is_some() && u.model.is_none() => {
                 let what = format!(
@@ -322,7 +336,7 @@ pub(super) fn settle(
             }
             _ => {}
         }
-        if doc.found() > before {
+        if doc.problem_count() > before {
             draft.broken.insert(u.path.clone());
         }
     }

@@ -1,7 +1,7 @@
 //! The step from the clients that a file declares to the clients that a run simulates.
 //!
-//! [`Stated`] is a scenario in the form of its file. [`Stated::add`] expands the declared clients,
-//! and [`Stated::build`] applies settings of the command line and the capacity of the drive.
+//! [`StatedScenario`] is a scenario in the form of its file. [`StatedScenario::add`] expands the declared clients,
+//! and [`StatedScenario::build`] applies settings of the command line and the capacity of the drive.
 
 use super::{ClientSpec, Filesystem, FilesystemKind, PAGE, Scenario};
 use crate::Setting;
@@ -49,7 +49,7 @@ impl<'a> Choice<'a> {
 /// A scenario as its file states it for one choice, with names and values that are needed only
 /// until it is built.
 #[derive(Debug)]
-pub(super) struct Stated {
+pub(super) struct StatedScenario {
     /// The scenario with promises as they are stated.
     pub(super) scenario: Scenario,
     /// The name of each declared group, and whether it states a class. The groups of single clients
@@ -65,7 +65,7 @@ pub(super) struct Stated {
 
 /// A declaration of one or more identical clients.
 #[derive(Debug)]
-pub(super) struct Clients {
+pub(super) struct ClientDeclaration {
     /// The name of each client.
     pub(super) names: Vec<String>,
     /// The first client. The others differ from it only in the following fields.
@@ -86,10 +86,10 @@ pub(super) struct Clients {
     pub(super) unclassed: Option<Problem>,
 }
 
-impl Stated {
+impl StatedScenario {
     /// Adds the declared clients to the scenario, each with its space and its group.
-    pub(super) fn add(&mut self, all: Vec<Clients>) {
-        let mut places = Places::default();
+    pub(super) fn add(&mut self, all: Vec<ClientDeclaration>) {
+        let mut places = SpaceAssignment::default();
         for clients in all {
             let scenario = &mut self.scenario;
             for (number, name) in (0..).zip(&clients.names) {
@@ -175,7 +175,7 @@ impl Stated {
         // The clients are in the root group, as those of `fio` jobs are. The contract needs a group
         // of its own.
         if at.is_none() {
-            self.scenario.separate();
+            self.scenario.give_own_groups();
         }
         let group = self
             .group_of(whose)
@@ -189,15 +189,15 @@ impl Stated {
 
 /// The spaces and guests that were assigned so far.
 #[derive(Default)]
-struct Places {
+struct SpaceAssignment {
     shared: BTreeMap<String, SpaceId>,
     guests: BTreeMap<String, u32>,
     machines: u32,
 }
 
-impl Places {
+impl SpaceAssignment {
     /// Returns the number of the guest for the next of these clients.
-    fn guest(&mut self, clients: &Clients) -> u32 {
+    fn guest(&mut self, clients: &ClientDeclaration) -> u32 {
         // Guests are numbered in the order of their first client.
         let next = self.machines;
         let number = match &clients.guest {
@@ -209,7 +209,12 @@ impl Places {
     }
 
     /// Returns the space of a client's file, and extends it to at least `length` bytes.
-    fn space(&mut self, clients: &Clients, scenario: &mut Scenario, length: u64) -> SpaceId {
+    fn space(
+        &mut self,
+        clients: &ClientDeclaration,
+        scenario: &mut Scenario,
+        length: u64,
+    ) -> SpaceId {
         let next = SpaceId(scenario.spaces.len() as u32);
         let space = match &clients.file {
             Some(file) => *self.shared.entry(file.clone()).or_insert(next),

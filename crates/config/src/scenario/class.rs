@@ -1,7 +1,7 @@
 //! I/O priorities as classes of contracts, under policies that use classes.
 
 use super::Scenario;
-use crate::admission::contradicted;
+use crate::admission::contradiction_in;
 use crate::policy::Policy;
 use weir_core::{Class, Contract, PriorityClass};
 
@@ -9,14 +9,14 @@ use weir_core::{Class, Contract, PriorityClass};
 pub(super) const UNCLASSED: &str = "has no effect under policies with classes, such as contract";
 
 /// The reason why an I/O priority does not result in a class, and the help.
-pub(super) type Why = (&'static str, &'static str);
+pub(super) type ClassProblem = (&'static str, &'static str);
 
 /// Returns the class that follows from an I/O priority if the contract states none. `None` stands
 /// for the default class.
 pub(super) fn of_priority(
     priority: PriorityClass,
     contract: &Contract,
-) -> Result<Option<Class>, Why> {
+) -> Result<Option<Class>, ClassProblem> {
     let (class, why) = match priority {
         PriorityClass::BestEffort => return Ok(None),
         PriorityClass::Idle => (
@@ -37,7 +37,7 @@ pub(super) fn of_priority(
     // Admission refuses an idle class with a min and a realtime class without a max. A priority
     // must not make a contract invalid.
     let contract = Contract { class, ..*contract };
-    match contradicted(&contract) {
+    match contradiction_in(&contract) {
         None => Ok(Some(class)),
         Some(_) => Err(why),
     }
@@ -49,12 +49,12 @@ impl Scenario {
     /// `fio` jobs are, each then gets a group of its own.
     #[must_use]
     pub fn under(mut self, policy: &Policy) -> Self {
-        if !policy.goes_by_classes() {
+        if !policy.uses_classes() {
             return self;
         }
         // A class belongs to a group's contract, and the root has none.
         if self.groups.is_empty() && !self.classes.is_empty() {
-            self.separate();
+            self.give_own_groups();
         }
         for (client, class) in std::mem::take(&mut self.classes) {
             let group = (self.clients[client].group.0 as usize).checked_sub(1);

@@ -11,11 +11,11 @@ const MILLION: u32 = 1_000_000;
 const HELP: &str = "write \"random\", \"zipf:1.1\", \"pareto:0.2\" or \"normal:20\"; a center can be appended, for example \"zipf:1.1:0.25\"";
 
 /// A problem and its help.
-type Said = (&'static str, String);
+type DistributionProblem = (&'static str, String);
 
 /// Reads `random`, or `LAW:PARAMETER` with an optional `:CENTER`. `zipf` is the exponent, in
 /// millionths, of a text that states none.
-pub(super) fn distribution(text: &str, zipf: u32) -> Result<Option<Skew>, Said> {
+pub(super) fn distribution(text: &str, zipf: u32) -> Result<Option<Skew>, DistributionProblem> {
     let (word, rest) = text
         .split_once(':')
         .map_or((text, None), |(w, r)| (w, Some(r)));
@@ -111,9 +111,9 @@ fn millionths(text: &str) -> Option<u32> {
 }
 
 /// A distribution that is displayed in the form of the file.
-pub(super) struct Written(pub(super) Skew);
+pub(super) struct DistributionText(pub(super) Skew);
 
-impl Display for Written {
+impl Display for DistributionText {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (word, parameter) = match self.0.law {
             Law::Zipf(exponent) => ("zipf", exponent),
@@ -148,9 +148,10 @@ mod tests {
             "zipf:100",
         ] {
             let skew = distribution(text, 1).unwrap().unwrap();
-            assert_eq!(Written(skew).to_string(), text);
+            assert_eq!(DistributionText(skew).to_string(), text);
         }
-        let bare = |text| Written(distribution(text, 1_100_000).unwrap().unwrap()).to_string();
+        let bare =
+            |text| DistributionText(distribution(text, 1_100_000).unwrap().unwrap()).to_string();
         assert_eq!(
             ["zipf", "pareto", "normal"].map(bare),
             ["zipf:1.1", "pareto:0.2", "normal:0"]

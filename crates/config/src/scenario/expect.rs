@@ -33,11 +33,11 @@ pub struct Bounds {
     /// The figure that the bounds apply to.
     pub figure: Figure,
     /// The client or clients whose figure is meant.
-    pub whose: Whose,
+    pub whose: FigureOwner,
     /// The smallest permitted value.
-    pub at_least: Option<Value>,
+    pub at_least: Option<FigureValue>,
     /// The largest permitted value.
-    pub at_most: Option<Value>,
+    pub at_most: Option<FigureValue>,
     /// The policy whose figure is 100 % of the bounds.
     pub beside: Option<String>,
     /// The case whose figure is 100 % of the bounds.
@@ -46,7 +46,7 @@ pub struct Bounds {
 
 /// The client or clients of a figure.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Whose {
+pub enum FigureOwner {
     /// The target of the scenario.
     Target,
     /// The client with this name.
@@ -101,7 +101,7 @@ pub struct Part(pub u64);
 
 /// The value of a figure, or a bound for one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Value {
+pub enum FigureValue {
     /// A number of bytes per second.
     Rate(u64),
     /// A length of time.
@@ -124,9 +124,9 @@ pub struct Published {
     /// The kind of figure.
     pub figure: Figure,
     /// The client or clients whose figure it is.
-    pub whose: Whose,
+    pub whose: FigureOwner,
     /// The value that was published.
-    pub value: Value,
+    pub value: FigureValue,
     /// The publication that states the value.
     pub source: String,
 }
@@ -192,7 +192,7 @@ impl Part {
     }
 }
 
-impl Value {
+impl FigureValue {
     /// Returns the value in bytes per second, in nanoseconds, as a count, or as a fraction.
     pub fn number(self) -> f64 {
         match self {
@@ -203,7 +203,7 @@ impl Value {
     }
 }
 
-impl fmt::Display for Whose {
+impl fmt::Display for FigureOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Client(name) => name,
@@ -222,7 +222,7 @@ impl fmt::Display for Part {
     }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for FigureValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rate(rate) => Rate(*rate).fmt(f),
@@ -249,7 +249,7 @@ mod tests {
     fn bounds_are_relative_to_another_policy_or_another_case() {
         let bounds = |beside: Option<&str>, case: Option<&str>| Bounds {
             figure: Figure::Bandwidth,
-            whose: Whose::Target,
+            whose: FigureOwner::Target,
             at_least: None,
             at_most: None,
             beside: beside.map(String::from),

@@ -1,7 +1,7 @@
 //! Guests (virtual machines) and the back end that serves them over rings.
 
 use super::read::stated_guest as stated;
-use crate::document::{Document, Table};
+use crate::document::{Document, ShapedTable};
 use crate::key::GUEST;
 use crate::units::Time;
 use crate::words::words;
@@ -123,7 +123,7 @@ impl Default for Guest {
     /// Returns the guest of a table `[guest]` without keys: Xen's present ring, with notifications
     /// at once.
     fn default() -> Self {
-        stated(&mut Document::new("", ""), &Table::absent(&GUEST))
+        stated(&mut Document::new("", ""), &ShapedTable::absent(&GUEST))
     }
 }
 

@@ -21,8 +21,8 @@ mod script;
 mod suite;
 
 pub use build::Choice;
-pub use expect::{Asked, Bounds, Expect, Figure, Part, Published, Value, Whose};
-pub use open::{Unknown, find, load, load_jobs, names, parse, source};
+pub use expect::{Asked, Bounds, Expect, Figure, FigureOwner, FigureValue, Part, Published};
+pub use open::{UnknownScenario, find, load, load_jobs, names, parse, source};
 pub use print::Printed;
 pub use script::{Script, read};
 pub use suite::{SUITES, Suite, suite};
@@ -340,7 +340,7 @@ impl Scenario {
     }
 
     /// Gives each client in the root group a group of its own with the default contract.
-    pub(crate) fn separate(&mut self) {
+    pub(crate) fn give_own_groups(&mut self) {
         for at in 0..self.clients.len() {
             if self.clients[at].group == ROOT {
                 self.clients[at].group = self.add_group(ROOT, Contract::DEFAULT, Knobs::NONE);

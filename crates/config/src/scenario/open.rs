@@ -10,7 +10,7 @@ use std::path::Path;
 /// The error for a name that no scenario has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("unknown scenario {name:?}{}", nearest.map_or(String::new(), |n| format!("; did you mean {n:?}?")))]
-pub struct Unknown {
+pub struct UnknownScenario {
     /// The name that was not found.
     pub name: String,
     /// The most similar name of a scenario.
@@ -53,9 +53,9 @@ built_in! { "scenario" in "scenarios":
 ///
 /// # Errors
 /// No scenario has this name. The error contains the most similar name.
-pub fn find(name: &str) -> Result<Script, Unknown> {
+pub fn find(name: &str) -> Result<Script, UnknownScenario> {
     let Some(text) = source(name) else {
-        return Err(Unknown {
+        return Err(UnknownScenario {
             name: name.to_owned(),
             nearest: nearest::name(name, names()),
         });

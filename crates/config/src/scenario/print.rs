@@ -1,8 +1,8 @@
 //! Printing of scenarios as files.
 
-use super::distribution::Written;
+use super::distribution::DistributionText;
 use super::{ClientSpec, Scenario};
-use crate::field::{Value, print};
+use crate::field::{PrintedValue, print};
 use crate::profile;
 use crate::terms::{capacity_values, values};
 use crate::text::Quoted;
@@ -31,7 +31,7 @@ impl fmt::Display for Printed<'_> {
         writeln!(f, "repetitions = 1")?;
         writeln!(f, "drives = [{}]", profile::word(&scenario.drive))?;
         if let Some(capacity) = &scenario.capacity {
-            let capacity = Value::Table(capacity_values(Some(*capacity)));
+            let capacity = PrintedValue::Table(capacity_values(Some(*capacity)));
             writeln!(f, "capacity = {capacity}")?;
         }
         if let Some(freeze) = scenario.freeze {
@@ -132,7 +132,9 @@ pub(super) fn print_kind(f: &mut impl fmt::Write, program: &Program) -> fmt::Res
         // These follow from `rw` without a further key.
         Pattern::Sequential | Pattern::Shuffled => {}
         Pattern::Random => writeln!(f, "norandommap = true")?,
-        Pattern::Skewed(skew) => writeln!(f, "random_distribution = \"{}\"", Written(skew))?,
+        Pattern::Skewed(skew) => {
+            writeln!(f, "random_distribution = \"{}\"", DistributionText(skew))?
+        }
         Pattern::Partly { reads, writes } => {
             writeln!(f, "percentage_random = \"{reads},{writes}\"")?;
         }

@@ -1,11 +1,11 @@
 //! A scenario's file with all its cases: reading it, and choosing what a run simulates.
 
-use super::build::{Choice, Stated};
+use super::build::{Choice, StatedScenario};
 use super::expect::{Expect, Published};
 use super::fio::Jobs;
 use super::{Scenario, overlay, read as tables};
 use crate::Setting;
-use crate::document::{Document, Entry, Map, Table};
+use crate::document::{Document, KeyEntry, ShapedTable, TomlTable};
 use crate::file::tables as parsed;
 use crate::key::{SCENARIO, SCENARIOS, VARIED};
 use crate::policy::Policy;
@@ -60,7 +60,7 @@ pub(super) struct Facts {
 struct Tables {
     file: String,
     text: String,
-    map: Map,
+    map: TomlTable,
 }
 
 /// Reads the text of a scenario's file. `file` is its name in problems.
@@ -70,7 +70,7 @@ struct Tables {
 pub fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
     if text.len() > FILE_MAX {
         let mut doc = document(text, file);
-        doc.at(&(0..0), "", "is longer than 1MiB, the maximum", "");
+        doc.report_span(&(0..0), "", "is longer than 1MiB, the maximum", "");
         return Err(doc.into_problems());
     }
     of(text, file, None)
@@ -88,7 +88,7 @@ pub(super) fn of(text: &str, file: &str, jobs: Option<Jobs>) -> Result<Script, V
         map,
     };
     let mut doc = document(text, file);
-    let varied = Varied::read(&mut doc, &Table::root(&tables.map, &SCENARIO));
+    let varied = VariantNames::read(&mut doc, &ShapedTable::root(&tables.map, &SCENARIO));
     // A file is checked before a drive is chosen, so a demo drive stands for it.
     let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
     let mut problems = doc.into_problems();
@@ -128,8 +128,8 @@ pub(super) fn of(text: &str, file: &str, jobs: Option<Jobs>) -> Result<Script, V
 /// their required keys can be in the cases only.
 fn head<'a>(
     doc: &mut Document<'a>,
-    root: &Table<'a>,
-    stated: Option<&Stated>,
+    root: &ShapedTable<'a>,
+    stated: Option<&StatedScenario>,
     cases: &[String],
 ) -> Option<(String, String, Facts)> {
     let name = match root.entry("name") {
@@ -188,7 +188,7 @@ fn sorted(mut problems: Vec<Problem>) -> Vec<Problem> {
 
 /// The names in the differences of a file.
 #[derive(Debug, Default)]
-struct Varied {
+struct VariantNames {
     /// The names of the cases, in the order of the file.
     cases: Vec<String>,
     /// The kinds of drives, `disk` and `flash`.
@@ -198,11 +198,11 @@ struct Varied {
 }
 
 /// A case, a kind of drive and a policy, as far as the file distinguishes them.
-type Chosen = [Option<String>; 3];
+type VariantChoice = [Option<String>; 3];
 
-impl Varied {
+impl VariantNames {
     /// Checks the keys of the file and of all its differences.
-    fn read<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Self {
+    fn read<'a>(doc: &mut Document<'a>, root: &ShapedTable<'a>) -> Self {
         doc.check_keys(root, SCENARIO.name, &tunable::and_tables(SCENARIO.names()));
         let mut varied = Self::default();
         for (kind, entry) in patches(doc, root, "case") {
@@ -226,7 +226,7 @@ impl Varied {
     }
 
     /// Returns all combinations, up to the maximum number that is checked.
-    fn choices(&self) -> Vec<Chosen> {
+    fn choices(&self) -> Vec<VariantChoice> {
         let cases = options(&self.cases, self.cases.is_empty());
         let drives = options(&self.drives, true);
         let policies = options(&self.policies, true);
@@ -253,9 +253,13 @@ fn options(names: &[String], or_none: bool) -> Vec<Option<String>> {
 }
 
 /// Returns the tables of differences by name, in the order of the file, and checks their keys.
-fn patches<'a>(doc: &mut Document<'a>, root: &Table<'a>, key: &str) -> Vec<(String, Entry<'a>)> {
+fn patches<'a>(
+    doc: &mut Document<'a>,
+    root: &ShapedTable<'a>,
+    key: &str,
+) -> Vec<(String, KeyEntry<'a>)> {
     let table = root.entry(key).and_then(|e| e.names(doc, key));
-    let entries = table.iter().flat_map(Table::entries);
+    let entries = table.iter().flat_map(ShapedTable::entries);
     let mut all: Vec<_> = entries.map(|(k, e)| (k.get_ref().clone(), e)).collect();
     // A parsed table is sorted by name, while results list cases in the order of the file.
     all.sort_by_key(|(_, entry)| entry.span.start);
@@ -269,7 +273,7 @@ fn patches<'a>(doc: &mut Document<'a>, root: &Table<'a>, key: &str) -> Vec<(Stri
 }
 
 /// Returns the differences for a name, if the file has any.
-fn patch<'t>(map: &'t Map, key: &str, name: &str) -> Option<&'t Map> {
+fn patch<'t>(map: &'t TomlTable, key: &str, name: &str) -> Option<&'t TomlTable> {
     let named = map.get(key)?.get_ref().as_table()?;
     named.get(name)?.get_ref().as_table()
 }
@@ -278,8 +282,8 @@ impl Tables {
     /// Applies the differences for a choice to the tables, and returns the result of `read`.
     fn read<T>(
         &self,
-        choice: &Chosen,
-        read: impl for<'a> FnOnce(&mut Document<'a>, &Table<'a>) -> Option<T>,
+        choice: &VariantChoice,
+        read: impl for<'a> FnOnce(&mut Document<'a>, &ShapedTable<'a>) -> Option<T>,
     ) -> Result<T, Vec<Problem>> {
         let mut doc = document(&self.text, &self.file);
         let mut map = self.map.clone();
@@ -293,7 +297,7 @@ impl Tables {
         overlay::rename(&mut map);
         let mut problems = doc.into_problems();
         let mut doc = document(&self.text, &self.file);
-        let value = read(&mut doc, &Table::root(&map, &SCENARIO));
+        let value = read(&mut doc, &ShapedTable::root(&map, &SCENARIO));
         keep(&mut problems, doc.into_problems());
         match value {
             Some(value) if problems.is_empty() => Ok(value),
@@ -304,7 +308,7 @@ impl Tables {
 
 impl Choice<'_> {
     /// Returns the choice by the names that a file can use for differences.
-    fn chosen(&self) -> Chosen {
+    fn chosen(&self) -> VariantChoice {
         let kind = if self.drive.shape().rotational {
             "disk"
         } else {

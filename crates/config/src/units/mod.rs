@@ -15,7 +15,7 @@
 
 mod number;
 
-use number::Number;
+use number::DecimalNumber;
 use std::fmt;
 use std::str::FromStr;
 use weir_core::Span;
@@ -46,14 +46,14 @@ pub struct UnitError {
     /// The text that could not be read.
     pub text: String,
     /// The problem with the text.
-    pub reason: Reason,
+    pub reason: UnitProblem,
     /// A text to write instead, which is empty if the reason is sufficient.
     pub help: String,
 }
 
 impl UnitError {
     /// Returns the problem and its help.
-    pub(crate) fn said(self) -> (String, String) {
+    pub(crate) fn into_problem_parts(self) -> (String, String) {
         (self.to_string(), self.help)
     }
 }
@@ -61,7 +61,7 @@ impl UnitError {
 /// The problem with a text that is not a size, a rate or a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum UnitProblem {
     /// The text does not begin with a number: digits, optionally followed by a point and digits.
     #[error("is not a number with a unit")]
     NotANumber,
@@ -95,11 +95,11 @@ pub enum Reason {
 }
 
 /// The name of a unit, and its multiple of the smallest unit.
-type Unit = (&'static str, u64);
+type UnitFactor = (&'static str, u64);
 
 /// The units of sizes, largest first. For each power, the decimal unit comes before the binary one,
 /// so the printer prefers it among texts of equal length.
-const SIZES: &[Unit] = &[
+const SIZES: &[UnitFactor] = &[
     ("PB", 1_000_000_000_000_000),
     ("PiB", 1 << 50),
     ("TB", 1_000_000_000_000),
@@ -113,7 +113,7 @@ const SIZES: &[Unit] = &[
     ("B", 1),
 ];
 
-const TIMES: &[Unit] = &[
+const TIMES: &[UnitFactor] = &[
     ("h", 3_600_000_000_000),
     ("min", 60_000_000_000),
     ("s", 1_000_000_000),
@@ -131,10 +131,10 @@ impl FromStr for Size {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let number = Number::read(text).map_err(|r| fail(text, r, SIZE_HELP.into()))?;
+        let number = DecimalNumber::read(text).map_err(|r| fail(text, r, SIZE_HELP.into()))?;
         if let Some(size) = number.unit.strip_suffix("/s") {
             let help = format!("write \"{}{size}\", without \"/s\"", number.digits);
-            return Err(fail(text, Reason::NotASize, help));
+            return Err(fail(text, UnitProblem::NotASize, help));
         }
         let unit = size_unit(number.unit).map_err(|r| {
             let help = nearest(&number, number.unit, "").unwrap_or_else(|| SIZE_HELP.into());
@@ -151,10 +151,10 @@ impl FromStr for Rate {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let number = Number::read(text).map_err(|r| fail(text, r, RATE_HELP.into()))?;
+        let number = DecimalNumber::read(text).map_err(|r| fail(text, r, RATE_HELP.into()))?;
         let Some(size) = number.unit.strip_suffix("/s") else {
             let (reason, help) = match size_unit(number.unit) {
-                Ok(_) => (Reason::NotARate, format!("write \"{text}/s\"")),
+                Ok(_) => (UnitProblem::NotARate, format!("write \"{text}/s\"")),
                 Err(reason) => (reason, RATE_HELP.into()),
             };
             return Err(fail(text, reason, help));
@@ -174,15 +174,15 @@ impl FromStr for Time {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let number = Number::read(text).map_err(|r| fail(text, r, TIME_HELP.into()))?;
+        let number = DecimalNumber::read(text).map_err(|r| fail(text, r, TIME_HELP.into()))?;
         let unit = TIMES.iter().find(|u| u.0 == number.unit);
         let reason = match unit {
             Some(unit) => match number.times(unit.1, "nanoseconds") {
                 Ok(ns) => return Ok(Self::from_nanos(ns)),
                 Err(reason) => reason,
             },
-            None if number.unit.is_empty() => Reason::NoUnit,
-            None => Reason::UnknownUnit,
+            None if number.unit.is_empty() => UnitProblem::NoUnit,
+            None => UnitProblem::UnknownUnit,
         };
         Err(fail(text, reason, TIME_HELP.into()))
     }
@@ -214,13 +214,13 @@ impl fmt::Display for Time {
     }
 }
 
-fn fail(text: &str, reason: Reason, help: String) -> UnitError {
+fn fail(text: &str, reason: UnitProblem, help: String) -> UnitError {
     let help = match reason {
-        Reason::Comma => without_commas(text),
+        UnitProblem::Comma => without_commas(text),
         // The help for the unit would not help, because another part of the text is wrong.
-        Reason::Negative => "write it without the minus sign".to_owned(),
+        UnitProblem::Negative => "write it without the minus sign".to_owned(),
         // No other spelling would help.
-        Reason::NotWhole(_) | Reason::TooLarge(_) => String::new(),
+        UnitProblem::NotWhole(_) | UnitProblem::TooLarge(_) => String::new(),
         _ => help,
     };
     UnitError {
@@ -246,23 +246,23 @@ fn without_commas(text: &str) -> String {
 
 /// Returns the number of bytes of a unit. `KB` is accepted for `kB`, because it is common and has
 /// no other meaning here.
-fn size_unit(unit: &str) -> Result<u64, Reason> {
+fn size_unit(unit: &str) -> Result<u64, UnitProblem> {
     let name = if unit == "KB" { "kB" } else { unit };
     match SIZES.iter().find(|u| u.0 == name) {
         Some(unit) => Ok(unit.1),
-        None if unit.is_empty() => Err(Reason::NoUnit),
+        None if unit.is_empty() => Err(UnitProblem::NoUnit),
         // `bps` is commonly used for bits per second.
-        None if unit.ends_with("bit") || unit.ends_with("bps") => Err(Reason::Bits),
+        None if unit.ends_with("bit") || unit.ends_with("bps") => Err(UnitProblem::Bits),
         // `Mb` is a unit of bits, but `mb` is probably a misspelt `MB`, and `nearest` has the help.
         None if unit.len() > 1 && unit.ends_with('b') && !unit.starts_with(['g', 'm', 't']) => {
-            Err(Reason::Bits)
+            Err(UnitProblem::Bits)
         }
-        None => Err(Reason::UnknownUnit),
+        None => Err(UnitProblem::UnknownUnit),
     }
 }
 
 /// Returns the help for a unit without its `B` or in the wrong case.
-fn nearest(number: &Number<'_>, unit: &str, suffix: &str) -> Option<String> {
+fn nearest(number: &DecimalNumber<'_>, unit: &str, suffix: &str) -> Option<String> {
     let letters = unit.to_ascii_lowercase();
     let prefix = letters.strip_suffix('b').unwrap_or(&letters);
     let prefix = prefix.strip_suffix('i').unwrap_or(prefix);

@@ -1,6 +1,6 @@
 //! Exact decimal numbers with a unit.
 
-use super::{Reason, Unit};
+use super::{UnitFactor, UnitProblem};
 
 /// The maximum number of digits after the point. 10^18 times the largest unit, 2^50, still fits
 /// into 128 bits.
@@ -9,7 +9,7 @@ const FRACTION_MAX: usize = 18;
 const MILLION: u128 = 1_000_000;
 
 /// A decimal number and its unit.
-pub(super) struct Number<'a> {
+pub(super) struct DecimalNumber<'a> {
     /// The number as it was written.
     pub(super) digits: &'a str,
     /// The text after the number, which can be empty.
@@ -18,11 +18,11 @@ pub(super) struct Number<'a> {
     fraction: &'a str,
 }
 
-impl<'a> Number<'a> {
+impl<'a> DecimalNumber<'a> {
     /// Splits `12.5 MB` into its parts. One space before the unit is permitted.
-    pub(super) fn read(text: &'a str) -> Result<Self, Reason> {
+    pub(super) fn read(text: &'a str) -> Result<Self, UnitProblem> {
         if text.starts_with('-') {
-            return Err(Reason::Negative);
+            return Err(UnitProblem::Negative);
         }
         let (whole, rest) = digits(text);
         let (fraction, rest) = match rest.strip_prefix('.') {
@@ -31,11 +31,11 @@ impl<'a> Number<'a> {
         };
         // A comma is reported by itself, because its help differs from that for an unknown unit.
         if !whole.is_empty() && rest.starts_with(',') {
-            return Err(Reason::Comma);
+            return Err(UnitProblem::Comma);
         }
         let number = &text[..text.len() - rest.len()];
         if whole.is_empty() || number.ends_with('.') {
-            return Err(Reason::NotANumber);
+            return Err(UnitProblem::NotANumber);
         }
         Ok(Self {
             digits: number,
@@ -48,28 +48,29 @@ impl<'a> Number<'a> {
     }
 
     /// Returns this number of `unit`s in the smallest unit, whose name in errors is `of`.
-    pub(super) fn times(&self, unit: u64, of: &'static str) -> Result<u64, Reason> {
+    pub(super) fn times(&self, unit: u64, of: &'static str) -> Result<u64, UnitProblem> {
         let whole = match self.whole.trim_start_matches('0') {
             "" => 0,
             // 2^64 - 1 has 20 digits, so a number with more digits is too large.
-            long if long.len() > 20 => return Err(Reason::TooLarge(of)),
+            long if long.len() > 20 => return Err(UnitProblem::TooLarge(of)),
             digits => parse(digits),
         };
         if self.fraction.len() > FRACTION_MAX {
-            return Err(Reason::NotWhole(of));
+            return Err(UnitProblem::NotWhole(of));
         }
         let parts = 10_u128.pow(self.fraction.len() as u32);
         let fraction = parse(self.fraction) * u128::from(unit);
         if !fraction.is_multiple_of(parts) {
-            return Err(Reason::NotWhole(of));
+            return Err(UnitProblem::NotWhole(of));
         }
-        u64::try_from(whole * u128::from(unit) + fraction / parts).map_err(|_| Reason::TooLarge(of))
+        u64::try_from(whole * u128::from(unit) + fraction / parts)
+            .map_err(|_| UnitProblem::TooLarge(of))
     }
 }
 
 /// Returns the shortest exact text for `value`, with at most six digits after the point. Among
 /// texts of equal length, it prefers the first unit of the list.
-pub(super) fn shortest(value: u64, units: &[Unit], suffix: &str) -> String {
+pub(super) fn shortest(value: u64, units: &[UnitFactor], suffix: &str) -> String {
     let exact = units.iter().filter_map(|&(name, unit)| {
         let millionths = u128::from(value) * MILLION;
         let unit = u128::from(unit);

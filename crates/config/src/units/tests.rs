@@ -3,22 +3,22 @@
 use super::*;
 use proptest::prelude::*;
 
-fn size(text: &str) -> Result<u64, Reason> {
+fn size(text: &str) -> Result<u64, UnitProblem> {
     text.parse::<Size>().map(|s| s.0).map_err(|e| e.reason)
 }
 
-fn rate(text: &str) -> Result<u64, Reason> {
+fn rate(text: &str) -> Result<u64, UnitProblem> {
     text.parse::<Rate>().map(|s| s.0).map_err(|e| e.reason)
 }
 
-fn time(text: &str) -> Result<u64, Reason> {
+fn time(text: &str) -> Result<u64, UnitProblem> {
     text.parse::<Time>()
         .map(|s| s.0.as_nanos())
         .map_err(|e| e.reason)
 }
 
 #[test]
-fn what_people_write() {
+fn common_spellings_are_read() {
     assert_eq!(size("8GiB"), Ok(8 << 30));
     assert_eq!(size("8 GiB"), Ok(8 << 30));
     assert_eq!(size("128KiB"), Ok(128 << 10));
@@ -42,65 +42,65 @@ fn what_people_write() {
 }
 
 #[test]
-fn what_they_had_better_not() {
-    assert_eq!(size(""), Err(Reason::NotANumber));
-    assert_eq!(size("GiB"), Err(Reason::NotANumber));
-    assert_eq!(size(" 8GiB"), Err(Reason::NotANumber));
-    assert_eq!(size(".5GiB"), Err(Reason::NotANumber));
-    assert_eq!(size("5.GiB"), Err(Reason::NotANumber));
+fn wrong_spellings_are_refused() {
+    assert_eq!(size(""), Err(UnitProblem::NotANumber));
+    assert_eq!(size("GiB"), Err(UnitProblem::NotANumber));
+    assert_eq!(size(" 8GiB"), Err(UnitProblem::NotANumber));
+    assert_eq!(size(".5GiB"), Err(UnitProblem::NotANumber));
+    assert_eq!(size("5.GiB"), Err(UnitProblem::NotANumber));
     // Everything after the number is the unit, here `.3GiB`.
-    assert_eq!(size("1.2.3GiB"), Err(Reason::UnknownUnit));
-    assert_eq!(size("-8GiB"), Err(Reason::Negative));
-    assert_eq!(size("8"), Err(Reason::NoUnit));
-    assert_eq!(size("8 "), Err(Reason::NoUnit));
-    assert_eq!(size("8G"), Err(Reason::UnknownUnit));
-    assert_eq!(size("8gb"), Err(Reason::UnknownUnit));
-    assert_eq!(size("8GiB "), Err(Reason::UnknownUnit));
-    assert_eq!(size("1e3B"), Err(Reason::UnknownUnit));
+    assert_eq!(size("1.2.3GiB"), Err(UnitProblem::UnknownUnit));
+    assert_eq!(size("-8GiB"), Err(UnitProblem::Negative));
+    assert_eq!(size("8"), Err(UnitProblem::NoUnit));
+    assert_eq!(size("8 "), Err(UnitProblem::NoUnit));
+    assert_eq!(size("8G"), Err(UnitProblem::UnknownUnit));
+    assert_eq!(size("8gb"), Err(UnitProblem::UnknownUnit));
+    assert_eq!(size("8GiB "), Err(UnitProblem::UnknownUnit));
+    assert_eq!(size("1e3B"), Err(UnitProblem::UnknownUnit));
     // `8gb` is probably a misspelt `8GB`, but `8Gb` is eight gigabits.
-    assert_eq!(size("8Gb"), Err(Reason::Bits));
-    assert_eq!(size("8Gbit"), Err(Reason::Bits));
-    assert_eq!(size("8MB/s"), Err(Reason::NotASize));
-    assert_eq!(size("0.5B"), Err(Reason::NotWhole("bytes")));
-    assert_eq!(size("1.0001KiB"), Err(Reason::NotWhole("bytes")));
-    assert_eq!(rate("50MB"), Err(Reason::NotARate));
-    assert_eq!(rate("50"), Err(Reason::NoUnit));
-    assert_eq!(rate("50/s"), Err(Reason::NoUnit));
-    assert_eq!(rate("50Mbit/s"), Err(Reason::Bits));
-    assert_eq!(rate("50Mbps"), Err(Reason::Bits));
-    assert_eq!(rate("50MB/min"), Err(Reason::UnknownUnit));
-    assert_eq!(time("2"), Err(Reason::NoUnit));
-    assert_eq!(time("2m"), Err(Reason::UnknownUnit));
-    assert_eq!(time("2sec"), Err(Reason::UnknownUnit));
-    assert_eq!(time("0.5ns"), Err(Reason::NotWhole("nanoseconds")));
+    assert_eq!(size("8Gb"), Err(UnitProblem::Bits));
+    assert_eq!(size("8Gbit"), Err(UnitProblem::Bits));
+    assert_eq!(size("8MB/s"), Err(UnitProblem::NotASize));
+    assert_eq!(size("0.5B"), Err(UnitProblem::NotWhole("bytes")));
+    assert_eq!(size("1.0001KiB"), Err(UnitProblem::NotWhole("bytes")));
+    assert_eq!(rate("50MB"), Err(UnitProblem::NotARate));
+    assert_eq!(rate("50"), Err(UnitProblem::NoUnit));
+    assert_eq!(rate("50/s"), Err(UnitProblem::NoUnit));
+    assert_eq!(rate("50Mbit/s"), Err(UnitProblem::Bits));
+    assert_eq!(rate("50Mbps"), Err(UnitProblem::Bits));
+    assert_eq!(rate("50MB/min"), Err(UnitProblem::UnknownUnit));
+    assert_eq!(time("2"), Err(UnitProblem::NoUnit));
+    assert_eq!(time("2m"), Err(UnitProblem::UnknownUnit));
+    assert_eq!(time("2sec"), Err(UnitProblem::UnknownUnit));
+    assert_eq!(time("0.5ns"), Err(UnitProblem::NotWhole("nanoseconds")));
 }
 
 #[test]
-fn the_largest_value_and_the_next() {
+fn values_up_to_64_bits_are_read() {
     assert_eq!(size("18446744073709551615B"), Ok(u64::MAX));
     assert_eq!(
         size("18446744073709551616B"),
-        Err(Reason::TooLarge("bytes"))
+        Err(UnitProblem::TooLarge("bytes"))
     );
     // 16,384 PiB are 2^14 * 2^50 = 2^64 bytes.
-    assert_eq!(size("16384PiB"), Err(Reason::TooLarge("bytes")));
+    assert_eq!(size("16384PiB"), Err(UnitProblem::TooLarge("bytes")));
     assert_eq!(size("16383PiB"), Ok(16_383 << 50));
     assert_eq!(
         size("99999999999999999999999999999999999999999999B"),
-        Err(Reason::TooLarge("bytes"))
+        Err(UnitProblem::TooLarge("bytes"))
     );
     assert_eq!(
         size("99999999999999999999PiB"),
-        Err(Reason::TooLarge("bytes"))
+        Err(UnitProblem::TooLarge("bytes"))
     );
     assert_eq!(
         size("0.0000000000000000001PB"),
-        Err(Reason::NotWhole("bytes"))
+        Err(UnitProblem::NotWhole("bytes"))
     );
 }
 
 #[test]
-fn helpful_texts() {
+fn errors_propose_a_valid_text() {
     let error = |text: &str| text.parse::<Size>().unwrap_err();
     assert_eq!(error("8G").to_string(), "\"8G\" has an unknown unit");
     assert_eq!(
@@ -118,7 +118,7 @@ fn helpful_texts() {
 }
 
 #[test]
-fn the_shortest_exact_text() {
+fn values_print_as_the_shortest_exact_text() {
     let table = [
         (0, "0B"),
         (1, "1B"),
@@ -169,15 +169,15 @@ proptest! {
         let (name, unit) = SIZES[unit];
         let sum = (u128::from(whole) * 1000 + u128::from(thousandths)) * u128::from(unit);
         let expected = if sum.is_multiple_of(1000) {
-            u64::try_from(sum / 1000).map_err(|_| Reason::TooLarge("bytes"))
+            u64::try_from(sum / 1000).map_err(|_| UnitProblem::TooLarge("bytes"))
         } else {
-            Err(Reason::NotWhole("bytes"))
+            Err(UnitProblem::NotWhole("bytes"))
         };
         prop_assert_eq!(size(&format!("{whole}.{thousandths:03}{name}")), expected);
     }
 
     #[test]
-    fn no_text_is_too_much(text in "[-0-9. a-zA-Z/\u{b5}]{0,24}") {
+    fn arbitrary_text_does_not_panic(text in "[-0-9. a-zA-Z/\u{b5}]{0,24}") {
         let _ = (size(&text), rate(&text), time(&text));
     }
 }

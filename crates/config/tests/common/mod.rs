@@ -6,10 +6,10 @@ pub(crate) mod held;
 pub(crate) mod mutate;
 pub(crate) mod random;
 
-pub(crate) use random::Random;
+pub(crate) use random::RandomSource;
 use std::fmt::Write as _;
 
-impl Random {
+impl RandomSource {
     fn pick<'a>(&mut self, all: &[&'a str]) -> &'a str {
         all[self.below(all.len())]
     }
@@ -24,7 +24,7 @@ impl Random {
 }
 
 /// Draws a server's file with any of its keys.
-pub(crate) fn draw(random: &mut Random) -> String {
+pub(crate) fn draw(random: &mut RandomSource) -> String {
     let mut text = String::new();
     let drives = 1 + random.below(3);
     let models: Vec<bool> = (0..drives).map(|_| random.below(4) == 0).collect();
@@ -58,7 +58,7 @@ pub(crate) fn draw(random: &mut Random) -> String {
     text
 }
 
-fn draw_drive(random: &mut Random, text: &mut String, model: bool) {
+fn draw_drive(random: &mut RandomSource, text: &mut String, model: bool) {
     let policy = random.pick(&["contract", "none", "bfq"]);
     writeln!(text, "policy = \"{policy}\"").unwrap();
     // In most cases the capacity is known, because promises are refused without it.
@@ -113,7 +113,7 @@ fn draw_drive(random: &mut Random, text: &mut String, model: bool) {
     }
 }
 
-fn draw_listen(random: &mut Random, text: &mut String) {
+fn draw_listen(random: &mut RandomSource, text: &mut String) {
     text.push_str("[listen]\nnbd = [\"unix:/a \\\"b\\\"\", \"127.0.0.1:0\"]\n");
     random.maybe(3, text, "metrics = \"[::1]:1\"");
     random.maybe(3, text, "insecure = true");
@@ -141,7 +141,7 @@ fn draw_listen(random: &mut Random, text: &mut String) {
     random.maybe(3, text, "unsent_per_connection = \"4097B\"");
 }
 
-fn draw_storage(random: &mut Random, text: &mut String, volume: usize) {
+fn draw_storage(random: &mut RandomSource, text: &mut String, volume: usize) {
     match random.below(3) {
         0 => writeln!(text, "file = \"/v{volume}\"\nread_only = true").unwrap(),
         1 => writeln!(text, "device = \"/dev/v{volume}\"\nsize = \"12KiB\"").unwrap(),
@@ -150,7 +150,7 @@ fn draw_storage(random: &mut Random, text: &mut String, volume: usize) {
 }
 
 /// Draws a contract that does not contradict itself.
-fn draw_contract(random: &mut Random, text: &mut String, min: &str) {
+fn draw_contract(random: &mut RandomSource, text: &mut String, min: &str) {
     let share = 1 + random.below(1000);
     random.maybe(2, text, &format!("share = {share}"));
     match random.below(6) {

@@ -1,6 +1,6 @@
 //! Mutants of valid texts, and the properties of their problems.
 
-use super::random::Random;
+use super::random::RandomSource;
 use weir_config::Problem;
 
 /// Values that are valid for some keys and wrong for others.
@@ -42,7 +42,7 @@ pub(crate) fn walk(
     mut read: impl FnMut(&str) -> Result<(), Vec<Problem>>,
 ) {
     let number = |name, or| std::env::var(name).map_or(or, |n| n.parse().expect("a number"));
-    let mut random = Random::new(number("WEIR_FUZZ_SEED", 1));
+    let mut random = RandomSource::new(number("WEIR_FUZZ_SEED", 1));
     let (steps, mut accepted) = (number("WEIR_FUZZ_STEPS", steps), 0);
     for _ in 0..steps {
         let text = mutate(&mut random, all);
@@ -60,7 +60,7 @@ pub(crate) fn walk(
 }
 
 /// Changes a value, a letter or two lines, or removes, repeats or inserts a line.
-fn mutate(random: &mut Random, all: &[String]) -> String {
+fn mutate(random: &mut RandomSource, all: &[String]) -> String {
     let mut lines: Vec<String> = all[random.below(all.len())]
         .lines()
         .map(str::to_owned)

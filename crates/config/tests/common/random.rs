@@ -3,9 +3,9 @@
 use weir_core::random::Rng;
 
 /// Draws indices of texts and tables.
-pub(crate) struct Random(Rng);
+pub(crate) struct RandomSource(Rng);
 
-impl Random {
+impl RandomSource {
     pub(crate) fn new(seed: u64) -> Self {
         Self(Rng::new(seed))
     }

@@ -1,7 +1,7 @@
 //! Replays the files that fuzzing found, mutants of these files, and randomly drawn files.
 
 use crate::common;
-use crate::common::Random;
+use crate::common::RandomSource;
 use crate::common::fuzz::server_file;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn files(folder: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn the_corpus_and_the_golden_inputs() {
+fn corpus_and_golden_files_keep_the_properties() {
     for folder in ["corpus", "tests/golden"] {
         for data in files(folder) {
             server_file(&data);
@@ -35,7 +35,7 @@ const BYTES: &[u8] = b"\"0159.=[]{}_-\n\x00\xff aGMi";
 
 /// Makes one to four changes: a changed byte, a removed or swapped line, or a line or word of
 /// another file.
-fn mutate(random: &mut Random, all: &[Vec<u8>]) -> Vec<u8> {
+fn mutate(random: &mut RandomSource, all: &[Vec<u8>]) -> Vec<u8> {
     let mut data = all[random.below(all.len())].clone();
     for _ in 0..=random.below(4) {
         let other = &all[random.below(all.len())];
@@ -76,8 +76,8 @@ fn mutate(random: &mut Random, all: &[Vec<u8>]) -> Vec<u8> {
 
 /// `WEIR_FUZZ_STEPS` and `WEIR_FUZZ_SEED` select a longer or different sequence of mutants.
 #[test]
-fn mutants_of_the_corpus() {
-    let mut random = Random::new(number("WEIR_FUZZ_SEED", 1));
+fn mutants_of_the_corpus_keep_the_properties() {
+    let mut random = RandomSource::new(number("WEIR_FUZZ_SEED", 1));
     let all: Vec<Vec<u8>> = [files("corpus"), files("tests/golden")].concat();
     for _ in 0..number("WEIR_FUZZ_STEPS", 2_000) {
         server_file(&mutate(&mut random, &all));
@@ -86,8 +86,8 @@ fn mutants_of_the_corpus() {
 
 /// Most drawn files are accepted, while mutants hardly ever are.
 #[test]
-fn drawn_files() {
-    let mut random = Random::new(number("WEIR_FUZZ_SEED", 1));
+fn most_drawn_files_are_accepted() {
+    let mut random = RandomSource::new(number("WEIR_FUZZ_SEED", 1));
     let steps = number("WEIR_FUZZ_STEPS", 600);
     let mut accepted = 0;
     for _ in 0..steps {

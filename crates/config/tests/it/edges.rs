@@ -78,7 +78,7 @@ fn a_server_listens_at_64_addresses() {
 }
 
 #[test]
-fn there_are_1024_drives() {
+fn a_server_has_at_most_1024_drives() {
     let many = |count: u32| {
         let mut text = String::new();
         for drive in 0..count {
@@ -235,7 +235,7 @@ fn a_server_may_listen_at_sockets_of_volumes_alone() {
 
 /// Checks that a file of the maximum length is read, and a longer one is refused.
 #[test]
-fn files_have_a_most_length() {
+fn files_beyond_the_maximum_length_are_refused() {
     let padded = |text: &str, length: usize| format!("{text}{}", " ".repeat(length - text.len()));
     let server = "[listen]\nnbd = [\"127.0.0.1:0\"]\n[drive.d]\n";
     let read_server = |length| parse("", &padded(server, length)).is_ok();

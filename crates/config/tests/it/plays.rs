@@ -148,7 +148,7 @@ fn digest(text: &str) -> u32 {
 
 /// With `WEIR_SHOW=1`, the texts of the digests are printed.
 #[test]
-fn what_comes_with_weir_and_what_is_accepted_of_others() {
+fn accepted_scenarios_have_the_recorded_digests() {
     let mut scripts: Vec<Script> = scenario::names().flat_map(scenario::find).collect();
     for ending in ["fio", "toml"] {
         for (path, text) in files("tests/scenarios", ending) {

@@ -8,7 +8,7 @@ use crate::common::random;
 use fuzz::policy_file;
 use held::check;
 use mutate::{located, walk};
-use random::Random;
+use random::RandomSource;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -231,7 +231,7 @@ fn any_word_chooses_a_policy_or_says_why_not() {
         "x",
         "é",
     ];
-    let mut random = Random::new(2);
+    let mut random = RandomSource::new(2);
     for _ in 0..20_000 {
         let parts: Vec<&str> = (0..=random.below(4))
             .map(|_| PARTS[random.below(PARTS.len())])

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use weir_config::{DriveReload, Plan, Problem, Server, parse, plan, reload};
+use weir_config::{DrivePlan, DriveReload, Problem, Server, parse, plan, reload};
 use weir_core::{Contract, Edit, GroupId, Instant, Knobs, Layer, SpaceId, Span};
 
 fn read(text: &str) -> Server {
@@ -17,7 +17,7 @@ fn read(text: &str) -> Server {
     }
 }
 
-fn plans(server: &Server) -> Vec<Plan> {
+fn plans(server: &Server) -> Vec<DrivePlan> {
     server
         .drives
         .iter()
@@ -70,7 +70,7 @@ fn after<S: AsRef<str>>(replaced: &[(S, S)]) -> Result<Vec<DriveReload>, Vec<Pro
 }
 
 #[test]
-fn nothing() {
+fn an_unchanged_file_changes_nothing() {
     for drive in after::<&str>(&[]).unwrap() {
         assert_eq!(drive.edits, []);
         assert!(drive.added.is_empty() && drive.removed.is_empty() && drive.changed.is_empty());
@@ -189,7 +189,7 @@ fn a_volume_comes_and_goes_with_its_socket() {
 /// `tests/golden/reload.txt` has the replacements and the problems. The last two cases need a path
 /// and a slot that become free only when the volume is removed.
 #[test]
-fn what_needs_a_restart() {
+fn changes_that_need_a_restart_are_refused() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/reload.txt");
     let held = fs::read_to_string(&golden).expect("part of the source");
     let mut all = String::new();
@@ -210,12 +210,12 @@ fn what_needs_a_restart() {
 /// The state of a layer: groups with their parents, contracts and knobs, and spaces with their
 /// sizes.
 #[derive(Clone, PartialEq, Debug, Default)]
-struct State {
+struct LayerState {
     groups: BTreeMap<GroupId, (GroupId, Contract, Knobs)>,
     spaces: BTreeMap<SpaceId, u64>,
 }
 
-impl State {
+impl LayerState {
     /// Returns the state after the edits, each of which must be possible at its place.
     fn apply(mut self, edits: &[Edit]) -> Self {
         for edit in edits {
@@ -257,10 +257,10 @@ impl State {
 
 /// The volumes and tenants of a file by number: the tenant and the min of each volume, and the min
 /// of each tenant.
-type Drawn = (BTreeMap<u8, (Option<u8>, u8)>, BTreeMap<u8, u8>);
+type DrawnTables = (BTreeMap<u8, (Option<u8>, u8)>, BTreeMap<u8, u8>);
 
 /// Draws valid files. A volume has the same tenant in all of them.
-fn drawn() -> impl Strategy<Value = Drawn> {
+fn drawn() -> impl Strategy<Value = DrawnTables> {
     let volumes = prop::collection::btree_map(0_u8..12, 0_u8..4, 0..10);
     let tenants = prop::collection::btree_map(0_u8..4, 0_u8..2, 0..4);
     (volumes, tenants).prop_map(|(volumes, tenants)| {
@@ -278,7 +278,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
 }
 
 /// Returns the text of the nth file. Every second volume grows from one file to the next.
-fn written(nth: usize, (volumes, tenants): &Drawn) -> String {
+fn written(nth: usize, (volumes, tenants): &DrawnTables) -> String {
     let mut text = String::from(
         "[drive.d]\ncapacity = { read = \"1GB/s\", write = \"1GB/s\" }\nlimits = { volumes = 24, tenants = 8 }\n[listen]\nnbd = [\"127.0.0.1:0\"]\n",
     );
@@ -318,13 +318,13 @@ proptest! {
         let mut plan = plan(&server, "d").unwrap();
         let mut layer = Layer::new(plan.config.clone()).unwrap();
         prop_assert!(layer.change(Instant::ZERO, &plan.edits).is_ok());
-        let mut state = State::default().apply(&plan.edits);
+        let mut state = LayerState::default().apply(&plan.edits);
         for (nth, file) in files.iter().enumerate().skip(1) {
             let next = read(&written(nth, file));
             let drive = reload(&server, &[plan], &next).unwrap().drives.remove(0);
             prop_assert!(layer.change(Instant::ZERO, &drive.edits).is_ok());
             state = state.apply(&drive.edits);
-            prop_assert_eq!(&state, &State::default().apply(&drive.plan.edits));
+            prop_assert_eq!(&state, &LayerState::default().apply(&drive.plan.edits));
             for (name, slot) in &drive.plan.volumes {
                 let contract = next.volume(name).unwrap().contract;
                 prop_assert_eq!(state.groups[&slot.group].1, contract);

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weir_config::policy;
 use weir_config::{
-    Address, Cache, Id, Limits, Member, Owner, Policy, Server, Storage, ThreadPriority, explain,
-    load, load_again, parse, plan, warnings,
+    Address, Cache, GroupOwner, Id, Limits, Policy, Server, SocketOwner, Storage, ThreadPriority,
+    explain, load, load_again, parse, plan, warnings,
 };
 use weir_core::elevator::{Config as Elevator, bfq, contract};
 use weir_core::{
@@ -27,7 +27,7 @@ fn policy(name: &str) -> Policy {
 }
 
 #[test]
-fn the_example_of_the_design() {
+fn the_example_of_the_design_is_read() {
     let server = corpus("design.toml");
     let [drive] = &server.drives[..] else {
         panic!("{:?}", server.drives)
@@ -52,7 +52,7 @@ fn the_example_of_the_design() {
     );
     assert!(!server.listen.insecure);
     assert_eq!(server.listen.socket_mode, 0o600);
-    assert_eq!(server.listen.socket_owner, Owner::default());
+    assert_eq!(server.listen.socket_owner, SocketOwner::default());
     assert_eq!(server.limits, Limits::default());
     let alpha = server.volume("alpha").expect("it is there");
     assert_eq!(alpha.drive, "fast");
@@ -152,7 +152,7 @@ fn every_key_of_listeners_and_limits_arrives() {
         Address::Tcp("127.0.0.1:10810".parse().unwrap())
     );
     assert_eq!(server.listen.socket_mode, 0o660);
-    let owner = Owner {
+    let owner = SocketOwner {
         user: Some(Id::Name("weir".into())),
         group: Some(Id::Number(107)),
     };
@@ -199,7 +199,7 @@ fn every_key_of_volumes_arrives() {
 }
 
 #[test]
-fn what_is_left_out() {
+fn keys_that_are_left_out_have_their_defaults() {
     let server = read("[drive.d]\n[drive.disk]\nrotational = true\n");
     let drive = server.drive("d").unwrap();
     assert_eq!(drive.policy, policy("contract"));
@@ -265,9 +265,9 @@ fn slots_follow_names() {
         .map(|(n, s)| (n.as_str(), s.group.0, s.space.0))
         .collect();
     assert_eq!(volumes, [("a", 3, 0), ("b", 4, 1)]);
-    assert_eq!(x.member(GroupId(2)), Some(Member::Tenant("t2")));
-    assert_eq!(x.member(GroupId(4)), Some(Member::Volume("b")));
-    assert_eq!(x.member(ROOT), Some(Member::Drive("x")));
+    assert_eq!(x.member(GroupId(2)), Some(GroupOwner::Tenant("t2")));
+    assert_eq!(x.member(GroupId(4)), Some(GroupOwner::Volume("b")));
+    assert_eq!(x.member(ROOT), Some(GroupOwner::Drive("x")));
     assert_eq!(x.member(GroupId(9)), None);
     let promised = |min| Contract::DEFAULT.with_min(min);
     let add = |id, parent, contract| Edit::AddGroup {
@@ -353,7 +353,7 @@ fn refusals_of_a_running_layer_have_names() {
 }
 
 #[test]
-fn promises_that_a_policy_does_not_keep() {
+fn promises_that_a_policy_does_not_keep_cause_warnings() {
     let volume = |name, drive, key| {
         format!("[volume.{name}]\ndrive = \"{drive}\"\nmemory = true\nsize = \"1MiB\"\n{key}\n")
     };
@@ -462,7 +462,7 @@ fn what_is_printed_reads_back() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read() {
+fn an_unreadable_or_too_long_file_is_reported() {
     let problems = load(Path::new("/does/not/exist.toml")).unwrap_err();
     assert!(
         problems[0]
@@ -479,7 +479,7 @@ fn a_file_that_cannot_be_read() {
 
 /// Checks that a large file is read within the time that a start or a reload may take.
 #[test]
-fn very_many_volumes() {
+fn twenty_thousand_volumes_are_accepted() {
     let mut text = String::from(
         "[drive.d]\npolicy = \"none\"\ncapacity = { read = \"100GB/s\", write = \"100GB/s\" }\nlimits = { volumes = 20000 }\n",
     );
@@ -495,7 +495,7 @@ fn very_many_volumes() {
 
 /// Checks that the number of reported problems is limited, and that they are found quickly.
 #[test]
-fn very_many_problems() {
+fn at_most_a_hundred_problems_are_shown() {
     let mut text = String::from("[drive.d]\n[listen]\nnbd = [\"127.0.0.1:0\"]\n");
     for n in 0..20_000 {
         let _ = write!(
@@ -590,7 +590,7 @@ fn what_the_drive_does_is_noted_where_it_keeps_promises() {
 }
 
 #[test]
-fn a_drive_that_is_another_server_has_much_at_once() {
+fn a_remote_drive_has_a_deeper_queue() {
     let read = |drive: &str| {
         let text = format!(
             "drive.d = {{ {drive} }}\nlisten.nbd = [\"127.0.0.1:0\"]\n\

@@ -10,7 +10,7 @@ use rustix::fs::{Access, AtFlags, CWD, FileType, Mode};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Gid, Uid};
-use weir_config::{Address, Id, Owner, Server};
+use weir_config::{Address, Id, Server, SocketOwner};
 
 use crate::created::{Created, DirectoryEntry, Identity};
 use crate::holder::Holder;
@@ -34,7 +34,7 @@ pub(crate) enum Listener {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sockets<'a> {
     mode: u32,
-    owner: &'a Owner,
+    owner: &'a SocketOwner,
 }
 
 impl<'a> Sockets<'a> {
@@ -342,7 +342,7 @@ fn own(file: &OwnedFd, (user, group): (Option<u32>, Option<u32>)) -> Result<(), 
     rustix::fs::chownat(file, "", user, group, AtFlags::EMPTY_PATH)
 }
 
-fn not_owned(owner: &Owner, path: &Path, errno: Errno) -> ListenRefusal {
+fn not_owned(owner: &SocketOwner, path: &Path, errno: Errno) -> ListenRefusal {
     let path = path.display();
     ListenRefusal {
         owner: true,
@@ -358,7 +358,7 @@ fn not_owned(owner: &Owner, path: &Path, errno: Errno) -> ListenRefusal {
 }
 
 /// Returns the numbers of the user and the group.
-fn numbers(owner: &Owner) -> Result<(Option<u32>, Option<u32>), ListenRefusal> {
+fn numbers(owner: &SocketOwner) -> Result<(Option<u32>, Option<u32>), ListenRefusal> {
     let number = |id: &Option<Id>, kind, table| {
         id.as_ref()
             .map(|id| number(id, kind, table))

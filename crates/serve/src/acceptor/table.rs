@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::backend::Traits;
 use crate::clock::ServerClock;
 use crate::places::{Claim, Evicted, Peer, Places, Reservations, Ticket};
-use weir_config::Notify;
+use weir_config::NotifyRules;
 
 /// The location of a volume: its shard, its drive and its address space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct VolumeExport {
     pub(crate) max_transfer: u32,
     pub(crate) place: VolumeLocation,
     /// The way that virtual machines and the volume notify each other.
-    pub(crate) notify: Notify,
+    pub(crate) notify: NotifyRules,
     /// The key of the contract that promises something to the volume. It is the volume's own or its
     /// tenant's.
     pub(crate) promise: Option<String>,

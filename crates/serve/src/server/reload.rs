@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use weir_config::units::Size;
-use weir_config::{Address, Plan, Problem, Volume};
+use weir_config::{Address, DrivePlan, Problem, Volume};
 
 use super::{ReloadError, Server, disk, listen_problem};
 use crate::acceptor::{Door, ExportTable, Listener, Sockets, VolumeExport};
@@ -35,7 +35,7 @@ impl Server {
             exports: added,
             created,
         } = setup::changes(config, &self.config, reload, self.storage, &self.places)?;
-        let plans: Vec<Plan> = changes
+        let plans: Vec<DrivePlan> = changes
             .iter()
             .map(|(_, change)| change.reload.plan.clone())
             .collect();

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use weir_config::units::Size;
-use weir_config::{Plan, Room};
+use weir_config::{DrivePlan, Room};
 use weir_core::{
     Completion, Contract, Dispatch, Edit, Flags, GroupId, Instant, Op, Outcome, Output, QueueId,
     SpaceId, StreamId, Tag, Wake,
@@ -46,7 +46,7 @@ pub(crate) struct ShardDrive {
     /// The tape that the layer's recording is written to.
     pub(crate) tape: Option<Tape>,
     /// The plan that is in force, with the slots of volumes and tenants.
-    pub(crate) plan: Plan,
+    pub(crate) plan: DrivePlan,
     /// The contracts of the plan, which contain the whole of each shared minimum.
     pub(super) whole: BTreeMap<GroupId, Contract>,
     /// The volumes by the number of their space.
@@ -124,7 +124,7 @@ impl ShardDrive {
         name: String,
         number: usize,
         layer: ShardLayer,
-        plan: Plan,
+        plan: DrivePlan,
         model: Option<ModelledDrive>,
         tape: Option<Tape>,
     ) -> Self {
@@ -215,7 +215,7 @@ impl ShardDrive {
     }
 
     /// Replaces the plan that is in force.
-    pub(super) fn set_plan(&mut self, plan: Plan) {
+    pub(super) fn set_plan(&mut self, plan: DrivePlan) {
         self.whole = whole(&plan);
         self.plan = plan;
     }
@@ -563,7 +563,7 @@ impl ShardDrive {
 }
 
 /// Returns the contracts of all groups that a plan adds.
-fn whole(plan: &Plan) -> BTreeMap<GroupId, Contract> {
+fn whole(plan: &DrivePlan) -> BTreeMap<GroupId, Contract> {
     let edits = plan.edits.iter();
     let added = edits.filter_map(|edit| match *edit {
         Edit::AddGroup { id, contract, .. } => Some((id, contract)),

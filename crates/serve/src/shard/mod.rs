@@ -46,7 +46,7 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weir_config::{Limits, Plan, ThreadPriority};
+use weir_config::{DrivePlan, Limits, ThreadPriority};
 use weir_core::record::Recorder;
 use weir_core::{Instant, Layer, Output, Request, Span};
 use weir_uring::{AnyRing, IoRingConfig as RingConfig, Ring, RingWaker};
@@ -141,7 +141,7 @@ pub(crate) enum Mail {
 #[derive(Debug)]
 pub(crate) struct DriveSetup {
     pub(crate) name: String,
-    pub(crate) plan: Plan,
+    pub(crate) plan: DrivePlan,
     /// The configuration of the modelled drive, if there is one, and the time that its answers are
     /// sent early.
     pub(crate) model: Option<(weir_model::drive::Config, Span)>,
@@ -415,7 +415,7 @@ fn open_drive(
 }
 
 /// Returns the edit that gives the space of a volume the size of its storage.
-fn sized(plan: &Plan, volume: &str, size: u64) -> weir_core::Edit {
+fn sized(plan: &DrivePlan, volume: &str, size: u64) -> weir_core::Edit {
     weir_core::Edit::SetSpace {
         id: plan.volumes[volume].space,
         size: Some(size),

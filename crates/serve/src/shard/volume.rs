@@ -2,7 +2,7 @@
 
 use std::io;
 
-use weir_config::Plan;
+use weir_config::DrivePlan;
 use weir_core::{Contract, Dispatch, Flags, GroupId, Op};
 use weir_measure::promise::Promise;
 
@@ -92,7 +92,7 @@ pub(crate) struct StartedVolume {
 
 impl VolumeSetup {
     /// Starts the storage on the calling thread, in the slots that the plan has for the volume.
-    pub(super) fn start(self, plan: &Plan) -> Result<StartedVolume, ShardError> {
+    pub(super) fn start(self, plan: &DrivePlan) -> Result<StartedVolume, ShardError> {
         let slot = plan.volumes[&self.name];
         let (size, traits) = (self.storage.size(), self.storage.traits());
         let started = self.storage.start().map_err(|error| ShardError::Volume {

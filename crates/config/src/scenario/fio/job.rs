@@ -1,8 +1,8 @@
 //! Reading of a job as one client, or as several equal clients.
 
-use super::place::{Device, place};
-use super::value::{base, bytes, count, flag, say, size, size_of, time, time_range};
-use super::{Line, Section};
+use super::place::{JobDevice, place};
+use super::value::{base, bytes, count, flag, report_value, size, size_of, time, time_range};
+use super::{OptionLine, Section};
 use crate::document::{Document, refuse};
 use crate::key::{FILE_MOST, HOUR, REQUEST_MOST};
 use crate::nearest;
@@ -28,7 +28,7 @@ const SYNC: &[&str] = &["psync", "sync", "vsync", "pvsync", "pvsync2"];
 
 /// A job, or several identical jobs (`numjobs`).
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct FioJob {
     /// The name of each job.
     pub(super) names: Vec<String>,
     pub(super) program: Program,
@@ -60,24 +60,24 @@ fn runtime(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'
     }
     if let Some(line) = section.get("time_based") {
         let what = "is missing, but time_based requires it";
-        doc.at(&line.at, "runtime", what, "set for example runtime=10");
+        doc.report_span(&line.at, "runtime", what, "set for example runtime=10");
     }
     let what = "is missing, so that the job is played for at most 10 s";
     let help = "set for example runtime=60 to play it longer, or use --seconds";
-    notes.at(&section.at, "runtime", what, help);
+    notes.report_span(&section.at, "runtime", what, help);
     RUNTIME
 }
 
 /// The times of a job: its start, the range of a random start, the time before the measurement, and
 /// the runtime.
-struct Times {
+struct JobTimes {
     start: Span,
     start_spread: Span,
     ramp: Span,
     runtime: Span,
 }
 
-fn times(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'_>) -> Times {
+fn times(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'_>) -> JobTimes {
     let runtime = runtime(doc, notes, section);
     let ramp = time(doc, section, "ramp_time", SECOND).unwrap_or(Span::ZERO);
     let start = time_range(doc, section, "startdelay", SECOND);
@@ -85,9 +85,9 @@ fn times(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'_>
     // Times of a scenario's file are limited to an hour.
     if start + start_spread + ramp + runtime > HOUR {
         let what = "startdelay, ramp_time and runtime add up to more than an hour";
-        doc.at(&section.at, section.name, what, "reduce runtime");
+        doc.report_span(&section.at, section.name, what, "reduce runtime");
     }
-    Times {
+    JobTimes {
         start,
         start_spread,
         ramp,
@@ -100,9 +100,9 @@ pub(super) fn job(
     doc: &mut Document<'_>,
     notes: &mut Document<'_>,
     section: &Section<'_>,
-    on: &Device,
-) -> Option<Job> {
-    let before = doc.found();
+    on: &JobDevice,
+) -> Option<FioJob> {
+    let before = doc.problem_count();
     let base = base(doc, section);
     let jobs = count(doc, section, "numjobs", 1..=4096);
     let place = place(doc, section, on, base, jobs.unwrap_or(1));
@@ -126,7 +126,7 @@ pub(super) fn job(
     }
     let priority = priority(doc, section);
     let last = place.increment.saturating_mul(jobs.unwrap_or(1) - 1);
-    let job = Job {
+    let job = FioJob {
         names: names(section.name, jobs.filter(|n| *n > 1), 1),
         program,
         buffered,
@@ -141,10 +141,13 @@ pub(super) fn job(
     let end = place.offset.saturating_add(last);
     super::refuse::short_enough(doc, section, end.saturating_add(job.region.length));
     // A wrong option was already reported, and would also make the program invalid.
-    if let (Err(error), true) = (job.program.validate(job.region), doc.found() == before) {
-        doc.at(&section.at, section.name, error, "");
+    if let (Err(error), true) = (
+        job.program.validate(job.region),
+        doc.problem_count() == before,
+    ) {
+        doc.report_span(&section.at, section.name, error, "");
     }
-    (doc.found() == before).then_some(job)
+    (doc.problem_count() == before).then_some(job)
 }
 
 /// Reads one of a few words. A value with further text after a colon is refused.
@@ -163,7 +166,7 @@ fn word<T: Copy>(
         let near = nearest::name(value, all.iter().copied());
         let near = near.map(|n| format!("did you mean {n}?"));
         let what = format!("is not supported; it must be one of {}", all.join(", "));
-        say(doc, line, &what, &near.unwrap_or_else(|| help.to_owned()));
+        report_value(doc, line, &what, &near.unwrap_or_else(|| help.to_owned()));
     }
     found.map(|w| w.1)
 }
@@ -245,12 +248,12 @@ fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64, writes: u8) -
     };
     if let Some(other) = there.get(1) {
         let what = format!("cannot be combined with {}", other.name);
-        say(doc, line, &what, "remove one of the two");
+        report_value(doc, line, &what, "remove one of the two");
         return None;
     }
     let Some(value) = of_kind(line.value.unwrap_or_default(), writes, "4096") else {
         let what = "cannot have different sizes for reads, writes and trims";
-        say(doc, line, what, "write one size for all, or two jobs");
+        report_value(doc, line, what, "write one size for all, or two jobs");
         return None;
     };
     let one = |text: &str| {
@@ -279,7 +282,7 @@ fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64, writes: u8) -
                 "write for example 4k/60:64k/40",
             ),
         };
-        say(doc, line, what, help);
+        report_value(doc, line, what, help);
     }
     found
 }
@@ -294,7 +297,7 @@ fn aligned(doc: &mut Document<'_>, section: &Section<'_>, base: u64, size: Size)
     let stated = one.and_then(|value| bytes(value, base));
     if stated != Some(u64::from(size.least())) {
         let what = "must be the smallest size, because offsets are multiples of it";
-        say(doc, line, what, "remove it");
+        report_value(doc, line, what, "remove it");
     }
 }
 
@@ -375,7 +378,7 @@ fn pattern(
         let parts = line.value.and_then(parts);
         if parts.is_none() {
             let help = "write 80, or 100,0 for reads and writes";
-            say(doc, line, "must be one percentage or two", help);
+            report_value(doc, line, "must be one percentage or two", help);
         }
         // A percentage of 100 is the same as none.
         parts.filter(|parts| *parts != [100; 2])
@@ -391,11 +394,11 @@ fn pattern(
 }
 
 /// Reads a distribution. `zipf` without an exponent has 1.1, as in `fio`.
-fn skewed(doc: &mut Document<'_>, line: &Line<'_>) -> Option<Skew> {
+fn skewed(doc: &mut Document<'_>, line: &OptionLine<'_>) -> Option<Skew> {
     match distribution(line.value.unwrap_or_default(), 1_100_000) {
         Ok(skew) => skew,
         Err((what, help)) => {
-            say(doc, line, what, &help);
+            report_value(doc, line, what, &help);
             None
         }
     }
@@ -411,13 +414,13 @@ fn zones(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Option<Zon
     if strided != Some(true) {
         let zones = ["zonesize", "zonerange", "zoneskip"];
         if let Some(line) = zones.iter().find_map(|name| section.get(name)) {
-            say(doc, line, "requires zonemode=strided", "");
+            report_value(doc, line, "requires zonemode=strided", "");
         }
         return None;
     }
     let Some(used) = used else {
         let help = "set zonesize, for example zonesize=16k";
-        doc.at(&section.at, "zonesize", "is missing", help);
+        doc.report_span(&section.at, "zonesize", "is missing", help);
         return None;
     };
     refuse!(doc, section;
@@ -465,7 +468,7 @@ fn arrival(
     let both = [rate.is_some(), iops.is_some(), think.is_some()];
     if both.into_iter().filter(|b| *b).count() > 1 {
         let what = "rate, rate_iops and thinktime cannot be combined";
-        doc.at(&section.at, section.name, what, "keep one of them");
+        doc.report_span(&section.at, section.name, what, "keep one of them");
     }
     let bytes = match size {
         Size::Fixed(bytes) => Some(u64::from(bytes)),
@@ -514,7 +517,7 @@ fn rates(
         return size_of(doc, line, base, range).map(|rate| [Some(rate); 2]);
     }
     let found = kinds(value).map(|value| {
-        let line = Line {
+        let line = OptionLine {
             value: Some(value?),
             ..line.clone()
         };
@@ -571,7 +574,7 @@ fn unclassed(doc: &Document<'_>, section: &Section<'_>, priority: Priority) -> O
     let (why, _) = of_priority(priority.class, &Contract::DEFAULT).err()?;
     let line = section.get("prioclass")?;
     let help = "convert the job with `weir scenarios --from`, and set what is missing there";
-    Some(doc.remark(&line.at, line.name, format!("{UNCLASSED}: {why}"), help))
+    Some(doc.problem_at(&line.at, line.name, format!("{UNCLASSED}: {why}"), help))
 }
 
 fn priority(doc: &mut Document<'_>, section: &Section<'_>) -> Priority {
@@ -599,7 +602,7 @@ fn file(doc: &mut Document<'_>, section: &Section<'_>) -> Option<String> {
     if name.is_empty() || name.contains(':') {
         let what = format!("{} is not one file", quoted(name));
         let help = "write one file; nrfiles=4 gives a job several files of its own";
-        doc.at(&line.value_at, line.name, what, help);
+        doc.report_span(&line.value_at, line.name, what, help);
         return None;
     }
     Some(name.to_owned())

@@ -1,7 +1,7 @@
 //! Reading of a line of a job file as an option with its value.
 
-use super::Line;
-use super::table::{Fate, FioOption, OPTIONS};
+use super::OptionLine;
+use super::table::{FioOption, OPTIONS, OptionTreatment};
 use crate::document::Document;
 use crate::nearest;
 
@@ -17,7 +17,7 @@ pub(super) fn line<'a>(
     notes: &mut Document<'_>,
     line: &'a str,
     begin: usize,
-) -> Option<Line<'a>> {
+) -> Option<OptionLine<'a>> {
     let (name, value) = match line.split_once('=') {
         Some((name, value)) => (name.trim_end(), Some(value)),
         // `include` separates the name of its file by a space.
@@ -37,7 +37,7 @@ pub(super) fn line<'a>(
     // On a command line, options follow each other, and users copy such lines into files.
     if value.is_some_and(has_option) {
         let help = "write each option on a line of its own";
-        doc.at(&value_at, name, "another option is on the same line", help);
+        doc.report_span(&value_at, name, "another option is on the same line", help);
         return None;
     }
     let word = name.split_whitespace().next().unwrap_or(name);
@@ -47,14 +47,14 @@ pub(super) fn line<'a>(
             "" => "the option before = is missing",
             _ => "unknown option",
         };
-        doc.at(&at, word, what, &help);
+        doc.report_span(&at, word, what, &help);
         return None;
     };
     match option.fate {
         // If the job file is opened by its path, its text already contains the included lines.
-        Fate::Played if option.names[0] == "include" => {
+        OptionTreatment::Played if option.names[0] == "include" => {
             let what = "is supported only if the job file is opened by its path";
-            doc.at(
+            doc.report_span(
                 &at,
                 name,
                 what,
@@ -62,24 +62,24 @@ pub(super) fn line<'a>(
             );
             None
         }
-        Fate::Played => Some(Line {
+        OptionTreatment::Played => Some(OptionLine {
             name: option.names[0],
             value,
             global: false,
             at,
             value_at,
         }),
-        Fate::Noted(why) => {
-            notes.at(&at, name, format!("has no effect: {why}"), "");
+        OptionTreatment::Noted(why) => {
+            notes.report_span(&at, name, format!("has no effect: {why}"), "");
             None
         }
-        Fate::Refused(_) if value.is_some_and(|v| option.neutral.contains(&v)) => {
+        OptionTreatment::Refused(_) if value.is_some_and(|v| option.neutral.contains(&v)) => {
             let what = "has no effect: the option is off or has its default value";
-            notes.at(&at, name, what, "");
+            notes.report_span(&at, name, what, "");
             None
         }
-        Fate::Refused(help) => {
-            doc.at(&at, word, "not supported", help);
+        OptionTreatment::Refused(help) => {
+            doc.report_span(&at, word, "not supported", help);
             None
         }
     }
@@ -88,7 +88,7 @@ pub(super) fn line<'a>(
 /// Returns the refused option with this name. It serves to recognise it even if further text
 /// precedes the value.
 fn refused(word: &str) -> Option<&'static FioOption> {
-    known(word).filter(|o| matches!(o.fate, Fate::Refused(_)))
+    known(word).filter(|o| matches!(o.fate, OptionTreatment::Refused(_)))
 }
 
 /// Returns the help for an option that `fio` does not have.
@@ -103,7 +103,7 @@ fn unknown(name: &str, word: &str) -> String {
     if word == "fio" {
         return "write each option on a line of its own, without dashes, below [reader]".into();
     }
-    match meant(name) {
+    match similar_option(name) {
         Some(near) => format!("did you mean {near}?"),
         None => {
             "remove it, or write a scenario file; `weir scenarios NAME` prints one to start from"
@@ -114,7 +114,7 @@ fn unknown(name: &str, word: &str) -> String {
 
 /// Returns the option that a misspelt name probably means. `None` if no name is similar, or if the
 /// most similar one is refused.
-fn meant(name: &str) -> Option<&'static str> {
+fn similar_option(name: &str) -> Option<&'static str> {
     let names = OPTIONS.iter().flat_map(|o| o.names.iter().copied());
     let near = nearest::name(name, names)?;
     // Options of `fio` have long names with common parts. With the tolerance of `nearest::name`, a
@@ -126,7 +126,7 @@ fn meant(name: &str) -> Option<&'static str> {
 
 /// Returns true if the option is played.
 fn is_played(name: &str) -> bool {
-    known(name).is_some_and(|o| o.fate == Fate::Played)
+    known(name).is_some_and(|o| o.fate == OptionTreatment::Played)
 }
 
 /// Returns true if another option follows a value on the same line.

@@ -1,8 +1,8 @@
 //! Start times of jobs that wait for other jobs, and the check that all jobs use one device.
 
 use super::Section;
-use super::job::Job;
-use super::value::{flag, say};
+use super::job::FioJob;
+use super::value::{flag, report_value};
 use crate::document::Document;
 use crate::key::HOUR;
 use crate::text::quoted;
@@ -42,7 +42,7 @@ impl<'a> Phases<'a> {
             );
             let help = "put the jobs of each device into a file of its own, and choose the drive with --drive; files on one drive have \
                         names without /dev/";
-            say(doc, line, &what, help);
+            report_value(doc, line, &what, help);
         }
     }
 
@@ -66,7 +66,7 @@ impl<'a> Phases<'a> {
                 begins = begins.max(*end);
             } else {
                 let help = "write the name of an earlier job, or stonewall";
-                say(doc, line, "is not the name of an earlier job", help);
+                report_value(doc, line, "is not the name of an earlier job", help);
             }
         }
         let waits = if stonewall { "stonewall" } else { "wait_for" };
@@ -76,7 +76,7 @@ impl<'a> Phases<'a> {
                 section.name,
                 crate::units::Time(begins)
             );
-            notes.at(&line.at, line.name, what, "");
+            notes.report_span(&line.at, line.name, what, "");
         }
         begins
     }
@@ -87,7 +87,7 @@ impl<'a> Phases<'a> {
         doc: &mut Document<'_>,
         notes: &mut Document<'_>,
         section: &Section<'a>,
-        job: &mut Job,
+        job: &mut FioJob,
         begins: Span,
     ) {
         let program = &mut job.program;
@@ -97,7 +97,7 @@ impl<'a> Phases<'a> {
         let end = program.stop.unwrap_or(program.start) + program.start_spread;
         if end > HOUR {
             let what = "the phases take more than one hour together";
-            doc.at(&section.at, section.name, what, "reduce runtime");
+            doc.report_span(&section.at, section.name, what, "reduce runtime");
         }
         // The warm-up of the run counts from its beginning, so it is over before this job starts.
         let late = job.ramp > Span::ZERO && program.start >= job.ramp;

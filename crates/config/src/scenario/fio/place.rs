@@ -1,7 +1,7 @@
 //! The file of a job, and the position of its requests in the file.
 
 use super::Section;
-use super::value::{bytes, count, say, size};
+use super::value::{bytes, count, report_value, size};
 use crate::document::Document;
 use crate::key::FILE_MOST;
 use crate::scenario::PAGE;
@@ -10,14 +10,14 @@ use std::cell::Cell;
 
 /// The drive of a run, for jobs that use a whole device or a part of it.
 #[derive(Debug)]
-pub(super) struct Device {
+pub(super) struct JobDevice {
     /// The size of the drive in bytes.
     length: u64,
     /// True if a job depends on the size.
     used: Cell<bool>,
 }
 
-impl Device {
+impl JobDevice {
     /// Creates a drive with this number of bytes, rounded down to whole pages.
     pub(super) fn new(length: u64) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Device {
 /// The part of a file that a job uses: its size, its offset, and the distance between the offsets
 /// of several jobs.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct JobExtent {
     pub(super) length: Option<u64>,
     pub(super) offset: u64,
     pub(super) increment: u64,
@@ -75,10 +75,10 @@ pub(super) fn device<'a>(section: &Section<'a>) -> Option<&'a str> {
 pub(super) fn place(
     doc: &mut Document<'_>,
     section: &Section<'_>,
-    on: &Device,
+    on: &JobDevice,
     base: u64,
     jobs: u64,
-) -> Place {
+) -> JobExtent {
     let files = count(doc, section, "nrfiles", 1..=1024).unwrap_or(1);
     let each = size(doc, section, "filesize", base, 1..=FILE_MOST);
     let stated = each.map(|each| each.saturating_mul(files).min(FILE_MOST));
@@ -105,7 +105,7 @@ pub(super) fn place(
     let used = used.map(|used| used.min(there.unwrap_or(used)));
     let amount = size(doc, section, "io_size", base, 1..=FILE_MOST);
     let loops = count(doc, section, "loops", 1..=1 << 40).unwrap_or(1);
-    Place {
+    JobExtent {
         length: length.filter(|length| *length > 0),
         offset,
         increment,
@@ -138,7 +138,7 @@ fn part(
     };
     let percent = bytes(percent, base).filter(|p| (least..=100).contains(p));
     let Some(percent) = percent else {
-        say(
+        report_value(
             doc,
             line,
             "is not a percentage up to 100%",
@@ -148,7 +148,7 @@ fn part(
     };
     let Some(whole) = whole() else {
         let help = "write bytes, for example 1g, or set filesize=1g; percentages of a device, for example filename=/dev/nvme0n1, are supported";
-        say(doc, line, "is a part of a file of unknown length", help);
+        report_value(doc, line, "is a part of a file of unknown length", help);
         return None;
     };
     let part = u128::from(whole) * u128::from(percent) / 100;
@@ -170,7 +170,7 @@ fn missing(doc: &mut Document<'_>, section: &Section<'_>) {
         ),
         None => "set size, the part of the file that the job uses, for example size=1g".to_owned(),
     };
-    doc.at(&section.at, "size", "is missing", &help);
+    doc.report_span(&section.at, "size", "is missing", &help);
 }
 
 fn after_the_end(doc: &mut Document<'_>, section: &Section<'_>) {
@@ -184,7 +184,7 @@ fn after_the_end(doc: &mut Document<'_>, section: &Section<'_>) {
         .get("offset")
         .or_else(|| section.get("offset_increment"))
     {
-        Some(line) => say(doc, line, what, "reduce the offset, or increase filesize"),
-        None => doc.at(&section.at, "offset", what, "increase filesize"),
+        Some(line) => report_value(doc, line, what, "reduce the offset, or increase filesize"),
+        None => doc.report_span(&section.at, "offset", what, "increase filesize"),
     }
 }

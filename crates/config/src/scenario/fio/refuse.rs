@@ -2,7 +2,7 @@
 //! modelled.
 
 use super::Section;
-use super::value::say;
+use super::value::report_value;
 use crate::document::Document;
 use crate::key::FILE_MOST;
 use crate::scenario::PAGE;
@@ -21,7 +21,7 @@ macro_rules! rules {
 pub(super) fn short_enough(doc: &mut Document<'_>, section: &Section<'_>, end: u64) {
     if end > FILE_MOST {
         let what = "the file would be longer than 1PiB";
-        doc.at(&section.at, "size", what, "reduce size");
+        doc.report_span(&section.at, "size", what, "reduce size");
     }
 }
 
@@ -90,7 +90,7 @@ fn rule(
         return;
     }
     let Some(line) = section.get(name) else {
-        return doc.at(&section.at, name, what, help);
+        return doc.report_span(&section.at, name, what, help);
     };
     let value = line.value.map(str::to_ascii_lowercase);
     // A value such as `4KiB` looks like a multiple of 512, but `fio` reads it as 4,000 bytes.
@@ -100,5 +100,5 @@ fn rule(
     } else {
         help
     };
-    say(doc, line, what, help);
+    report_value(doc, line, what, help);
 }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 /// The treatment of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
+pub(crate) enum OptionTreatment {
     /// The option has the same effect as in `fio`.
     Played,
     /// The option has no effect here, for this reason.
@@ -19,18 +19,20 @@ pub(crate) struct FioOption {
     /// The names of the option.
     pub(crate) names: Vec<&'static str>,
     /// The treatment of the option.
-    pub(crate) fate: Fate,
+    pub(crate) fate: OptionTreatment,
     /// The values that make a refused option the same as no option.
     pub(super) neutral: Vec<&'static str>,
 }
 
 /// The options of fio 3.33, and those options of its command line that are common in job files.
 pub(crate) static OPTIONS: LazyLock<Vec<FioOption>> = LazyLock::new(|| {
-    let noted = NOTED.iter().map(|(why, all)| (Fate::Noted(why), *all));
+    let noted = NOTED
+        .iter()
+        .map(|(why, all)| (OptionTreatment::Noted(why), *all));
     let refused = REFUSED
         .iter()
-        .map(|(help, all)| (Fate::Refused(help), *all));
-    let fates = std::iter::once((Fate::Played, PLAYED))
+        .map(|(help, all)| (OptionTreatment::Refused(help), *all));
+    let fates = std::iter::once((OptionTreatment::Played, PLAYED))
         .chain(noted)
         .chain(refused);
     fates
@@ -40,7 +42,7 @@ pub(crate) static OPTIONS: LazyLock<Vec<FioOption>> = LazyLock::new(|| {
 
 /// Parses an entry of the tables below: the names, and optionally the values that make a refused
 /// option the same as no option (`NAME|OTHER-NAME=VALUE,VALUE`).
-fn option(words: &'static str, fate: Fate) -> FioOption {
+fn option(words: &'static str, fate: OptionTreatment) -> FioOption {
     let (names, neutral) = words.split_once('=').unwrap_or((words, ""));
     FioOption {
         names: names.split('|').collect(),
@@ -387,7 +389,7 @@ mod tests {
         names.sort_unstable();
         let twice = names.windows(2).find(|w| w[0] == w[1]);
         assert_eq!(twice, None);
-        let is_refused = |o: &FioOption| matches!(o.fate, Fate::Refused(_));
+        let is_refused = |o: &FioOption| matches!(o.fate, OptionTreatment::Refused(_));
         assert!(
             OPTIONS
                 .iter()

@@ -1,6 +1,6 @@
 //! Values of options in the syntax of `fio`.
 
-use super::{Line, Section};
+use super::{OptionLine, Section};
 use crate::document::Document;
 use crate::text::quoted;
 use std::ops::RangeInclusive;
@@ -29,14 +29,14 @@ pub(super) fn base(doc: &mut Document<'_>, section: &Section<'_>) -> u64 {
         Some("1000") => 1000,
         Some("1024") => 1024,
         _ => {
-            say(doc, line, "must be 1000 or 1024", "");
+            report_value(doc, line, "must be 1000 or 1024", "");
             1024
         }
     }
 }
 
 /// Reports a problem with the value of an option.
-pub(super) fn say(doc: &mut Document<'_>, line: &Line<'_>, what: &str, help: &str) {
+pub(super) fn report_value(doc: &mut Document<'_>, line: &OptionLine<'_>, what: &str, help: &str) {
     // A variable that is not set stays in the text, and is the cause of the problem.
     let variable = line.value.is_some_and(|value| value.contains("${"));
     let help = if variable {
@@ -48,7 +48,7 @@ pub(super) fn say(doc: &mut Document<'_>, line: &Line<'_>, what: &str, help: &st
         Some(value) => format!("{} {what}", quoted(value)),
         None => "has no value".to_owned(),
     };
-    doc.at(&line.value_at, line.name, what, help);
+    doc.report_span(&line.value_at, line.name, what, help);
 }
 
 /// Parses a number of bytes such as `4k`.
@@ -87,7 +87,7 @@ pub(super) fn size(
 /// Reads the number of bytes that a line states.
 pub(super) fn size_of(
     doc: &mut Document<'_>,
-    line: &Line<'_>,
+    line: &OptionLine<'_>,
     base: u64,
     range: RangeInclusive<u64>,
 ) -> Option<u64> {
@@ -95,7 +95,7 @@ pub(super) fn size_of(
     // Only `size` and the offsets can be percentages, and other code reads these.
     if value.ends_with('%') {
         let help = "write bytes, for example 1g";
-        say(doc, line, "is a part of a file of unknown length", help);
+        report_value(doc, line, "is a part of a file of unknown length", help);
         return None;
     }
     let found = bytes(value, base);
@@ -103,12 +103,12 @@ pub(super) fn size_of(
         None if found.is_some() => {
             let (least, most) = range.into_inner();
             let what = format!("must be between {least} and {most} bytes");
-            say(doc, line, &what, "");
+            report_value(doc, line, &what, "");
             None
         }
         None => {
             let help = "write for example 4096, 4k or 1g";
-            say(doc, line, "is not a number of bytes", help);
+            report_value(doc, line, "is not a number of bytes", help);
             None
         }
         found => found,
@@ -129,7 +129,7 @@ pub(super) fn count(
     if number.is_none() {
         let (least, most) = range.into_inner();
         let what = format!("must be a whole number from {least} to {most}");
-        say(doc, line, &what, "");
+        report_value(doc, line, &what, "");
     }
     number
 }
@@ -145,7 +145,7 @@ pub(super) fn time(
     let time = span(line.value.unwrap_or_default(), unit);
     if time.is_none() {
         let help = "write for example 10, 500ms or 1m";
-        say(doc, line, "is not a time of at most one hour", help);
+        report_value(doc, line, "is not a time of at most one hour", help);
     }
     time
 }
@@ -166,7 +166,7 @@ pub(super) fn time_range(
     let found = ends.filter(|(least, most)| least <= most);
     if found.is_none() {
         let help = "write for example 10-20 or 0ms-500ms";
-        say(
+        report_value(
             doc,
             line,
             "is not a range of times of at most one hour",
@@ -202,7 +202,7 @@ pub(super) fn flag(doc: &mut Document<'_>, section: &Section<'_>, name: &str) ->
         None | Some("1") => Some(true),
         Some("0") => Some(false),
         _ => {
-            say(doc, line, "must be 0 or 1", "");
+            report_value(doc, line, "must be 0 or 1", "");
             None
         }
     }

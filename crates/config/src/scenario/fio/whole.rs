@@ -11,7 +11,7 @@ const DEEPEST: usize = 16;
 
 /// The text of a job file, with the text of included files in their places.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Whole {
+pub(super) struct JobFileText {
     pub(super) text: String,
     /// The name of each file, beginning with the job file.
     files: Vec<String>,
@@ -31,7 +31,7 @@ enum Variables {
     None,
 }
 
-impl Whole {
+impl JobFileText {
     /// Creates the text of a job file without its included files.
     pub(super) fn alone(text: &str, name: &str) -> Self {
         let mut whole = Self::named(name);

@@ -1,6 +1,6 @@
 //! Conversion of jobs to the text of a scenario's file, with comments where contracts can be added.
 
-use super::job::Job;
+use super::job::FioJob;
 use super::{DRIVE, other_priority};
 use crate::scenario::Merging;
 use crate::scenario::print::{print_kind, print_times};
@@ -11,13 +11,13 @@ use std::fmt::{self, Write};
 use weir_core::{Priority, Span};
 
 /// Returns the text of a scenario's file that plays these jobs.
-pub(super) fn written(name: &str, jobs: &[Job]) -> String {
+pub(super) fn written(name: &str, jobs: &[FioJob]) -> String {
     let mut text = String::new();
     print(&mut text, name, jobs).expect("a String takes anything");
     text
 }
 
-fn print(f: &mut String, name: &str, jobs: &[Job]) -> fmt::Result {
+fn print(f: &mut String, name: &str, jobs: &[FioJob]) -> fmt::Result {
     // A run has a single warm-up, so the longest ramp time of the jobs applies.
     let warm_up = jobs.iter().map(|j| j.ramp).max().unwrap_or(Span::ZERO);
     let ends = jobs
@@ -50,7 +50,7 @@ fn print(f: &mut String, name: &str, jobs: &[Job]) -> fmt::Result {
     writeln!(f, "# [[expect]]\n# promise = \"all\"")
 }
 
-fn print_job(f: &mut String, job: &Job, all: &[Job]) -> fmt::Result {
+fn print_job(f: &mut String, job: &FioJob, all: &[FioJob]) -> fmt::Result {
     let program = &job.program;
     let name = &job.names[0];
     writeln!(f, "\n[[client]]")?;
@@ -78,7 +78,7 @@ fn print_job(f: &mut String, job: &Job, all: &[Job]) -> fmt::Result {
 }
 
 /// Prints the position of a job's requests.
-fn print_place(f: &mut String, job: &Job, all: &[Job]) -> fmt::Result {
+fn print_place(f: &mut String, job: &FioJob, all: &[FioJob]) -> fmt::Result {
     writeln!(f, "size = \"{}\"", Bytes(job.region.length))?;
     for (key, bytes) in [
         ("offset", job.region.start),

@@ -1,10 +1,10 @@
 //! Reading of a client, or of several identical clients.
 
-use super::super::build::{Clients, Stated};
-use super::super::class::{UNCLASSED, Why, of_priority};
+use super::super::build::{ClientDeclaration, StatedScenario};
+use super::super::class::{ClassProblem, UNCLASSED, of_priority};
 use super::super::distribution::{distribution, parts, pattern_of};
 use super::{checked, contract, first_of_contract};
-use crate::document::{Document, Entry, Table, refuse};
+use crate::document::{Document, KeyEntry, ShapedTable, refuse};
 use crate::key::{CLIENT, FILE_MOST as FILE, HOUR, REQUEST_MOST as REQUEST, RW};
 use crate::scenario::host::{NOT_SECTORS, SECTOR, in_sectors};
 use crate::scenario::rate::limited;
@@ -46,11 +46,11 @@ const KEYS: &[(&str, &str)] = &[
 /// Reads a `[[client]]`. `host` has the use of the page cache by processes of this host.
 pub(super) fn clients<'a>(
     doc: &mut Document<'a>,
-    entry: &Entry<'a>,
-    stated: &Stated,
+    entry: &KeyEntry<'a>,
+    stated: &StatedScenario,
     host: Buffered,
-) -> Option<Clients> {
-    let before = doc.found();
+) -> Option<ClientDeclaration> {
+    let before = doc.problem_count();
     let table = entry.table(doc, &CLIENT)?;
     let name = super::name(doc, &table);
     let count: Option<u64> = table.field(doc, "numjobs");
@@ -66,7 +66,7 @@ pub(super) fn clients<'a>(
     let unclassed = class.err().zip(table.entry("ionice"));
     let unclassed = unclassed.map(|((why, help), entry)| {
         let what = format!("{UNCLASSED}: {why}");
-        doc.remark(&entry.span, &entry.path, what, help)
+        doc.problem_at(&entry.span, &entry.path, what, help)
     });
     let (name, program) = (name?, program?);
     let mut first = ClientSpec {
@@ -88,7 +88,7 @@ pub(super) fn clients<'a>(
     let guest = named(doc, &table, "guest", "a virtual machine's name", "\"one\"");
     let increment;
     (first.region, increment) = region?;
-    let clients = Clients {
+    let clients = ClientDeclaration {
         names: names(&name, count, number),
         first,
         increment,
@@ -100,7 +100,7 @@ pub(super) fn clients<'a>(
         unclassed,
     };
     check(doc, &table, &clients.first);
-    (doc.found() == before).then_some(clients)
+    (doc.problem_count() == before).then_some(clients)
 }
 
 /// Returns the names of `count` clients that are called `name` with a number. `None` stands for a
@@ -117,12 +117,12 @@ pub(in crate::scenario) fn names(name: &str, count: Option<u64>, first: u64) -> 
 
 /// Returns the class that follows from an I/O priority if the contract states none.
 fn class(
-    table: &Table<'_>,
+    table: &ShapedTable<'_>,
     priority: Priority,
-    stated: &Stated,
+    stated: &StatedScenario,
     group: Option<GroupId>,
     contract: &Contract,
-) -> Result<Option<Class>, Why> {
+) -> Result<Option<Class>, ClassProblem> {
     let is_stated = match group {
         Some(id) => stated.groups[id.0 as usize - 1].1,
         None => table.entry("class").is_some(),
@@ -146,7 +146,7 @@ fn class(
 }
 
 /// Reads whether direct writes stand for the write-back of the page cache.
-fn write_back<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> bool {
+fn write_back<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, buffered: bool) -> bool {
     refuse!(doc, table;
         "writeback", buffered, "is not supported for writes through the page cache", "set direct = true, or remove it";
     );
@@ -156,7 +156,7 @@ fn write_back<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> 
 /// Reads the name of an object that clients share.
 fn named<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
+    table: &ShapedTable<'a>,
     key: &str,
     what: &str,
     example: &str,
@@ -168,7 +168,7 @@ fn named<'a>(
 
 /// Reads the number of notifications without a request. This key and the name of a guest require
 /// guests.
-fn empty_kicks<'a>(doc: &mut Document<'a>, table: &Table<'a>, guests: bool) -> u32 {
+fn empty_kicks<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, guests: bool) -> u32 {
     refuse!(doc, table;
         "guest", !guests, "requires virtual machines", "add [guest], or remove it";
         "empty_kicks", !guests, "requires virtual machines", "add [guest], or remove it";
@@ -179,7 +179,7 @@ fn empty_kicks<'a>(doc: &mut Document<'a>, table: &Table<'a>, guests: bool) -> u
 /// Reads the contract of a client in a group of its own.
 fn own_contract<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
+    table: &ShapedTable<'a>,
     in_group: bool,
     grouped: bool,
 ) -> Contract {
@@ -197,7 +197,11 @@ fn own_contract<'a>(
 
 /// Reads the part of the file that the first of `count` clients uses, and the distance between the
 /// offsets of two consecutive clients.
-fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(Region, u64)> {
+fn region<'a>(
+    doc: &mut Document<'a>,
+    table: &ShapedTable<'a>,
+    count: u64,
+) -> Option<(Region, u64)> {
     let size = doc.required(table, "size", "set size, for example size = \"1GiB\"");
     let size = size.and_then(|e| e.size(doc));
     let offset: u64 = table.field(doc, "offset");
@@ -214,8 +218,8 @@ fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(
     Some((region, increment))
 }
 
-fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Option<Program> {
-    let before = doc.found();
+fn program<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, buffered: bool) -> Option<Program> {
+    let before = doc.problem_count();
     let rw = table.word(doc, "rw", RW);
     let mix: u8 = table.field(doc, "rwmixread");
     let random = rw.starts_with("rand");
@@ -255,14 +259,14 @@ fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Opt
         requests: table.field(doc, "number_ios"),
     };
     if buffered {
-        through_the_cache(doc, table, &program);
+        check_buffered(doc, table, &program);
     } else {
-        past_the_cache(doc, table, &program);
+        check_direct(doc, table, &program);
     }
-    (doc.found() == before).then_some(program)
+    (doc.problem_count() == before).then_some(program)
 }
 
-fn pattern<'a>(doc: &mut Document<'a>, table: &Table<'a>, random: bool) -> Pattern {
+fn pattern<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, random: bool) -> Pattern {
     let skew = table.entry("random_distribution");
     let skew = skew.and_then(|e| skewed(doc, &e));
     let part = table.entry("percentage_random");
@@ -282,7 +286,7 @@ fn pattern<'a>(doc: &mut Document<'a>, table: &Table<'a>, random: bool) -> Patte
     pattern_of(random, skew, part, again)
 }
 
-fn skewed<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Skew> {
+fn skewed<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<Skew> {
     let said = |text, (what, help)| (format!("{} {what}", quoted(text)), help);
     entry.parsed(doc, ("a distribution", "\"zipf:1.1\""), |text| {
         distribution(text, 1_000_000).map_err(|wrong| said(text, wrong))
@@ -290,7 +294,7 @@ fn skewed<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Skew> {
 }
 
 /// Reads the percentages of random reads and writes. `None` if all are random.
-fn partly<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<[u8; 2]> {
+fn partly<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<[u8; 2]> {
     let Some(text) = entry.as_text() else {
         let both = entry.count(doc)?;
         // A percentage of 100 is the same as none.
@@ -304,7 +308,7 @@ fn partly<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<[u8; 2]> {
     found.filter(|parts| *parts != [100; 2])
 }
 
-fn zones<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Zones> {
+fn zones<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Option<Zones> {
     let size = table.entry("zonesize");
     refuse!(doc, table;
         "zoneskip", size.is_none(), "requires zonesize", "set zonesize, for example zonesize = \"16KiB\"";
@@ -314,7 +318,7 @@ fn zones<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Zones> {
     Some(Zones { size, skip })
 }
 
-fn activity<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Activity> {
+fn activity<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Option<Activity> {
     let on: Option<Span> = table.field(doc, "on");
     let off: Option<Span> = table.field(doc, "off");
     refuse!(doc, table;
@@ -324,7 +328,7 @@ fn activity<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Activity> {
     Some(Activity { on: on?, off: off? })
 }
 
-fn sync<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> SyncMode {
+fn sync<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> SyncMode {
     let mut found = SyncMode::Never;
     let mut first = None;
     for key in ["fsync", "fdatasync", "flush"] {
@@ -346,7 +350,7 @@ fn sync<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> SyncMode {
 }
 
 /// Reads the number of replies before each think time.
-fn think_every<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> u32 {
+fn think_every<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> u32 {
     refuse!(doc, table;
         "thinktime_blocks", table.entry("thinktime").is_none(), "requires thinktime",
             "set thinktime, for example thinktime = \"100ms\"";
@@ -354,7 +358,7 @@ fn think_every<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> u32 {
     table.field(doc, "thinktime_blocks")
 }
 
-fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size, writes: u8) -> Arrival {
+fn arrival<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, size: Size, writes: u8) -> Arrival {
     let poisson = poisson(doc, table);
     let rate = table.entry("rate");
     let of_bytes = |text: &str| text.parse::<Rate>().ok().map(|r| r.0);
@@ -399,7 +403,7 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size, writes: u8
 }
 
 /// Reads whether the times between requests are random.
-fn poisson<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> bool {
+fn poisson<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> bool {
     let paced = table.entry("rate").is_some() || table.entry("rate_iops").is_some();
     refuse!(doc, table;
         "rate_process", !paced, "requires a rate", "set rate_iops, for example rate_iops = 200";
@@ -408,7 +412,11 @@ fn poisson<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> bool {
 }
 
 /// Reads whether one rate applies to reads and writes together.
-fn together<'a>(doc: &mut Document<'a>, table: &Table<'a>, intervals: [Option<Span>; 2]) -> bool {
+fn together<'a>(
+    doc: &mut Document<'a>,
+    table: &ShapedTable<'a>,
+    intervals: [Option<Span>; 2],
+) -> bool {
     let one = intervals[0].is_some() && intervals[0] == intervals[1];
     refuse!(doc, table;
         "rate_for", !one, "requires one rate for reads and writes", "set rate_iops, for example rate_iops = 200, or remove it";
@@ -420,7 +428,7 @@ fn together<'a>(doc: &mut Document<'a>, table: &Table<'a>, intervals: [Option<Sp
 /// which means no limit.
 fn rates<'a>(
     doc: &mut Document<'a>,
-    entry: &Entry<'a>,
+    entry: &KeyEntry<'a>,
     read: impl Fn(&str) -> Option<u64>,
 ) -> Option<[Option<u64>; 2]> {
     let Some((reads, writes)) = entry.as_text().and_then(|text| text.split_once(',')) else {
@@ -444,7 +452,7 @@ fn rates<'a>(
 }
 
 /// Reads the number of requests in flight that lets the client continue.
-fn batches<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<u32> {
+fn batches<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Option<u32> {
     let entry = table.entry("iodepth_low")?;
     let low = entry.count(doc)?;
     let others = ["rate", "rate_iops", "thinktime"];
@@ -458,7 +466,7 @@ fn batches<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<u32> {
 }
 
 /// Reads the size of a request: a single size, `least-most`, or `size/percent:size/percent`.
-fn block<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Size> {
+fn block<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<Size> {
     let text = match entry.as_text() {
         Some(text) if text.contains(['-', '/']) => text,
         _ => {
@@ -481,7 +489,7 @@ fn block<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Size> {
 }
 
 /// Reads the start of a client, and the range of a random start.
-fn start_delay<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> (Span, Span) {
+fn start_delay<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> (Span, Span) {
     let entry = table.entry("startdelay");
     let range = entry.and_then(|e| time_range(doc, &e));
     range.unwrap_or_default()
@@ -489,7 +497,7 @@ fn start_delay<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> (Span, Span) {
 
 /// Reads a time or a range of times. Returns the minimum, and the difference between maximum and
 /// minimum.
-fn time_range<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<(Span, Span)> {
+fn time_range<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<(Span, Span)> {
     let Some((least, most)) = entry.as_text().and_then(|text| text.split_once('-')) else {
         let start = entry.time(doc)?;
         return Some((start, Span::ZERO));
@@ -508,8 +516,8 @@ fn time_range<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<(Span, Sp
     None
 }
 
-fn moment(text: &str) -> Result<Span, Said> {
-    let time: Time = text.trim().parse().map_err(UnitError::said)?;
+fn moment(text: &str) -> Result<Span, ValueProblem> {
+    let time: Time = text.trim().parse().map_err(UnitError::into_problem_parts)?;
     if time.0 > HOUR {
         let [least, most] = [Span::ZERO, HOUR].map(Time);
         let what = format!("must be between {least} and {most}, not {time}");
@@ -519,10 +527,10 @@ fn moment(text: &str) -> Result<Span, Said> {
 }
 
 /// A problem and its help.
-type Said = (String, String);
+type ValueProblem = (String, String);
 
-fn bytes(text: &str) -> Result<u32, Said> {
-    let size: Bytes = text.trim().parse().map_err(UnitError::said)?;
+fn bytes(text: &str) -> Result<u32, ValueProblem> {
+    let size: Bytes = text.trim().parse().map_err(UnitError::into_problem_parts)?;
     if !(1..=REQUEST).contains(&size.0) {
         let what = format!("a request must have 1B to {}, not {size}", Bytes(REQUEST));
         return Err((what, String::new()));
@@ -530,7 +538,7 @@ fn bytes(text: &str) -> Result<u32, Said> {
     Ok(size.0 as u32)
 }
 
-fn range(text: &str) -> Result<Size, Said> {
+fn range(text: &str) -> Result<Size, ValueProblem> {
     let (min, max) = text.split_once('-').unwrap_or((text, text));
     let (min, max) = (bytes(min)?, bytes(max)?);
     if max < min {
@@ -544,7 +552,7 @@ fn range(text: &str) -> Result<Size, Said> {
     })
 }
 
-fn split(text: &str) -> Result<Size, Said> {
+fn split(text: &str) -> Result<Size, ValueProblem> {
     const HELP: &str =
         "write sizes and percentages that add up to 100, for example \"4KiB/60:64KiB/40\"";
     let fail = |what: String| (what, HELP.to_owned());
@@ -566,7 +574,7 @@ fn split(text: &str) -> Result<Size, Said> {
     Ok(Size::Split(split))
 }
 
-fn ionice<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Priority> {
+fn ionice<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Option<Priority> {
     let entry = table.entry("ionice")?;
     let text = entry.text(doc, "an I/O priority", "\"best-effort:4\"")?;
     let (class, level) = text.split_once(':').unwrap_or((text, "4"));
@@ -583,7 +591,7 @@ fn ionice<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Priority> {
 
 /// Refuses uses of the page cache that the model of the host does not have: concurrent calls, and
 /// writes without a sync.
-fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Program) {
+fn check_buffered<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, program: &Program) {
     let flushes = matches!(program.sync, SyncMode::Flush(_));
     let unsynced = program.sync == SyncMode::Never && program.writes > 0;
     refuse_shown!(doc, table, "set direct = true to bypass the page cache";
@@ -604,7 +612,7 @@ fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Pr
 }
 
 /// Refuses direct requests that do not begin and end at a sector, as Linux does.
-fn past_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Program) {
+fn check_direct<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, program: &Program) {
     let sectors = |bytes: u64| bytes.is_multiple_of(SECTOR);
     let zones = program.zones.map_or([0, 0], |z| [z.size, z.skip]);
     refuse_shown!(doc, table, "write a multiple of 512B";
@@ -617,7 +625,7 @@ fn past_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Progr
 }
 
 /// Checks the program against its region, and reports a broken rule at the key of the file.
-fn check<'a>(doc: &mut Document<'a>, table: &Table<'a>, client: &ClientSpec) {
+fn check<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, client: &ClientSpec) {
     if let Err(error) = client.program.validate(client.region) {
         let Broken {
             field,
@@ -629,6 +637,6 @@ fn check<'a>(doc: &mut Document<'a>, table: &Table<'a>, client: &ClientSpec) {
         let key = known.map_or(field, |k| k.1);
         let path = crate::text::join(&table.path, key);
         let what = format!("{value} is not permitted; it must be {allowed}");
-        doc.at(&table.span_of(key), &path, what, "");
+        doc.report_span(&table.span_of(key), &path, what, "");
     }
 }

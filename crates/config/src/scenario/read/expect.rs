@@ -1,10 +1,12 @@
 //! Reading of expectations and published figures.
 
 use super::super::Scenario;
-use super::super::expect::{Asked, Bounds, Expect, Figure, Part, Published, Value, Whose};
+use super::super::expect::{
+    Asked, Bounds, Expect, Figure, FigureOwner, FigureValue, Part, Published,
+};
 use super::{list, named_client};
-use crate::document::{Document, Entry, Table, refuse};
-use crate::field::Field;
+use crate::document::{Document, KeyEntry, ShapedTable, refuse};
+use crate::field::KeyField;
 use crate::key::{EXPECT, PUBLISHED};
 use crate::nearest;
 use crate::policy;
@@ -15,7 +17,7 @@ const HELP: &str =
 
 pub(super) fn expects<'a>(
     doc: &mut Document<'a>,
-    root: &Table<'a>,
+    root: &ShapedTable<'a>,
     scenario: &Scenario,
     cases: &[String],
 ) -> Vec<Expect> {
@@ -34,13 +36,14 @@ pub(super) fn expects<'a>(
 
 fn asked<'a>(
     doc: &mut Document<'a>,
-    entry: &Entry<'a>,
-    table: &Table<'a>,
+    entry: &KeyEntry<'a>,
+    table: &ShapedTable<'a>,
     scenario: &Scenario,
     cases: &[String],
 ) -> Option<Asked> {
     let kinds = ["promise", "shares", "max", "figure"].map(|k| (k, table.entry(k)));
-    let there: Vec<&(&str, Option<Entry<'a>>)> = kinds.iter().filter(|k| k.1.is_some()).collect();
+    let there: Vec<&(&str, Option<KeyEntry<'a>>)> =
+        kinds.iter().filter(|k| k.1.is_some()).collect();
     let [(kind, Some(found))] = there[..] else {
         let what = match there[..] {
             [] => "contains no requirement".to_owned(),
@@ -63,12 +66,12 @@ fn asked<'a>(
     }
 }
 
-fn promise<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, scenario: &Scenario) -> Option<Asked> {
+fn promise<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>, scenario: &Scenario) -> Option<Asked> {
     if entry.as_text() == Some("all") {
         return Some(Asked::Promise(None));
     }
     if entry.as_text().is_none() {
-        let what = format!("{} is not a client's name", entry.shown());
+        let what = format!("{} is not a client's name", entry.quoted_value());
         doc.report(entry, what, "write promise = \"all\" for every client");
         return None;
     }
@@ -77,8 +80,8 @@ fn promise<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, scenario: &Scenario) -
 
 fn bounds<'a>(
     doc: &mut Document<'a>,
-    entry: &Entry<'a>,
-    table: &Table<'a>,
+    entry: &KeyEntry<'a>,
+    table: &ShapedTable<'a>,
     scenario: &Scenario,
     cases: &[String],
 ) -> Option<Bounds> {
@@ -95,7 +98,7 @@ fn bounds<'a>(
     let mut bound = |key| {
         let entry = table.entry(key)?;
         if is_part {
-            percent(doc, &entry).map(Value::Part)
+            percent(doc, &entry).map(FigureValue::Part)
         } else {
             value(doc, &entry, figure)
         }
@@ -115,37 +118,41 @@ fn bounds<'a>(
     })
 }
 
-fn whose<'a>(doc: &mut Document<'a>, table: &Table<'a>, scenario: &Scenario) -> Option<Whose> {
+fn whose<'a>(
+    doc: &mut Document<'a>,
+    table: &ShapedTable<'a>,
+    scenario: &Scenario,
+) -> Option<FigureOwner> {
     let Some(entry) = table.entry("client") else {
-        return Some(Whose::Target);
+        return Some(FigureOwner::Target);
     };
     match entry.as_text() {
-        Some("total") => Some(Whose::Total),
-        Some("others") => Some(Whose::Others),
-        _ => named_client(doc, &entry, scenario).map(Whose::Client),
+        Some("total") => Some(FigureOwner::Total),
+        Some("others") => Some(FigureOwner::Others),
+        _ => named_client(doc, &entry, scenario).map(FigureOwner::Client),
     }
 }
 
 /// Reads the value of a figure in its unit.
-fn value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, figure: Figure) -> Option<Value> {
+fn value<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>, figure: Figure) -> Option<FigureValue> {
     match figure {
-        Figure::Bandwidth | Figure::WorstSecond => entry.any_rate(doc).map(Value::Rate),
+        Figure::Bandwidth | Figure::WorstSecond => entry.any_rate(doc).map(FigureValue::Rate),
         Figure::Iops | Figure::Late | Figure::Kicks | Figure::Calls | Figure::Wakeups => {
-            entry.integer(doc, 0..=1 << 60).map(Value::Count)
+            entry.integer(doc, 0..=1 << 60).map(FigureValue::Count)
         }
         Figure::Busy | Figure::CallsPerRequest | Figure::GuestBusy | Figure::BackendBusy => {
-            percent(doc, entry).map(Value::Part)
+            percent(doc, entry).map(FigureValue::Part)
         }
         Figure::Mean
         | Figure::Percentile(_)
         | Figure::Longest
         | Figure::Runtime
-        | Figure::Backend => entry.any_time(doc).map(Value::Time),
+        | Figure::Backend => entry.any_time(doc).map(FigureValue::Time),
     }
 }
 
 /// Reads a percentage with at most four decimal places, in millionths.
-fn percent<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Part> {
+fn percent<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<Part> {
     let text = entry.text(doc, "a percentage", "\"5%\"")?;
     let number = text.strip_suffix('%').map(str::trim_end);
     let part = number.and_then(|n| {
@@ -166,19 +173,19 @@ fn percent<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Part> {
 }
 
 /// Reads the policies of an array.
-pub(super) fn policies<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<String> {
+pub(super) fn policies<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Vec<String> {
     list(doc, entry, "[\"none\", \"contract\"]", policy)
 }
 
 /// Reads a policy that comes with Weir, or the path of a policy's file.
-fn policy<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<String> {
+fn policy<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<String> {
     let name = entry.text(doc, "a policy", "\"contract\"")?;
     known_policy(doc, entry, name);
     Some(name.to_owned())
 }
 
 /// Reports a policy that does not exist. Files are checked only when they are used.
-pub(crate) fn known_policy(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str) {
+pub(crate) fn known_policy(doc: &mut Document<'_>, entry: &KeyEntry<'_>, name: &str) {
     if policy::is_file(name) {
         return;
     }
@@ -189,7 +196,7 @@ pub(crate) fn known_policy(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str
 
 pub(super) fn published<'a>(
     doc: &mut Document<'a>,
-    root: &Table<'a>,
+    root: &ShapedTable<'a>,
     scenario: &Scenario,
     cases: &[String],
 ) -> Vec<Published> {
@@ -201,7 +208,7 @@ pub(super) fn published<'a>(
 
 fn one<'a>(
     doc: &mut Document<'a>,
-    table: &Table<'a>,
+    table: &ShapedTable<'a>,
     scenario: &Scenario,
     cases: &[String],
 ) -> Option<Published> {
@@ -228,7 +235,7 @@ fn one<'a>(
 }
 
 /// Reads the name of a case.
-fn case<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, cases: &[String]) -> Option<String> {
+fn case<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>, cases: &[String]) -> Option<String> {
     let case = entry.text(doc, "a case", "")?;
     if !cases.iter().any(|c| c == case) {
         let what = format!("unknown case {}", quoted(case));

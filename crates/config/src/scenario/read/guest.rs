@@ -1,7 +1,7 @@
 //! Reading of guests: their rings, the rules for notifications, and the CPU times.
 
 use super::super::guest::{Calls, Cost, Guest, Kicks, Ring};
-use crate::document::{Document, Entry, Table, refuse};
+use crate::document::{Document, KeyEntry, ShapedTable, refuse};
 use crate::key::{COSTS, GUEST};
 use crate::nearest;
 use crate::text::quoted;
@@ -11,7 +11,7 @@ use weir_core::Span;
 /// The maximum time of a rule for polls or calls, which is the same as in the server.
 const LONGEST: Span = Span::from_millis(10);
 
-pub(super) fn guest<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Guest> {
+pub(super) fn guest<'a>(doc: &mut Document<'a>, root: &ShapedTable<'a>) -> Option<Guest> {
     let entry = root.entry("guest")?;
     let table = entry.table(doc, &GUEST)?;
     refuse!(doc, root;
@@ -22,7 +22,7 @@ pub(super) fn guest<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Gues
 }
 
 /// Reads the guests of a table. Keys that are not set have their defaults.
-pub(in crate::scenario) fn stated<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Guest {
+pub(in crate::scenario) fn stated<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Guest {
     let ring = table.field(doc, "ring");
     // The maximum of virtio's split virtqueue is 32768 (virtio 1.2, section 2.7).
     let most = if ring == Ring::Virtio { 32_768 } else { 512 };
@@ -45,7 +45,7 @@ pub(in crate::scenario) fn stated<'a>(doc: &mut Document<'a>, table: &Table<'a>)
     }
 }
 
-fn slots(doc: &mut Document<'_>, entry: &Entry<'_>, most: u64) -> Option<u32> {
+fn slots(doc: &mut Document<'_>, entry: &KeyEntry<'_>, most: u64) -> Option<u32> {
     let slots = entry.integer(doc, 1..=most)?;
     if !slots.is_power_of_two() {
         let near = slots.next_power_of_two();
@@ -60,7 +60,7 @@ fn slots(doc: &mut Document<'_>, entry: &Entry<'_>, most: u64) -> Option<u32> {
 /// each with an example of the following words.
 fn policy<'a>(
     doc: &mut Document<'_>,
-    entry: &Entry<'a>,
+    entry: &KeyEntry<'a>,
     known: &[(&str, &str)],
 ) -> Option<Vec<&'a str>> {
     let examples: Vec<String> = (known.iter())
@@ -88,7 +88,7 @@ fn policy<'a>(
 }
 
 /// Reads a time among the words of a rule.
-fn span(doc: &mut Document<'_>, entry: &Entry<'_>, text: &str) -> Option<Span> {
+fn span(doc: &mut Document<'_>, entry: &KeyEntry<'_>, text: &str) -> Option<Span> {
     match text.parse::<Time>() {
         // A time of zero would be the same as `at-once`.
         Ok(Time(span)) if span > Span::ZERO && span <= LONGEST => Some(span),
@@ -107,7 +107,7 @@ fn span(doc: &mut Document<'_>, entry: &Entry<'_>, text: &str) -> Option<Span> {
 /// Reads a number from 1 to `most` among the words of a rule.
 fn number(
     doc: &mut Document<'_>,
-    entry: &Entry<'_>,
+    entry: &KeyEntry<'_>,
     text: &str,
     of: &str,
     most: u32,
@@ -121,7 +121,7 @@ fn number(
     number
 }
 
-fn kicks(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Kicks> {
+fn kicks(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<Kicks> {
     let known = [
         ("at-once", ""),
         ("spin", "50us"),
@@ -139,7 +139,7 @@ fn kicks(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Kicks> {
     }
 }
 
-fn calls(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Calls> {
+fn calls(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<Calls> {
     let known = [
         ("at-once", ""),
         ("delay", "100us 8"),

@@ -10,14 +10,14 @@ pub(super) use expect::known_policy;
 pub(super) use guest::stated as stated_guest;
 pub(super) use tunables::tune;
 
-use super::build::{Choice, Clients, Stated, one_device};
+use super::build::{Choice, ClientDeclaration, StatedScenario, one_device};
 use super::script::Facts;
 use super::{
     Adapter, Buffered, CLIENTS, Change, ClientSpec, FilesystemKind, Merging, NrRequests, Path,
     RESERVED, Scenario,
 };
-use crate::admission::contradicted;
-use crate::document::{Document, Entry, Table, refuse};
+use crate::admission::contradiction_in;
+use crate::document::{Document, KeyEntry, ShapedTable, refuse};
 use crate::key::{self, CHANGE, FREEZE, GROUP, HOST, PATH};
 use crate::nearest;
 use crate::profile;
@@ -46,11 +46,11 @@ const LATER: &[(&str, &str)] = &[
 /// Reads the keys that depend on the case, the drive and the policy.
 pub(super) fn stated<'a>(
     doc: &mut Document<'a>,
-    root: &Table<'a>,
+    root: &ShapedTable<'a>,
     name: &str,
     choice: &Choice<'_>,
-) -> Option<Stated> {
-    let before = doc.found();
+) -> Option<StatedScenario> {
+    let before = doc.problem_count();
     // The tunables are only checked here, because the policy is chosen later.
     tune(doc, root, None);
     let duration = root.field(doc, "duration");
@@ -78,9 +78,9 @@ pub(super) fn stated<'a>(
             said.1 = "remove one of them";
         }
         let (what, help) = said;
-        doc.at(&root.span_of("host"), "host.filesystem", what, help);
+        doc.report_span(&root.span_of("host"), "host.filesystem", what, help);
     }
-    let mut stated = Stated {
+    let mut stated = StatedScenario {
         scenario,
         groups,
         capacity,
@@ -90,7 +90,7 @@ pub(super) fn stated<'a>(
     let clients = clients(doc, root, &stated, buffered);
     // Clients with problems are not in the list, so references to them would cause further
     // problems.
-    if doc.found() > before {
+    if doc.problem_count() > before {
         return None;
     }
     stated.add(clients.unwrap_or_default());
@@ -99,11 +99,11 @@ pub(super) fn stated<'a>(
     }
     ends(doc, root, &mut stated.scenario);
     stated.scenario.changes = changes(doc, root, &stated);
-    (doc.found() == before).then_some(stated)
+    (doc.problem_count() == before).then_some(stated)
 }
 
 /// Reads the clients that determine the end of the run.
-fn ends<'a>(doc: &mut Document<'a>, root: &Table<'a>, scenario: &mut Scenario) {
+fn ends<'a>(doc: &mut Document<'a>, root: &ShapedTable<'a>, scenario: &mut Scenario) {
     let place = |name| scenario.clients.iter().position(|c| Some(&c.name) == name);
     let entry = root.entry("await");
     let awaited = entry.and_then(|e| named_client(doc, &e, scenario));
@@ -119,7 +119,7 @@ fn ends<'a>(doc: &mut Document<'a>, root: &Table<'a>, scenario: &mut Scenario) {
 /// Reads the keys that do not depend on the case, the drive or the policy.
 pub(super) fn facts<'a>(
     doc: &mut Document<'a>,
-    root: &Table<'a>,
+    root: &ShapedTable<'a>,
     scenario: &Scenario,
     cases: &[String],
 ) -> Facts {
@@ -151,7 +151,7 @@ pub(super) fn facts<'a>(
 }
 
 /// Reads a text, which is empty if the key is not set.
-pub(super) fn line<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> String {
+pub(super) fn line<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, key: &str) -> String {
     let entry = table.entry(key);
     let text = entry.and_then(|e| e.text(doc, "a text", ""));
     text.unwrap_or_default().to_owned()
@@ -160,9 +160,9 @@ pub(super) fn line<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> 
 /// Reads each element of an array that must not be empty.
 fn list<'a, T>(
     doc: &mut Document<'a>,
-    entry: &Entry<'a>,
+    entry: &KeyEntry<'a>,
     example: &str,
-    mut read: impl FnMut(&mut Document<'a>, &Entry<'a>) -> Option<T>,
+    mut read: impl FnMut(&mut Document<'a>, &KeyEntry<'a>) -> Option<T>,
 ) -> Vec<T> {
     let Some(entries) = entry.array(doc, example) else {
         return Vec::new();
@@ -177,7 +177,7 @@ fn list<'a, T>(
 /// Reads a reference to a client by its name.
 fn named_client<'a>(
     doc: &mut Document<'a>,
-    entry: &Entry<'a>,
+    entry: &KeyEntry<'a>,
     scenario: &Scenario,
 ) -> Option<String> {
     let name = entry.text(doc, "a client's name", "")?;
@@ -192,7 +192,7 @@ fn named_client<'a>(
 /// Reads a reference to a client that ends by itself.
 fn ending_client<'a>(
     doc: &mut Document<'a>,
-    entry: &Entry<'a>,
+    entry: &KeyEntry<'a>,
     scenario: &Scenario,
 ) -> Option<String> {
     let name = named_client(doc, entry, scenario)?;
@@ -209,11 +209,11 @@ fn ending_client<'a>(
 /// system.
 fn host<'a>(
     doc: &mut Document<'a>,
-    root: &Table<'a>,
+    root: &ShapedTable<'a>,
     scenario: &mut Scenario,
 ) -> (Buffered, Option<FilesystemKind>) {
     let table = root.entry("host").and_then(|e| host_table(doc, &e));
-    let table = table.unwrap_or_else(|| Table::absent(&HOST));
+    let table = table.unwrap_or_else(|| ShapedTable::absent(&HOST));
     let nr_requests = table.entry("nr_requests");
     let nr_requests = nr_requests.and_then(|e| nr_requests_of(doc, &e));
     let shape = scenario.drive.shape();
@@ -238,7 +238,7 @@ fn host<'a>(
 }
 
 /// Reads the table of the host, and reports the keys that are not supported yet.
-fn host_table<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Table<'a>> {
+fn host_table<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<ShapedTable<'a>> {
     let Some(map) = entry.is_table().then(|| entry.map(doc)).flatten() else {
         return entry.table(doc, &HOST);
     };
@@ -255,16 +255,16 @@ fn host_table<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Table<'a>
     Some(map.shaped(&HOST))
 }
 
-fn nr_requests_of<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<NrRequests> {
+fn nr_requests_of<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<NrRequests> {
     if entry.is_integer() {
         return entry.count(doc).map(NrRequests::Each);
     }
     entry.choice(doc, &["linux"]).map(|_| NrRequests::Linux)
 }
 
-fn freeze<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Freeze> {
+fn freeze<'a>(doc: &mut Document<'a>, root: &ShapedTable<'a>) -> Option<Freeze> {
     let table = root.entry("freeze")?.table(doc, &FREEZE)?;
-    let before = doc.found();
+    let before = doc.problem_count();
     for key in ["first", "length", "every"] {
         let help = "write { first = \"1s\", length = \"1s\", every = \"5s\" }";
         doc.required(&table, key, help);
@@ -274,7 +274,7 @@ fn freeze<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Freeze> {
         length: table.field(doc, "length"),
         every: table.field(doc, "every"),
     };
-    if doc.found() > before {
+    if doc.problem_count() > before {
         return None;
     }
     refuse!(doc, table;
@@ -284,7 +284,11 @@ fn freeze<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Freeze> {
 }
 
 /// Reads the contracts that replace others during the run.
-fn changes<'a>(doc: &mut Document<'a>, root: &Table<'a>, stated: &Stated) -> Vec<Change> {
+fn changes<'a>(
+    doc: &mut Document<'a>,
+    root: &ShapedTable<'a>,
+    stated: &StatedScenario,
+) -> Vec<Change> {
     let mut changes = Vec::new();
     for (_, table) in doc.tables(root, "change", &CHANGE) {
         let at = doc.required(&table, "when", "write when = \"2s\"");
@@ -304,7 +308,11 @@ fn changes<'a>(doc: &mut Document<'a>, root: &Table<'a>, stated: &Stated) -> Vec
 }
 
 /// Reads a reference to a group, or to a client in a group of its own.
-fn promised<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, stated: &Stated) -> Option<GroupId> {
+fn promised<'a>(
+    doc: &mut Document<'a>,
+    entry: &KeyEntry<'a>,
+    stated: &StatedScenario,
+) -> Option<GroupId> {
     let name = entry.text(doc, "a group's or a client's name", "")?;
     let declared = stated.groups.len();
     // The groups of single clients were added after the declared groups.
@@ -323,14 +331,14 @@ fn promised<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, stated: &Stated) -> O
 }
 
 /// Reads the name of a client, a group or a scenario.
-pub(super) fn name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<String> {
+pub(super) fn name<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Option<String> {
     let entry = doc.required(table, "name", "write name = \"reader\"")?;
     let name = entry.text(doc, "a name", "\"reader\"")?;
     checked(doc, &entry, name)
 }
 
 /// Returns a name if it is valid, and reports it otherwise.
-pub(super) fn checked(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str) -> Option<String> {
+pub(super) fn checked(doc: &mut Document<'_>, entry: &KeyEntry<'_>, name: &str) -> Option<String> {
     if is_name(name) {
         return Some(name.to_owned());
     }
@@ -343,7 +351,7 @@ pub(super) fn checked(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str) -> 
 /// Adds the declared groups. Returns the name of each, and whether it states a class.
 fn groups<'a>(
     doc: &mut Document<'a>,
-    root: &Table<'a>,
+    root: &ShapedTable<'a>,
     scenario: &mut Scenario,
 ) -> Vec<(String, bool)> {
     let mut groups: Vec<(String, bool)> = Vec::new();
@@ -367,7 +375,7 @@ fn groups<'a>(
 /// Reads a reference to a group.
 fn group<'a>(
     doc: &mut Document<'a>,
-    entry: &Entry<'a>,
+    entry: &KeyEntry<'a>,
     groups: &[(String, bool)],
 ) -> Option<GroupId> {
     let name = entry.text(doc, "a group's name", "")?;
@@ -385,14 +393,14 @@ fn group<'a>(
 
 fn clients<'a>(
     doc: &mut Document<'a>,
-    root: &Table<'a>,
-    stated: &Stated,
+    root: &ShapedTable<'a>,
+    stated: &StatedScenario,
     buffered: Buffered,
-) -> Option<Vec<Clients>> {
+) -> Option<Vec<ClientDeclaration>> {
     let example = "add [[client]] with name, rw, bs and size for each kind of client";
     let entry = doc.required(root, "client", example)?;
     let entries = entry.array(doc, "[[client]]")?;
-    let found = doc.found();
+    let found = doc.problem_count();
     let mut count = 0;
     let mut all = Vec::new();
     for entry in &entries {
@@ -408,7 +416,7 @@ fn clients<'a>(
         }
         all.push(clients);
     }
-    if count == 0 && doc.found() == found {
+    if count == 0 && doc.problem_count() == found {
         doc.report(&entry, "the scenario has no client", example);
     }
     // Clients with problems are missing in `all`, so that the two lists would not correspond.
@@ -420,7 +428,7 @@ fn clients<'a>(
 }
 
 /// Reports names that occur twice, and names that results use for all or other clients.
-fn same_names<'a>(doc: &mut Document<'a>, entries: &[Entry<'a>], all: &[Clients]) {
+fn same_names<'a>(doc: &mut Document<'a>, entries: &[KeyEntry<'a>], all: &[ClientDeclaration]) {
     let mut known = std::collections::BTreeSet::from(RESERVED);
     for (clients, entry) in all.iter().zip(entries) {
         let twice = clients.names.iter().find(|n| !known.insert(n));
@@ -438,9 +446,9 @@ fn same_names<'a>(doc: &mut Document<'a>, entries: &[Entry<'a>], all: &[Clients]
 /// Reports clients in a group that contains other groups.
 fn inner_groups<'a>(
     doc: &mut Document<'a>,
-    entries: &[Entry<'a>],
-    all: &[Clients],
-    stated: &Stated,
+    entries: &[KeyEntry<'a>],
+    all: &[ClientDeclaration],
+    stated: &StatedScenario,
 ) {
     for (clients, entry) in all.iter().zip(entries) {
         let group = clients.first.group;
@@ -455,20 +463,20 @@ fn inner_groups<'a>(
 }
 
 /// Reads the contract of a table, and reports it if its keys contradict each other.
-fn contract<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Contract {
-    let before = doc.found();
+fn contract<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Contract {
+    let before = doc.problem_count();
     let contract = read_contract(doc, table);
     // The check builds a layer. It is skipped for the default contract, which most clients have.
     if contract != Contract::DEFAULT
-        && doc.found() == before
-        && let Some((key, what, help)) = contradicted(&contract)
+        && doc.problem_count() == before
+        && let Some((key, what, help)) = contradiction_in(&contract)
     {
-        doc.at(&table.span_of(key), &join(&table.path, key), what, help);
+        doc.report_span(&table.span_of(key), &join(&table.path, key), what, help);
     }
     contract
 }
 
 /// Returns the first key of a contract in a table.
-fn first_of_contract<'a>(table: &Table<'a>) -> Option<Entry<'a>> {
+fn first_of_contract<'a>(table: &ShapedTable<'a>) -> Option<KeyEntry<'a>> {
     key::CONTRACTS.iter().find_map(|k| table.entry(k.name))
 }

@@ -1,11 +1,15 @@
 //! Reading of the tunables of elevators in a scenario.
 
-use crate::document::{Document, Table};
+use crate::document::{Document, ShapedTable};
 use crate::policy::Policy;
 use crate::value;
 
 /// Checks all tunables of the file, and sets those of the policy's elevator.
-pub(crate) fn tune<'a>(doc: &mut Document<'a>, root: &Table<'a>, policy: Option<&mut Policy>) {
+pub(crate) fn tune<'a>(
+    doc: &mut Document<'a>,
+    root: &ShapedTable<'a>,
+    policy: Option<&mut Policy>,
+) {
     let mut policy = policy;
     for (kind, _, table) in value::tunable_tables(doc, root) {
         match &mut policy {

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use weir_config::{CallRule, Wakes};
+use weir_config::{CallRule, WakeRule};
 use weir_core::{Instant, Span};
 use weir_uring::{GuestMemory, Handle, OpId, Part};
 use weir_wire::notify::{CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Plan, Spdk, Vic};
@@ -67,17 +67,17 @@ pub(super) struct NotifyPolicies {
 }
 
 impl NotifyPolicies {
-    pub(super) fn new(notify: &weir_config::Notify) -> Self {
+    pub(super) fn new(notify: &weir_config::NotifyRules) -> Self {
         let kicks = match notify.wakes {
             // A guest that kicks repeatedly without requests is listened to less and less often,
             // but at least once per second.
-            Wakes::AtOnce => KickPolicy::Throttle {
+            WakeRule::AtOnce => KickPolicy::Throttle {
                 interval: Span::from_micros(1),
                 burst: 1000,
                 jiffy: Span::from_millis(1),
             },
-            Wakes::Spin(span) => KickPolicy::Spin { span },
-            Wakes::Sleep(span) => KickPolicy::Sleep { span },
+            WakeRule::Spin(span) => KickPolicy::Spin { span },
+            WakeRule::Sleep(span) => KickPolicy::Sleep { span },
         };
         let gather = Gather {
             count: notify.call_count,
