@@ -1,4 +1,4 @@
-//! Offsets and lengths of requests.
+//! The offsets and lengths of requests.
 
 use crate::load::program::{Pattern, Program, Region, Size, Zones};
 use crate::load::shuffle::Shuffle;
@@ -10,34 +10,35 @@ use weir_core::random::Rng;
 
 const PERCENT: NonZeroU64 = NonZeroU64::new(100).expect("not zero");
 
-/// Draws the offset and the length of each request.
+/// Chooses the offset and the length of each request.
 #[derive(Clone, Debug)]
 pub(crate) struct Offsets {
     region: Region,
     size: Size,
     zones: Option<Zones>,
-    /// Length of a file in bytes.
+    /// The length of a file in bytes.
     file: u64,
     /// The order of offsets in each file.
     orders: Vec<Order>,
-    /// The file of the next request.
+    /// The index of the file for the next request.
     next: usize,
 }
 
 #[derive(Clone, Debug)]
 enum Order {
-    /// The offset of the next request within the region.
+    /// The offset of the next request within the file.
     Sequential(u64),
-    /// A length drawn in advance, and the number of offsets that a request of this length can have.
+    /// A length, and the number of offsets that a request of this length can have. Both are kept
+    /// until another length occurs.
     Random(u32, NonZeroU64),
     Shuffled(Shuffle),
     Skewed(Skewed),
-    /// Of reads and of writes: how many in a hundred are at random, and where the last ended.
+    /// For reads and for writes: the percentage of random offsets, and the end of the last request.
     Partly([(u64, u64); 2]),
 }
 
 impl Offsets {
-    /// `program` has been validated for `region`.
+    /// Creates the state for a program that has been validated for `region`.
     pub(crate) fn new(program: &Program, region: Region) -> Self {
         let most = program.size.most();
         let file = region.length / u64::from(program.files);
@@ -61,12 +62,12 @@ impl Offsets {
         }
     }
 
-    /// Whether the offset depends on whether it is a read or a write.
+    /// Returns true if the offset depends on the operation.
     pub(crate) fn depend_on_op(&self) -> bool {
         matches!(self.orders[0], Order::Partly(_))
     }
 
-    /// The offset and the length of the next request, which is a read or a write.
+    /// Chooses the offset and the length of the next request, which is a read or a write.
     #[inline]
     pub(crate) fn draw(&mut self, op: Op, rng: &mut Rng) -> (u64, u32) {
         let (length, step) = match self.size {
@@ -119,7 +120,9 @@ impl Offsets {
 }
 
 impl Offsets {
-    /// Offset and length of the next request, and how many of this length follow each other in the file; `None` if they do not.
+    /// The offset and length of the next request, and the number of requests of this length that
+    /// fit into the rest of the file. Returns `None` if requests are not sequential or differ in
+    /// length.
     #[inline]
     pub(crate) fn streak(&self) -> Option<(u64, u32, u64)> {
         let (Size::Fixed(length), None, [Order::Sequential(next)]) =
@@ -131,7 +134,7 @@ impl Offsets {
         Some((self.region.start + next, length, fit))
     }
 
-    /// The first `count` of these were drawn.
+    /// Skips `count` requests of a streak, as if they had been chosen.
     pub(crate) fn pass(&mut self, count: u64) {
         if let (Size::Fixed(length), Some(Order::Sequential(next))) =
             (self.size, self.orders.first_mut())
@@ -142,7 +145,7 @@ impl Offsets {
 }
 
 impl Zones {
-    /// The offset of a request of `length` bytes if the previous one ended at `next`.
+    /// The offset of a request of `length` bytes that follows a request with the end `next`.
     fn fit(&self, next: u64, length: u32) -> u64 {
         let stride = self.size.saturating_add(self.skip);
         let inside = next % stride;
@@ -153,7 +156,7 @@ impl Zones {
     }
 }
 
-/// How many offsets a request of `length` can have in a file of `file` bytes.
+/// The number of offsets that a request of `length` bytes can have in a file of `file` bytes.
 fn places(file: u64, size: Size, length: u32) -> NonZeroU64 {
     let step = u64::from(size.bounds().2);
     debug_assert!(u64::from(length) <= file, "the largest request fits");
@@ -231,7 +234,7 @@ mod tests {
         assert!(both.iter().map(|b| b.1).eq((0..1_000).chain(0..1_000)));
         let on = both.windows(2).filter(|w| w[1].0 == w[0].0 + 1).count();
         assert!(on < 20, "{on} reads in sequence by chance");
-        // A quarter at random: three of four go on where the last ended.
+        // A quarter of the reads is random, so three of four continue where the last read ended.
         let pattern = Pattern::Partly {
             reads: 25,
             writes: 100,
@@ -262,7 +265,7 @@ mod tests {
         };
         assert_eq!(drawn(reader(0)), [0, 1, 6, 7, 12, 13, 0]);
         assert_eq!(drawn(reader(2)), [4, 5, 10, 11, 16, 17, 4]);
-        // What does not end in its zone begins the next one.
+        // A request that does not end in its zone begins the next zone.
         let zones = Zones {
             size: 1_000,
             skip: 24,
