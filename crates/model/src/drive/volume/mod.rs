@@ -1,8 +1,9 @@
-//! A volume over several drives, as LVM makes it: striped or linear.
+//! A volume on several drives, striped or linear, like those of LVM.
 //!
-//! A read or write is split at the boundaries between drives (device-mapper does the same), and ends when its last part ends.
-//! Commands without data go to each drive in one part; a flush goes to all of them. Each drive has its own tags: parts for a full
-//! drive wait here in order of arrival until one of its commands completes.
+//! A read or write is split at the boundaries between drives, as in device-mapper, and ends when
+//! its last part ends. A command without data goes to each drive in one part, and a flush goes to
+//! all drives. Each drive has its own tags. If a drive is full, its parts wait in the volume in
+//! order of arrival until one of its commands completes.
 
 mod config;
 mod layout;
@@ -17,16 +18,16 @@ use std::collections::VecDeque;
 use weir_core::rule::Broken;
 use weir_core::{Dispatch, DriveShape, Instant, Op, QueueId, Tag};
 
-/// The volume. See the module's documentation.
+/// A volume on several drives (see the description of the module).
 #[derive(Debug)]
 pub struct Volume {
     shape: DriveShape,
     map: Map,
     members: Vec<Member>,
-    /// Commands with parts in flight, by slot, and the free slots.
+    /// The commands with parts in flight, by slot, followed by the free slots.
     commands: Vec<Command>,
     free: Vec<u32>,
-    /// Commands all of whose parts have ended.
+    /// The commands all parts of which have ended.
     ended: Ends,
     in_flight: u32,
     now: Instant,
@@ -39,21 +40,22 @@ struct Command {
     tag: Tag,
     queue: u16,
     sequence: u64,
-    /// Parts that have not ended.
+    /// The number of parts that have not ended.
     parts: u32,
-    /// When the first part began, and when the last one so far ended.
+    /// The time at which the first part began, and the time at which the last one so far ended.
     began: Instant,
     at: Instant,
 }
 
-/// A drive of the volume.
+/// A drive of the volume with the parts of commands that wait for it.
 #[derive(Debug)]
 struct Member {
     drive: Box<dyn Drive>,
-    /// Tags of each of its queues; those of the first queue have the lowest numbers.
+    /// The number of tags of each of the drive's queues. The first queue has the lowest tag
+    /// numbers.
     tags: u32,
     free: Vec<u32>,
-    /// By tag: the slot of the command whose part it is.
+    /// The slot of the command to which the part belongs, by tag.
     slots: Vec<u32>,
     /// Parts that wait for a tag, with the slots of their commands.
     held: VecDeque<(u32, Dispatch)>,
@@ -73,7 +75,7 @@ impl Member {
         })
     }
 
-    /// Submits waiting parts to the drive while it has tags.
+    /// Submits waiting parts to the drive while it has free tags.
     fn feed(&mut self, now: Instant) {
         while let (Some((slot, part)), Some(tag)) = (self.held.front(), self.free.last()) {
             let part = Dispatch {
@@ -91,7 +93,7 @@ impl Member {
 }
 
 impl Volume {
-    /// `config` has been validated.
+    /// Creates a volume from a validated configuration.
     fn new(config: &Config) -> Result<Self, Broken> {
         let members: Result<Vec<_>, _> = config.members.iter().map(Member::new).collect();
         let sizes = config.members.iter().filter_map(crate::drive::Config::size);
@@ -119,7 +121,8 @@ impl Volume {
         })
     }
 
-    /// Processes everything that happens up to `now`, each member at its own times, so that a completion makes room at once.
+    /// Processes everything that happens up to `now`, each member at its own times, so that a
+    /// completion frees a tag at once.
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
         while let Some((at, member)) = self.next_event().filter(|e| e.0 <= self.now) {
@@ -130,7 +133,7 @@ impl Volume {
         }
     }
 
-    /// The time of the members' first completion, and which member it is.
+    /// The time of the first completion among the members, and the index of that member.
     fn next_event(&self) -> Option<(Instant, usize)> {
         let members = self.members.iter().zip(0..);
         let events = members.filter_map(|(m, i)| Some((m.drive.next_completion()?, i)));
@@ -159,7 +162,7 @@ impl Volume {
         }
     }
 
-    /// Gives a part of a command to its member.
+    /// Passes a part of a command to its member.
     fn hand(&mut self, slot: u32, command: &Dispatch, part: Part) {
         self.commands[slot as usize].parts += 1;
         let dispatch = Dispatch {
@@ -185,7 +188,7 @@ impl Volume {
         }
     }
 
-    /// Gives a command to every member that it concerns, in one part each.
+    /// Passes a command to each member that it concerns, in one part each.
     fn spread(&mut self, slot: u32, command: &Dispatch) {
         for member in 0..self.members.len() {
             let part = match command.op {
@@ -201,7 +204,7 @@ impl Volume {
             }
         }
         if self.commands[slot as usize].parts == 0 {
-            // A command of no bytes at all: one drive has to complete it.
+            // A command without any bytes must be completed by one drive.
             self.cut(slot, command);
         }
     }
@@ -213,7 +216,7 @@ impl Drive for Volume {
         if self.in_flight == u32::from(self.shape.tags) {
             return Err(Busy);
         }
-        // There are as many slots as tags.
+        // There are as many slots as tags, so this cannot fail.
         let slot = self.free.pop().ok_or(Busy)?;
         self.in_flight += 1;
         self.sequence += 1;
