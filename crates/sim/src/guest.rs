@@ -39,6 +39,7 @@ impl Guest {
         seed: u64,
     ) -> Result<Self, Error> {
         let spec = &scenario.clients[client as usize];
+        // Before the program, whose own check knows only the length of the region.
         check_region(scenario, spec)?;
         let program = Client::new(&spec.program, seed, spec.region).map_err(|error| {
             let client = spec.name.clone();
@@ -64,9 +65,11 @@ impl Guest {
             stream: None,
             ready: false,
             paused: false,
+            // A client has no more requests outstanding than this, so the queue never grows.
             unread: VecDeque::with_capacity(spec.outstanding(transfer) as usize),
             space: spec.space,
             flags: spec.flags,
+            // With a path, clients are remote, and the server does not know that they wait.
             write_flags: if scenario.path == Path::DIRECT && !spec.write_back {
                 Flags::SYNC
             } else {
@@ -146,11 +149,14 @@ impl Guest {
     pub(crate) fn answered(&mut self, now: Instant, flight: &Flight, done: &Done) {
         if let Some(process) = &mut self.process {
             let well = done.outcome == Outcome::Ok;
+            // A process measures its system calls itself, since one call can wait for several
+            // requests.
             return process.answered(now, flight.number, flight.parts(done), well);
         }
         let (due, now_ns) = (flight.due.as_nanos(), now.as_nanos());
         let ok = done.outcome == Outcome::Ok;
         self.meter.ended(done.op, due, now_ns, flight.bytes, !ok);
+        // A failed request counts as a failure, and its waits say nothing about the drive.
         if ok {
             self.meter.waited(now_ns, &flight.parts(done));
         }

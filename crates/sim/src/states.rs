@@ -49,6 +49,7 @@ impl States {
         }
         let since = now.since(self.start).as_nanos();
         let step = self.step.as_nanos();
+        // The next multiple of the step, even if no turn took place in some windows.
         self.due = self.start + Span::from_nanos((since / step + 1) * step);
         layer.sample(Wanted::ALL, &mut |sample| {
             sample.readings(&mut |reading| self.take(since, &reading, scenario, clients));

@@ -175,10 +175,12 @@ impl<'a, S: Source> Runner<'a, S> {
 
     fn run(mut self) -> Result<(), RunError> {
         let mut buffer = vec![0; RECEIVE];
+        // The server may have sent replies right after the handshake.
         let behind = std::mem::take(&mut self.connection.received);
         self.take(&behind)?;
         loop {
             let wake = match self.issue() {
+                // A client leaves only when no request is outstanding.
                 Next::Leave => return self.leave(),
                 Next::Answer => None,
                 Next::Due(at) => Some(at),
@@ -186,6 +188,7 @@ impl<'a, S: Source> Runner<'a, S> {
             self.flush()?;
             let timeout = self.timeout(wake);
             let socket = &self.connection.socket;
+            // A timeout is either the next due request or the end of the server's patience.
             if !socket.wait(!self.is_sent(), timeout)? {
                 self.check_patience()?;
             }
@@ -200,6 +203,8 @@ impl<'a, S: Source> Runner<'a, S> {
     /// Issues everything that is due, and returns what to wait for.
     fn issue(&mut self) -> Next {
         loop {
+            // Checked before each request, so that a stop takes effect within a burst. Nothing else
+            // depends on the flag, so relaxed ordering is sufficient.
             if self.settings.stop.load(Ordering::Relaxed) {
                 return if self.outstanding.is_empty() {
                     Next::Leave
@@ -255,6 +260,7 @@ impl<'a, S: Source> Runner<'a, S> {
                 None => return Ok(()),
             }
         }
+        // Keeps the allocation for the next requests.
         self.sending.clear();
         self.sent = 0;
         Ok(())
@@ -266,9 +272,12 @@ impl<'a, S: Source> Runner<'a, S> {
 
     /// Processes what the server sent.
     fn take(&mut self, mut input: &[u8]) -> Result<(), RunError> {
+        // Patience begins with the first outstanding request: an idle connection is not a silent
+        // server.
         self.heard = Instant::now();
         loop {
             input = self.receive(input)?;
+            // More payload has to arrive before the next reply can be parsed.
             if self.incoming.is_some() {
                 return Ok(());
             }
@@ -310,6 +319,8 @@ impl<'a, S: Source> Runner<'a, S> {
         let (cookie, payload, failed, done) = match *reply {
             Reply::Simple { cookie, error } => {
                 let of = self.find(cookie)?;
+                // A simple reply carries data only for a successful read (NBD protocol, "Simple
+                // reply message").
                 let read = self.outstanding[of].io.op == Op::Read && error.is_none();
                 let payload = if read {
                     self.outstanding[of].io.length
@@ -325,15 +336,21 @@ impl<'a, S: Source> Runner<'a, S> {
                 done,
             } => {
                 let of = self.find(cookie)?;
+                // A structured reply states the offset in the export. An offset before the request
+                // violates the protocol, and is treated as its beginning.
                 behind = offset.saturating_sub(self.outstanding[of].io.offset);
                 (cookie, length, false, done)
             }
+            // A hole carries no payload: the bytes are zero.
             Reply::Hole { cookie, done, .. } => (cookie, 0, false, done),
             Reply::None { cookie } => (cookie, 0, false, true),
             Reply::Error { cookie, done, .. } => (cookie, 0, true, done),
+            // Programs send no block status requests.
             Reply::BlockStatus { cookie, .. } => return Err(RunError::Stray(cookie)),
         };
         let of = self.find(cookie)?;
+        // One failed chunk fails the whole request (NBD protocol, "Structured reply chunk
+        // message").
         self.outstanding[of].failed |= failed;
         self.incoming = (payload > 0).then_some(Incoming {
             cookie,
@@ -364,8 +381,10 @@ impl<'a, S: Source> Runner<'a, S> {
         weir_core::Instant::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// How long to wait: until the next request is due, but short enough that a request to stop is noticed in time.
+    /// The time to wait: until the next request is due, but at most so long that a request to stop
+    /// is noticed in time.
     fn timeout(&self, wake: Option<weir_core::Instant>) -> Duration {
+        // The stop flag does not wake the thread, so the thread checks it at least this often.
         const LISTEN: Duration = Duration::from_millis(50);
         let due = wake.map_or(LISTEN, |at| {
             Duration::from_nanos(at.since(self.now()).as_nanos())

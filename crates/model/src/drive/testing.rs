@@ -127,6 +127,7 @@ impl<D: Drive> Load<D> {
             }
         }
         while let Some(next) = self.drive.next_completion() {
+            // The drive announced `next`, so it must report at least one completion at that time.
             assert!(next >= self.now, "time goes on");
             self.now = next;
             while let Some(ended) = self.drive.pop(next) {
@@ -141,6 +142,7 @@ impl<D: Drive> Load<D> {
                 result.bytes += u64::from(clients[client].length);
                 result.latency += latency;
                 result.longest = result.longest.max(latency);
+                // After `length`, the queue is drained, so that all requests can be accounted for.
                 if next.since(begin) < length {
                     self.submit(clients, client);
                 }
@@ -162,6 +164,7 @@ impl<D: Drive> Load<D> {
                 *next += u64::from(c.length);
                 *next - u64::from(c.length)
             }
+            // The last positions move back so that the request ends inside the range.
             None => random.min(self.size - u64::from(c.length)),
         };
         let tag = self

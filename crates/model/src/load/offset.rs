@@ -73,6 +73,8 @@ impl Offsets {
         let (length, step) = match self.size {
             Size::Fixed(size) => (size, size),
             Size::Range { min, max, step } => {
+                // Both bounds of the range are included. If `max` is not a multiple of `step` above
+                // `min`, it does not occur.
                 let steps = rng.range(0, u64::from((max - min) / step)) as u32;
                 (min + steps * step, step)
             }
@@ -88,11 +90,13 @@ impl Offsets {
             Order::Sequential(next) => {
                 let begin = self.zones.map_or(*next, |zones| zones.fit(*next, length));
                 let fits = begin + u64::from(length) <= self.file;
+                // A request never crosses the end of the file.
                 let within = if fits { begin } else { 0 };
                 *next = within + u64::from(length);
                 within
             }
             Order::Random(of, count) => {
+                // The number of offsets costs a division, and most programs have one length.
                 if *of != length {
                     (*of, *count) = (length, places(self.file, self.size, length));
                 }
@@ -101,6 +105,7 @@ impl Offsets {
             Order::Shuffled(shuffle) => shuffle.place(rng) * u64::from(step),
             Order::Skewed(skewed) => skewed.place(rng) * u64::from(step),
             Order::Partly(kinds) => {
+                // Reads and writes have a position each, as in fio.
                 let (random, next) = &mut kinds[usize::from(op == Op::Write)];
                 let fits = *next + u64::from(length) <= self.file;
                 let within = if rng.ratio(*random, PERCENT) {
@@ -125,11 +130,13 @@ impl Offsets {
     /// length.
     #[inline]
     pub(crate) fn streak(&self) -> Option<(u64, u32, u64)> {
+        // Only one file: with several, the requests of a streak would not be adjacent.
         let (Size::Fixed(length), None, [Order::Sequential(next)]) =
             (self.size, self.zones, &self.orders[..])
         else {
             return None;
         };
+        // A streak ends at the end of the file, so that the wrap is left to `draw`.
         let fit = self.file.saturating_sub(*next) / u64::from(length);
         Some((self.region.start + next, length, fit))
     }
@@ -148,6 +155,7 @@ impl Zones {
     /// The offset of a request of `length` bytes that follows a request with the end `next`.
     fn fit(&self, next: u64, length: u32) -> u64 {
         let stride = self.size.saturating_add(self.skip);
+        // Zones start at the beginning of the file, and each is followed by a skipped part.
         let inside = next % stride;
         if inside + u64::from(length) <= self.size {
             return next;
@@ -161,6 +169,7 @@ fn places(file: u64, size: Size, length: u32) -> NonZeroU64 {
     let step = u64::from(size.bounds().2);
     debug_assert!(u64::from(length) <= file, "the largest request fits");
     let last = (file - u64::from(length)) / step;
+    // Offset zero is one of the offsets, in addition to `last` further ones.
     NonZeroU64::MIN.saturating_add(last)
 }
 

@@ -53,6 +53,8 @@ impl Track {
             poisson,
             next: start,
         };
+        // The first arrival of a Poisson process is one interval after the start, too. With equal
+        // intervals, it is at the start.
         if poisson {
             track.pass(rng);
         }
@@ -81,6 +83,7 @@ impl Track {
     fn waiting(&self, at: Instant) -> u64 {
         match self.interval {
             Some(interval) if self.next <= at => {
+                // The arrival at `next` itself, and one more after each interval.
                 at.since(self.next).as_nanos() / interval.as_nanos().max(1) + 1
             }
             _ => 0,
@@ -104,6 +107,7 @@ impl Pace {
         let start = Instant::ZERO + program.start;
         match program.arrival {
             Arrival::Closed { think } => {
+                // Without think time, no request is ever in the list.
                 let room = if think > Span::ZERO { program.depth } else { 0 };
                 Self::Closed {
                     think,
@@ -161,6 +165,8 @@ impl Pace {
             Op::Write
         };
         let due = |op| Some((op, tracks[usize::from(op == Op::Write)].since(now)?));
+        // The percentage of writes decides while both are due. If only one kind is due, it must not
+        // wait for the other.
         let (op, since) = due(drawn).or_else(|| due(other))?;
         tracks[usize::from(op == Op::Write)].pass(rng);
         Some((op, since))
@@ -182,6 +188,7 @@ impl Pace {
                 Some(_) => Due::Since(now),
             },
             Self::Batches { filling: true, .. } => Due::Since(now),
+            // The batch is complete, so nothing is issued until `low` is reached.
             Self::Batches { .. } => Due::AfterCompletion,
             Self::Even { next, .. } | Self::Poisson { next, .. } if *next > now => Due::At(*next),
             Self::Even { next, .. } | Self::Poisson { next, .. } => Due::Since(*next),
@@ -190,6 +197,7 @@ impl Pace {
                 let since = [reads, writes].into_iter().filter_map(|t| t.since(now));
                 match since.min() {
                     Some(at) => Due::Since(at),
+                    // Neither kind is due, so both have an interval.
                     None => Due::At(reads.next.min(writes.next)),
                 }
             }
@@ -208,6 +216,8 @@ impl Pace {
             every, answered, ..
         } = self
         {
+            // The think time itself is zero in a prompt loop, but the count continues as if each
+            // completion had been noted.
             *answered = ((u64::from(*answered) + count) % u64::from(*every)) as u32;
         }
     }
@@ -227,6 +237,8 @@ impl Pace {
     #[inline]
     pub(crate) fn issued(&mut self, rng: &mut Rng) {
         match self {
+            // Ready requests are issued before those whose think time has ended, in the same order
+            // as `due` reports them.
             Self::Closed { idle, .. } if *idle > 0 => *idle -= 1,
             Self::Closed { thinking, .. } => {
                 thinking.pop_front();
@@ -276,6 +288,7 @@ impl Pace {
                 ..
             } => {
                 *outstanding = outstanding.saturating_sub(1);
+                // A batch that is being issued is completed first.
                 *filling = *filling || *outstanding <= *low;
             }
             Self::Even { .. } | Self::Poisson { .. } | Self::Apart(_) => {}
@@ -287,5 +300,6 @@ impl Pace {
 fn exponential(mean: Span, rng: &mut Rng) -> Span {
     // The random number is a multiple of 2^-32.
     let scaled = u128::from(mean.as_nanos()) * u128::from(rng.exponential());
+    // At most 32 + 64 bits before the shift, since a mean is at most an hour.
     Span::from_nanos((scaled >> 32) as u64)
 }

@@ -201,6 +201,7 @@ impl Split {
             }
             left -= u64::from(part);
         }
+        // Not reached: the percentages add up to 100, and `percent` is below that.
         self.sizes[0]
     }
 }
@@ -283,6 +284,7 @@ impl Program {
     /// has issued its number of requests, and its time ends with that answer. Otherwise the time
     /// ends at the program's stop, or with the last answer if that is later.
     pub fn end(&self, is_complete: bool, answered: Instant, now: Instant) -> Option<Instant> {
+        // The instant of the last reply itself still belongs to the client.
         let replied = answered + Span::from_nanos(1);
         if is_complete {
             return Some(replied);
@@ -331,6 +333,7 @@ impl Program {
             SyncMode::Never => 1,
             SyncMode::Flush(n) | SyncMode::Fdatasync(n) => n,
         };
+        // One rule checks all kinds of arrival, under the name of the parameter that the kind has.
         let (arrival, time, least) = match self.arrival {
             Arrival::Closed { think } => ("think", think, Span::ZERO),
             Arrival::Batches { .. } => ("think", Span::ZERO, Span::ZERO),
@@ -340,11 +343,15 @@ impl Program {
             Arrival::Apart { reads, writes, .. } => {
                 let mut both = [reads, writes].into_iter().flatten();
                 let some = Span::from_nanos(1);
+                // Without a wrong interval, any permitted value passes the rule.
                 let wrong = |span: &Span| !(some..=HOUR).contains(span);
                 ("interval", both.find(wrong).unwrap_or(some), some)
             }
         };
+        // Each file must have space for the largest request. A division by zero is avoided here,
+        // and a rule below reports zero files.
         let file = region.length / u64::from(self.files.max(1));
+        // The end of the region must not overflow.
         let place = region.start.checked_add(region.length);
         rule::check(self.rules_of_place_and_time(max))?;
         rule::check(self.rules_of_choice())?;
@@ -390,12 +397,14 @@ impl Program {
                 "an exponent of zipf up to 100, h of pareto between 0 and 1, or a deviation of normal of 0 to below 100, in millionths";
             "skew.center", center, 0..=1_000_000, "0 to 1, in millionths";
             "pattern.random", random, 0..=100, "0 to 100";
+            // With a `low` of the depth or more, there would be no batches.
             "arrival.low", low, low == 0 || low < self.depth, "less than the depth";
         }
     }
 
     /// The rules for files, zones and activity, with requests of up to `most` bytes.
     fn rules_of_place_and_time(&self, most: u32) -> [Rule; 7] {
+        // Absent parts pass their rules with these values.
         let zone = self.zones.map_or(u64::MAX, |z| z.size);
         let works = self.activity.map_or(HOUR, |a| a.on);
         let rests = self.activity.map_or(HOUR, |a| a.off);
@@ -435,6 +444,7 @@ impl Size {
         match *self {
             Self::Fixed(size) => (size, size, size),
             Self::Range { min, max, step } => (min, max, step),
+            // Offsets are multiples of the smallest length, so that all of them can be reached.
             Self::Split(_) => {
                 let (least, most) = (self.least(), self.most());
                 (least, most, least)

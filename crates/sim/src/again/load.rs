@@ -121,6 +121,7 @@ impl Load {
         if self.slots.len() <= slot {
             self.slots.resize(slot + 1, None);
         }
+        // A slot is used again by later streams, with another generation in the id.
         self.slots[slot] = Some((id, self.streams.len() as u32));
         self.streams.push(Stream {
             spec,
@@ -135,6 +136,7 @@ impl Load {
     /// The index of a stream, or `None` if its slot belongs to another stream.
     fn stream(&self, id: StreamId) -> Option<u32> {
         let slot = self.slots.get(id.slot() as usize).copied().flatten();
+        // A late call can name a stream whose slot has a new owner.
         slot.filter(|slot| slot.0 == id).map(|slot| slot.1)
     }
 
@@ -142,6 +144,8 @@ impl Load {
         let Some(number) = self.stream(request.stream) else {
             return;
         };
+        // The bound keeps the memory of a long recording limited. The load then ends early, and
+        // callers can tell it by `lost`.
         if self.requests == Self::MOST {
             self.lost += 1;
             return;
@@ -154,6 +158,8 @@ impl Load {
             outstanding: stream.outstanding,
             request: *request,
             at: now.since(stream.opened),
+            // The latest answer is taken as the cause of the request, because a closed loop sends
+            // upon an answer.
             after: stream.answered.map(|(place, at)| (place, now.since(at))),
         });
         self.live
@@ -163,6 +169,7 @@ impl Load {
 
 impl Observer for Load {
     fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
+        // The first call is the earliest time at which an observer sees the layer.
         self.config.get_or_insert_with(|| layer.config().clone());
         self.end = now;
         match *call {
@@ -180,6 +187,7 @@ impl Observer for Load {
                 result: Ok(_),
             } => self.edits.push((now, edits.to_vec())),
             Call::Submit { batch, result } => {
+                // The rest of a batch was refused, and the client submits it again later.
                 let accepted = result.map_or_else(|r| r.accepted, |()| batch.len());
                 batch[..accepted]
                     .iter()
@@ -206,6 +214,7 @@ impl Stream {
     /// The time for which the client stayed connected after its last answer. A client that never
     /// disconnected stayed until `end`.
     pub(crate) fn rest(&self, end: Instant) -> Span {
+        // A client without any answer has waited since its connection.
         let last = self.answered.map_or(self.opened, |answered| answered.1);
         self.closed.unwrap_or(end).since(last)
     }

@@ -71,6 +71,7 @@ impl Cache {
     /// The number of pages from `page` on that can be read one after the other, among the next
     /// `most`: present ones without a marker.
     pub(super) fn readable(&self, page: u64, most: u64) -> u64 {
+        // Markers are checked first: at a marker, the reader must stop to fetch the next window.
         let end = page.saturating_add(most).min(self.pages);
         let end = self
             .markers
@@ -86,6 +87,7 @@ impl Cache {
             // Counts up to 64 pages at a time.
             let held = u64::from((word >> bit).trailing_ones());
             at += held;
+            // The run of set bits ended inside the word.
             if bit + held < 64 {
                 break;
             }
@@ -132,6 +134,7 @@ impl Cache {
         let Some(at) = self.coming.iter().position(|c| c.fetch == fetch) else {
             return false;
         };
+        // The order is kept, so that `first_coming` returns the oldest fetch.
         let Coming { start, end, .. } = self.coming.remove(at);
         if !well {
             self.set(start, end, false);

@@ -18,10 +18,12 @@ pub(super) fn added(scenario: Cow<'_, Scenario>) -> Cow<'_, Scenario> {
     };
     let mut scenario = scenario.into_owned();
     let grouped = !scenario.groups.is_empty();
+    // The program is never run: the journal issues the commands of this client.
     let program = Program::sequential_reads(4096, 1);
     let own = scenario.tenant("filesystem", Contract::DEFAULT, 0, program);
     own.space = SpaceId(0);
     own.region = filesystem.region;
+    // `tenant` has added a group. A scenario without groups keeps all clients in the root group.
     if !grouped {
         own.group = ROOT;
         scenario.groups.clear();

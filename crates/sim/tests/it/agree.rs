@@ -108,8 +108,8 @@ impl Metrics {
             });
         }
         while self.ends <= now {
-            // A promise without any event in this second does not know by itself whether its
-            // requests are throttled.
+            // Only in a second in which none of the client's requests completed does it matter
+            // whether they are throttled.
             for client in &mut self.clients {
                 let promise = client.promise.as_mut().expect("it has begun");
                 let limited = match client.stream {

@@ -50,12 +50,14 @@ impl Segments {
     /// Adds a range that was read from the platters. It extends the segment of its stream, or
     /// replaces the least recently used segment.
     pub(super) fn read(&mut self, start: u64, end: u64) {
+        // A disk without a read cache has segments of size zero.
         if self.size == 0 {
             return;
         }
         let continued = self
             .list
             .iter()
+            // A read that begins at the end of a segment continues the segment's stream.
             .position(|s| s.start <= start && start <= s.end);
         let at = continued.unwrap_or_else(|| self.room());
         if continued.is_none() {
@@ -80,6 +82,7 @@ impl Segments {
     pub(super) fn written(&mut self, start: u64, end: u64) {
         for segment in &mut self.list {
             if start < segment.end && segment.start < end {
+                // The whole segment is dropped, because a segment holds one contiguous range.
                 segment.end = segment.start;
             }
         }
@@ -101,6 +104,7 @@ impl Segments {
             return self.list.len() - 1;
         }
         let ages = self.list.iter().enumerate();
+        // The list is never empty here, because a disk has at least one segment.
         ages.min_by_key(|(_, s)| s.used).map_or(0, |(at, _)| at)
     }
 }

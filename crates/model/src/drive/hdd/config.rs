@@ -91,8 +91,11 @@ impl Config {
         let bytes =
             zone(|z| (1 << 20..=1 << 44).contains(&z.bytes) && z.bytes.is_multiple_of(4096));
         let rate = zone(|z| (1_000_000..=1_000_000_000).contains(&z.rate));
+        // The transfer over the link overlaps with reading, which assumes that the link is not
+        // slower than the platters.
         let fastest = self.zones.iter().map(|z| z.rate).max().unwrap_or(0);
         let seek = self.seek;
+        // The three points of the curve must be in ascending order.
         let full = seek.average..=Span::from_secs(1);
         rule::check(rules! {
             ["outer.bytes", "middle.bytes", "inner.bytes"][bytes.unwrap_or(0)],

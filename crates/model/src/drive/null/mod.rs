@@ -62,6 +62,7 @@ struct InFlight {
 impl Null {
     /// Creates a drive from a validated configuration.
     fn new(config: &Config) -> Self {
+        // All commands can be of one kind, so each of the two queues has space for all tags.
         let room = usize::from(config.queues) * usize::from(config.tags);
         let blank = InFlight {
             at: Instant::ZERO,
@@ -70,6 +71,7 @@ impl Null {
             tag: Tag(0),
             queue: 0,
         };
+        // A tick requires a link (see `Config::validate`), so it is checked first.
         let bandwidth = if config.tick > Span::ZERO {
             Bandwidth::Lumps(Ticks::new(config.tick, config.lump()))
         } else if config.link > 0 {
@@ -104,6 +106,7 @@ impl Null {
                 Bandwidth::Unbounded => served,
                 Bandwidth::Serial(link) => link.transfer(served, command.length),
                 Bandwidth::Lumps(ticks) => {
+                    // In `null_blk`, a command is throttled before its service starts.
                     ticks.pass(self.now, command.length) + self.config.service
                 }
             },
@@ -146,6 +149,7 @@ impl Drive for Null {
         *queued += 1;
         self.in_flight += 1;
         self.submitted += 1;
+        // A polling drive notices the end of a command only at its next poll.
         let done = self.end(command).as_nanos();
         let at = Instant::from_nanos(self.config.awake(done));
         let entry = InFlight {

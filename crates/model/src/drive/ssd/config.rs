@@ -108,6 +108,7 @@ impl Config {
         let size = (1 << 30..=64 << 40).contains(&self.size) && self.size.is_multiple_of(UNIT);
         let page = u64::from(self.page);
         let page = (UNIT..=256 << 10).contains(&page) && page.is_multiple_of(UNIT);
+        // Blocks are numbered with 16 bits, so a large drive needs large blocks.
         let blocks = count(self.size, self.units_per_block().max(1), self.spare.into());
         rule::check(rules! {
             "size", self.size, size, "a multiple of 4096 bytes, 1 GiB to 64 TiB";

@@ -79,6 +79,8 @@ impl Flash {
     }
 
     fn read_page(&mut self, t: Instant, page: u64, bytes: u64) -> Instant {
+        // Consecutive pages alternate between channels before they reach a second die of the same
+        // channel.
         let at = (page % self.dies.len() as u64) as usize;
         let channel = at % self.channels.len();
         let time = self.crossing(bytes);
@@ -100,6 +102,7 @@ impl Flash {
     ///
     /// The factor includes the cost of cleaning, which is spread over the pages that cause it.
     pub(super) fn write(&mut self, t: Instant, times: u64) -> Instant {
+        // Writes go to the dies in turn, whatever their addresses, because the drive writes a log.
         let at = self.next;
         self.next = (at + 1) % self.dies.len();
         let channel = at % self.channels.len();

@@ -199,7 +199,7 @@ impl Ssd {
     }
 }
 
-/// Reads.
+/// The choice and service of reads, with read-ahead.
 impl Ssd {
     /// Removes the next read: the oldest one that too many bytes have overtaken, otherwise the
     /// oldest one that continues a stream, otherwise the oldest one.
@@ -280,7 +280,7 @@ impl Ssd {
     }
 }
 
-/// Writes and flushes.
+/// The write buffer, from which data go to the flash.
 impl Ssd {
     fn has_room(&self, write: &Write) -> bool {
         // A write that is larger than the buffer passes through it alone.

@@ -63,9 +63,11 @@ impl Map {
         let (member, within, left) = match self {
             Self::Stripe { chunk, members } => {
                 let (turn, within) = (offset / chunk, offset % chunk);
+                // A round is one chunk of each member.
                 let (round, member) = (turn / members, turn % members);
                 (member as usize, round * chunk + within, chunk - within)
             }
+            // The last member has no end here: it may accept any offset.
             Self::Linear { starts } => {
                 let member = starts.partition_point(|s| *s <= offset) - 1;
                 let left = starts.get(member + 1).map_or(u64::MAX, |end| end - offset);

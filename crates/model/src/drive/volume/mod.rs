@@ -78,12 +78,15 @@ impl Member {
     /// Submits waiting parts to the drive while it has free tags.
     fn feed(&mut self, now: Instant) {
         while let (Some((slot, part)), Some(tag)) = (self.held.front(), self.free.last()) {
+            // A tag is used in the queue to which it belongs, so that no queue has more commands
+            // than tags.
             let part = Dispatch {
                 queue: QueueId((tag / self.tags) as u16),
                 tag: Tag(*tag),
                 ..*part
             };
             let taken = self.drive.submit(now, &part);
+            // The volume tracks the tags of each member itself, so a member is never busy.
             debug_assert!(taken.is_ok(), "each tag has its place in a queue");
             self.slots[*tag as usize] = *slot;
             self.free.pop();
@@ -110,6 +113,7 @@ impl Volume {
         };
         Ok(Self {
             shape,
+            // The last size is not needed: no member begins after the last one.
             map: Map::new(config.layout, count, sizes.take(count - 1)),
             members: members?,
             commands: std::vec![blank; room],
@@ -125,6 +129,8 @@ impl Volume {
     /// completion frees a tag at once.
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
+        // Members are processed in order of time, so that waiting parts start when a tag becomes
+        // free and not only at `now`.
         while let Some((at, member)) = self.next_event().filter(|e| e.0 <= self.now) {
             while let Some(ended) = self.members[member].drive.pop(at) {
                 self.part_ended(member, ended);
@@ -148,6 +154,7 @@ impl Volume {
         let command = &mut self.commands[slot as usize];
         debug_assert!(command.parts > 0, "only a command in flight has parts");
         command.parts -= 1;
+        // The command is served from its first part's beginning to its last part's end.
         command.began = command.began.min(ended.began);
         command.at = command.at.max(ended.at);
         if command.parts == 0 {
@@ -192,6 +199,7 @@ impl Volume {
     fn spread(&mut self, slot: u32, command: &Dispatch) {
         for member in 0..self.members.len() {
             let part = match command.op {
+                // Earlier writes can be on any member.
                 Op::Flush => Some(Part {
                     member,
                     offset: 0,
@@ -233,6 +241,8 @@ impl Drive for Volume {
             Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => self.spread(slot, command),
         }
         for member in &mut self.members {
+            // Parts are queued first and submitted together, because one command can have several
+            // parts for one member.
             member.feed(self.now);
         }
         Ok(())

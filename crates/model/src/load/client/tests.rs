@@ -34,8 +34,8 @@ fn ops(issued: &[Io]) -> Vec<Op> {
     issued.iter().map(|io| io.op).collect()
 }
 
-/// When all four requests are outstanding, the client waits until one is left, and then issues
-/// three more. `fio` does the same with `iodepth_low=1`, or with `iodepth_batch_complete_min=3`.
+/// The client waits until one of its four requests is left, and then issues three more. `fio` does
+/// the same with `iodepth_low=1`, or with `iodepth_batch_complete_min=3`.
 #[test]
 fn a_loop_in_batches_fills_up_when_few_are_left() {
     let mut c = client(Program {
