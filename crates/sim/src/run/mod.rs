@@ -148,6 +148,8 @@ impl<'a> Run<'a> {
         repetition: u32,
         observers: Vec<&'a mut dyn Observer>,
     ) -> Result<Self, Error> {
+        // The order matters: the layer is configured for the scenario with its run-in, but without
+        // the file system's own client, for which `sizes` already has space.
         let scenario = run_in::delayed(scenario);
         let config = Self::config(&scenario, policy);
         let streams = config.sizes.streams;
@@ -158,11 +160,14 @@ impl<'a> Run<'a> {
             .change(Instant::ZERO, &Self::edits(&scenario, policy))
             .map_err(Error::Refused)?;
         let (mut drive, bases) = (drive(&scenario)?, bases(&scenario)?);
+        // The run-in needs the layer with all groups, and leaves the drive empty.
         let wake = run_in::play(&scenario, &mut layer, &mut *drive, &bases)?;
         let files = Files::new(&scenario.clients);
         let guests = (0..)
             .zip(&scenario.clients)
             .map(|(client, spec)| {
+                // Neither policy nor drive is part of the seed, so that all of them are compared on
+                // the same requests.
                 let seed = weir_model::load::seed(&scenario.name, repetition, spec.sequence);
                 Guest::new(&scenario, client, &files, seed)
             })
@@ -242,6 +247,8 @@ impl<'a> Run<'a> {
     /// The configuration of a run's layer, which is also the header of a
     /// [`Recorder`](weir_core::record::Recorder) that observes it.
     pub fn config(scenario: &Scenario, policy: &Policy) -> Config {
+        // The scenario states the capacity for admission, which can differ from that of the drive
+        // model.
         let drive = DriveShape {
             capacity: scenario.capacity,
             ..scenario.drive.shape()
@@ -279,6 +286,7 @@ impl<'a> Run<'a> {
         let knobs = ids.zip(&scenario.groups);
         let knobs = knobs.map(|(id, group)| (id, setup.knobs(group.knobs)));
         let knobs = knobs
+            // Knobs at their defaults need no edit.
             .filter(|(_, knobs)| *knobs != Knobs::NONE)
             .map(|(id, knobs)| Edit::SetKnobs { id, knobs });
         spaces.chain(groups).chain(knobs).collect()
@@ -315,6 +323,8 @@ impl<'a> Run<'a> {
         let (_, over) = self.scenario.ends();
         let mut until = Instant::ZERO;
         while until < over && !self.is_over() {
+            // Progress is reported at multiples of virtual time, so that its number does not depend
+            // on the machine.
             until = (until + PROGRESS).min(over);
             self.advance(until)?;
             let goes_on = progress(Progress {
@@ -346,12 +356,14 @@ impl<'a> Run<'a> {
         let until = until.min(self.end);
         while let Some(now) = self.next_event().filter(|&at| at < until) {
             self.turn(now)?;
+            // The client has completed, and the measurement ends at this instant.
             if self.is_over() {
                 self.end = now;
                 self.reached = now;
                 return Ok(());
             }
         }
+        // Nothing happens between the last event and `until`, so the run has reached that time.
         self.reached = self.reached.max(until);
         Ok(())
     }
@@ -375,6 +387,8 @@ impl<'a> Run<'a> {
 
     /// The results so far. A run without any further event is measured up to its last event.
     pub fn finish(self) -> Results {
+        // Without any further event, the time after the last one is idle and must not lower the
+        // rates.
         let until = match self.next_event() {
             Some(_) => self.reached,
             None => self.now,
@@ -400,6 +414,7 @@ impl<'a> Run<'a> {
             }
             guest.leave(spec, until);
             if guest.stream.is_some() {
+                // A client that has left waits for nothing.
                 unanswered += u64::from(guest.program.outstanding());
             }
             clients.push(ClientResult {
@@ -427,6 +442,8 @@ impl<'a> Run<'a> {
             depth: self.depth,
             states: self.states.map(States::into_all).unwrap_or_default(),
             busy_ns: self.busy.area(until.as_nanos()) as u64,
+            // An awaited client can continue after the scheduled end, which the measurement does
+            // not include.
             measured_ns: until.as_nanos().saturating_sub(start).min(length),
             rings: self.rings.as_ref().map(|rings| rings.counted(until)),
             turns: self.turns,
@@ -436,6 +453,7 @@ impl<'a> Run<'a> {
     /// The time of the next event of any kind.
     #[inline]
     fn next_event(&self) -> Option<Instant> {
+        // Clients that are ready run at the present instant, before time advances.
         if !self.ready.is_empty() {
             return Some(self.now);
         }
@@ -482,6 +500,7 @@ fn drive(scenario: &Scenario) -> Result<Box<dyn Drive>, Error> {
         if !freeze.is_valid() {
             return Err(Error::Freeze);
         }
+        // The drive freezes, not its adapter, which still accepts commands.
         drive = Box::new(Freezing::new(drive, freeze));
     }
     Ok(if scenario.adapter.ata {
@@ -499,6 +518,7 @@ fn bases(scenario: &Scenario) -> Result<Vec<u64>, Error> {
     };
     let bases = scenario.bases();
     for ((space, &size), &base) in (0..).zip(&scenario.spaces).zip(&bases) {
+        // An end beyond 64 bits is beyond any drive, too.
         let end = base.saturating_add(size);
         if end > drive {
             let clients = beyond(scenario, SpaceId(space), base, drive);

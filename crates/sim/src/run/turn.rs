@@ -12,6 +12,7 @@ impl Run<'_> {
     /// Processes all events of one instant, including those that follow from them at the same
     /// instant.
     pub(super) fn turn(&mut self, now: Instant) -> Result<(), Error> {
+        // Several turns at one instant are normal, since events follow from events.
         self.still = if now == self.now { self.still + 1 } else { 0 };
         if self.still > STILL_MAX {
             return Err(Error::Stuck { at: now });
@@ -20,6 +21,7 @@ impl Run<'_> {
         self.turns += 1;
         if self.transit.is_direct() {
             self.complete();
+            // Drive models can have internal events, after which no other part has to run.
             if self.is_quiet() {
                 return Ok(());
             }
