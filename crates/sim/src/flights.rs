@@ -114,6 +114,7 @@ impl Flights {
         if flight.left > 0 {
             return None;
         }
+        // The last part decides the time of the whole request, so its waits explain that time.
         (flight.idle, flight.service) = (ended.idle, ended.service);
         let outcome = flight.outcome;
         Some((self.remove(whole), Done { outcome, ..*done }))

@@ -27,6 +27,7 @@ pub(crate) struct Transit {
 impl Transit {
     /// Creates a path with space for `capacity` requests and as many answers.
     pub(crate) fn new(path: Path, machine: &Machine, capacity: u32) -> Self {
+        // Clients that call the layer directly never have anything in transit.
         let room = if path == Path::DIRECT { 0 } else { capacity } as usize;
         Self {
             path,
@@ -72,8 +73,10 @@ impl Transit {
             due + if asleep { self.late() } else { Span::ZERO }
         });
         let request = self.requests.front().map(|r| r.0);
+        // A busy server begins its next turn when the present one ends, whatever the cause.
         let first = [due, at_once, request].into_iter().flatten().min()?;
         let begin = first.max(self.busy);
+        // Stalls are in order, so only the next one can cover the beginning.
         let stall = self.stall().filter(|stall| stall.at <= begin);
         Some(stall.map_or(begin, |stall| begin.max(stall.at + stall.length)))
     }

@@ -75,6 +75,8 @@ impl Connection {
             address: address.clone(),
             what,
         };
+        // One deadline for connecting and the whole handshake, so that a slow server cannot extend
+        // it message by message.
         let deadline = Instant::now() + timeout;
         let export = config.export.clone();
         let mut socket = Socket::connect(address, timeout).map_err(failed)?;

@@ -237,6 +237,8 @@ impl Fleet {
     ) -> Outcome {
         let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
         let mut meter = Meter::new(nanos(self.warm_up), nanos(self.length));
+        // Reads, writes and flushes are measured separately only if the program has several of
+        // them.
         meter.tell_apart(client.program().kinds());
         let settings = Settings {
             origin,

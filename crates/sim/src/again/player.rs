@@ -103,12 +103,14 @@ impl<'a> Player<'a> {
 
     /// Processes everything that happens at one instant.
     pub(super) fn turn(&mut self, now: Instant) -> Result<(), Error> {
+        // Several turns at one instant are normal, since events follow from events.
         self.still = if now == self.now { self.still + 1 } else { 0 };
         if self.still > STILL_MAX {
             return Err(Error::Stuck { at: now });
         }
         self.now = now;
         let mut ended = std::mem::take(&mut self.busy);
+        // Completions first, as in a run, so that their tags are free for the new requests.
         while let Some(end) = self.drive.pop(now) {
             ended.push(end.completion);
         }
@@ -151,6 +153,7 @@ impl<'a> Player<'a> {
         })?;
         self.by_slot[id.slot() as usize] = number;
         self.clients[number as usize].id = Some(id);
+        // The first request keeps its distance from the connection.
         self.begin(number, Span::ZERO);
         Ok(())
     }
@@ -159,6 +162,7 @@ impl<'a> Player<'a> {
     fn begin(&mut self, number: u32, after: Span) {
         let asks = &self.load.streams[number as usize].asks;
         let client = &mut self.clients[number as usize];
+        // Counts down to the end of the present pass through the record.
         client.left = asks.len() as u32;
         // The requests after the first answer are scheduled by `answered`.
         let count = if self.again.at_recorded_times {
@@ -257,6 +261,7 @@ impl<'a> Player<'a> {
     fn answered(&mut self, number: u32, place: u32) {
         let stream = &self.load.streams[number as usize];
         let client = &mut self.clients[number as usize];
+        // At recorded times, the requests are sent once, and nothing follows the last answer.
         client.left = client.left.saturating_sub(1);
         let is_over = client.left == 0;
         if !self.again.at_recorded_times {
@@ -316,6 +321,7 @@ fn bases(again: &Again) -> Result<Vec<u64>, Error> {
                 sizes.resize(at + 1, 0);
             }
             // A volume can be resized in the course of the load. Its largest size is reserved.
+            // Space numbers have gaps if volumes were removed. The gap has size zero.
             sizes[at] = sizes[at].max(size.unwrap_or(0));
         }
     }

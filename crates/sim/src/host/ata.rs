@@ -65,6 +65,7 @@ impl Drive for Ata {
     fn pop(&mut self, now: Instant) -> Option<Ended> {
         let ended = self.drive.pop(now);
         if ended.is_some() && self.drive.in_flight() == 0 {
+            // An empty drive has completed the flush, if there was one.
             self.flushing = false;
             self.send(now);
         }

@@ -201,6 +201,7 @@ impl Process {
         if page == self.first {
             return false;
         }
+        // One call more than fits, because a call that begins within the bound is made completely.
         let ahead = (now + AHEAD).since(t).as_nanos() / each + 1;
         let most = streak.count.min(ahead);
         let count = cache.readable(page, most * pages) / pages;
@@ -229,6 +230,7 @@ impl Process {
         let Stage::Blocked { fetch, since } = call.stage else {
             return false;
         };
+        // Another fetch of the file ended.
         if fetch != over {
             return false;
         }
@@ -376,6 +378,7 @@ impl Process {
     /// Fetches a missing page, with read-ahead unless the advice is random access.
     fn miss(&mut self, page: u64, pages: u64, cache: &mut Cache, commands: &mut Vec<Command>) {
         match self.buffered.advice {
+            // With `POSIX_FADV_RANDOM`, Linux reads only the pages of the call.
             Advice::Random => self.fetch(page, page + pages, cache, commands),
             _ if self.window > 0 => self.fetch_ahead(page, pages, false, cache, commands),
             _ => {}
@@ -416,6 +419,7 @@ impl Process {
         else {
             return;
         };
+        // As in Linux, only a page that this window fetches can get the marker.
         let marker = marker.filter(|&m| m < cache.pages() && !cache.holds(m));
         self.fetch(start, start + pages, cache, commands);
         if let Some(marker) = marker.filter(|&m| cache.holds(m)) {

@@ -126,6 +126,7 @@ impl Front {
     /// Chooses the next task of the processor. Returns the task's length and the task.
     fn begin(&mut self, cx: &Cx<'_>) -> Option<(Span, Task)> {
         let cost = cx.cost;
+        // Requests are published in groups, so that one notification serves several of them.
         if self.unseen > 0 && !self.goes_on() {
             self.pushed += u64::from(std::mem::take(&mut self.unseen));
             // The ring returns false if the back end has not asked for a kick, so that it needs
@@ -147,6 +148,7 @@ impl Front {
             self.called = false;
             return Some((cost.interrupt, Task::Interrupt));
         }
+        // Responses must free slots first.
         if !self.ring.has_room() {
             self.full |= !self.queue.is_empty();
             return None;

@@ -24,6 +24,7 @@ impl Run<'_> {
     /// Runs the rings and all guests and threads that use them, up to the present time.
     pub(super) fn rings(&mut self) {
         let Some(rings) = &mut self.rings else { return };
+        // The list is taken out of `self` so that its allocation can be reused.
         let mut out = std::mem::take(&mut self.out);
         rings.run(self.now, &mut out);
         for out in out.drain(..) {

@@ -28,6 +28,7 @@ pub(super) fn length(scenario: &Scenario) -> Span {
 /// The scenario as it is played: all events happen later by the length of the run-in.
 pub(super) fn delayed(scenario: &Scenario) -> Cow<'_, Scenario> {
     let by = length(scenario);
+    // Most scenarios have no run-in, and are not copied.
     if by == Span::ZERO {
         return Cow::Borrowed(scenario);
     }
@@ -72,6 +73,7 @@ pub(super) fn play(
     let (group, stream) = open(scenario, layer)?;
     let mut reader = Reader {
         stream,
+        // A rest that is shorter than a read is left out.
         pieces: size / LENGTH,
         sent: 0,
         in_flight: 0,
@@ -122,6 +124,7 @@ pub(super) fn play(
         if !answered && completions.is_empty() {
             let next = [drive.next_completion(), wake.map(|wake| wake.at)];
             let next = next.into_iter().flatten().min();
+            // Without a completion or a timer, the reads in flight would never end.
             now = next.ok_or(Error::Stuck { at: now })?.max(now);
         }
     }
@@ -178,6 +181,7 @@ impl Reader {
                 space: SpaceId(0),
                 op: Op::Read,
                 flags: Flags::NONE,
+                // The reader starts again at the end of the space.
                 offset: self.sent % self.pieces * LENGTH,
                 length: LENGTH as u32,
                 cookie: self.sent,
