@@ -200,7 +200,7 @@ impl<'a, S: Source> Runner<'a, S> {
         }
     }
 
-    /// Issues everything that is due, and returns what to wait for.
+    /// Issues all requests that are due, and returns the event to wait for.
     fn issue(&mut self) -> Next {
         loop {
             // Checked before each request, so that a stop takes effect within a burst. Nothing else
@@ -270,7 +270,7 @@ impl<'a, S: Source> Runner<'a, S> {
         self.sent == self.sending.len()
     }
 
-    /// Processes what the server sent.
+    /// Processes bytes from the server: payloads and replies.
     fn take(&mut self, mut input: &[u8]) -> Result<(), RunError> {
         // Patience begins with the first outstanding request: an idle connection is not a silent
         // server.
@@ -295,7 +295,8 @@ impl<'a, S: Source> Runner<'a, S> {
         }
     }
 
-    /// Hands over the payload at the beginning of `input`, and returns what is behind it.
+    /// Passes the payload at the beginning of `input` to the source, and returns the rest of the
+    /// input.
     fn receive<'b>(&mut self, input: &'b [u8]) -> Result<&'b [u8], RunError> {
         let Some(incoming) = &mut self.incoming else {
             return Ok(input);

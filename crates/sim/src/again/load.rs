@@ -144,8 +144,8 @@ impl Load {
         let Some(number) = self.stream(request.stream) else {
             return;
         };
-        // The bound keeps the memory of a long recording limited. The load then ends early, and
-        // callers can tell it by `lost`.
+        // The bound limits the memory for a long recording. Callers detect by `lost` that requests
+        // are missing.
         if self.requests == Self::MOST {
             self.lost += 1;
             return;

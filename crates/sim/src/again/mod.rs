@@ -165,9 +165,9 @@ mod tests {
         let (scenario, load, answered) = recorded(200_000_000, &Policy::contract());
         let twice = played(&load, &scenario, 400_000_000, false);
         let all = |bytes: &BTreeMap<GroupId, u64>| bytes.values().sum::<u64>();
+        // The link is the bottleneck of the closed loops, so that twice the rate completes
+        // twice as much.
         assert!(
-            // The link is the bottleneck of the closed loops, so that twice the rate completes
-            // twice as much.
             about(all(&twice), all(&answered.bytes), 2.0),
             "{twice:?} {answered:?}"
         );

@@ -95,7 +95,8 @@ impl<'a> Player<'a> {
     /// The time of the next event.
     pub(super) fn next(&self) -> Option<Instant> {
         let due = self.due.peek().map(|due| due.0.0);
-        // Rejected submissions are reported to the layer in the next turn, at the same instant.
+        // Commands that the drive did not accept are reported to the layer in the next turn, at the
+        // same instant.
         let busy = (!self.busy.is_empty()).then_some(self.now);
         let all = [due, self.wake, self.drive.next_completion(), busy];
         all.into_iter().flatten().min().map(|at| at.max(self.now))
