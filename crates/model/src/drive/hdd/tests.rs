@@ -1,3 +1,5 @@
+//! Tests of the disk with known figures: timing, order, caches and flushes.
+
 use super::*;
 use crate::drive::testing::{Client, Load, Result};
 use Vec;

@@ -1,3 +1,5 @@
+//! Tests of the flash drive with known figures: bounds, streams, buffer, flushes and cleaning.
+
 use super::*;
 use crate::drive::testing::{Client, Load, Result};
 use Vec;

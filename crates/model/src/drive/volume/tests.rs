@@ -1,3 +1,5 @@
+//! Tests of volumes: scaling, splitting at members, and the rules for parameters.
+
 use super::*;
 use crate::drive::testing::{Client, Load, Result};
 use crate::drive::{Config as Any, hdd, null, ssd};

@@ -1,3 +1,6 @@
+//! Tests of the order of commits: step by step, and with random events against a second
+//! implementation of the rules.
+
 use super::*;
 use weir_core::random::Rng;
 use weir_model::load::Region;

@@ -1,3 +1,5 @@
+//! Tests of a single process: the commands of its system calls, step by step.
+
 use super::*;
 use crate::Scenario;
 use weir_core::{Contract, Waits};
