@@ -56,7 +56,7 @@ macro_rules! mirror {
             fn fill<'a>(
                 &mut self,
                 doc: &mut $crate::document::Document<'a>,
-                table: &$crate::document::Table<'a>,
+                table: &$crate::document::ShapedTable<'a>,
             ) {
                 $(self.$field = table.field(doc, stringify!($field));)*
             }
@@ -194,8 +194,8 @@ fn default_number(key: &KeyDeclaration) -> u64 {
 /// Implements [`Printable`] for types, one row each.
 macro_rules! shows {
     ($($type:ty: |$value:ident, $key:ident| $shown:expr;)*) => {$(
-        impl Show for $type {
-            fn value(&self, $key: &Key) -> Option<Value> {
+        impl Printable for $type {
+            fn value(&self, $key: &KeyDeclaration) -> Option<PrintedValue> {
                 let $value = self;
                 $shown
             }
@@ -245,12 +245,12 @@ impl<T: Printable> Printable for Vec<T> {
 /// Implements [`KeyField`] for types: how each is read, and its value if the key is not set.
 macro_rules! fields {
     ($($type:ty: |$doc:ident, $entry:ident| $read:expr, |$key:ident| $absent:expr;)*) => {$(
-        impl Field for $type {
-            fn read<'a>($doc: &mut Document<'a>, $entry: &Entry<'a>) -> Option<Self> {
+        impl KeyField for $type {
+            fn read<'a>($doc: &mut Document<'a>, $entry: &KeyEntry<'a>) -> Option<Self> {
                 $read
             }
 
-            fn absent($key: &Key) -> Self {
+            fn absent($key: &KeyDeclaration) -> Self {
                 $absent
             }
         }

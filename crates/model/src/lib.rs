@@ -1,4 +1,11 @@
-//! Models of drives, of the programs that clients run, and a client that runs them on a live server.
+//! Models of drives, of the programs that clients run, and an NBD client that runs those programs.
+//!
+//! Each of the three modules can be read alone:
+//!
+//! - [`drive`] has timing models of drives. Begin with the trait [`drive::Drive`].
+//! - [`load`] has the programs of clients as state machines without a clock. Begin with
+//!   [`load::Program`], which describes a client, and [`load::Client`], which issues its requests.
+//! - [`client`] runs the same programs against a live NBD server.
 #![forbid(unsafe_code)]
 
 pub mod client;

@@ -1,4 +1,5 @@
-//! The demo's scenario in virtual time: what each client gets under each policy.
+//! Plays the demo's scenario in virtual time and prints the results of each client under each
+//! policy.
 
 use weir_config::policy::find;
 use weir_core::Span;

@@ -1,4 +1,5 @@
-//! The `latency` scenario on drives of no particular make: `cargo run --release -p weir-sim --example latency [REPETITIONS]`.
+//! Plays the `latency` scenario on generic drives: `cargo run --release -p weir-sim --example
+//! latency [REPETITIONS]`.
 
 use weir_model::drive::Config;
 use weir_sim::scenario::{COMPARED, FILE, Interferers, Reads, compared, latency};

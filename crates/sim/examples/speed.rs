@@ -1,5 +1,5 @@
-//! How many requests the simulator plays in a second of processor time:
-//! `cargo run --release -p weir-sim --example speed [SECONDS [POLICY [SCENARIO]]]`.
+//! Measures the number of requests that the simulator plays per second of processor time: `cargo
+//! run --release -p weir-sim --example speed [SECONDS [POLICY [SCENARIO]]]`.
 
 use rustix::time::{ClockId, clock_gettime};
 use weir_config::policy::find;
@@ -22,7 +22,7 @@ fn main() -> Result<(), weir_sim::Error> {
             Config::Ssd(weir_model::drive::ssd::Config::generic()),
             duration,
         ),
-        // So slow a drive plays a longer time in as short a one.
+        // A disk is so slow that a hundred times the virtual time takes a similar amount of work.
         random_readers(
             "hdd",
             Config::Hdd(weir_model::drive::hdd::Config::generic()),
@@ -47,7 +47,8 @@ fn main() -> Result<(), weir_sim::Error> {
     Ok(())
 }
 
-/// As `equal-random-readers`, on another drive and without promises; spaces of 2 GiB.
+/// The clients of `equal-random-readers` on another drive and without promises, with spaces of 2
+/// GiB.
 fn random_readers(name: &str, drive: Config, duration: Span) -> Scenario {
     const SPACE: u64 = 2 << 30;
     let readers = scenario::equal_random_readers(duration);
@@ -61,7 +62,8 @@ fn random_readers(name: &str, drive: Config, duration: Span) -> Scenario {
 fn measure(scenario: &Scenario, policy: &Policy) -> Result<(), weir_sim::Error> {
     let mut best = 0.0f64;
     let mut requests = 0;
-    // The best of several: others on the machine can only slow it down.
+    // The best of several runs counts, because other programs on the machine can only slow a run
+    // down.
     for _ in 0..7 {
         let run = Run::new(scenario, policy, 0)?;
         let before = processor_seconds();
@@ -77,7 +79,7 @@ fn measure(scenario: &Scenario, policy: &Policy) -> Result<(), weir_sim::Error> 
     Ok(())
 }
 
-/// Processor time of this thread so far.
+/// The processor time of this thread so far, in seconds.
 fn processor_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

@@ -1,10 +1,10 @@
-//! What happens at which time.
+//! The planned events of a run, in order of time.
 
 use crate::{Action, Error, Policy, Scenario};
 use std::collections::VecDeque;
 use weir_core::{Edit, GroupId, Instant};
 
-/// Something that happens.
+/// A planned event of a run.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     Change(Vec<Edit>),
@@ -14,14 +14,16 @@ pub(crate) enum Item {
     Cancel(u32),
 }
 
-/// Everything that happens, in order.
+/// All planned events of a run, in the order in which they happen.
 #[derive(Debug)]
 pub(crate) struct Agenda {
     items: VecDeque<(Instant, Item)>,
 }
 
 impl Agenda {
-    /// Comings, then goings, then contracts that change, then actions: of those at the same time, in this order and in that of the scenario.
+    /// Collects the events of a scenario. At the same time, clients connect first, then clients
+    /// disconnect, then contracts change, then actions happen. Within each kind, the order of the
+    /// scenario applies.
     pub(crate) fn new(scenario: &Scenario, policy: &Policy) -> Result<Self, Error> {
         let mut items = Vec::new();
         for (client, spec) in (0..).zip(&scenario.clients) {
@@ -46,35 +48,40 @@ impl Agenda {
             };
             items.push((Instant::ZERO + scheduled.at, item));
         }
+        // The sort is stable, so that events of the same time keep the order of insertion.
         items.sort_by_key(|(at, _)| *at);
         Ok(Self {
             items: items.into(),
         })
     }
 
-    /// When the next thing happens.
+    /// The time of the next event.
     #[inline]
     pub(crate) fn next(&self) -> Option<Instant> {
         self.items.front().map(|(at, _)| *at)
     }
 
-    /// The next thing that happens by `now`.
+    /// Removes and returns the next event that happens by `now`.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<Item> {
         self.items.front().filter(|(at, _)| *at <= now)?;
         self.items.pop_front().map(|(_, item)| item)
     }
 }
 
-/// The contracts that change, as the policy has them: with those of others that follow from them.
+/// The changes of contracts. A policy can derive settings of other groups from a contract, so the
+/// derived changes are part of the same event.
 fn changes(scenario: &Scenario, policy: &Policy) -> Vec<(Instant, Item)> {
     let mut by_time = scenario.changes.clone();
     by_time.sort_by_key(|change| change.at);
     let mut changed = scenario.clone();
     let mut before = scenario.set_up(policy).contracts().to_vec();
     let each = by_time.into_iter().map(|change| {
+        // Group 0 is the root, so that group 1 has index 0 in the list.
         changed.groups[change.group.0 as usize - 1].contract = change.contract;
         let now = changed.set_up(policy).contracts().to_vec();
         let told = (1..).map(GroupId).zip(before.iter().zip(&now));
+        // The group itself is always included, so that an event is never empty. Groups whose
+        // settings are the same are left out.
         let told = told.filter(|(id, (before, now))| *id == change.group || before != now);
         let edits = told.map(|(id, (_, now))| Edit::SetContract { id, contract: *now });
         let item = Item::Change(edits.collect());

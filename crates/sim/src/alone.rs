@@ -1,23 +1,25 @@
-//! What clients would get with the drive to themselves.
+//! The bandwidth and latency that clients would get without contention.
 
 use crate::{ClientSpec, Error, Policy, Run, Scenario};
 use weir_core::{Contract, Span};
 use weir_measure::{Histogram, Kind, Meter, mb_per_s, promise};
 
-/// What a client gets with the drive to itself.
+/// The performance of a client that has the drive to itself.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Alone {
-    /// Its bandwidth in MB/s.
+    /// The client's bandwidth in MB/s.
     pub mb_per_s: f64,
-    /// Its mean request.
+    /// The mean latency and size of the client's requests.
     pub request: promise::Alone,
 }
 
-/// How long each is watched.
+/// The time for which each client is measured.
 const TIME: Span = Span::from_secs(1);
 
-/// What each client of a scenario to which something is promised would get if it were there alone, under no policy. Clients that do the
-/// same are played once. `None` for those without a promise, and those that would not get an answer.
+/// Measures each client with a promise alone on the drive, without a policy.
+///
+/// Clients that do the same are played once. The result is `None` for clients without a promise,
+/// and for clients that would not get any answer.
 ///
 /// # Errors
 /// As [`Run::new`] and [`Run::run`].
@@ -42,7 +44,7 @@ pub fn alone(scenario: &Scenario) -> Result<Vec<Option<Alone>>, Error> {
     Ok(all)
 }
 
-/// They do the same, each in its own place.
+/// Returns true if both clients do the same, each in its own part of the drive.
 fn is_alike(a: &ClientSpec, b: &ClientSpec) -> bool {
     let length = |c: &ClientSpec| c.region.length;
     let way = |c: &ClientSpec| (c.program, c.buffered, c.priority, c.flags);
@@ -52,6 +54,8 @@ fn is_alike(a: &ClientSpec, b: &ClientSpec) -> bool {
 fn play(scenario: &Scenario, client: &ClientSpec) -> Result<Option<Alone>, Error> {
     let mut client = client.clone();
     (client.arrives, client.leaves) = (Span::ZERO, None);
+    // The measurement needs the steady state of the client, so that times and counts that would end
+    // its program early are removed.
     client.program.stop = None;
     client.program.requests = None;
     client.deadline = None;
@@ -77,7 +81,7 @@ fn play(scenario: &Scenario, client: &ClientSpec) -> Result<Option<Alone>, Error
     }))
 }
 
-/// The latency of what a promise covers: not of flushes.
+/// The latency of the requests that a promise covers, which excludes flushes.
 fn covered(meter: &Meter) -> Histogram {
     if meter.of(Kind::Flush).is_none() {
         return meter.latency().clone();

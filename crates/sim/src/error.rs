@@ -1,79 +1,80 @@
-//! Why a run did not take place or did not end.
+//! The errors of preparing and playing a run.
 
 use crate::{ClientSpec, Scenario};
 use weir_core::{GroupId, Instant, OpenError, Refusal, SpaceId};
 
-/// Why a run did not take place or did not end.
+/// The reason why a run could not start or did not end.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A parameter of the drive is out of range.
     #[error("drive: {0}")]
     Drive(weir_core::rule::Broken),
-    /// The drive is frozen for no time at all, or for as long as from one freeze to the next.
+    /// A freeze of the drive is empty, or as long as the time from one freeze to the next.
     #[error(
         "drive: the length of a freeze must be above zero and shorter than the time between two freezes"
     )]
     Freeze,
-    /// The layer's tables cannot be of this size.
+    /// The layer's tables cannot have this size.
     #[error("layer: {0}")]
     Layer(weir_core::ConfigError),
     /// The groups and contracts of the scenario are refused.
     #[error("the contracts cannot be admitted: {0}")]
     Refused(Refusal),
-    /// A client's program is out of range.
+    /// A parameter of a client's program is out of range.
     #[error("client {client}: {error}")]
     Program {
         /// The client's name.
         client: String,
-        /// What is wrong.
+        /// The parameter and its permitted range.
         error: weir_core::rule::Broken,
     },
-    /// A client's region does not lie in its space, or the space does not exist.
+    /// A client's region is not inside its space, or the space does not exist.
     #[error("client {client}: its region must be inside its file")]
     Region {
         /// The client's name.
         client: String,
-        /// The space.
+        /// The number of the space.
         space: u32,
     },
-    /// A client's program cannot go through the page cache.
+    /// A client's program cannot use the page cache.
     #[error("client {client}, through the page cache: {key} = {value} must be {allowed}")]
     Buffered {
         /// The client's name.
         client: String,
-        /// The parameter.
+        /// The name of the parameter.
         key: &'static str,
-        /// What it was set to, in the unit of `allowed`.
+        /// The value of the parameter, in the unit of `allowed`.
         value: u64,
-        /// What is permitted.
+        /// The permitted values.
         allowed: &'static str,
     },
-    /// A space does not lie on the drive.
+    /// A space does not fit on the drive.
     #[error(
         "space {space}: its {size} bytes from byte {base} on do not fit on a drive of {drive} bytes; use a larger --drive"
     )]
     Place {
-        /// The space.
+        /// The number of the space.
         space: u32,
-        /// Where it begins.
+        /// The position of the space on the drive, in bytes.
         base: u64,
-        /// Its size.
+        /// The size of the space in bytes.
         size: u64,
-        /// The drive's size.
+        /// The size of the drive in bytes.
         drive: u64,
     },
-    /// Files of clients do not lie on the drive.
+    /// The files of clients do not fit on the drive.
     #[error(
         "{clients}: the files do not fit: they end at byte {end}, and the drive has {drive} bytes; reduce size or the number of clients (numjobs), use one file \
          for several (filename in a job file, file in a scenario), or use a larger --drive"
     )]
     Beyond {
-        /// The names of the clients whose files end after the end of the drive: a few of them, and how many others there are.
+        /// The names of the clients whose files end after the end of the drive: a few names and the
+        /// number of the others.
         clients: String,
-        /// Where the last of the files ends, in bytes.
+        /// The end of the last file, in bytes.
         end: u64,
-        /// The drive's size in bytes.
+        /// The size of the drive in bytes.
         drive: u64,
     },
     /// A client could not connect.
@@ -81,24 +82,25 @@ pub enum Error {
     Open {
         /// The client's name.
         client: String,
-        /// Why.
+        /// The reason of the layer.
         error: OpenError,
     },
-    /// An action names a client that is not there.
+    /// An action names a client that does not exist.
     #[error("an action names client {0}, which does not exist")]
     NoSuchClient(usize),
-    /// A million turns at one instant: a drive and clients that take no time at all never get anywhere.
+    /// A million turns took place at one instant, because the drive and the clients take no time,
+    /// or every request is refused.
     #[error(
         "the time does not advance beyond {at:?}, because the drive and the clients take no time, or every request is refused"
     )]
     Stuck {
-        /// Where.
+        /// The time that does not advance.
         at: Instant,
     },
 }
 
 impl Error {
-    /// The reason, with names in the place of the numbers of groups and spaces.
+    /// The message, with names instead of the numbers of groups and spaces.
     pub fn named(
         &self,
         group: impl FnOnce(GroupId) -> String,
@@ -116,7 +118,7 @@ impl Error {
         }
     }
 
-    /// The reason, with the names of a scenario's clients.
+    /// The message, with the names of a scenario's clients instead of numbers.
     pub fn of(&self, scenario: &Scenario) -> String {
         let names = |is_of: &dyn Fn(&ClientSpec) -> bool| {
             let clients = scenario.clients.iter().filter(|client| is_of(client));

@@ -1,4 +1,4 @@
-//! Requests that clients wait for.
+//! Requests that clients wait for, from submission to answer.
 
 use weir_core::{Cookie, Done, Instant, Outcome, Span};
 use weir_measure::Breakdown;
@@ -7,25 +7,27 @@ use weir_measure::Breakdown;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flight {
     pub(crate) client: u32,
-    /// Bytes it moves.
+    /// The number of bytes that the request transfers.
     pub(crate) bytes: u64,
-    /// How many requests its client had issued before.
+    /// The number of requests that the client had issued before this one.
     pub(crate) number: u64,
-    /// When it was due: its latency counts from here.
+    /// The time at which the request was due, from which its latency counts.
     pub(crate) due: Instant,
-    /// For how long the elevator has idled: at first when it was sent, then in all while it waited in the elevator.
+    /// The elevator's total idle time when the request was sent. From its dispatch on, the part of
+    /// the idle time that passed while the request waited in the elevator.
     pub(crate) idle: Span,
-    /// For how long the drive worked on its last piece; `None` if it worked on none of its own (a flush that joined another).
+    /// The time for which the drive worked on the last piece. `None` if no piece of the request was
+    /// served, as for a flush that joined another one.
     pub(crate) service: Option<Span>,
-    /// The request that it is a part of; `None`: it is whole.
+    /// The whole request of which this is a part. `None` if the request was not split.
     whole: Option<Cookie>,
-    /// Of a request that was cut: parts that are not over, and the first error.
+    /// The number of outstanding parts of a request that was split, followed by the first error.
     left: u32,
     outcome: Outcome,
 }
 
 impl Flight {
-    /// A request that is about to be sent.
+    /// Creates the entry of a request that is about to be sent.
     pub(crate) fn new(client: u32, bytes: u64, number: u64, due: Instant) -> Self {
         Self {
             client,
@@ -40,18 +42,20 @@ impl Flight {
         }
     }
 
-    /// Where its time went.
+    /// Divides the request's time among the places where it was spent.
     pub(crate) fn parts(&self, done: &Done) -> Breakdown {
         let waits = done.waits;
         Breakdown {
             waits,
+            // Idling that began before the request arrived at the elevator must not count as more
+            // than its own wait.
             idle: self.idle.min(waits.elevator),
             queue: (self.service).map_or(Span::ZERO, |service| waits.drive.saturating_sub(service)),
         }
     }
 }
 
-/// Requests that clients wait for, by the cookie they carry through the layer.
+/// Requests that clients wait for, by the cookie with which they pass through the layer.
 #[derive(Debug)]
 pub(crate) struct Flights {
     slots: Vec<Option<Flight>>,
@@ -59,7 +63,7 @@ pub(crate) struct Flights {
 }
 
 impl Flights {
-    /// Room for `capacity`.
+    /// Creates a table with space for `capacity` requests and parts.
     pub(crate) fn new(capacity: u32) -> Self {
         Self {
             slots: vec![None; capacity as usize],
@@ -67,7 +71,8 @@ impl Flights {
         }
     }
 
-    /// A client never has more outstanding than the depth that the room was made for.
+    /// Inserts a request. The table has space for the depths of all clients, which no client
+    /// exceeds.
     #[inline]
     pub(crate) fn insert(&mut self, flight: Flight) -> Cookie {
         let slot = self.free.pop().expect("room for every client's depth");
@@ -75,7 +80,7 @@ impl Flights {
         slot.into()
     }
 
-    /// Another part of a request that is too long for what it comes to, `bytes` long.
+    /// Inserts another part of a request that is longer than the layer accepts, with `bytes` bytes.
     pub(crate) fn insert_part(&mut self, whole: Cookie, bytes: u64) -> Cookie {
         let flight = self.slots[whole as usize].as_mut();
         let flight = flight.expect("a request is there while it is cut");
@@ -89,8 +94,10 @@ impl Flights {
         self.insert(part)
     }
 
-    /// An answer has come. The request that is over with it, if one is, and how: of one that was cut, with the answer to its last part.
-    /// The waits are those of that part.
+    /// Processes an answer. Returns the request that completes with it, if any, and its result.
+    ///
+    /// A request that was split completes with the answer to its last part, and gets the waits of
+    /// that part.
     #[inline]
     pub(crate) fn end(&mut self, done: &Done) -> Option<(Flight, Done)> {
         let ended = self.remove(done.cookie);
@@ -99,6 +106,7 @@ impl Flights {
         };
         let flight = self.slots[whole as usize].as_mut();
         let flight = flight.expect("a request lasts as long as its parts");
+        // The first error is the result of the whole request.
         if flight.outcome == Outcome::Ok {
             flight.outcome = done.outcome;
         }
@@ -106,6 +114,7 @@ impl Flights {
         if flight.left > 0 {
             return None;
         }
+        // The last part decides the time of the whole request, so its waits explain that time.
         (flight.idle, flight.service) = (ended.idle, ended.service);
         let outcome = flight.outcome;
         Some((self.remove(whole), Done { outcome, ..*done }))
@@ -118,24 +127,25 @@ impl Flights {
         flight.expect("a cookie is answered once")
     }
 
-    /// The request with this cookie, if there is one.
+    /// The request with this cookie, if it is outstanding.
     #[inline]
     pub(crate) fn get_mut(&mut self, cookie: Cookie) -> Option<&mut Flight> {
         self.slots.get_mut(cookie as usize)?.as_mut()
     }
 
-    /// When each request of a client was due.
+    /// The due times of a client's outstanding requests.
     pub(crate) fn of(&self, client: u32) -> impl Iterator<Item = Instant> + '_ {
         let all = self.slots.iter().flatten();
         let of_client = all.filter(move |flight| flight.client == client);
         of_client.map(|flight| flight.due)
     }
 
-    /// The oldest request of a client, or what is left of its parts.
+    /// The cookie of a client's oldest request, or the cookies of the parts that are left of it.
     pub(crate) fn oldest(&self, client: u32) -> Vec<Cookie> {
         let of_client = |slot: &Option<Flight>| slot.filter(|flight| flight.client == client);
         let all = (0..).zip(&self.slots);
         let sent = all.filter_map(|(cookie, slot)| Some((cookie, of_client(slot)?)));
+        // A request that was split is known to the layer only by its parts.
         let sent = sent.filter(|(_, flight)| flight.left == 0);
         let sent = sent.map(|(cookie, flight)| {
             let whole = flight.whole.unwrap_or(cookie);

@@ -1,4 +1,4 @@
-//! A client as the virtual host sees it.
+//! A client as the virtual host sees it: its program, its connection and its measurements.
 
 use crate::flights::Flight;
 use crate::host::{Command, Files, Process};
@@ -8,30 +8,30 @@ use weir_core::{Done, Flags, Instant, Op, Outcome, Request, SpaceId, Span, Strea
 use weir_measure::Meter;
 use weir_model::load::{Client, Io};
 
-/// A client: its program, its connection, its measurements.
+/// The state of a client in a run.
 #[derive(Debug)]
 pub(crate) struct Guest {
     pub(crate) program: Client,
     pub(crate) meter: Meter,
-    /// The page cache and the system call it is in, if its program does buffered I/O.
+    /// The page cache and the present system call, if the program does buffered I/O.
     pub(crate) process: Option<Box<Process>>,
-    /// While connected.
+    /// The client's stream while it is connected.
     pub(crate) stream: Option<StreamId>,
-    /// It is going to be asked what it does next.
+    /// True if the client is queued to run its program.
     pub(crate) ready: bool,
-    /// The layer does not want to hear more from it for now.
+    /// True if the layer does not accept requests of the client for now.
     pub(crate) paused: bool,
-    /// What it has sent meanwhile.
+    /// Requests that arrived while the client was paused.
     pub(crate) unread: VecDeque<Request>,
     space: SpaceId,
     flags: Flags,
-    /// Flags of its program's writes beside those. A process waits for what it writes past the page cache (Linux: `dio_bio_write_op`), and
-    /// the block layer sees that; a server cannot.
+    /// Additional flags of the program's writes. A process waits for its direct writes (Linux:
+    /// `dio_bio_write_op`), and the block layer sees that in the flags. A server cannot see it.
     write_flags: Flags,
 }
 
 impl Guest {
-    /// The client with that number in the scenario.
+    /// Creates the client with the given number in the scenario.
     pub(crate) fn new(
         scenario: &Scenario,
         client: u32,
@@ -39,6 +39,7 @@ impl Guest {
         seed: u64,
     ) -> Result<Self, Error> {
         let spec = &scenario.clients[client as usize];
+        // Before the program, whose own check knows only the length of the region.
         check_region(scenario, spec)?;
         let program = Client::new(&spec.program, seed, spec.region).map_err(|error| {
             let client = spec.name.clone();
@@ -64,9 +65,11 @@ impl Guest {
             stream: None,
             ready: false,
             paused: false,
+            // A client has no more requests outstanding than this, so the queue never grows.
             unread: VecDeque::with_capacity(spec.outstanding(transfer) as usize),
             space: spec.space,
             flags: spec.flags,
+            // With a path, clients are remote, and the server does not know that they wait.
             write_flags: if scenario.path == Path::DIRECT && !spec.write_back {
                 Flags::SYNC
             } else {
@@ -75,18 +78,21 @@ impl Guest {
         })
     }
 
-    /// Whether it is to be asked what it does next, and was not going to be.
+    /// Marks a connected client as ready. Returns true if it was not ready before, so that the
+    /// caller queues it once.
     pub(crate) fn is_woken(&mut self) -> bool {
         self.stream.is_some() && !std::mem::replace(&mut self.ready, true)
     }
 
-    /// Something about it was drawn: another repetition would differ.
+    /// Returns true if the client has used a random number, so that another repetition would
+    /// differ.
     pub(crate) fn has_drawn(&self) -> bool {
         let process = self.process.as_ref();
         self.program.has_drawn() || process.is_some_and(|process| process.draws())
     }
 
-    /// Ends its measurement. What was due and not even sent by its deadline is late.
+    /// Ends the client's measurement. Requests that were due but not sent by their deadline count
+    /// as late.
     pub(crate) fn cut(&mut self, until: Instant, deadline: Option<Span>) {
         self.meter.cut(until.as_nanos());
         let ends = self.meter.end_ns();
@@ -97,13 +103,14 @@ impl Guest {
         }
     }
 
-    /// Restricts its measurement to the client's own time, now that the run has ended at `now`.
+    /// Restricts the measurement to the time of the client's own program, after the run has ended
+    /// at `now`.
     pub(crate) fn leave(&mut self, spec: &ClientSpec, now: Instant) {
         let (begins, ends) = spec.time(self.program.begins(), self.program.ends(now), now);
         self.meter.lasted(begins, ends);
     }
 
-    /// The request that its program issues over `stream`, without a cookie yet.
+    /// The request that the program issues over `stream`, without a cookie.
     #[inline]
     pub(crate) fn request(&self, stream: StreamId, io: &Io) -> Request {
         let of_op = if io.op == Op::Write {
@@ -123,7 +130,7 @@ impl Guest {
         }
     }
 
-    /// The request that its process issues over `stream`, without a cookie yet.
+    /// The request that the process issues over `stream`, without a cookie.
     pub(crate) fn command(&self, stream: StreamId, command: &Command) -> Request {
         Request {
             stream,
@@ -137,16 +144,19 @@ impl Guest {
         }
     }
 
-    /// It has its answer.
+    /// Passes an answer to the client's process or program, and records it.
     #[inline]
     pub(crate) fn answered(&mut self, now: Instant, flight: &Flight, done: &Done) {
         if let Some(process) = &mut self.process {
             let well = done.outcome == Outcome::Ok;
+            // A process measures its system calls itself, since one call can wait for several
+            // requests.
             return process.answered(now, flight.number, flight.parts(done), well);
         }
         let (due, now_ns) = (flight.due.as_nanos(), now.as_nanos());
         let ok = done.outcome == Outcome::Ok;
         self.meter.ended(done.op, due, now_ns, flight.bytes, !ok);
+        // A failed request counts as a failure, and its waits say nothing about the drive.
         if ok {
             self.meter.waited(now_ns, &flight.parts(done));
         }
@@ -154,13 +164,13 @@ impl Guest {
     }
 }
 
-/// For what is measured of a scenario.
+/// Creates a meter for the measured part of a scenario.
 fn meter(scenario: &Scenario) -> Meter {
     let (start, length) = measured(scenario);
     Meter::new(start, length)
 }
 
-/// When the measurement of a scenario is to start, and how long it lasts at most, in nanoseconds.
+/// The start of a scenario's measurement and its maximum length, in nanoseconds.
 pub(crate) fn measured(scenario: &Scenario) -> (u64, u64) {
     let start = Instant::ZERO + scenario.warm_up;
     let length = scenario.ends().0.since(start);

@@ -1,8 +1,8 @@
-//! How long an elevator has idled.
+//! The time for which an elevator has idled.
 
 use weir_core::{Instant, Span};
 
-/// How long the elevator has kept the drive for somebody's next request, in all.
+/// The total time for which the elevator has kept the drive free for the next request of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Idling {
     total: Span,
@@ -10,10 +10,11 @@ pub(crate) struct Idling {
 }
 
 impl Idling {
-    /// Whether it does so from `now` on.
+    /// Sets the state: the elevator idles from `now` on, or no longer does.
     #[inline]
     pub(crate) fn set(&mut self, now: Instant, idles: bool) {
         match (self.since, idles) {
+            // The state is set at each poll, so most calls do not change it.
             (None, true) => self.since = Some(now),
             (Some(since), false) => {
                 self.total += now.since(since);
@@ -23,7 +24,7 @@ impl Idling {
         }
     }
 
-    /// The sum up to `now`.
+    /// The total up to `now`, including the present period.
     #[inline]
     pub(crate) fn until(&self, now: Instant) -> Span {
         self.total + self.since.map_or(Span::ZERO, |since| now.since(since))

@@ -1,12 +1,17 @@
-//! The virtual host: load against core and drive in virtual time.
+//! The simulator: a virtual host that runs load against the core and a drive model in virtual time.
 //!
-//! A [`Scenario`] says what there is (a drive, groups with contracts, clients with programs, a path between them) and what
-//! happens when; a [`Policy`] says how the drive is shared. A [`Run`] plays the one under the other: the same
-//! [`Layer`](weir_core::Layer) as in the live server, the same client programs as in the live client, a clock that jumps from
-//! event to event.
+//! A [`Scenario`] describes the drive, the groups with their contracts, the clients with their
+//! programs, the path between them, and the events of the run. A [`Policy`] describes how the drive
+//! is shared. A [`Run`] plays the scenario under the policy. It uses the same
+//! [`Layer`](weir_core::Layer) as the live server and the same client programs as the live client,
+//! but its clock jumps from event to event.
 //!
-//! Events have a total order: by time; at one time completions before timers before changes before submissions; within each kind
-//! by sequence. Nothing depends on the machine, so a run is the same to the byte wherever it takes place.
+//! Events have a total order: by time, at the same time completions before timers before changes
+//! before submissions, and within each kind by sequence. Nothing depends on the machine, so a run
+//! has exactly the same result everywhere.
+//!
+//! [`Run::new`] and [`Run::run`] are the usual calls. [`Load`] and [`Again`] play a recorded load
+//! on another drive or under another policy, and [`alone()`] plays each client without contention.
 //!
 //! ```
 //! use weir_core::Span;

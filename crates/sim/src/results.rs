@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The results of a run.
 
 use crate::alone::Alone;
 use std::collections::BTreeMap;
@@ -6,83 +6,97 @@ use weir_core::{Contract, Counters, GroupId, Instant, Promised, Refusal, Span};
 use weir_measure::promise::{Beside, Judged, Rate, Standing, Terms};
 use weir_measure::{Level, Meter, Place, Record, State, TOTAL};
 
-/// What came of a run.
+/// The results of a run: those of each client, and those of the drive.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// What names the run in its records.
+    /// The names that identify the run in its records.
     pub run: weir_measure::Run,
-    /// Each client, in the order of the scenario.
+    /// The results of each client, in the order of the scenario.
     pub clients: Vec<ClientResult>,
-    /// All clients together.
+    /// The measurements of all clients together.
     pub total: Meter,
-    /// What the requests of groups waited for, by the second of the run's clock, where somebody has watched that.
+    /// The reasons why requests of groups waited, by group and second of the run's clock. Empty
+    /// unless an observer recorded them.
     pub standings: BTreeMap<GroupId, BTreeMap<u64, Standing>>,
-    /// Whether any client has drawn a random number. Otherwise every repetition of the run is the same run.
+    /// True if any client has used a random number. Otherwise every repetition of the run has the
+    /// same results.
     pub drew: bool,
-    /// What the contracts add up to at the beginning.
+    /// The sum of the contracts at the beginning of the run.
     pub promised: Promised,
-    /// Changes in the course of the run that were refused, and when in the scenario's time.
+    /// The changes during the run that were refused, with their times in the scenario.
     pub refusals: Vec<(Instant, Refusal)>,
-    /// The layer's totals, those of the run-in among them.
+    /// The layer's totals, including those of the run-in.
     pub counters: Counters,
-    /// Requests that clients still waited for at the end.
+    /// The number of requests that clients still waited for at the end.
     pub unanswered: u64,
-    /// Commands in the drive (and its adapter) over time, if the run was [followed](crate::Run::followed).
+    /// Commands in flight in the drive (and its adapter) over time, if the run was
+    /// [followed](crate::Run::followed).
     pub depth: Option<Level>,
-    /// What controllers and the elevator were doing over time, if the run was [followed](crate::Run::followed); else empty.
+    /// The states of controllers and the elevator over time, if the run was
+    /// [followed](crate::Run::followed). Empty otherwise.
     pub states: Vec<State>,
-    /// Nanoseconds of the measurement in which at least one command was in the drive.
+    /// The time of the measurement in which at least one command was in flight in the drive, in
+    /// nanoseconds.
     pub busy_ns: u64,
-    /// How long the measurement lasted, in nanoseconds.
+    /// The length of the measurement in nanoseconds.
     pub measured_ns: u64,
-    /// Notifications between virtual machines and their back end, and their processors' time, if there are any.
+    /// Notifications between virtual machines and their back end, and the time of their processors,
+    /// if the scenario has virtual machines.
     pub rings: Option<weir_measure::Rings>,
-    /// Turns of the loop: instants, counted as often as something followed at the same instant from what was done there.
+    /// The number of turns of the loop. An instant at which events follow from other events has
+    /// several turns.
     pub turns: u64,
 }
 
-/// What one client got.
+/// The results of one client of a run.
 #[derive(Clone, Debug)]
 pub struct ClientResult {
-    /// Its name.
+    /// The client's name in the scenario.
     pub name: String,
-    /// What its group was promised all the time.
+    /// The contract that the client's group had during the whole run.
     pub contract: Contract,
-    /// Its group.
+    /// The group of the client.
     pub group: GroupId,
-    /// Whether it is the only client of its group, so that the promise is its own.
+    /// True if the client is the only one of its group, so that the group's promise is its own.
     pub alone: bool,
-    /// Requests it has at a time.
+    /// The client's queue depth.
     pub depth: u32,
-    /// Requests it issued, flushes among them, whether they were measured or not.
+    /// The number of requests that the client issued, including flushes and requests outside the
+    /// measurement.
     pub issued: u64,
-    /// How long it took for all of a program that ends, from its start to the last answer; if it came to its end.
+    /// The time from the start of the program to its last answer, if the program ends and reached
+    /// its end.
     pub took: Option<Span>,
-    /// What was measured.
+    /// The measurements of the client.
     pub meter: Meter,
 }
 
 impl Results {
-    /// How a promise of `rate` to a client, by its place in the scenario, fares in this run, whether it was made or not.
+    /// Judges a promise of `rate` to a client, given by its position in the scenario, as if the
+    /// promise had been made in this run.
     pub fn judge(&self, client: usize, rate: Rate) -> Judged {
         let terms = Terms { rate, alone: None };
         let meter = &self.clients[client].meter;
         meter.judge(&terms, &Beside::new(self.total.seconds()))
     }
 
-    /// What groups are called, by their numbers: as their clients, or the first of several.
+    /// The names of groups by number. A group has the name of its first client.
     fn names(&self) -> Vec<String> {
         let groups = self.clients.iter().map(|client| client.group.0 as usize);
         let mut names = vec![String::new(); groups.max().map_or(0, |last| last + 1)];
+        // In reverse order, so that the name of the first client of a group remains.
         for client in self.clients.iter().rev() {
             names[client.group.0 as usize].clone_from(&client.name);
         }
         names
     }
 
-    /// The result records: one for each client, with its promise, its bandwidth over time and what limited it, and one of the
-    /// total, with how long the drive was busy. `alone` says what clients get with the drive to themselves, by their place in the
-    /// scenario, where that is known.
+    /// Creates the result records: one for each client, and one for the total.
+    ///
+    /// A client's record has its promise, its bandwidth over time and the cause that limited it.
+    /// The record of the total has the share of the time in which the drive was busy. `alone` has
+    /// the performance of clients without contention, by their position in the scenario, where it
+    /// is known.
     pub fn records(&self, alone: &[Option<Alone>]) -> Vec<Record> {
         let meter = &self.total;
         let clients = self.clients.iter().enumerate();
@@ -101,6 +115,8 @@ impl Results {
         let mut total = total.with_series(meter.plot(), meter.end_ns());
         let length = self.measured_ns;
         let busy = (length > 0).then(|| self.busy_ns as f64 / length as f64);
+        // A command can complete after the end of the measurement, so the share is limited to 100
+        // %.
         total.drive_busy_percent = busy.map(|busy| (busy.min(1.0) * 100.0).round() as u64);
         total.rings = self.rings.map(|rings| rings.per_second(meter.requests()));
         clients.chain([total]).collect()
@@ -108,7 +124,7 @@ impl Results {
 }
 
 impl ClientResult {
-    /// Its result record, as [`Results::records`].
+    /// Creates the client's result record, as in [`Results::records`].
     pub fn record(
         &self,
         run: &weir_measure::Run,
@@ -121,6 +137,8 @@ impl ClientResult {
             .with_series(meter.plot(), meter.end_ns());
         record.runtime_s = self.took.map(|took| took.as_nanos() as f64 / 1e9);
         let rate = Rate::of(&self.contract);
+        // A promise belongs to a group. It is judged only where the group's only client shows
+        // whether it was kept.
         if let Some(rate) = rate.filter(|_| self.alone) {
             let (mb_per_s, alone) = (alone.map(|a| a.mb_per_s), alone.map(|a| a.request));
             record = record.with_promise(&Terms { rate, alone }, mb_per_s, meter, beside);
@@ -129,7 +147,7 @@ impl ClientResult {
     }
 }
 
-/// What names a run in its records.
+/// The names that identify a run in its records.
 pub(crate) fn name(
     scenario: &crate::Scenario,
     policy: &crate::Policy,

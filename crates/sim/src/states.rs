@@ -1,32 +1,32 @@
-//! What controllers and the elevator are doing over the course of a run.
+//! The states of controllers and the elevator in the course of a run.
 
 use crate::Scenario;
 use std::collections::BTreeMap;
 use weir_core::{GroupId, Instant, Layer, ROOT, Reading, Span, Subject, Unit, Wanted};
 use weir_measure::{SECOND_NS, State};
 
-/// Samples taken at the first turn of every so often.
+/// The samples of a run, taken at the first turn of each window.
 #[derive(Debug)]
 pub(crate) struct States {
     start: Instant,
     step: Span,
-    /// When the next is due.
+    /// The time at which the next sample is due.
     due: Instant,
-    /// By name and subject, in this order.
+    /// The readings, ordered by name and subject.
     all: BTreeMap<(&'static str, Subject), Readings>,
 }
 
-/// The same reading of the same subject over time.
+/// One reading of one subject over time.
 #[derive(Debug)]
 struct Readings {
     whose: String,
     unit: Unit,
-    /// Nanoseconds from the beginning of the measurement, and the value then.
+    /// The nanoseconds since the beginning of the measurement, and the value at that time.
     points: Vec<(u64, i64)>,
 }
 
 impl States {
-    /// None yet; the first is due at `start`.
+    /// Creates an empty list, whose first sample is due at `start`.
     pub(crate) fn new(start: Instant, step: Span) -> Self {
         Self {
             start,
@@ -49,6 +49,7 @@ impl States {
         }
         let since = now.since(self.start).as_nanos();
         let step = self.step.as_nanos();
+        // The next multiple of the step, even if no turn took place in some windows.
         self.due = self.start + Span::from_nanos((since / step + 1) * step);
         layer.sample(Wanted::ALL, &mut |sample| {
             sample.readings(&mut |reading| self.take(since, &reading, scenario, clients));
@@ -63,13 +64,14 @@ impl States {
             points: Vec::new(),
         });
         match state.points.last_mut() {
-            // Several controllers may say the same of a group.
+            // Several controllers may publish the same reading of a group, and their sum is
+            // recorded.
             Some((at, value)) if *at == since => *value = value.saturating_add(reading.value),
             _ => state.points.push((since, reading.value)),
         }
     }
 
-    /// All of them.
+    /// Converts the readings into states of the results.
     pub(crate) fn into_all(self) -> Vec<State> {
         let all = self.all.into_iter();
         all.map(|((name, _), readings)| {
@@ -88,7 +90,7 @@ impl States {
     }
 }
 
-/// In what a unit is told, and how many of it that is.
+/// The unit of a reading in results, and the number of raw units in one of them.
 fn unit(unit: Unit) -> (&'static str, f64) {
     match unit {
         Unit::Number => ("", 1.0),
@@ -111,12 +113,13 @@ fn whose(subject: Subject, scenario: &Scenario, clients: &[u32]) -> String {
     }
 }
 
-/// The clients below a group: the first, and how many more there are.
+/// The name of the clients in a group or below it: the first client, and the number of the others.
 fn members(group: GroupId, scenario: &Scenario) -> String {
     let is_below = |mut at: GroupId| loop {
         if at == group {
             return true;
         }
+        // The root has no index, so that the search ends there.
         let Some(index) = at.0.checked_sub(1) else {
             return false;
         };
@@ -136,7 +139,7 @@ mod tests {
     use crate::{Policy, Run};
     use weir_core::Span;
 
-    /// The states of a second of the demo's sixteen clients.
+    /// Plays one second of the demo's sixteen clients and returns the states.
     fn states(policy: &str) -> Vec<weir_measure::State> {
         let scenario = crate::scenario::demo(Span::from_secs(1));
         let policy = weir_config::policy::find(policy).expect("it comes with Weir");

@@ -1,8 +1,10 @@
-//! When each client wants to be asked again: an indexed 4-ary heap.
+//! The timers of clients: an indexed heap with four children per node.
 
 use weir_core::Instant;
 
+// The position of a client without a timer.
 const OUT: u32 = u32::MAX;
+// Four children per node halve the depth of a binary heap.
 const ARITY: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,17 +14,18 @@ struct Entry {
     client: u32,
 }
 
-/// At most one timer for each client. Of equal times, the one set first comes first.
+/// The timers of all clients, at most one per client. Among equal times, the timer that was set
+/// first is first.
 #[derive(Debug)]
 pub(crate) struct Timers {
     heap: Vec<Entry>,
-    /// Where each client's entry is.
+    /// The position of each client's entry in the heap.
     places: Vec<u32>,
     sequence: u64,
 }
 
 impl Timers {
-    /// For clients 0 to `clients` less one.
+    /// Creates a heap for the clients 0 to `clients - 1`.
     pub(crate) fn new(clients: usize) -> Self {
         Self {
             heap: Vec::with_capacity(clients),
@@ -31,7 +34,8 @@ impl Timers {
         }
     }
 
-    /// Sets the client's timer; one that was set to the same time before keeps its place.
+    /// Sets the client's timer. A timer that already has the same time keeps its place in the
+    /// order.
     pub(crate) fn set(&mut self, client: u32, at: Instant) {
         let place = self.places[client as usize];
         if place != OUT && self.heap[place as usize].at == at {
@@ -48,7 +52,7 @@ impl Timers {
         self.up(self.heap.len() - 1, entry);
     }
 
-    /// Takes the client's timer away, if it has one.
+    /// Removes the client's timer, if it has one.
     #[inline]
     pub(crate) fn clear(&mut self, client: u32) {
         let place = self.places[client as usize];
@@ -57,19 +61,20 @@ impl Timers {
         }
         self.places[client as usize] = OUT;
         let (place, last) = (place as usize, self.heap.pop().expect("a place is taken"));
+        // The last entry fills the hole. It may belong above or below it.
         if place < self.heap.len() {
             self.up(place, last);
             self.down(self.places[last.client as usize] as usize, last);
         }
     }
 
-    /// When the first timer runs out.
+    /// The time of the first timer.
     #[inline]
     pub(crate) fn first(&self) -> Option<Instant> {
         self.heap.first().map(|entry| entry.at)
     }
 
-    /// The first client whose timer has run out by `now`; its timer is gone.
+    /// Removes the first timer that has expired by `now`, and returns its client.
     #[inline]
     pub(crate) fn pop(&mut self, now: Instant) -> Option<u32> {
         let first = self.heap.first().filter(|entry| entry.at <= now)?;
@@ -78,7 +83,7 @@ impl Timers {
         Some(client)
     }
 
-    /// Moves `entry`, for which there is a hole at `place`, towards the root.
+    /// Moves `entry` towards the root, from the hole at `place`.
     fn up(&mut self, mut place: usize, entry: Entry) {
         while place > 0 {
             let parent = (place - 1) / ARITY;
@@ -91,7 +96,7 @@ impl Timers {
         self.put(place, entry);
     }
 
-    /// Moves `entry`, for which there is a hole at `place`, away from the root.
+    /// Moves `entry` away from the root, from the hole at `place`.
     fn down(&mut self, mut place: usize, entry: Entry) {
         loop {
             let children = place * ARITY + 1..(place * ARITY + 1 + ARITY).min(self.heap.len());

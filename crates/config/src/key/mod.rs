@@ -15,9 +15,9 @@ macro_rules! keys {
         $example:literal,
         $about:literal;
     )*) => {
-        &[$($crate::key::Key {
+        &[$($crate::key::KeyDeclaration {
             name: stringify!($name),
-            kind: $crate::key::Kind::$kind $(($($bounds)*))?,
+            kind: $crate::key::KeyKind::$kind $(($($bounds)*))?,
             default: keys!(@default $(= $value)? $(or $words)?),
             about: $about,
             example: $example,
@@ -75,7 +75,7 @@ macro_rules! table {
             }
 
             /// Reads each key that is not read by hand.
-            pub(crate) fn read<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Self {
+            pub(crate) fn read<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Self {
                 Self {
                     $($plain: $initial,)*
                     $($($key: table!(@read doc, table, $key $([$until])?, $type),)?)*
@@ -85,7 +85,7 @@ macro_rules! table {
 
         impl Default for $Type {
             fn default() -> Self {
-                Self::read(&mut Document::new("", ""), &Table::absent(&$SHAPE))
+                Self::read(&mut Document::new("", ""), &ShapedTable::absent(&$SHAPE))
             }
         }
     };

@@ -11,7 +11,7 @@ macro_rules! parameters {
     ($kind:ident: $($key:literal $(= $default:literal)?: $unit:ident, [$($field:tt)+], $about:literal;)*) => {
         &[$(Parameter {
             key: $key,
-            unit: Unit::$unit,
+            unit: ParameterUnit::$unit,
             about: $about,
             default: parameters!(@default $($default)?),
             get: |drive| match drive {

@@ -1,4 +1,4 @@
-//! Connecting to an export, and the handshake.
+//! Connecting to an export: the socket and the handshake of the NBD protocol.
 
 use crate::client::socket::Socket;
 use std::io;
@@ -9,19 +9,19 @@ use weir_wire::nbd::REP_ERR_TLS_REQD;
 use weir_wire::nbd::REP_ERR_UNKNOWN;
 use weir_wire::nbd::client::{Handshake, HandshakeConfig, HandshakeError, Outcome, Session};
 
-/// A connection in its transmission phase.
+/// A connection to an export in the transmission phase of the NBD protocol.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) socket: Socket,
     pub(crate) session: Session,
-    /// Bytes received behind the handshake.
+    /// Bytes that the server sent after its part of the handshake.
     pub(crate) received: Vec<u8>,
 }
 
-/// Why connecting failed.
+/// The reason why connecting to an export failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The socket failed.
+    /// The socket could not be connected, or failed during the handshake.
     #[error("cannot connect to {address}: {error}")]
     Socket {
         /// The server's address.
@@ -29,7 +29,7 @@ pub enum ConnectError {
         /// The system's error.
         error: io::Error,
     },
-    /// The server violated the protocol.
+    /// The server violated the NBD protocol.
     #[error("{address} violated the NBD protocol: {error}")]
     Protocol {
         /// The server's address.
@@ -37,7 +37,7 @@ pub enum ConnectError {
         /// The violation.
         error: HandshakeError,
     },
-    /// The server refused.
+    /// The server refused the export.
     #[error("{address} refused export {export:?}: {message}")]
     Refused {
         /// The server's address.
@@ -47,12 +47,12 @@ pub enum ConnectError {
         /// The server's message.
         message: String,
     },
-    /// The server timed out or closed the connection.
+    /// The server did not respond in time, or closed the connection.
     #[error("{address} {what} during the handshake")]
     Ended {
         /// The server's address.
         address: Address,
-        /// What happened.
+        /// The event, as a part of the message.
         what: &'static str,
     },
 }
@@ -75,6 +75,8 @@ impl Connection {
             address: address.clone(),
             what,
         };
+        // One deadline for connecting and the whole handshake, so that a slow server cannot extend
+        // it message by message.
         let deadline = Instant::now() + timeout;
         let export = config.export.clone();
         let mut socket = Socket::connect(address, timeout).map_err(failed)?;
@@ -98,6 +100,8 @@ impl Connection {
                     });
                 }
                 Some(Outcome::Refused { message, reply, .. }) => {
+                    // The answer to a refusal is a courtesy (NBD_OPT_ABORT). If it is not
+                    // delivered, the server notices the closed connection instead.
                     let _ = socket.send(&answer);
                     let message = match reply {
                         REP_ERR_TLS_REQD => {
@@ -115,6 +119,8 @@ impl Connection {
                 }
                 None => {}
             }
+            // The socket does not block. If the rest of the answer does not fit now, `wait` below
+            // also waits for space.
             if !answer.is_empty()
                 && let Some(sent) = socket.send(&answer).map_err(failed)?
             {
@@ -132,12 +138,15 @@ impl Connection {
         }
     }
 
-    /// The socket, which does not block, for what else speaks the transmission phase; the session; and what the server has sent since.
+    /// Splits the connection into its non-blocking socket, the session, and the bytes that the
+    /// server has sent since the handshake.
+    ///
+    /// With these parts, another program can continue the transmission phase.
     pub fn into_parts(self) -> (OwnedFd, Session, Vec<u8>) {
         (self.socket.into(), self.session, self.received)
     }
 
-    /// The negotiated session.
+    /// The negotiated session of the connection.
     pub fn session(&self) -> &Session {
         &self.session
     }

@@ -1,4 +1,7 @@
-//! Many clients at once.
+//! Many clients that start together, each on a thread and a connection of its own.
+//!
+//! [`Fleet::run`] connects all clients first. The threads then wait at a gate for the common start,
+//! so that connecting takes no time from the measurement.
 
 use crate::client::connection::{ConnectError, Connection};
 use crate::client::program::{RunError, Settings, run};
@@ -13,55 +16,57 @@ use weir_measure::Meter;
 use weir_wire::nbd::Address;
 use weir_wire::nbd::client::HandshakeConfig;
 
-/// Time limit of a handshake.
+/// The time limit of each client's handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// How often progress is reported.
+/// The interval between two calls of `progress`.
 const TICK: Duration = Duration::from_millis(100);
 
-/// One client of a fleet.
+/// One client of a fleet, as it is configured.
 #[derive(Debug, Clone)]
 pub struct Member {
-    /// Its name in results.
+    /// The client's name in results.
     pub name: String,
-    /// The export it connects to.
+    /// The export to which the client connects.
     pub export: String,
-    /// Its program, whose times count from the common start.
+    /// The client's program, whose times count from the common start.
     pub program: Program,
-    /// The part of the export that it uses. `None`: all of it.
+    /// The part of the export that the client uses, or all of it if `None`.
     pub region: Option<Region>,
-    /// The seed of its random choices.
+    /// The seed of the client's random choices.
     pub seed: u64,
 }
 
 /// Clients that start together, one thread and one connection each.
 #[derive(Debug, Clone)]
 pub struct Fleet {
-    /// The server.
+    /// The address of the NBD server.
     pub address: Address,
-    /// The clients.
+    /// The clients, each of which has its own connection.
     pub members: Vec<Member>,
-    /// The measurement begins this long after the start, so that no client is measured while others are still starting.
+    /// The time from the common start to the beginning of the measurement.
+    ///
+    /// It keeps the time in which other clients are still starting out of the results.
     pub warm_up: Duration,
-    /// Length of the measurement. The clients stop after it.
+    /// The length of the measurement, after which the clients stop.
     pub length: Duration,
-    /// A request that takes longer than this counts as failed.
+    /// The longest time without a reply before a client ends with an error.
     pub patience: Duration,
 }
 
-/// The result of one client.
+/// The result of one client of a fleet.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Its measurements, in nanoseconds since the common start.
+    /// The client's measurements, in nanoseconds since the common start.
     pub meter: Meter,
-    /// Why it ended early, if it did.
+    /// The reason why the client ended early, if it did.
     pub error: Option<RunError>,
 }
 
-/// Why a fleet did not start.
+/// The reason why a fleet did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
-    /// A client could not connect.
+    /// A client could not connect to its export.
     #[error("client {name}: {error}")]
     Connect {
         /// The client's name.
@@ -69,7 +74,7 @@ pub enum FleetError {
         /// The cause.
         error: ConnectError,
     },
-    /// A client's program cannot run on its export.
+    /// A client's program is not valid on its export.
     #[error("client {name}: {error}")]
     Program {
         /// The client's name.
@@ -88,12 +93,15 @@ pub enum FleetError {
 }
 
 impl Fleet {
-    /// Connects all clients, starts them together, waits for all, and returns their results in the order of the members.
-    /// `progress` is called about ten times a second with the time since the start, and exactly when the measurement begins and
-    /// ends.
+    /// Runs all clients to the end of the measurement, and returns their results in the order of
+    /// the members.
+    ///
+    /// All clients connect first and then start together. `progress` is called about ten times per
+    /// second with the time since the start, and exactly when the measurement begins and ends.
     ///
     /// # Errors
-    /// A client could not connect, its program does not fit its export, or its thread could not be started. In that case none has run.
+    /// A client could not connect, its program does not fit its export, or its thread could not be
+    /// started. In that case no client has run.
     pub fn run(&self, mut progress: impl FnMut(Duration)) -> Result<Vec<Outcome>, FleetError> {
         let (outcomes, _) = self.play(|passed| {
             progress(passed);
@@ -102,7 +110,9 @@ impl Fleet {
         Ok(outcomes)
     }
 
-    /// As [`Self::run`], while `progress` says that it is to go on. `None`: it was abandoned, and all clients have ended.
+    /// Runs all clients as [`Self::run`] does, until `progress` returns false.
+    ///
+    /// Returns `None` if `progress` ended the run early. All clients have ended by then.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -114,7 +124,8 @@ impl Fleet {
         Ok(whole.then_some(outcomes))
     }
 
-    /// Plays to the end, or until `progress` says no: the results, and whether it came to the end.
+    /// Runs the clients until the end, or until `progress` returns false. Returns the results, and
+    /// true if the run reached its end.
     fn play(
         &self,
         mut progress: impl FnMut(Duration) -> bool,
@@ -135,7 +146,8 @@ impl Fleet {
         })
     }
 
-    /// Waits for the end of the measurement, or until all clients have finished; false if `progress` said no before.
+    /// Waits until the measurement or all clients have ended. Returns false if `progress` returned
+    /// false before that.
     fn watch<T>(
         &self,
         start: Instant,
@@ -145,6 +157,8 @@ impl Fleet {
         let end = self.warm_up + self.length;
         let mut passed = Duration::ZERO;
         while passed < end && !threads.iter().all(ScopedJoinHandle::is_finished) {
+            // The beginning and the end of the measurement are stops of their own, so that callers
+            // can take readings for exactly that period.
             let stops = [passed + TICK, self.warm_up, end];
             let next = stops.into_iter().filter(|t| *t > passed).min();
             let at = start + next.unwrap_or(end);
@@ -181,7 +195,7 @@ impl Fleet {
         ready.collect()
     }
 
-    /// Starts a thread for each client; each waits at the gate.
+    /// Starts one thread for each client. The threads wait at the gate.
     fn spawn<'s>(
         &'s self,
         scope: &'s Scope<'s, '_>,
@@ -192,7 +206,9 @@ impl Fleet {
         let mut threads = Vec::new();
         for ((connection, client), member) in ready.into_iter().zip(&self.members) {
             let work = move || {
-                // Timeouts must not be rounded up by the default timer slack of 50 us.
+                // The default timer slack of 50 us (prctl(2), `PR_SET_TIMERSLACK`) would be added
+                // to each wait, as late requests of an open loop. If the call fails, requests are
+                // only less punctual.
                 let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
                 let origin = gate.wait()?;
                 Some(self.run_one(connection, client, origin, stop))
@@ -201,6 +217,8 @@ impl Fleet {
             match named.spawn_scoped(scope, work) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
+                    // The scope joins the threads that were started already, so they must pass the
+                    // gate.
                     gate.open(Start::Cancelled);
                     let name = member.name.clone();
                     return Err(FleetError::Thread { name, error });
@@ -219,6 +237,8 @@ impl Fleet {
     ) -> Outcome {
         let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
         let mut meter = Meter::new(nanos(self.warm_up), nanos(self.length));
+        // Reads, writes and flushes are measured separately only if the program has several of
+        // them.
         meter.tell_apart(client.program().kinds());
         let settings = Settings {
             origin,
@@ -230,7 +250,7 @@ impl Fleet {
     }
 }
 
-/// A barrier at which threads wait for their common start.
+/// A barrier at which the threads of clients wait for their common start.
 #[derive(Debug, Default)]
 struct Gate {
     state: Mutex<Start>,
@@ -247,11 +267,13 @@ enum Start {
 
 impl Gate {
     fn open(&self, start: Start) {
+        // Poisoning cannot leave a half-written state, because the state is replaced by one
+        // assignment.
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = start;
         self.opened.notify_all();
     }
 
-    /// Waits for the common start; `None` if it was cancelled.
+    /// Waits for the common start. Returns `None` if it was cancelled.
     fn wait(&self) -> Option<Instant> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {

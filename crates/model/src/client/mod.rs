@@ -1,8 +1,10 @@
-//! An NBD client that runs load programs: for the demo, for comparisons on a live server, for the server's tests.
+//! An NBD client that runs load programs: for the demo, for comparisons on a live server, and for
+//! the server's tests.
 //!
-//! [`Connection`] connects and does the handshake, [`run`] runs one [`Program`](crate::load::Program) on it, and a [`Fleet`] runs
-//! many at once from a common start, one thread each. Latency is measured as a client sees it: from sending a request (in an open
-//! loop, from when it was due) to having its whole reply.
+//! [`Connection`] connects and does the handshake, [`run`] runs one
+//! [`Program`](crate::load::Program) on it, and a [`Fleet`] runs many programs from a common start,
+//! with one thread each. Latency is measured at the client: from sending a request (in an open
+//! loop, from the time at which it was due) to the end of its reply.
 
 mod connection;
 mod fleet;

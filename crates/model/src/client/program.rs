@@ -1,4 +1,7 @@
-//! One client: a program run on a connection.
+//! The loop that carries out the requests of one program on one connection.
+//!
+//! [`run`] measures a [`Client`](crate::load::Client). [`drive`] takes any
+//! [`Source`](crate::load::Source) of requests, for example one that checks the data it reads.
 
 use crate::client::connection::Connection;
 use crate::load::{Client, Io, Source, Step};
@@ -11,42 +14,47 @@ use weir_measure::Meter;
 use weir_wire::nbd::client::{Reply, ReplyError, ReplyParser};
 use weir_wire::nbd::{Command, CommandFlags, Request};
 
-/// Bytes received at a time.
+/// The size of the receive buffer in bytes.
 const RECEIVE: usize = 256 << 10;
 
-/// How a program is run.
+/// The settings under which a program runs on a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings<'a> {
-    /// The origin of the program's time.
+    /// The origin of the program's time: its zero.
     pub origin: Instant,
-    /// Set by others: stop issuing, and return when all requests have completed.
+    /// A request to stop, which another thread sets. The program then issues nothing more, and
+    /// returns when all its requests have completed.
     pub stop: &'a AtomicBool,
-    /// A reply that takes longer than this ends the run.
+    /// The longest time without a reply while requests are outstanding. A longer silence ends the
+    /// run.
     pub patience: Duration,
 }
 
-/// Why a program ended early.
+/// The reason why a program ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The socket failed.
+    /// The socket of the connection failed.
     #[error("the connection failed: {0}")]
     Socket(#[from] io::Error),
-    /// The server closed the connection.
+    /// The server closed the connection early.
     #[error("the server closed the connection with {0} requests in flight")]
     Closed(usize),
-    /// The server violated the protocol.
+    /// The server violated the NBD protocol.
     #[error("the server violated the protocol: {0}")]
     Protocol(#[from] ReplyError),
-    /// A reply that matches no request, or is of the wrong kind.
+    /// A reply matches no request, or is of the wrong kind.
     #[error("the server sent a reply that matches no request (cookie {0})")]
     Stray(u64),
-    /// The server did not reply in time.
+    /// The server sent no reply for longer than the program's patience.
     #[error("the server sent no reply for {0:?}")]
     Silent(Duration),
 }
 
-/// Runs `client` on `connection` until it has finished or is told to stop, and records its requests in `meter`. Times in the meter
-/// are nanoseconds since the origin. The meter is restricted to the client's own time ([`Meter::lasted`]).
+/// Runs `client` on `connection` until it finishes or must stop, and records its requests in
+/// `meter`.
+///
+/// Times in the meter are nanoseconds since the origin. The meter is restricted to the time of the
+/// client's own program ([`Meter::lasted`]).
 ///
 /// # Errors
 /// The connection or the server failed. Errors of single requests are only counted in the meter.
@@ -65,11 +73,12 @@ pub fn run(
     Ok(())
 }
 
-/// Carries out what `source` issues on `connection` until it has finished or is told to stop. Its times are nanoseconds since the
-/// origin.
+/// Carries out the requests of `source` on `connection` until the source finishes or must stop.
+///
+/// The times that the source receives are nanoseconds since the origin.
 ///
 /// # Errors
-/// The connection or the server failed. Errors of single requests are told to `source`.
+/// The connection or the server failed. Errors of single requests are passed to `source`.
 pub fn drive<S: Source>(
     connection: Connection,
     source: &mut S,
@@ -109,24 +118,24 @@ struct Outstanding {
     failed: bool,
 }
 
-/// What a client waits for.
+/// The event that a client waits for.
 #[derive(Debug, Clone, Copy)]
 enum Next {
-    /// A reply.
+    /// A reply, at any time.
     Answer,
     /// A reply, or the time of its next request.
     Due(weir_core::Instant),
-    /// Nothing: it has finished.
+    /// No event, because the client has finished.
     Leave,
 }
 
-/// A reply whose payload is being received.
+/// A read reply with a part of its payload still to come.
 #[derive(Debug, Clone, Copy)]
 struct Incoming {
     cookie: u64,
-    /// Where the next byte lies, behind the beginning of the request's range.
+    /// The position of the next byte within the request's range.
     at: u64,
-    /// Bytes that are missing.
+    /// The bytes of the payload that have not arrived yet.
     left: u64,
 }
 
@@ -135,12 +144,13 @@ struct Runner<'a, S> {
     source: &'a mut S,
     settings: &'a Settings<'a>,
     parser: ReplyParser,
-    /// In the order in which they were sent: a server mostly replies in that order, so the search is short.
+    /// The outstanding requests in the order in which they were sent. A server mostly replies in
+    /// that order, so the search is short.
     outstanding: VecDeque<Outstanding>,
     /// Bytes to send, of which those from `sent` on have not been sent.
     sending: Vec<u8>,
     sent: usize,
-    /// The payload being received, and the request that it completes.
+    /// The read reply whose payload is being received.
     incoming: Option<Incoming>,
     ends: Option<u64>,
     heard: Instant,
@@ -156,6 +166,7 @@ impl<'a, S: Source> Runner<'a, S> {
             outstanding: VecDeque::new(),
             sending: Vec::new(),
             sent: 0,
+            // The cookie of a request that completes as soon as its payload has been received.
             incoming: None,
             ends: None,
             heard: Instant::now(),
@@ -164,10 +175,12 @@ impl<'a, S: Source> Runner<'a, S> {
 
     fn run(mut self) -> Result<(), RunError> {
         let mut buffer = vec![0; RECEIVE];
+        // The server may have sent replies right after the handshake.
         let behind = std::mem::take(&mut self.connection.received);
         self.take(&behind)?;
         loop {
             let wake = match self.issue() {
+                // A client leaves only when no request is outstanding.
                 Next::Leave => return self.leave(),
                 Next::Answer => None,
                 Next::Due(at) => Some(at),
@@ -175,6 +188,7 @@ impl<'a, S: Source> Runner<'a, S> {
             self.flush()?;
             let timeout = self.timeout(wake);
             let socket = &self.connection.socket;
+            // A timeout is either the next due request or the end of the server's patience.
             if !socket.wait(!self.is_sent(), timeout)? {
                 self.check_patience()?;
             }
@@ -186,9 +200,11 @@ impl<'a, S: Source> Runner<'a, S> {
         }
     }
 
-    /// Issues everything that is due, and returns what to wait for.
+    /// Issues all requests that are due, and returns the event to wait for.
     fn issue(&mut self) -> Next {
         loop {
+            // Checked before each request, so that a stop takes effect within a burst. Nothing else
+            // depends on the flag, so relaxed ordering is sufficient.
             if self.settings.stop.load(Ordering::Relaxed) {
                 return if self.outstanding.is_empty() {
                     Next::Leave
@@ -244,6 +260,7 @@ impl<'a, S: Source> Runner<'a, S> {
                 None => return Ok(()),
             }
         }
+        // Keeps the allocation for the next requests.
         self.sending.clear();
         self.sent = 0;
         Ok(())
@@ -253,11 +270,14 @@ impl<'a, S: Source> Runner<'a, S> {
         self.sent == self.sending.len()
     }
 
-    /// Processes what the server sent.
+    /// Processes bytes from the server: payloads and replies.
     fn take(&mut self, mut input: &[u8]) -> Result<(), RunError> {
+        // Patience begins with the first outstanding request: an idle connection is not a silent
+        // server.
         self.heard = Instant::now();
         loop {
             input = self.receive(input)?;
+            // More payload has to arrive before the next reply can be parsed.
             if self.incoming.is_some() {
                 return Ok(());
             }
@@ -275,7 +295,8 @@ impl<'a, S: Source> Runner<'a, S> {
         }
     }
 
-    /// Hands over the payload at the beginning of `input`, and returns what is behind it.
+    /// Passes the payload at the beginning of `input` to the source, and returns the rest of the
+    /// input.
     fn receive<'b>(&mut self, input: &'b [u8]) -> Result<&'b [u8], RunError> {
         let Some(incoming) = &mut self.incoming else {
             return Ok(input);
@@ -299,6 +320,8 @@ impl<'a, S: Source> Runner<'a, S> {
         let (cookie, payload, failed, done) = match *reply {
             Reply::Simple { cookie, error } => {
                 let of = self.find(cookie)?;
+                // A simple reply carries data only for a successful read (NBD protocol, "Simple
+                // reply message").
                 let read = self.outstanding[of].io.op == Op::Read && error.is_none();
                 let payload = if read {
                     self.outstanding[of].io.length
@@ -314,15 +337,21 @@ impl<'a, S: Source> Runner<'a, S> {
                 done,
             } => {
                 let of = self.find(cookie)?;
+                // A structured reply states the offset in the export. An offset before the request
+                // violates the protocol, and is treated as its beginning.
                 behind = offset.saturating_sub(self.outstanding[of].io.offset);
                 (cookie, length, false, done)
             }
+            // A hole carries no payload: the bytes are zero.
             Reply::Hole { cookie, done, .. } => (cookie, 0, false, done),
             Reply::None { cookie } => (cookie, 0, false, true),
             Reply::Error { cookie, done, .. } => (cookie, 0, true, done),
+            // Programs send no block status requests.
             Reply::BlockStatus { cookie, .. } => return Err(RunError::Stray(cookie)),
         };
         let of = self.find(cookie)?;
+        // One failed chunk fails the whole request (NBD protocol, "Structured reply chunk
+        // message").
         self.outstanding[of].failed |= failed;
         self.incoming = (payload > 0).then_some(Incoming {
             cookie,
@@ -353,8 +382,10 @@ impl<'a, S: Source> Runner<'a, S> {
         weir_core::Instant::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// How long to wait: until the next request is due, but short enough that a request to stop is noticed in time.
+    /// The time to wait: until the next request is due, but at most so long that a request to stop
+    /// is noticed in time.
     fn timeout(&self, wake: Option<weir_core::Instant>) -> Duration {
+        // The stop flag does not wake the thread, so the thread checks it at least this often.
         const LISTEN: Duration = Duration::from_millis(50);
         let due = wake.map_or(LISTEN, |at| {
             Duration::from_nanos(at.since(self.now()).as_nanos())

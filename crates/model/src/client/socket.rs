@@ -1,4 +1,4 @@
-//! A TCP or Unix stream socket, with timeouts in nanoseconds.
+//! A TCP or Unix stream socket with timeouts in nanoseconds.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use weir_wire::nbd::Address;
 
-/// A connected socket. Reading and writing never block; [`Socket::wait`] does.
+/// A connected socket. Reading and writing never block. Only [`Socket::wait`] does.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Unix(UnixStream),
@@ -16,7 +16,7 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Connects within `timeout`; a Unix socket connects at once or fails.
+    /// Connects within `timeout`. A Unix socket connects at once or fails.
     pub(crate) fn connect(address: &Address, timeout: Duration) -> io::Result<Self> {
         match address {
             Address::Unix(path) => {
@@ -26,6 +26,8 @@ impl Socket {
             }
             Address::Tcp(host) => {
                 let socket = connect_tcp(host, timeout)?;
+                // NBD requests are small, so that Nagle's algorithm would delay each until the
+                // previous one is acknowledged.
                 socket.set_nodelay(true)?;
                 socket.set_nonblocking(true)?;
                 Ok(Self::Tcp(socket))
@@ -33,8 +35,8 @@ impl Socket {
         }
     }
 
-    /// Waits for at most `timeout` until the socket is readable, or writable if that is asked for. Returns false
-    /// on timeout.
+    /// Waits for at most `timeout` until the socket is readable, or also writable if `write` is
+    /// true. Returns false on timeout.
     pub(crate) fn wait(&self, write: bool, timeout: Duration) -> io::Result<bool> {
         let events = if write {
             PollFlags::IN | PollFlags::OUT
@@ -47,12 +49,15 @@ impl Socket {
         };
         match poll(&mut [PollFd::new(&self, events)], Some(&timeout)) {
             Ok(n) => Ok(n > 0),
+            // An interrupted wait counts as an event, because the caller polls without blocking and
+            // then waits again.
             Err(rustix::io::Errno::INTR) => Ok(true),
             Err(e) => Err(e.into()),
         }
     }
 
-    /// Receives available bytes; `None` if there are none, zero at the end of the stream.
+    /// Receives available bytes. Returns `None` if there are none, and zero at the end of the
+    /// stream.
     pub(crate) fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
         unless_blocked(match self {
             Self::Unix(s) => s.read(into),
@@ -60,7 +65,7 @@ impl Socket {
         })
     }
 
-    /// Sends as much as the socket takes now; `None` if it takes nothing.
+    /// Sends as much as the socket accepts now. Returns `None` if it accepts nothing.
     pub(crate) fn send(&mut self, from: &[u8]) -> io::Result<Option<usize>> {
         unless_blocked(match self {
             Self::Unix(s) => s.write(from),
@@ -87,7 +92,7 @@ impl From<Socket> for OwnedFd {
     }
 }
 
-/// Connects to the first of a name's addresses that accepts.
+/// Connects to the first address of a host name that accepts the connection.
 fn connect_tcp(host: &str, timeout: Duration) -> io::Result<TcpStream> {
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for address in host.to_socket_addrs()? {
@@ -99,6 +104,8 @@ fn connect_tcp(host: &str, timeout: Duration) -> io::Result<TcpStream> {
     Err(failed)
 }
 
+/// Converts an operation that would block or was interrupted into `None`, so that the caller waits
+/// and tries again.
 fn unless_blocked(result: io::Result<usize>) -> io::Result<Option<usize>> {
     match result {
         Ok(n) => Ok(Some(n)),

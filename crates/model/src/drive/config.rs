@@ -4,17 +4,17 @@ use crate::drive::{Drive, hdd, null, ssd, volume};
 use weir_core::rule::Broken;
 use weir_core::{Capacity, DriveShape};
 
-/// The closed set of drive models.
+/// The parameters of a drive: one of the closed set of models.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Config {
     /// A fixed service time and a link.
     Null(null::Config),
-    /// A disk that turns.
+    /// A rotating disk with seeks, zones and caches.
     Hdd(hdd::Config),
-    /// A flash drive.
+    /// A flash drive with channels, dies and cleaning.
     Ssd(ssd::Config),
-    /// Several drives as one.
+    /// Several drives that form one.
     Volume(volume::Config),
 }
 
@@ -68,7 +68,8 @@ impl Config {
         }
     }
 
-    /// The drive's size in bytes; `None` for a model without positions, which accepts any offset.
+    /// The drive's size in bytes, or `None` for a position-independent model, which accepts any
+    /// offset.
     pub fn size(&self) -> Option<u64> {
         match self {
             Self::Null(_) => None,
@@ -78,7 +79,7 @@ impl Config {
         }
     }
 
-    /// The capacity in the worst case; `None` where the model has no bound.
+    /// The capacity in the worst case, or `None` if the model has no bound.
     pub fn capacity(&self) -> Option<Capacity> {
         match self {
             Self::Null(config) => config.capacity(),

@@ -1,18 +1,18 @@
-//! Commands whose time of completion is known.
+//! Completions whose time is already known, in the order in which a drive reports them.
 
 use crate::drive::Ended;
 use weir_core::{Completion, Instant, Tag};
 
-/// A command and the time of its completion.
+/// A command with the time of its completion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     pub(crate) at: Instant,
-    /// When the drive began to serve it.
+    /// The time at which the drive began to serve the command.
     pub(crate) began: Instant,
-    /// Its position in the order of submission.
+    /// The command's position in the order of submission.
     pub(crate) sequence: u64,
     pub(crate) tag: Tag,
-    /// Its hardware queue.
+    /// The command's hardware queue.
     pub(crate) queue: u16,
 }
 
@@ -35,14 +35,16 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// An empty list with room for `room` commands.
+    /// Creates an empty list with space for `room` commands, which is never reallocated.
     pub(crate) fn new(room: usize) -> Self {
         Self {
             list: Vec::with_capacity(room),
         }
     }
 
+    /// Inserts a completion at its position in the order.
     pub(crate) fn push(&mut self, end: End) {
+        // The list holds at most one entry per tag, so moving entries is cheap.
         debug_assert!(end.began <= end.at, "a command ends after it began");
         let key = |e: &End| (e.at, e.sequence);
         let place = self.list.partition_point(|e| key(e) > key(&end));

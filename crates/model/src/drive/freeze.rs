@@ -3,52 +3,59 @@
 use crate::drive::{Busy, Drive, Ended};
 use weir_core::{Dispatch, DriveShape, Instant, Span};
 
-/// When a drive is frozen, that is, serves nothing.
+/// A periodic time in which a drive serves nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Freeze {
-    /// Start of the first freeze.
+    /// The start of the first freeze.
     pub first: Span,
-    /// Length of each freeze: at least 1 ns and less than `every`.
+    /// The length of each freeze: at least 1 ns and less than `every`.
     pub length: Span,
-    /// Time from the start of one freeze to the start of the next.
+    /// The time from the start of one freeze to the start of the next.
     pub every: Span,
 }
 
 impl Freeze {
-    /// Whether a freeze is longer than nothing and shorter than the time from one freeze to the next.
+    /// Returns true if a freeze is longer than zero and shorter than the time from one freeze to
+    /// the next.
     pub fn is_valid(&self) -> bool {
         Span::ZERO < self.length && self.length < self.every
     }
 
-    /// Whether any part of the time from `from` up to, but not including, `to` is frozen.
+    /// Returns true if any part of the time from `from` up to, but not including, `to` is frozen.
     pub fn overlaps(&self, from: Instant, to: Instant) -> bool {
         self.inner_time(to) - self.inner_time(from) < to.since(from).as_nanos()
     }
 
-    /// Converts `now` to the inner drive's time, which stands still during a freeze: the nanoseconds not frozen before `now`.
+    /// Converts `now` to the inner drive's time, which does not advance during a freeze: the
+    /// nanoseconds before `now` that were not frozen.
     fn inner_time(&self, now: Instant) -> u64 {
         let now = now.as_nanos();
         let Some(since) = now.checked_sub(self.first.as_nanos()) else {
             return now;
         };
         let (every, length) = (self.every.as_nanos(), self.length.as_nanos());
+        // In the middle of a freeze, only the part that has passed is subtracted.
         let within = (since % every).min(length);
         now - since / every * length - within
     }
 
-    /// Converts the inner drive's time to ours; a time at which the inner clock stands still becomes the end of that freeze.
+    /// Converts the inner drive's time to outer time. An inner time at which the inner clock is
+    /// frozen becomes the end of that freeze.
     fn outer_time(&self, inner: u64) -> Instant {
         let Some(since) = inner.checked_sub(self.first.as_nanos()) else {
             return Instant::from_nanos(inner);
         };
         let (every, length) = (self.every.as_nanos(), self.length.as_nanos());
         let freezes = since / (every - length) + 1;
+        // Saturates, because a time beyond 64 bits of nanoseconds never comes.
         Instant::from_nanos(inner.saturating_add(freezes.saturating_mul(length)))
     }
 }
 
-/// A drive whose clock stands still while it is frozen: commands in flight end later by that time, commands that arrive during a
-/// freeze start after it, and nothing completes meanwhile.
+/// A drive whose clock does not advance while it is frozen.
+///
+/// Commands in flight end later by the length of the freeze, commands that arrive during a freeze
+/// start after it, and nothing completes during it.
 #[derive(Debug)]
 pub struct Freezing {
     drive: Box<dyn Drive>,
@@ -56,7 +63,7 @@ pub struct Freezing {
 }
 
 impl Freezing {
-    /// Wraps `drive` so that it freezes as `freeze` says.
+    /// Wraps `drive` so that it freezes at the times of `freeze`.
     ///
     /// # Panics
     /// If the freeze is not [valid](Freeze::is_valid).
@@ -87,6 +94,8 @@ impl Drive for Freezing {
     }
 
     fn pop(&mut self, now: Instant) -> Option<Ended> {
+        // The inner clock has the same value during the whole freeze. Without this check, a command
+        // that ends at the end of a freeze would be reported at its beginning.
         self.next_completion().filter(|at| *at <= now)?;
         let ended = self.drive.pop(self.inner_now(now))?;
         Some(Ended {
@@ -122,7 +131,7 @@ mod tests {
         Instant::ZERO + Span::from_micros(micros)
     }
 
-    /// 10 ms of service time, 32 tags, no link.
+    /// A drive with 10 ms of service time, 32 tags and no link.
     fn drive() -> Freezing {
         let config = null::Config {
             service: Span::from_millis(10),
@@ -138,6 +147,8 @@ mod tests {
             let now = at(ms * 1000);
             assert_eq!(FREEZE.outer_time(FREEZE.inner_time(now)), now, "{ms} ms");
         }
+        // At 350 ms, three whole freezes have passed and the fourth has lasted for 20 ms: 30 ms + 3
+        // × 60 ms.
         assert_eq!(FREEZE.inner_time(at(350_000)), 30_000_000 + 3 * 60_000_000);
     }
 
@@ -151,7 +162,8 @@ mod tests {
     #[test]
     fn what_is_under_way_ends_later_and_nothing_begins_meanwhile() {
         let mut drive = drive();
-        // The first ends before the freeze, the second would end during it, the third arrives during it.
+        // The first command ends before the freeze, the second would end during it, and the third
+        // arrives during it.
         for (tag, micros) in [(0, 15_000), (1, 25_000), (2, 50_000)] {
             let mut command = command();
             command.tag = weir_core::Tag(tag);
@@ -193,6 +205,7 @@ mod tests {
         };
         let ((free, _), (frozen, longest)) = (rate(None), rate(Some(FREEZE)));
         let part = frozen as u128 * 1000 / free as u128;
+        // The drive is frozen for 40 of every 100 ms, so 600 of 1000 requests remain.
         assert!((595..=605).contains(&part), "{part} thousandths");
         assert!(longest > FREEZE.length);
     }

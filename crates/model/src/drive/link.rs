@@ -6,13 +6,14 @@ const SECOND: u64 = 1_000_000_000;
 
 /// A link that transfers bytes one after the other at a fixed rate.
 ///
-/// Times are whole nanoseconds, rounded up; the fraction is carried while the link stays busy, so that a backlog of `n` bytes
-/// takes exactly `n / rate` and rounding errors do not accumulate.
+/// Times are whole nanoseconds, rounded up. While the link stays busy, the fraction of a nanosecond
+/// is carried to the next transfer, so that a backlog of `n` bytes takes exactly `n / rate` and
+/// rounding errors do not accumulate.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Bytes a second; at most 10^12.
+    /// The rate in bytes per second: at most 10^12.
     rate: u64,
-    /// The link is busy until `until` and `fraction / rate` of a nanosecond.
+    /// The end of the last transfer: `until` and `fraction / rate` of a nanosecond.
     until: u64,
     fraction: u64,
 }
@@ -27,7 +28,7 @@ impl Link {
         }
     }
 
-    /// When everything given to the link has been transferred.
+    /// The time at which all transfers so far have ended.
     pub(crate) fn until(&self) -> Instant {
         Instant::from_nanos(self.until)
     }
@@ -38,14 +39,17 @@ impl Link {
         Span::from_nanos((u64::from(bytes) * SECOND).div_ceil(self.rate))
     }
 
-    /// When `bytes` that are ready at `ready` have been transferred, behind everything before them.
+    /// Transfers `bytes` that are ready at `ready`, after all earlier transfers. Returns the end of
+    /// the transfer.
     #[inline]
     pub(crate) fn transfer(&mut self, ready: Instant, bytes: u32) -> Instant {
+        // After an idle time, the transfer begins when its data is ready. The fraction belongs to
+        // the backlog that has ended.
         if ready.as_nanos() > self.until {
             self.until = ready.as_nanos();
             self.fraction = 0;
         }
-        // 2^32 * 10^9 + 10^12 fits into 64 bits.
+        // 2^32 × 10^9 + 10^12 fits into 64 bits, so the product needs no wider type.
         let time = u64::from(bytes) * SECOND + self.fraction;
         self.until = self.until.saturating_add(time / self.rate);
         self.fraction = time % self.rate;
@@ -64,6 +68,8 @@ mod tests {
     #[test]
     fn four_kib_at_250_mb_a_second() {
         let mut link = Link::new(250_000_000);
+        // 4096 bytes at 250 MB/s take 16,384 ns. The second transfer waits for the first, the third
+        // finds the link idle.
         assert_eq!(link.transfer(at(0), 4096), at(16_384));
         assert_eq!(link.transfer(at(100), 4096), at(32_768));
         assert_eq!(link.transfer(at(40_000), 4096), at(56_384));

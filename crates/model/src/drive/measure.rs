@@ -1,34 +1,39 @@
-//! The capacity of a model by kind of request, measured by running the model with nothing in front of it.
+//! Measures the capacity of a drive model, by kind of request.
 //!
-//! Parameters describe single parts of a drive; what they amount to together only the model knows. So it is run with a full queue
-//! of one kind of command until caches and buffers no longer help. The same drive always gives exactly the same figures.
+//! The parameters of a model describe single parts of a drive, so that the capacity that results
+//! from all of them is not a formula. Therefore the model is run on its own, without a scheduler,
+//! with a full queue of one kind of command, until caches and buffers no longer help. The same
+//! drive always gives exactly the same figures.
 
 use crate::drive::{Config, hdd, volume};
 use weir_core::random::Xorshift;
 use weir_core::rule::Broken;
 use weir_core::{Capacity, Dispatch, Instant, Op, QueueId, Tag};
 
-/// Maximum number of commands in flight.
+/// The maximum number of commands in flight.
 const DEPTH: u32 = 256;
 
-/// Length of a sequential command, and of a random one, in bytes.
+/// The length of a sequential command (`LONG`) and of a random command (`SHORT`), in bytes.
 const LONG: u32 = 128 << 10;
 const SHORT: u32 = 4096;
 
-/// Commands that are counted, and the minimum number of warm-up commands before them.
+/// The number of commands that are counted, and the minimum number of warm-up commands before them.
 const COUNTED: u64 = 2048;
 const WARMING: u64 = 256;
 
-/// Maximum number of warm-up commands, however large the drive's buffer is.
+/// The maximum number of warm-up commands, however large the drive's buffer is. It bounds the time
+/// of a measurement.
 const WARMING_MAX: u64 = 32_768;
 
-/// The range at which a drive is fastest: its beginning.
+/// The range in which a drive is fastest: its first GiB.
 const BEST: u64 = 1 << 30;
 
 impl Config {
-    /// The worst-case capacity on the first `span` bytes, by kind: sequential reads and writes at the slower end, and random
-    /// requests of 4 KiB over the whole range. For a volume, all requests may be on its weakest member. `None` where the model
-    /// has no bound.
+    /// Measures the worst-case capacity on the first `span` bytes, by kind of request.
+    ///
+    /// Sequential reads and writes are measured at the slower end, and random requests of 4 KiB
+    /// over the whole range. For a volume, all requests could be on its weakest member, so the
+    /// result is that of the weakest. Returns `None` if the model has no bound.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -41,8 +46,11 @@ impl Config {
         })
     }
 
-    /// The best-case capacity by kind: the same requests at the beginning of the drive only and from an empty buffer on, and never
-    /// less than [`Self::least`]. For a volume, the sum of its members. Zero for what has no bound.
+    /// Measures the best-case capacity by kind of request.
+    ///
+    /// The requests are the same, but only at the beginning of the drive and from an empty buffer
+    /// on. The result is never less than [`Self::least`]. For a volume, it is the sum of the
+    /// members. A figure without a bound is zero.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -53,13 +61,18 @@ impl Config {
             Self::Volume(volume) => together(volume),
             Self::Hdd(_) | Self::Ssd(_) => {
                 let (all, beginning) = (at_least(self, u64::MAX)?, at_least(self, BEST)?);
+                // The worst case of the whole drive is one of the candidates, so that the result is
+                // never less than `least`.
                 Ok(all.zip(beginning, u64::max).zip(at_most(self)?, u64::max))
             }
         }
     }
 
-    /// Random requests of `length` bytes per second with a full queue, all reads or all writes, over the whole drive; over a part
-    /// of it for a model without positions.
+    /// Measures random requests of `length` bytes per second with a full queue, all reads or all
+    /// writes.
+    ///
+    /// The requests are spread over the whole drive, or over 1 GiB for a position-independent
+    /// model.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -67,7 +80,8 @@ impl Config {
         self.at_random_in(op, length, self.size().unwrap_or(BEST))
     }
 
-    /// As [`Self::at_random`], on the first `span` bytes only, or on the whole drive if that is smaller.
+    /// Measures as [`Self::at_random`] does, on the first `span` bytes only, or on the whole drive
+    /// if that is smaller.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -79,7 +93,8 @@ impl Config {
         load.run(self, warming(self, op, length))
     }
 
-    /// Sequential requests of `length` bytes per second with a full queue, all reads or all writes, from the start of the drive on.
+    /// Measures sequential requests of `length` bytes per second with a full queue, all reads or
+    /// all writes, from the start of the drive on.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -93,7 +108,8 @@ impl Config {
         load.run(self, warming)
     }
 
-    /// How many writes of `length` bytes its buffer or cache absorbs before their speed is that of the medium.
+    /// The number of writes of `length` bytes that the buffer or cache absorbs before their speed
+    /// is that of the medium.
     fn buffered(&self, length: u64) -> u64 {
         match self {
             Self::Hdd(config) => (config.write_cache / length).min(hdd::DIRTY_MAX as u64),
@@ -109,10 +125,12 @@ fn at_least(drive: &Config, span: u64) -> Result<Capacity, Broken> {
     let long = u64::from(LONG);
     let slower = |op| {
         let warming = warming(drive, op, LONG);
-        // As much as is read or written, where the drive is that large.
+        // The range is as long as all commands together, so that a cache cannot serve a second
+        // pass, unless the drive is smaller.
         let room = (long * (warming + COUNTED)).min(size);
         let ends = match drive {
-            // Tracks get shorter towards the end; nothing else depends on the position.
+            // Tracks become shorter towards the end. In the other models, nothing depends on the
+            // position.
             Config::Hdd(_) => &[0, (size - room) / long * long][..],
             _ => &[0],
         };
@@ -152,7 +170,7 @@ fn at_most(drive: &Config) -> Result<Capacity, Broken> {
     })
 }
 
-/// The number of commands after which the figures show the medium and not the buffer.
+/// The number of warm-up commands after which the figures show the medium and not the buffer.
 fn warming(drive: &Config, op: Op, length: u32) -> u64 {
     match op {
         Op::Write => (2 * drive.buffered(length.into())).clamp(WARMING, WARMING_MAX),
@@ -160,7 +178,7 @@ fn warming(drive: &Config, op: Op, length: u32) -> u64 {
     }
 }
 
-/// The smallest figure of any member; zero is no bound.
+/// The smallest figure of any member, where zero stands for no bound.
 fn weakest(volume: &volume::Config, span: u64) -> Result<Option<Capacity>, Broken> {
     let mut least: Option<Capacity> = None;
     for (member, _) in kinds(&volume.members) {
@@ -177,7 +195,7 @@ fn weakest(volume: &volume::Config, span: u64) -> Result<Option<Capacity>, Broke
     Ok(least)
 }
 
-/// The sum of the members; without a bound where one of them has none.
+/// The sum of the members, or no bound (zero) if one of them has none.
 fn together(volume: &volume::Config) -> Result<Capacity, Broken> {
     let mut sum: Option<Capacity> = None;
     for (member, count) in kinds(&volume.members) {
@@ -193,7 +211,8 @@ fn together(volume: &volume::Config) -> Result<Capacity, Broken> {
     Ok(sum.unwrap_or(Capacity::NONE))
 }
 
-/// The distinct members, and how often each occurs.
+/// The distinct members, with the number of times that each occurs. Equal members are measured only
+/// once.
 fn kinds(members: &[Config]) -> Vec<(&Config, u64)> {
     let mut kinds: Vec<(&Config, u64)> = Vec::new();
     for member in members {
@@ -236,14 +255,16 @@ impl Load {
         }
     }
 
-    /// Commands per second after the first `warming`, rounded down unless below one.
+    /// Runs the load and returns the commands per second after the first `warming`, rounded down,
+    /// but at least 1.
     fn run(self, config: &Config, warming: u64) -> Result<u64, Broken> {
         let mut drive = config.build()?;
         let shape = drive.shape();
         let depth = DEPTH.min(u32::from(shape.tags) * u32::from(shape.queues));
         let mut commands = self.commands(shape.queues);
         for tag in 0..depth {
-            // The drive has a tag for each of them; if it had not, fewer would be in flight.
+            // A submission fails only if the drive has no tag for it. Fewer commands are then in
+            // flight, as on a real drive.
             let _ = drive.submit(Instant::ZERO, &commands(tag));
         }
         let (mut ended, mut begin, mut now) = (0, Instant::ZERO, Instant::ZERO);
@@ -261,13 +282,15 @@ impl Load {
         }
         let nanos = u128::from(now.since(begin).as_nanos().max(1));
         let rate = u128::from(ended - warming.min(ended)) * 1_000_000_000 / nanos;
+        // Zero would mean that there is no bound.
         Ok(u64::try_from(rate).unwrap_or(u64::MAX).max(1))
     }
 
-    /// An iterator of commands; it is given the free tag for each.
+    /// Returns a generator of commands, whose argument is the free tag for the command.
     fn commands(self, queues: u16) -> impl FnMut(u32) -> Dispatch {
         let length = (self.end - self.from).min(self.length.into()).max(1);
         let places = (self.end - self.from).max(1) / length;
+        // The seed is constant, so that the same drive always gives the same figures.
         let (mut next, mut random) = (0, Xorshift::new(1));
         move |tag| {
             let place = if self.random { random.next_u64() } else { next };
@@ -307,7 +330,7 @@ mod tests {
         assert!(near(least.read, 60_000_000), "{least:?}");
         assert!(near(least.write, 60_000_000), "{least:?}");
         assert!(near(most.read, 110_000_000), "{most:?}");
-        // Commands at the beginning of the drive only meet neither the slow zones nor long seeks.
+        // Commands at the beginning of the drive meet neither the slow zones nor long seeks.
         let beginning = disk.least(1 << 30).unwrap().unwrap();
         assert!(near(beginning.read, 110_000_000), "{beginning:?}");
         assert!(
@@ -316,8 +339,8 @@ mod tests {
         );
     }
 
-    /// With one request at a time, a revolution and the average seek are the bound; a full queue does better, but less than
-    /// tenfold.
+    /// With a queue depth of 1, the average seek and half a revolution are the bound. A full queue
+    /// is two to five times faster.
     #[test]
     fn random_requests_are_those_of_the_arm() {
         let least = |tags| {
@@ -365,7 +388,7 @@ mod tests {
         assert_eq!(parts(two.most().unwrap()), one.map(|n| 2 * n));
         let mixed = volume(vec![quick.clone(), disk.clone()]);
         assert_eq!(least(&mixed), least(&disk));
-        // A member without a bound of its own changes nothing.
+        // A member without a bound of its own does not change the worst case.
         let endless = Config::Null(null::Config {
             service: Span::ZERO,
             link: 0,
@@ -386,6 +409,8 @@ mod tests {
         let drive = Config::Null(slow);
         assert_eq!(drive.least(u64::MAX), Ok(slow.capacity()));
         let most = drive.most().unwrap();
+        // 30 us of service with one tag are 33,333 requests per second, and the link carries 250
+        // MB/s.
         assert_eq!(parts(most), [250_000_000, 250_000_000, 33_333, 0, 0]);
         let least = drive.least(u64::MAX).unwrap().unwrap();
         assert_eq!(least.read, 33_333 * 4096);

@@ -1,8 +1,12 @@
 //! Timing models of drives.
 //!
-//! A model is a state machine in the manner of the core: it has no clock, does no I/O, uses integers only, and allocates its tables
-//! when it is built. It says *when* a command ends; its driver holds the data. The same model stands in for a drive in virtual time
-//! (the simulator) and in real time (the server).
+//! A model is a state machine in the manner of the core: it has no clock, does no I/O, uses
+//! integers only, and allocates its tables when it is built. It computes *when* a command ends. Its
+//! caller holds the data. The same models serve as drives in virtual time (the simulator) and in
+//! real time (the server).
+//!
+//! The trait [`Drive`] has the order of calls. [`Config`] selects a model: [`null`], [`hdd`],
+//! [`ssd`] or [`volume`]. [`Freezing`] adds pauses to any of them.
 //!
 //! ```
 //! use weir_core::{Dispatch, Instant, Op};

@@ -1,5 +1,6 @@
-//! Properties that hold for every possible drive: drawn configurations under drawn loads. The behaviour of a model with known
-//! figures is tested beside the model.
+//! Properties that hold for every possible drive: random configurations under random loads.
+//!
+//! The behaviour of a model with known figures is tested next to the model.
 
 use crate::drive::testing::{Client, Load, Result};
 use crate::drive::{Config, hdd, null, ssd, volume};
@@ -118,8 +119,8 @@ fn any_drive() -> impl Strategy<Value = Config> {
     prop_oneof![4 => single, 1 => stripe.prop_map(Config::Volume)]
 }
 
-/// The drive without ageing: in a disk all of whose commands are overdue, because a deep queue makes them wait, they are served in
-/// order of arrival, as slowly as with a shallow queue.
+/// The drive without ageing. If a deep queue makes all commands of a disk overdue, it serves them
+/// in order of arrival, as slowly as with a shallow queue.
 fn patient(mut config: Config) -> Config {
     match &mut config {
         Config::Hdd(disk) => disk.ageing = Span::from_secs(60),
@@ -138,13 +139,13 @@ fn load(config: &Config) -> Load<Box<dyn crate::drive::Drive>> {
     Load::new(config.build().expect("it was drawn possible"), size)
 }
 
-/// The rates of clients that run one after the other, each alone on the drive.
+/// The rate of a client that runs alone on the drive, in bytes per second.
 fn bytes_a_second(config: &Config, client: Client, millis: u64) -> u64 {
     let (results, elapsed) = load(config).run(&mut [client], Span::from_millis(millis));
     results[0].rate(elapsed)
 }
 
-/// Clients of every kind that share all tags of a drive.
+/// Three clients of the given kinds that share all tags of a drive.
 fn clients(config: &Config, kinds: [Op; 3], length: u32) -> Vec<Client> {
     let shape = config.shape();
     let places = u32::from(shape.queues) * u32::from(shape.tags);
@@ -167,8 +168,9 @@ const KINDS: [[Op; 3]; 4] = [
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Every command ends once, at the announced time, and not before it was submitted (the load checks all that); and with a
-    /// constant number of commands in flight, that number is their rate times their latency.
+    /// Each command ends once, at the announced time, and not before it was submitted, which the
+    /// load checks. With a constant number of commands in flight, that number equals their rate
+    /// times their latency (Little's law).
     #[test]
     fn nothing_is_lost_or_doubled_and_littles_law_holds(config in any_drive(), kinds in 0usize..4, pages in 1u32..40) {
         let mut clients = clients(&config, KINDS[kinds], pages * 4096);
@@ -177,7 +179,8 @@ proptest! {
         prop_assert!(elapsed >= run || clients.iter().all(|c| c.depth == 0));
         for (client, result) in clients.iter().zip(&results) {
             prop_assert!(result.requests >= u64::from(client.depth));
-            // Each of a client's tags is in use from the beginning until, at the end, nothing new is submitted for it.
+            // Each of a client's tags is in use from the beginning until the end, when nothing new
+            // is submitted for it.
             let inside = u128::from(elapsed.as_nanos()) * u128::from(client.depth);
             let latency = u128::from(result.latency.as_nanos());
             let used = u128::from(run.as_nanos()) * u128::from(client.depth);
@@ -201,7 +204,8 @@ proptest! {
         prop_assert!(rate <= config.link, "{rate} over a link of {}", config.link);
         let dies = u64::from(config.channels) * u64::from(config.dies);
         if op == Op::Read && !sequential {
-            // A die delivers one page at a time, and no die can deliver more than its channel carries.
+            // A die delivers one page at a time, and no die can deliver more than its channel
+            // carries.
             let pages = dies * SECOND / config.read.as_nanos();
             let most = (pages + 1) * u64::from(config.page);
             prop_assert!(rate <= most, "{rate} from dies that give {most}");
@@ -225,15 +229,17 @@ proptest! {
         let (results, elapsed) = load.run(&mut [client], Span::from_millis(200));
         let fastest = config.zones.iter().map(|z| z.rate).max().expect("there are zones");
         let read = u128::from(fastest) * u128::from(elapsed.as_nanos()) / u128::from(SECOND);
-        // A small disk is read again and again from the cache, whose contents may be delivered any number of times over the link.
+        // A small disk is read repeatedly from the cache, whose contents can be delivered any
+        // number of times over the link.
         if config.segment == 0 {
             prop_assert!(u128::from(results[0].bytes) <= read + u128::from(length));
         }
         prop_assert!(results[0].rate(elapsed) <= config.link);
     }
 
-    /// Random reads never get slower with more of them in flight, whatever the drive. (A deeper queue may by chance be ordered
-    /// worse, by 2.2 % on a stripe of disks: 3 % are tolerated.)
+    /// Random reads do not become slower with more of them in flight, whatever the drive. A deeper
+    /// queue may by chance be served in a worse order, by 2.2 % on a stripe of disks, so the test
+    /// tolerates 3 %.
     #[test]
     fn more_depth_is_never_slower_for_random_reads(config in any_drive()) {
         let config = patient(config);
@@ -250,8 +256,8 @@ proptest! {
         }
     }
 
-    /// However many sequential streams there are, a random read waits no longer than the link needs for the bytes that may
-    /// overtake it, behind the commands that were chosen before it arrived.
+    /// However many sequential streams there are, a random read waits no longer than the link needs
+    /// for the bytes that may overtake it, after the commands that were chosen before it arrived.
     #[test]
     fn the_starvation_bound_of_flash_holds(config in flash(), pages in 1u32..40) {
         let length = pages * 4096;
@@ -264,8 +270,9 @@ proptest! {
         clients.push(Client::random(Op::Read, 4096, 1));
         let (results, _) = load(&Config::Ssd(config)).run(&mut clients, Span::from_millis(100));
         let target = results.last().expect("there is a target");
-        // Reads that are served before it: those that may overtake it, those that came before, and those under way. Each takes
-        // the slowest of its parts: the controller, the link, its pages one after the other on one die and one channel, with
+        // The reads that are served before it are those that may overtake it, those that arrived
+        // before it, and those in progress. Each takes the time of its slowest part: the
+        // controller, the link, or its pages one after the other on one die and one channel, with
         // read-ahead.
         let favoured = config.favour * u64::from(depth - 1);
         let served = favoured / u64::from(length) + 2 * u64::from(depth) + 2;
@@ -278,7 +285,7 @@ proptest! {
         prop_assert!(target.longest.as_nanos() <= bound, "{:?} of {bound}", target.longest);
     }
 
-    /// An overdue read of a disk is served next, behind older overdue ones.
+    /// An overdue read of a disk is served next, after older overdue ones.
     #[test]
     fn the_starvation_bound_of_a_disk_holds(config in disk(), pages in 1u32..40) {
         prop_assume!(config.tags >= 2);
@@ -294,7 +301,8 @@ proptest! {
             + u64::from(length) * SECOND / slowest
             + config.overhead.as_nanos()
             + u64::from(length) * SECOND / config.link;
-        // The target, and the stream, in two where one of its commands has gone before an older one.
+        // There are up to three streams: the target, and the sequential stream, which counts as two
+        // if one of its commands has overtaken an older one.
         let bound = 3 * config.ageing.as_nanos() + (u64::from(config.tags) + 2) * one;
         prop_assert!(results[1].longest.as_nanos() <= bound, "{:?} of {bound}", results[1].longest);
     }

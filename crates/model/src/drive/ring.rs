@@ -1,17 +1,18 @@
-//! A queue of fixed capacity.
+//! A FIFO queue of fixed capacity.
 
-/// A FIFO whose memory is allocated once. Pushing beyond the capacity is a bug of the caller.
+/// A FIFO whose memory is allocated once. To push beyond the capacity is a bug of the caller.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
     slots: Vec<T>,
-    /// The capacity, a power of two, less one.
+    /// The capacity minus one. The capacity is a power of two, so that a bit mask replaces the
+    /// remainder.
     mask: usize,
     head: usize,
     len: usize,
 }
 
 impl<T: Copy> Ring<T> {
-    /// A queue for at least `capacity` entries; `blank` fills the unused ones.
+    /// Creates a queue for at least `capacity` entries. The value `blank` fills the unused ones.
     pub(crate) fn new(capacity: usize, blank: T) -> Self {
         let room = capacity.max(1).next_power_of_two();
         Self {

@@ -1,4 +1,5 @@
-//! A closed loop against any drive, for the models' tests: some clients, each with a constant number of commands in flight.
+//! A closed loop against any drive, for the models' tests: clients with a constant number of
+//! commands in flight each.
 
 use crate::drive::{Busy, Drive, Ended};
 use Box;
@@ -6,7 +7,7 @@ use Vec;
 use weir_core::random::Rng;
 use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, QueueId, Span, StreamId, Tag};
 
-/// Any drive, for tests that draw its kind.
+/// Makes a boxed drive usable by tests that choose its kind at random.
 impl Drive for Box<dyn Drive> {
     fn submit(&mut self, now: Instant, command: &Dispatch) -> core::result::Result<(), Busy> {
         self.as_mut().submit(now, command)
@@ -29,7 +30,7 @@ impl Drive for Box<dyn Drive> {
     }
 }
 
-/// A client's workload.
+/// The workload of one client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client {
     pub(crate) op: Op,
@@ -64,7 +65,7 @@ pub(crate) fn command() -> Dispatch {
     Dispatch::new(Op::Read, 0, 4096)
 }
 
-/// A client's results.
+/// The results of one client.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Result {
     pub(crate) requests: u64,
@@ -91,13 +92,13 @@ pub(crate) struct Load<D> {
     pub(crate) now: Instant,
     size: u64,
     random: Rng,
-    /// By tag: the client, and when it submitted.
+    /// The client and the submission time of the command in flight, by tag.
     outstanding: Vec<Option<(usize, Instant)>>,
     free: Vec<u32>,
 }
 
 impl<D: Drive> Load<D> {
-    /// `size`: the range in bytes that random clients use.
+    /// Creates a load whose random clients use the first `size` bytes.
     pub(crate) fn new(drive: D, size: u64) -> Self {
         let shape = drive.shape();
         let tags = u32::from(shape.queues) * u32::from(shape.tags);
@@ -115,8 +116,8 @@ impl<D: Drive> Load<D> {
         self.random.next_u64()
     }
 
-    /// Runs for `length` and until all commands have completed, each exactly once and at the announced time. Returns each client's
-    /// results and the total time.
+    /// Runs the clients for `length`, then until all commands have completed, each exactly once and
+    /// at the announced time. Returns each client's results and the total time.
     pub(crate) fn run(&mut self, clients: &mut [Client], length: Span) -> (Vec<Result>, Span) {
         let begin = self.now;
         let mut results = std::vec![Result::default(); clients.len()];
@@ -126,6 +127,7 @@ impl<D: Drive> Load<D> {
             }
         }
         while let Some(next) = self.drive.next_completion() {
+            // The drive announced `next`, so it must report at least one completion at that time.
             assert!(next >= self.now, "time goes on");
             self.now = next;
             while let Some(ended) = self.drive.pop(next) {
@@ -140,6 +142,7 @@ impl<D: Drive> Load<D> {
                 result.bytes += u64::from(clients[client].length);
                 result.latency += latency;
                 result.longest = result.longest.max(latency);
+                // After `length`, the queue is drained, so that all requests can be accounted for.
                 if next.since(begin) < length {
                     self.submit(clients, client);
                 }
@@ -161,6 +164,7 @@ impl<D: Drive> Load<D> {
                 *next += u64::from(c.length);
                 *next - u64::from(c.length)
             }
+            // The last positions move back so that the request ends inside the range.
             None => random.min(self.size - u64::from(c.length)),
         };
         let tag = self

@@ -1,4 +1,4 @@
-//! A client program being run.
+//! A client: the state machine that runs a program.
 
 use crate::load::offset::Offsets;
 use crate::load::pace::{Due, Pace};
@@ -12,9 +12,10 @@ const PERCENT: NonZeroU64 = NonZeroU64::new(100).expect("not zero");
 
 /// A client that runs a [`Program`], as a state machine.
 ///
-/// Call [`Self::next`] for what to do now: after every [`Step::Issue`] until it returns another step, and again when the time that
-/// it named has come or a request has completed ([`Self::completed`]). Times count from an origin of the driver's choice, as do the
-/// program's start and stop; they must not go back.
+/// Call [`Self::next`] for the next step: after each [`Step::Issue`] until it returns another step,
+/// and again when the time of that step has come or a request has completed ([`Self::completed`]).
+/// Times count from an origin that the caller chooses, as do the program's start and stop. They
+/// must not decrease.
 #[derive(Clone, Debug)]
 pub struct Client {
     program: Program,
@@ -24,59 +25,62 @@ pub struct Client {
     pace: Pace,
     issued: u64,
     outstanding: u32,
-    /// Writes since the last flush, where that matters.
+    /// The number of writes since the last flush, if the program flushes.
     unsynced: u32,
-    /// An `fdatasync` is in flight: nothing else is issued until it completes.
+    /// True while an `fdatasync` is in flight. Nothing else is issued until it completes.
     syncing: bool,
-    /// The program's stop time has passed.
+    /// True once the program's stop time has passed, or all its requests are issued.
     stopped: bool,
-    /// When its last completion was.
+    /// The time of the client's last completion.
     answered: Instant,
 }
 
-/// A request to be issued.
+/// A request that a client issues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Io {
-    /// The number of requests issued before it.
+    /// The number of requests that the client issued before this one.
     pub number: u64,
-    /// Read, write or flush.
+    /// The operation: a read, a write or a flush.
     pub op: Op,
-    /// [`Flags::FUA`] on writes if the program asks for it, otherwise none.
+    /// [`Flags::FUA`] for writes if the program requires it, no flags otherwise.
     pub flags: Flags,
-    /// Offset of the first byte; zero for a flush.
+    /// The offset of the first byte, or zero for a flush.
     pub offset: u64,
-    /// Length in bytes; zero for a flush.
+    /// The length in bytes, or zero for a flush.
     pub length: u32,
-    /// When it was due; its latency counts from here. In a closed loop this is now, in an open one it may be earlier.
+    /// The time at which the request was due, from which its latency counts. In a closed loop, this
+    /// is the time of issue. In an open loop, it can be earlier.
     pub due: Instant,
 }
 
-/// Reads of one length, one right behind the other: see [`Client::streak`].
+/// Adjacent reads of the same length (see [`Client::streak`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Streak {
-    /// Offset of the first.
+    /// The offset of the first read.
     pub offset: u64,
-    /// Length of each in bytes.
+    /// The length of each read in bytes.
     pub length: u32,
-    /// How many there are at most.
+    /// The maximum number of reads.
     pub count: u64,
 }
 
-/// The client's next step.
+/// The next step of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Issue this request. It is outstanding until [`Client::completed`].
     Issue(Io),
-    /// Nothing is due before this time, though a completion before it may change that.
+    /// Wait until this time, or until a completion, which may change the step.
     WaitUntil(Instant),
-    /// Nothing is due before one of its requests completes.
+    /// Wait until one of the client's requests completes.
     WaitForCompletion,
-    /// It has issued everything, and everything has completed.
+    /// Nothing is left: everything has been issued and has completed.
     Finished,
 }
 
 impl Client {
-    /// A client at the start of its program. Its random choices depend only on `seed`: see [`seed`](crate::load::seed).
+    /// Creates a client at the start of its program.
+    ///
+    /// Its random choices depend only on `seed` (see [`seed`](crate::load::seed)).
     ///
     /// # Errors
     /// A parameter of the program is out of range, or the region is too small for it.
@@ -99,9 +103,10 @@ impl Client {
         })
     }
 
-    /// The step at `now`.
+    /// Returns the step of the client at `now`, and issues the request if it is [`Step::Issue`].
     pub fn next(&mut self, now: Instant) -> Step {
         let start = Instant::ZERO + self.program.start;
+        // A program whose stop is not after its start must not begin at all.
         self.stopped = self.stopped || self.is_past_end(now.max(start));
         if self.stopped {
             return self.wait();
@@ -110,6 +115,8 @@ impl Client {
             return Step::WaitUntil(start);
         }
         if let Some(at) = self.rests_until(now) {
+            // If the program ends during the pause, the client need not wait for the end of the
+            // pause.
             if !self.is_past_end(at) {
                 return Step::WaitUntil(at);
             }
@@ -119,7 +126,8 @@ impl Client {
         if self.outstanding == self.program.depth || self.must_drain() {
             return Step::WaitForCompletion;
         }
-        // A rate counts reads and writes, as fio's does: a flush is due as soon as what it flushes has been written.
+        // A rate counts reads and writes, as in fio. A flush is due as soon as the writes that it
+        // flushes have been issued.
         if self.pace.is_open() && self.must_flush() {
             return Step::Issue(self.issue(now));
         }
@@ -135,7 +143,7 @@ impl Client {
         }
     }
 
-    /// One of its requests completed, with or without an error.
+    /// Completes one of the client's requests, successfully or not.
     pub fn completed(&mut self, now: Instant) {
         debug_assert!(self.outstanding > 0, "a completion without a request");
         self.outstanding = self.outstanding.saturating_sub(1);
@@ -144,8 +152,11 @@ impl Client {
         self.answered = self.answered.max(now);
     }
 
-    /// What it issues from `now` on if each request is answered `each` (at least 1 ns) later, as long as that is reads in sequence without a
-    /// pause: what the cache of a process holds need not be asked for call by call. `None` where its next step is anything else.
+    /// The sequential reads without pauses that the client issues from `now` on, if each is
+    /// answered `each` (at least 1 ns) later.
+    ///
+    /// With them, the reads of a process that are in the page cache need no step each. Returns
+    /// `None` if the next step is anything else.
     pub fn streak(&self, now: Instant, each: Span) -> Option<Streak> {
         let program = &self.program;
         let start = Instant::ZERO + program.start;
@@ -158,7 +169,7 @@ impl Client {
         {
             return None;
         }
-        // One begins at `now`, and one after each that has ended by then.
+        // One read begins at `now`, and one more after each read that has ended by the limit.
         let within = |left: Span| left.as_nanos().div_ceil(each.as_nanos());
         let stop = program
             .stop
@@ -178,7 +189,7 @@ impl Client {
         })
     }
 
-    /// It has issued the first `count` reads of its [`Self::streak`], and the last was answered at `now`.
+    /// Completes the first `count` reads of [`Self::streak`], the last of them at `now`.
     pub fn read_streak(&mut self, count: u64, now: Instant) {
         self.issued += count;
         self.offsets.pass(count);
@@ -186,24 +197,27 @@ impl Client {
         self.answered = self.answered.max(now);
     }
 
-    /// How long a program with a number of requests took from its start on, once all of them are answered.
+    /// The time that a program with a limited number of requests took, from its start to its last
+    /// answer. `None` until all are answered.
     pub fn took(&self) -> Option<Span> {
         let start = Instant::ZERO + self.program.start;
         self.ended().map(|ended| ended.since(start))
     }
 
-    /// When the last request of a program with a number of requests was answered, once all of them are.
+    /// The time of the last answer of a program with a limited number of requests. `None` until all
+    /// are answered.
     pub fn ended(&self) -> Option<Instant> {
         let over = self.program.requests.is_some_and(|n| self.issued >= n);
         (over && self.outstanding == 0).then_some(self.answered)
     }
 
-    /// When the program can issue its first request.
+    /// The time from which the program can issue requests.
     pub fn begins(&self) -> Instant {
         Instant::ZERO + self.program.start
     }
 
-    /// The first instant that no longer belongs to the client, once it has no request outstanding at `now`: see [`Program::end`].
+    /// The first instant after the client's own time (see [`Program::end`]). `None` while a request
+    /// is outstanding at `now`.
     pub fn ends(&self, now: Instant) -> Option<Instant> {
         if self.outstanding > 0 {
             return None;
@@ -212,15 +226,15 @@ impl Client {
         self.program.end(is_complete, self.answered, now)
     }
 
-    /// How many requests of an open loop were due by `at` and have not been issued. Where the intervals are random, the mean one is
-    /// counted with.
+    /// The number of requests of an open loop that were due by `at` but not issued. For random
+    /// intervals, the mean interval is used.
     pub fn overdue(&self, at: Instant) -> u64 {
         let start = Instant::ZERO + self.program.start;
         let stop = self.program.stop.map(|stop| Instant::ZERO + stop);
         if at < start || stop.is_some_and(|stop| stop <= start) {
             return 0;
         }
-        // What is due at the stop itself is not issued any more.
+        // A request that is due exactly at the stop is not issued.
         let last = |stop: Instant| Instant::from_nanos(stop.as_nanos() - 1);
         let at = stop.map_or(at, |stop| at.min(last(stop)));
         let at = match self.program.activity {
@@ -231,28 +245,30 @@ impl Client {
         self.pace.waiting(at).min(left.unwrap_or(u64::MAX))
     }
 
-    /// Requests issued so far.
+    /// The number of requests issued so far.
     pub fn issued(&self) -> u64 {
         self.issued
     }
 
-    /// Requests issued and not completed.
+    /// The number of requests that are issued and not completed.
     pub fn outstanding(&self) -> u32 {
         self.outstanding
     }
 
-    /// Whether anything was drawn so far. Until then, its requests are the same with every seed.
+    /// Returns true if the client has used a random number. Before that, its requests are the same
+    /// with every seed.
     pub fn has_drawn(&self) -> bool {
-        // The generator itself tells: it comes back to where it began after 2^256 - 1 numbers.
+        // The state of the generator shows it, because a state returns only after 2^256 - 1
+        // numbers.
         self.rng != Rng::new(self.seed)
     }
 
-    /// The program that it runs, with the start that was drawn for it.
+    /// The program of the client, with its randomly delayed start.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// While it rests: when it works again.
+    /// The end of the present pause, if the client pauses at `now`.
     fn rests_until(&self, now: Instant) -> Option<Instant> {
         let activity = self.program.activity?;
         let start = Instant::ZERO + self.program.start;
@@ -261,7 +277,7 @@ impl Client {
         (inside >= activity.on.as_nanos()).then(|| now + Span::from_nanos(round - inside))
     }
 
-    /// When the next request is due, asked while it works. The clock of an open loop runs only then.
+    /// The time at which the next request is due, for an active client.
     fn due(&self, now: Instant) -> Due {
         match self.pace.due(self.clock(now)) {
             Due::Since(due) => Due::Since(self.back(due)),
@@ -270,7 +286,8 @@ impl Client {
         }
     }
 
-    /// The clock that its arrivals go by: that of an open loop runs only while it works.
+    /// The clock by which requests become due. In an open loop, it advances only while the client
+    /// is active.
     fn clock(&self, now: Instant) -> Instant {
         match self.program.activity.filter(|_| self.pace.is_open()) {
             None => now,
@@ -281,7 +298,7 @@ impl Client {
         }
     }
 
-    /// The time at which [`Self::clock`] shows `at`.
+    /// Converts a time of [`Self::clock`] back: the time at which the clock shows `at`.
     fn back(&self, at: Instant) -> Instant {
         let Some(Activity { on, off }) = self.program.activity.filter(|_| self.pace.is_open())
         else {
@@ -299,7 +316,7 @@ impl Client {
             || self.program.requests.is_some_and(|n| self.issued >= n)
     }
 
-    /// The step while nothing can be issued any more.
+    /// The step of a client that issues nothing any more.
     fn wait(&self) -> Step {
         if self.outstanding > 0 {
             Step::WaitForCompletion
@@ -308,8 +325,8 @@ impl Client {
         }
     }
 
-    /// True while an `fdatasync` holds everything back: until all earlier requests have completed, then until it has completed
-    /// itself.
+    /// Returns true if an `fdatasync` delays all requests: first until all earlier requests have
+    /// completed, then until the `fdatasync` itself has.
     fn must_drain(&self) -> bool {
         match self.program.sync {
             SyncMode::Fdatasync(every) => {
@@ -320,6 +337,7 @@ impl Client {
     }
 
     fn issue(&mut self, due: Instant) -> Io {
+        // In an open loop, a flush is not one of the arrivals.
         if !(self.pace.is_open() && self.must_flush()) {
             self.pace.issued(&mut self.rng);
         }
@@ -329,7 +347,8 @@ impl Client {
         if let Some(flush) = self.flush(number, due) {
             return flush;
         }
-        // Where it does not matter the offset is drawn first, as ever: recorded runs depend on it.
+        // If the offset does not depend on the operation, it is chosen first. The order of the
+        // random numbers must not change, because recorded runs depend on it.
         let (op, (offset, length)) = if self.offsets.depend_on_op() {
             let op = self.read_or_write();
             (op, self.offsets.draw(op, &mut self.rng))
@@ -341,7 +360,7 @@ impl Client {
         self.io(number, op, (offset, length), due)
     }
 
-    /// A read or a write.
+    /// Creates the request of a read or write.
     fn io(&self, number: u64, op: Op, (offset, length): (u64, u32), due: Instant) -> Io {
         Io {
             number,
@@ -357,7 +376,8 @@ impl Client {
         }
     }
 
-    /// Issues a request where reads and writes arrive apart, at least one of which is due.
+    /// Issues a request if reads and writes have intervals of their own, and at least one kind is
+    /// due.
     fn issue_apart(&mut self, now: Instant) -> Io {
         let drawn = self.read_or_write();
         let worked = self.clock(now);
@@ -381,7 +401,7 @@ impl Client {
         }
     }
 
-    /// Enough has been written since the last flush.
+    /// Returns true if a flush is due because enough has been written since the last one.
     fn must_flush(&self) -> bool {
         match self.program.sync {
             SyncMode::Never => false,
@@ -389,7 +409,7 @@ impl Client {
         }
     }
 
-    /// The flush that is due before the next read or write.
+    /// Creates the flush that is due before the next read or write, if there is one.
     fn flush(&mut self, number: u64, due: Instant) -> Option<Io> {
         if !self.must_flush() {
             return None;
@@ -407,7 +427,7 @@ impl Client {
     }
 }
 
-/// For how long a client goes on working when `passed` has passed since its start; nothing while it rests.
+/// The rest of the present active period after `passed` since the start. Zero during a pause.
 fn left(activity: Activity, passed: Span) -> Span {
     let round = activity.on.as_nanos() + activity.off.as_nanos();
     activity
@@ -415,14 +435,17 @@ fn left(activity: Activity, passed: Span) -> Span {
         .saturating_sub(Span::from_nanos(passed.as_nanos() % round))
 }
 
-/// For how much of the time since its start a client has worked; while it rests, just short of the end of its work.
+/// The active time within the first `passed` of the program. During a pause, it is 1 ns short of
+/// the end of the active period.
+// At the end of the active period, the clock would show a time that belongs to the next period.
 fn worked(activity: Activity, passed: Span) -> Span {
     let (on, passed) = (activity.on.as_nanos(), passed.as_nanos());
     let round = on + activity.off.as_nanos();
     Span::from_nanos(passed / round * on + (passed % round).min(on - 1))
 }
 
-/// The program with its start drawn. Without a spread nothing is drawn, so that all that is drawn after it stays.
+/// The program with its random delay. Without a spread, no random number is used, so that all later
+/// random choices stay the same.
 fn drawn(program: &Program, rng: &mut Rng) -> Program {
     let spread = program.start_spread;
     if spread == Span::ZERO {

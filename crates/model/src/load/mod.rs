@@ -1,8 +1,9 @@
-//! Client programs as state machines: which requests a client issues, and when.
+//! The programs of clients as state machines: which requests a client issues, and when.
 //!
-//! A [`Program`] describes a client, a [`Client`] runs it. The client has no clock and does no I/O: its driver passes in the time
-//! and each completion, and is told what to issue and when to ask again. The simulator drives it in virtual time, the NBD client
-//! in real time; with the same seed both issue the same requests.
+//! A [`Program`] describes a client, and a [`Client`] runs it. The client has no clock and does no
+//! I/O. Its caller passes in the time and each completion, and receives the next request or the
+//! time of the next call. The simulator calls it in virtual time, the NBD client in real time. With
+//! the same seed, both issue the same requests.
 //!
 //! ```
 //! use weir_core::{Instant, Span};

@@ -1,4 +1,4 @@
-//! Offsets and lengths of requests.
+//! The offsets and lengths of requests.
 
 use crate::load::program::{Pattern, Program, Region, Size, Zones};
 use crate::load::shuffle::Shuffle;
@@ -10,34 +10,35 @@ use weir_core::random::Rng;
 
 const PERCENT: NonZeroU64 = NonZeroU64::new(100).expect("not zero");
 
-/// Draws the offset and the length of each request.
+/// Chooses the offset and the length of each request.
 #[derive(Clone, Debug)]
 pub(crate) struct Offsets {
     region: Region,
     size: Size,
     zones: Option<Zones>,
-    /// Length of a file in bytes.
+    /// The length of a file in bytes.
     file: u64,
     /// The order of offsets in each file.
     orders: Vec<Order>,
-    /// The file of the next request.
+    /// The index of the file for the next request.
     next: usize,
 }
 
 #[derive(Clone, Debug)]
 enum Order {
-    /// The offset of the next request within the region.
+    /// The offset of the next request within the file.
     Sequential(u64),
-    /// A length drawn in advance, and the number of offsets that a request of this length can have.
+    /// A length, and the number of offsets that a request of this length can have. Both are kept
+    /// until another length occurs.
     Random(u32, NonZeroU64),
     Shuffled(Shuffle),
     Skewed(Skewed),
-    /// Of reads and of writes: how many in a hundred are at random, and where the last ended.
+    /// For reads and for writes: the percentage of random offsets, and the end of the last request.
     Partly([(u64, u64); 2]),
 }
 
 impl Offsets {
-    /// `program` has been validated for `region`.
+    /// Creates the state for a program that has been validated for `region`.
     pub(crate) fn new(program: &Program, region: Region) -> Self {
         let most = program.size.most();
         let file = region.length / u64::from(program.files);
@@ -61,17 +62,19 @@ impl Offsets {
         }
     }
 
-    /// Whether the offset depends on whether it is a read or a write.
+    /// Returns true if the offset depends on the operation.
     pub(crate) fn depend_on_op(&self) -> bool {
         matches!(self.orders[0], Order::Partly(_))
     }
 
-    /// The offset and the length of the next request, which is a read or a write.
+    /// Chooses the offset and the length of the next request, which is a read or a write.
     #[inline]
     pub(crate) fn draw(&mut self, op: Op, rng: &mut Rng) -> (u64, u32) {
         let (length, step) = match self.size {
             Size::Fixed(size) => (size, size),
             Size::Range { min, max, step } => {
+                // Both bounds of the range are included. If `max` is not a multiple of `step` above
+                // `min`, it does not occur.
                 let steps = rng.range(0, u64::from((max - min) / step)) as u32;
                 (min + steps * step, step)
             }
@@ -87,11 +90,13 @@ impl Offsets {
             Order::Sequential(next) => {
                 let begin = self.zones.map_or(*next, |zones| zones.fit(*next, length));
                 let fits = begin + u64::from(length) <= self.file;
+                // A request never crosses the end of the file.
                 let within = if fits { begin } else { 0 };
                 *next = within + u64::from(length);
                 within
             }
             Order::Random(of, count) => {
+                // The number of offsets costs a division, and most programs have one length.
                 if *of != length {
                     (*of, *count) = (length, places(self.file, self.size, length));
                 }
@@ -100,6 +105,7 @@ impl Offsets {
             Order::Shuffled(shuffle) => shuffle.place(rng) * u64::from(step),
             Order::Skewed(skewed) => skewed.place(rng) * u64::from(step),
             Order::Partly(kinds) => {
+                // Reads and writes have a position each, as in fio.
                 let (random, next) = &mut kinds[usize::from(op == Op::Write)];
                 let fits = *next + u64::from(length) <= self.file;
                 let within = if rng.ratio(*random, PERCENT) {
@@ -119,19 +125,23 @@ impl Offsets {
 }
 
 impl Offsets {
-    /// Offset and length of the next request, and how many of this length follow each other in the file; `None` if they do not.
+    /// The offset and length of the next request, and the number of requests of this length that
+    /// fit into the rest of the file. Returns `None` if requests are not sequential or differ in
+    /// length.
     #[inline]
     pub(crate) fn streak(&self) -> Option<(u64, u32, u64)> {
+        // Only one file: with several, the requests of a streak would not be adjacent.
         let (Size::Fixed(length), None, [Order::Sequential(next)]) =
             (self.size, self.zones, &self.orders[..])
         else {
             return None;
         };
+        // A streak ends at the end of the file, so that the wrap is left to `draw`.
         let fit = self.file.saturating_sub(*next) / u64::from(length);
         Some((self.region.start + next, length, fit))
     }
 
-    /// The first `count` of these were drawn.
+    /// Skips `count` requests of a streak, as if they had been chosen.
     pub(crate) fn pass(&mut self, count: u64) {
         if let (Size::Fixed(length), Some(Order::Sequential(next))) =
             (self.size, self.orders.first_mut())
@@ -142,9 +152,10 @@ impl Offsets {
 }
 
 impl Zones {
-    /// The offset of a request of `length` bytes if the previous one ended at `next`.
+    /// The offset of a request of `length` bytes that follows a request with the end `next`.
     fn fit(&self, next: u64, length: u32) -> u64 {
         let stride = self.size.saturating_add(self.skip);
+        // Zones start at the beginning of the file, and each is followed by a skipped part.
         let inside = next % stride;
         if inside + u64::from(length) <= self.size {
             return next;
@@ -153,11 +164,12 @@ impl Zones {
     }
 }
 
-/// How many offsets a request of `length` can have in a file of `file` bytes.
+/// The number of offsets that a request of `length` bytes can have in a file of `file` bytes.
 fn places(file: u64, size: Size, length: u32) -> NonZeroU64 {
     let step = u64::from(size.bounds().2);
     debug_assert!(u64::from(length) <= file, "the largest request fits");
     let last = (file - u64::from(length)) / step;
+    // Offset zero is one of the offsets, in addition to `last` further ones.
     NonZeroU64::MIN.saturating_add(last)
 }
 
@@ -231,7 +243,7 @@ mod tests {
         assert!(both.iter().map(|b| b.1).eq((0..1_000).chain(0..1_000)));
         let on = both.windows(2).filter(|w| w[1].0 == w[0].0 + 1).count();
         assert!(on < 20, "{on} reads in sequence by chance");
-        // A quarter at random: three of four go on where the last ended.
+        // A quarter of the reads is random, so three of four continue where the last read ended.
         let pattern = Pattern::Partly {
             reads: 25,
             writes: 100,
@@ -262,7 +274,7 @@ mod tests {
         };
         assert_eq!(drawn(reader(0)), [0, 1, 6, 7, 12, 13, 0]);
         assert_eq!(drawn(reader(2)), [4, 5, 10, 11, 16, 17, 4]);
-        // What does not end in its zone begins the next one.
+        // A request that does not end in its zone begins the next zone.
         let zones = Zones {
             size: 1_000,
             skip: 24,

@@ -5,39 +5,42 @@ use std::collections::VecDeque;
 use weir_core::random::Rng;
 use weir_core::{Instant, Op, Span};
 
-/// Decides when the next request is due.
+/// The state that decides when the next request is due.
 #[derive(Clone, Debug)]
 pub(crate) enum Pace {
-    /// Closed loop: of `depth` requests some are ready to be issued, some are in think time, the others are outstanding.
+    /// Closed loop. Of `depth` requests, some are ready to be issued, some are in think time, and
+    /// the others are outstanding.
     Closed {
         think: Span,
-        /// Completions that are followed by think time once.
+        /// The number of completions that are followed by one think time.
         every: u32,
-        /// Completions since the last that was followed by it.
+        /// The completions since the last think time.
         answered: u32,
         idle: u32,
-        /// When those in think time become ready: in order, as the think time is the same for all.
+        /// The times at which requests in think time become ready. They are in order, because all
+        /// have the same think time.
         thinking: VecDeque<Instant>,
     },
-    /// Closed loop in batches: how many of `depth` are outstanding, and whether it is filling up.
+    /// Closed loop in batches: the number of outstanding requests of `depth`, and true while a
+    /// batch is being issued.
     Batches {
         depth: u32,
         low: u32,
         outstanding: u32,
         filling: bool,
     },
-    /// The next arrival.
+    /// Open loop with equal intervals: the time of the next arrival.
     Even { interval: Span, next: Instant },
-    /// The next arrival.
+    /// Open loop with exponentially distributed intervals: the time of the next arrival.
     Poisson { interval: Span, next: Instant },
-    /// The next read and the next write.
+    /// Open loops of reads and of writes, in this order.
     Apart([Track; 2]),
 }
 
 /// The arrivals of one kind of request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Track {
-    /// `None`: a request of this kind is always due.
+    /// The interval of arrivals. `None` if a request of this kind is always due.
     interval: Option<Span>,
     poisson: bool,
     next: Instant,
@@ -50,13 +53,15 @@ impl Track {
             poisson,
             next: start,
         };
+        // The first arrival of a Poisson process is one interval after the start, too. With equal
+        // intervals, it is at the start.
         if poisson {
             track.pass(rng);
         }
         track
     }
 
-    /// Its next arrival was issued.
+    /// Advances to the next arrival, after the present one has been issued.
     fn pass(&mut self, rng: &mut Rng) {
         if let Some(interval) = self.interval {
             self.next += if self.poisson {
@@ -67,7 +72,7 @@ impl Track {
         }
     }
 
-    /// Since when a request has been due, if one is.
+    /// The time since which a request has been due, if one is due.
     fn since(&self, now: Instant) -> Option<Instant> {
         match self.interval {
             None => Some(now),
@@ -78,6 +83,7 @@ impl Track {
     fn waiting(&self, at: Instant) -> u64 {
         match self.interval {
             Some(interval) if self.next <= at => {
+                // The arrival at `next` itself, and one more after each interval.
                 at.since(self.next).as_nanos() / interval.as_nanos().max(1) + 1
             }
             _ => 0,
@@ -85,14 +91,14 @@ impl Track {
     }
 }
 
-/// When the next request is due.
+/// The time at which the next request is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Due {
-    /// It has been due since then.
+    /// The request has been due since this time.
     Since(Instant),
-    /// It is due at this time.
+    /// The request is due at this time.
     At(Instant),
-    /// It is due after a completion.
+    /// The request is due after a completion.
     AfterCompletion,
 }
 
@@ -101,6 +107,7 @@ impl Pace {
         let start = Instant::ZERO + program.start;
         match program.arrival {
             Arrival::Closed { think } => {
+                // Without think time, no request is ever in the list.
                 let room = if think > Span::ZERO { program.depth } else { 0 };
                 Self::Closed {
                     think,
@@ -132,13 +139,17 @@ impl Pace {
         }
     }
 
-    /// Whether reads and writes arrive apart: which kind is due is asked with [`Self::choose`] then.
+    /// Returns true if reads and writes have arrivals of their own. In this case, [`Self::choose`]
+    /// decides between them.
     pub(crate) fn is_apart(&self) -> bool {
         matches!(self, Self::Apart(_))
     }
 
-    /// Issues a request at `now` where reads and writes arrive apart and one of them is due: of the drawn kind, or of the other kind if
-    /// only that is due. Returns the kind, and since when the request has been due.
+    /// Issues a request at `now` if reads and writes have arrivals of their own and one of them is
+    /// due.
+    ///
+    /// The request is of the kind `drawn`, or of the other kind if only that is due. Returns the
+    /// kind and the time since which the request has been due.
     pub(crate) fn choose(
         &mut self,
         drawn: Op,
@@ -154,17 +165,19 @@ impl Pace {
             Op::Write
         };
         let due = |op| Some((op, tracks[usize::from(op == Op::Write)].since(now)?));
+        // The percentage of writes decides while both are due. If only one kind is due, it must not
+        // wait for the other.
         let (op, since) = due(drawn).or_else(|| due(other))?;
         tracks[usize::from(op == Op::Write)].pass(rng);
         Some((op, since))
     }
 
-    /// Requests come whatever the answers.
+    /// Returns true for an open loop, whose requests do not depend on completions.
     pub(crate) fn is_open(&self) -> bool {
         !matches!(self, Self::Closed { .. } | Self::Batches { .. })
     }
 
-    /// When the next request is due.
+    /// The time at which the next request is due.
     #[inline]
     pub(crate) fn due(&self, now: Instant) -> Due {
         match self {
@@ -175,6 +188,7 @@ impl Pace {
                 Some(_) => Due::Since(now),
             },
             Self::Batches { filling: true, .. } => Due::Since(now),
+            // The batch is complete, so nothing is issued until `low` is reached.
             Self::Batches { .. } => Due::AfterCompletion,
             Self::Even { next, .. } | Self::Poisson { next, .. } if *next > now => Due::At(*next),
             Self::Even { next, .. } | Self::Poisson { next, .. } => Due::Since(*next),
@@ -183,29 +197,32 @@ impl Pace {
                 let since = [reads, writes].into_iter().filter_map(|t| t.since(now));
                 match since.min() {
                     Some(at) => Due::Since(at),
+                    // Neither kind is due, so both have an interval.
                     None => Due::At(reads.next.min(writes.next)),
                 }
             }
         }
     }
 
-    /// A closed loop without think time, with a request to be issued.
+    /// Returns true for a closed loop without think time that has a request to issue.
     #[inline]
     pub(crate) fn is_prompt(&self) -> bool {
         matches!(self, Self::Closed { think: Span::ZERO, idle, .. } if *idle > 0)
     }
 
-    /// `count` requests of a prompt loop were issued and answered, one after the other.
+    /// Issues and completes `count` requests of a prompt loop, one after the other.
     pub(crate) fn answered_promptly(&mut self, count: u64) {
         if let Self::Closed {
             every, answered, ..
         } = self
         {
+            // The think time itself is zero in a prompt loop, but the count continues as if each
+            // completion had been noted.
             *answered = ((u64::from(*answered) + count) % u64::from(*every)) as u32;
         }
     }
 
-    /// How many requests of an open loop are due by `at`, those that were issued not counted.
+    /// The number of requests of an open loop that are due by `at` and not issued.
     pub(crate) fn waiting(&self, at: Instant) -> u64 {
         match *self {
             Self::Even { interval, next } | Self::Poisson { interval, next } if next <= at => {
@@ -216,10 +233,12 @@ impl Pace {
         }
     }
 
-    /// The request that was due has been issued.
+    /// Notes that the request that was due has been issued.
     #[inline]
     pub(crate) fn issued(&mut self, rng: &mut Rng) {
         match self {
+            // Ready requests are issued before those whose think time has ended, in the same order
+            // as `due` reports them.
             Self::Closed { idle, .. } if *idle > 0 => *idle -= 1,
             Self::Closed { thinking, .. } => {
                 thinking.pop_front();
@@ -235,12 +254,12 @@ impl Pace {
             }
             Self::Even { interval, next } => *next += *interval,
             Self::Poisson { interval, next } => *next += exponential(*interval, rng),
-            // Which of them was issued is told by `choose`.
+            // `choose` has already advanced the arrivals of the kind that was issued.
             Self::Apart(_) => {}
         }
     }
 
-    /// A request completed.
+    /// Notes a completion.
     #[inline]
     pub(crate) fn answered(&mut self, now: Instant) {
         match self {
@@ -269,6 +288,7 @@ impl Pace {
                 ..
             } => {
                 *outstanding = outstanding.saturating_sub(1);
+                // A batch that is being issued is completed first.
                 *filling = *filling || *outstanding <= *low;
             }
             Self::Even { .. } | Self::Poisson { .. } | Self::Apart(_) => {}
@@ -276,8 +296,10 @@ impl Pace {
     }
 }
 
-/// An exponentially distributed span with this mean.
+/// A random span of an exponential distribution with the given mean.
 fn exponential(mean: Span, rng: &mut Rng) -> Span {
+    // The random number is a multiple of 2^-32.
     let scaled = u128::from(mean.as_nanos()) * u128::from(rng.exponential());
+    // At most 32 + 64 bits before the shift, since a mean is at most an hour.
     Span::from_nanos((scaled >> 32) as u64)
 }

@@ -1,6 +1,6 @@
-//! Powers of numbers below 1 in fixed point: the same on every machine, without a table of logarithms.
+//! Powers of numbers below 1 in fixed point, with the same result on every machine.
 
-/// Bits behind the point of logarithms and exponents.
+/// The number of bits after the point, in logarithms and exponents.
 pub(crate) const BITS: u32 = 40;
 
 /// A logarithm to base 2, or an exponent, as a multiple of 2^-40.
@@ -22,7 +22,8 @@ const ROOTS: [u64; BITS as usize] = {
 
 /// The logarithm of `number` to base 2, rounded down.
 ///
-/// Each bit behind the point comes from squaring the mantissa: it is set if the square is 2 or more.
+/// Each bit after the point results from squaring the mantissa. The bit is set if the square is 2
+/// or more.
 pub(crate) fn log2(number: core::num::NonZeroU64) -> Fixed {
     let whole = number.ilog2();
     let mut mantissa = number.get() << (63 - whole);
@@ -36,9 +37,10 @@ pub(crate) fn log2(number: core::num::NonZeroU64) -> Fixed {
     log
 }
 
-/// 2^-`exponent` as a multiple of 2^-64, just below 1 at the most.
+/// 2^-`exponent` as a multiple of 2^-64, at most just below 1.
 pub(crate) fn exp2_of_minus(exponent: Fixed) -> u64 {
     let whole = exponent >> BITS;
+    // The result would be less than the smallest multiple of 2^-64.
     if whole >= 64 {
         return 0;
     }
@@ -83,7 +85,8 @@ mod tests {
         assert_eq!(exp2_of_minus(Fixed::MAX), 0);
         for number in [1, 2, 3, 1_000, 1_234_567_890_123, 1 << 50, u64::MAX] {
             let back = exp2_of_minus(64 * ONE - log(number));
-            // 2^-38 of it: the logarithm is known to 2^-40, and each root is rounded.
+            // The tolerance is 2^-38 of the number, because the logarithm is exact to 2^-40 and
+            // each root is rounded.
             let slack = (number >> 38).max(1);
             assert!(back.abs_diff(number) <= slack, "{number}: {back}");
         }

@@ -1,85 +1,91 @@
-//! A client program as data.
+//! The program of a client as data.
 
 use weir_core::rule::{self, Broken, Rule};
 use weir_core::{Instant, Span, rules};
 
-/// A client: its requests, its queue depth, its rate, and its duration.
+/// The description of a client: its requests, queue depth, rate and duration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Program {
-    /// Which offsets in its region it accesses.
+    /// The order of the offsets that the client accesses in its region.
     pub pattern: Pattern,
-    /// Percentage of writes among its requests, flushes not counted: 0 to 100. The others are reads.
+    /// The percentage of writes among the requests, without flushes: 0 to 100. The others are
+    /// reads.
     pub writes: u8,
-    /// Whether writes must be durable when they complete ([`Flags::FUA`](weir_core::Flags::FUA)).
+    /// True if writes must be durable when they complete ([`Flags::FUA`](weir_core::Flags::FUA)).
     pub fua: bool,
-    /// Whether and how it makes earlier writes durable.
+    /// The way in which the client makes earlier writes durable, if it does.
     pub sync: SyncMode,
-    /// Which parts of its region it skips. `None`: none.
+    /// The parts of the region that the client skips, or `None` to use all of it.
     pub zones: Option<Zones>,
-    /// Files of equal length that its region is divided into: 1 to 1024. Its requests go to the files in turn, and each file has a
-    /// position of its own.
+    /// The number of files of equal length into which the region is divided: 1 to 1024.
+    ///
+    /// The requests go to the files in turn, and each file has its own position.
     pub files: u32,
-    /// Length of a request in bytes.
+    /// The length of a request in bytes.
     pub size: Size,
-    /// Queue depth: the maximum number of outstanding requests, 1 to 65536.
+    /// The queue depth, which is the maximum number of outstanding requests: 1 to 65536.
     pub depth: u32,
-    /// When a request is due.
+    /// The times at which requests are due.
     pub arrival: Arrival,
-    /// In a closed loop, completions that are followed by think time once: 1 to 65536.
+    /// In a closed loop, the number of completions that are followed by one think time: 1 to 65536.
     pub think_every: u32,
-    /// When it is active and when it pauses. `None`: it never pauses.
+    /// The active periods and pauses of the client, or `None` if it never pauses.
     pub activity: Option<Activity>,
-    /// When it starts, after the origin of its time.
+    /// The start of the program, after the origin of its time.
     pub start: Span,
-    /// Upper bound of a delay of its start and its stop, drawn once for each run.
+    /// The maximum random delay of the start and the stop, which is chosen once for each run.
     pub start_spread: Span,
-    /// When it stops issuing, after the same origin. `None`: never.
+    /// The time after the same origin at which the client stops issuing. `None` for no stop.
     pub stop: Option<Span>,
-    /// Total number of requests, flushes included. `None`: unlimited.
+    /// The total number of requests, including flushes. `None` for no limit.
     pub requests: Option<u64>,
 }
 
-/// The order of offsets.
+/// The order of the offsets of a program's requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pattern {
     /// One after the other from the start of the region, and again from there after its end.
     Sequential,
-    /// Uniformly random.
+    /// Uniformly random offsets, each independent of the others.
     Random,
-    /// As [`Pattern::Random`], but each offset once before any is drawn again, as `fio` does with its map. If sizes vary, the
-    /// offsets are those that the largest request can have.
+    /// Random, but each offset once before any offset is used again, as `fio` does with its random
+    /// map.
+    ///
+    /// If sizes vary, the offsets are those that the largest request can have.
     Shuffled,
     /// Offsets of unequal popularity, scattered over the region.
     Skewed(Skew),
-    /// At random as with [`Pattern::Random`], but for a part of the requests of each kind, which go on where the last of their kind
-    /// ended.
+    /// A mixture for each kind of request: random offsets as with [`Pattern::Random`], and offsets
+    /// that continue where the last request of the kind ended.
     Partly {
-        /// Reads in a hundred that are at random: 0 to 100.
+        /// The percentage of reads with random offsets: 0 to 100.
         reads: u8,
-        /// Writes in a hundred that are at random: 0 to 100.
+        /// The percentage of writes with random offsets: 0 to 100.
         writes: u8,
     },
 }
 
-/// Which offsets are drawn more often than others.
+/// The popularity of offsets, some of which are used more often than others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Skew {
-    /// How much more often.
+    /// The law by which popularity decreases.
     pub law: Law,
-    /// Where the first rank lies, in millionths of the region: 0 to 1000000. `None`: at its start. The other ranks are scattered all
-    /// the same.
+    /// The position of the first rank in the region, in millionths: 0 to 1000000. `None` for the
+    /// start of the region. The other ranks are scattered in either case.
     pub center: Option<u32>,
 }
 
-/// How popularity falls from rank to rank, as in `fio`. Parameters are in millionths.
+/// The decrease of popularity from rank to rank, as in `fio`. Parameters are in millionths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Law {
-    /// The k-th rank has a probability in proportion to 1/k^exponent, with an exponent of 1 to 100000000 millionths.
+    /// Zipf's law: the k-th rank has a probability in proportion to 1/k^exponent. The exponent is 1
+    /// to 100000000 millionths.
     Zipf(u32),
-    /// Of all requests the part `1 - h` goes to the part `h` of the ranks, and so on within that; 1 to 999999 millionths.
+    /// Pareto's law: the part `1 - h` of all requests goes to the part `h` of the ranks, and the
+    /// same applies within that part. `h` is 1 to 999999 millionths.
     Pareto(u32),
-    /// Ranks around the middle: the mean of twelve random numbers, displaced by up to half of this number of millionths of a percent of all
-    /// ranks; 0 to 99999999.
+    /// Ranks around the middle: the mean of twelve random numbers. It is displaced by up to half of
+    /// this number, which is in millionths of a percent of all ranks: 0 to 99999999.
     Normal(u32),
 }
 
@@ -91,73 +97,79 @@ impl Pattern {
     });
 }
 
-/// Parts of a region that are used alternate with parts that are skipped, so that several clients can interleave
-/// (`zonemode=strided` of `fio`). With [`Pattern::Sequential`] only.
+/// A region in which used parts alternate with skipped ones, so that several clients can interleave
+/// (`zonemode=strided` of `fio`).
+///
+/// Zones are only permitted with [`Pattern::Sequential`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Zones {
-    /// Bytes used: at least the largest request. A request that does not fit into the rest of a zone goes to the start of the next.
+    /// The number of bytes used: at least the largest request. A request that does not fit into the
+    /// rest of a zone goes to the start of the next zone.
     pub size: u64,
-    /// Bytes skipped after them.
+    /// The number of bytes skipped after each used part.
     pub skip: u64,
 }
 
 /// Active periods that alternate with pauses, from the client's start on.
 ///
-/// During a pause it issues nothing. The clock of an open loop stands still meanwhile, so that nothing becomes due.
+/// During a pause, the client issues nothing. The clock of an open loop does not advance during a
+/// pause, so that nothing becomes due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Activity {
-    /// Length of an active period: 1 ns to an hour.
+    /// The length of an active period: 1 ns to an hour.
     pub on: Span,
-    /// Length of the pause after it: 1 ns to an hour.
+    /// The length of the pause after it: 1 ns to an hour.
     pub off: Span,
 }
 
-/// How a client makes its writes durable.
+/// The way in which a client makes its writes durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SyncMode {
-    /// It does not.
+    /// The client never flushes its writes.
     Never,
-    /// A flush after every `every` writes (at least 1), issued like any other request.
+    /// A flush after this number of writes (at least 1), issued like any other request.
     Flush(u32),
-    /// As a program that calls `fdatasync` after every `every` writes (at least 1): it waits until all its requests have completed,
-    /// flushes, and continues when the flush has completed.
+    /// An `fdatasync` after this number of writes (at least 1). The client waits until all its
+    /// requests have completed, flushes, and continues when the flush has completed.
     Fdatasync(u32),
 }
 
-/// Length of a request in bytes.
+/// The length of a request in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Size {
-    /// Always the same, at least 1; offsets are multiples of it.
+    /// Always the same length, at least 1. Offsets are multiples of it.
     Fixed(u32),
-    /// From `min` (at least 1) to `max`, each multiple of `step` (at least 1) above `min` equally likely; offsets are multiples of
-    /// `step`.
+    /// A length from `min` (at least 1) to `max`. All multiples of `step` (at least 1) above `min`
+    /// are equally likely, and offsets are multiples of `step`.
     Range {
-        /// The minimum.
+        /// The minimum length in bytes.
         min: u32,
-        /// The maximum.
+        /// The maximum length in bytes.
         max: u32,
-        /// The granularity of sizes and of offsets.
+        /// The granularity of lengths and offsets, in bytes.
         step: u32,
     },
-    /// One of a few sizes with given frequencies; offsets are multiples of the smallest.
+    /// One of a few lengths with given frequencies. Offsets are multiples of the smallest length.
     Split(Split),
 }
 
-/// Sizes of requests and their frequencies.
+/// Lengths of requests with their frequencies, like `bssplit` of `fio`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Split {
-    // Apart, for programs are passed by value.
+    // Separate arrays are smaller than one array of pairs, and programs are passed by value.
     sizes: [u32; Self::MOST],
     percents: [u8; Self::MOST],
     count: u8,
 }
 
 impl Split {
-    /// The maximum number of sizes.
+    /// The maximum number of lengths.
     pub const MOST: usize = 12;
 
-    /// Sizes (at least 1 byte) with their percentages, whose sum must be 100. `None` if they are anything else, or more than
-    /// [`Self::MOST`].
+    /// Creates a split from lengths (at least 1 byte) with their percentages.
+    ///
+    /// Returns `None` unless the sum of the percentages is 100 and there are at most [`Self::MOST`]
+    /// lengths.
     pub fn new(parts: &[(u32, u8)]) -> Option<Self> {
         let whole: u32 = parts.iter().map(|p| u32::from(p.1)).sum();
         if parts.len() > Self::MOST || whole != 100 || parts.iter().any(|p| p.0 == 0) {
@@ -174,13 +186,13 @@ impl Split {
         Some(split)
     }
 
-    /// Its sizes with their percentages, in the given order.
+    /// The lengths with their percentages, in the given order.
     pub fn parts(&self) -> impl Iterator<Item = (u32, u8)> + '_ {
         let all = self.sizes.into_iter().zip(self.percents);
         all.take(self.count.into())
     }
 
-    /// The size at `percent` (0 to 99) of all requests.
+    /// The length of the request at position `percent` (0 to 99) of all requests.
     pub(crate) fn at(&self, percent: u64) -> u32 {
         let mut left = percent;
         for (size, part) in self.parts() {
@@ -189,44 +201,51 @@ impl Split {
             }
             left -= u64::from(part);
         }
+        // Not reached: the percentages add up to 100, and `percent` is below that.
         self.sizes[0]
     }
 }
 
-/// When requests are due.
+/// The times at which requests are due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrival {
-    /// Closed loop: each of `depth` requests is issued again `think` (at most an hour) after its previous completion.
+    /// Closed loop: each of `depth` requests is issued again `think` (at most an hour) after its
+    /// previous completion.
     Closed {
-        /// Think time: from a completion to the next request.
+        /// The think time: the time from a completion to the next request.
         think: Span,
     },
-    /// Closed loop in batches: once `depth` requests are outstanding none is issued until no more than `low` (less than `depth`) are;
-    /// then again up to `depth`.
+    /// Closed loop in batches: after `depth` requests are outstanding, none is issued until at most
+    /// `low` (less than `depth`) are left. Then requests are issued again up to `depth`.
     Batches {
-        /// Requests outstanding at which it goes on.
+        /// The number of outstanding requests at which the next batch begins.
         low: u32,
     },
-    /// Open loop: one request every `interval` (1 ns to an hour), whatever the completions. A request that is due while `depth`
-    /// requests are outstanding is issued later; its latency counts from when it was due.
+    /// Open loop: one request every `interval` (1 ns to an hour), independent of completions.
+    ///
+    /// A request that is due while `depth` requests are outstanding is issued later. Its latency
+    /// counts from the time at which it was due.
     Even {
-        /// Time from one request to the next.
+        /// The time from one request to the next.
         interval: Span,
     },
-    /// Open loop as [`Arrival::Even`], but with exponentially distributed intervals.
+    /// Open loop as with [`Arrival::Even`], but with exponentially distributed intervals.
     Poisson {
-        /// Mean time from one request to the next.
+        /// The mean time from one request to the next.
         interval: Span,
     },
-    /// Open loops of reads and of writes apart, as `fio` has them: each kind has the requests of its own interval (1 ns to an hour), and
-    /// both share the queue depth. A kind without an interval is issued as soon as there is room. Of the kinds that can be issued, the
-    /// percentage of writes decides. For a program that both reads and writes.
+    /// Separate open loops of reads and of writes, as in `fio`, for a program with both kinds.
+    ///
+    /// Each kind has an interval of its own (1 ns to an hour), and both share the queue depth. A
+    /// kind without an interval is issued as soon as the depth permits. If both kinds are due, the
+    /// percentage of writes decides.
     Apart {
-        /// Time from one read to the next.
+        /// The time from one read to the next.
         reads: Option<Span>,
-        /// Time from one write to the next.
+        /// The time from one write to the next.
         writes: Option<Span>,
-        /// Whether the intervals are exponentially distributed with these means, otherwise equal.
+        /// True for exponentially distributed intervals with these means, false for equal
+        /// intervals.
         poisson: bool,
     },
 }
@@ -234,14 +253,14 @@ pub enum Arrival {
 /// The part of the address space that a client uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Region {
-    /// Offset of its first byte.
+    /// The offset of the first byte of the region.
     pub start: u64,
-    /// Its length in bytes: at least the largest request.
+    /// The length of the region in bytes: at least the largest request.
     pub length: u64,
 }
 
 impl Region {
-    /// The `length` bytes from `start` on.
+    /// Creates the region of `length` bytes from `start` on.
     pub const fn new(start: u64, length: u64) -> Self {
         Self { start, length }
     }
@@ -249,20 +268,23 @@ impl Region {
 
 const HOUR: Span = Span::from_secs(3_600);
 
-/// The permitted lengths of active periods and pauses.
+/// The permitted lengths of active periods and pauses, as messages state them.
 const BETWEEN: &str = "1 ns to an hour (3600000000000 ns)";
 
 impl Program {
-    /// Whether it reads, whether it writes, and whether it flushes.
+    /// Returns three flags: the program reads, it writes, it flushes.
     pub fn kinds(&self) -> [bool; 3] {
         let flushes = self.sync != SyncMode::Never && self.writes > 0;
         [self.writes < 100, self.writes > 0, flushes]
     }
 
-    /// The first instant that no longer belongs to a client of this program, if that is not after `now`. The last request of the client
-    /// completed at `answered`. A client that `is_complete` has issued its number of requests, and its time ends with that reply. Otherwise the
-    /// time ends at the program's stop, or with that reply if the reply is later.
+    /// The first instant after the time of a client with this program, if that is not after `now`.
+    ///
+    /// The last request of the client completed at `answered`. If `is_complete` is true, the client
+    /// has issued its number of requests, and its time ends with that answer. Otherwise the time
+    /// ends at the program's stop, or with the last answer if that is later.
     pub fn end(&self, is_complete: bool, answered: Instant, now: Instant) -> Option<Instant> {
+        // The instant of the last reply itself still belongs to the client.
         let replied = answered + Span::from_nanos(1);
         if is_complete {
             return Some(replied);
@@ -272,7 +294,7 @@ impl Program {
         stopped.map(|stop| stop.max(replied))
     }
 
-    /// Random reads of `size` bytes with a queue depth of `depth`, without end.
+    /// A program of random reads of `size` bytes with a queue depth of `depth`, without an end.
     pub const fn random_reads(size: u32, depth: u32) -> Self {
         Self {
             pattern: Pattern::Random,
@@ -293,7 +315,7 @@ impl Program {
         }
     }
 
-    /// Sequential reads of `size` bytes with a queue depth of `depth`, without end.
+    /// A program of sequential reads of `size` bytes with a queue depth of `depth`, without an end.
     pub const fn sequential_reads(size: u32, depth: u32) -> Self {
         Self {
             pattern: Pattern::Sequential,
@@ -311,6 +333,7 @@ impl Program {
             SyncMode::Never => 1,
             SyncMode::Flush(n) | SyncMode::Fdatasync(n) => n,
         };
+        // One rule checks all kinds of arrival, under the name of the parameter that the kind has.
         let (arrival, time, least) = match self.arrival {
             Arrival::Closed { think } => ("think", think, Span::ZERO),
             Arrival::Batches { .. } => ("think", Span::ZERO, Span::ZERO),
@@ -320,11 +343,15 @@ impl Program {
             Arrival::Apart { reads, writes, .. } => {
                 let mut both = [reads, writes].into_iter().flatten();
                 let some = Span::from_nanos(1);
+                // Without a wrong interval, any permitted value passes the rule.
                 let wrong = |span: &Span| !(some..=HOUR).contains(span);
                 ("interval", both.find(wrong).unwrap_or(some), some)
             }
         };
+        // Each file must have space for the largest request. A division by zero is avoided here,
+        // and a rule below reports zero files.
         let file = region.length / u64::from(self.files.max(1));
+        // The end of the region must not overflow.
         let place = region.start.checked_add(region.length);
         rule::check(self.rules_of_place_and_time(max))?;
         rule::check(self.rules_of_choice())?;
@@ -344,7 +371,7 @@ impl Program {
 }
 
 impl Program {
-    /// The rules for places at random, and for batches.
+    /// The rules for random offsets and for batches.
     fn rules_of_choice(&self) -> [Rule; 4] {
         let skew = match self.pattern {
             Pattern::Skewed(skew) => Some(skew),
@@ -370,12 +397,14 @@ impl Program {
                 "an exponent of zipf up to 100, h of pareto between 0 and 1, or a deviation of normal of 0 to below 100, in millionths";
             "skew.center", center, 0..=1_000_000, "0 to 1, in millionths";
             "pattern.random", random, 0..=100, "0 to 100";
+            // With a `low` of the depth or more, there would be no batches.
             "arrival.low", low, low == 0 || low < self.depth, "less than the depth";
         }
     }
 
     /// The rules for files, zones and activity, with requests of up to `most` bytes.
     fn rules_of_place_and_time(&self, most: u32) -> [Rule; 7] {
+        // Absent parts pass their rules with these values.
         let zone = self.zones.map_or(u64::MAX, |z| z.size);
         let works = self.activity.map_or(HOUR, |a| a.on);
         let rests = self.activity.map_or(HOUR, |a| a.off);
@@ -394,7 +423,7 @@ impl Program {
 }
 
 impl Size {
-    /// The smallest size.
+    /// The smallest length of a request.
     pub fn least(&self) -> u32 {
         match self {
             Self::Fixed(size) | Self::Range { min: size, .. } => *size,
@@ -402,7 +431,7 @@ impl Size {
         }
     }
 
-    /// The largest size.
+    /// The largest length of a request.
     pub fn most(&self) -> u32 {
         match self {
             Self::Fixed(size) | Self::Range { max: size, .. } => *size,
@@ -410,11 +439,12 @@ impl Size {
         }
     }
 
-    /// Minimum, maximum and granularity.
+    /// The minimum, maximum and granularity of the lengths.
     pub(crate) fn bounds(&self) -> (u32, u32, u32) {
         match *self {
             Self::Fixed(size) => (size, size, size),
             Self::Range { min, max, step } => (min, max, step),
+            // Offsets are multiples of the smallest length, so that all of them can be reached.
             Self::Split(_) => {
                 let (least, most) = (self.least(), self.most());
                 (least, most, least)

@@ -1,12 +1,13 @@
-//! Seeds of clients.
+//! The seeds of clients' random choices.
 
 use weir_core::random::SplitMix;
 
 /// The seed of one client in one repetition of a scenario.
 ///
-/// It depends on nothing else, so all policies and drives serve the same requests.
+/// It depends on nothing else, so that all policies and drives serve the same requests.
 pub fn seed(scenario: &str, repetition: u32, client: u32) -> u64 {
-    // FNV-1a (Fowler, Noll, Vo) spreads the name, `SplitMix64` the numbers.
+    // FNV-1a (Fowler, Noll, Vo) hashes the name. `SplitMix64` scatters similar numbers over all
+    // seeds.
     let name = scenario
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {

@@ -1,42 +1,43 @@
-//! Places of unequal popularity, in integers.
+//! Offsets of unequal popularity, computed in integers.
 
 use crate::load::power::{self, Fixed, exp2_of_minus, log2};
 use crate::load::program::{Law, Skew};
 use core::num::NonZeroU64;
 use weir_core::random::Rng;
 
-/// What parameters are multiples of.
+/// The denominator of the laws' parameters.
 const MILLION: u64 = 1_000_000;
 
-/// Numbers whose mean comes near to a normal distribution: as many as `fio` takes.
+/// The number of terms whose mean approximates a normal distribution. `fio` uses the same number.
 const TERMS: u64 = 12;
 
-/// Draws from 0 to n-1 by a [`Skew`].
+/// Chooses positions from 0 to n-1 with the popularity of a [`Skew`].
 #[derive(Clone, Debug)]
 pub(crate) struct Skewed {
     places: NonZeroU64,
     ranks: Ranks,
-    /// Coprime to `places`: multiplying a rank by it scatters the ranks one-to-one.
+    /// A factor that scatters the ranks one-to-one, because it is coprime to `places`.
     stride: u64,
-    /// The place of the first rank.
+    /// The position of the first rank.
     first: u64,
 }
 
-/// Draws ranks from 0 to n-1.
+/// Chooses ranks from 0 to n-1.
 #[derive(Clone, Debug)]
 enum Ranks {
     Zipf(Zipf),
-    /// n to the power of a number below 1 times this: ranks as a Pareto distribution has them.
+    /// A Pareto distribution: the rank is n to the power of the logarithm of a random number below
+    /// 1 times this exponent.
     Pareto(Fixed),
     /// The mean of [`TERMS`] numbers, displaced by up to half of this.
     Normal(u64),
 }
 
 impl Skewed {
-    /// `skew` has been validated.
+    /// Creates the state for a skew that has been validated.
     pub(crate) fn new(skew: Skew, places: NonZeroU64) -> Self {
         let n = places.get();
-        // Near the golden section, so that adjacent ranks are far apart.
+        // The stride is near the golden section of the range, so that adjacent ranks are far apart.
         let golden = (u128::from(n) * 618_033_988_749_894_848 / 1_000_000_000_000_000_000) as u64;
         let stride = (golden.max(1)..=n)
             .find(|&stride| gcd(stride, n) == 1)
@@ -45,7 +46,8 @@ impl Skewed {
         let ranks = match skew.law {
             Law::Zipf(exponent) => Ranks::Zipf(Zipf::new(exponent, places)),
             Law::Pareto(power) => Ranks::Pareto(pareto(power)),
-            // A percentage, of half of the places at most.
+            // The deviation is a percentage of all positions. The displacement is limited to half
+            // of them.
             Law::Normal(deviation) => Ranks::Normal(
                 (part(deviation, 100 * u128::from(MILLION)) as u64)
                     .saturating_add(u64::from(deviation > 0))
@@ -61,12 +63,13 @@ impl Skewed {
         }
     }
 
-    /// Draws a place.
+    /// Chooses the next position.
     pub(crate) fn place(&self, rng: &mut Rng) -> u64 {
         let n = u128::from(self.places.get());
         let rank = u128::from(match &self.ranks {
             Ranks::Zipf(zipf) => zipf.rank(self.places, rng) - 1,
             Ranks::Pareto(exponent) => {
+                // The lowest bit is set, because zero has no logarithm.
                 let below_1 = NonZeroU64::MIN | rng.next_u64();
                 let power = exp2_of_minus((minus_log2(below_1) * *exponent) >> power::BITS);
                 ((n * u128::from(power)) >> 64) as u64
@@ -82,8 +85,9 @@ fn minus_log2(number: NonZeroU64) -> Fixed {
     (64 << power::BITS) - log2(number)
 }
 
-/// The exponent with which, of all numbers below 1, the part `1 - h` becomes less than `h`: for `h` of 0.2, 80 % of all requests go to 20 % of
-/// the places.
+/// The exponent with which the part `1 - h` of all numbers below 1 becomes less than `h`.
+///
+/// With `h` of 0.2, 80 % of all requests go to 20 % of the positions.
 fn pareto(h: u32) -> Fixed {
     let of_a_million = |part: u64| {
         let part = NonZeroU64::new(part).expect("between 0 and 1");
@@ -93,7 +97,7 @@ fn pareto(h: u32) -> Fixed {
     (of_a_million(h) << power::BITS) / of_a_million(rest)
 }
 
-/// A rank around the middle.
+/// A random rank around the middle.
 fn normal(places: NonZeroU64, width: u64, rng: &mut Rng) -> u64 {
     let n = places.get();
     let sum: u128 = (0..TERMS).map(|_| u128::from(rng.below(places))).sum();
@@ -103,7 +107,7 @@ fn normal(places: NonZeroU64, width: u64, rng: &mut Rng) -> u64 {
     };
     let drawn = rng.below(width);
     let half = width.get() / 2;
-    // What would leave the range goes half as far, as often as it takes.
+    // A displacement that would leave the range is halved as often as necessary.
     if drawn >= half {
         let mut further = drawn - half;
         while mean + further >= n {
@@ -119,14 +123,16 @@ fn normal(places: NonZeroU64, width: u64, rng: &mut Rng) -> u64 {
     }
 }
 
-/// Zipf's law without a table of ranks: the k-th most popular has a probability in proportion to 1/k^exponent.
+/// Zipf's law without a table of ranks: the k-th most popular rank has a probability in proportion
+/// to 1/k^exponent.
 #[derive(Clone, Debug)]
 struct Zipf {
-    /// The exponent, in millionths.
+    /// The exponent in millionths.
     exponent: u32,
-    /// Number of powers of two up to the number of places.
+    /// The number of powers of two up to the number of positions.
     octaves: NonZeroU64,
-    /// For each octave, what the bounds of it and of those before it add up to. Empty where all are equal, as with the exponent 1.
+    /// The cumulative bounds of the octaves. Empty for the exponent 1, with which all bounds are
+    /// equal.
     bounds: Vec<u64>,
 }
 
@@ -134,7 +140,8 @@ impl Zipf {
     fn new(exponent: u32, places: NonZeroU64) -> Self {
         let octaves = u64::from(places.ilog2()) + 1;
         let off = MILLION.abs_diff(exponent.into());
-        // An octave's bound is its number of ranks times what its first has: 2^(octave * (1 - exponent)), as a part of the largest.
+        // The bound of an octave is its number of ranks times the weight of its first rank,
+        // 2^(octave * (1 - exponent)), as a part of the largest bound.
         let bound = |octave: u64| {
             let from_largest = if u64::from(exponent) < MILLION {
                 octaves - 1 - octave
@@ -142,6 +149,7 @@ impl Zipf {
                 octave
             };
             let exponent = (Fixed::from(from_largest * off) << power::BITS) / Fixed::from(MILLION);
+            // Up to 64 octaves are added up, so 7 bits are kept free for the sum.
             exp2_of_minus(exponent) >> 7
         };
         let sums = (0..octaves).scan(0, |sum, octave| {
@@ -155,10 +163,11 @@ impl Zipf {
         }
     }
 
-    /// Draws a rank from 1 to n.
+    /// Chooses a rank from 1 to n by rejection sampling.
     ///
-    /// Rejection sampling: an octave by its bound, and a number k in it, kept with probability (2^octave / k)^exponent. Where the exponent
-    /// is 1 every octave has the same bound and no power is needed.
+    /// An octave is chosen by its bound, and then a number k in it, which is accepted with
+    /// probability (2^octave / k)^exponent. With the exponent 1, every octave has the same bound,
+    /// and no power is needed.
     fn rank(&self, places: NonZeroU64, rng: &mut Rng) -> u64 {
         loop {
             let base = 1u64 << self.octave(rng);
@@ -178,7 +187,7 @@ impl Zipf {
         self.bounds.partition_point(|sum| *sum <= drawn) as u64
     }
 
-    /// Whether a rank of the octave that begins with `base` is kept.
+    /// Returns true if a rank of the octave that begins with `base` is accepted.
     fn keeps(&self, base: u64, rank: NonZeroU64, rng: &mut Rng) -> bool {
         if self.bounds.is_empty() {
             return rng.ratio(base, rank);
@@ -222,7 +231,8 @@ mod tests {
         }
     }
 
-    /// With the exponent 2 the k-th of 4 has 144/k^2 of 205, with 0.5 the sum of 1/sqrt(k) is 2.7844570.
+    /// With the exponent 2, the k-th of 4 ranks has 144/k^2 of 205 parts. With 0.5, the sum of
+    /// 1/sqrt(k) is 2.7844570.
     #[test]
     fn ranks_are_drawn_in_proportion_to_a_power() {
         let n = NonZeroU64::new(4).unwrap();
@@ -275,7 +285,7 @@ mod tests {
         ] {
             assert!(most(law) > Some(u64::MAX / 2), "{law:?}");
         }
-        // With so steep ones all requests go to the first place.
+        // With such steep laws, all requests go to the first position.
         assert_eq!(most(Law::Zipf(100_000_000)), Some(0));
         assert_eq!(most(Law::Pareto(1)), Some(0));
     }
@@ -292,10 +302,14 @@ mod tests {
         }
     }
 
-    /// What `fio` 3.33 drew of 65,536 places: 262,144 requests by `--ioengine=null --rw=randread --bs=4k --size=256m --loops=4
-    /// --write_iolog`, as ten thousandths of all that went to a number of the most popular places. In `fio` several ranks of a tail can
-    /// fall on one place, and its ranks of Zipf's law come from an integral in place of a sum (at the
-    /// exponent 1.1 the first ten have 1.5 % of all requests more than the law gives them), so that within 2 % is all that can be asked.
+    /// The popularity that `fio` 3.33 produced on 65,536 positions.
+    ///
+    /// The numbers are from 262,144 requests by `--ioengine=null --rw=randread --bs=4k --size=256m
+    /// --loops=4 --write_iolog`, as ten-thousandths of all requests that went to a number of the
+    /// most popular positions. In `fio`, several ranks of a tail can fall on one position. Its
+    /// ranks of Zipf's law result from an integral instead of a sum, so that with the exponent 1.1
+    /// the first ten get 1.5 % of all requests more than the law gives them. Therefore the test
+    /// tolerates 2 %.
     #[test]
     fn places_are_as_popular_as_with_fio() {
         let marks = [1, 3, 10, 100];
@@ -322,8 +336,11 @@ mod tests {
         }
     }
 
-    /// The part of all requests that goes to the middle half of the ranks with `normal:0`, `normal:20` and `normal:99`, in thousandths: the
-    /// mean of twelve numbers has the deviation n/12, and the displacement is as likely to be anything up to a tenth of n, and a quarter.
+    /// The thousandths of all requests that go to the middle half of the ranks with `normal:0`,
+    /// `normal:20` and `normal:99`.
+    ///
+    /// The mean of twelve numbers has the deviation n/12. The displacement is uniformly distributed
+    /// up to n/10 or n/4 respectively.
     #[test]
     fn normal_ranks_lie_around_the_middle() {
         let n = NonZeroU64::new(65_536).unwrap();

@@ -1,4 +1,4 @@
-//! Clients against a minimal server, which replies correctly, wrongly, or not at all.
+//! Clients against a minimal server, which replies correctly, incorrectly, or not at all.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -36,10 +36,11 @@ impl Exports for One {
     }
 }
 
-/// Appends the reply to a request to the output; `false` ends the connection.
+/// A function that appends the reply to a request to the output. It returns false to end the
+/// connection.
 type Answer = fn(&Request, &mut Vec<u8>) -> bool;
 
-/// A server on a free port; `answer` replies to every request.
+/// Starts a server on a free port, which replies to every request with `answer`.
 fn server(answer: Answer) -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp(listener.local_addr().unwrap().to_string());
@@ -52,7 +53,8 @@ fn server(answer: Answer) -> Address {
     address
 }
 
-/// Serves one connection until either side closes it. The test notices errors here by what the client sees.
+/// Serves one connection until either side closes it. Errors need no handling here, because the
+/// client under test notices them.
 fn serve(mut socket: TcpStream, answer: Answer) -> Option<()> {
     let mut shake = Handshake::new(HandshakeConfig::default());
     let (mut input, mut output, mut chunk) = (Vec::new(), Vec::new(), vec![0; 65536]);
@@ -95,7 +97,7 @@ fn well(request: &Request, out: &mut Vec<u8>) -> bool {
         ..
     } = *request;
     if request.command == Command::Read {
-        // Data in two chunks with a hole between them.
+        // Two chunks of data with a hole between them.
         let (data, hole) = (length / 4, length / 2);
         out.extend(encode_data_header(cookie, offset, data, false));
         out.extend(vec![7; data as usize]);
@@ -110,7 +112,7 @@ fn well(request: &Request, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Every second request fails.
+/// A server on which every second request fails.
 fn half(request: &Request, out: &mut Vec<u8>) -> bool {
     if request.cookie.is_multiple_of(2) || request.command == Command::Disconnect {
         return well(request, out);
@@ -192,7 +194,7 @@ fn writes_carry_their_data_and_flushes_move_none() {
     };
     let (meter, result) = run(well, &program, LONG);
     result.unwrap();
-    // Four writes and a flush, ten times.
+    // Ten rounds of four writes and a flush.
     assert_eq!((meter.requests(), meter.bytes()), (50, 40 * 4096));
 }
 
@@ -248,6 +250,7 @@ fn a_paced_client_waits_for_its_time() {
     let (meter, result) = run(well, &program, LONG);
     result.unwrap();
     assert_eq!(meter.requests(), 10);
+    // Ten requests are 9 intervals of 5 ms.
     assert!(begin.elapsed() >= Duration::from_millis(45));
 }
 

@@ -1,4 +1,4 @@
-//! Memory use of a model.
+//! The memory use of a drive model.
 
 use weir_core::random::Rng;
 use weir_core::{Dispatch, Instant, Op, QueueId, Tag};
@@ -16,7 +16,7 @@ fn large() -> ssd::Config {
     }
 }
 
-/// Writes at random with a constant number of commands in flight.
+/// Sends random writes and reads with a constant number of commands in flight.
 fn overwrite(drive: &mut ssd::Ssd, size: u64, commands: u64) {
     let (mut now, mut random) = (Instant::ZERO, Rng::new(1));
     let mut free: Vec<u32> = (0..1023 * 8).collect();
@@ -39,7 +39,8 @@ fn overwrite(drive: &mut ssd::Ssd, size: u64, commands: u64) {
     }
 }
 
-/// The model keeps no mapping table, which alone would take half a gigabyte.
+/// The model has no mapping table, which alone would take half a gigabyte: 125 million units of 4
+/// bytes.
 #[test]
 fn a_drive_of_512_gb_takes_less_than_ten_megabytes() {
     let config = large();

@@ -6,88 +6,93 @@ use weir_core::{
     Config, Edit, GroupId, Instant, Layer, Op, Output, Request, Span, StreamId, StreamSpec,
 };
 
-/// What clients did, and when a client that is served otherwise would do the same: an observer of the run's layer from its first call on.
+/// The load of a run: each client's requests and the answers that they followed.
+///
+/// It is an observer, and must observe the run's layer from the first call on.
+/// [`Again`](crate::Again) plays it.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
     pub(crate) config: Option<Config>,
-    /// What was put in force, and when.
+    /// The changes of the layer, with their times.
     pub(crate) edits: Vec<(Instant, Vec<Edit>)>,
     pub(crate) streams: Vec<Stream>,
-    /// Which of these has a slot of the layer.
+    /// The stream that holds each slot of the layer, as an index into `streams`.
     slots: Vec<Option<(StreamId, u32)>>,
-    /// Requests that are not over: their stream, and their place in it.
+    /// The stream of each outstanding request and the request's position in it.
     live: HashMap<(StreamId, u64), (u32, u32)>,
     requests: usize,
     lost: u64,
     end: Instant,
 }
 
-/// What one client did.
+/// The recorded actions of one client.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pub(crate) spec: StreamSpec,
     pub(crate) opened: Instant,
-    /// When it left, if it did.
+    /// The time at which the client disconnected, if it did.
     pub(crate) closed: Option<Instant>,
-    /// In the order in which they were sent.
+    /// The client's requests in the order in which they were sent.
     pub(crate) asks: Vec<Ask>,
-    /// The last answer: to which, and when.
+    /// The position of the request that completed last, and the time of its completion.
     answered: Option<(u32, Instant)>,
     outstanding: u32,
 }
 
-/// A request as it was sent.
+/// A request as it was sent in the recorded run.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// When.
+    /// The time at which the request was sent.
     pub at: Instant,
     /// The group of the client.
     pub group: GroupId,
-    /// What it is to do.
+    /// The operation of the request.
     pub op: Op,
-    /// Its length in bytes.
+    /// The length of the request in bytes.
     pub length: u32,
-    /// Requests of the client that were not over then, itself included.
+    /// The client's outstanding requests at that time, including this one.
     pub outstanding: u32,
 }
 
-/// One request of a client.
+/// One recorded request of a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
     pub(crate) request: Request,
-    /// How long after the client came it was sent.
+    /// The time from the client's connection to the request.
     pub(crate) at: Span,
-    /// Requests of the client that were not over then, itself included.
+    /// The client's outstanding requests at that time, including this one.
     pub(crate) outstanding: u32,
-    /// The answer that it was sent after, and how long after; `None`: the client had no answer yet.
+    /// The position of the request that had completed last when this one was sent, and the time
+    /// since then. `None` if no request of the client had completed yet.
     pub(crate) after: Option<(u32, Span)>,
 }
 
 impl Load {
-    /// Requests that are kept: some 2 GB of them. Those beyond are counted and left out.
+    /// The maximum number of requests that are kept, which take about 2 GB. Further requests are
+    /// only counted.
     pub const MOST: usize = 20_000_000;
 
-    /// Nothing yet.
+    /// Creates a load without any request.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What the layer was made from, once there was a call.
+    /// The configuration of the recorded layer, or `None` before the first call.
     pub fn config(&self) -> Option<&Config> {
         self.config.as_ref()
     }
 
-    /// What was put in force and when, in order.
+    /// The changes of the layer with their times, in order.
     pub fn edits(&self) -> &[(Instant, Vec<Edit>)] {
         &self.edits
     }
 
-    /// When the last call was.
+    /// The time of the last recorded call.
     pub fn end(&self) -> Instant {
         self.end
     }
 
-    /// Every request that is kept, client by client.
+    /// All kept requests, client by client.
     pub fn sent(&self) -> impl Iterator<Item = Sent> + '_ {
         self.streams.iter().flat_map(|stream| {
             stream.asks.iter().map(|ask| Sent {
@@ -100,21 +105,23 @@ impl Load {
         })
     }
 
-    /// Requests that are kept.
+    /// The number of requests that are kept.
     pub fn requests(&self) -> usize {
         self.requests
     }
 
-    /// Requests that there was no room for.
+    /// The number of requests that were not kept because the load was full.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
+    /// Adds a client. A slot belongs to the stream that was opened in it last.
     fn opened(&mut self, now: Instant, spec: StreamSpec, id: StreamId) {
         let slot = id.slot() as usize;
         if self.slots.len() <= slot {
             self.slots.resize(slot + 1, None);
         }
+        // A slot is used again by later streams, with another generation in the id.
         self.slots[slot] = Some((id, self.streams.len() as u32));
         self.streams.push(Stream {
             spec,
@@ -126,8 +133,10 @@ impl Load {
         });
     }
 
+    /// The index of a stream, or `None` if its slot belongs to another stream.
     fn stream(&self, id: StreamId) -> Option<u32> {
         let slot = self.slots.get(id.slot() as usize).copied().flatten();
+        // A late call can name a stream whose slot has a new owner.
         slot.filter(|slot| slot.0 == id).map(|slot| slot.1)
     }
 
@@ -135,6 +144,8 @@ impl Load {
         let Some(number) = self.stream(request.stream) else {
             return;
         };
+        // The bound limits the memory for a long recording. Callers detect by `lost` that requests
+        // are missing.
         if self.requests == Self::MOST {
             self.lost += 1;
             return;
@@ -147,6 +158,8 @@ impl Load {
             outstanding: stream.outstanding,
             request: *request,
             at: now.since(stream.opened),
+            // The latest answer is taken as the cause of the request, because a closed loop sends
+            // upon an answer.
             after: stream.answered.map(|(place, at)| (place, now.since(at))),
         });
         self.live
@@ -156,6 +169,7 @@ impl Load {
 
 impl Observer for Load {
     fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
+        // The first call is the earliest time at which an observer sees the layer.
         self.config.get_or_insert_with(|| layer.config().clone());
         self.end = now;
         match *call {
@@ -173,6 +187,7 @@ impl Observer for Load {
                 result: Ok(_),
             } => self.edits.push((now, edits.to_vec())),
             Call::Submit { batch, result } => {
+                // The rest of a batch was refused, and the client submits it again later.
                 let accepted = result.map_or_else(|r| r.accepted, |()| batch.len());
                 batch[..accepted]
                     .iter()
@@ -181,6 +196,7 @@ impl Observer for Load {
             Call::Poll { outputs, .. } => {
                 for output in outputs {
                     let Output::Done(done) = output else { continue };
+                    // A request that was not kept has no entry.
                     let live = self.live.remove(&(done.stream, done.cookie));
                     if let Some((number, place)) = live {
                         let stream = &mut self.streams[number as usize];
@@ -195,8 +211,10 @@ impl Observer for Load {
 }
 
 impl Stream {
-    /// How long after its last answer it stayed.
+    /// The time for which the client stayed connected after its last answer. A client that never
+    /// disconnected stayed until `end`.
     pub(crate) fn rest(&self, end: Instant) -> Span {
+        // A client without any answer has waited since its connection.
         let last = self.answered.map_or(self.opened, |answered| answered.1);
         self.closed.unwrap_or(end).since(last)
     }

@@ -1,10 +1,14 @@
 //! A recorded load, played again on another drive or under other contracts and policies.
 //!
-//! A client of the run that was recorded ([`Load`]) sent each of its requests some time after an answer. Played again, it sends the
-//! request as long after the same answer, whenever that comes: a client that was served sooner asks sooner, one with several requests
-//! at a time keeps as many, and pauses stay as long as they were. It stays as long as it did: one that has done all that it did in the
-//! record before, and waited for as long as it stayed behind its last answer there, begins again. With [`Again::at_recorded_times`] requests
-//! are sent when they were, whatever became of those before.
+//! A recorded client ([`Load`]) sent each of its requests some time after an answer. When the load
+//! is played again, the client sends the request at the same distance from the same answer,
+//! whenever that arrives. Therefore a client that is served sooner sends sooner, a client with
+//! several requests in flight keeps as many, and think times stay as they were.
+//!
+//! A client also stays as long as it did in the record. If it has sent all its requests before
+//! that, it waits for as long as it stayed after its last answer in the record, and begins again.
+//! With [`Again::at_recorded_times`], requests are sent at their recorded times instead, whether or
+//! not earlier ones have completed.
 
 mod load;
 mod player;
@@ -16,27 +20,27 @@ use player::Player;
 use weir_core::record::Observer;
 use weir_core::{Config, Edit, Instant, Layer};
 
-/// What a load is played on.
+/// The conditions under which a load is played again: the layer, the drive and the duration.
 #[derive(Clone, Debug)]
 pub struct Again {
-    /// What the layer is made from.
+    /// The configuration of the layer.
     pub config: Config,
-    /// What is put in force, and when: the first before anything else.
+    /// The changes of the layer with their times. The first ones are made before anything else.
     pub edits: Vec<(Instant, Vec<Edit>)>,
-    /// The drive.
+    /// The configuration of the drive model.
     pub drive: weir_model::drive::Config,
-    /// Requests are sent when they were in the record.
+    /// True to send requests at the times of the record instead of after answers.
     pub at_recorded_times: bool,
-    /// For how long it is played.
+    /// The virtual time at which the playing ends.
     pub until: Instant,
 }
 
 impl Again {
-    /// Plays `load`, and shows `observer` every call into the layer, which it returns.
+    /// Plays `load`, passes every call into the layer to `observer`, and returns the layer.
     ///
     /// # Errors
-    /// The drive or the layer cannot be made so, volumes do not fit onto the drive, the contracts are refused, a client cannot connect,
-    /// or nothing takes any time.
+    /// The drive or the layer has an invalid configuration, volumes do not fit onto the drive, the
+    /// contracts are refused, a client cannot connect, or virtual time does not advance.
     pub fn play(&self, load: &Load, observer: &mut dyn Observer) -> Result<Layer, Error> {
         let mut player = Player::new(self, load, observer)?;
         while let Some(at) = player.next().filter(|at| *at <= self.until) {
@@ -59,7 +63,7 @@ mod tests {
     use weir_model::drive::null;
     use weir_model::load::{Arrival, Program};
 
-    /// Bytes that were answered, by the group of the stream.
+    /// An observer that adds up completed bytes by the group of the stream.
     #[derive(Debug, Default)]
     struct Answered {
         groups: BTreeMap<u32, GroupId>,
@@ -88,7 +92,8 @@ mod tests {
         }
     }
 
-    /// Two seconds of a random reader, four at a time, one that streams, and one that pauses for 10 ms after each answer.
+    /// Plays two seconds of three clients: a random reader with a queue depth of 4, a sequential
+    /// reader, and a reader that pauses for 10 ms after each answer.
     fn recorded(link: u64, policy: &Policy) -> (Scenario, Load, Answered) {
         let drive = null::Config {
             link,
@@ -144,6 +149,7 @@ mod tests {
         answered.bytes
     }
 
+    /// Returns true if `got` is `part` times `of`, within 3 %.
     fn about(got: u64, of: u64, part: f64) -> bool {
         (got as f64 / of as f64 - part).abs() < 0.03 * part
     }
@@ -162,16 +168,21 @@ mod tests {
         let (scenario, load, answered) = recorded(200_000_000, &Policy::contract());
         let twice = played(&load, &scenario, 400_000_000, false);
         let all = |bytes: &BTreeMap<GroupId, u64>| bytes.values().sum::<u64>();
+        // The link is the bottleneck of the closed loops, so that twice the rate completes
+        // twice as much.
         assert!(
             about(all(&twice), all(&answered.bytes), 2.0),
             "{twice:?} {answered:?}"
         );
         let pauses = GroupId(3);
+        // The think time of 10 ms dominates the cycle of this client, so that a faster drive hardly
+        // shortens it.
         assert!(
             about(twice[&pauses], answered.bytes[&pauses], 1.0),
             "{twice:?} {answered:?}"
         );
         let open = played(&load, &scenario, 400_000_000, true);
+        // At recorded times, the load does not follow the drive.
         assert!(
             about(all(&open), all(&answered.bytes), 1.0),
             "{open:?} {answered:?}"
@@ -188,7 +199,8 @@ mod tests {
         }
     }
 
-    /// A client sends a request, gets its answer and leaves. Its group is removed, and the same again under the next number.
+    /// Records clients that send one request each, leave after the reply, and have a group of their
+    /// own that is removed with them.
     fn record_of_visits(count: u32, config: &Config) -> Load {
         let space = SpaceId(0);
         let layer = Layer::new(config.clone()).unwrap();
@@ -230,8 +242,8 @@ mod tests {
         layer.into_observer()
     }
 
-    /// On a drive that takes longer than the recorded one, a client leaves while its request is in the drive. The removal of its group
-    /// and the next client wait for that request.
+    /// On a drive that takes longer than the recorded one, a client leaves while its request is in
+    /// the drive. The removal of its group and the next client wait for that request.
     #[test]
     fn clients_leave_when_they_did() {
         let mut config = Config::of(weir_core::elevator::Config::None);
@@ -257,7 +269,7 @@ mod tests {
         let drive = weir_config::profile::find("seagate-no-ncq").unwrap().drive;
         let mut edits = load.edits().to_vec();
         edits[0].1.push(Edit::SetSpace {
-            id: weir_core::SpaceId(2),
+            id: SpaceId(2),
             size: Some(u64::MAX),
         });
         let again = Again {

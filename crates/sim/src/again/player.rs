@@ -1,4 +1,4 @@
-//! The loop that plays a load again.
+//! The loop that plays a load again on a layer and a drive model.
 
 use super::Again;
 use super::load::{self, Load};
@@ -13,10 +13,11 @@ use weir_core::{
 };
 use weir_model::drive::Drive;
 
-/// More turns than this at one instant mean that nothing goes on.
+/// The number of turns at one instant after which the run counts as stuck. The same bound applies
+/// to a [`Run`](crate::Run).
 const STILL_MAX: u32 = 1_000_000;
 
-/// Something that is due.
+/// An event of the load that is due at some time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Due {
     /// Before changes of the same instant, which may remove the client's group.
@@ -29,23 +30,24 @@ enum Due {
     },
 }
 
-/// A client.
+/// The state of one client of the load while it is played.
 #[derive(Debug, Default)]
 struct Client {
     id: Option<StreamId>,
-    /// The requests that follow the answer to each: the first and how many.
+    /// The requests that follow the answer to each request: the position of the first and their
+    /// number.
     next: Vec<(u32, u32)>,
-    /// How many come before any answer.
+    /// The number of requests that were sent before any answer.
     first: u32,
-    /// Requests of this round that are not answered.
+    /// The requests of the present pass through the record that have no answer yet.
     left: u32,
     paused: bool,
     has_left: bool,
-    /// What the layer has had no room for.
+    /// The positions of requests that are due but not accepted by the layer yet.
     waiting: VecDeque<u32>,
 }
 
-/// A load being played.
+/// A load while it is played.
 pub(super) struct Player<'a> {
     again: &'a Again,
     load: &'a Load,
@@ -53,13 +55,13 @@ pub(super) struct Player<'a> {
     drive: Box<dyn Drive>,
     bases: Vec<u64>,
     due: BinaryHeap<Reverse<(Instant, Due)>>,
-    /// Changes and arrivals that wait until requests of clients that have left are out of the drive, in order. In the record these
-    /// requests were completed by then.
+    /// Changes and arrivals that wait until requests of clients that have left are out of the
+    /// drive, in order. In the record, these requests were completed by then.
     postponed: Vec<Due>,
     clients: Vec<Client>,
-    /// By slot of the layer's stream.
+    /// The client of each slot of the layer's streams.
     by_slot: Vec<u32>,
-    /// By cookie: stream and place.
+    /// The client and position of each request in the layer, by cookie.
     live: Vec<(u32, u32)>,
     free: Vec<u32>,
     wake: Option<Instant>,
@@ -102,21 +104,25 @@ impl<'a> Player<'a> {
         Ok(player)
     }
 
-    /// When something happens next.
+    /// The time of the next event.
     pub(super) fn next(&self) -> Option<Instant> {
         let due = self.due.peek().map(|due| due.0.0);
+        // Commands that the drive did not accept are reported to the layer in the next turn, at the
+        // same instant.
         let busy = (!self.busy.is_empty()).then_some(self.now);
         let all = [due, self.wake, self.drive.next_completion(), busy];
         all.into_iter().flatten().min().map(|at| at.max(self.now))
     }
 
-    /// Everything that happens at one instant.
+    /// Processes everything that happens at one instant.
     pub(super) fn turn(&mut self, now: Instant) -> Result<(), Error> {
+        // Several turns at one instant are normal, since events follow from events.
         self.still = if now == self.now { self.still + 1 } else { 0 };
         if self.still > STILL_MAX {
             return Err(Error::Stuck { at: now });
         }
         self.now = now;
+        // Completions first, as in a run, so that their tags are free for the new requests.
         let mut ended = mem::take(&mut self.busy);
         while let Some(end) = self.drive.pop(now) {
             ended.push(end.completion);
@@ -142,6 +148,7 @@ impl<'a> Player<'a> {
             Due::Change(number) => self.change(number)?,
             Due::Open(number) => self.open(number)?,
             Due::Send { stream, place } => {
+                // A client that begins again does not send anything after the time at which it left.
                 let client = &mut self.clients[stream as usize];
                 if client.id.is_some() {
                     client.waiting.push_back(place);
@@ -208,6 +215,7 @@ impl<'a> Player<'a> {
             let at = self.now + closed.since(stream.opened);
             self.due.push(Reverse((at, Due::Close(number))));
         }
+        // The first request keeps its distance from the connection.
         self.begin(number, Span::ZERO);
         Ok(())
     }
@@ -222,11 +230,13 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// A client does all that it did, from `after` on.
+    /// Lets a client send all its recorded requests once, from `after` on.
     fn begin(&mut self, number: u32, after: Span) {
         let asks = &self.load.streams[number as usize].asks;
         let client = &mut self.clients[number as usize];
+        // Counts down to the end of the present pass through the record.
         client.left = asks.len() as u32;
+        // The requests after the first answer are scheduled by `answered`.
         let count = if self.again.at_recorded_times {
             asks.len()
         } else {
@@ -241,15 +251,17 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Submits what is due, as far as the layer has room for it.
+    /// Submits the requests that are due, as far as the layer has space for them.
     fn submit(&mut self) {
         for number in 0..self.clients.len() {
             while let Some(request) = self.next_of(number) {
                 if let Err(rejected) = self.layer.submit(self.now, &[request]) {
                     self.free.push(request.cookie as u32);
                     match rejected.reason {
-                        // There will be room when something ends.
+                        // Completions free space in the layer, so the client tries again later.
                         Reject::Full | Reject::StreamFull => break,
+                        // Any other reason is final. The request counts as answered, so that the
+                        // requests that follow its answer are still sent.
                         _ => {
                             let place = self.clients[number].waiting.pop_front().unwrap_or(0);
                             self.answered(number as u32, place);
@@ -262,7 +274,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// The next request of a client that is due.
+    /// The next request of a client that is due, with a free cookie.
     fn next_of(&mut self, number: usize) -> Option<Request> {
         let client = &self.clients[number];
         let place = *client.waiting.front().filter(|_| !client.paused)?;
@@ -293,7 +305,8 @@ impl<'a> Player<'a> {
                 Output::Resume(stream) => self.pause(stream, false),
             }
         }
-        // What had no room may have some now.
+        // Completions may have freed space for requests that were refused. Another turn at the same
+        // instant submits them.
         let waits = |client: &Client| !client.paused && !client.waiting.is_empty();
         if room && (!self.postponed.is_empty() || self.clients.iter().any(waits)) {
             self.wake = Some(self.wake.map_or(self.now, |at| at.min(self.now)));
@@ -306,6 +319,7 @@ impl<'a> Player<'a> {
     }
 
     fn dispatch(&mut self, mut piece: Dispatch) {
+        // A flush has no position.
         if piece.op != Op::Flush {
             let base = self.bases.get(piece.space.0 as usize).copied();
             piece.offset += base.unwrap_or(0);
@@ -315,10 +329,11 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// A request is answered: those that followed its answer are due.
+    /// Processes an answer: the requests that followed it in the record become due.
     fn answered(&mut self, number: u32, place: u32) {
         let stream = &self.load.streams[number as usize];
         let client = &mut self.clients[number as usize];
+        // At recorded times, the requests are sent once, and nothing follows the last answer.
         client.left = client.left.saturating_sub(1);
         let is_over = client.left == 0;
         if !self.again.at_recorded_times {
@@ -334,19 +349,22 @@ impl<'a> Player<'a> {
                 self.due.push(Reverse((self.now + think, send)));
             }
         }
+        // All requests of the record have completed, so the client begins again after the pause at
+        // its end.
         if is_over && !self.again.at_recorded_times {
             self.begin(number, stream.rest(self.load.end()));
         }
     }
 }
 
-/// A client that has not come yet.
+/// The state of a client before it connects.
 fn client(stream: &load::Stream) -> Client {
     let mut next = vec![(0, 0); stream.asks.len()];
     let mut first = 0;
     for (place, ask) in (0..).zip(&stream.asks) {
         match ask.after {
-            // Those that follow one answer stand one behind the other.
+            // The requests that follow one answer are contiguous, because they are in the order of
+            // sending and each follows the latest answer.
             Some((answer, _)) => match &mut next[answer as usize] {
                 (_, 0) => next[answer as usize] = (place, 1),
                 (_, count) => *count += 1,
@@ -361,7 +379,8 @@ fn client(stream: &load::Stream) -> Client {
     }
 }
 
-/// Where on the drive each space begins: one behind the other, as in the live server; nowhere, where the drive has no places.
+/// The position of each space on the drive: one after the other, as in the live server. Empty if
+/// the drive is position-independent.
 fn bases(again: &Again) -> Result<Vec<u64>, Error> {
     let Some(drive) = again.drive.size() else {
         return Ok(Vec::new());
@@ -373,6 +392,8 @@ fn bases(again: &Again) -> Result<Vec<u64>, Error> {
             if sizes.len() <= at {
                 sizes.resize(at + 1, 0);
             }
+            // A volume can be resized in the course of the load. Its largest size is reserved.
+            // Space numbers have gaps if volumes were removed. The gap has size zero.
             sizes[at] = sizes[at].max(size.unwrap_or(0));
         }
     }

@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 use weir_core::{Dispatch, DriveShape, Instant, Op};
 use weir_model::drive::{Busy, Drive, Ended};
 
-/// A drive that receives flushes only while it is empty: see [`Adapter::ata`](super::Adapter::ata).
+/// A drive that receives flushes only while it is empty (see
+/// [`Adapter::ata`](super::Adapter::ata)).
 #[derive(Debug)]
 pub(crate) struct Ata {
     drive: Box<dyn Drive>,
-    /// Commands behind a flush that waits or is in the drive; if it waits, it is the first of them.
+    /// The commands after a flush that waits or is in the drive. A waiting flush is the first of
+    /// them.
     waiting: VecDeque<Dispatch>,
-    /// A flush is in the drive.
+    /// True while a flush is in the drive.
     flushing: bool,
     tags: u32,
 }
@@ -27,10 +29,12 @@ impl Ata {
         }
     }
 
-    /// Submits what may be submitted.
+    /// Submits commands from the queue as far as the flush rule permits.
     fn send(&mut self, now: Instant) {
         while let Some(command) = self.waiting.front().filter(|_| !self.flushing) {
             let flush = command.op == Op::Flush;
+            // A flush is not a queued command of ATA, so it needs an empty drive
+            // (`ata_std_qc_defer`).
             if flush && self.drive.in_flight() > 0 || self.drive.submit(now, command).is_err() {
                 return;
             }
@@ -45,6 +49,7 @@ impl Drive for Ata {
         if self.waiting.is_empty() && !self.flushing && command.op != Op::Flush {
             return self.drive.submit(now, command);
         }
+        // A waiting command holds its tag, as in Linux.
         if self.in_flight() >= self.tags {
             return Err(Busy);
         }
@@ -60,6 +65,7 @@ impl Drive for Ata {
     fn pop(&mut self, now: Instant) -> Option<Ended> {
         let ended = self.drive.pop(now);
         if ended.is_some() && self.drive.in_flight() == 0 {
+            // An empty drive has completed the flush, if there was one.
             self.flushing = false;
             self.send(now);
         }
@@ -108,7 +114,7 @@ mod tests {
                 ends.push((ended.completion.tag.0, now.as_nanos() / 30_000));
             }
         }
-        // 30 us each: the write, the flush, the two reads in parallel, the flush.
+        // Each takes 30 us: the write, the flush, the two reads in parallel, the second flush.
         assert_eq!(ends, [(0, 1), (1, 2), (2, 3), (3, 3), (4, 4)]);
         assert_eq!(ata.in_flight(), 0);
     }

@@ -1,23 +1,24 @@
-//! The page cache of one file, which all processes that read it share.
+//! The page cache of one file, which all processes with that file open share.
 
 use std::collections::BTreeSet;
 
-/// The state of a file's pages: present, in flight, or missing, and which carry a read-ahead marker.
+/// The state of a file's pages: present, in flight or missing, and with or without a read-ahead
+/// marker.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
-    /// A bit for each page that is present or in flight.
+    /// One bit per page, which is set if the page is present or in flight.
     bits: Vec<u64>,
     pages: u64,
-    /// Pages with the read-ahead marker, at which the next window is fetched.
+    /// The pages with a read-ahead marker, at which the next window is fetched.
     markers: BTreeSet<u64>,
-    /// Fetches in flight, and their ranges.
+    /// The fetches in flight, with their ranges of pages.
     coming: Vec<Coming>,
 }
 
-/// A read of pages in flight.
+/// A read of pages in flight, identified by its process and number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Fetch {
-    /// Which client's process sent it.
+    /// The client whose process sent the read.
     pub(crate) client: u32,
     /// The number of the process's command.
     pub(crate) number: u64,
@@ -30,14 +31,14 @@ struct Coming {
     end: u64,
 }
 
-/// The state of a page.
+/// The state of a page, as a read sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Page {
-    /// It can be read.
+    /// The page can be read.
     Present,
-    /// It can be waited for: this fetch reads it.
+    /// The page is in flight: a process can wait for this fetch.
     Coming(Fetch),
-    /// It is neither present nor in flight.
+    /// The page is neither present nor in flight.
     Missing,
 }
 
@@ -67,21 +68,26 @@ impl Cache {
         }
     }
 
-    /// How many pages from `page` on can be read one after the other, among the next `most`: present, and without a marker.
+    /// The number of pages from `page` on that can be read one after the other, among the next
+    /// `most`: present ones without a marker.
     pub(super) fn readable(&self, page: u64, most: u64) -> u64 {
+        // Markers are checked first: at a marker, the reader must stop to fetch the next window.
         let end = page.saturating_add(most).min(self.pages);
         let end = self
             .markers
             .range(page..end)
             .next()
             .map_or(end, |&marker| marker);
+        // Pages in flight have their bit set as well, so the range ends at the first of them.
         let others = self.coming.iter().filter(|coming| coming.end > page);
         let end = others.fold(end, |end, coming| end.min(coming.start.max(page)));
         let mut at = page;
         while at < end {
             let (word, bit) = (self.bits[(at / 64) as usize], at % 64);
+            // Counts up to 64 pages at a time.
             let held = u64::from((word >> bit).trailing_ones());
             at += held;
+            // The run of set bits ended inside the word.
             if bit + held < 64 {
                 break;
             }
@@ -89,13 +95,13 @@ impl Cache {
         at.min(end) - page
     }
 
-    /// Whether the page is present or in flight.
+    /// Returns true if the page is present or in flight.
     #[inline]
     pub(super) fn holds(&self, page: u64) -> bool {
         self.bits[(page / 64) as usize] >> (page % 64) & 1 == 1
     }
 
-    /// Number of fetches of a client's process in flight.
+    /// The number of fetches in flight for a client's process.
     pub(super) fn coming(&self, client: u32) -> usize {
         let its = |c: &&Coming| c.fetch.client == client;
         self.coming.iter().filter(its).count()
@@ -115,17 +121,20 @@ impl Cache {
         self.markers.remove(&page);
     }
 
-    /// Starts to fetch the pages from `start` to `end`.
+    /// Starts to fetch the pages from `start` to `end`. Their bits are set from now on, so that no
+    /// process fetches them twice.
     pub(super) fn fetch(&mut self, fetch: Fetch, start: u64, end: u64) {
         self.set(start, end, true);
         self.coming.push(Coming { fetch, start, end });
     }
 
-    /// Ends a fetch: its pages are present, or missing if it failed. False if there is no such fetch.
+    /// Ends a fetch. Its pages are present, or missing if the fetch failed. Returns false if the
+    /// fetch is unknown.
     pub(super) fn arrived(&mut self, fetch: Fetch, well: bool) -> bool {
         let Some(at) = self.coming.iter().position(|c| c.fetch == fetch) else {
             return false;
         };
+        // The order is kept, so that `first_coming` returns the oldest fetch.
         let Coming { start, end, .. } = self.coming.remove(at);
         if !well {
             self.set(start, end, false);
@@ -133,7 +142,7 @@ impl Cache {
         true
     }
 
-    /// A fetch of a client's process that is in flight.
+    /// The first fetch in flight of a client's process.
     pub(crate) fn first_coming(&self, client: u32) -> Option<Fetch> {
         let its = |f: &Fetch| f.client == client;
         self.coming.iter().map(|c| c.fetch).find(its)
@@ -144,7 +153,7 @@ impl Cache {
         self.set(start, end, true);
     }
 
-    /// Drops all present pages. Those in flight are kept (in Linux they are locked).
+    /// Drops all present pages. Pages in flight are kept, because Linux has them locked.
     pub(super) fn drop_all(&mut self) {
         self.bits.fill(0);
         self.markers.clear();
@@ -160,7 +169,7 @@ impl Cache {
         (from..end).find(|&page| !self.holds(page)).unwrap_or(end)
     }
 
-    /// How many pages right before `page` are present or in flight, among the previous `most`.
+    /// The number of consecutive pages before `page` that are present or in flight, at most `most`.
     pub(super) fn history(&self, page: u64, most: u64) -> u64 {
         let back = (1..=most.min(page)).take_while(|back| self.holds(page - back));
         back.count() as u64

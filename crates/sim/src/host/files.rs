@@ -4,20 +4,21 @@ use super::cache::{Cache, Fetch};
 use super::read_ahead::PAGE;
 use crate::ClientSpec;
 
-/// Files, each with its page cache. Processes whose regions of a space overlap have the same file open.
+/// All files with their page caches. Processes whose regions of a space overlap have the same file
+/// open.
 #[derive(Debug)]
 pub(crate) struct Files {
     all: Vec<File>,
-    /// By client: which file it has open, if it does buffered I/O.
+    /// The index of the file that each client has open, if it does buffered I/O.
     opened: Vec<Option<usize>>,
 }
 
 #[derive(Debug)]
 struct File {
-    /// Its offset in its space.
+    /// The offset of the file in its space.
     base: u64,
     cache: Cache,
-    /// The clients that have it open.
+    /// The clients that have the file open.
     clients: Vec<u32>,
 }
 
@@ -38,6 +39,9 @@ impl Files {
         };
         let mut rest = &regions[..];
         while let Some(&(space, base, mut end, _)) = rest.first() {
+            // Regions are sorted by their start, so that a file ends at the first region that
+            // begins after all earlier ones. Regions of the same start belong together even if the
+            // first is empty.
             let overlaps = |r: &&(_, u64, u64, u32)| {
                 let overlaps = r.0 == space && (r.1 == base || r.1 < end);
                 end = if overlaps { end.max(r.2) } else { end };
@@ -58,17 +62,18 @@ impl Files {
         files
     }
 
-    /// Where the file begins that a client has open.
+    /// The offset of the file that a client has open.
     pub(crate) fn base(&self, client: u32) -> Option<u64> {
         Some(self.all[self.opened[client as usize]?].base)
     }
 
-    /// The pages of the file that a client has open.
+    /// The page cache of the file that a client has open.
     pub(crate) fn cache(&mut self, client: u32) -> Option<&mut Cache> {
         Some(&mut self.all[self.opened[client as usize]?].cache)
     }
 
-    /// A command of a process is over. If the command fetched pages, the answer is the clients that may have waited for them.
+    /// Completes a command of a process. If the command fetched pages, returns the clients that may
+    /// have waited for them.
     pub(crate) fn arrived(&mut self, fetch: Fetch, well: bool) -> &[u32] {
         let Some(file) = self.opened[fetch.client as usize] else {
             return &[];

@@ -1,16 +1,21 @@
-//! What a file system writes beside the data of files, so that they are found again: ext4's journal, btrfs's log.
+//! The metadata that a file system writes for its files: ext4's journal and btrfs's log.
 //!
-//! ext4 is as mounted by default (Linux's Documentation/filesystems/ext4): blocks are allocated when data are written out (`delalloc`), and
-//! a transaction commits once the data of all files that got blocks in it are on the drive (`data=ordered`). One transaction gathers while
-//! one at most commits (Documentation/filesystems/journalling.rst). A commit is a descriptor and the changed blocks of metadata, then a
-//! commit block behind a flush (Documentation/filesystems/ext4/journal.rst). It begins when a call of `fdatasync` needs it, or 5 s after
-//! the transaction began (`commit=`).
+//! ext4 has its default mount options (Linux's Documentation/filesystems/ext4). Blocks are
+//! allocated when data are written out (`delalloc`), and a transaction commits after the data of
+//! all files that got blocks in it are on the drive (`data=ordered`). One transaction gathers
+//! changes while at most one commits (Documentation/filesystems/journalling.rst). A commit writes a
+//! descriptor and the changed blocks of metadata, then a flush and a commit block
+//! (Documentation/filesystems/ext4/journal.rst). It begins when an `fdatasync` needs it, or 5 s
+//! after the transaction began (`commit=`).
 //!
-//! btrfs never overwrites: what is written goes to the next free place. `fdatasync` waits for its own file's data alone; then the file's
-//! log is written, in one write for all that wait, and a superblock behind a flush (btrfs.readthedocs.io, "tree-log", "flushoncommit").
+//! btrfs never overwrites data: each write goes to the next free position. An `fdatasync` waits
+//! only for the data of its own file. After that, the log of the file is written, in one write for
+//! all waiting calls, followed by a flush and a superblock (btrfs.readthedocs.io, "tree-log",
+//! "flushoncommit").
 //!
-//! The model leaves out times of files (`fsync` is as `fdatasync`), blocks of metadata that must be read first, checkpoints, btrfs's
-//! commit each 30 s, its checksums, and direct I/O: that overwrites what has been allocated.
+//! The model leaves out the times of files (`fsync` is the same as `fdatasync`), blocks of metadata
+//! that must be read first, checkpoints, btrfs's commit every 30 s, its checksums, and direct I/O,
+//! which overwrites allocated blocks.
 
 use super::process::{Command, Then};
 use super::read_ahead::PAGE;
@@ -18,29 +23,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_config::scenario::{Filesystem, FilesystemKind, LOG};
 use weir_core::{Flags, Instant, Op, Span};
 
-/// How old a transaction of ext4 becomes.
+/// The age at which a transaction of ext4 commits without an `fdatasync`: ext4's default for
+/// `commit=`.
 const PERIOD: Span = Span::from_secs(5);
 
-/// Files whose inodes share a block of metadata.
+/// The number of files whose inodes share a block of metadata: 256-byte inodes in a block of 4 KiB.
 const INODES: usize = 16;
 
-/// Blocks of metadata in a commit at most.
+/// The maximum number of blocks of metadata in a commit.
 const BLOCKS: usize = 32;
 
-/// A file system's transactions, between processes and the layer.
+/// The transactions of a file system, between processes and the layer.
 #[derive(Debug)]
 pub(crate) struct Journal {
     filesystem: Filesystem,
-    /// Where the next block of the log goes in its region, and the next of btrfs's data behind that.
+    /// The position of the next block of the log in its region, and of the next data of btrfs after
+    /// the log.
     head: u64,
     free: u64,
-    /// Pages of the device that have a block.
+    /// The pages of the device that have an allocated block.
     allocated: BTreeSet<u64>,
-    /// By client that has had new blocks since it last synced: the transaction of the last.
+    /// The last transaction of each client that has got new blocks since its last sync.
     joined: BTreeMap<u32, u64>,
     running: Transaction,
     commit: Option<Commit>,
-    /// The commit's next command.
+    /// The next command of the commit.
     next: Option<Command>,
     commands: u64,
 }
@@ -48,12 +55,12 @@ pub(crate) struct Journal {
 #[derive(Debug, Default)]
 struct Transaction {
     number: u64,
-    /// When it got its first file.
+    /// The time at which the transaction got its first file.
     began: Option<Instant>,
     files: BTreeSet<u32>,
-    /// Commands that write its files' data: clients and their numbers.
+    /// The outstanding commands that write data of the transaction's files, by client and number.
     data: BTreeSet<(u32, u64)>,
-    /// Flushes of clients that its commit answers.
+    /// The flushes of clients that the commit answers.
     waiters: Vec<(u32, u64)>,
 }
 
@@ -63,7 +70,7 @@ struct Commit {
     stage: Stage,
 }
 
-/// What a commit waits for.
+/// The step of a commit that is in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     Data,
@@ -76,7 +83,7 @@ impl Journal {
     pub(crate) fn new(filesystem: Filesystem) -> Self {
         Self {
             filesystem,
-            // The first block of the region is a superblock.
+            // The first block of the region is the superblock.
             head: PAGE,
             free: LOG,
             allocated: BTreeSet::new(),
@@ -88,7 +95,8 @@ impl Journal {
         }
     }
 
-    /// A process asks for a command. True if it is a flush that waits for a commit: the layer is not to see it.
+    /// Processes a command of a process. Returns true for a flush that waits for a commit, which
+    /// the layer must not receive.
     pub(crate) fn asked(&mut self, now: Instant, client: u32, command: &mut Command) -> bool {
         match command.op {
             Op::Write => self.write(now, client, command),
@@ -104,6 +112,7 @@ impl Journal {
                 let (first, pages) = (command.offset / PAGE, u64::from(command.length) / PAGE);
                 let before = self.allocated.len();
                 self.allocated.extend(first..first + pages);
+                // An overwrite of allocated blocks changes no metadata, so it joins no transaction.
                 if self.allocated.len() == before {
                     return;
                 }
@@ -112,6 +121,7 @@ impl Journal {
                 self.running.data.insert((client, command.number));
             }
             FilesystemKind::Btrfs => {
+                // btrfs does not overwrite, so the write is moved to the next free position.
                 let region = self.filesystem.region;
                 command.offset = region.start + next(&mut self.free, LOG, region.length, command);
             }
@@ -119,13 +129,14 @@ impl Journal {
         self.joined.insert(client, self.running.number);
     }
 
-    /// A process has written its data, and wants to know them found again. False if they are, and a flush is all that it needs.
+    /// Processes the sync of a process that has written its data. Returns false if the metadata are
+    /// durable already, so that a flush is sufficient.
     fn sync(&mut self, now: Instant, client: u32, number: u64) -> bool {
         let Some(joined) = self.joined.remove(&client) else {
             return false;
         };
         let transaction = match (self.filesystem.kind, &mut self.commit) {
-            // Its log is written from now on.
+            // The log of the file is written from now on.
             (FilesystemKind::Btrfs, _) => {
                 self.running.began.get_or_insert(now);
                 self.running.files.insert(client);
@@ -135,19 +146,21 @@ impl Journal {
                 &mut commit.transaction
             }
             (FilesystemKind::Ext4, _) if self.running.number == joined => &mut self.running,
+            // The transaction has committed already.
             (FilesystemKind::Ext4, _) => return false,
         };
         transaction.waiters.push((client, number));
         true
     }
 
-    /// A process's command is over. True if a commit may have waited for it.
+    /// Completes a command of a process. Returns true if a commit may have waited for it.
     pub(crate) fn written(&mut self, client: u32, number: u64) -> bool {
         self.each(|t| t.data.remove(&(client, number)));
         self.commit.is_some()
     }
 
-    /// A client has left: nothing that it asked for is waited for, nor answered.
+    /// Removes a client that has left. No commit waits for its commands, and its flushes are not
+    /// answered.
     pub(crate) fn left(&mut self, client: u32) {
         self.joined.remove(&client);
         self.each(|t| {
@@ -163,7 +176,8 @@ impl Journal {
         }
     }
 
-    /// Goes on at `now`: adds to `commands` what is to be written next, and says when to call again.
+    /// Continues the commit at `now`. Adds the next command to `commands`, and returns when to call
+    /// again.
     pub(crate) fn run(&mut self, now: Instant, commands: &mut Vec<Command>) -> Then {
         if self.commit.is_none() {
             let Some(began) = self.running.began else {
@@ -188,9 +202,10 @@ impl Journal {
             *stage = Stage::Log;
             let leaves = transaction.files.len().div_ceil(INODES);
             let blocks = match self.filesystem.kind {
-                // A descriptor, a bitmap, its group's descriptor, and blocks of inodes.
+                // A descriptor, a block bitmap, the descriptor of its group, and blocks of inodes.
                 FilesystemKind::Ext4 => 3 + leaves,
-                // Nodes of 16 KiB: a leaf, and the root of logs.
+                // The nodes of btrfs have 16 KiB, which are four pages: one per leaf, and one for
+                // the root of logs.
                 FilesystemKind::Btrfs => 4 * (leaves + 1),
             };
             self.log(Flags::NONE, blocks.min(BLOCKS) as u32);
@@ -199,7 +214,8 @@ impl Journal {
         Then::Answer
     }
 
-    /// The commit's command is over. If the commit is, the answer is the flushes that are.
+    /// Completes the commit's command. If the commit ends with it, returns the flushes that it
+    /// answers.
     pub(crate) fn answered(&mut self, well: bool) -> Vec<(u32, u64)> {
         let Some(commit) = &mut self.commit else {
             return Vec::new();
@@ -207,6 +223,8 @@ impl Journal {
         commit.stage = match commit.stage {
             Stage::Log if well => Stage::Flush,
             Stage::Flush if well => Stage::Record,
+            // The record was the last step. A failed command also ends the commit, and its error is
+            // passed to the waiting flushes.
             _ => {
                 let over = self.commit.take();
                 return over.map_or_else(Vec::new, |over| over.transaction.waiters);
@@ -214,6 +232,8 @@ impl Journal {
         };
         match (commit.stage, self.filesystem.kind) {
             (Stage::Flush, _) => self.send(Op::Flush, Flags::NONE, 0, 0),
+            // The commit block and the superblock are written with FUA, so that the transaction is
+            // durable when they complete.
             (_, FilesystemKind::Ext4) => self.log(Flags::FUA, 1),
             (_, FilesystemKind::Btrfs) => {
                 let superblock = self.filesystem.region.start;
@@ -223,7 +243,7 @@ impl Journal {
         Vec::new()
     }
 
-    /// Writes the next blocks of the log.
+    /// Writes the next `blocks` blocks of the log, which is used as a ring.
     fn log(&mut self, flags: Flags, blocks: u32) {
         self.send(Op::Write, flags, 0, blocks * PAGE as u32);
         if let Some(command) = &mut self.next {
@@ -249,7 +269,8 @@ impl Journal {
     }
 }
 
-/// The next place for what a command writes, between `start` and `end`.
+/// Allocates the next position for a command's data between `start` and `end`, and starts again at
+/// `start` if the rest is too short.
 fn next(place: &mut u64, start: u64, end: u64, command: &Command) -> u64 {
     let length = u64::from(command.length);
     if *place + length > end {

@@ -1,4 +1,4 @@
-//! A process: one system call at a time on one file.
+//! A process that makes one system call at a time on one file.
 
 use super::cache::{Cache, Fetch, Page};
 use super::read_ahead::{Need, PAGE, ReadAhead, Window};
@@ -9,42 +9,43 @@ use weir_core::{Flags, Instant, Op, Span};
 use weir_measure::{Breakdown, Meter};
 use weir_model::load::{Client, Io, Pattern, Size, Step, SyncMode};
 
-/// How far a process may run ahead of the others in virtual time while its calls need no I/O.
+/// The virtual time by which a process may run ahead of the others while its calls need no I/O.
 const AHEAD: Span = Span::from_millis(1);
 
-/// A process. Its program decides which calls it makes.
+/// A process with one open file. Its program decides which calls it makes.
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// Which client's it is.
+    /// The client to which the process belongs.
     client: u32,
     buffered: Buffered,
-    /// Offset of the file in its space, and the page of it that the program begins with.
+    /// The offset of the file in its space, and the page of the file with which the program begins.
     base: u64,
     first: u64,
-    /// Maximum pages of a window, and of a request.
+    /// The maximum number of pages of a read-ahead window, and of a request.
     window: u64,
     request: u64,
-    /// Maximum number of reads in flight.
+    /// The maximum number of reads in flight.
     room: usize,
-    /// At the end it starts again from the beginning of the file, with an empty cache.
+    /// True if the program starts again at the beginning of its region after the end, with an empty
+    /// cache.
     loops: bool,
     read_ahead: ReadAhead,
-    /// The page that it read last.
+    /// The page that the process read last.
     previous: Option<u64>,
     dirty: BTreeSet<u64>,
     call: Option<Call>,
-    /// It is busy until then.
+    /// The process is busy until this time.
     free: Instant,
-    /// How much later than at once it runs on when it has waited.
+    /// Draws the delays with which the process continues after waiting.
     wakeups: Rng,
-    /// Number of commands so far, which numbers the next one.
+    /// The number of commands so far, which is the number of the next command.
     commands: u64,
 }
 
-/// A command of a process to the block layer.
+/// A command that a process sends to the block layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Command {
-    /// Its number: the number of commands before it.
+    /// The number of the process's commands before this one.
     pub(crate) number: u64,
     pub(crate) op: Op,
     pub(crate) flags: Flags,
@@ -52,19 +53,19 @@ pub(crate) struct Command {
     pub(crate) length: u32,
 }
 
-/// When a process continues.
+/// The event after which a process continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Then {
     At(Instant),
-    /// When a command completes, if there is one in flight.
+    /// The completion of a command, if one is in flight.
     Answer,
 }
 
-/// A system call that has not returned.
+/// A system call that has not returned yet.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     io: Io,
-    /// The next page that it needs, and the one behind its last.
+    /// The next page that the call needs, and the page after its last one.
     page: u64,
     end: u64,
     stage: Stage,
@@ -74,25 +75,26 @@ struct Call {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// It runs.
+    /// The call runs, or can run.
     Running,
-    /// It has waited for this fetch since then.
+    /// The call has waited for this fetch since then.
     Blocked { fetch: Fetch, since: Instant },
-    /// `fdatasync` has waited since then for `count` writes, numbered from `first` on.
+    /// `fdatasync` has waited since then for the writes that are left, which are numbered from
+    /// `from` on.
     Writing {
         from: u64,
         left: u64,
         since: Instant,
     },
-    /// `fdatasync` waits for the flush.
+    /// `fdatasync` waits for its flush.
     Flushing { flush: u64, since: Instant },
-    /// Everything that it waited for has completed.
+    /// All commands that the call waited for have completed.
     Over,
 }
 
 impl Process {
-    /// The process of a client at the start of its program, which reads a file that begins at the offset `base` of its space.
-    /// `transfer`: the drive's maximum transfer in bytes.
+    /// Creates the process of a client at the start of its program. The file begins at the offset
+    /// `base` of its space. `transfer` is the drive's maximum transfer in bytes.
     pub(crate) fn new(
         client: u32,
         seed: u64,
@@ -116,14 +118,16 @@ impl Process {
             dirty: BTreeSet::new(),
             call: None,
             free: Instant::ZERO,
-            // The program draws from the seed itself.
+            // The program has a generator with the same seed. The complement of the seed makes the
+            // delays independent of its choices.
             wakeups: Rng::new(!seed),
             commands: 0,
         })
     }
 
-    /// Runs at `now` as far as it gets, on the pages of its file: appends to `commands`, which are in flight from then on, and says when to call again.
-    /// A completion ([`Self::answered`]) is a reason to call, too.
+    /// Runs the process at `now` until it has to wait. Appends to `commands`, which are in flight
+    /// from then on, and returns when to call again. A completion ([`Self::answered`],
+    /// [`Self::fetched`]) is another reason to call.
     pub(crate) fn run(
         &mut self,
         now: Instant,
@@ -137,6 +141,8 @@ impl Process {
             let mut call = if let Some(call) = self.call.take() {
                 call
             } else {
+                // Without this bound, a process whose pages are all present would run to its end in
+                // one call, and pages that others fetch in the meantime would be missing.
                 if t > now + AHEAD {
                     return Then::At(t);
                 }
@@ -161,13 +167,14 @@ impl Process {
         }
     }
 
-    /// When the call was due that it is in.
+    /// The time at which the present call was due, if there is a call.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.call.map(|call| call.io.due)
     }
 
-    /// Makes the calls from `t` on that find all their pages in the cache, at once, as far ahead of the others as it may. False if there are
-    /// none, or it does not read in sequence.
+    /// Makes all calls from `t` on that find their pages in the cache, in one step, as far ahead of
+    /// the other processes as permitted. Returns false if there are none, or if the program does
+    /// not read sequentially.
     fn read_streak(
         &mut self,
         now: Instant,
@@ -179,7 +186,7 @@ impl Process {
         let Size::Fixed(length) = program.program().size else {
             return false;
         };
-        // A call that ends within a page leaves that page to the next.
+        // A call that ends within a page leaves the rest of that page to the next call.
         if !u64::from(length).is_multiple_of(PAGE) {
             return false;
         }
@@ -189,10 +196,12 @@ impl Process {
             return false;
         };
         let page = (streak.offset - self.base) / PAGE;
-        // It may begin anew here, with an empty cache.
+        // At its first page, the program may start again with an empty cache, which `begin`
+        // handles.
         if page == self.first {
             return false;
         }
+        // One call more than fits, because a call that begins within the bound is made completely.
         let ahead = (now + AHEAD).since(t).as_nanos() / each + 1;
         let most = streak.count.min(ahead);
         let count = cache.readable(page, most * pages) / pages;
@@ -206,7 +215,8 @@ impl Process {
         true
     }
 
-    /// A fetch of any process of the file is over; `parts` are where it spent its time. True if this one has waited for it and runs on.
+    /// Completes a fetch of any process that has the file open. `parts` divides its time. Returns
+    /// true if this process has waited for the fetch and continues.
     pub(crate) fn fetched(
         &mut self,
         now: Instant,
@@ -220,18 +230,20 @@ impl Process {
         let Stage::Blocked { fetch, since } = call.stage else {
             return false;
         };
+        // Another fetch of the file ended.
         if fetch != over {
             return false;
         }
         call.stage = Stage::Running;
-        // A page that another process could not read is missing, and this one reads it itself.
+        // A page that another process could not read is missing, and this process reads it itself.
         call.failed |= !well && over.client == self.client;
         call.parts.add(parts.last(now.since(since)));
         self.wake(now);
         true
     }
 
-    /// A command of its own other than a read completed, with or without an error; `parts` are where it spent its time.
+    /// Completes a command of this process other than a read, successfully or not. `parts` divides
+    /// its time.
     pub(crate) fn answered(&mut self, now: Instant, number: u64, parts: Breakdown, well: bool) {
         let Some(call) = &mut self.call else { return };
         let (over, since) = match &mut call.stage {
@@ -252,7 +264,7 @@ impl Process {
         self.wake(now);
     }
 
-    /// It has waited, and is to run.
+    /// Lets a process that has waited run again, after a random delay if one is configured.
     fn wake(&mut self, now: Instant) {
         let most = self.buffered.wakeup.as_nanos();
         if most > 0 {
@@ -260,13 +272,14 @@ impl Process {
         }
     }
 
-    /// It does not run on at once where it has waited, so that runs differ.
+    /// Returns true if the process continues after random delays, so that repetitions differ.
     pub(crate) fn draws(&self) -> bool {
         self.buffered.wakeup > Span::ZERO
     }
 
     fn begin(&self, cache: &mut Cache, io: Io) -> Call {
         let within = io.offset.saturating_sub(self.base);
+        // Each pass through the file begins with an empty cache, as with fio's `invalidate`.
         if self.loops && within == self.first * PAGE && io.number > 0 && io.op == Op::Read {
             cache.drop_all();
         }
@@ -280,9 +293,11 @@ impl Process {
         }
     }
 
-    /// The system call returns.
+    /// Completes the system call, after the time for copying its pages.
     fn end(&mut self, t: Instant, call: &Call, program: &mut Client, meter: &mut Meter) {
         let pages = u64::from(call.io.length).div_ceil(PAGE);
+        // A flush copies nothing, but the system call itself takes time, which is counted as one
+        // page.
         let copy = self.buffered.copy.as_nanos() * pages.max(1);
         self.free = t + Span::from_nanos(copy);
         let ns = self.free.as_nanos();
@@ -294,7 +309,8 @@ impl Process {
         program.completed(self.free);
     }
 
-    /// Continues the call at `t`, or says when to. Commands are not submitted before `now`.
+    /// Continues the call at `t`. Returns `None` if the call ends, or when to continue. Commands
+    /// are not submitted before `now`.
     fn proceed(
         &mut self,
         now: Instant,
@@ -303,6 +319,7 @@ impl Process {
         cache: &mut Cache,
         commands: &mut Vec<Command>,
     ) -> Option<Then> {
+        // A failed `fdatasync` first waits for its other writes.
         let writing = matches!(call.stage, Stage::Writing { .. });
         if call.failed && !writing {
             return None;
@@ -318,7 +335,7 @@ impl Process {
         }
     }
 
-    /// `read`: page by page.
+    /// Carries out `read`, page by page.
     fn read(
         &mut self,
         now: Instant,
@@ -338,8 +355,12 @@ impl Process {
                     self.previous = Some(page);
                     call.page += 1;
                 }
+                // The process is ahead of virtual time. It must not send commands, or wait for
+                // pages, before that time has come.
                 _ if t > now => return Some(Then::At(t)),
                 Page::Missing => self.miss(page, pages, cache, commands),
+                // The marker is the sign to fetch the next window, even if its own page is still in
+                // flight.
                 Page::Present | Page::Coming(_) if marked => {
                     cache.unmark(page);
                     self.fetch_ahead(page, pages, true, cache, commands);
@@ -354,13 +375,15 @@ impl Process {
         None
     }
 
-    /// The page is missing: fetches it, with read-ahead.
+    /// Fetches a missing page, with read-ahead unless the advice is random access.
     fn miss(&mut self, page: u64, pages: u64, cache: &mut Cache, commands: &mut Vec<Command>) {
         match self.buffered.advice {
+            // With `POSIX_FADV_RANDOM`, Linux reads only the pages of the call.
             Advice::Random => self.fetch(page, page + pages, cache, commands),
             _ if self.window > 0 => self.fetch_ahead(page, pages, false, cache, commands),
             _ => {}
         }
+        // Read-ahead can be off or out of requests. In both cases, the page alone is fetched.
         if cache.look(page) == Page::Missing {
             self.send_read(page, page + 1, cache, commands);
         }
@@ -374,7 +397,8 @@ impl Process {
         cache: &mut Cache,
         commands: &mut Vec<Command>,
     ) {
-        // A read that is larger than a window is fetched in requests of the drive's maximum transfer.
+        // A read that is larger than a window is fetched in requests of up to the drive's maximum
+        // transfer.
         let most = if pages > self.window {
             self.window.max(pages.min(self.request))
         } else {
@@ -395,6 +419,7 @@ impl Process {
         else {
             return;
         };
+        // As in Linux, only a page that this window fetches can get the marker.
         let marker = marker.filter(|&m| m < cache.pages() && !cache.holds(m));
         self.fetch(start, start + pages, cache, commands);
         if let Some(marker) = marker.filter(|&m| cache.holds(m)) {
@@ -402,7 +427,8 @@ impl Process {
         }
     }
 
-    /// Fetches those of the pages that are in the file and missing: contiguous ones as one request, within the limits.
+    /// Fetches the missing pages of a range, as far as it is inside the file. Contiguous pages are
+    /// one request, within the limits.
     fn fetch(&mut self, start: u64, end: u64, cache: &mut Cache, commands: &mut Vec<Command>) {
         let end = end.min(cache.pages());
         let mut page = start;
@@ -443,7 +469,8 @@ impl Process {
         self.commands += 1;
     }
 
-    /// `fdatasync`: writes dirty pages, waits for them, flushes, waits for the flush.
+    /// Carries out `fdatasync`: writes dirty pages, waits for the writes, flushes, and waits for
+    /// the flush.
     fn sync(
         &mut self,
         now: Instant,
@@ -477,7 +504,7 @@ impl Process {
         Some(Then::Answer)
     }
 
-    /// Writes dirty pages: contiguous ones as one request, within the limits.
+    /// Writes all dirty pages. Contiguous pages are one request, up to the maximum length.
     fn write_dirty(&mut self, commands: &mut Vec<Command>) {
         while let Some(start) = self.dirty.pop_first() {
             let mut end = start + 1;
@@ -489,7 +516,8 @@ impl Process {
     }
 }
 
-/// The rules for buffered I/O: one call at a time, a file that begins with a page, and writes that are synced.
+/// Checks the rules for buffered I/O: one call at a time, a region that begins with a page, and
+/// writes that are synced.
 fn check(spec: &ClientSpec, buffered: &Buffered) -> Result<(), Error> {
     let program = &spec.program;
     let pages = |bytes: u64| bytes.is_multiple_of(PAGE);

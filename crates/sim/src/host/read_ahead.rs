@@ -1,21 +1,24 @@
-//! Linux's read-ahead: which pages are fetched beyond those that are read (`mm/readahead.c`, as of 5.3).
+//! Linux's read-ahead (`mm/readahead.c` of Linux 5.3): chooses the pages that are fetched beyond
+//! those that are read.
 //!
-//! A read that misses its page at the beginning of a file, or right after the last read, opens a *window*: four pages for a
-//! read of one, or as many as the rules of [`initial`] say. The first page of the window beyond the read carries a
-//! *marker*; when the process reads that page, the next window, of twice the size up to the maximum, is fetched while it reads on.
+//! A read that misses its page at the beginning of a file, or right after the last read, opens a
+//! *window*, whose size [`initial`] computes: four pages for a read of one page. The first page of
+//! the window beyond the read carries a *marker*. When the process reads that page, the next window
+//! is fetched while the process continues. Each window is larger than the previous one, up to the
+//! maximum ([`next`]).
 
 pub(super) use weir_config::scenario::PAGE;
 
-/// The kernel's read-ahead state of an open file (`struct file_ra_state`). All in pages.
+/// The kernel's read-ahead state of an open file (`struct file_ra_state`), in pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReadAhead {
     start: u64,
     size: u64,
-    /// How many pages at the window's end are beyond the read.
+    /// The number of pages at the end of the window that are beyond the read (`async_size`).
     extra: u64,
 }
 
-/// Pages to fetch, and which of them gets the marker.
+/// A range of pages to fetch, and the page that gets the marker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Window {
     pub(super) start: u64,
@@ -26,25 +29,29 @@ pub(super) struct Window {
 /// A read that misses a page or reaches a marker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
-    /// The page.
+    /// The page that is missing or has the marker.
     pub(super) page: u64,
-    /// Pages of the read from there on.
+    /// The number of pages of the read from that page on.
     pub(super) pages: u64,
-    /// The first page after it that is not in the cache, if it reached a marker.
+    /// The first page after it that is not in the cache. Only for a read that reached a marker.
     pub(super) missing: Option<u64>,
-    /// The page read before, if any.
+    /// The page that was read before, if any.
     pub(super) previous: Option<u64>,
-    /// Pages in the cache right before it, at most one window.
+    /// The number of pages in the cache right before it, at most one window.
     pub(super) history: u64,
 }
 
 impl ReadAhead {
-    /// What to fetch for a read (`ondemand_readahead`), with windows of at most `most` pages.
+    /// Returns the pages to fetch for a read (`ondemand_readahead`), with windows of at most `most`
+    /// pages.
     pub(super) fn window(&mut self, need: &Need, most: u64) -> Option<Window> {
         let Need { page, pages, .. } = *need;
+        // A second read within the same page is adjacent, too.
         let adjacent = need
             .previous
             .is_some_and(|last| page.saturating_sub(last) <= 1 && page >= last);
+        // The page is the marker of the present window or the page after it, so that the stream
+        // continues.
         let goes_on = page == self.start + self.size - self.extra || page == self.start + self.size;
         if page == 0 {
             self.begin(page, pages, most);
@@ -53,8 +60,11 @@ impl ReadAhead {
             self.size = next(self.size, most);
             self.extra = self.size;
         } else if let Some(missing) = need.missing {
-            // A marker left by another stream, or by an older window.
+            // The marker was left by another stream or by an older window, so the state of this
+            // file does not apply.
             let ahead = missing - page;
+            // Pages up to there are in the cache, which is a full window. Nothing has to be fetched
+            // yet.
             if ahead > most {
                 return None;
             }
@@ -64,7 +74,10 @@ impl ReadAhead {
         } else if pages > most || adjacent {
             self.begin(page, pages, most);
         } else if need.history > pages {
-            // Two streams in one file: the cached pages before it tell them apart.
+            // Two streams share the open file. The cached pages before the read identify the stream
+            // that it continues (`try_context_readahead`).
+            // If the cached pages reach back to the beginning of the file, the stream counts as
+            // long, and gets twice the size.
             let history = if need.history >= page {
                 2 * need.history
             } else {
@@ -74,6 +87,7 @@ impl ReadAhead {
             self.size = (history + pages).min(most);
             self.extra = 1;
         } else {
+            // A random read is fetched without read-ahead, and leaves the state as it is.
             return Some(Window {
                 start: page,
                 pages,
@@ -81,7 +95,7 @@ impl ReadAhead {
             });
         }
         if page == self.start && self.size == self.extra {
-            // The marker would be reached at once, so the next window becomes part of this one.
+            // The marker would be reached at once, so the next window is joined to this one.
             let more = next(self.size, most);
             if self.size + more <= most {
                 self.extra = more;

@@ -1,4 +1,4 @@
-//! The back end: its threads, and their half of each ring.
+//! The back end of the rings: its threads, and its half of each ring.
 
 use super::notify::{self, Calls};
 use super::queue::BackHalf;
@@ -8,37 +8,40 @@ use weir_config::scenario::Guest;
 use weir_core::{Instant, Span};
 use weir_wire::notify::{Kicks, Plan};
 
-/// The back end's side of one guest.
+/// The back end's side of one guest's ring.
 #[derive(Debug)]
 pub(super) struct Back {
     ring: BackHalf,
     kicks: Kicks,
     calls: Calls,
-    /// The thread is at the ring: it takes, spins, or is about to ask for the next kick.
+    /// True while the thread is at the ring: it takes requests, spins, or is about to ask for the
+    /// next kick.
     open: bool,
-    /// A kick was heard that changes nothing, and has still to be looked at.
+    /// True if a kick arrived while the thread was at the ring. It must still be processed.
     noise: bool,
-    /// Requests that were seen and not taken yet, and those taken since it was opened.
+    /// The number of requests that were seen and not taken yet, and the number taken since the ring
+    /// was opened.
     left: u32,
     found: u32,
     taken: u64,
     answered: u64,
 }
 
-/// A thread of the back end, with a processor of its own.
+/// A thread of the back end with a processor of its own.
 #[derive(Debug)]
 pub(super) struct Thread {
     guests: Vec<usize>,
-    /// What the drive has done wakes it, too. Otherwise responses are made in the drive's interrupt, on the same processor.
+    /// True if completions of the drive wake the thread. Otherwise responses are made in the
+    /// drive's interrupt, on the same processor.
     wakes_for_answers: bool,
     awake: bool,
-    /// What its processor does, and until when.
+    /// The present task of the processor and the time at which it ends.
     task: Option<(Instant, Task)>,
-    /// Guest and cookie of what is done.
+    /// The guest and cookie of each completed request whose response is not in the ring yet.
     answers: VecDeque<(usize, u64)>,
-    /// Whose turn it is.
+    /// The position of the guest that is served next. Guests are served round-robin.
     turn: usize,
-    /// Since when it spins.
+    /// The time since which the thread has been spinning.
     spins: Option<Instant>,
 }
 
@@ -66,7 +69,7 @@ impl Back {
         }
     }
 
-    /// A kick has arrived. While the thread is at the ring, it is heard afterwards.
+    /// Processes a kick that has arrived. While the thread is at the ring, the kick is only noted.
     pub(super) fn kicked(&mut self, now: Instant) {
         if self.open {
             self.noise = true;
@@ -75,18 +78,19 @@ impl Back {
         }
     }
 
-    /// When it has to be looked at, or a call to be sent, if nothing happens before.
+    /// The time at which the ring must be checked or a call must be sent even if nothing happens
+    /// before.
     pub(super) fn next(&self) -> Option<Instant> {
         let look = notify::instant(&self.kicks);
         [look, self.calls.next()].into_iter().flatten().min()
     }
 
-    /// The ring is looked at, or going to be.
+    /// Returns true if the ring is being checked, or will be checked without another kick.
     pub(super) fn is_going_to_look(&self) -> bool {
         self.open || !matches!(self.kicks.plan(), Plan::Arm | Plan::Nothing)
     }
 
-    /// The thread has to come to the ring: because of a kick, or since the time has come.
+    /// Returns true if the thread must check the ring now, because of a kick or a timer.
     fn is_due(&mut self, now: Instant) -> bool {
         if !self.open {
             self.kicks.timer(now);
@@ -94,12 +98,13 @@ impl Back {
         !self.open && self.kicks.plan() == Plan::Look
     }
 
-    /// The guest is going to be called.
+    /// Returns true if the guest will be called.
     pub(super) fn is_going_to_call(&self) -> bool {
         self.calls.next().is_some()
     }
 
-    /// Requests taken, responses given, and those in between, from the beginning on.
+    /// The numbers of requests taken, of responses given and, as the difference, of requests in
+    /// flight, since the beginning.
     pub(super) fn taken(&self) -> u64 {
         self.taken
     }
@@ -112,12 +117,12 @@ impl Back {
         self.taken - self.answered
     }
 
-    /// Sees what is in the ring now; what comes later is for the next look.
+    /// Sees the requests that are in the ring now. Later ones are left for the next look.
     fn look(&mut self) {
         self.left = self.ring.look();
     }
 
-    /// Takes the next request of those that were seen.
+    /// Takes the next of the requests that were seen.
     fn take(&mut self) -> Option<u64> {
         self.left = self.left.checked_sub(1)?;
         let cookie = self.ring.take()?;
@@ -144,12 +149,13 @@ impl Thread {
         self.answers.push_back((guest, cookie));
     }
 
-    /// When its processor is done with what it does.
+    /// The time at which the processor completes its present task.
     pub(super) fn next(&self) -> Option<Instant> {
         self.task.map(|task| task.0)
     }
 
-    /// Ends what is over by now and begins the next. True if something happened.
+    /// Completes the task that has ended by now and begins the next ones. Returns true if anything
+    /// happened.
     pub(super) fn run(&mut self, backs: &mut [Back], cx: &mut Cx<'_>) -> bool {
         let mut happened = false;
         loop {
@@ -160,6 +166,7 @@ impl Thread {
                 self.task = None;
                 self.end(task, backs, cx);
             } else if let Some((length, task)) = self.begin(backs, cx) {
+                // Spinning ends where a task begins, so that its time is not counted twice.
                 self.spun(cx);
                 cx.count.backend(cx.now, length);
                 self.task = Some((cx.now + length, task));
@@ -170,7 +177,7 @@ impl Thread {
         }
     }
 
-    /// The time that it span, up to now, was time of its processor.
+    /// Counts the time for which the thread has been spinning as time of its processor.
     fn spun(&mut self, cx: &mut Cx<'_>) {
         if let Some(since) = self.spins.take() {
             cx.count.backend(since, cx.now.since(since));
@@ -194,11 +201,12 @@ impl Thread {
                 back.ring.answer(cookie);
                 back.answered += 1;
                 let wanted = back.ring.publish();
-                // What was seen in the ring and not taken yet is in flight, too.
+                // Requests that were seen in the ring and not taken yet are in flight, too.
                 let in_flight = back.in_flight() + u64::from(back.left);
                 back.calls.answered(now, in_flight, wanted);
                 if back.ring.answered() {
-                    // The re-arm of before 2011 has found a request, and nobody is going to kick for it.
+                    // The re-arm of rings before 2011 has found a request for which no kick will
+                    // come. The back end must behave as if it had been kicked.
                     back.kicked(now);
                 }
             }
@@ -209,7 +217,7 @@ impl Thread {
         }
     }
 
-    /// What its processor does next, and for how long.
+    /// Chooses the next task of the processor. Returns the task's length and the task.
     fn begin(&mut self, backs: &mut [Back], cx: &mut Cx<'_>) -> Option<(Span, Task)> {
         let (now, cost) = (cx.now, cx.cost);
         for &guest in &self.guests {
@@ -221,6 +229,7 @@ impl Thread {
         if !asleep && let Some((guest, cookie)) = self.answers.pop_front() {
             return Some((cost.answer, Task::Answer(guest, cookie)));
         }
+        // A sleeping thread first has to wake up, which costs time on its processor.
         if !self.awake {
             let due = |g: &usize| backs[*g].is_due(now);
             if self.answers.is_empty() && !self.guests.iter().any(due) {
@@ -253,7 +262,8 @@ impl Thread {
 }
 
 impl Back {
-    /// What was seen is taken. Returns a request that has come meanwhile; says if the thread `spins` for this ring.
+    /// Chooses the next step after all seen requests have been taken. Returns a request that has
+    /// arrived in the meantime, and sets `spins` if the thread spins for this ring.
     fn rest(&mut self, now: Instant, spins: &mut bool) -> Option<u64> {
         while self.open {
             let found = std::mem::take(&mut self.found);
@@ -272,6 +282,8 @@ impl Back {
                     *spins |= self.left == 0;
                     return self.take();
                 }
+                // Asking for the next kick includes another look (drained), because a request that
+                // arrives just before it would not cause a kick.
                 Plan::Arm if self.ring.drained() => {
                     self.look();
                     return self.take();
@@ -282,7 +294,8 @@ impl Back {
         None
     }
 
-    /// What there is to do: the next request of those that were seen, the next look, or nothing; then the thread may spin.
+    /// The next task for this ring: the next request that was seen, the next look, or none. In the
+    /// last case, the thread may spin.
     fn work(&mut self, guest: usize, now: Instant, spins: &mut bool) -> Option<Task> {
         if let Some(cookie) = self.take() {
             return Some(Task::Take(cookie));
@@ -292,7 +305,7 @@ impl Back {
         }
         let heard = std::mem::take(&mut self.noise);
         if self.open {
-            // It spins: a kick interrupts it.
+            // The thread spins, and a kick interrupts it.
             return heard.then_some(Task::Look(guest));
         }
         if heard {

@@ -1,9 +1,9 @@
-//! What notifications there were, and for how long processors were busy.
+//! Counts notifications and the busy time of processors.
 
 use weir_core::{Instant, Span};
 use weir_measure::Rings as Counted;
 
-/// Counts from the beginning of the measurement on.
+/// Counters that begin with the measurement.
 #[derive(Debug)]
 pub(super) struct Count {
     start: Instant,
@@ -18,7 +18,7 @@ impl Count {
         }
     }
 
-    /// Adds one, if the measurement has begun.
+    /// Increments one counter, if the measurement has begun.
     fn one(&mut self, now: Instant, of: impl FnOnce(&mut Counted) -> &mut u64) {
         if now >= self.start {
             *of(&mut self.counted) += 1;
@@ -37,23 +37,23 @@ impl Count {
         self.one(now, |c| &mut c.wakeups);
     }
 
-    /// The part of the time from `now` on that is measured.
+    /// The part of the time from `now` to `now + length` that is measured.
     fn measured(&self, now: Instant, length: Span) -> u64 {
         let end = now + length;
         end.since(now.max(self.start.min(end))).as_nanos()
     }
 
-    /// A guest's processor is busy from `now` on.
+    /// Counts the time of a guest's processor that is busy from `now` on.
     pub(super) fn guest(&mut self, now: Instant, length: Span) {
         self.counted.guest_ns += self.measured(now, length);
     }
 
-    /// A thread of the back end is busy from `now` on.
+    /// Counts the time of a back-end thread that is busy from `now` on.
     pub(super) fn backend(&mut self, now: Instant, length: Span) {
         self.counted.backend_ns += self.measured(now, length);
     }
 
-    /// Everything, of a measurement that ended at `until`.
+    /// All counters of a measurement that ended at `until`.
     pub(super) fn counted(&self, until: Instant) -> Counted {
         Counted {
             length_ns: until.since(self.start.min(until)).as_nanos(),

@@ -1,28 +1,30 @@
-//! A guest: its processor, and its half of the ring.
+//! A guest: its processor and its half of the ring.
 
 use super::queue::FrontHalf;
 use super::{Cx, Event, Out};
 use std::collections::VecDeque;
 use weir_core::{Instant, Span};
 
-/// A guest.
+/// The block driver of one guest, with the guest's processor.
 #[derive(Debug)]
 pub(super) struct Front {
     ring: FrontHalf,
-    /// Most requests before a notification.
+    /// The maximum number of requests before a notification.
     plug: u32,
     /// Requests that are not in the ring yet: cookie and batch.
     queue: VecDeque<(u64, u64)>,
-    /// What the processor does, and until when.
+    /// The present task of the processor and the time at which it ends.
     task: Option<(Instant, Task)>,
-    /// It was called and has not been interrupted yet.
+    /// True if a call has arrived and its interrupt has not been taken yet.
     called: bool,
-    /// It takes responses.
+    /// True while the interrupt handler takes responses.
     handling: bool,
-    /// Requests in the ring that the back end cannot see yet, and the batch of the last.
+    /// The number of requests in the ring that the back end cannot see yet, and the batch of the
+    /// last one.
     unseen: u32,
     batch: u64,
-    /// Requests waited for room: those that are pushed when there is some go together, from any client.
+    /// True if requests have waited for space in the ring. As soon as there is space, requests of
+    /// all clients are pushed together.
     full: bool,
     pushed: u64,
     taken: u64,
@@ -30,12 +32,12 @@ pub(super) struct Front {
 
 #[derive(Clone, Copy, Debug)]
 enum Task {
-    /// A request is made ready.
+    /// A request is prepared and put into the ring.
     Request(u64, u64),
     /// The back end is notified.
     Kick,
     Interrupt,
-    /// A response is worked on.
+    /// A response is processed and delivered.
     Response(u64),
 }
 
@@ -60,17 +62,18 @@ impl Front {
         self.queue.push_back((cookie, batch));
     }
 
-    /// A call has arrived.
+    /// Notes a call of the back end, which interrupts the guest.
     pub(super) fn called(&mut self) {
         self.called = true;
     }
 
-    /// When the processor is done with what it does.
+    /// The time at which the processor completes its present task.
     pub(super) fn next(&self) -> Option<Instant> {
         self.task.map(|task| task.0)
     }
 
-    /// Requests that the back end can see, and responses taken, from the beginning on.
+    /// The number of requests that the back end can see. `taken` is the number of responses taken.
+    /// Both count since the beginning.
     pub(super) fn pushed(&self) -> u64 {
         self.pushed
     }
@@ -79,7 +82,8 @@ impl Front {
         self.taken
     }
 
-    /// Ends what is over by now and begins the next. True if something happened.
+    /// Completes the task that has ended by now and begins the next ones. Returns true if anything
+    /// happened.
     pub(super) fn run(&mut self, number: usize, cx: &mut Cx<'_>) -> bool {
         let mut happened = false;
         loop {
@@ -119,11 +123,14 @@ impl Front {
         }
     }
 
-    /// What the processor does next, and for how long.
+    /// Chooses the next task of the processor. Returns the task's length and the task.
     fn begin(&mut self, cx: &Cx<'_>) -> Option<(Span, Task)> {
         let cost = cx.cost;
+        // Requests are published in groups, so that one notification serves several of them.
         if self.unseen > 0 && !self.goes_on() {
             self.pushed += u64::from(std::mem::take(&mut self.unseen));
+            // The ring returns false if the back end has not asked for a kick, so that it needs
+            // none.
             if self.ring.publish() {
                 return Some((cost.event, Task::Kick));
             }
@@ -133,12 +140,15 @@ impl Front {
                 self.taken += 1;
                 return Some((cost.response, Task::Response(cookie)));
             }
+            // After the last response, the handler asks for the next call and checks once more, so
+            // that no response is missed in between.
             self.handling = self.ring.arm();
         }
         if self.called {
             self.called = false;
             return Some((cost.interrupt, Task::Interrupt));
         }
+        // Responses must free slots first.
         if !self.ring.has_room() {
             self.full |= !self.queue.is_empty();
             return None;
@@ -150,7 +160,7 @@ impl Front {
         Some((cost.request, Task::Request(cookie, batch)))
     }
 
-    /// More is pushed before the back end is told.
+    /// Returns true if another request is pushed before the back end is notified.
     fn goes_on(&self) -> bool {
         let same = |next: &(u64, u64)| self.full || next.1 == self.batch;
         self.unseen < self.plug && self.ring.has_room() && self.queue.front().is_some_and(same)

@@ -1,12 +1,15 @@
 //! Virtual machines and their back end: rings between the clients and the layer.
 //!
-//! Each guest has a processor, on which its block driver puts requests into a ring of its own, is interrupted, and takes responses
-//! out. Each thread of the back end serves the rings of some guests: it is woken by a guest's notification (a *kick*), takes requests,
-//! hands them to the layer, and puts responses into the ring, of which it notifies the guest (a *call*). A processor does one thing at a
-//! time, and everything takes the time that the scenario says ([`Cost`]).
+//! Each guest has a processor. On it, the guest's block driver puts requests into a ring of its
+//! own, is interrupted, and takes responses out of the ring. Each thread of the back end serves the
+//! rings of some guests. It is woken by a guest's notification (a *kick*), takes requests, submits
+//! them to the layer, and puts responses into the ring, of which it notifies the guest (a *call*).
+//! A processor does one task at a time, and each task takes the time that the scenario states in
+//! [`Cost`].
 //!
-//! The rings are the ones that the server speaks ([`weir_wire::ring`]), in plain memory, with both halves of each in this process; when to
-//! look and when to call is what [`weir_wire::notify`] decides there and here.
+//! The rings are those of the server ([`weir_wire::ring`]), in plain memory, with both halves of
+//! each in this process. As in the server, [`weir_wire::notify`] decides when to check a ring and
+//! when to call.
 
 mod back;
 mod count;
@@ -22,12 +25,12 @@ use weir_config::scenario::{Cost, Guest, Scenario, Threads};
 use weir_core::{Done, Instant, Request, Span};
 use weir_measure::Rings as Counted;
 
-/// What comes out of the rings.
+/// An effect of the rings on the rest of the run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Out {
-    /// The back end submits a request.
+    /// The back end submits a request to the layer.
     Submit(Request),
-    /// A guest has its response.
+    /// A guest delivers a response to its client.
     Deliver(Done),
 }
 
@@ -37,33 +40,33 @@ pub(crate) struct Rings {
     guests: Vec<Front>,
     backs: Vec<Back>,
     threads: Vec<Thread>,
-    /// The guest of each client, and of each request.
+    /// The guest of each client, and of each request by cookie.
     of: Vec<u32>,
     by_cookie: Vec<u32>,
-    /// Requests in rings or below, and the answers of those that are done, by the cookie.
+    /// Requests in rings or below, and the answers of completed ones, by cookie.
     requests: Vec<Option<Request>>,
     answers: Vec<Option<Done>>,
-    /// The number of the batch that what is sent now is in.
+    /// The number of the present batch, to which new requests belong.
     batch: u64,
-    /// Events on their way, in the order in which they arrive.
+    /// Notifications in transit, in order of arrival.
     events: VecDeque<(Instant, Event)>,
     storms: Vec<Storm>,
-    /// Something was sent or answered since they ran.
+    /// True if a request was sent or answered since the last call of `run`.
     changed: bool,
     cost: Cost,
     count: Count,
 }
 
-/// A notification on its way. All take as long.
+/// A notification in transit. All notifications take the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
-    /// To the back end, of a guest.
+    /// A kick from a guest to the back end.
     Kick(usize),
-    /// To a guest.
+    /// A call from the back end to a guest.
     Call(usize),
 }
 
-/// A guest that kicks without a request.
+/// A guest that sends kicks without requests, at a constant rate.
 #[derive(Debug)]
 struct Storm {
     guest: usize,
@@ -72,11 +75,12 @@ struct Storm {
 }
 
 impl Storm {
-    /// The kicks of a guest without a request, if it sends any.
+    /// The empty kicks of a guest, if any of its clients sends them.
     fn new(scenario: &Scenario, guest: usize) -> Option<Self> {
         let mine = scenario.clients.iter();
         let mine = mine.filter(|client| client.guest as usize == guest);
         let rate: u64 = mine.map(|client| u64::from(client.empty_kicks)).sum();
+        // A rate of zero has no interval, and then there is no storm.
         let each = 1_000_000_000_u64.checked_div(rate)?;
         let each = Span::from_nanos(each.max(1));
         Some(Self {
@@ -87,7 +91,7 @@ impl Storm {
     }
 }
 
-/// What the parts of a run have in common when they run.
+/// The state that all parts share while they run.
 struct Cx<'a> {
     now: Instant,
     cost: &'a Cost,
@@ -99,14 +103,15 @@ struct Cx<'a> {
 }
 
 impl Cx<'_> {
-    /// An event leaves.
+    /// Sends a notification, which arrives after the latency of an inter-processor interrupt.
     fn send(&mut self, event: Event) {
         (self.events).push_back((self.now + self.cost.ipi, event));
     }
 }
 
 impl Rings {
-    /// The guests of a scenario. `requests`: as many as there can be at a time.
+    /// Creates the guests of a scenario. `requests` is the maximum number of requests and parts at
+    /// a time.
     pub(crate) fn new(scenario: &Scenario, guest: &Guest, requests: u32) -> Self {
         let of: Vec<u32> = scenario.clients.iter().map(|c| c.guest).collect();
         let count = of.iter().max().map_or(0, |last| last + 1) as usize;
@@ -139,12 +144,13 @@ impl Rings {
         }
     }
 
-    /// What is sent from now on may not be pushed together with what was sent before, if it is `apart`.
+    /// Begins a new batch if `apart` is true. Requests of different batches are not published
+    /// together, unless the ring was full.
     pub(crate) fn next_batch(&mut self, apart: bool) {
         self.batch += u64::from(apart);
     }
 
-    /// A request, or a piece of one, goes to the guest's block driver.
+    /// Passes a request, or a part of one, to the guest's block driver.
     pub(crate) fn send(&mut self, client: u32, request: Request) {
         let guest = self.of[client as usize] as usize;
         self.requests[request.cookie as usize] = Some(request);
@@ -153,7 +159,8 @@ impl Rings {
         self.changed = true;
     }
 
-    /// The layer, or the back end for it, answers a request.
+    /// Passes an answer of the layer, or of the back end itself, to the thread that serves the
+    /// guest.
     pub(crate) fn answer(&mut self, done: Done) {
         let guest = self.by_cookie[done.cookie as usize] as usize;
         self.answers[done.cookie as usize] = Some(done);
@@ -162,14 +169,16 @@ impl Rings {
         self.changed = true;
     }
 
-    /// When something happens next: `now`, if something was sent or answered since they ran.
+    /// The time of the next event. It is `now` if a request was sent or answered since the last
+    /// call of `run`.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
         if self.changed {
             return Some(now);
         }
         let guests = self.guests.iter().filter_map(Front::next);
+        // The rings run after such a change, because another side may be able to continue.
         let threads = self.threads.iter().filter_map(Thread::next);
-        // What is due while its thread is busy waits for that.
+        // A timer that is due while its thread is busy waits for the end of the task.
         let busy = |guest: usize| self.threads[self.thread_of(guest)].next().is_some();
         let timers = self.backs.iter().enumerate();
         let timers = timers.filter_map(|(guest, back)| Some((guest, back.next()?)));
@@ -185,7 +194,7 @@ impl Rings {
             .min()
     }
 
-    /// Everything up to `now`.
+    /// Processes all events up to `now`.
     pub(crate) fn run(&mut self, now: Instant, out: &mut Vec<Out>) {
         self.changed = false;
         for storm in &mut self.storms {
@@ -211,7 +220,8 @@ impl Rings {
             events: &mut self.events,
             out,
         };
-        // What one of them does another may see at once, and be the sooner done: until nobody can go on.
+        // The step of one side may let another side continue at the same instant. The loop ends
+        // when no side can continue.
         loop {
             let mut went_on = false;
             for (number, guest) in self.guests.iter_mut().enumerate() {
@@ -227,12 +237,13 @@ impl Rings {
         debug_assert_eq!(self.forgotten(), None, "asleep with work at {now:?}");
     }
 
-    /// What was counted up to `until`.
+    /// The counters up to `until`.
     pub(crate) fn counted(&self, until: Instant) -> Counted {
         self.count.counted(until)
     }
 
-    /// The first guest with work for a side that sleeps, and no event on its way. Whatever costs and policies, there is none.
+    /// The first guest with work for a side that sleeps although no event is in transit. Such a
+    /// guest would hang, so there must be none, whatever the costs and policies.
     fn forgotten(&self) -> Option<usize> {
         let on_way = |wanted: Event| self.events.iter().any(|(_, event)| *event == wanted);
         (0..self.guests.len()).find(|&guest| {

@@ -1,4 +1,4 @@
-//! What the server's notification says, for a ring in virtual time.
+//! The notification policies of the server, for a ring in virtual time.
 
 use weir_config::scenario as said;
 use weir_core::{Instant, Span};
@@ -6,13 +6,15 @@ use weir_wire::notify::{
     CallPolicy, Calls as Machine, Decision, Gather, KickPolicy, Kicks, Plan, Spdk, Vic,
 };
 
-/// XSA-332 counts in jiffies: 4 ms, with 250 of them a second.
+/// The unit in which XSA-332 counts delays: a jiffy of a kernel with 250 of them per second
+/// (CONFIG_HZ=250).
 const JIFFY: Span = Span::from_millis(4);
 
-/// Wake-ups that a throttled guest may have ahead of its rate; assumed.
+/// The number of wake-ups by which a throttled guest may be ahead of its rate. The value is an
+/// assumption.
 const BURST: u32 = 16;
 
-/// The queue's machine for kicks, enabled.
+/// Creates the state machine for a queue's kicks, in the enabled state.
 pub(super) fn kicks(policy: said::Kicks) -> Kicks {
     let policy = match policy {
         said::Kicks::AtOnce => KickPolicy::AtOnce,
@@ -29,7 +31,7 @@ pub(super) fn kicks(policy: said::Kicks) -> Kicks {
     kicks
 }
 
-/// When the machine wants to hear of its instant, if nothing happens before.
+/// The time of the machine's own timer, if it has one.
 pub(super) fn instant(kicks: &Kicks) -> Option<Instant> {
     match kicks.plan() {
         Plan::Wait(until) | Plan::Spin(until) => Some(until),
@@ -37,11 +39,11 @@ pub(super) fn instant(kicks: &Kicks) -> Option<Instant> {
     }
 }
 
-/// Calls of a queue.
+/// The state machine for a queue's calls.
 #[derive(Debug)]
 pub(super) struct Calls {
     machine: Machine,
-    /// The guest is to be called now.
+    /// True if the guest must be called now.
     owed: bool,
 }
 
@@ -64,19 +66,21 @@ impl Calls {
         }
     }
 
-    /// A response can be seen, and `in_flight` requests are yet to be answered. `wanted`: the guest has asked to be told of it.
+    /// Notes a response that the guest can see. `in_flight` is the number of requests without a
+    /// response. `wanted` is true if the guest has asked for a call.
     pub(super) fn answered(&mut self, now: Instant, in_flight: u64, wanted: bool) {
         let decision = self.machine.published(now, 1, in_flight as u32, wanted);
         self.owed |= decision == Decision::Call;
     }
 
-    /// The guest is to be called now; true once.
+    /// Returns true if the guest must be called now, once for each call.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         self.owed |= self.machine.timer(now) == Decision::Call;
         std::mem::take(&mut self.owed)
     }
 
-    /// When it is to be called, if nothing happens before; the beginning of time if now.
+    /// The time of the next call even if nothing happens before. A call that is already owed has
+    /// the time zero.
     pub(super) fn next(&self) -> Option<Instant> {
         if self.owed {
             return Some(Instant::ZERO);

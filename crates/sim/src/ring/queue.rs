@@ -1,4 +1,4 @@
-//! Both halves of a ring, of either kind: requests go through as their cookies.
+//! Both halves of a ring, of either kind. Requests pass through it as their cookies.
 
 use weir_config::scenario::Ring;
 use weir_core::Cookie;
@@ -6,41 +6,42 @@ use weir_wire::ring::plain::{Memory, Regions};
 use weir_wire::ring::split::{Areas, Buffer, Chain, Device, Driver, Settings};
 use weir_wire::ring::xen::{self, Operation, Rearm, Request, Response, Segment, Status};
 
-/// Both sides are this program's: neither does what cannot be.
+/// The reason why errors of the ring cannot occur: both halves belong to this process, and neither
+/// violates the protocol.
 const OURS: &str = "both sides of the ring are ours";
 
-/// Bytes in front of the slots of Xen's ring.
+/// The size of the indices before the slots of a Xen ring, in bytes.
 const INDICES: usize = 64;
 
-/// A guest's half.
+/// A guest's half of the ring.
 #[derive(Debug)]
 pub(super) enum FrontHalf {
     Xen(xen::Front<Memory>),
     Virtio {
         driver: Driver<Memory>,
-        /// The cookie of each head.
+        /// The cookie of each descriptor chain, by its head.
         cookies: Vec<Cookie>,
     },
 }
 
-/// The back end's half.
+/// The back end's half of the ring.
 #[derive(Debug)]
 pub(super) enum BackHalf {
     Xen(xen::Back<Memory>),
     Virtio(Box<Virtio>),
 }
 
-/// The device's side of a virtqueue.
+/// The device's half of a virtqueue.
 #[derive(Debug)]
 pub(super) struct Virtio {
     device: Device<Memory>,
     guest: Regions,
     chain: Chain,
-    /// The head of each request in flight.
+    /// The head of each request in flight, by cookie.
     heads: Vec<u16>,
 }
 
-/// A new ring of `slots` requests; cookies are below `requests`.
+/// Creates a ring with space for `slots` requests, whose cookies are below `requests`.
 pub(super) fn ring(kind: Ring, slots: u32, requests: u32) -> (FrontHalf, BackHalf) {
     match kind {
         Ring::Xen => xen_ring(slots, Rearm::Drained),
@@ -50,7 +51,8 @@ pub(super) fn ring(kind: Ring, slots: u32, requests: u32) -> (FrontHalf, BackHal
 }
 
 fn xen_ring(slots: u32, rearm: Rearm) -> (FrontHalf, BackHalf) {
-    // No longer than it has to be: whole pages would have more slots.
+    // The memory is as short as possible, because the ring uses as many slots as fit, and whole
+    // pages would have more of them.
     let memory = Memory::new(INDICES + slots as usize * xen::SLOT);
     xen::init(&memory);
     let front = xen::Front::new(memory.clone()).expect("there is a slot");
@@ -63,7 +65,8 @@ fn virtqueue(size: u16, requests: u32) -> (FrontHalf, BackHalf) {
     let settings = Settings::new(size);
     let driver = Driver::new(areas.clone(), settings).expect("the areas are long enough");
     let device = Device::new(areas, settings, 0).expect("the areas are long enough");
-    // A byte for each request: its address is the cookie.
+    // Guest memory has one byte for each request, whose address is the cookie. So the device can
+    // recover the cookie from the descriptor.
     let mut guest = Regions::new();
     guest.add(0, Memory::new(requests as usize + 1));
     let front = FrontHalf::Virtio {
@@ -80,7 +83,7 @@ fn virtqueue(size: u16, requests: u32) -> (FrontHalf, BackHalf) {
 }
 
 impl FrontHalf {
-    /// There is room for a request.
+    /// Returns true if there is space for a request.
     pub(super) fn has_room(&self) -> bool {
         match self {
             Self::Xen(front) => front.free() > 0,
@@ -88,10 +91,12 @@ impl FrontHalf {
         }
     }
 
-    /// Puts a request in, which the back end does not see yet.
+    /// Puts a request into the ring, which the back end does not see yet.
     pub(super) fn push(&mut self, cookie: Cookie) {
         match self {
             Self::Xen(front) => {
+                // The segment and the operation are placeholders. The request itself is looked up
+                // by its cookie.
                 let segment = Segment {
                     grant: 0,
                     first: 0,
@@ -112,7 +117,7 @@ impl FrontHalf {
         }
     }
 
-    /// Lets the back end see them; true if it is to be kicked.
+    /// Publishes the new requests. Returns true if the back end must be kicked.
     pub(super) fn publish(&mut self) -> bool {
         match self {
             Self::Xen(front) => front.publish(),
@@ -120,7 +125,7 @@ impl FrontHalf {
         }
     }
 
-    /// The next response.
+    /// Takes the next response, if any.
     pub(super) fn take(&mut self) -> Option<Cookie> {
         match self {
             Self::Xen(front) => {
@@ -134,7 +139,7 @@ impl FrontHalf {
         }
     }
 
-    /// Asks for a call, then looks once more: true if there is a response.
+    /// Asks for a call, then checks once more. Returns true if there is a response.
     pub(super) fn arm(&mut self) -> bool {
         match self {
             Self::Xen(front) => front.arm().expect(OURS),
@@ -144,7 +149,7 @@ impl FrontHalf {
 }
 
 impl BackHalf {
-    /// Requests that can be taken now.
+    /// Returns the number of requests that can be taken now.
     pub(super) fn look(&mut self) -> u32 {
         match self {
             Self::Xen(back) => back.look().expect(OURS),
@@ -152,7 +157,7 @@ impl BackHalf {
         }
     }
 
-    /// The next of those that were there at the last look.
+    /// Takes the next of the requests that were seen at the last look.
     pub(super) fn take(&mut self) -> Option<Cookie> {
         match self {
             Self::Xen(back) => {
@@ -169,7 +174,7 @@ impl BackHalf {
         }
     }
 
-    /// Puts a response in, which the guest does not see yet.
+    /// Puts a response into the ring, which the guest does not see yet.
     pub(super) fn answer(&mut self, cookie: Cookie) {
         match self {
             Self::Xen(back) => back.answer(&Response {
@@ -181,7 +186,7 @@ impl BackHalf {
         }
     }
 
-    /// Lets the guest see them; true if it is to be called.
+    /// Publishes the new responses. Returns true if the guest must be called.
     pub(super) fn publish(&mut self) -> bool {
         match self {
             Self::Xen(back) => back.publish(),
@@ -189,7 +194,8 @@ impl BackHalf {
         }
     }
 
-    /// There is nothing to take. Asks for a kick, where the rule has it so, then looks once more: true if there is a request.
+    /// Asks for a kick when there is nothing to take, unless the re-arm rule asks later, and checks
+    /// once more. Returns true if there is a request.
     pub(super) fn drained(&mut self) -> bool {
         match self {
             Self::Xen(back) => back.drained().expect(OURS),
@@ -197,7 +203,8 @@ impl BackHalf {
         }
     }
 
-    /// A response was given. True if, by the rule of before 2011, there is a request to take.
+    /// Applies the re-arm rule of before 2011 after a response. Returns true if there is a request
+    /// to take.
     pub(super) fn answered(&mut self) -> bool {
         match self {
             Self::Xen(back) => back.answered().expect(OURS),

@@ -1,4 +1,4 @@
-//! Clients connect, submit, receive replies, and leave.
+//! Clients connect, submit requests, receive answers, and disconnect.
 
 use super::Run;
 use crate::Error;
@@ -8,10 +8,10 @@ use weir_core::{Done, Op, Outcome, Reject, Request, StreamId, StreamSpec, Waits}
 use weir_measure::Breakdown;
 use weir_model::load::Step;
 
-/// The error for an invalid request.
+/// The error number of an invalid request.
 const EINVAL: u16 = 22;
 
-/// The error for a request that was given up.
+/// The error number of a request that was cancelled because its client left.
 const ECANCELED: u16 = 125;
 
 impl Run<'_> {
@@ -35,6 +35,7 @@ impl Run<'_> {
         let guest = &mut self.guests[client as usize];
         if let Some(stream) = guest.stream.take() {
             let unread = std::mem::take(&mut guest.unread);
+            // The client does not hear of its outstanding requests any more. They count as failed.
             for _ in 0..guest.program.outstanding() {
                 guest.meter.failed(self.now.as_nanos(), 0);
             }
@@ -48,7 +49,8 @@ impl Run<'_> {
         }
     }
 
-    /// Pages that a client had asked for before it went are missing, and another client that wants them asks.
+    /// Cancels the fetches of a client that has left. The pages are missing again, and other
+    /// clients that need them fetch them themselves.
     fn abandon_fetches(&mut self, client: u32) {
         let first = |files: &mut Files| files.cache(client)?.first_coming(client);
         while let Some(fetch) = first(&mut self.files) {
@@ -62,7 +64,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a client as far as it gets now.
+    /// Runs a client until it waits for a time or an answer.
     pub(super) fn step(&mut self, client: u32) {
         let Some(stream) = self.guests[client as usize].stream else {
             return;
@@ -90,20 +92,21 @@ impl Run<'_> {
         self.sent();
     }
 
-    /// A request leaves its client, in parts if it is too long for what it comes to.
+    /// Sends a request of a client, in parts if it is longer than the layer accepts.
     fn send(&mut self, mut flight: Flight, request: Request) {
         let client = flight.client;
         let plugged = self.is_plugged(client);
         if let Some(rings) = &mut self.rings {
             rings.next_batch(!plugged);
         }
+        // Until its dispatch, the entry holds the elevator's idle time at submission (see `taken`).
         flight.idle = self.idling.until(self.now);
         let cookie = self.flights.insert(flight);
         let whole = Request { cookie, ..request };
         if whole.length <= self.longest || !matches!(whole.op, Op::Read | Op::Write) {
             return self.pass(client, whole);
         }
-        // A server receives what a guest has split as requests of its client.
+        // A server receives the parts that a guest has split as separate requests of its client.
         let is_counted_whole = self.rings.is_none();
         for done in (0..whole.length).step_by(self.longest as usize) {
             let length = self.longest.min(whole.length - done);
@@ -118,7 +121,8 @@ impl Run<'_> {
         }
     }
 
-    /// A request, or a part of one, goes where its client's go.
+    /// Passes a request, or a part of one, on the client's path: into a ring, into the layer, or
+    /// onto the way to the server.
     fn pass(&mut self, client: u32, request: Request) {
         if let Some(rings) = &mut self.rings {
             rings.send(client, request);
@@ -129,14 +133,14 @@ impl Run<'_> {
         }
     }
 
-    /// A client has sent what it sends at this time.
+    /// Ends a client's submissions at this instant, and thereby their batch.
     fn sent(&mut self) {
         if let Some(rings) = &mut self.rings {
             rings.next_batch(true);
         }
     }
 
-    /// Runs a process's system calls.
+    /// Runs the system calls of a process.
     fn step_process(&mut self, client: u32, stream: StreamId) {
         let guest = &mut self.guests[client as usize];
         let Some(process) = &mut guest.process else {
@@ -154,9 +158,10 @@ impl Run<'_> {
         self.send_commands(client, stream, then);
     }
 
-    /// Sends the commands of a process, or of the file system, which continues `then`.
+    /// Sends the commands of a process or of the file system, which continues at `then`.
     pub(super) fn send_commands(&mut self, client: u32, stream: StreamId, then: Then) {
         let mut commands = std::mem::take(&mut self.commands);
+        // The list is taken out of `self` so that its allocation can be reused.
         for command in commands.drain(..) {
             let request = self.guests[client as usize].command(stream, &command);
             let bytes = command.op.transfer(command.length.into());
@@ -173,7 +178,7 @@ impl Run<'_> {
         self.sent();
     }
 
-    /// A request reaches the server: it is submitted, unless the layer has paused its stream.
+    /// Receives a request in the server, and submits it unless the layer has paused its stream.
     pub(super) fn receive(&mut self, client: u32, request: Request) {
         let guest = &mut self.guests[client as usize];
         if guest.stream != Some(request.stream) {
@@ -185,11 +190,13 @@ impl Run<'_> {
         }
     }
 
-    /// The layer did not accept a request.
+    /// Handles a request that the layer did not accept.
     pub(super) fn refused(&mut self, request: Request, reason: Reject) {
         let client = self.by_slot[request.stream.slot() as usize];
         let guest = &mut self.guests[client as usize];
         match reason {
+            // The layer resumes the stream when it has space again. The request then is submitted
+            // again.
             Reject::Full | Reject::StreamFull => {
                 guest.paused = true;
                 guest.unread.push_back(request);
@@ -199,7 +206,8 @@ impl Run<'_> {
         }
     }
 
-    /// A request does not reach the layer, whose client has left: nobody hears of it, but in a ring it has a slot.
+    /// Ends a request that does not reach the layer because its client has left. No client receives
+    /// the answer, but in a ring the request has a slot that must be freed.
     fn given_up(&mut self, request: &Request) {
         let done = self.failed(request, ECANCELED);
         if self.rings.is_some() {
@@ -221,7 +229,7 @@ impl Run<'_> {
         }
     }
 
-    /// The layer, or the server in front of it, replies.
+    /// Passes an answer of the layer, or of the server, back on the client's path.
     #[inline]
     pub(super) fn answered(&mut self, done: &Done) {
         if let Some(rings) = &mut self.rings {
@@ -233,13 +241,14 @@ impl Run<'_> {
         }
     }
 
-    /// A reply reaches its client.
+    /// Delivers an answer to its client.
     #[inline]
     pub(super) fn deliver(&mut self, done: &Done) {
         let Some((flight, done)) = self.flights.end(done) else {
             return;
         };
         let guest = &mut self.guests[flight.client as usize];
+        // A client that has left and connected again has another stream.
         if guest.stream == Some(done.stream) {
             if self.tell_journal(&flight, &done) {
                 return;
@@ -255,7 +264,8 @@ impl Run<'_> {
         }
     }
 
-    /// A command of a process is over. If it fetched pages, clients that have waited for them run on.
+    /// Completes a command of a process. If the command fetched pages, clients that have waited for
+    /// them continue.
     fn fetched(&mut self, fetch: Fetch, parts: Breakdown, well: bool) {
         for &client in self.files.arrived(fetch, well) {
             let guest = &mut self.guests[client as usize];

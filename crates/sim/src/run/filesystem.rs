@@ -1,4 +1,4 @@
-//! The file system's own requests: a stream among the clients'.
+//! The file system's own requests, which use a stream next to those of the clients.
 
 use super::Run;
 use crate::Scenario;
@@ -7,34 +7,40 @@ use std::borrow::Cow;
 use weir_core::{Contract, Done, Outcome, ROOT, SpaceId, StreamId};
 use weir_model::load::Program;
 
-/// The scenario with a client behind the others that stands for the file system. Streams hang on leaves: among groups it has one of its
-/// own, with the default contract, where Linux's threads are in the root group.
+/// Adds a client to the scenario, after the others, that stands for the file system.
+///
+/// Streams belong to leaves of the tree of groups. If the scenario has groups, the file system
+/// therefore gets a group of its own with the default contract, whereas Linux's kernel threads are
+/// in the root group.
 pub(super) fn added(scenario: Cow<'_, Scenario>) -> Cow<'_, Scenario> {
     let Some(filesystem) = scenario.filesystem else {
         return scenario;
     };
     let mut scenario = scenario.into_owned();
     let grouped = !scenario.groups.is_empty();
+    // The program is never run: the journal issues the commands of this client.
     let program = Program::sequential_reads(4096, 1);
     let own = scenario.tenant("filesystem", Contract::DEFAULT, 0, program);
     own.space = SpaceId(0);
     own.region = filesystem.region;
+    // `tenant` has added a group. A scenario without groups keeps all clients in the root group.
     if !grouped {
         own.group = ROOT;
         scenario.groups.clear();
     }
+    // `tenant` adds a space for its client. The file system uses the first space, like the clients.
     scenario.spaces.pop();
     Cow::Owned(scenario)
 }
 
 impl Run<'_> {
-    /// The client that stands for the file system.
+    /// The number of the client that stands for the file system.
     fn journal_client(&self) -> Option<u32> {
         let last = self.guests.len() as u32 - 1;
         self.journal.is_some().then_some(last)
     }
 
-    /// Runs the file system, if this is it.
+    /// Runs the file system, if `client` stands for it. Returns false otherwise.
     pub(super) fn step_journal(&mut self, client: u32, stream: StreamId) -> bool {
         if self.journal_client() != Some(client) {
             return false;
@@ -46,7 +52,8 @@ impl Run<'_> {
         true
     }
 
-    /// The commands of a process pass the file system, which keeps flushes that a commit answers.
+    /// Passes the commands of a process through the file system, which keeps the flushes that a
+    /// commit answers.
     pub(super) fn pass_journal(&mut self, client: u32) {
         let Some(journal) = &mut self.journal else {
             return;
@@ -57,7 +64,7 @@ impl Run<'_> {
         self.wake_journal();
     }
 
-    /// A client has left.
+    /// Notes that a client has left.
     pub(super) fn leave_journal(&mut self, client: u32) {
         if let Some(journal) = &mut self.journal {
             journal.left(client);
@@ -65,7 +72,8 @@ impl Run<'_> {
         }
     }
 
-    /// A request has been answered. True if it was the file system's own: clients that have waited for a commit run on when that is over.
+    /// Passes an answer to the file system. Returns true if the request was the file system's own.
+    /// If a commit ends with it, clients that have waited for the commit continue.
     pub(super) fn tell_journal(&mut self, flight: &Flight, done: &Done) -> bool {
         let own = self.journal_client() == Some(flight.client);
         let Some(journal) = &mut self.journal else {

@@ -1,4 +1,7 @@
-//! A scenario run under a policy.
+//! A run: a scenario that is played under a policy in virtual time.
+//!
+//! `turn` has the loop over the events of one instant, `clients` the life of a request, and
+//! `run_in` the time before the scenario begins.
 
 mod clients;
 mod filesystem;
@@ -31,65 +34,68 @@ use weir_model::drive::{Drive, Freezing};
 
 /// A scenario run under a policy, in virtual time.
 pub struct Run<'a> {
-    /// As it is played: behind the run-in.
+    /// The scenario as it is played, after the run-in.
     scenario: Cow<'a, Scenario>,
     name: weir_measure::Run,
     layer: Observed<Vec<&'a mut dyn Observer>>,
     drive: Box<dyn Drive>,
-    /// Offset of each space on the drive; empty if the drive has no positions.
+    /// The offset of each space on the drive. Empty if the drive is position-independent.
     bases: Vec<u64>,
     guests: Vec<Guest>,
-    /// Files that clients with buffered I/O have open.
+    /// The files that clients with buffered I/O have open.
     files: Files,
-    /// Of the file system that they are in. Its stream is that of the client behind the scenario's.
+    /// The journal of the clients' file system. Its stream is that of the client after those of the
+    /// scenario.
     journal: Option<Box<Journal>>,
     /// The client of each stream slot of the layer.
     by_slot: Vec<u32>,
-    /// By tag: the cookie of its last dispatch.
+    /// The cookie of the last dispatch, by tag.
     by_tag: Vec<Cookie>,
     /// The time for which the elevator has idled.
     idling: Idling,
-    /// Commands in flight over time, if that is recorded.
+    /// The number of commands in flight over time, if it is recorded.
     depth: Option<Level>,
-    /// What controllers and the elevator are doing over time, if that is recorded.
+    /// The states of controllers and the elevator over time, if they are recorded.
     states: Option<States>,
     /// The time in which at least one command was in flight.
     busy: Occupancy,
     is_busy: bool,
     flights: Flights,
-    /// Bytes of a request at most: longer ones leave their clients in parts.
+    /// The maximum length of a request in bytes. Longer requests are split before they leave their
+    /// clients.
     longest: u32,
     transit: Transit,
-    /// If clients are in virtual machines.
+    /// The rings between clients in virtual machines and their back end.
     rings: Option<Rings>,
-    /// What comes out of the rings.
+    /// The effects of the rings in the present turn.
     out: Vec<Out>,
     timers: Timers,
     agenda: Agenda,
-    /// When the layer must be polled again.
+    /// The time at which the layer must be polled again.
     wake: Option<Instant>,
-    /// The layer was called other than by a submission, and must be polled at once.
+    /// True if the layer was called by anything other than a submission, so that it must be polled
+    /// at once.
     changed: bool,
-    /// Clients to be run.
+    /// Clients that are ready to run.
     ready: VecDeque<u32>,
     completions: Vec<Completion>,
-    /// Completions that the layer received in this turn.
+    /// The number of completions that the layer received in this turn.
     told: usize,
     requests: Vec<Request>,
-    /// Commands of a process.
+    /// The commands of a process in the present step.
     commands: Vec<Command>,
-    /// Requests are merged.
+    /// True if the layer merges requests.
     merging: bool,
-    /// See [`is_late`].
+    /// True if queued reads of one instant are sent together (see [`is_late`]).
     sends_late: bool,
     outputs: Vec<Output>,
-    /// The time of the last turn.
+    /// The time of the present or last turn.
     now: Instant,
-    /// The run has advanced to this time.
+    /// The time up to which the run has advanced.
     reached: Instant,
     end: Instant,
     turns: u64,
-    /// Number of turns at this instant.
+    /// The number of turns at this instant so far.
     still: u32,
     promised: Promised,
     refusals: Vec<(Instant, Refusal)>,
@@ -108,7 +114,7 @@ impl fmt::Debug for Run<'_> {
 /// The progress of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// Its virtual time.
+    /// The virtual time of the run.
     pub now: Instant,
     /// The virtual time at which it ends.
     pub end: Instant,
@@ -116,12 +122,14 @@ pub struct Progress {
     pub requests: u64,
 }
 
-/// Virtual time between two reports of progress.
+/// The virtual time between two reports of progress.
 const PROGRESS: Span = Span::from_millis(100);
 
 impl<'a> Run<'a> {
-    /// A run at its start. The clients' seeds depend on the scenario's name, the repetition and the client's sequence, so
-    /// every policy and every drive serves the same requests.
+    /// Creates a run at its start.
+    ///
+    /// The clients' seeds depend on the scenario's name, the repetition and the client's sequence,
+    /// so that every policy and every drive serves the same requests.
     ///
     /// # Errors
     /// Something in the scenario is out of range, or the contracts are refused.
@@ -129,7 +137,8 @@ impl<'a> Run<'a> {
         Self::observed(scenario, policy, repetition, Vec::new())
     }
 
-    /// As [`Self::new`], with observers of every call into the layer from the first on.
+    /// Creates a run as [`Self::new`] does, with observers of every call into the layer from the
+    /// first one on.
     ///
     /// # Errors
     /// As for [`Self::new`].
@@ -139,6 +148,8 @@ impl<'a> Run<'a> {
         repetition: u32,
         observers: Vec<&'a mut dyn Observer>,
     ) -> Result<Self, Error> {
+        // The order matters: the layer is configured for the scenario with its run-in, but without
+        // the file system's own client, for which `sizes` already has space.
         let scenario = run_in::delayed(scenario);
         let config = Self::config(&scenario, policy);
         let streams = config.sizes.streams;
@@ -149,11 +160,14 @@ impl<'a> Run<'a> {
             .change(Instant::ZERO, &Self::edits(&scenario, policy))
             .map_err(Error::Refused)?;
         let (mut drive, bases) = (drive(&scenario)?, bases(&scenario)?);
+        // The run-in needs the layer with all groups, and leaves the drive empty.
         let wake = run_in::play(&scenario, &mut layer, &mut *drive, &bases)?;
         let files = Files::new(&scenario.clients);
         let guests = (0..)
             .zip(&scenario.clients)
             .map(|(client, spec)| {
+                // Neither policy nor drive is part of the seed, so that all of them are compared on
+                // the same requests.
                 let seed = weir_model::load::seed(&scenario.name, repetition, spec.sequence);
                 Guest::new(&scenario, client, &files, seed)
             })
@@ -161,7 +175,7 @@ impl<'a> Run<'a> {
         let clients = scenario.clients.iter();
         let outstanding = clients.map(|c| scenario.outstanding(c, policy));
         let outstanding = outstanding.fold(0, u32::saturating_add);
-        // A request that is cut is followed as a whole and in its parts.
+        // A request that is split is followed as a whole and in its parts.
         let longest = scenario.longest(policy);
         let followed = match longest {
             u32::MAX => outstanding,
@@ -212,8 +226,11 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Records in the results every client's latency and the commands in flight over time, in windows of `step`, and what controllers
-    /// and the elevator are doing at the first turn of each.
+    /// Records each client's latency, the commands in flight, and the states of controllers and the
+    /// elevator over time.
+    ///
+    /// Latency and commands are recorded in windows of `step`. States are sampled at the first turn
+    /// of each window.
     #[must_use]
     pub fn followed(mut self, step: Span) -> Self {
         let start = Instant::ZERO + self.scenario.warm_up;
@@ -227,8 +244,11 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// The configuration of a run's layer: the header of a [`Recorder`](weir_core::record::Recorder) that observes it.
+    /// The configuration of a run's layer, which is also the header of a
+    /// [`Recorder`](weir_core::record::Recorder) that observes it.
     pub fn config(scenario: &Scenario, policy: &Policy) -> Config {
+        // The scenario states the capacity for admission, which can differ from that of the drive
+        // model.
         let drive = DriveShape {
             capacity: scenario.capacity,
             ..scenario.drive.shape()
@@ -247,7 +267,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The first change of a run's layer: spaces, groups and their contracts.
+    /// The first change of a run's layer: its spaces, its groups and their contracts.
     pub fn edits(scenario: &Scenario, policy: &Policy) -> Vec<Edit> {
         let setup = scenario.set_up(policy);
         let spaces = (0..)
@@ -266,15 +286,17 @@ impl<'a> Run<'a> {
         let knobs = ids.zip(&scenario.groups);
         let knobs = knobs.map(|(id, group)| (id, setup.knobs(group.knobs)));
         let knobs = knobs
+            // Knobs at their defaults need no edit.
             .filter(|(_, knobs)| *knobs != Knobs::NONE)
             .map(|(id, knobs)| Edit::SetKnobs { id, knobs });
         spaces.chain(groups).chain(knobs).collect()
     }
 
-    /// Runs to the end and reports progress.
+    /// Runs to the end and reports the progress.
     ///
     /// # Errors
-    /// [`Error::Stuck`], or a client that cannot connect.
+    /// [`Error::Stuck`] if virtual time does not advance, or [`Error::Open`] for a client that
+    /// cannot connect.
     pub fn run(mut self, mut progress: impl FnMut(Progress)) -> Result<Results, Error> {
         self.play(|at| {
             progress(at);
@@ -283,7 +305,8 @@ impl<'a> Run<'a> {
         Ok(self.finish())
     }
 
-    /// As [`Self::run`], while `progress` says that it is to go on. `None`: it was abandoned.
+    /// Runs as [`Self::run`] does until `progress` returns false. In that case, the result is
+    /// `None`.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -294,11 +317,14 @@ impl<'a> Run<'a> {
         Ok(self.play(progress)?.then(|| self.finish()))
     }
 
-    /// Plays to the end, or until `progress` says no. Whether it came to the end.
+    /// Plays to the end, or until `progress` returns false. Returns true if the run reached its
+    /// end.
     fn play(&mut self, mut progress: impl FnMut(Progress) -> bool) -> Result<bool, Error> {
         let (_, over) = self.scenario.ends();
         let mut until = Instant::ZERO;
         while until < over && !self.is_over() {
+            // Progress is reported at multiples of virtual time, so that its number does not depend
+            // on the machine.
             until = (until + PROGRESS).min(over);
             self.advance(until)?;
             let goes_on = progress(Progress {
@@ -310,6 +336,8 @@ impl<'a> Run<'a> {
                 return Ok(false);
             }
         }
+        // After the scheduled end, the run continues until the awaited client has its answer, at
+        // most until `end`.
         while let Some(now) = self
             .next_event()
             .filter(|&at| at < self.end && self.is_awaiting())
@@ -320,7 +348,7 @@ impl<'a> Run<'a> {
         Ok(true)
     }
 
-    /// Runs until just before `until`, at most to the end.
+    /// Runs all events before `until`, or before the end if that is earlier.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -328,42 +356,46 @@ impl<'a> Run<'a> {
         let until = until.min(self.end);
         while let Some(now) = self.next_event().filter(|&at| at < until) {
             self.turn(now)?;
+            // The client has completed, and the measurement ends at this instant.
             if self.is_over() {
                 self.end = now;
                 self.reached = now;
                 return Ok(());
             }
         }
+        // Nothing happens between the last event and `until`, so the run has reached that time.
         self.reached = self.reached.max(until);
         Ok(())
     }
 
-    /// The client with which the run ends has done all that it was to do.
+    /// Returns true if the client with which the run ends has finished its program.
     fn is_over(&self) -> bool {
         let last = self.scenario.exits.and_then(|at| self.guests.get(at));
         last.is_some_and(|guest| guest.program.took().is_some())
     }
 
-    /// The client that is waited for has a request outstanding.
+    /// Returns true if the awaited client has a request outstanding.
     fn is_awaiting(&self) -> bool {
         let client = self.scenario.awaits.and_then(|at| self.guests.get(at));
         client.is_some_and(|guest| guest.stream.is_some() && guest.program.outstanding() > 0)
     }
 
-    /// The layer, for inspection.
+    /// The layer of the run, for inspection.
     pub fn layer(&self) -> &Layer {
         self.layer.layer()
     }
 
-    /// The results so far. A run in which nothing is left to happen is measured up to its last event.
+    /// The results so far. A run without any further event is measured up to its last event.
     pub fn finish(self) -> Results {
+        // Without any further event, the time after the last one is idle and must not lower the
+        // rates.
         let until = match self.next_event() {
             Some(_) => self.reached,
             None => self.now,
         };
         let scenario = &*self.scenario;
         let (start, length) = measured(scenario);
-        // What the file system itself did is not a client's.
+        // Requests of the file system itself are not those of a client.
         let count = scenario.clients.len() - usize::from(self.journal.is_some());
         let specs = &scenario.clients[..count];
         let members = |group| specs.iter().filter(|c| c.group == group).count();
@@ -372,7 +404,7 @@ impl<'a> Run<'a> {
         let guests = self.guests.into_iter().zip(specs);
         for (i, (mut guest, spec)) in guests.enumerate() {
             guest.cut(until, spec.deadline);
-            // Pages that are read ahead keep nobody waiting.
+            // No client waits for pages that are read ahead.
             let waits = match &guest.process {
                 Some(process) => process.due().into_iter().min(),
                 None => self.flights.of(i as u32).min(),
@@ -382,6 +414,7 @@ impl<'a> Run<'a> {
             }
             guest.leave(spec, until);
             if guest.stream.is_some() {
+                // A client that has left waits for nothing.
                 unanswered += u64::from(guest.program.outstanding());
             }
             clients.push(ClientResult {
@@ -409,15 +442,18 @@ impl<'a> Run<'a> {
             depth: self.depth,
             states: self.states.map(States::into_all).unwrap_or_default(),
             busy_ns: self.busy.area(until.as_nanos()) as u64,
+            // An awaited client can continue after the scheduled end, which the measurement does
+            // not include.
             measured_ns: until.as_nanos().saturating_sub(start).min(length),
             rings: self.rings.as_ref().map(|rings| rings.counted(until)),
             turns: self.turns,
         }
     }
 
-    /// The time of the next event.
+    /// The time of the next event of any kind.
     #[inline]
     fn next_event(&self) -> Option<Instant> {
+        // Clients that are ready run at the present instant, before time advances.
         if !self.ready.is_empty() {
             return Some(self.now);
         }
@@ -430,7 +466,7 @@ impl<'a> Run<'a> {
         (next < Instant::MAX).then_some(next)
     }
 
-    /// When the layer is called next, unless the agenda or a client is the cause.
+    /// The time of the next call into the layer that is not caused by the agenda or a client.
     #[inline]
     fn next_of_layer(&self) -> Option<Instant> {
         let or_never = |at: Option<Instant>| at.unwrap_or(Instant::MAX);
@@ -447,20 +483,24 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Whether the worker that sends runs when a client waits, and so after all reads that it submits at one instant; otherwise it runs before the
-/// next of them. In Linux it is a race. Under bfq, where reads wait for their turn and are merged by then, they were seen to be merged
-/// again each time; under others they were not (`docs/evidence/deviations.md`).
+/// Returns true if the worker that sends reads runs only when a client waits, that is, after all
+/// reads that the client submits at one instant. Otherwise it runs before the next of them.
+///
+/// In Linux, the order is a race. Under `bfq`, where reads wait for their turn and are merged by
+/// then, measurements always showed merged reads. Under the other elevators, they did not
+/// (`docs/evidence/deviations.md`).
 fn is_late(elevator: &elevator::Config) -> bool {
     elevator.kind().name == "bfq"
 }
 
-/// The drive behind its adapter.
+/// Builds the drive with its freezes and its adapter.
 fn drive(scenario: &Scenario) -> Result<Box<dyn Drive>, Error> {
     let mut drive = scenario.drive.build().map_err(Error::Drive)?;
     if let Some(freeze) = scenario.freeze {
         if !freeze.is_valid() {
             return Err(Error::Freeze);
         }
+        // The drive freezes, not its adapter, which still accepts commands.
         drive = Box::new(Freezing::new(drive, freeze));
     }
     Ok(if scenario.adapter.ata {
@@ -470,13 +510,15 @@ fn drive(scenario: &Scenario) -> Result<Box<dyn Drive>, Error> {
     })
 }
 
-/// Offset of each space, if the drive has positions; every space fits on it.
+/// The offset of each space, if the drive has positions. Returns an error if a space does not fit
+/// on the drive.
 fn bases(scenario: &Scenario) -> Result<Vec<u64>, Error> {
     let Some(drive) = scenario.drive.size() else {
         return Ok(Vec::new());
     };
     let bases = scenario.bases();
     for ((space, &size), &base) in (0..).zip(&scenario.spaces).zip(&bases) {
+        // An end beyond 64 bits is beyond any drive, too.
         let end = base.saturating_add(size);
         if end > drive {
             let clients = beyond(scenario, SpaceId(space), base, drive);
@@ -490,7 +532,8 @@ fn bases(scenario: &Scenario) -> Result<Vec<u64>, Error> {
     Ok(bases)
 }
 
-/// The clients whose parts of a space end after the end of the drive; all of the space if none does.
+/// Names the clients whose regions of a space end after the end of the drive, or all clients of the
+/// space if no region does.
 fn beyond(scenario: &Scenario, space: SpaceId, base: u64, drive: u64) -> String {
     const FEW: usize = 3;
     let all = scenario.clients.iter().filter(|c| c.space == space);

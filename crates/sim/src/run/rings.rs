@@ -1,4 +1,4 @@
-//! Clients in virtual machines: their requests go into rings, and come out of them.
+//! Clients in virtual machines, whose requests and answers pass through rings.
 
 use super::Run;
 use crate::ring::Out;
@@ -6,7 +6,7 @@ use weir_config::scenario::Plug;
 use weir_core::Instant;
 
 impl Run<'_> {
-    /// Whether what a client asks for at one time is kept together.
+    /// Returns true if the requests that a client sends at one instant are kept together.
     pub(super) fn is_plugged(&self, client: u32) -> bool {
         match self.scenario.merging.plug {
             Plug::Cache => self.guests[client as usize].process.is_some(),
@@ -15,15 +15,16 @@ impl Run<'_> {
         }
     }
 
-    /// When something happens in the rings.
+    /// The time of the next event in the rings.
     #[inline]
     pub(super) fn next_of_rings(&self) -> Option<Instant> {
         self.rings.as_ref()?.next(self.now)
     }
 
-    /// What the rings and everybody at them do now.
+    /// Runs the rings and all guests and threads that use them, up to the present time.
     pub(super) fn rings(&mut self) {
         let Some(rings) = &mut self.rings else { return };
+        // The list is taken out of `self` so that its allocation can be reused.
         let mut out = std::mem::take(&mut self.out);
         rings.run(self.now, &mut out);
         for out in out.drain(..) {

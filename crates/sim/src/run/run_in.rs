@@ -1,4 +1,5 @@
-//! What the drive has done before the run: elevators and controllers that learn of the drive have learned.
+//! The run-in: reads before the run, so that elevators and controllers have learned the properties
+//! of the drive.
 
 use crate::{Error, Scenario};
 use std::borrow::Cow;
@@ -10,13 +11,13 @@ use weir_core::{
 };
 use weir_model::drive::Drive;
 
-/// From the last read of the run-in to the beginning of the run.
+/// The pause from the last read of the run-in to the beginning of the scenario.
 const REST: Span = Span::from_secs(1);
 
-/// Bytes of a read.
+/// The length of a read in bytes.
 const LENGTH: u64 = 128 << 10;
 
-/// The time that passes before the scenario's own begins.
+/// The time that passes before the scenario itself begins.
 pub(super) fn length(scenario: &Scenario) -> Span {
     match scenario.run_in {
         Span::ZERO => Span::ZERO,
@@ -24,9 +25,10 @@ pub(super) fn length(scenario: &Scenario) -> Span {
     }
 }
 
-/// The scenario as its run plays it: everything happens later by the time that the run-in takes.
+/// The scenario as it is played: all events happen later by the length of the run-in.
 pub(super) fn delayed(scenario: &Scenario) -> Cow<'_, Scenario> {
     let by = length(scenario);
+    // Most scenarios have no run-in, and are not copied.
     if by == Span::ZERO {
         return Cow::Borrowed(scenario);
     }
@@ -50,11 +52,13 @@ pub(super) fn delayed(scenario: &Scenario) -> Cow<'_, Scenario> {
     Cow::Owned(scenario)
 }
 
-/// Reads the first space in sequence, as many requests at a time as a fast drive needs, for the scenario's `run_in`. Nothing is in
-/// flight afterwards. Returns when the layer is to be polled next.
+/// Reads the first space sequentially for the scenario's `run_in`, with the queue depth that a fast
+/// drive needs.
+///
+/// Nothing is in flight afterwards. Returns the time at which the layer must be polled next.
 ///
 /// # Errors
-/// The layer has no room for a stream, or a read is never answered.
+/// The layer has no space for a stream, or a read is never answered.
 pub(super) fn play(
     scenario: &Scenario,
     layer: &mut Observed<Vec<&mut dyn Observer>>,
@@ -62,12 +66,14 @@ pub(super) fn play(
     bases: &[u64],
 ) -> Result<Option<Instant>, Error> {
     let size = scenario.spaces.first().copied().unwrap_or(0);
+    // A space that is too small for one read has no run-in.
     if scenario.run_in == Span::ZERO || size < LENGTH {
         return Ok(None);
     }
     let (group, stream) = open(scenario, layer)?;
     let mut reader = Reader {
         stream,
+        // A rest that is shorter than a read is left out.
         pieces: size / LENGTH,
         sent: 0,
         in_flight: 0,
@@ -100,25 +106,32 @@ pub(super) fn play(
                     reader.in_flight -= 1;
                     answered = true;
                 }
+                // A refused request is sent again after the next completion, so pauses need no
+                // state.
                 Output::Pause(_) | Output::Resume(_) => {}
             }
         }
         if now >= until && reader.in_flight == 0 {
+            // The stream and its group are removed, so that the scenario starts with its own groups
+            // only.
             layer.close(now, stream);
             if group != ROOT {
                 change(layer, now, Edit::RemoveGroup(group))?;
             }
             return Ok(layer.poll(now, &mut outputs).map(|wake| wake.at));
         }
+        // An answer makes space for another read at the same instant.
         if !answered && completions.is_empty() {
             let next = [drive.next_completion(), wake.map(|wake| wake.at)];
             let next = next.into_iter().flatten().min();
+            // Without a completion or a timer, the reads in flight would never end.
             now = next.ok_or(Error::Stuck { at: now })?.max(now);
         }
     }
 }
 
-/// Opens the stream that reads. Streams hang on leaves: among groups it gets one of its own.
+/// Opens the stream that reads. Streams belong to leaves, so if there are groups, the stream gets a
+/// group of its own.
 fn open(
     scenario: &Scenario,
     layer: &mut Observed<Vec<&mut dyn Observer>>,
@@ -152,7 +165,7 @@ fn change(
     changed.map(drop).map_err(Error::Refused)
 }
 
-/// Reads one piece after the other, and from the beginning again.
+/// The reader of the run-in, which reads the space sequentially and starts again at its end.
 struct Reader {
     stream: StreamId,
     pieces: u64,
@@ -168,6 +181,7 @@ impl Reader {
                 space: SpaceId(0),
                 op: Op::Read,
                 flags: Flags::NONE,
+                // The reader starts again at the end of the space.
                 offset: self.sent % self.pieces * LENGTH,
                 length: LENGTH as u32,
                 cookie: self.sent,

@@ -1,16 +1,18 @@
-//! The loop: the events of one instant, in order.
+//! The loop of a run: the events of one instant, in order.
 
 use super::{Run, run_in};
 use crate::Error;
 use crate::agenda::Item;
 use weir_core::{Completion, Cookie, Dispatch, Instant, Op, Output, Sample, Wanted};
 
-/// More turns than this at one instant mean that the run makes no progress.
+/// The number of turns at one instant after which the run counts as stuck.
 const STILL_MAX: u32 = 1_000_000;
 
 impl Run<'_> {
-    /// Processes all events of one instant, including those that follow from them at the same instant.
+    /// Processes all events of one instant, including those that follow from them at the same
+    /// instant.
     pub(super) fn turn(&mut self, now: Instant) -> Result<(), Error> {
+        // Several turns at one instant are normal, since events follow from events.
         self.still = if now == self.now { self.still + 1 } else { 0 };
         if self.still > STILL_MAX {
             return Err(Error::Stuck { at: now });
@@ -19,6 +21,7 @@ impl Run<'_> {
         self.turns += 1;
         if self.transit.is_direct() {
             self.complete();
+            // Drive models can have internal events, after which no other part has to run.
             if self.is_quiet() {
                 return Ok(());
             }
@@ -29,6 +32,8 @@ impl Run<'_> {
             self.poll();
             return Ok(());
         }
+        // With a path, the layer is called only in the server's turns. A change of the agenda is
+        // work that the server must do at once.
         self.changed |= self.agenda.next().is_some_and(|at| at <= now);
         let served = self.next_of_layer().is_some_and(|at| at <= now);
         if served {
@@ -42,7 +47,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// True if events happened only inside the drive: there is nobody to notify, and the layer has nothing to do.
+    /// Returns true if events happened only inside the drive, so that no client is notified and the
+    /// layer has nothing to do.
     #[inline]
     fn is_quiet(&self) -> bool {
         let later = |at: Option<Instant>| at.is_none_or(|at| at > self.now);
@@ -55,7 +61,8 @@ impl Run<'_> {
             && later(self.agenda.next())
     }
 
-    /// The server's part of a turn, after the drive's completions: includes everything that follows at the same instant.
+    /// Processes the server's part of a turn, after the drive's completions, including everything
+    /// that follows at the same instant.
     fn serve(&mut self) {
         while let Some(request) = self.transit.arrived(self.now) {
             let client = self.by_slot[request.stream.slot() as usize];
@@ -79,6 +86,7 @@ impl Run<'_> {
             if let Some(flight) = cookie.and_then(|&cookie| self.flights.get_mut(cookie)) {
                 flight.service = service;
             }
+            // Requests that were merged into the command were served together with it.
             if self.merging {
                 for part in self.layer.layer().parts(ended.completion.tag) {
                     if let Some(flight) = self.flights.get_mut(part.cookie) {
@@ -95,11 +103,13 @@ impl Run<'_> {
         }
     }
 
+    /// Processes the planned events that are due.
     fn act(&mut self) -> Result<(), Error> {
         while let Some(item) = self.agenda.pop(self.now) {
             match item {
                 Item::Change(edits) => {
                     if let Err(refusal) = self.layer.change(self.now, &edits) {
+                        // Users know the times of the scenario, which begin after the run-in.
                         let at = Instant::ZERO
                             + self
                                 .now
@@ -126,7 +136,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Replies reach clients, and clients run.
+    /// Delivers answers to clients, and runs the clients.
     fn clients(&mut self) {
         while let Some(done) = self.transit.answered(self.now) {
             self.deliver(&done);
@@ -140,9 +150,11 @@ impl Run<'_> {
         }
     }
 
-    /// Submits what has arrived. Requests refused for lack of room wait until their stream is resumed.
+    /// Submits the requests that have arrived. Requests that are refused for lack of space wait
+    /// until their stream is resumed.
     ///
-    /// Where requests are merged, what has been sent is no longer there to merge with for what comes later at the same instant.
+    /// If requests are merged, those that were already sent to the drive cannot be merged with
+    /// requests that arrive later at the same instant. Therefore the layer is polled in between.
     fn submit(&mut self) {
         let mut from = 0;
         while from < self.requests.len() {
@@ -161,17 +173,21 @@ impl Run<'_> {
         self.requests.clear();
     }
 
-    /// Whether what was submitted before is sent before that request comes. A direct write has a plug of its own, at whose end it is sent
-    /// (`blkdev_write_iter`, `blk_finish_plug`); what the kernel writes back has one together. A read is sent at once without an elevator,
-    /// and with one by a worker (`blk_mq_submit_bio`), as `sends_late` says.
+    /// Returns true if the earlier requests are sent to the drive before the request `next`
+    /// arrives.
+    ///
+    /// A direct write has a plug of its own, at whose end it is sent (`blkdev_write_iter`,
+    /// `blk_finish_plug`). The writes of a write-back share one plug. Without an elevator, a read
+    /// is sent at once. With an elevator, a worker sends it (`blk_mq_submit_bio`) at the time that
+    /// `sends_late` describes.
     fn is_sent_before(&self, next: usize) -> bool {
         let (last, next) = (&self.requests[next - 1], &self.requests[next]);
         let is_together = !last.is_sync() || last.op.is_read() && self.sends_late;
         last.stream != next.stream || !is_together
     }
 
-    /// Where the batch ends that begins there. Where requests are merged, it is what one process has plugged; otherwise how they come
-    /// together makes no difference.
+    /// The end of the batch that begins at `from`. If requests are merged, a batch consists of the
+    /// requests in one process's plug. Otherwise the division into batches makes no difference.
     fn batch_end(&self, from: usize) -> usize {
         let rest = &self.requests[from..];
         if !self.merging {
@@ -208,6 +224,7 @@ impl Run<'_> {
         }
         outputs.clear();
         self.outputs = outputs;
+        // Idling is sampled after each poll, because only a call of the layer changes it.
         let mut idles = false;
         let layer = self.layer.layer();
         layer.sample(Wanted::SERVICE, &mut |sample| {
@@ -231,7 +248,7 @@ impl Run<'_> {
         }
     }
 
-    /// A request leaves the elevator.
+    /// Notes that a request leaves the elevator, which fixes the idle time of its wait.
     #[inline]
     fn taken(&mut self, cookie: Cookie) {
         let idled = self.idling.until(self.now);
@@ -240,7 +257,7 @@ impl Run<'_> {
         }
     }
 
-    /// Submits a command to the drive at its space's offset.
+    /// Submits a command to the drive at the position of its space.
     #[inline]
     fn dispatch(&mut self, command: &Dispatch) {
         let mut placed = *command;
@@ -248,6 +265,8 @@ impl Run<'_> {
         if let (Some(base), false) = (base, command.op == Op::Flush) {
             placed.offset += base;
         }
+        // The layer is told in the next turn that the drive was busy, and dispatches the command
+        // again.
         if self.drive.submit(self.now, &placed).is_err() {
             self.completions.push(Completion::busy(command.tag));
             return;
@@ -257,6 +276,7 @@ impl Run<'_> {
             self.by_tag.resize(tag + 1, 0);
         }
         self.by_tag[tag] = command.cookie;
+        // Only the first piece of a request ends its wait in the elevator.
         if command.within > 0 {
             return;
         }

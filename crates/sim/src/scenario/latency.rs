@@ -1,8 +1,10 @@
-//! One process reads at random while fifteen others stream: the comparison of BFQ and io.latency of 2019.
+//! The scenario `latency`: one process reads at random while fifteen others stream.
 //!
-//! As the S suite runs it (`run_main_benchmarks.sh latency`): `fio`, buffered, 4 KiB, one call at a time, a file for each process on
-//! one file system; readers have told the kernel that they read in sequence (`fadvise_hint`), the target that it does not; writers
-//! overwrite and call `fdatasync` after each write. BFQ without `low_latency`.
+//! It repeats the comparison of BFQ and io.latency of 2019, as the S suite runs it
+//! (`run_main_benchmarks.sh latency`). All processes use `fio` with buffered I/O of 4 KiB, one call
+//! at a time, on a file of their own in one file system. Readers advise the kernel that they read
+//! sequentially (`fadvise_hint`), and the target that it does not. Writers overwrite, and call
+//! `fdatasync` after each write. BFQ runs without `low_latency`.
 
 use crate::{Policy, Scenario};
 use weir_config::policy;
@@ -10,28 +12,30 @@ use weir_config::scenario::{Choice, find};
 use weir_core::Span;
 use weir_model::load::Region;
 
-/// Bytes of each process's file, where nothing else is asked for. The S suite takes what half the free space of the file system
-/// permits, which is not known; this is what its other benchmarks read of each file (`NUM_BLOCKS=2000`), so that it is the least there
-/// was.
+/// The size of each process's file in bytes, unless another size is given.
+///
+/// The S suite uses half the free space of the file system, which is not known. Its other
+/// benchmarks read this much of each file (`NUM_BLOCKS=2000`), so that it is the smallest size that
+/// the files can have had.
 pub const FILE: u64 = 2000 << 20;
 
-/// Bytes a second that the target is promised under `contract`.
+/// The bandwidth that the target is promised under `contract`, in bytes per second.
 pub const PROMISE: u64 = 10_000_000;
 
-/// What the interferers do.
+/// The work of the fifteen interfering processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interferers {
-    /// They read in sequence.
+    /// The interferers read sequentially.
     Readers,
-    /// They write in sequence, each write synced.
+    /// The interferers write sequentially and sync each write.
     Writers,
 }
 
 impl Interferers {
-    /// Both.
+    /// Both kinds of interferers, in the order of the comparison.
     pub const ALL: [Self; 2] = [Self::Readers, Self::Writers];
 
-    /// Its name in results.
+    /// The name of the interferers in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Readers => "readers",
@@ -40,17 +44,20 @@ impl Interferers {
     }
 }
 
-/// The policies of the comparison of 2019: no controller and no elevator; io.latency with a target of 10 us for the target's group, each
-/// process in a group of its own; BFQ, all processes in the root group, the target in the real-time class.
+/// The policies of the comparison of 2019.
 ///
-/// Under `contract` each process is in a group of its own, and the target is promised [`PROMISE`]; the scenario's capacity must be stated
-/// then.
+/// - `none`: no controller and no elevator.
+/// - `io.latency`: a target of 10 us for the target's group. Each process has a group of its own.
+/// - `bfq-5.3`: all processes are in the root group, and the target has the realtime class.
+///
+/// Under `contract`, each process is in a group of its own, and the target is promised [`PROMISE`].
+/// The scenario's capacity must be stated in that case.
 pub const COMPARED: [&str; 3] = ["none", "io.latency", "bfq-5.3"];
 
-/// The policy of a name with what the scenario states of its tunables.
+/// Returns the policy of the given name with the tunables that the scenario states for it.
 ///
 /// # Panics
-/// If no policy of that name comes with Weir.
+/// If Weir does not come with a policy of that name.
 pub fn compared(policy: &str) -> Policy {
     let mut chosen = policy::find(policy).expect("it comes with Weir");
     let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
@@ -61,19 +68,20 @@ pub fn compared(policy: &str) -> Policy {
     chosen
 }
 
-/// How the target reads.
+/// The timing of the target's reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reads {
-    /// One read after the other.
+    /// Each read follows the previous one at once.
     Continuous,
-    /// One now and then: each 100 ms after the last.
+    /// Each read begins 100 ms after the previous one.
     Sporadic,
 }
 
-/// The `latency` scenario on `drive`, or `latency-sporadic`, with files of `file` bytes each (a multiple of 4096) one behind the
-/// other from the beginning of the drive, the target's first. What it is stands in its file (`weir scenarios latency`).
+/// Builds the scenario `latency`, or `latency-sporadic`, on `drive`.
 ///
-/// Run it under [`compared`] of the same policy.
+/// The files have `file` bytes each (a multiple of 4096) and are one after the other from the
+/// beginning of the drive, the target's first. The scenario's file describes it (`weir scenarios
+/// latency`). Run it under the policy that [`compared`] returns for the same name.
 pub fn latency(
     drive: &weir_model::drive::Config,
     interferers: Interferers,
@@ -92,7 +100,8 @@ pub fn latency(
     let count = scenario.clients.len() as u64;
     for (number, client) in (0..).zip(&mut scenario.clients) {
         client.region = Region::new(number * file, file);
-        // What a drive is fitted to is not to depend on how its host's wake-ups fell.
+        // A drive model that is fitted to the results must not depend on the random wake-up times
+        // of its host.
         if let Some(buffered) = &mut client.buffered {
             buffered.wakeup = Span::ZERO;
         }

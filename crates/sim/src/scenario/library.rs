@@ -1,27 +1,32 @@
-//! Scenarios that come with Weir, as they are played in virtual time.
+//! Scenarios that come with Weir, in the form in which they are played in virtual time.
 
 use crate::Scenario;
 use weir_config::scenario::{Choice, find};
 use weir_core::Span;
 use weir_model::drive::{Config, null};
 
-/// The demo (`contract`): a drive of 250 MB/s, a *target* that reads 4 KiB at random places, one at a time, and fifteen clients that
-/// read sequentially, 128 KiB, two at a time; each is promised 10 MB/s.
+/// The demo (`contract`), on a drive of 250 MB/s.
+///
+/// A *target* reads 4 KiB at random positions with a queue depth of 1. Fifteen clients read
+/// sequentially in requests of 128 KiB with a queue depth of 2. Each client is promised 10 MB/s.
 pub fn demo(duration: Span) -> Scenario {
     on_the_demo_drive("contract", "demo", duration)
 }
 
-/// Sixteen random readers of 4 KiB, eight at a time, each promised 10 MB/s: nobody is to be idled for among equals.
+/// Sixteen random readers of 4 KiB with a queue depth of 8, each promised 10 MB/s. An elevator must
+/// not idle for any of them, because all are equal.
 pub fn equal_random_readers(duration: Span) -> Scenario {
     on_the_demo_drive("equal-readers", "equal-random-readers", duration)
 }
 
-/// Four clients with shares 1:2:4:8 and equal demand: random reads of 16 KiB, sixteen at a time.
+/// Four clients with shares 1:2:4:8 and equal demand: random reads of 16 KiB with a queue depth of
+/// 16.
 pub fn shares(duration: Span) -> Scenario {
     on_the_demo_drive("shares", "shares", duration)
 }
 
-/// The scenario of a file, measured from its beginning. Seeds depend on its name here.
+/// Builds the scenario of a file, measured from its beginning. It gets another name, on which its
+/// seeds depend.
 fn on_the_demo_drive(file: &str, name: &str, duration: Span) -> Scenario {
     let drive = Config::Null(null::Config::demo());
     let choice = Choice::new(&drive, None, "none");

@@ -1,14 +1,25 @@
-//! The server's metrics, kept beside drawn runs, come to the verdicts of the records: about every client, and every second.
+//! The server's metrics and the records come to the same verdicts about every client in every
+//! second of random runs.
 //!
-//! Between the two lies nothing but when they are told of something: a server counts what comes and goes at the layer, as it happens; a
-//! record is made of what the client sees, when it is over. So requests go to the layer directly, and none is longer than a command, since a
-//! server counts each piece of a request when it is back. Neither knows what a client would get with the drive to itself. In four things
-//! they may differ for a good reason: a record knows where a request was in each second of its life, a server only once it is answered, and
-//! until then whether it is throttled. So a second that one calls short for the elevator the other may call short for the drive, and one that
-//! is excused for a max in one may be short in the other. Where the layer splits requests, what is in flight between two seconds is a piece
-//! to the server and a request to the client, and what is missing differs by what one is longer than the other.
+//! The two differ only in the time at which they learn of an event. A server counts requests at the
+//! layer, as they arrive and complete. A record is made from the client's view, after completion.
+//! Therefore, in this test, requests go to the layer directly, and none is longer than a command,
+//! because a server counts each piece of a request when it completes. Neither side knows what a
+//! client would get without contention.
 //!
-//! `WEIR_DRAWS=1000 cargo test -p weir-sim --test it agree:: -- --nocapture` draws more of them, from `WEIR_FUZZ_SEED` on.
+//! The two may differ for good reasons:
+//!
+//! - A record knows where a request was in each second of its life. A server knows that only after
+//!   the completion, and until then only whether the request is throttled.
+//! - Therefore, a second that is short because of the elevator on one side can be short because of
+//!   the drive on the other.
+//! - A second that is excused for a max on one side can be short on the other.
+//! - If the layer splits requests, the work in flight between two seconds is a piece for the server
+//!   and a request for the client. The missing amounts then differ by the difference of their
+//!   lengths.
+//!
+//! `WEIR_DRAWS=1000 cargo test -p weir-sim --test it agree:: -- --nocapture` tests more scenarios,
+//! starting with the seed `WEIR_FUZZ_SEED`.
 
 use std::collections::BTreeMap;
 use weir_config::policy::find;
@@ -24,16 +35,17 @@ use weir_model::drive::{Config, hdd, null, ssd};
 use weir_model::load::{Arrival, Pattern, Program, Size, SyncMode};
 use weir_sim::{Run, Scenario};
 
-/// What a server counts of a client, from the measurement's beginning on.
+/// The state that a server keeps for a client, from the beginning of the measurement on.
 struct Counted {
     rate: Option<Rate>,
     stream: Option<StreamId>,
-    /// Requests that are outstanding, without flushes.
+    /// The number of outstanding requests, without flushes.
     live: u32,
-    /// Bytes of the longest request that was sent, and of the longest command that was served.
+    /// The length of the longest request that was sent, and of the longest command that was served,
+    /// in bytes.
     longest: [u64; 2],
     promise: Option<Promise>,
-    /// The verdicts up to the end of each second, and the [slack](Self::slack) then.
+    /// The verdicts up to the end of each second, and the [slack](Self::slack) at that time.
     seconds: Vec<(Seconds, u64)>,
 }
 
@@ -42,20 +54,20 @@ impl Counted {
         self.longest[what] = self.longest[what].max(bytes);
     }
 
-    /// By how many bytes the two may differ in what is missing, since requests were split.
+    /// The number of bytes by which the missing amounts may differ because requests were split.
     fn slack(&self) -> u64 {
         self.longest[0].saturating_sub(self.longest[1])
     }
 }
 
-/// What a server counts of a drive.
+/// The state that a server keeps for a drive.
 struct Metrics {
     clients: Vec<Counted>,
     start: u64,
-    /// When the current second ends, and what all were served in it.
+    /// The end of the current second, and the amount that all clients received in it.
     ends: u64,
     drive: Window,
-    /// What is in the drive, by tag.
+    /// The commands in flight in the drive, by tag.
     dispatched: BTreeMap<u32, Dispatch>,
 }
 
@@ -82,7 +94,8 @@ impl Metrics {
         }
     }
 
-    /// Time passes up to `now`; `limited` says how many requests of a stream are throttled.
+    /// Advances to `now`. The function `limited` returns the number of throttled requests of a
+    /// stream.
     fn pass(&mut self, now: u64, limited: impl Fn(StreamId) -> u32) {
         if now < self.start {
             return;
@@ -95,6 +108,8 @@ impl Metrics {
             });
         }
         while self.ends <= now {
+            // Only in a second in which none of the client's requests completed does it matter
+            // whether they are throttled.
             for client in &mut self.clients {
                 let promise = client.promise.as_mut().expect("it has begun");
                 let limited = match client.stream {
@@ -110,7 +125,7 @@ impl Metrics {
         }
     }
 
-    /// Something happens to a client's promise now.
+    /// Applies an event to a client's promise at `now`.
     fn tell(&mut self, now: u64, stream: StreamId, tell: impl FnOnce(&mut Promise)) {
         let client = self.client(stream);
         if let Some(promise) = &mut client.promise {
@@ -125,7 +140,7 @@ impl Metrics {
         client.expect("it has been opened")
     }
 
-    /// A command is back.
+    /// Counts a command that the drive has completed.
     fn returned(&mut self, now: u64, piece: &Dispatch) {
         if piece.op != Op::Flush {
             let bytes = u64::from(piece.length);
@@ -137,7 +152,7 @@ impl Metrics {
         }
     }
 
-    /// A request is answered.
+    /// Counts a request that the layer has answered.
     fn answered(&mut self, now: u64, done: &Done) {
         self.drive.requests += u64::from(now >= self.start);
         self.client(done.stream).live -= 1;
@@ -191,7 +206,7 @@ impl Observer for Metrics {
     }
 }
 
-/// The verdict about one second, with what is missing in bytes and in requests.
+/// The verdict about one second, with the missing bytes and requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Verdict {
     Kept,
@@ -199,7 +214,7 @@ enum Verdict {
     Excused(Excuse),
 }
 
-/// What is in the verdicts of a second later and not in those before.
+/// The verdict that was added between two consecutive seconds.
 fn verdict(before: &Seconds, after: &Seconds) -> Verdict {
     assert_eq!(after.promised, before.promised + 1, "one second");
     let grew = |why: usize| after.short[why] > before.short[why];
@@ -215,7 +230,8 @@ fn verdict(before: &Seconds, after: &Seconds) -> Verdict {
     excuse.map_or(Verdict::Kept, Verdict::Excused)
 }
 
-/// Whether two verdicts are the same, but for what only one of them can know. `slack`: see [`Counted::slack`].
+/// Returns true if two verdicts are equal, except for facts that only one side can know. For
+/// `slack`, see [`Counted::slack`].
 fn agrees(metrics: Verdict, record: Verdict, is_limited: bool, slack: u64) -> bool {
     let is_wait = |why| matches!(why, Cause::Idling | Cause::SlowDrive);
     match (metrics, record) {
@@ -296,7 +312,7 @@ fn contract(rng: &mut Rng, bytes: u64, iops: u64) -> Contract {
     contract
 }
 
-/// The scenario of a seed.
+/// The random scenario of a seed.
 fn draw(seed: u64) -> Scenario {
     let rng = &mut Rng::new(seed);
     let (drive, bytes, iops) = match rng.range(0, 3) {
@@ -316,6 +332,8 @@ fn draw(seed: u64) -> Scenario {
     });
     let clients = rng.range(1, 6);
     for client in 0..clients {
+        // The promises of all clients together use at most 90 % of the capacity, the limit of
+        // admission.
         let share = 90 * rng.range(1, 100) / 100;
         let (bytes, iops) = (bytes * share / 100, iops * share / 100);
         let contract = contract(rng, bytes / clients + 1_000, iops / clients + 1);
@@ -325,7 +343,8 @@ fn draw(seed: u64) -> Scenario {
     scenario
 }
 
-/// Seconds that were compared, and what does not agree. `None`: the promises are refused.
+/// Runs a scenario. Returns the number of compared seconds and a message for each disagreement, or
+/// `None` if the promises are refused.
 fn compare(scenario: &Scenario, policy: &str) -> Option<(u64, Vec<String>)> {
     let policy = find(policy).expect("there is one of that name");
     let mut metrics = Metrics::new(scenario);
@@ -337,7 +356,7 @@ fn compare(scenario: &Scenario, policy: &str) -> Option<(u64, Vec<String>)> {
         let is_limited = scenario.contract(at).max.is_limited();
         let whole = results.judge(at, rate).seconds.promised;
         let (mut before, mut slack) = ([Seconds::default(); 2], 0);
-        // The last second may have ended with nothing after it.
+        // The last second may have ended with no event after it, so the server does not know of it.
         let known = counted.seconds.iter().take(whole as usize);
         for (second, (after, now)) in (1..).zip(known) {
             let mut cut = results.clone();
@@ -346,7 +365,7 @@ fn compare(scenario: &Scenario, policy: &str) -> Option<(u64, Vec<String>)> {
                 .cut(scenario.warm_up.as_nanos() + second * SECOND_NS);
             let judged = cut.judge(at, rate).seconds;
             let [metrics, record] = [verdict(&before[0], after), verdict(&before[1], &judged)];
-            // What was credited to the second before counts in this one.
+            // An amount that was credited to the previous second counts in this one.
             slack = slack.max(*now);
             if !agrees(metrics, record, is_limited, slack) {
                 let (name, drive) = (&scenario.name, scenario.drive.name());

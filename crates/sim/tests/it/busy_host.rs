@@ -1,4 +1,4 @@
-//! A host whose processors are busy with other things: the server's thread is late, and what it had in the drive is done meanwhile.
+//! A host with busy processors: the server's thread wakes late, and drive completions wait for it.
 
 use weir_core::{Instant, Span};
 use weir_measure::promise::Rate;
@@ -6,11 +6,12 @@ use weir_sim::{Path, Policy, Results, Run, Scenario, Stall, scenario};
 
 const SECONDS: u64 = 3;
 
-/// A thread among others wakes so late, time after time; one with a raised priority only so late.
+/// The delays in microseconds with which a thread wakes: one of normal priority among others, and
+/// one with a raised priority.
 const LATE: [u64; 7] = [0, 50, 0, 0, 1_000, 0, 100];
 const RAISED: [u64; 7] = [0, 50, 0, 0, 20, 0, 100];
 
-/// The demo, on a machine on which the server's thread wakes late by `late` microseconds.
+/// The demo on a machine on which the server's thread wakes late by `late` microseconds.
 fn demo(late: &[u64]) -> Scenario {
     let duration = Span::from_secs(SECONDS);
     let mut scenario = scenario::demo(duration);
@@ -23,11 +24,12 @@ fn demo(late: &[u64]) -> Scenario {
     scenario
 }
 
-/// The same where the thread gets a processor for `length - stall` of every `length`, and wakes up to a millisecond late in between.
+/// The demo with a thread that gets no processor for `stall` of every `length`, and wakes up to a
+/// millisecond late in between.
 fn busy(stall: Span, length: Span) -> Scenario {
     let mut scenario = demo(&LATE);
     let periods = scenario.duration.as_nanos() / length.as_nanos();
-    // Where in its period a stall begins wanders, as it would.
+    // The beginning of the stall moves within the period, as on a real machine.
     let begin = |n: u64| n * length.as_nanos() + n * 7_919 % (length - stall).as_nanos();
     let stalls = (1..periods).map(|n| Stall {
         at: Instant::from_nanos(begin(n)),
@@ -42,7 +44,8 @@ fn run(scenario: &Scenario, policy: &Policy) -> Results {
     run.run(|_| {}).unwrap()
 }
 
-/// What the target got in its worst second, in MB/s, and how many seconds had 8 MB of it.
+/// The bandwidth of the target in its worst second, in MB/s, and the number of seconds in which it
+/// got 8 MB.
 fn target(results: &Results) -> (f64, u64) {
     let rate = Rate::new(8_000_000, 0).expect("something is promised");
     let judged = results.judge(0, rate);
@@ -50,7 +53,7 @@ fn target(results: &Results) -> (f64, u64) {
     (worst.unwrap_or(0.0), judged.seconds.kept)
 }
 
-/// What `priority = "high"` is for: the thread runs when it has to, give or take a tenth of a millisecond.
+/// The effect of `priority = "high"`: the thread runs when it must, with delays of at most 0.1 ms.
 #[test]
 fn a_raised_driver_keeps_promises_and_the_total() {
     let scenario = demo(&RAISED);
@@ -62,14 +65,16 @@ fn a_raised_driver_keeps_promises_and_the_total() {
     assert!(worst >= 10.0 && kept == SECONDS, "{worst}, {kept}");
 }
 
-/// A thread that wakes a millisecond late one time in seven, three times as late as the promise gives a request: the total pays.
+/// The thread wakes a millisecond late in one of seven cases. That is three times as long as the
+/// promise permits for a request, and lowers the total.
 #[test]
 fn a_promise_is_kept_by_a_driver_that_wakes_late() {
     let (worst, kept) = target(&run(&demo(&LATE), &Policy::contract()));
     assert!(kept == SECONDS, "{worst}, {kept}");
 }
 
-/// A slice of the scheduler for each of one or two others on the same processor, and now and then a long wait.
+/// One or two other threads on the same processor get their slices, and once in a while the thread
+/// waits long.
 #[test]
 #[ignore = "0.56, 0.59 and 0.49 of the total under none"]
 fn a_late_driver_costs_contracts_a_fifth_of_the_total_at_the_most() {

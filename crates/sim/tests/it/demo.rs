@@ -1,4 +1,4 @@
-//! The scenarios that come with Weir, under `none`.
+//! The scenarios that come with Weir, without a policy.
 
 use weir_core::{Instant, Span};
 use weir_measure::LimitedBy;
@@ -9,7 +9,7 @@ fn run(scenario: &Scenario, policy: &Policy) -> Results {
     Run::new(scenario, policy, 0).unwrap().run(|_| {}).unwrap()
 }
 
-/// A table in integers: nothing in it depends on how a float is printed.
+/// A table of integers, which does not depend on the printing of floating-point numbers.
 fn table(results: &Results) -> String {
     let mut lines =
         vec!["client     requests      bytes   p50 ns     p99 ns     max ns".to_owned()];
@@ -32,6 +32,8 @@ fn table(results: &Results) -> String {
 fn under_none_the_target_drowns_and_the_link_is_full() {
     let results = run(&scenario::demo(Span::from_secs(2)), &Policy::none());
     let target = &results.clients[0].meter;
+    // Without a policy, the target has one of 31 requests in the drive, and a request of 4 KiB
+    // waits for 30 of 128 KiB: 30 × 524 us = 15.7 ms.
     assert!(target.bytes() < 2 * 1_000_000);
     assert!(results.total.bytes() > 2 * 249_000_000);
     assert!(results.total.bytes() <= 2 * 250_000_000);
@@ -68,7 +70,7 @@ fn sixteen_equal_readers_share_the_link_equally() {
         &scenario::equal_random_readers(Span::from_secs(2)),
         &Policy::none(),
     );
-    // 61035 requests of 4 KiB fit into a second of 250 MB/s.
+    // A second at 250 MB/s has space for 61,035 requests of 4 KiB.
     assert!(results.total.requests() > 2 * 61_030);
     for client in &results.clients {
         let fair = 2 * 250_000_000 / 16;
@@ -96,6 +98,8 @@ fn records_name_promise_limit_and_split() {
     let seconds = target.promise_seconds.as_ref().unwrap();
     assert_eq!((seconds.promised, seconds.short), (2, 2));
     assert_eq!(seconds.short_by["neighbour"], 2);
+    // The target is promised 10 MB/s for two seconds, so the missing amount is 20 MB minus its
+    // bytes.
     assert!(
         seconds
             .lacking_bytes
@@ -128,6 +132,7 @@ fn progress_is_told_and_ends_at_the_end() {
         .unwrap()
         .run(|p| told.push(p))
         .unwrap();
+    // Progress is reported every 100 ms, and at the end.
     let times: Vec<u64> = told.iter().map(|p| p.now.as_nanos() / 1_000_000).collect();
     assert_eq!(times, [100, 200, 250]);
     assert!(told.is_sorted_by_key(|p| p.requests) && told[0].requests > 0);

@@ -1,4 +1,4 @@
-//! Programs that come to an end, and requests that have a deadline.
+//! Programs that end, and requests that have a deadline.
 
 use weir_core::Span;
 use weir_model::drive::null;
@@ -7,7 +7,7 @@ use weir_sim::{Policy, Results, Run, Scenario};
 
 const SIZE: u64 = 1 << 30;
 
-/// A drive that takes a millisecond for each request, one at a time.
+/// A drive that serves one request at a time, in a millisecond each.
 fn drive() -> weir_model::drive::Config {
     weir_model::drive::Config::Null(null::Config {
         tags: 1,
@@ -46,6 +46,7 @@ fn program(requests: u64) -> Program {
 #[test]
 fn a_run_ends_with_the_program_that_it_is_about() {
     let mut scenario = scenario();
+    // 500 requests of 1 ms each, one at a time, without another client.
     let at = add(&mut scenario, "program", program(500));
     let whole = played(&scenario);
     assert_eq!(whole.clients[0].took, Some(Span::from_millis(500)));
@@ -58,7 +59,7 @@ fn a_run_ends_with_the_program_that_it_is_about() {
     add(&mut scenario, "other", Program::random_reads(4096, 1));
     let whole = played(&scenario);
     assert_eq!(whole.total.length_ns(), 9_000_000_000);
-    // The two take turns, of which the program has the first.
+    // The two clients take turns, and the program has the first one: 500 + 499 requests of 1 ms.
     assert_eq!(whole.clients[0].took, Some(Span::from_millis(999)));
     scenario.exits = Some(at);
     let ended = played(&scenario);
@@ -71,7 +72,7 @@ fn a_run_ends_with_the_program_that_it_is_about() {
         other.requests()
     );
 
-    // It does not come to its end in time.
+    // The program does not end in time.
     scenario.clients[at].program.requests = Some(5_000);
     let late = played(&scenario);
     assert_eq!(late.clients[0].took, None);
@@ -95,16 +96,18 @@ fn what_misses_its_deadline_is_counted_answered_or_not() {
     );
     scenario.clients[at].deadline = Some(Span::from_millis(1));
     assert_eq!(played(&scenario).clients[at].meter.late(), Some(0));
+    // Each request takes 1 ms, so all 900 requests of nine seconds miss a deadline of 999 us.
     scenario.clients[at].deadline = Some(Span::from_micros(999));
     assert_eq!(played(&scenario).clients[at].meter.late(), Some(900), "all");
 
-    // Twice as many as the drive can do: all but those of the first few milliseconds are late, half of them not even sent at the end.
+    // The rate is twice that of the drive. All requests except those of the first few milliseconds
+    // are late, and half of them are not even sent at the end.
     scenario.clients[at].program = frames(2_000);
     scenario.clients[at].deadline = Some(Span::from_millis(10));
     let results = played(&scenario);
     let meter = &results.clients[at].meter;
     assert_eq!(meter.requests(), 9_000);
-    // Those whose deadline is at the end of the run or before it.
+    // The requests whose deadline is not after the end of the run.
     let due = 2_000 * 9 - 2_000 / 100 + 1;
     assert_eq!(meter.late(), Some(due));
 }
@@ -177,7 +180,8 @@ fn a_client_is_measured_over_its_own_time() {
         let ms = |ns: u64| ns.div_ceil(1_000_000);
         (ms(meter.begins_ns()), ms(meter.length_ns()))
     };
-    // From the end of the warm-up at 1 s on; the last reply comes 2 ms after the stop at most.
+    // Measured from the end of the warm-up at 1 s on. The last reply arrives at most 2 ms after the
+    // stop, because two requests of 1 ms are in flight.
     assert!(matches!(of(0), (0, 2_000..=2_003)), "{:?}", of(0));
     assert!(matches!(of(1), (6_050, 2_000..=2_003)), "{:?}", of(1));
     assert_eq!(of(2), (0, 0));
@@ -185,6 +189,7 @@ fn a_client_is_measured_over_its_own_time() {
     let records = results.records(&[]);
     for client in [0, 1, 3] {
         let record = &records[client];
+        // Each client is alone on the drive in its time, so it gets all 1000 requests/s of 4 KiB.
         let full = 4096.0 * 1000.0 / 1e6;
         for mb_per_s in [
             Some(record.bandwidth_mb_per_s),

@@ -1,4 +1,4 @@
-//! Clients come and go, contracts change, requests are given up.
+//! Clients connect and disconnect, contracts change, and requests are cancelled.
 
 use weir_core::record::Call;
 use weir_core::{
@@ -47,6 +47,8 @@ fn a_client_is_there_from_its_coming_to_its_going() {
         let windows = meter.seconds().complete(meter.end_ns());
         windows.iter().map(|w| w.requests).collect()
     };
+    // The link carries 61,035 requests of 4 KiB per second, and in the seconds 1 and 2 two clients
+    // share them.
     let (stays, comes) = (seconds(0), seconds(1));
     assert_eq!((comes[0], comes[3]), (0, 0));
     assert!(comes[1] > 30_000 && comes[2] > 30_000);
@@ -109,7 +111,7 @@ fn a_held_client_gets_nothing_and_its_requests_wait() {
     assert_eq!(results.unanswered, 8);
 }
 
-/// Counts outcomes.
+/// An observer that counts outcomes.
 #[derive(Default)]
 struct Outcomes {
     ok: u64,
@@ -135,7 +137,8 @@ impl Observer for Outcomes {
 
 #[test]
 fn a_cancelled_request_fails_and_its_client_goes_on() {
-    // Far more than the drive takes at a time, so that the oldest is in the drive or about to be.
+    // Many more requests than the drive accepts, so that the oldest is in the drive or about to be
+    // dispatched.
     let mut s = scenario(1, 100);
     s.actions = (1..100)
         .map(|ms| at(ms, Action::Cancel { client: 0 }))
@@ -153,6 +156,8 @@ fn a_cancelled_request_fails_and_its_client_goes_on() {
     let run = Run::observed(&s, &Policy::none(), 0, vec![&mut outcomes]).unwrap();
     let results = run.run(|_| {}).unwrap();
     assert_eq!(results.clients[0].meter.failures(), outcomes.cancelled);
+    // On hold, the client's requests are not in the drive, so that each of the 49 later
+    // cancellations succeeds.
     assert!(
         outcomes.cancelled >= 49,
         "on hold, the oldest is not in the drive"
@@ -170,6 +175,8 @@ fn what_the_layer_has_no_room_for_waits_and_comes_later() {
     for client in &mut s.clients {
         client.program.requests = Some(5_000);
     }
+    // The tables are too small in different ways: for all requests, for those of a stream, or for
+    // both.
     for (requests, per_stream, reserved) in
         [(20, 50, 1), (400, 7, 1), (9, 1, 1), (12, 3, 0), (5, 50, 1)]
     {

@@ -1,4 +1,4 @@
-//! Processes with a page cache, on drives that have positions.
+//! Processes with a page cache, on drives with and without positions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::record::{Call, Recorder};
@@ -28,7 +28,8 @@ fn drives() -> [Config; 4] {
     ]
 }
 
-/// Every drive, interferers and control, the target reading all the time, for half a second.
+/// All combinations of drive, interferers and control, for half a second with a target that reads
+/// continuously.
 fn cases() -> Vec<(Scenario, &'static str)> {
     let mut cases = Vec::new();
     for drive in drives() {
@@ -54,11 +55,11 @@ fn watched<'a>(
     run.run(|_| {}).unwrap()
 }
 
-/// What each stream has asked for and has not been answered, and what it has read.
+/// An observer of each stream's outstanding requests and of the pages that it has read.
 #[derive(Default)]
 struct Watch {
     outstanding: BTreeMap<(StreamId, Cookie), Op>,
-    /// Writes of each stream that are answered and not flushed.
+    /// The number of writes of each stream that have completed since its last flush.
     unsafe_writes: BTreeMap<StreamId, u32>,
     read: BTreeSet<(StreamId, u64)>,
     twice: u64,
@@ -150,14 +151,17 @@ fn a_process_is_always_in_one_call() {
     for (scenario, control) in cases() {
         let results = watched(&scenario, control, Vec::new());
         for client in &results.clients {
-            // The sum of the times of its calls is the time: Little's law for one at a time.
+            // The sum of the times of a process's calls is the elapsed time: Little's law for a
+            // queue depth of 1.
             let (sum, longest) = (
                 client.meter.latency().sum(),
                 u128::from(client.meter.latency().max()),
             );
             let whole = u128::from(client.meter.length_ns());
+            // The tolerance for processes that run ahead of virtual time.
             let ahead = 2_000_000;
-            // A call that began before the measurement or ends after it; writers that starve never end one.
+            // A call can begin before the measurement or end after it. Writers that starve never
+            // complete one.
             let what = format!("{} {control:?} {}", scenario.drive.name(), client.name);
             assert!(sum <= whole + longest + ahead, "{what}: {sum} of {whole}");
             if client.name == "target" {
@@ -181,10 +185,10 @@ fn a_file_that_is_read_in_sequence_is_fetched_once_and_the_readers_fill_the_driv
     let mut watch = Watch::default();
     let results = watched(&scenario, "none", vec![&mut watch]);
     assert_eq!((watch.read.len(), watch.twice), (2 * 16 * 256, 0));
-    // 16 MiB in windows of 128 KiB, and the smaller ones at the beginning.
+    // 16 MiB in windows of 128 KiB, and the smaller windows at the beginning.
     assert_eq!(results.counters.done, 2 * (128 + 3));
     assert_eq!(results.total.requests(), 2 * 16 * 256);
-    // What is read ahead keeps the link busy while the process copies.
+    // Read-ahead keeps the link busy while the process copies.
     let time = u128::from(results.total.length_ns());
     let link = 32 * u128::from(MIB) * 1_000_000_000 / 250_000_000;
     assert!(100 * time < 101 * link, "{time} for {link}");
@@ -209,7 +213,7 @@ fn the_read_outstanding_at_the_end_is_waited_for_and_counted() {
         "it took longer than that"
     );
     assert_eq!(results.total.end_ns(), target.meter.end_ns());
-    // It is not the last one only because the interferers still wait.
+    // It is not the last request of the run, because the interferers still wait for theirs.
     assert_eq!(results.unanswered, 15);
 }
 
@@ -239,12 +243,13 @@ fn the_first_seeds_picture() {
         (latency.sum() / u128::from(latency.count())) as u64 / 1_000
     };
     let flash = Config::Ssd(ssd::Config::generic());
-    // Of each stream 1 MiB may overtake a read, 15 MiB in all: 30 ms at the link's speed, and what is in the drive.
+    // 1 MiB of each stream may overtake a read, 15 MiB together. At the link's speed, that takes 30
+    // ms, in addition to the commands in the drive.
     let none = mean(&flash, Interferers::Readers, "none");
     let bfq = mean(&flash, Interferers::Readers, "bfq");
     assert!((29_000..80_000).contains(&none), "{none} us");
     assert!(none > 50 * bfq, "{none} us and {bfq} us");
-    // For each stream that waits 30 ms may pass until a read of the disk is overdue, 480 ms in all.
+    // For each waiting stream, 30 ms may pass until a read of the disk is overdue, 480 ms together.
     let disk = Config::Hdd(weir_model::drive::hdd::Config::generic());
     let none = mean(&disk, Interferers::Readers, "none");
     let bfq = mean(&disk, Interferers::Readers, "bfq");
@@ -279,7 +284,7 @@ fn tags_follow_the_drive_and_the_elevator() {
         assert_eq!(scenario.bases().len(), 1, "one space, whatever the queues");
         (scenario.adapter.ata, drive.shape().queues)
     });
-    // Flushes are alone in an ATA drive, and one for each queue of the other.
+    // Flushes are alone in an ATA drive. In the other drive, each queue can have one.
     assert_eq!(adapters, [(true, 1), (false, 8), (true, 1), (true, 1)]);
 }
 
@@ -292,7 +297,8 @@ fn calls_that_write_more_than_a_command_takes_have_room_for_all_their_commands()
     (program.writes, program.sync) = (100, SyncMode::Fdatasync(64));
     let client = scenario.tenant("one", Contract::DEFAULT, 1 << 30, program);
     client.buffered = Some(Buffered::default());
-    // 64 times as many commands as a call needs, and more for reads and the flush.
+    // The process needs 64 times as many commands as one call, and additional ones for reads and
+    // the flush.
     assert!(client.outstanding(transfer) > 64 * (1 << 20) / transfer);
     let run = Run::new(&scenario, &Policy::none(), 0).unwrap();
     let results = run.run(|_| {}).unwrap();

@@ -1,5 +1,7 @@
-//! Readers whose requests interleave, as in the S suite's `interleaved_io`: one of several reads each 16 KiB of a disk. What one of
-//! them leaves out the others read, so together they are sequential, if the elevator sees it.
+//! Readers whose requests interleave, as in the S suite's `interleaved_io`.
+//!
+//! Each of several readers reads every n-th 16 KiB of a disk. The other readers read the parts in
+//! between, so that together the requests are sequential, if the elevator detects it.
 
 use weir_core::elevator::{self, bfq};
 use weir_core::{
@@ -13,13 +15,14 @@ const CHUNK: u32 = 16 * 1024;
 const SECOND: u64 = 1_000_000_000;
 const SPACE: u64 = 100 << 30;
 
-/// Reads of 16 KiB, each reader one at a time.
+/// A host with readers of 16 KiB, each with a queue depth of 1.
 struct Readers {
     layer: Audited,
     disk: hdd::Hdd,
     now: u64,
     wake: Option<Instant>,
-    /// Of each reader: its stream, where it reads next, how far apart its reads are, when it stops, bytes read.
+    /// The readers: stream, next offset, distance of reads, stop time in nanoseconds, and bytes
+    /// read.
     readers: Vec<(StreamId, u64, u64, u64, u64)>,
 }
 
@@ -50,7 +53,7 @@ impl Readers {
         Instant::from_nanos(self.now)
     }
 
-    /// One more, which reads each `stride` bytes from `start` on.
+    /// Adds a reader that reads every `stride` bytes from `start` on.
     fn add(&mut self, start: u64, stride: u64, stop: u64) -> usize {
         let spec = StreamSpec {
             group: ROOT,
@@ -62,7 +65,7 @@ impl Readers {
         self.readers.len() - 1
     }
 
-    /// This number of processes, whose reads interleave.
+    /// Adds this number of readers, whose reads interleave.
     fn interleave(&mut self, readers: u64) {
         let chunk = u64::from(CHUNK);
         for i in 0..readers {
@@ -110,7 +113,7 @@ impl Readers {
     fn run(&mut self, until: u64) {
         while self.now < until {
             self.poll();
-            // What was asked for upon an answer goes on in the same instant.
+            // Requests that were sent upon an answer are dispatched at the same instant.
             self.poll();
             let next = [self.disk.next_completion(), self.wake];
             let next = next.into_iter().flatten().min();
@@ -123,7 +126,7 @@ impl Readers {
         }
     }
 
-    /// Kilobytes a second of everybody from then on. The auditors have nothing to say.
+    /// The rate of each reader from now on, in kB/s. The auditors must not report anything.
     fn rates(&mut self, seconds: u64) -> Vec<u64> {
         let before: Vec<u64> = self.readers.iter().map(|r| r.4).collect();
         self.run(self.now + seconds * SECOND);
@@ -142,7 +145,7 @@ fn bfq(merge: bool) -> elevator::Config {
     })
 }
 
-/// Interleaving readers: kilobytes per second of each.
+/// The rate of each of several interleaving readers, in kB/s.
 fn interleaved(elevator: elevator::Config, readers: u64) -> Vec<u64> {
     let mut host = Readers::new(elevator, merge::Config::OFF);
     host.interleave(readers);
@@ -163,8 +166,8 @@ fn interleaved_readers_are_nearly_as_fast_as_one_who_reads_all() {
     }
 }
 
-/// Under BFQ as Linux sets it up, `low_latency` and all, readers keep their queues apart for long; requests that are merged make good
-/// for it.
+/// With BFQ's defaults in Linux, including `low_latency`, readers keep separate queues for long.
+/// Merged requests compensate for that.
 #[test]
 fn requests_of_interleaved_readers_are_merged_into_commands_of_several() {
     let alone: u64 = interleaved(bfq(true), 1).iter().sum();
@@ -188,7 +191,7 @@ fn requests_of_interleaved_readers_are_merged_into_commands_of_several() {
     }
 }
 
-/// Three that interleave, merged by now.
+/// Three interleaving readers whose queues have been merged.
 fn three() -> Readers {
     let mut host = Readers::new(bfq(true), merge::Config::OFF);
     host.interleave(3);
@@ -201,13 +204,14 @@ fn one_of_several_that_share_a_queue_may_be_on_hold_for_a_while() {
     let mut host = three();
     let stream = host.readers[1].0;
     host.layer.hold(host.at(), stream, true);
-    // What is in the drive is answered.
+    // Requests in the drive are still answered.
     host.run(host.now + SECOND / 10);
     let held = host.rates(1);
     assert_eq!(held[1], 0);
     assert!(held[0] > 20_000 && held[2] > 20_000, "{held:?} kB/s");
     host.layer.hold(host.at(), stream, false);
-    // Now it is far behind the others, and of one queue the nearest request is served, or the oldest once that is overdue.
+    // The reader is now far behind the others. Of one queue, the nearest request is served, or the
+    // oldest one once it is overdue.
     let later = host.rates(2);
     assert!(later[1] > 100, "{later:?} kB/s");
 }
@@ -217,7 +221,7 @@ fn one_of_several_that_share_a_queue_may_give_up_and_leave() {
     let mut host = three();
     for leaver in [2, 0] {
         let stream = host.readers[leaver].0;
-        // Its request, wherever it is, ends; it asks for no more.
+        // The reader's request ends wherever it is, and the reader sends no more.
         host.readers[leaver].3 = 0;
         host.layer.cancel(host.at(), stream, leaver as u64);
         host.layer.close(host.at(), stream);
@@ -226,7 +230,7 @@ fn one_of_several_that_share_a_queue_may_give_up_and_leave() {
     let rates = host.rates(2);
     assert_eq!((rates[0], rates[2]), (0, 0));
     assert!(rates[1] > 20_000, "{rates:?} kB/s");
-    // A newcomer gets a queue of its own, whatever was there before.
+    // A new reader gets a queue of its own, whatever queues existed before.
     let far = host.add(50 << 30, u64::from(CHUNK), u64::MAX);
     let rates = host.rates(2);
     assert!(rates[1] > 10_000 && rates[far] > 10_000, "{rates:?} kB/s");

@@ -1,9 +1,13 @@
-//! `io.latency` in virtual time: one reader of depth 1 with a target of 150 us beside three of depth 16 without, on 16 tags of 100 us,
-//! no elevator.
+//! The controller `io.latency` in virtual time.
 //!
-//! Linux 6.1, in virtual time against `null_blk`, gives 8068 and three times 49 to 50 thousand requests a second; but 7130 and 47 to
-//! 53 thousand without the target, too: a process that waits for a tag there is not served first come, first served, and a reader of depth 1
-//! seldom waits. So this is no referee of the controller.
+//! One reader with a queue depth of 1 and a target of 150 us competes with three readers with a
+//! queue depth of 16 and no target, on a drive with 16 tags and 100 us of service time, without an
+//! elevator.
+//!
+//! Linux 6.1 in virtual time on `null_blk` gives 8068 requests/s and three times 49,000 to 50,000.
+//! Without the target, however, it gives 7130 and 47,000 to 53,000 as well: processes that wait for
+//! a tag there are not served in order of arrival, and a reader with a queue depth of 1 seldom
+//! waits. Therefore Linux is no reference for this controller.
 
 use weir_config::policy::find;
 use weir_core::{Contract, Sizes, Span};
@@ -31,7 +35,7 @@ fn rates(target: Span) -> Vec<u64> {
     }
     scenario.groups[0].knobs.latency = target;
     let policy = find("io.latency").unwrap();
-    // Without an elevator Linux's queue has as many requests as the drive has tags.
+    // Without an elevator, Linux's queue has as many requests as the drive has tags.
     scenario.sizes = Some(Sizes {
         scheduler_tags: TAGS.into(),
         ..scenario.sizes(&policy)
@@ -46,10 +50,12 @@ fn rates(target: Span) -> Vec<u64> {
 fn a_missed_target_slows_the_others_until_it_is_met() {
     let without = rates(Span::ZERO);
     let with = rates(Span::from_micros(150));
-    // Of 49 requests 16 are in the drive at a time, first come, first served.
+    // There are 49 requests, and 16 of them are in the drive at a time, in order of arrival:
+    // 160,000 / 49 = 3265 per second.
     assert!((3_200..3_300).contains(&without[0]), "{without:?}");
     assert!(with[0] > 8_000, "nine in ten within the target: {with:?}");
-    // Nobody is held back more than that takes: of the 160 thousand that the drive can do, most are done.
+    // The others are throttled no more than necessary: most of the 160,000 requests that the drive
+    // can serve are served.
     let total: u64 = with.iter().sum();
     assert!(total > 130_000, "{with:?}");
     assert!(

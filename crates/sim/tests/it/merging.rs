@@ -1,4 +1,4 @@
-//! Requests of a host's clients are merged where the scenario says so.
+//! Requests of a host's clients are merged if the scenario selects it.
 
 use weir_config::policy::find;
 use weir_config::profile;
@@ -6,8 +6,8 @@ use weir_config::scenario::{Choice, read};
 use weir_sim::Run;
 use weir_verify::audit::Auditors;
 
-/// Reads of 4 KiB, one behind the other, eight at a time, on a drive that answers several at a time: requests, and commands that they
-/// became.
+/// Plays sequential reads of 4 KiB with a queue depth of 8, on a drive that serves several at once.
+/// Returns the number of requests, and of the commands into which they were merged.
 fn play(host: &str, policy: &str) -> (u64, u64) {
     let text = format!(
         r#"
@@ -41,7 +41,8 @@ fn requests_are_merged_where_the_scenario_says_so_and_the_elevator_merges() {
     assert!(off.0 > 1_000 && off.1 <= off.0 + 8, "{off:?}");
     for (host, policy, merged) in [
         ("{ nomerges = 2, plug = \"all\" }", "none", false),
-        // Nothing waits without an elevator on a drive with room, and direct requests are not plugged.
+        // Without an elevator, no request waits on a drive with free tags, and direct requests are
+        // not plugged.
         ("{ nomerges = 0 }", "none", false),
         ("{ nomerges = 0, plug = \"all\" }", "none", true),
         ("{ nomerges = 1, plug = \"all\" }", "none", true),

@@ -1,4 +1,4 @@
-//! What can be worked out by hand.
+//! Results that can be computed by hand.
 
 use weir_core::{Contract, Instant, Span};
 use weir_model::drive::{Freeze, null};
@@ -23,6 +23,7 @@ fn run(scenario: &Scenario) -> Results {
 
 #[test]
 fn a_lone_reader_waits_for_service_and_transfer() {
+    // 30 us of service, and 4096 bytes at 250 MB/s: 16.384 us.
     let results = run(&one(Program::random_reads(4096, 1)));
     let meter = &results.clients[0].meter;
     assert_eq!(
@@ -49,10 +50,12 @@ fn a_path_adds_its_latency_twice_and_the_turn_of_the_answer() {
     scenario.machine.late = [5, 6, 7].map(Span::from_micros).to_vec();
     let results = run(&scenario);
     let meter = &results.clients[0].meter;
-    // The drive's time, and 5 to 7 us until the server notices; the turn in which the request came is over long before.
+    // The drive's time, and 5 us to 7 us until the server notices the completion. The turn in which
+    // the request arrived has ended long before.
     let drive = &meter.split().drive;
     assert_eq!((drive.min(), drive.max()), (51_384, 53_384));
-    // Both ways, and the turn with half the request's processor time.
+    // Additional time: both directions (40 us), and the turn (3 us) with half the request's
+    // processor time (2 us).
     assert_eq!(
         (meter.latency().min(), meter.latency().max()),
         (96_384, 98_384)
@@ -61,7 +64,7 @@ fn a_path_adds_its_latency_twice_and_the_turn_of_the_answer() {
 
 #[test]
 fn a_server_does_one_thing_after_the_other() {
-    // Thirty-two at once: the processor takes 50 us for each, the link less.
+    // 32 requests at once: the processor takes 50 us for each, and the link takes less.
     let mut scenario = one(Program::random_reads(4096, 32));
     scenario.path.processor = Span::from_micros(50);
     let meter = &run(&scenario).clients[0].meter;
@@ -70,7 +73,8 @@ fn a_server_does_one_thing_after_the_other() {
         "{}",
         meter.requests()
     );
-    // Whatever ends during a turn is taken in by the next one: turns of 1 ms, of all 32 each.
+    // All completions of a turn are processed in the next one. Turns take 1 ms and process all 32
+    // requests.
     scenario.path = Path {
         turn: Span::from_millis(1),
         ..Path::DIRECT
@@ -91,18 +95,20 @@ fn a_stall_delays_what_ends_in_it_and_lengthens_the_turn_it_falls_into() {
     let mut scenario = one(program);
     let latency = |scenario: &Scenario| run(scenario).clients[0].meter.latency().max();
     scenario.path.turn = Span::from_micros(10);
+    // 46.384 us in the drive and the turn of 10 us.
     assert_eq!(latency(&scenario), 56_384);
     let stall = |at: u64| Stall {
         at: Instant::from_nanos(1_000_000 + at),
         length: Span::from_micros(1_000),
     };
-    // The first request would be noticed 46.4 us after the beginning: it is, 1 ms after the beginning of the stall.
+    // The completion would be noticed 46.4 us after the beginning. It is noticed when the stall
+    // ends, 1 ms after 40 us.
     scenario.machine.stalls = vec![stall(40_000)];
     assert_eq!(latency(&scenario), 40_000 + 1_000_000 + 10_000);
-    // Its answer would leave 10 us later: it does, 1 ms later.
+    // The answer would leave 10 us later. It leaves 1 ms later.
     scenario.machine.stalls = vec![stall(50_000)];
     assert_eq!(latency(&scenario), 56_384 + 1_000_000);
-    // Nothing is due for another 30 us once this one is over.
+    // When this stall ends, nothing is due for another 30 us.
     scenario.machine.stalls = vec![Stall {
         at: Instant::from_nanos(1_015_000),
         length: Span::from_micros(1),
@@ -132,7 +138,7 @@ fn an_open_loop_is_served_at_its_rate_and_beyond_the_drive_it_waits() {
     let slow = at_interval(100);
     assert_eq!(slow.requests(), 10_000);
     assert_eq!(slow.latency().max(), 46_384);
-    // One every 10 us, where the link takes one every 16.4: what is due waits ever longer.
+    // A request is due every 10 us, but the link takes 16.4 us for each, so the waiting times grow.
     let fast = at_interval(10);
     assert!((61_000..=61_035).contains(&fast.requests()));
     assert!(
@@ -160,7 +166,7 @@ fn flushes_move_no_bytes_and_wait_for_writes() {
     program.writes = 100;
     program.sync = SyncMode::Fdatasync(2);
     let meter = &run(&one(program)).clients[0].meter;
-    // Two writes (62.768 us) and a flush (30 us) a round.
+    // A round has two writes (62.768 us) and a flush (30 us).
     let rounds = 1_000_000_000 / 92_768;
     assert!(meter.requests().abs_diff(rounds * 3) <= 3);
     assert!(meter.bytes().abs_diff(rounds * 8192) <= 8192);
@@ -189,7 +195,7 @@ fn a_drive_that_freezes_serves_nothing_meanwhile() {
     });
     let results = run(&scenario);
     let meter = &results.clients[0].meter;
-    // Frozen from 300 to 500 ms and from 700 to 900 ms.
+    // The drive is frozen from 300 ms to 500 ms and from 700 ms to 900 ms.
     let tenths = meter.plot().complete(meter.end_ns());
     let served: Vec<bool> = tenths.iter().map(|w| w.requests > 0).collect();
     let frozen = [3, 4, 7, 8];
@@ -197,6 +203,7 @@ fn a_drive_that_freezes_serves_nothing_meanwhile() {
         (0..10).all(|n| served[n] != frozen.contains(&n)),
         "{served:?}"
     );
+    // 600 ms remain, in which each request takes 46.384 us.
     assert!((599_000_000 / 46_384..=601_000_000 / 46_384).contains(&meter.requests()));
     assert_eq!(meter.latency().max(), 200_046_384);
     let freeze = scenario.freeze.as_mut().unwrap();

@@ -1,4 +1,4 @@
-//! Spaces lie somewhere on drives that have positions.
+//! The positions of spaces on drives that have positions.
 
 use weir_core::{Contract, Span};
 use weir_model::drive::{Config, null};

@@ -1,4 +1,4 @@
-//! What Weir promises of its scenarios, in virtual time.
+//! The promises of Weir's scenarios, tested in virtual time.
 
 use weir_config::policy::find;
 use weir_core::{Capacity, Span};
@@ -8,7 +8,7 @@ use weir_verify::audit::Auditors;
 
 const MIN: u64 = 10_000_000;
 
-/// Plays it under all auditors.
+/// Plays the scenario with all auditors.
 fn run(scenario: &Scenario, policy: &Policy) -> Results {
     let mut auditors = Auditors::new();
     let run = Run::observed(scenario, policy, 0, vec![&mut auditors]).unwrap();
@@ -18,7 +18,8 @@ fn run(scenario: &Scenario, policy: &Policy) -> Results {
     results
 }
 
-/// In how many seconds a client was promised its min, and got it.
+/// The number of seconds in which a client was promised its min, and of those in which it got its
+/// min.
 fn kept(results: &Results, client: usize) -> (u64, u64) {
     let rate = Rate::new(MIN, 0).expect("something is promised");
     let seconds = results.judge(client, rate).seconds;
@@ -30,6 +31,7 @@ fn a_contract_is_kept_in_every_second_at_nine_tenths_of_the_total() {
     let scenario = scenario::demo(Span::from_secs(4));
     let all = run(&scenario, &Policy::none()).total.bytes();
     let results = run(&scenario, &Policy::contract());
+    // Each of the 16 clients is promised 10 MB/s, 160 MB/s of 250 MB/s together.
     for (at, client) in results.clients.iter().enumerate() {
         assert_eq!(kept(&results, at), (4, 4), "{}", client.name);
     }
@@ -78,6 +80,7 @@ fn shares_divide_the_drive_within_two_per_cent_and_every_second_within_ten() {
         };
         for client in 0..4 {
             let what = format!("{} {}", policy.name, results.clients[client].name);
+            // The shares are 1, 2, 4 and 8 of 15 parts.
             let fair = total * (1 << client) / 15;
             let got = results.clients[client].meter.bytes();
             assert!(got.abs_diff(fair) <= fair / 50, "{what}: {got} not {fair}");
@@ -91,7 +94,8 @@ fn shares_divide_the_drive_within_two_per_cent_and_every_second_within_ten() {
     }
 }
 
-/// A client that reads 4 KiB at a time beside fifteen that write and sync each write, on a flash drive that a flush stops for a millisecond.
+/// A client that reads 4 KiB at a time competes with fifteen clients that sync each write, on a
+/// flash drive that each flush stops for a millisecond.
 #[test]
 fn a_contract_is_kept_beside_fifteen_who_sync() {
     use scenario::{Interferers, Reads, compared, latency};
@@ -113,7 +117,7 @@ fn a_contract_is_kept_beside_fifteen_who_sync() {
     };
     let (none, kept) = (play("none"), play("contract"));
     assert_eq!(self::kept(&kept, 0), (2, 2));
-    // Clients that sync do not pay for it: more of them share each flush.
+    // The clients that sync do not pay for the promise, because more of them share each flush.
     let others = |results: &Results| results.total.bytes() - results.clients[0].meter.bytes();
     let (before, now) = (others(&none), others(&kept));
     assert!(now * 10 >= before * 9, "{now} of {before}");

@@ -1,4 +1,5 @@
-//! Guests on rings: nobody sleeps with work, everything is answered once, and what a notification costs.
+//! Guests on rings: no side sleeps with work, each request is answered once, and notifications cost
+//! what the scenario states.
 
 use weir_core::{Contract, Span};
 use weir_measure::Rings;
@@ -20,7 +21,7 @@ fn drive(service: Span, tags: u16) -> Config {
     })
 }
 
-/// One guest that reads 4 KiB at random places, `depth` at a time, for a second.
+/// One guest with random reads of 4 KiB and a queue depth of `depth`, for a second.
 fn reader(guest: Guest, depth: u32) -> Scenario {
     let mut scenario = Scenario::new("ring", drive(us(100), 32), Span::from_secs(1));
     scenario.tenant(
@@ -30,7 +31,7 @@ fn reader(guest: Guest, depth: u32) -> Scenario {
         Program::random_reads(4096, depth),
     );
     scenario.guest = Some(guest);
-    // The first look, at the beginning, is over.
+    // The measurement begins after the first look at the ring.
     scenario.warm_up = Span::from_millis(1);
     scenario
 }
@@ -62,7 +63,8 @@ fn a_request_takes_what_each_step_of_it_costs() {
         take: us(19),
         answer: us(23),
     };
-    // There: request, event, its way, wake, look, take. In the drive 100 us. Back: answer, event, its way, interrupt, response.
+    // To the drive: request, event, notification, wake, look, take. In the drive: 100 us. Back:
+    // answer, event, notification, interrupt, response.
     let there = 3 + 1 + 11 + 13 + 17 + 19;
     let back = 23 + 1 + 11 + 7 + 2;
     for ring in [Ring::Xen, Ring::XenBefore2011, Ring::Virtio] {
@@ -93,6 +95,7 @@ fn with_one_thread_the_drive_wakes_it_too() {
     };
     let shared = play(&reader(guest, 1));
     let own = play(&reader(Guest::default(), 1));
+    // A thread for all guests must wake up for completions, which takes 5 us.
     assert_eq!(mean(&shared) - mean(&own), 5_000, "one more wake-up");
     let wakeups = |r: &Results| r.rings.unwrap().wakeups;
     let calls = shared.rings.unwrap().calls;
@@ -106,7 +109,7 @@ fn what_is_too_long_for_the_ring_goes_in_pieces_and_is_answered_once() {
     let results = play(&scenario);
     let meter = &results.clients[0].meter;
     assert_eq!(meter.bytes(), meter.requests() * 100 * 1024);
-    // 44, 44 and 12 KiB.
+    // 44 KiB, 44 KiB and 12 KiB.
     let done = results.counters.done;
     let pieces = 3 * results.clients[0].issued;
     assert!(done <= pieces && done + 6 >= pieces, "{done} of {pieces}");
@@ -131,7 +134,7 @@ fn a_plug_tells_of_many_requests_at_once() {
     assert!(many < one, "{many} {one}");
 }
 
-/// Eight spindles, which serve two requests at once unless they meet.
+/// A drive with eight disks, which serves two requests at once unless they are on the same disk.
 fn two_at_once(ring: Ring) -> Results {
     let guest = Guest {
         ring,
@@ -152,6 +155,8 @@ fn before_2011_what_came_second_waited_for_the_first() {
         split.total() * 1000.0
     };
     let ratio = |r: &Results| mean(r) as f64 / inside(r);
+    // The back end of before 2011 asks for the next kick after it has answered all requests that it
+    // took, so the second request waits for the first.
     assert!(ratio(&old) > 1.95, "twice the back end's: {}", ratio(&old));
     assert!(
         mean(&new) * 10 < mean(&old) * 6,
@@ -171,6 +176,7 @@ fn sleeping_bounds_wake_ups_and_adds_no_more_than_its_time() {
         };
         let results = play(&reader(sleep, depth));
         let rings = results.rings.unwrap();
+        // Once in 200 us is 5000 times per second.
         assert!(rings.wakeups <= 5001, "depth {depth}: {rings:?}");
         let at_once = mean(&play(&reader(Guest::default(), depth)));
         let slept = mean(&results);
@@ -214,7 +220,8 @@ fn with_32_at_a_time_a_quarter_of_the_calls_is_enough() {
     }
 }
 
-/// Two guests that a thread serves: one is promised something, the other kicks `storm` times a second without a request.
+/// Two guests on one thread. The first one reads, the other one sends `storm` kicks per second
+/// without a request.
 fn beside_a_storm(storm: u32, kicks: Kicks) -> Results {
     let guest = Guest {
         threads: Threads::One,
@@ -249,11 +256,11 @@ fn who_kicks_without_work_is_looked_at_late() {
     assert!(looked(&throttled) < looked(&calm) + 10_000_000);
     let got = |results: &Results| results.clients[0].meter.bytes() as f64;
     assert!(got(&throttled) > got(&calm) * 0.99);
-    // Looked at late, not never.
+    // The guest is checked late, but it is checked.
     assert!(throttled.clients[1].meter.requests() > 0);
 }
 
-/// A scenario of drawn costs, policies, drive and clients, all of which end.
+/// A scenario with random costs, policies, drive and clients, all of which end.
 fn drawn(seed: u64) -> Scenario {
     let mut rng = Rng::new(seed);
     let mut cost = || us(rng.range(0, 3) * rng.range(0, 12));

@@ -1,4 +1,5 @@
-//! Where the time of requests went: the parts within the waits, and the depth of the drive's queue over time.
+//! The division of requests' time: the parts of the waits, and the depth of the drive's queue over
+//! time.
 
 use weir_core::{Contract, Priority, PriorityClass, Span};
 use weir_measure::SplitUs;
@@ -9,7 +10,8 @@ use weir_sim::{Policy, Results, Run, Scenario};
 
 const MIB: u64 = 1 << 20;
 
-/// Readers of 128 KiB on the demo's drive: 30 us in parallel, then 524.288 us on the link one by one.
+/// Readers of 128 KiB on the demo's drive: 30 us in parallel, then 524.288 us on the link, one
+/// after the other.
 fn streams(depths: &[u32], policy: &Policy) -> Results {
     let drive = weir_model::drive::Config::Null(null::Config::demo());
     let mut scenario = Scenario::new("split", drive, Span::from_secs(1));
@@ -17,7 +19,7 @@ fn streams(depths: &[u32], policy: &Policy) -> Results {
         let program = Program::sequential_reads(128 * 1024, *depth);
         scenario.tenant(n.to_string(), Contract::DEFAULT, 64 * MIB, program);
     }
-    // BFQ does not idle among equals.
+    // BFQ does not idle if all clients are equal.
     scenario.clients[0].priority = Priority {
         class: PriorityClass::Realtime,
         ..Priority::default()
@@ -42,6 +44,7 @@ fn near(a: f64, b: f64) -> bool {
 fn alone_a_request_is_served_at_once() {
     let results = streams(&[1], &Policy::none());
     let split = split(&results, 0);
+    // 30 us of service and 524.288 us of transfer.
     assert!(near(split.drive, 554.288), "{split:?}");
     assert_eq!((split.queue, split.idle), (Some(0.0), Some(0.0)));
     let depth = results.depth.as_ref().unwrap();
@@ -55,7 +58,7 @@ fn among_others_it_waits_in_the_drives_queue() {
     let results = streams(&[4, 4], &Policy::none());
     for client in 0..2 {
         let split = split(&results, client);
-        // Eight take turns on the link.
+        // Eight requests take turns on the link.
         assert!(near(split.drive, 8.0 * 524.288), "{split:?}");
         let served = split.drive - split.queue.unwrap();
         assert!(near(served, 554.288), "{split:?}");
@@ -70,7 +73,7 @@ fn where_bfq_idles_for_one_the_other_waits_behind_it() {
     let bfq = compared("bfq");
     let results = streams(&[1, 1], &bfq);
     for client in 0..2 {
-        // Each has one request at a time, so one is in the drive while the other waits.
+        // Each client has a queue depth of 1, so one request is in the drive while the other waits.
         let split = split(&results, client);
         assert!(split.elevator > 500.0, "{split:?}");
         assert!(near(split.idle.unwrap(), split.elevator), "{split:?}");

@@ -1,4 +1,5 @@
-//! Reads and writes that are longer than the drive takes: several requests under Linux's policies, one under ours.
+//! Reads and writes that are longer than a command of the drive: several requests under Linux's
+//! policies, one request under Weir's.
 
 use std::collections::BTreeMap;
 use weir_config::policy::find;
@@ -11,7 +12,7 @@ use weir_verify::audit::Auditors;
 
 const TRANSFER: u32 = 256 << 10;
 
-/// A scenario on a drive that takes 256 KiB in a command, in a millisecond each.
+/// A scenario on a drive that accepts 256 KiB per command and takes a millisecond for each.
 fn scenario(tags: u16) -> Scenario {
     let drive = weir_model::drive::Config::Null(null::Config {
         service: Span::from_millis(1),
@@ -23,7 +24,7 @@ fn scenario(tags: u16) -> Scenario {
     Scenario::new("too long", drive, Span::from_secs(60))
 }
 
-/// The requests that the layer accepted, and the most that it had at a time.
+/// An observer of the requests that the layer accepted, and of the maximum number at a time.
 #[derive(Default)]
 struct Accepted {
     live: BTreeMap<(StreamId, Cookie), u32>,
@@ -81,7 +82,7 @@ fn a_read_of_a_mebibyte_takes_four_tags_under_a_policy_of_linux_and_is_one_reque
         let (counters, meter) = (results.counters, &results.clients[0].meter);
         assert_eq!((counters.accepted, counters.dispatched), (requests, 4));
         assert_eq!(seen.most as u64, requests, "{policy}");
-        // The program knows nothing of it: one read, of four milliseconds.
+        // The program does not notice the split: it has one read, which takes four milliseconds.
         assert_eq!((meter.requests(), meter.bytes()), (1, 1 << 20), "{policy}");
         assert_eq!(meter.latency().max(), 4_000_000, "{policy}");
     }
@@ -89,7 +90,8 @@ fn a_read_of_a_mebibyte_takes_four_tags_under_a_policy_of_linux_and_is_one_reque
 
 #[test]
 fn limits_charge_the_bytes_of_all_parts_and_each_part_as_a_request() {
-    // In each slice of 20 ms there is room for two parts.
+    // Each slice of 20 ms has space for two parts: 25 MiB/s are 512 KiB in 20 ms, and 100
+    // requests/s are two.
     let mut scenario = scenario(32);
     let contract = |bandwidth, iops| Contract {
         max: weir_core::Max {
@@ -108,6 +110,7 @@ fn limits_charge_the_bytes_of_all_parts_and_each_part_as_a_request() {
         &mut Accepted::default(),
     );
     for client in &limited.clients {
+        // 25 MiB/s, or 100 parts of 256 KiB per second, are 1500 MiB in a minute.
         let mebibytes = client.meter.bytes() >> 20;
         assert!(
             (1490..=1510).contains(&mebibytes),
@@ -129,14 +132,15 @@ fn a_max_counts_requests_as_their_client_sent_them_under_every_policy() {
     };
     let reads = Program::sequential_reads(1 << 20, 4);
     scenario.tenant("requests", contract(0), 1 << 30, reads);
-    // Three and a part for each request, whatever the commands are.
+    // Each request of 1 MiB counts as 3.4 requests of 300 KiB, rounded up to 4, whatever the
+    // commands are.
     scenario.tenant("sizes", contract(300 << 10), 1 << 30, reads);
     for (policy, expected) in [
         ("contract", [6000, 1500]),
         ("none", [6000, 1500]),
         ("mq-deadline", [6000, 1500]),
         ("max-limits", [6000, 1500]),
-        // Linux counts commands, and has no size.
+        // Linux counts commands, and has no such size.
         ("io.max", [1500, 1500]),
     ] {
         let results = played(&scenario, &find(policy).unwrap(), &mut Accepted::default());
@@ -146,7 +150,7 @@ fn a_max_counts_requests_as_their_client_sent_them_under_every_policy() {
     }
 }
 
-/// Through a server, `io.max` counts the commands of a request that the server has whole.
+/// Over a server, `io.max` counts the commands of a request that the server receives as a whole.
 #[test]
 fn slices_count_the_commands_of_a_request_that_is_not_split_before() {
     let mut scenario = scenario(32);
@@ -164,10 +168,12 @@ fn slices_count_the_commands_of_a_request_that_is_not_split_before() {
     let results = played(&scenario, &find("io.max").unwrap(), &mut seen);
     assert_eq!(seen.longest, 1 << 20);
     let requests = results.clients[0].meter.requests();
+    // 100 commands/s for four commands per request are 1500 requests in a minute.
     assert!((1490..=1510).contains(&requests), "{requests} in a minute");
 }
 
-/// Reads and writes of drawn sizes; tables that are too small, requests that are given up, clients that go in the middle.
+/// Reads and writes of random sizes, with tables that are too small, cancelled requests, and
+/// clients that leave early.
 fn drawn(seed: u64) -> Scenario {
     let mut rng = Rng::new(seed);
     let mut scenario = scenario(rng.range(1, 9) as u16);

@@ -1,4 +1,4 @@
-//! The same twice, to the byte; and no request lost, whatever the scenario.
+//! A run is the same each time, to the byte, and no request is lost, whatever the scenario.
 
 use weir_config::policy::find;
 use weir_core::record::{Call, Recorder, replay};
@@ -69,7 +69,7 @@ fn watching_changes_nothing() {
     }
 }
 
-/// Checks that calls come in the order of the classes of events, and that time never goes back.
+/// An observer that checks the order of calls within an instant, and that time never decreases.
 #[derive(Default)]
 struct Order {
     now: Instant,
@@ -86,7 +86,7 @@ impl Observer for Order {
             _ => 1,
         };
         assert!(now >= self.now, "time goes back");
-        // A poll ends a turn; the next one may be at the same instant.
+        // A poll ends a turn, and the next turn may be at the same instant.
         assert!(
             now > self.now || self.class == 3 || class >= self.class,
             "{call:?} after class {} at {now:?}",
@@ -97,7 +97,8 @@ impl Observer for Order {
     }
 }
 
-/// A scenario drawn from a seed: tree, contracts, programs, comings and goings, sizes of tables, drive and path.
+/// A random scenario of a seed: groups, contracts, programs, connections, table sizes, drive and
+/// path.
 fn drawn(seed: u64) -> Scenario {
     let mut rng = Rng::new(seed);
     let drive = null::Config {
@@ -163,7 +164,8 @@ fn drawn(seed: u64) -> Scenario {
     s
 }
 
-/// Some drives have positions, some an adapter, some clients are processes with a page cache.
+/// Gives some scenarios a drive with positions or an adapter, and makes some clients processes with
+/// a page cache.
 fn buffer(rng: &mut Rng, s: &mut Scenario) {
     match rng.range(0, 19) {
         0 | 1 => {
@@ -205,7 +207,7 @@ fn buffer(rng: &mut Rng, s: &mut Scenario) {
     }
 }
 
-/// Requests are given up, contracts change, clients are held and let go again.
+/// Random actions: requests are cancelled, contracts change, and clients are put on hold.
 fn actions(rng: &mut Rng, s: &Scenario) -> Vec<Scheduled> {
     let mut actions = Vec::new();
     for _ in 0..rng.range(0, 12) {
@@ -221,6 +223,7 @@ fn actions(rng: &mut Rng, s: &Scenario) -> Vec<Scheduled> {
         };
         actions.push(Scheduled { at, action });
     }
+    // At the end, all clients are released, so that each request can complete.
     for client in 0..s.clients.len() {
         let at = Span::from_millis(rng.range(40, 60));
         let action = Action::Hold {

@@ -23,7 +23,7 @@ use weir_model::load::{
 /// refusal, and the problem with its value.
 macro_rules! refuse_shown {
     ($doc:expr, $table:expr, $help:expr; $($key:expr, $holds:expr, $what:expr;)*) => {$({
-        let shown = $table.entry($key).map(|entry| entry.shown());
+        let shown = $table.entry($key).map(|entry| entry.quoted_value());
         let what = format!("{} {}", shown.unwrap_or_default(), $what);
         let holds = $holds;
         $table.refuse($doc, $key, (holds, what, $help));

@@ -1,6 +1,6 @@
-//! The read cache of a disk and its read-ahead.
+//! The read cache of a disk, and its read-ahead.
 
-/// A segment of the cache with one stream's data: the bytes from `start` to `end`.
+/// A segment of the cache with the data of one stream: the bytes from `start` to `end`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub(super) start: u64,
@@ -8,7 +8,8 @@ pub(super) struct Segment {
     used: u64,
 }
 
-/// All segments. `current` is the one that was last read into; its end moves while the head reads ahead.
+/// All segments of the cache. `current` is the segment that was last read into, whose end advances
+/// while the head reads ahead.
 #[derive(Debug)]
 pub(super) struct Segments {
     list: Vec<Segment>,
@@ -29,7 +30,7 @@ impl Segments {
         }
     }
 
-    /// True if one segment contains the whole range.
+    /// Returns true if one segment contains the whole range.
     pub(super) fn holds(&mut self, start: u64, end: u64) -> bool {
         let found = self
             .list
@@ -41,19 +42,22 @@ impl Segments {
         found.is_some()
     }
 
-    /// The segment that was last read into.
+    /// The segment that was last read into, if any.
     pub(super) fn current(&self) -> Option<&Segment> {
         self.current.map(|at| &self.list[at])
     }
 
-    /// Adds a range that was read from the platters.
+    /// Adds a range that was read from the platters. It extends the segment of its stream, or
+    /// replaces the least recently used segment.
     pub(super) fn read(&mut self, start: u64, end: u64) {
+        // A disk without a read cache has segments of size zero.
         if self.size == 0 {
             return;
         }
         let continued = self
             .list
             .iter()
+            // A read that begins at the end of a segment continues the segment's stream.
             .position(|s| s.start <= start && start <= s.end);
         let at = continued.unwrap_or_else(|| self.room());
         if continued.is_none() {
@@ -64,7 +68,8 @@ impl Segments {
         self.extend(end);
     }
 
-    /// Extends the current segment to `end`, up to which the head has read; the oldest bytes are dropped to make room.
+    /// Extends the current segment to `end`, up to which the head has read. The oldest bytes are
+    /// dropped if the segment is full.
     pub(super) fn extend(&mut self, end: u64) {
         if let Some(at) = self.current {
             let segment = &mut self.list[at];
@@ -73,10 +78,11 @@ impl Segments {
         }
     }
 
-    /// Invalidates what a write has overwritten.
+    /// Invalidates the segments that a write has overwritten, even in part.
     pub(super) fn written(&mut self, start: u64, end: u64) {
         for segment in &mut self.list {
             if start < segment.end && segment.start < end {
+                // The whole segment is dropped, because a segment holds one contiguous range.
                 segment.end = segment.start;
             }
         }
@@ -87,7 +93,7 @@ impl Segments {
         self.list[at].used = self.clock;
     }
 
-    /// The segment to fill next: a free one, or the least recently used.
+    /// The index of the segment to fill next: a free one, or the least recently used one.
     fn room(&mut self) -> usize {
         if self.list.len() < self.most {
             self.list.push(Segment {
@@ -98,6 +104,7 @@ impl Segments {
             return self.list.len() - 1;
         }
         let ages = self.list.iter().enumerate();
+        // The list is never empty here, because a disk has at least one segment.
         ages.min_by_key(|(_, s)| s.used).map_or(0, |(at, _)| at)
     }
 }

@@ -1,50 +1,60 @@
-//! Parameters of a disk.
+//! The parameters of a rotating disk.
 
 use super::geometry::Geometry;
 use super::{Hdd, Seek, Zone};
 use weir_core::rule::{self, Broken};
 use weir_core::{DriveShape, Span, rules};
 
-/// Number of zones.
+/// The number of zones of a disk.
 pub const ZONES: usize = 3;
 
-/// Maximum bytes in one command: Linux's default for SATA disks (`max_sectors_kb` of 1280).
+/// The maximum number of bytes in one command: Linux's default for SATA disks (`max_sectors_kb` of
+/// 1280).
 const MAX_TRANSFER: u32 = 1280 * 1024;
 
-/// Parameters of a disk.
+/// The parameters of a rotating disk. [`Config::generic`] has plausible values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// The zones, outermost first.
+    /// The zones of the disk, outermost first.
     pub zones: [Zone; ZONES],
-    /// Revolutions a minute: 3600 to 15000.
+    /// Revolutions per minute: 3600 to 15000.
     pub rpm: u32,
-    /// Seek times.
+    /// The seek times of the arm.
     pub seek: Seek,
-    /// Additional time that a write needs to settle on its track: at most 10 ms.
+    /// The additional time that a write needs to settle on its track: at most 10 ms.
     pub settle: Span,
-    /// Commands in the disk's queue (native command queueing), from which it picks by positioning time: 1 to 32.
+    /// The number of commands in the disk's queue (native command queueing), among which it chooses
+    /// by positioning time: 1 to 32.
     pub tags: u16,
-    /// Commands that have waited this long, for each stream that waits (commands that adjoin each other), are served before all
-    /// others, oldest first: 1 ms to 60 s. What is in the write cache is as old as the flush that waits for it. Nothing else bounds
-    /// starvation: a sequential stream at the head's position costs nothing and would always be next.
+    /// The time, for each waiting stream (commands that adjoin each other), after which a waiting
+    /// command is served before all others, oldest first: 1 ms to 60 s.
+    ///
+    /// Data in the write cache are as old as the flush that waits for them. Nothing else bounds
+    /// starvation: a sequential stream at the position of the head needs no seek and would always
+    /// be next.
     pub ageing: Span,
-    /// Time from the arrival of a command until the disk can act on it: at most 10 ms.
+    /// The time from the arrival of a command until the disk can begin with it: at most 10 ms.
     pub overhead: Span,
-    /// Bandwidth of the link to the host in bytes per second: from the fastest zone's rate to 10^10.
+    /// The bandwidth of the link to the host in bytes per second: from the fastest zone's rate to
+    /// 10^10.
     pub link: u64,
-    /// Segments of the read cache, each of which holds one sequential stream: 1 to 64.
+    /// The number of segments of the read cache, each of which holds one sequential stream: 1 to
+    /// 64.
     pub segments: u16,
-    /// Size of a segment in bytes, which is also how far an idle disk reads ahead: 0 to 64 MiB.
+    /// The size of a segment in bytes, which is also the length of the read-ahead of an idle disk:
+    /// 0 to 64 MiB.
     pub segment: u32,
-    /// Size of the write cache in bytes; writes in it are answered before they are on the platters: 0 (none) to 1 GiB.
+    /// The size of the write cache in bytes: 0 (none) to 1 GiB. Writes in the cache complete before
+    /// they are on the platters.
     pub write_cache: u64,
-    /// Time of a flush beyond the writes that it waits for (defect lists, the cache's own bookkeeping): at most 1 s. The arm is
-    /// busy meanwhile.
+    /// The time of a flush in addition to the writes that it waits for (defect lists, bookkeeping
+    /// of the cache): at most 1 s. The arm is busy for this time.
     pub flush: Span,
 }
 
 impl Config {
-    /// A 2.5-inch disk of 7200 rpm and 480 GiB: plausible figures, no particular product.
+    /// A 2.5-inch disk of 7200 rpm and 480 GiB, with plausible figures that belong to no particular
+    /// product.
     pub const fn generic() -> Self {
         const fn zone(rate: u64) -> Zone {
             Zone {
@@ -81,8 +91,11 @@ impl Config {
         let bytes =
             zone(|z| (1 << 20..=1 << 44).contains(&z.bytes) && z.bytes.is_multiple_of(4096));
         let rate = zone(|z| (1_000_000..=1_000_000_000).contains(&z.rate));
+        // The transfer over the link overlaps with reading, which assumes that the link is not
+        // slower than the platters.
         let fastest = self.zones.iter().map(|z| z.rate).max().unwrap_or(0);
         let seek = self.seek;
+        // The three points of the curve must be in ascending order.
         let full = seek.average..=Span::from_secs(1);
         rule::check(rules! {
             ["outer.bytes", "middle.bytes", "inner.bytes"][bytes.unwrap_or(0)],
@@ -105,7 +118,7 @@ impl Config {
         })
     }
 
-    /// Builds the disk, empty, with its head at the outer edge.
+    /// Builds the disk with empty caches and its head at the outer edge.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -114,17 +127,18 @@ impl Config {
         Ok(Hdd::new(self))
     }
 
-    /// Size in bytes.
+    /// The size of the disk in bytes.
     pub fn size(&self) -> u64 {
         self.zones.iter().map(|z| z.bytes).sum()
     }
 
-    /// Time of one revolution.
+    /// The time of one revolution.
     pub fn revolution(&self) -> Span {
         Span::from_nanos(60_000_000_000 / u64::from(self.rpm))
     }
 
-    /// Its queue and kind. A disk's worst case depends on the load, so the shape states no capacity.
+    /// The disk's queue and kind. The shape states no capacity, because a disk's worst case depends
+    /// on the load.
     pub fn shape(&self) -> DriveShape {
         DriveShape {
             queues: 1,

@@ -1,17 +1,19 @@
-//! Division by a constant as a multiplication: a disk divides once for each command that it considers.
+//! Division by a constant as a multiplication, because the disk divides once for each command that
+//! it considers.
 
-/// A constant divisor.
+/// A divisor that is known in advance, with its inverse.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Divisor {
     divisor: u64,
-    /// 2^64 divided by the divisor, rounded up.
+    /// The inverse: 2^64 divided by the divisor, rounded up.
     inverse: u64,
-    /// Dividends below this bound are multiplied: for them the quotient is exact (Granlund and Montgomery 1994).
+    /// The bound below which the quotient of a multiplication is exact (Granlund and Montgomery
+    /// 1994). Larger dividends are divided.
     exact: u64,
 }
 
 impl Divisor {
-    /// `divisor` is at least 2.
+    /// Creates a divisor, which must be at least 2.
     pub(super) fn new(divisor: u64) -> Self {
         let divisor = divisor.max(2);
         Self {
@@ -21,7 +23,7 @@ impl Divisor {
         }
     }
 
-    /// The divisor.
+    /// The divisor itself, as it was given.
     pub(super) fn get(self) -> u64 {
         self.divisor
     }

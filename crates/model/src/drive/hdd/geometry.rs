@@ -1,31 +1,35 @@
-//! Where bytes lie on the platters.
+//! The positions of bytes on the platters.
 
 use weir_core::Span;
 
 const SECOND: u128 = 1_000_000_000;
 
-/// A part of the drive in which all tracks have the same capacity.
+/// A zone: a part of the drive in which all tracks have the same capacity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Zone {
-    /// Size in bytes: a multiple of 4096, at least 1 MiB.
+    /// The size in bytes: a multiple of 4096, at least 1 MiB.
     pub bytes: u64,
-    /// Bytes per second of a long sequential transfer in the zone, including head and track switches: 10^6 to 10^9.
+    /// The rate of a long sequential transfer in the zone in bytes per second, including head and
+    /// track switches: 10^6 to 10^9.
     pub rate: u64,
 }
 
 /// A position on the platters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
-    /// Track number, counted from the outer edge.
+    /// The number of the track, counted from the outer edge.
     pub(super) track: u32,
-    /// When in a revolution the position passes under the head, in nanoseconds.
+    /// The time within a revolution at which the position passes under the head, in nanoseconds.
     pub(super) angle: u64,
-    /// Index of its zone.
+    /// The index of the zone.
     pub(super) zone: usize,
 }
 
-/// All zones, outermost first, as one spiral: consecutive addresses pass under the head one after the other, so that a sequential
-/// transfer runs at its zone's rate and an address determines its angle. Real drives skew their tracks to the same end.
+/// All zones as one spiral, outermost first.
+///
+/// Consecutive addresses pass under the head one after the other, so that a sequential transfer has
+/// its zone's rate, and an address determines its angle. Real drives skew their tracks for the same
+/// purpose.
 #[derive(Debug)]
 pub(super) struct Geometry {
     zones: Vec<Spiral>,
@@ -62,8 +66,9 @@ impl Geometry {
         }
     }
 
-    /// The position of a byte; addresses beyond the end count as the innermost zone.
+    /// The position of a byte. Addresses beyond the end count as the innermost zone.
     pub(super) fn place(&self, byte: u64) -> Place {
+        // The first zone starts at zero, so there is always one.
         let zone = self.zones.partition_point(|z| z.start <= byte) - 1;
         let spiral = &self.zones[zone];
         let within = byte - spiral.start;
@@ -75,9 +80,12 @@ impl Geometry {
         }
     }
 
-    /// How long `bytes` take to pass under the head. A transfer across the end of a zone counts to the zone that it begins in.
+    /// The time that `bytes` take to pass under the head. A transfer across the end of a zone
+    /// counts as part of the zone in which it begins.
     pub(super) fn passing(&self, zone: usize, bytes: u64) -> Span {
         let rate = self.zones[zone].rate;
+        // The product fits into 64 bits for up to 18 GB, which covers all commands. The wider type
+        // is slower.
         let nanos = match bytes.checked_mul(SECOND as u64) {
             Some(product) => product.div_ceil(rate),
             None => (u128::from(bytes) * SECOND).div_ceil(rate.into()) as u64,
@@ -85,7 +93,7 @@ impl Geometry {
         Span::from_nanos(nanos)
     }
 
-    /// How many bytes pass under the head in `time`.
+    /// The number of bytes that pass under the head in `time`.
     pub(super) fn passed(&self, zone: usize, time: Span) -> u64 {
         let rate = self.zones[zone].rate;
         match time.as_nanos().checked_mul(rate) {
@@ -94,7 +102,7 @@ impl Geometry {
         }
     }
 
-    /// Number of tracks of all zones.
+    /// The number of tracks of all zones together.
     pub(super) fn tracks(zones: &[Zone], revolution: Span) -> u64 {
         let revolution = revolution.as_nanos();
         let tracks = |z: &Zone| z.bytes.div_ceil(track_bytes(z.rate, revolution));

@@ -1,11 +1,15 @@
-//! A rotating disk: seeks, rotational phase, zones, command queueing, a read cache, a write cache.
+//! A rotating disk: seeks, rotational phase, zones, command queueing, a read cache and a write
+//! cache.
 //!
-//! There is one actuator. A command costs the seek to its track ([`Seek`]), the rotational latency until its first byte is under
-//! the head, and the transfer time. The disk serves the command in its queue that it can begin first, unless one has waited
-//! longer than [`Config::ageing`] for each stream that waits. After a read, while the queue is empty, the head reads ahead into a segment of the cache; a
-//! hit there costs only the link. Writes are answered when they are in the write cache. They are written to the platters in the
-//! same order of shortest positioning time, but after reads until the cache is half full. A flush ends when everything before it
-//! is on the platters, and no command behind it begins before that.
+//! The disk has one actuator. A command takes the seek to its track ([`Seek`]), the rotational
+//! latency until its first byte is under the head, and the transfer. From its queue, the disk
+//! serves the command that it can begin first, unless a command has waited for longer than
+//! [`Config::ageing`] for each waiting stream. If the queue is empty after a read, the head reads
+//! ahead into a segment of the cache. A read from a segment takes only the time of the link.
+//!
+//! Writes complete when they are in the write cache. They are written to the platters in the same
+//! order of shortest positioning time, but after reads until the cache is half full. A flush ends
+//! when all earlier writes are on the platters, and no later command begins before that.
 
 mod cache;
 mod config;
@@ -26,10 +30,10 @@ use geometry::{Geometry, Place};
 use seek::Curve;
 use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, Span, Tag};
 
-/// Maximum number of ranges in the write cache; one more write waits.
+/// The maximum number of ranges in the write cache. If it is reached, further writes wait.
 pub(crate) const DIRTY_MAX: usize = 256;
 
-/// The disk. See the module's documentation.
+/// A rotating disk (see the description of the module).
 #[derive(Debug)]
 pub struct Hdd {
     config: Config,
@@ -39,15 +43,15 @@ pub struct Hdd {
     link: Link,
     segments: Segments,
     head: Head,
-    /// Commands that wait for the actuator or for a flush, in no order.
+    /// Commands that wait for the actuator or for a flush, in no particular order.
     waiting: Vec<Job>,
-    /// How many of them are flushes.
+    /// The number of flushes among the waiting commands.
     flushes: u32,
-    /// The ranges in the write cache, in no order, and their bytes.
+    /// The ranges in the write cache, in no particular order, followed by the sum of their bytes.
     dirty: Vec<Job>,
     cached: u64,
     active: Option<Active>,
-    /// Commands whose completion time is known, in order of that time.
+    /// Commands with a known time of completion, in the order of that time.
     ended: Ends,
     in_flight: u32,
     now: Instant,
@@ -57,14 +61,14 @@ pub struct Hdd {
 /// Work for the actuator: a command, or a range of the write cache.
 #[derive(Clone, Copy, Debug)]
 struct Job {
-    /// The command to complete; `None` for a range of the write cache.
+    /// The tag of the command to complete, or `None` for a range of the write cache.
     tag: Option<Tag>,
     op: Op,
     fua: bool,
     start: u64,
     end: u64,
     place: Place,
-    /// When it arrived, and when the disk can act on it.
+    /// The time at which the command arrived, and the time at which the disk can begin with it.
     arrived: Instant,
     ready: Instant,
     sequence: u64,
@@ -73,21 +77,22 @@ struct Job {
 #[derive(Clone, Copy, Debug)]
 struct Active {
     job: Job,
-    /// When the arm starts to move.
+    /// The time at which the arm starts to move.
     began: Instant,
-    /// When the first byte passes under the head, and when the last one has.
+    /// The times at which the first byte passes under the head, and the last one has passed.
     begins: Instant,
     ends: Instant,
 }
 
-/// Position of the head: on the track of its last job, behind the byte `end`, which it passed at `at`.
+/// The position of the head: on the track of its last job, after the byte `end`, which it passed at
+/// `at`.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     track: u32,
     zone: usize,
     end: u64,
     at: Instant,
-    /// Whether it reads ahead after `end`.
+    /// True if the head reads ahead after `end`.
     reading: bool,
 }
 
@@ -135,11 +140,11 @@ impl Hdd {
         }
     }
 
-    /// The actuator is idle at `t`: starts the next job if there is one.
+    /// Starts the next job at `t`, when the actuator is idle.
     fn begin(&mut self, t: Instant) {
         while self.active.is_none() {
             let Some((from, index)) = self.choose(t) else {
-                // The next command may be another flush with nothing in between.
+                // The next command may be another flush without a job in between.
                 if self.flush(t) {
                     continue;
                 }
@@ -157,10 +162,12 @@ impl Hdd {
     fn work(&mut self, t: Instant, job: Job) {
         let at = t.max(job.ready);
         let read = self.read_on(at);
+        // An earlier read may have brought the data into the cache since the command arrived.
         if job.op == Op::Read && self.hit(t, at, &job) {
             return;
         }
         let access = self.access(t, &job, read);
+        // The head leaves its position, which ends the read-ahead.
         if self.head.reading {
             self.segments.extend(read);
             self.head.reading = false;
@@ -175,7 +182,7 @@ impl Hdd {
         });
     }
 
-    /// Completes a read from the caches if they hold all of it.
+    /// Completes a read from the caches if they contain all of it. Returns true if they do.
     fn hit(&mut self, began: Instant, at: Instant, job: &Job) -> bool {
         if self.head.reading {
             let read = self.read_on(at);
@@ -205,6 +212,8 @@ impl Hdd {
             at: active.ends,
             reading: job.op == Op::Read && self.config.segment > 0,
         };
+        // A range of the write cache has no tag: its command has completed already, and its space
+        // becomes free.
         let Some(_) = job.tag else {
             debug_assert!(job.end - job.start <= self.cached);
             self.cached -= job.end - job.start;
@@ -214,7 +223,7 @@ impl Hdd {
         let mut ends = active.ends;
         if job.op == Op::Read {
             self.segments.read(job.start, job.end);
-            // The link is faster than the platters, and its transfer overlaps with theirs.
+            // The link is faster than the platters, and the two transfers overlap.
             ends = ends.max(
                 self.link
                     .transfer(active.begins, (job.end - job.start) as u32),
@@ -234,7 +243,8 @@ impl Hdd {
         });
     }
 
-    /// The first flush in the queue: no command behind it begins before it has ended.
+    /// The position of the first flush in the queue. No later command begins before that flush has
+    /// ended.
     fn barrier(&self) -> u64 {
         if self.flushes == 0 {
             return u64::MAX;
@@ -243,7 +253,8 @@ impl Hdd {
         flushes.map(|j| j.sequence).min().unwrap_or(u64::MAX)
     }
 
-    /// Runs the first flush on the actuator if everything before it is on the platters. Returns whether it did.
+    /// Runs the first flush on the actuator if all earlier commands are on the platters. Returns
+    /// true if it does.
     fn flush(&mut self, t: Instant) -> bool {
         let barrier = self.barrier();
         let before = |j: &Job| j.sequence < barrier;
@@ -272,12 +283,13 @@ impl Hdd {
     fn end_flush(&mut self, job: &Job, at: Instant) {
         debug_assert!(self.flushes > 0 && job.op == Op::Flush);
         self.flushes -= 1;
-        // Writing out what came before the flush is part of the flush's service.
+        // Writing the earlier data is part of the flush's service, so the service begins with its
+        // arrival.
         self.answer(job, job.arrived, at);
         self.admit(at);
     }
 
-    /// Moves writes into the write cache while it has room, in order of arrival.
+    /// Moves writes into the write cache while it has space, in order of arrival.
     fn admit(&mut self, t: Instant) {
         let barrier = self.barrier();
         loop {
@@ -294,7 +306,8 @@ impl Hdd {
         }
     }
 
-    /// True for a write that waits for room in the write cache rather than for the actuator.
+    /// Returns true for a write that waits for space in the write cache rather than for the
+    /// actuator.
     fn is_cacheable(&self, job: &Job) -> bool {
         job.op == Op::Write && !job.fua && job.end - job.start <= self.config.write_cache
     }
@@ -309,12 +322,14 @@ impl Hdd {
         let ends = self.link.transfer(ready, (job.end - job.start) as u32);
         self.answer(&job, t, ends);
         self.segments.written(job.start, job.end);
+        // An overwritten range is written to the platters once.
         let same = |d: &&mut Job| d.start <= job.start && job.end <= d.end;
         if self.dirty.iter_mut().find(same).is_some() {
             return;
         }
         self.cached += job.end - job.start;
         debug_assert!(self.cached <= self.config.write_cache);
+        // Adjacent writes become one range, so that a sequential stream needs one seek.
         if let Some(before) = self.dirty.iter_mut().find(|d| d.end == job.start) {
             before.end = job.end;
             return;
@@ -323,14 +338,14 @@ impl Hdd {
     }
 }
 
-/// Where a job comes from.
+/// The list from which a job is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum From {
     Queue,
     WriteCache,
 }
 
-/// How the head reaches a job's data.
+/// The way in which the head reaches a job's data.
 #[derive(Clone, Copy, Debug)]
 struct Access {
     begins: Instant,
@@ -338,12 +353,14 @@ struct Access {
     from: u64,
 }
 
-/// Choice of the next job.
+/// The choice of the next job.
 impl Hdd {
-    /// The job to start at `t`: the oldest overdue one, otherwise the one that can begin first.
+    /// Chooses the job to start at `t`: the oldest overdue one, otherwise the one that can begin
+    /// first.
     fn choose(&self, t: Instant) -> Option<(From, usize)> {
         let barrier = self.barrier();
         let queue = self.waiting.iter().enumerate();
+        // Cacheable writes wait for space in the cache, not for the arm.
         let queue = queue.filter(|(_, j)| j.sequence < barrier && !self.is_cacheable(j));
         let queue = queue.map(|(i, j)| (From::Queue, i, j));
         let writes = self.writes_now(barrier);
@@ -351,10 +368,11 @@ impl Hdd {
         let dirty = dirty.map(|(i, j)| (From::WriteCache, i, j));
         let read = self.read_on(t);
         let mut best: Option<(bool, Instant, u64, From, usize)> = None;
-        // At this distance the head arrives later than the best candidate begins, whatever the rotation; farther is never faster.
+        // At this distance, the arm arrives later than the best candidate can begin, whatever the
+        // rotation. A longer seek is never faster, so farther jobs need no computation.
         let mut too_far = u32::MAX;
         let ageing = self.config.ageing.saturating_mul(self.streams_waiting());
-        // For what is in the write cache nobody waits but a flush.
+        // No client waits for data in the write cache, except with a flush.
         let flush = self.waiting.iter().find(|j| j.sequence == barrier);
         for (from, index, job) in queue.chain(dirty) {
             let since = match from {
@@ -379,7 +397,7 @@ impl Hdd {
                 };
                 access.begins
             };
-            // Overdue jobs come first.
+            // Overdue jobs are first, in order of arrival.
             let key = (!overdue, when, job.sequence, from, index);
             if best.is_none_or(|b| (key.0, key.1, key.2) < (b.0, b.1, b.2)) {
                 best = Some(key);
@@ -388,13 +406,15 @@ impl Hdd {
         best.map(|(_, _, _, from, index)| (from, index))
     }
 
-    /// Runs of neighbouring commands that wait, at least one: streams, and commands at random places.
+    /// The number of waiting streams, at least 1. A stream is a run of adjacent commands, and a
+    /// command at a random position is a stream of its own.
     fn streams_waiting(&self) -> u64 {
         let first = |job: &&Job| !self.waiting.iter().any(|j| j.end == job.start);
         self.waiting.iter().filter(first).count().max(1) as u64
     }
 
-    /// Whether the write cache may be written out: no read waits, the cache is half full, or a flush waits for it.
+    /// Returns true if the write cache can be written out: no read waits, the cache is half full,
+    /// or a flush waits for it.
     fn writes_now(&self, barrier: u64) -> bool {
         self.cached > 0
             && (barrier != u64::MAX
@@ -407,21 +427,25 @@ impl Hdd {
         if !self.head.reading {
             return self.head.end;
         }
+        // The head stops after one segment.
         let passed = self.geometry.passed(self.head.zone, t.since(self.head.at));
         self.head.end + passed.min(self.config.segment.into())
     }
 
-    /// How the head reaches a job from its position at `t`, having read ahead to `read`.
+    /// Computes how the head reaches a job from its position at `t`, after having read ahead to
+    /// `read`.
     fn access(&self, t: Instant, job: &Job, read: u64) -> Access {
         let access = self.access_by(t, job, read, Instant::MAX);
         access.expect("any time is early enough")
     }
 
-    /// As [`Self::access`]; `None` if the head reaches the job's track only after `by`.
+    /// Computes the access as [`Self::access`] does. Returns `None` if the head reaches the job's
+    /// track only after `by`.
     #[inline]
     fn access_by(&self, t: Instant, job: &Job, read: u64, by: Instant) -> Option<Access> {
         let at = t.max(job.ready);
         let reads_on = self.head.reading && job.op == Op::Read;
+        // The head is reading into the range of this job, so it continues without a seek.
         if reads_on && job.start <= read && job.end > read {
             let kept = self.segments.current().map_or(read, |s| s.start);
             if kept <= job.start {
@@ -431,6 +455,7 @@ impl Hdd {
                 });
             }
         }
+        // A job that starts where the head is needs no seek and no rotation.
         let straight_on = job.start == self.head.end && at == self.head.at;
         if straight_on {
             return Some(Access {
@@ -446,6 +471,7 @@ impl Hdd {
         if Instant::from_nanos(arrives) > by {
             return None;
         }
+        // All angles are multiples of the same revolution, which started at time zero.
         let phase = self.revolution.remainder(arrives);
         let wait = if job.place.angle >= phase {
             job.place.angle - phase
@@ -478,10 +504,13 @@ impl Drive for Hdd {
             ready: self.now + self.config.overhead,
             sequence: self.sequence,
         };
+        // Both need no access to the platters in this model.
         if matches!(job.op, Op::Discard | Op::Extents) {
             self.answer(&job, job.arrived, job.ready);
             return Ok(());
         }
+        // A read that arrives at an idle disk can complete from the caches at once. With a flush in
+        // front of it, it must wait.
         let open = self.barrier() == u64::MAX;
         let still = open && self.active.is_none();
         if still && job.op == Op::Read && self.hit(self.now, job.ready, &job) {

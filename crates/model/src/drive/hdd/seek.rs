@@ -1,15 +1,19 @@
-//! Seek times.
+//! The seek times of a disk's arm.
 
 use super::divisor::Divisor;
 use weir_core::Span;
 
-/// Distances up to this many tracks have an entry each.
+/// The number of short distances with an entry of their own. The curve is steepest there.
 const NEAR: usize = 1024;
-/// Longer distances are interpolated between this many steps of the full stroke.
+/// The number of steps into which the full stroke is divided. Longer distances are interpolated
+/// between them.
 const STEPS: usize = 4096;
 
-/// Seek time by distance: a square root up to a third of the stroke (the arm accelerates and decelerates), then a straight line
-/// (it coasts), through the three figures that data sheets give (Ruemmler and Wilkes, "An introduction to disk drive modeling").
+/// The seek time by distance.
+///
+/// It is a square root up to a third of the stroke, where the arm accelerates and decelerates, and
+/// then a straight line, where it coasts. The curve passes through the three figures that data
+/// sheets state (Ruemmler and Wilkes, "An introduction to disk drive modeling").
 #[derive(Debug)]
 pub(super) struct Curve {
     near: Vec<u32>,
@@ -17,14 +21,15 @@ pub(super) struct Curve {
     tracks: Divisor,
 }
 
-/// The three points that define the curve.
+/// The three points that define the curve of seek times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seek {
-    /// To the next track: 1 us to 100 ms.
+    /// The seek time to the next track: 1 us to 100 ms.
     pub track: Span,
-    /// Across a third of all tracks, which is the mean distance between two random places; at least `track`.
+    /// The seek time across a third of all tracks, which is the mean distance between two random
+    /// positions. At least `track`.
     pub average: Span,
-    /// Across all of them: at least `average`, at most 1 s.
+    /// The seek time across all tracks: at least `average`, at most 1 s.
     pub full: Span,
 }
 
@@ -39,14 +44,14 @@ impl Curve {
         }
     }
 
-    /// The seek time between two tracks.
+    /// The seek time between two tracks, in nanoseconds.
     #[inline]
     pub(super) fn time(&self, from: u32, to: u32) -> u64 {
         let distance = from.abs_diff(to);
         if let Some(time) = self.near.get(distance as usize) {
             return (*time).into();
         }
-        // Interpolated in 1/1024 of a step.
+        // The position between two steps, in 1/1024 of a step.
         let place = self
             .tracks
             .quotient(u64::from(distance) * (STEPS as u64) * 1024);
@@ -66,7 +71,7 @@ impl Seek {
         if distance == 0 {
             Span::ZERO
         } else if distance <= third {
-            // Square roots to 1/1024.
+            // The factor 2^20 makes the square roots exact to 1/1024.
             let part = u128::from((distance - 1) << 20).isqrt();
             let whole = u128::from((third - 1) << 20).isqrt();
             between(self.track, self.average, part, whole)

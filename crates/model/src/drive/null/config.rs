@@ -1,4 +1,4 @@
-//! Parameters of the null drive.
+//! The parameters of the null drive.
 
 use super::Null;
 use weir_core::rule::{self, Broken};
@@ -6,38 +6,42 @@ use weir_core::{Capacity, DriveShape, Span, rules};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// The request size for which the worst-case bandwidth is stated.
+/// The request size for which the worst-case bandwidth is stated: 4 KiB.
 const SMALL: u64 = 4096;
 
-/// Parameters of a null drive.
+/// The parameters of a null drive. [`Config::demo`] has those of the demo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Service time of every command, however many are served at once: 0 to 10 s.
+    /// The service time of each command, however many are served at once: 0 to 10 s.
     pub service: Span,
-    /// Tags of each queue: 1 to 65535.
+    /// The number of tags of each queue: 1 to 65535.
     pub tags: u16,
-    /// Hardware queues: 1 to 1024.
+    /// The number of hardware queues: 1 to 1024.
     pub queues: u16,
-    /// Bandwidth of the link to the host in bytes per second, reads and writes together: 1000 to 10^12, or 0 for no
-    /// bound.
+    /// The bandwidth of the link to the host for reads and writes together, in bytes per second:
+    /// 1000 to 10^12, or 0 for no bound.
     pub link: u64,
-    /// With zero, transfers cross the link one after the other. Otherwise (1 us to 1 s) bandwidth is handed out at the beginning of
-    /// each tick, as many bytes as the link carries in one; 20 ms is what Linux's `null_blk` does with `mbps`. Needs a link of at
+    /// The interval at which bandwidth is granted: 1 us to 1 s, or zero to transfer data
+    /// continuously.
+    ///
+    /// At the beginning of each tick, commands get as many bytes as the link carries in one tick.
+    /// Linux's `null_blk` does this every 20 ms if `mbps` is set. A tick requires a link of at
     /// least one byte per tick.
     pub tick: Span,
-    /// With zero, a command ends when it is done. Otherwise (1 us to 1 s) the drive completes commands only at whole multiples of
-    /// this time, as a polling target does.
+    /// The interval at which the drive reports completions: 1 us to 1 s, or zero to report each at
+    /// once. A polling target behaves like this.
     pub wake: Span,
-    /// Bytes in one command at most, to which longer requests are split: a multiple of 512 from 4096 to 64 MiB. Linux's `null_blk` takes
-    /// 255 sectors.
+    /// The maximum number of bytes in one command, into which longer requests are split: a multiple
+    /// of 512 from 4096 to 64 MiB. Linux's `null_blk` has 255 sectors.
     pub command: u32,
 }
 
 impl Config {
-    /// What a command is unless stated: 128 KiB.
+    /// The default of the maximum length of a command: 128 KiB.
     pub const COMMAND: u32 = 128 * 1024;
 
-    /// The drive of the demo: 30 us of service time, one queue of 32 tags, a link of 250 MB/s.
+    /// The drive of the demo, with 30 us of service time, one queue of 32 tags, and a link of 250
+    /// MB/s.
     pub const fn demo() -> Self {
         Self {
             service: Span::from_micros(30),
@@ -72,7 +76,7 @@ impl Config {
         })
     }
 
-    /// Builds the drive, idle.
+    /// Builds the drive in the idle state.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -92,27 +96,30 @@ impl Config {
         }
     }
 
-    /// The worst-case capacity with every tag in use: bandwidth with requests of 4 KiB, and the rate of requests that move no
-    /// data. `None` for a drive without a bound (no service time and no link).
+    /// The worst-case capacity with all tags in use: the bandwidth with requests of 4 KiB, and the
+    /// rate of requests without data.
     ///
-    /// A drive without service time has no bound on requests, which [`Capacity`] expresses as zero.
+    /// Returns `None` for a drive without any bound (no service time and no link). A drive without
+    /// service time has no bound on the rate of requests, which [`Capacity`] expresses as zero.
     pub fn capacity(&self) -> Option<Capacity> {
         let least = self.bound(SMALL);
         (least.read > 0).then_some(least)
     }
 
-    /// The best-case capacity: bandwidth with requests of the maximum length. Zero is no bound.
+    /// The best-case capacity: the bandwidth with requests of the maximum length. Zero stands for
+    /// no bound.
     pub(crate) fn most(&self) -> Capacity {
         self.bound(self.command.into())
     }
 
-    /// The bandwidth that service time, tags and link allow with requests of `size` bytes, and the rate of requests that move no
-    /// data. Zero is no bound.
+    /// The bandwidth that service time, tags and link permit with requests of `size` bytes, and the
+    /// rate of requests without data. Zero stands for no bound.
     fn bound(&self, size: u64) -> Capacity {
         let at_once = u64::from(self.tags) * u64::from(self.queues);
         let iops = match self.awake(self.service.as_nanos()) {
             0 => 0,
-            // Ten seconds with one tag are less than one request per second, and zero would mean no bound.
+            // Ten seconds with one tag are less than one request per second. The result must not be
+            // zero, which would stand for no bound.
             service => (at_once * SECOND / service).max(1),
         };
         let link = match (self.link, self.tick.as_nanos()) {
@@ -131,7 +138,7 @@ impl Config {
         }
     }
 
-    /// The first time at or after `nanos` at which the drive completes commands.
+    /// The first time at or after `nanos` at which the drive reports completions.
     #[inline]
     pub(super) fn awake(&self, nanos: u64) -> u64 {
         match self.wake.as_nanos() {
@@ -140,9 +147,9 @@ impl Config {
         }
     }
 
-    /// Bytes handed out at the beginning of a tick.
+    /// The number of bytes that are granted at the beginning of a tick.
     pub(super) fn lump(&self) -> u64 {
-        // At most 10^12 * 10^9 / 10^9.
+        // The product is at most 10^12 × 10^9 / 10^9, which fits into 64 bits.
         (u128::from(self.link) * u128::from(self.tick.as_nanos()) / u128::from(SECOND)) as u64
     }
 }

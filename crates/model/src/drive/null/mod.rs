@@ -1,11 +1,13 @@
 //! The null drive: a fixed service time and a link.
 //!
-//! Every command takes [`Config::service`], in parallel with all others in the drive. Its bytes then cross one serial link, in
-//! the order in which the services ended. Discards and zeroing move no bytes and end with their service. A flush waits for
-//! its own service and for everything submitted before it. There is no other state: offsets do not matter.
+//! Each command takes [`Config::service`], in parallel with all other commands in the drive. After
+//! that, its bytes cross one serial link, in the order in which the services ended. Discards and
+//! zeroing transfer no bytes and end with their service. A flush waits for its own service and for
+//! all commands submitted before it. The drive has no other state, and offsets do not matter.
 //!
-//! With [`Config::wake`], completions are visible only at multiples of a time. With [`Config::tick`], the link is replaced by a
-//! budget of bytes that is refilled every tick and applies *before* the service, as in Linux's `null_blk`.
+//! With [`Config::wake`], completions are visible only at multiples of a time. With
+//! [`Config::tick`], the link is replaced by a budget of bytes that is refilled every tick and
+//! applies *before* the service, as in Linux's `null_blk`.
 
 mod config;
 mod ticks;
@@ -18,22 +20,23 @@ use crate::drive::{Busy, Drive, Ended};
 use ticks::Ticks;
 use weir_core::{Completion, Dispatch, DriveShape, Instant, Op, Span, Tag};
 
-/// A null drive. See the module's documentation.
+/// A null drive (see the description of the module).
 ///
-/// Every call takes constant time: all commands have the same service time, so those that move bytes end in the order of their
-/// submission, and so do those that move none. Two queues therefore keep all completions in order.
+/// Every call takes constant time. All commands have the same service time, so commands with data
+/// end in the order of submission, and so do commands without data. Two queues therefore keep all
+/// completions in order.
 #[derive(Debug)]
 pub struct Null {
     config: Config,
     bandwidth: Bandwidth,
-    /// Reads, writes and flushes.
+    /// Reads, writes and flushes, in the order in which they end.
     transfers: Ring<InFlight>,
-    /// Discards and zeroing.
+    /// Discards, zeroing and queries of extents, in the order in which they end.
     others: Ring<InFlight>,
-    /// Commands in each hardware queue.
+    /// The number of commands in each hardware queue.
     queued: Vec<u16>,
     now: Instant,
-    /// When the last of `transfers` ends.
+    /// The time at which the last of `transfers` ends.
     last: Instant,
     submitted: u64,
     in_flight: u32,
@@ -49,7 +52,7 @@ enum Bandwidth {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     at: Instant,
-    /// The start of service: the end less the time that the command takes on an idle drive.
+    /// The start of service: the end minus the time that the command takes on an idle drive.
     began: Instant,
     sequence: u64,
     tag: Tag,
@@ -57,8 +60,9 @@ struct InFlight {
 }
 
 impl Null {
-    /// `config` has been validated.
+    /// Creates a drive from a validated configuration.
     fn new(config: &Config) -> Self {
+        // All commands can be of one kind, so each of the two queues has space for all tags.
         let room = usize::from(config.queues) * usize::from(config.tags);
         let blank = InFlight {
             at: Instant::ZERO,
@@ -67,6 +71,7 @@ impl Null {
             tag: Tag(0),
             queue: 0,
         };
+        // A tick requires a link (see `Config::validate`), so it is checked first.
         let bandwidth = if config.tick > Span::ZERO {
             Bandwidth::Lumps(Ticks::new(config.tick, config.lump()))
         } else if config.link > 0 {
@@ -92,7 +97,7 @@ impl Null {
         &self.config
     }
 
-    /// When a command that arrives now ends.
+    /// The time at which a command that arrives now ends.
     #[inline]
     fn end(&mut self, command: &Dispatch) -> Instant {
         let served = self.now + self.config.service;
@@ -101,16 +106,18 @@ impl Null {
                 Bandwidth::Unbounded => served,
                 Bandwidth::Serial(link) => link.transfer(served, command.length),
                 Bandwidth::Lumps(ticks) => {
+                    // In `null_blk`, a command is throttled before its service starts.
                     ticks.pass(self.now, command.length) + self.config.service
                 }
             },
-            // Commands that move nothing were submitted before and so have ended by `served`.
+            // Earlier commands without data have ended by `served`, so only transfers are
+            // considered.
             Op::Flush => served.max(self.last),
             Op::Discard | Op::WriteZeroes | Op::Extents => served,
         }
     }
 
-    /// The time of a command on an idle drive.
+    /// The time that a command takes on an idle drive.
     #[inline]
     fn alone(&self, command: &Dispatch) -> Span {
         let transfer = match (&self.bandwidth, command.op) {
@@ -120,7 +127,7 @@ impl Null {
         self.config.service + transfer
     }
 
-    /// True if the next completion is one of `others`.
+    /// Returns true if the next completion is one of `others`, or `None` if the drive is idle.
     #[inline]
     fn others_first(&self) -> Option<bool> {
         match (self.transfers.first(), self.others.first()) {
@@ -142,6 +149,7 @@ impl Drive for Null {
         *queued += 1;
         self.in_flight += 1;
         self.submitted += 1;
+        // A polling drive notices the end of a command only at its next poll.
         let done = self.end(command).as_nanos();
         let at = Instant::from_nanos(self.config.awake(done));
         let entry = InFlight {

@@ -1,4 +1,4 @@
-//! Timing of the null drive.
+//! Tests of the timing of the null drive.
 
 use super::*;
 use Vec;
@@ -21,7 +21,7 @@ fn demo() -> Null {
     Config::demo().build().unwrap()
 }
 
-/// All completions in order: tag and time.
+/// All completions in order, as tags with times.
 fn drain(drive: &mut Null) -> Vec<(u32, u64)> {
     let mut ended = Vec::new();
     while let Some(next) = drive.next_completion() {
@@ -41,12 +41,13 @@ fn services_run_in_parallel_and_transfers_one_after_the_other() {
     }
     d.submit(at(10_000), &command(3, Op::Write, 131_072))
         .unwrap();
-    // 30 us, then 16.384 us each; 128 KiB take 524.288 us, behind the others.
+    // 30 us of service, then 16.384 us each on the link. 128 KiB take 524.288 us, after the other
+    // transfers.
     assert_eq!(
         drain(&mut d),
         [(0, 46_384), (1, 62_768), (2, 79_152), (3, 603_440)]
     );
-    // An idle link starts when the service ends.
+    // On an idle link, the transfer starts when the service ends.
     d.submit(at(1_000_000), &command(0, Op::Read, 1)).unwrap();
     assert_eq!(drain(&mut d), [(0, 1_030_004)]);
 }
@@ -61,6 +62,8 @@ fn discards_and_zeroing_move_no_bytes() {
     d.submit(at(3), &command(3, Op::Read, 4096)).unwrap();
     assert_eq!(
         drain(&mut d),
+        // Discards and zeroing end 30 us after their submission, while the first read is still on
+        // the link.
         [(1, 30_001), (2, 30_002), (0, 554_288), (3, 570_672)]
     );
 }
@@ -143,7 +146,7 @@ fn time_never_goes_back() {
 #[test]
 fn ticks_hand_bandwidth_out_in_lumps() {
     let tick = Span::from_millis(20);
-    // 5 000 000 bytes fit into a tick: 38 requests of 128 KiB.
+    // A tick has 20 ms × 250 MB/s = 5,000,000 bytes, which are 38 requests of 128 KiB.
     let config = Config {
         tick,
         tags: 64,
@@ -209,7 +212,7 @@ fn capacity_is_the_narrowest_of_link_tags_and_lumps() {
     );
     assert_eq!(of(0, 250 * mb, none), Some((250 * mb, 250 * mb, 0)));
     assert_eq!(of(0, 0, none), None);
-    // Three bytes a tick, not 3.5.
+    // A tick has three bytes, not 3.5.
     assert_eq!(of(0, 3_500, Span::from_millis(1)), Some((3_000, 3_000, 0)));
 }
 
@@ -224,7 +227,8 @@ fn a_drive_of_less_than_a_request_a_second_is_bounded_all_the_same() {
     assert_eq!((capacity.read, capacity.iops), (4096, 1));
 }
 
-/// Runs `requests` of a closed loop of `depth`; returns the elapsed time and the sum of their times in the drive.
+/// Runs `requests` of a closed loop with a queue depth of `depth`. Returns the elapsed time and the
+/// sum of the requests' times in the drive.
 fn closed_loop(config: Config, depth: u32, requests: u64, length: u32) -> (u64, u64) {
     let mut d = config.build().unwrap();
     let mut began = vec![0; depth as usize];
@@ -253,7 +257,7 @@ fn more_depth_never_gives_less_and_the_link_is_reached_exactly() {
         assert!(time <= last, "depth {depth}");
         last = time;
     }
-    // The link is busy from the first service's end on.
+    // The link is busy from the end of the first service on.
     assert_eq!(last, 30_000 + 10_000 * 16_384);
     let (time, _) = closed_loop(Config::demo(), 1, 10_000, 4096);
     assert_eq!(time, 10_000 * 46_384);
@@ -283,7 +287,8 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Random commands at random times: each ends once, in order, after its service, and the link's rate is never exceeded.
+    /// Random commands at random times: each ends once, in order, after its service, and the link's
+    /// rate is never exceeded.
     #[test]
     fn every_command_ends_once_and_the_link_is_never_exceeded(
         config in config(),
@@ -319,18 +324,21 @@ proptest! {
         check_link(&config, &ended)?;
     }
 
-    /// Little's law: the sum of all times in the drive is the integral of their number.
+    /// Little's law: the sum of all times in the drive is the integral of the number of commands in
+    /// it.
     #[test]
     fn depth_is_throughput_times_latency(depth in 1u32..32, length in 1u32..200_000) {
         let (time, total) = closed_loop(Config::demo(), depth, 2_000, length);
-        // Those still in flight at the end have been so for at most the time of `depth` requests.
+        // Commands that are still in flight at the end have been in the drive for at most the time
+        // of `depth` requests.
         let inside = u128::from(depth) * u128::from(time);
         let rest = u128::from(depth) * u128::from(time) / 2_000 * u128::from(depth) * 2;
         prop_assert!(u128::from(total) <= inside && u128::from(total) + rest >= inside);
     }
 }
 
-/// Takes the completions, checks them against the submissions, and notes transfers as (end, bytes).
+/// Takes the completions, checks them against the submissions, and records transfers as (end,
+/// bytes).
 fn take(
     d: &mut Null,
     now: u64,
@@ -357,7 +365,8 @@ fn take(
     }
 }
 
-/// Between any two completions no more bytes have crossed than the link carries (or than the ticks in between hand out).
+/// Checks that no more bytes have crossed between any two completions than the link carries, or
+/// than the ticks in between grant.
 fn check_link(config: &Config, ended: &[(u64, u64)]) -> Result<(), TestCaseError> {
     if config.link == 0 {
         return Ok(());
@@ -367,9 +376,11 @@ fn check_link(config: &Config, ended: &[(u64, u64)]) -> Result<(), TestCaseError
     for (i, first) in ended.iter().enumerate() {
         let mut bytes = 0u128;
         for (k, last) in ended.iter().enumerate().skip(i) {
-            // The bytes of the first crossed before its end, or have a tick of their own.
+            // The bytes of the first completion crossed before its end, or belong to a tick of
+            // their own.
             bytes += u128::from(if k == i && tick == 0 { 0 } else { last.1 });
-            // With a polling drive, the bytes completed with the first may have crossed since the poll before it.
+            // With a polling drive, bytes that are completed with the first may have crossed since
+            // the previous poll.
             let passed = u128::from(last.0 - first.0 + config.wake.as_nanos());
             let most = if tick == 0 {
                 u128::from(config.link) * (passed + 1) / 1_000_000_000 + 1

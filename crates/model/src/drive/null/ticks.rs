@@ -1,18 +1,22 @@
-//! Bandwidth handed out in ticks, as in Linux's `null_blk`.
+//! Bandwidth that is granted in ticks, as in Linux's `null_blk`.
 
 use weir_core::{Instant, Span};
 
 /// A budget of bytes that is refilled at the beginning of every tick.
 ///
-/// As `null_blk` does with `mbps` (`null_handle_throttled` and `nullb_bwtimer_fn` in `drivers/block/null_blk/main.c`): a command
-/// that the budget does not cover waits for the next tick, and all commands behind it wait too; the rest of the budget is lost.
-/// The timer stops after a tick in which no budget was used and starts again with the next command. There is one difference: a
-/// command larger than a whole budget would never pass there; here it waits for as many ticks as it needs.
+/// It follows `null_blk` with `mbps` (`null_handle_throttled` and `nullb_bwtimer_fn` in
+/// `drivers/block/null_blk/main.c`). A command that the budget does not cover waits for the next
+/// tick, and all later commands wait as well. The rest of the budget is lost. The timer stops after
+/// a tick in which no budget was used, and starts again with the next command.
+///
+/// There is one difference: a command that is larger than a whole budget would never pass in
+/// `null_blk`. Here it waits for as many ticks as it needs.
 #[derive(Debug)]
 pub(super) struct Ticks {
     tick: Span,
     lump: u64,
-    /// Beginning of the tick in which the last command passed (possibly in the future); `None` before the first command.
+    /// The beginning of the tick in which the last command passed, possibly in the future. `None`
+    /// before the first command.
     began: Option<Instant>,
     left: u64,
 }
@@ -28,11 +32,13 @@ impl Ticks {
         }
     }
 
-    /// When a command of `bytes` that arrives at `now` passes.
+    /// The time at which a command of `bytes` that arrives at `now` passes.
     pub(super) fn pass(&mut self, now: Instant, bytes: u32) -> Instant {
         let mut began = self.current(now);
         let bytes = u64::from(bytes);
         if bytes > self.left {
+            // If the budget is untouched, the present tick is the first of those that the command
+            // needs.
             if self.left < self.lump {
                 began += self.tick;
             }
@@ -45,13 +51,15 @@ impl Ticks {
         began.max(now)
     }
 
-    /// The beginning of the tick that applies at `now`; refills the budget if it is a new one.
+    /// The beginning of the tick that applies at `now`. A new tick refills the budget.
     fn current(&mut self, now: Instant) -> Instant {
         let began = self.began.unwrap_or(now);
         if now < began + self.tick {
             return began;
         }
         self.left = self.lump;
+        // The timer has continued for one more tick, so that tick keeps its rhythm. After a longer
+        // pause, the timer starts again with this command.
         if now < began + self.tick.saturating_mul(2) {
             began + self.tick
         } else {

@@ -1,58 +1,66 @@
 //! The log of writes: blocks, their valid data, and cleaning.
 //!
-//! A block here is one erase block of every die, written unit after unit. There is no mapping table, which would take more memory
-//! than everything else together. Ranges that were written sequentially remember their block (an extent), so an overwrite
-//! invalidates a known unit. For all other data the overwritten unit is drawn: each valid unit is equally likely, as it is with
-//! uniformly random writes. Cleaning takes the block with the fewest valid units (greedy) and copies those to the next block.
+//! A block of this model is one erase block of each die, which is written unit after unit. The
+//! model has no mapping table, because that would take more memory than everything else together.
+//! Instead, ranges that were written sequentially remember their block (an extent), so that an
+//! overwrite invalidates a known unit. For all other data, the overwritten unit is chosen at
+//! random: each valid unit is equally likely, as with uniformly random writes. Cleaning takes the
+//! block with the fewest valid units (greedy) and copies these units to the next block.
 
 use weir_core::random::Xorshift;
 
-/// Granularity of the mapping, in bytes.
+/// The granularity of the mapping, in bytes.
 pub(super) const UNIT: u64 = 4096;
-/// Address ranges that remember the block to which they were written sequentially.
+/// The length of the address ranges that remember the block to which they were written
+/// sequentially.
 const EXTENT: u64 = 4 << 20;
-/// Number of blocks kept free.
+/// The number of blocks that are kept free.
 pub(super) const FREE_MIN: usize = 2;
-/// Value of an extent whose units are in many blocks, or not written yet.
+/// The value of an extent with units in many blocks. `EMPTY` is the value of an extent that was
+/// never written.
 const SCATTERED: u16 = u16::MAX;
 const EMPTY: u16 = u16::MAX - 1;
-/// Maximum number of blocks.
+/// The maximum number of blocks. It is less than the special values of extents.
 pub(super) const BLOCKS_MAX: u64 = 60_000;
 
-/// The blocks of a drive.
+/// The blocks of a drive, with their valid units.
 #[derive(Debug)]
 pub(super) struct Blocks {
-    /// Valid units of each block, and the free blocks.
+    /// The number of valid units of each block, and the free blocks.
     valid: Vec<u32>,
     free: Vec<u16>,
     extents: Vec<u16>,
-    /// Units of a block.
+    /// The number of units of a block.
     units: u32,
-    /// Units visible to the host, and how many of them it has written.
+    /// The number of units that are visible to the host, and the number of those that it has
+    /// written.
     visible: u64,
     live: u64,
     open: u16,
     written: u32,
-    /// Units copied when the open block was opened: their cost is spread over the host's units in that block.
+    /// The units that were copied when the open block was opened. Their cost is spread over the
+    /// host's units in that block.
     copied: u32,
     random: Xorshift,
-    /// Units written by the host, and in total.
+    /// The number of units that the host has written, and of all units that were written.
     host: u64,
     total: u64,
 }
 
-/// The cost of writing a unit beyond the unit itself.
+/// The cost of writing a unit in addition to the unit itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Cost {
-    /// Units copied because of it, in 1/1024.
+    /// The number of units copied because of it, in 1/1024.
     pub(super) copied: u64,
-    /// Whether blocks were erased for it.
+    /// True if blocks were erased for it.
     pub(super) erased: bool,
 }
 
 impl Blocks {
-    /// `size` bytes for the host in blocks of `units` units, with `spare` per mille of additional space, and `filled` per cent
-    /// of the host's bytes written sequentially.
+    /// Creates the blocks of a drive with `size` bytes for the host.
+    ///
+    /// A block has `units` units. The drive has `spare` per mille of additional space, and `filled`
+    /// per cent of the host's bytes were written sequentially.
     pub(super) fn new(size: u64, units: u32, spare: u64, filled: u64) -> Self {
         let total = count(size, units, spare) as usize;
         let mut blocks = Self {
@@ -74,7 +82,8 @@ impl Blocks {
         blocks
     }
 
-    /// Marks the first `extents` extents of a new drive as written sequentially. All of them fit, so nothing is cleaned.
+    /// Marks the first `extents` extents of a new drive as written sequentially. All of them fit
+    /// into free blocks, so nothing is cleaned.
     fn fill(&mut self, extents: usize) {
         let per_extent = EXTENT / UNIT;
         let units = u64::from(self.units);
@@ -92,12 +101,13 @@ impl Blocks {
         self.valid[usize::from(self.open)] = self.written;
     }
 
-    /// Writes the unit at `offset`; `sequential` if it follows the previous one.
+    /// Writes the unit at `offset`. `sequential` is true if it follows the previous unit.
     pub(super) fn write(&mut self, offset: u64, sequential: bool) -> Cost {
         let extent = (offset / EXTENT) as usize % self.extents.len();
         self.overwrite(extent);
         if !sequential {
             self.extents[extent] = SCATTERED;
+        // An extent that crosses a boundary of blocks counts as part of the block of its last unit.
         } else if offset % EXTENT == EXTENT - UNIT {
             self.extents[extent] = self.open;
         }
@@ -108,12 +118,15 @@ impl Blocks {
         self.written += 1;
         debug_assert!(self.written <= self.units, "the open block has room");
         debug_assert!(self.copied < self.units, "a copy leaves room for the host");
+        // The host can write only the rest of the block, so each of its units bears a part of the
+        // copies.
         let copied = u64::from(self.copied) * 1024 / u64::from(self.units - self.copied);
         let erased = self.written == self.units && self.open_next();
         Cost { copied, erased }
     }
 
-    /// Write amplification since the drive was built: units written for each unit of the host, in 1/1024.
+    /// The write amplification since the drive was built: units written for each unit of the host,
+    /// in 1/1024.
     pub(super) fn amplification(&self) -> u64 {
         self.total * 1024 / self.host.max(1)
     }
@@ -123,6 +136,8 @@ impl Blocks {
         match self.extents[extent] {
             EMPTY => {}
             SCATTERED => {
+                // The unit has a previous version with the probability with which any visible unit
+                // has been written.
                 if self.random.next_u64() % self.visible < self.live {
                     self.invalidate();
                 }
@@ -135,10 +150,10 @@ impl Blocks {
         }
     }
 
-    /// Invalidates one valid unit, drawn from all.
+    /// Invalidates one valid unit, chosen at random from all.
     fn invalidate(&mut self) {
-        // A drawn block is accepted with the probability of drawing one of its valid units; this many rejections almost never
-        // occur.
+        // A random block is accepted with a probability in proportion to its valid units. So many
+        // rejections in a row almost never occur.
         for _ in 0..256 {
             let drawn = self.random.next_u64();
             let block = (drawn % self.valid.len() as u64) as usize;
@@ -150,8 +165,8 @@ impl Blocks {
         }
     }
 
-    /// The open block is full: opens the next one, and copies the valid units of another into it if there are too few free blocks.
-    /// Returns whether a block was erased.
+    /// Opens the next block when the open one is full. If there are too few free blocks, it also
+    /// copies the valid units of another block into it. Returns true if a block was erased.
     fn open_next(&mut self) -> bool {
         debug_assert_eq!(self.written, self.units, "the open block is full");
         let full = self.open;
@@ -165,6 +180,7 @@ impl Blocks {
         let victim = used
             .min_by_key(|&b| self.valid[b])
             .expect("there are more blocks than the host sees");
+        // At least one unit of the new block is left for the host.
         self.copied = core::mem::take(&mut self.valid[victim]).min(self.units - 1);
         self.written = self.copied;
         self.total += u64::from(self.copied);
@@ -180,7 +196,7 @@ impl Blocks {
     }
 }
 
-/// Number of blocks of a drive with `size` bytes for its host.
+/// The number of blocks of a drive with `size` bytes for its host.
 pub(super) fn count(size: u64, units: u32, spare: u64) -> u64 {
     let bytes = UNIT * u64::from(units);
     let spare = (size / 1000).saturating_mul(spare);
@@ -211,6 +227,7 @@ mod tests {
     }
 
     #[test]
+    // Three passes in sequence: the old data of a block become invalid together.
     fn writing_in_sequence_copies_nothing() {
         let mut blocks = Blocks::new(SIZE, UNITS, 70, 100);
         for unit in 0..3 * SIZE / UNIT {
@@ -226,8 +243,9 @@ mod tests {
     #[test]
     fn more_spare_room_means_fewer_copies_and_the_steady_state_is_steady() {
         let (small, large) = (random_writes(70, 3), random_writes(280, 3));
-        // Greedy cleaning under uniform random writes amplifies by about 1 / (2 * spare), here 7 and 28 per cent, and a little
-        // more with few blocks (Desnoyers, "Analytic modeling of SSD write performance").
+        // Greedy cleaning under uniformly random writes amplifies by about 1 / (2 * spare), which
+        // is 7 for 7 % and 1.8 for 28 %, and slightly more with few blocks (Desnoyers, "Analytic
+        // modeling of SSD write performance").
         assert!((5 * 1024..9 * 1024).contains(&small), "{small}");
         assert!((1500..2700).contains(&large), "{large}");
         let later = random_writes(70, 5);

@@ -1,68 +1,76 @@
-//! Parameters of a flash drive.
+//! The parameters of a flash drive.
 
 use super::Ssd;
 use super::blocks::{BLOCKS_MAX, UNIT, count};
 use weir_core::rule::{self, Broken};
 use weir_core::{DriveShape, Span, rules};
 
-/// Parameters of a flash drive.
+/// The parameters of a flash drive. [`Config::generic`] has plausible values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Size visible to the host in bytes: a multiple of 4096, 1 GiB to 64 TiB.
+    /// The size visible to the host in bytes: a multiple of 4096, 1 GiB to 64 TiB.
     pub size: u64,
-    /// Tags of each queue: 1 to 1024 (SATA: 32).
+    /// The number of tags of each queue: 1 to 1024 (SATA: 32).
     pub tags: u16,
-    /// Hardware queues: 1 to 128 (SATA: 1).
+    /// The number of hardware queues: 1 to 128 (SATA: 1).
     pub queues: u16,
-    /// Bandwidth of the link to the host in bytes per second: 10^6 to 10^11.
+    /// The bandwidth of the link to the host in bytes per second: 10^6 to 10^11.
     pub link: u64,
-    /// True if reads and writes cross the link independently (PCI Express); false if they share it (SATA).
+    /// True if reads and writes cross the link independently (PCI Express), false if they share it
+    /// (SATA).
     pub duplex: bool,
-    /// Latency of the firmware and the host's adapter, independent of the number of commands: at most 10 ms.
+    /// The latency of the firmware and the host's adapter, which does not depend on the number of
+    /// commands: at most 10 ms.
     pub overhead: Span,
-    /// Controller time per command, which is serialized: at most 1 ms. It bounds the rate of commands.
+    /// The controller time per command: at most 1 ms. The controller serves one command at a time,
+    /// so this bounds the rate of commands.
     pub command: Span,
-    /// Channels: 1 to 64.
+    /// The number of channels: 1 to 64.
     pub channels: u16,
-    /// Dies on each channel: 1 to 64.
+    /// The number of dies on each channel: 1 to 64.
     pub dies: u16,
-    /// Bandwidth of a channel in bytes per second: 10^6 to 10^10.
+    /// The bandwidth of a channel in bytes per second: 10^6 to 10^10.
     pub channel: u64,
-    /// Bytes that a die reads or programs at a time: a multiple of 4096, at most 256 KiB.
+    /// The number of bytes that a die reads or programs at a time: a multiple of 4096, at most 256
+    /// KiB.
     pub page: u32,
-    /// Time to read a page: 1 us to 10 ms.
+    /// The time to read a page: 1 us to 10 ms.
     pub read: Span,
-    /// Time to program a page: 1 us to 100 ms.
+    /// The time to program a page: 1 us to 100 ms.
     pub program: Span,
-    /// Time to erase a block: at most 1 s.
+    /// The time to erase a block: at most 1 s.
     pub erase: Span,
-    /// Maximum time that a read waits for a die that is programming: at most 100 ms.
+    /// The maximum time for which a read waits for a die that is programming: at most 100 ms.
     pub suspend: Span,
-    /// Pages of a die's erase block: 16 to 65536.
+    /// The number of pages of a die's erase block: 16 to 65536.
     pub block: u32,
-    /// Bytes that the drive reads ahead of a sequential stream: 0 to 16 MiB.
+    /// The number of bytes that the drive reads ahead of a sequential stream: 0 to 16 MiB.
     pub read_ahead: u32,
-    /// The controller starts the next command when less than this much is on its way to the host, in time of the link: 1 us to
-    /// 100 ms. Until then it may still choose.
+    /// The work in transit to the host below which the controller starts the next command, as a
+    /// time of the link: 1 us to 100 ms. Until then, the controller can still choose among
+    /// commands.
     pub window: Span,
-    /// Bytes of sequential commands that may overtake another read, for each stream that waits: 0 (none) to 16 GiB. Nothing else
-    /// bounds starvation.
+    /// The number of bytes of sequential commands that can overtake another read, for each waiting
+    /// stream: 0 (none) to 16 GiB. Nothing else bounds starvation.
     pub favour: u64,
-    /// Size of the write buffer in bytes; writes in it are answered before they are in the flash: 0 to 16 GiB.
+    /// The size of the write buffer in bytes: 0 to 16 GiB. Writes in the buffer complete before
+    /// they are in the flash.
     pub write_buffer: u64,
-    /// True if the write buffer survives a loss of power, so that a flush costs only a command.
+    /// True if the write buffer survives a loss of power, so that a flush takes only the time of a
+    /// command.
     pub protected: bool,
-    /// Controller time of a flush beyond the writes that it waits for (the mapping is made durable): at most 1 s. The
-    /// controller starts nothing else meanwhile.
+    /// The controller time of a flush in addition to the writes that it waits for, in which the
+    /// mapping is made durable: at most 1 s. The controller starts nothing else in this time.
     pub flush: Span,
-    /// Overprovisioning: space beyond the visible size, in 1/1000 of it: 10 to 2000.
+    /// The overprovisioning: the space beyond the visible size, in 1/1000 of it: 10 to 2000.
     pub spare: u16,
-    /// How much of the visible size was written (sequentially) beforehand: 0 to 100 per cent.
+    /// The percentage of the visible size that was written (sequentially) beforehand: 0 to 100.
     pub filled: u8,
 }
 
 impl Config {
-    /// A SATA flash drive of eight channels and 64 GiB: plausible figures, no particular product.
+    /// A SATA flash drive with eight channels and 64 GiB, with plausible figures that belong to no
+    /// particular product.
     pub const fn generic() -> Self {
         Self {
             size: 64 << 30,
@@ -100,6 +108,7 @@ impl Config {
         let size = (1 << 30..=64 << 40).contains(&self.size) && self.size.is_multiple_of(UNIT);
         let page = u64::from(self.page);
         let page = (UNIT..=256 << 10).contains(&page) && page.is_multiple_of(UNIT);
+        // Blocks are numbered with 16 bits, so a large drive needs large blocks.
         let blocks = count(self.size, self.units_per_block().max(1), self.spare.into());
         rule::check(rules! {
             "size", self.size, size, "a multiple of 4096 bytes, 1 GiB to 64 TiB";
@@ -128,7 +137,7 @@ impl Config {
         })
     }
 
-    /// Builds the drive, idle.
+    /// Builds the drive in the idle state.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -137,7 +146,8 @@ impl Config {
         Ok(Ssd::new(self))
     }
 
-    /// Its queues and kind. A flash drive's worst case depends on the load, so the shape states no capacity.
+    /// The drive's queues and kind. The shape states no capacity, because a flash drive's worst
+    /// case depends on the load.
     pub fn shape(&self) -> DriveShape {
         DriveShape {
             queues: self.queues,
@@ -148,7 +158,7 @@ impl Config {
         }
     }
 
-    /// Units of a block across all dies.
+    /// The number of units of a block across all dies.
     pub(super) fn units_per_block(&self) -> u32 {
         let dies = u64::from(self.channels) * u64::from(self.dies);
         let page = u64::from(self.page) * u64::from(self.block);

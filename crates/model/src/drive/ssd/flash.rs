@@ -1,4 +1,4 @@
-//! Channels and dies: when each becomes idle.
+//! The channels and dies of a flash drive, with the times at which each becomes idle.
 
 use super::Config;
 use weir_core::{Instant, Span};
@@ -8,13 +8,15 @@ const SECOND: u128 = 1_000_000_000;
 /// The result of a read of the flash.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
-    /// When the first and the last of its pages have left the flash.
+    /// The times at which the first and the last page have left the flash.
     pub(super) first: Instant,
     pub(super) last: Instant,
 }
 
-/// Busy-until times. A page occupies its die, then its channel; consecutive pages are on different channels first, then on
-/// different dies.
+/// The busy-until times of channels and dies.
+///
+/// A page occupies its die, then its channel. Consecutive pages are on different channels first,
+/// then on different dies.
 #[derive(Debug)]
 pub(super) struct Flash {
     dies: Vec<Die>,
@@ -24,11 +26,11 @@ pub(super) struct Flash {
     read: Span,
     program: Span,
     suspend: Span,
-    /// The die to be written next.
+    /// The die that is written next.
     next: usize,
 }
 
-/// A die reads or programs one page at a time. A read suspends a program operation.
+/// A die, which reads or programs one page at a time. A read suspends a program operation.
 #[derive(Clone, Copy, Debug)]
 struct Die {
     reading: Instant,
@@ -77,13 +79,15 @@ impl Flash {
     }
 
     fn read_page(&mut self, t: Instant, page: u64, bytes: u64) -> Instant {
+        // Consecutive pages alternate between channels before they reach a second die of the same
+        // channel.
         let at = (page % self.dies.len() as u64) as usize;
         let channel = at % self.channels.len();
         let time = self.crossing(bytes);
         let die = &mut self.dies[at];
         let mut begins = t.max(die.reading);
         if die.writing > begins {
-            // A program operation on the die is suspended and resumed after the read.
+            // The program operation on the die is suspended, and resumed after the read.
             begins = die.writing.min(begins + self.suspend);
             die.writing += self.read;
         }
@@ -93,9 +97,12 @@ impl Flash {
         *out
     }
 
-    /// Programs a page on the next die in turn, for `times` / 1024 of the time that a page takes (the cost of cleaning is spread
-    /// over the pages that cause it). Returns when the page is durable.
+    /// Programs a page on the next die in turn, for `times` / 1024 of the time of a page. Returns
+    /// the time at which the page is durable.
+    ///
+    /// The factor includes the cost of cleaning, which is spread over the pages that cause it.
     pub(super) fn write(&mut self, t: Instant, times: u64) -> Instant {
+        // Writes go to the dies in turn, whatever their addresses, because the drive writes a log.
         let at = self.next;
         self.next = (at + 1) % self.dies.len();
         let channel = at % self.channels.len();
@@ -104,11 +111,12 @@ impl Flash {
         *in_ = t.max(*in_) + time;
         let cost = Span::from_nanos(self.program.as_nanos() * times / 1024);
         let die = &mut self.dies[at];
+        // The channel transfers the page before the die programs it.
         die.writing = die.writing.max(die.reading).max(*in_) + cost;
         die.writing
     }
 
-    /// Erases a block on every die.
+    /// Erases a block on every die, because a block of the model spans all dies.
     pub(super) fn erase(&mut self, t: Instant, time: Span) {
         for die in &mut self.dies {
             die.writing = die.writing.max(t) + time;

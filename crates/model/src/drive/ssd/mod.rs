@@ -1,10 +1,14 @@
-//! A flash drive: a link, a controller that favours sequential streams, channels and dies, a write buffer, cleaning.
+//! A flash drive: a link, a controller that favours sequential streams, channels and dies, a write
+//! buffer, and cleaning.
 //!
-//! A read waits in the drive until less than [`Config::window`] is on its way to the host; then the controller chooses. It prefers
-//! commands that continue a sequential stream, unless more than [`Config::favour`] bytes have overtaken another command. The chosen
-//! command occupies the controller, its pages their dies and channels, its bytes the link. Each of these is a busy-until time, so a
-//! command costs one event however many pages it has. Writes are answered once they are in the buffer and go to the dies in log
-//! order; a read suspends them. A flush ends when everything written before it is in the flash.
+//! A read waits in the drive until less than [`Config::window`] is in transit to the host. Then the
+//! controller chooses a read. It prefers commands that continue a sequential stream, unless more
+//! than [`Config::favour`] bytes have overtaken another command. The chosen command occupies the
+//! controller, its pages occupy their dies and channels, and its bytes occupy the link. Each of
+//! these has a busy-until time, so that a command takes one event, however many pages it has.
+//!
+//! Writes complete once they are in the buffer, and go to the dies in log order. A read suspends a
+//! program operation. A flush ends when all data that were written before it are in the flash.
 
 mod blocks;
 mod config;
@@ -22,11 +26,12 @@ use std::collections::VecDeque;
 use streams::Streams;
 use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, Span, Tag};
 
-/// The drive. See the module's documentation.
+/// A flash drive (see the description of the module).
 #[derive(Debug)]
 pub struct Ssd {
     config: Config,
-    /// The links to the host and from it (the same one unless the link is duplex).
+    /// The links to the host (`out`) and from it (`into`). Only `out` is used unless the link is
+    /// duplex.
     out: Link,
     into: Link,
     controller: Instant,
@@ -34,14 +39,14 @@ pub struct Ssd {
     blocks: Blocks,
     reads: Streams,
     writes: Streams,
-    /// Reads that the controller has not started.
+    /// Reads that the controller has not started yet.
     waiting: Vec<Read>,
-    /// Total of bytes that overtook older commands.
+    /// The total number of bytes that have overtaken older commands.
     favoured: u64,
-    /// Writes and flushes that wait for room in the buffer, in order of arrival.
+    /// Writes and flushes that wait for space in the buffer, in order of arrival.
     held: VecDeque<Write>,
     buffer: Buffer,
-    /// Commands whose completion time is known, the next one last.
+    /// Commands with a known time of completion.
     ended: Ends,
     queued: Vec<u16>,
     in_flight: u32,
@@ -56,11 +61,11 @@ struct Read {
     start: u64,
     end: u64,
     stream: usize,
-    /// Whether it continues a sequential stream.
+    /// True if the read continues a sequential stream.
     sequential: bool,
     ready: Instant,
     sequence: u64,
-    /// [`Ssd::favoured`] when it arrived.
+    /// The value of [`Ssd::favoured`] when the read arrived.
     favoured: u64,
 }
 
@@ -77,16 +82,17 @@ struct Write {
     sequence: u64,
 }
 
-/// Writes that have been answered and are not in the flash yet.
+/// Writes that have completed and are not in the flash yet.
 #[derive(Debug)]
 struct Buffer {
     used: u64,
-    /// Bytes not sent to a die yet, less than a page; and the cost of cleaning for them, in 1/1024 of units.
+    /// The bytes that were not sent to a die yet, less than a page, followed by the cost of
+    /// cleaning for them, in 1/1024 of units.
     partial: u64,
     copied: u64,
-    /// Bytes on their way to the flash and when they arrive there, in order.
+    /// The bytes in transit to the flash with the time of their arrival, in order.
     leaving: VecDeque<(Instant, u64)>,
-    /// When the last byte sent to a die is durable.
+    /// The time at which the last byte that was sent to a die is durable.
     safe: Instant,
 }
 
@@ -133,12 +139,13 @@ impl Ssd {
         &self.config
     }
 
-    /// Write amplification: pages written to the flash for each page of the host, in 1/1024.
+    /// The write amplification: pages written to the flash for each page of the host, in 1/1024.
     pub fn write_amplification(&self) -> u64 {
         self.blocks.amplification()
     }
 
-    /// When the state changes without further commands: a read can be started, or the buffer gets room.
+    /// The time at which the state changes without further commands, because a read can be started
+    /// or the buffer gets space.
     fn changes(&self) -> Option<Instant> {
         let choose =
             (!self.waiting.is_empty()).then(|| self.out.until().saturating_sub(self.config.window));
@@ -155,13 +162,14 @@ impl Ssd {
         }
     }
 
-    /// Frees room in the buffer and lets the controller choose.
+    /// Frees space in the buffer, takes waiting writes, and lets the controller choose reads.
     fn step(&mut self, t: Instant) {
         self.drain(t);
         while let Some(&write) = self.held.front() {
             if write.op != Op::Flush && !self.has_room(&write) {
                 if self.buffer.leaving.is_empty() && self.buffer.partial > 0 {
-                    // Nothing else would ever make room.
+                    // The partial page must be programmed, because nothing else would ever free
+                    // space.
                     self.program(t);
                 }
                 break;
@@ -191,10 +199,10 @@ impl Ssd {
     }
 }
 
-/// Reads.
+/// The choice and service of reads, with read-ahead.
 impl Ssd {
-    /// Takes the next read: the oldest that too many bytes have overtaken, else the oldest that continues a stream, else the
-    /// oldest.
+    /// Removes the next read: the oldest one that too many bytes have overtaken, otherwise the
+    /// oldest one that continues a stream, otherwise the oldest one.
     fn choose(&mut self) -> Option<Read> {
         let most = self.config.favour.saturating_mul(self.streams_waiting());
         let rank = |r: &Read| {
@@ -210,8 +218,9 @@ impl Ssd {
         Some(read)
     }
 
-    /// The number of sequential streams of which reads wait, at least one.
+    /// The number of sequential streams with waiting reads, at least 1.
     fn streams_waiting(&self) -> u64 {
+        // There are at most 32 tracked streams, so a bit for each fits into 64.
         let streams = self.waiting.iter().filter(|r| r.sequential);
         let seen = streams.fold(0_u64, |seen, r| seen | 1 << (r.stream % 64));
         u64::from(seen.count_ones().max(1))
@@ -221,6 +230,7 @@ impl Ssd {
         let begins = t.max(read.ready).max(self.controller) + self.config.command;
         self.controller = begins;
         let stream = *self.reads.get_mut(read.stream);
+        // Read-ahead counts only if it belongs to this part of the stream.
         let known = read.sequential
             && (read.start..=read.end + u64::from(self.config.read_ahead) * 2)
                 .contains(&stream.ahead);
@@ -230,6 +240,7 @@ impl Ssd {
             read.start
         };
         let mut got = self.flash.read(begins, from, read.end);
+        // The part before `from` was read ahead, and leaves the flash at the time of that read.
         if from > read.start {
             let ready = stream.ready.max(begins);
             got.first = got.first.min(ready);
@@ -239,13 +250,15 @@ impl Ssd {
             self.read_ahead(begins, read, if known { stream.ahead } else { read.end });
         }
         let length = read.end - read.start;
+        // The transfer cannot end before the last page has left the flash and crossed the link.
         let crossed = self.out.transfer(begins, length as u32);
         let page = u64::from(self.config.page).min(length);
         let time = self.time(length);
         let ends = crossed
             .max(got.first + time)
             .max(got.last + self.time(page));
-        // A chosen read may still wait for dies, channels and the link: service began as long before the end as it takes when idle.
+        // A chosen read may still wait for dies, channels and the link. Its service began as long
+        // before its end as it would take on an idle drive.
         let alone = self.config.overhead + self.config.command + self.flash.alone(length) + time;
         let began = t.max(ends.saturating_sub(alone));
         self.answer(ends, began, read.sequence, read.tag, read.queue);
@@ -267,14 +280,15 @@ impl Ssd {
     }
 }
 
-/// Writes and flushes.
+/// The write buffer, from which data go to the flash.
 impl Ssd {
     fn has_room(&self, write: &Write) -> bool {
+        // A write that is larger than the buffer passes through it alone.
         self.buffer.used == 0
             || self.buffer.used + (write.end - write.start) <= self.config.write_buffer
     }
 
-    /// Frees the room of what is in the flash by `t`.
+    /// Frees the space of data that are in the flash by `t`.
     fn drain(&mut self, t: Instant) {
         while let Some(&(_, bytes)) = self.buffer.leaving.front().filter(|l| l.0 <= t) {
             self.buffer.leaving.pop_front();
@@ -309,6 +323,8 @@ impl Ssd {
                 self.program(ends);
             }
         }
+        // A flush and a FUA write wait for everything that was sent to the dies, unless the buffer
+        // survives a loss of power.
         if (write.op == Op::Flush || write.fua) && !self.config.protected {
             if self.buffer.partial > 0 {
                 self.program(ends);
@@ -321,12 +337,12 @@ impl Ssd {
         self.answer(ends, t, write.sequence, write.tag, write.queue);
     }
 
-    /// Sends a page, or the partial page, to a die.
+    /// Sends a full or partial page to a die.
     fn program(&mut self, t: Instant) {
         let b = &mut self.buffer;
         debug_assert!((1..=u64::from(self.config.page)).contains(&b.partial));
         let (program, read) = (self.config.program.as_nanos(), self.config.read.as_nanos());
-        // A copied unit is read and programmed.
+        // Each copied unit is read and programmed.
         let copied = b.copied / (u64::from(self.config.page) / UNIT);
         let times = 1024 + copied * (program + read) / program;
         b.safe = b.safe.max(self.flash.write(t, times));
@@ -347,6 +363,8 @@ impl Drive for Ssd {
         self.in_flight += 1;
         self.sequence += 1;
         let (tag, sequence) = (command.tag, self.sequence);
+        // Commands pass through the firmware in parallel, so the overhead delays each of them but
+        // does not occupy the controller.
         let ready = self.now + self.config.overhead;
         let start = command.offset;
         let end = start + u64::from(command.length);

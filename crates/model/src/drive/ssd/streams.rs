@@ -1,22 +1,22 @@
-//! Detection of sequential streams.
+//! The detection of sequential streams.
 
 use weir_core::Instant;
 
-/// Number of streams that are tracked.
+/// The number of streams that a drive tracks.
 const STREAMS: usize = 32;
 
-/// A sequential stream: each command begins where the previous one ended.
+/// A sequential stream, in which each command begins where the previous one ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
-    /// Offset of the stream's next command.
+    /// The offset of the stream's next command.
     next: u64,
-    /// Read-ahead has reached this offset; the data has left the flash by `ready`.
+    /// The offset that read-ahead has reached. Its data have left the flash by `ready`.
     pub(super) ahead: u64,
     pub(super) ready: Instant,
     used: u64,
 }
 
-/// The most recently used streams.
+/// The most recently used streams of a drive.
 #[derive(Debug)]
 pub(super) struct Streams {
     list: Vec<Stream>,
@@ -31,7 +31,8 @@ impl Streams {
         }
     }
 
-    /// Assigns a command to a stream. Returns the stream and whether the command continues it.
+    /// Assigns a command to a stream. Returns the index of the stream, and true if the command
+    /// continues it.
     pub(super) fn arrived(&mut self, start: u64, end: u64) -> (usize, bool) {
         self.clock += 1;
         let known = self.list.iter().position(|s| s.next == start);
@@ -48,7 +49,7 @@ impl Streams {
         &mut self.list[at]
     }
 
-    /// The slot for a new stream: a free one, or the least recently used.
+    /// The index for a new stream: a free one, or that of the least recently used stream.
     fn room(&mut self) -> usize {
         if self.list.len() < STREAMS {
             self.list.push(Stream {

@@ -1,3 +1,5 @@
+//! Tests of the flash drive with known figures: bounds, streams, buffer, flushes and cleaning.
+
 use super::*;
 use crate::drive::testing::{Client, Load, Result};
 use Vec;
@@ -36,7 +38,8 @@ fn readers(count: u64) -> Vec<Client> {
 fn one_read_alone_takes_each_of_its_parts_once() {
     let mut clients = [Client::random(Op::Read, 4096, 1)];
     let (results, _) = run(&config(), &mut clients, 100);
-    // Overhead, controller, die, channel, link.
+    // The parts: overhead, controller, die, channel (4096 bytes at 200 MB/s), link (4096 bytes at
+    // 540 MB/s).
     let parts = 40_000 + 5_000 + 80_000 + 20_480 + 7_585;
     near(results[0].mean().as_nanos(), parts, 1);
 }
@@ -107,14 +110,15 @@ fn each_stream_overtakes_a_random_read_by_the_stated_bytes_and_no_more() {
         let mut clients = readers(streams);
         clients.push(Client::random(Op::Read, 4096, 1));
         let (results, elapsed) = run(&config, &mut clients, 2000);
-        // Beyond what may overtake it: what was under way, and a queue of reads that came before.
+        // In addition to the favoured bytes, the reads in progress and a queue of earlier reads are
+        // served before the target.
         let favoured = favour * streams;
         let ahead = favoured + (31 << 17);
         let bound =
             Span::from_nanos(ahead * 1_000_000_000 / 540_000_000) + config.window.saturating_mul(2);
         let target = results.last().unwrap();
         assert!(target.longest <= bound, "{favour}: {:?}", target.longest);
-        // One stream has all its reads under way now and then.
+        // From time to time, one stream has all its reads in progress and does not wait.
         let least = favour * (streams - 1);
         assert!(
             target.mean().as_nanos() >= least * 1_000_000_000 / 540_000_000,
@@ -133,7 +137,7 @@ fn writes_are_answered_from_the_buffer_until_the_dies_are_the_bound() {
         &mut [Client::sequential(Op::Write, 128 << 10, 4, 0)],
         2000,
     );
-    // 32 dies, 16 KiB in 1.3 ms each, after 82 us on the channel.
+    // 32 dies program 16 KiB in 1.3 ms each, after 82 us on the channel.
     let dies = 32 * (16 << 10) * 1_000_000_000 / (1_300_000 + 81_920);
     near(results[0].rate(elapsed), dies, 8);
     let (results, _) = run(&config(), &mut [Client::random(Op::Write, 4096, 1)], 1);
@@ -152,6 +156,7 @@ fn a_flush_ends_when_what_was_written_before_it_is_in_the_flash() {
     ];
     let (results, _) = run(&config(), &mut clients, 0);
     assert!(results[0].latency < Span::from_micros(60));
+    // One page must be programmed, which takes 1.3 ms.
     assert!(results[1].latency >= Span::from_micros(1300));
     let protected = Config {
         protected: true,
@@ -172,6 +177,7 @@ fn a_flush_takes_what_it_is_said_to_take_and_the_controller_waits_for_it() {
         Client::random(Op::Read, 4096, 1),
     ];
     let (results, _) = run(&slow, &mut clients, 0);
+    // Three flushes of 2 ms each occupy the controller one after the other.
     assert!(results[0].longest >= Span::from_millis(6));
     assert!(results[0].longest < Span::from_micros(6100));
     assert!(results[1].latency > Span::from_millis(6));
@@ -225,7 +231,7 @@ fn without_a_buffer_a_write_is_in_the_flash_before_the_next_one() {
         write_buffer: 0,
         ..config()
     };
-    // Three units are left over; four make a page.
+    // A write leaves three units over, and four units make a page.
     let mut clients = [Client::random(Op::Write, 3 * 4096, 4)];
     let (results, elapsed) = run(&none, &mut clients, 100);
     let each = elapsed.as_nanos() / results[0].requests;

@@ -1,26 +1,28 @@
-//! Parameters of a volume over several drives.
+//! The parameters of a volume on several drives.
 
 use super::{Layout, Volume};
 use weir_core::rule::{self, Broken};
 use weir_core::{Capacity, DriveShape, rules};
 
-/// Maximum number of drives in a volume, including those of its members.
+/// The maximum number of drives in a volume, including those of its members.
 const DRIVES_MAX: u64 = 64;
-/// LVM's default.
+/// The default chunk size of LVM, 64 KiB.
 const CHUNK: u64 = 64 << 10;
 
-/// Parameters of a volume.
+/// The parameters of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// How the volume is laid out over its members.
+    /// The layout of the volume on its members.
     pub layout: Layout,
-    /// The drives: 1 to 64, including those of members that are volumes themselves. All but the last one of a linear volume need
-    /// a size; of each member of a stripe, only as much as the smallest has is used.
+    /// The drives: 1 to 64, including those of members that are volumes themselves.
+    ///
+    /// In a linear volume, all members except the last one must have a size. In a stripe, each
+    /// member is used only up to the size of the smallest one.
     pub members: Vec<crate::drive::Config>,
 }
 
 impl Config {
-    /// Striped in chunks of 64 KiB, as LVM's `lvcreate --stripes` does it.
+    /// A volume that is striped in chunks of 64 KiB, as by LVM's `lvcreate --stripes`.
     pub fn stripe(members: Vec<crate::drive::Config>) -> Self {
         Self {
             layout: Layout::Stripe { chunk: CHUNK },
@@ -28,7 +30,7 @@ impl Config {
         }
     }
 
-    /// Concatenated.
+    /// A volume that concatenates its members.
     pub fn linear(members: Vec<crate::drive::Config>) -> Self {
         Self {
             layout: Layout::Linear,
@@ -54,7 +56,7 @@ impl Config {
         let unknown = but_last.iter().position(|m| m.size().is_none());
         let chunk = match self.layout {
             Layout::Stripe { chunk } => chunk,
-            // A linear volume has no chunk.
+            // A linear volume has no chunk. This value satisfies the rules.
             Layout::Linear => 4096,
         };
         let known = self.layout != Layout::Linear || unknown.is_none();
@@ -67,7 +69,7 @@ impl Config {
         })
     }
 
-    /// Builds the volume, with empty drives.
+    /// Builds the volume with empty drives.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -76,13 +78,15 @@ impl Config {
         Volume::new(self)
     }
 
-    /// Size in bytes; `None` if its members accept any offset.
+    /// The size in bytes, or `None` if the members accept any offset.
     pub fn size(&self) -> Option<u64> {
         let sizes = self.members.iter().map(crate::drive::Config::size);
         match self.layout {
             Layout::Stripe { chunk } => {
                 let smallest = sizes.flatten().min()?;
                 let members = self.members.len() as u64;
+                // A stripe over one member is linear (see `Map::new`) and uses the last partial
+                // chunk, too.
                 if members == 1 {
                     return Some(smallest);
                 }
@@ -92,7 +96,8 @@ impl Config {
         }
     }
 
-    /// One queue with the tags of all members, and the smallest of their maximum transfers.
+    /// The shape of the volume: one queue with the tags of all members, and the smallest of their
+    /// maximum transfers.
     pub fn shape(&self) -> DriveShape {
         let shapes = || self.members.iter().map(crate::drive::Config::shape);
         let tags = shapes().map(|s| u32::from(s.queues) * u32::from(s.tags));
@@ -105,20 +110,20 @@ impl Config {
         }
     }
 
-    /// The worst-case capacity: all requests may be on its weakest member.
+    /// The worst-case capacity, in which all requests are on the weakest member.
     pub fn capacity(&self) -> Option<Capacity> {
         let all: Option<Vec<_>> = self
             .members
             .iter()
             .map(crate::drive::Config::capacity)
             .collect();
-        // Zero is no bound.
+        // Zero stands for no bound.
         let least = |a: u64, b: u64| if a == 0 || b == 0 { a.max(b) } else { a.min(b) };
         let weakest = all?.into_iter().reduce(|a, b| a.zip(b, least));
         Some(weakest.unwrap_or(Capacity::NONE))
     }
 
-    /// Number of drives in it and in its members, volumes not counted.
+    /// The number of drives in the volume and in its members. Volumes themselves are not counted.
     fn drives(&self) -> u64 {
         let drives = self.members.iter().map(|m| match m {
             crate::drive::Config::Volume(volume) => volume.drives(),

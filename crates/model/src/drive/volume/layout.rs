@@ -1,18 +1,18 @@
 //! The mapping of a volume's bytes to its members.
 
-/// How a volume is laid out over its members.
+/// The layout of a volume on its members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layout {
-    /// Striped: a chunk of each member in turn.
+    /// Striped: one chunk of each member in turn.
     Stripe {
-        /// Size of a chunk in bytes: a power of two, 4 KiB to 4 MiB. LVM's default is 64 KiB.
+        /// The size of a chunk in bytes: a power of two, 4 KiB to 4 MiB. LVM's default is 64 KiB.
         chunk: u64,
     },
-    /// Concatenated.
+    /// Concatenated: one member after the other.
     Linear,
 }
 
-/// The part of a command that is for one member.
+/// The part of a command that belongs to one member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Part {
     pub(super) member: usize,
@@ -20,7 +20,7 @@ pub(super) struct Part {
     pub(super) length: u32,
 }
 
-/// A layout over members of known sizes.
+/// A layout with members of known sizes.
 #[derive(Debug)]
 pub(super) enum Map {
     Stripe {
@@ -28,16 +28,17 @@ pub(super) enum Map {
         members: u64,
     },
     Linear {
-        /// Where each member begins.
+        /// The offset at which each member begins.
         starts: Vec<u64>,
     },
 }
 
 impl Map {
-    /// `sizes` are those of all members but the last one.
+    /// Creates the map. `sizes` has the sizes of all members except the last one.
     pub(super) fn new(layout: Layout, members: usize, sizes: impl Iterator<Item = u64>) -> Self {
         match layout {
-            // With one member there is nothing to stripe over; LVM makes a linear volume then.
+            // With one member, there is nothing to stripe over. LVM makes a linear volume in that
+            // case.
             Layout::Stripe { chunk } if members > 1 => Self::Stripe {
                 chunk,
                 members: members as u64,
@@ -57,14 +58,16 @@ impl Map {
         }
     }
 
-    /// The part that begins at `offset`, at most `length` bytes long.
+    /// The part that begins at `offset`, with at most `length` bytes.
     pub(super) fn part(&self, offset: u64, length: u32) -> Part {
         let (member, within, left) = match self {
             Self::Stripe { chunk, members } => {
                 let (turn, within) = (offset / chunk, offset % chunk);
+                // A round is one chunk of each member.
                 let (round, member) = (turn / members, turn % members);
                 (member as usize, round * chunk + within, chunk - within)
             }
+            // The last member has no end here: it may accept any offset.
             Self::Linear { starts } => {
                 let member = starts.partition_point(|s| *s <= offset) - 1;
                 let left = starts.get(member + 1).map_or(u64::MAX, |end| end - offset);
@@ -78,7 +81,8 @@ impl Map {
         }
     }
 
-    /// All bytes of the range that are on one member, as one part: commands without data need not be split at every chunk.
+    /// All bytes of a range that are on one member, as one part. Commands without data need not be
+    /// split at every chunk.
     pub(super) fn whole(&self, offset: u64, length: u32, member: usize) -> Option<Part> {
         let end = offset + u64::from(length);
         let (from, to) = (self.below(member, offset), self.below(member, end));
@@ -89,7 +93,7 @@ impl Map {
         })
     }
 
-    /// Bytes of a member that are before an offset of the volume.
+    /// The number of bytes of a member that are before an offset of the volume.
     fn below(&self, member: usize, place: u64) -> u64 {
         match self {
             Self::Stripe { chunk, members } => {
@@ -129,8 +133,8 @@ mod tests {
     }
 
     proptest! {
-        /// Each byte has a place of its own, parts follow one another without a gap, and a member's whole part of a range covers
-        /// the same bytes as its single parts.
+        /// Each byte has a position of its own, parts follow one another without a gap, and a
+        /// member's whole part of a range covers the same bytes as its single parts.
         #[test]
         fn every_byte_has_one_place((map, members, size) in maps(), from in 0u64..200, length in 1u32..200) {
             let place = |byte: u64| {
@@ -140,7 +144,7 @@ mod tests {
             let places: BTreeSet<_> = (0..size).map(place).collect();
             prop_assert_eq!(places.len() as u64, size);
             for member in 0..members {
-                // No holes: a member's bytes are used from its first to its last one.
+                // The bytes of a member are used from the first to the last one, without holes.
                 let used: Vec<u64> = places.iter().filter(|p| p.0 == member).map(|p| p.1).collect();
                 prop_assert!(used.iter().copied().eq(0..used.len() as u64));
             }

@@ -1,8 +1,9 @@
-//! A volume over several drives, as LVM makes it: striped or linear.
+//! A volume on several drives, striped or linear, like those of LVM.
 //!
-//! A read or write is split at the boundaries between drives (device-mapper does the same), and ends when its last part ends.
-//! Commands without data go to each drive in one part; a flush goes to all of them. Each drive has its own tags: parts for a full
-//! drive wait here in order of arrival until one of its commands completes.
+//! A read or write is split at the boundaries between drives, as in device-mapper, and ends when
+//! its last part ends. A command without data goes to each drive in one part, and a flush goes to
+//! all drives. Each drive has its own tags. If a drive is full, its parts wait in the volume in
+//! order of arrival until one of its commands completes.
 
 mod config;
 mod layout;
@@ -17,16 +18,16 @@ use std::collections::VecDeque;
 use weir_core::rule::Broken;
 use weir_core::{Dispatch, DriveShape, Instant, Op, QueueId, Tag};
 
-/// The volume. See the module's documentation.
+/// A volume on several drives (see the description of the module).
 #[derive(Debug)]
 pub struct Volume {
     shape: DriveShape,
     map: Map,
     members: Vec<Member>,
-    /// Commands with parts in flight, by slot, and the free slots.
+    /// The commands with parts in flight, by slot, followed by the free slots.
     commands: Vec<Command>,
     free: Vec<u32>,
-    /// Commands all of whose parts have ended.
+    /// The commands all parts of which have ended.
     ended: Ends,
     in_flight: u32,
     now: Instant,
@@ -39,21 +40,22 @@ struct Command {
     tag: Tag,
     queue: u16,
     sequence: u64,
-    /// Parts that have not ended.
+    /// The number of parts that have not ended.
     parts: u32,
-    /// When the first part began, and when the last one so far ended.
+    /// The time at which the first part began, and the time at which the last one so far ended.
     began: Instant,
     at: Instant,
 }
 
-/// A drive of the volume.
+/// A drive of the volume with the parts of commands that wait for it.
 #[derive(Debug)]
 struct Member {
     drive: Box<dyn Drive>,
-    /// Tags of each of its queues; those of the first queue have the lowest numbers.
+    /// The number of tags of each of the drive's queues. The first queue has the lowest tag
+    /// numbers.
     tags: u32,
     free: Vec<u32>,
-    /// By tag: the slot of the command whose part it is.
+    /// The slot of the command to which the part belongs, by tag.
     slots: Vec<u32>,
     /// Parts that wait for a tag, with the slots of their commands.
     held: VecDeque<(u32, Dispatch)>,
@@ -73,15 +75,18 @@ impl Member {
         })
     }
 
-    /// Submits waiting parts to the drive while it has tags.
+    /// Submits waiting parts to the drive while it has free tags.
     fn feed(&mut self, now: Instant) {
         while let (Some((slot, part)), Some(tag)) = (self.held.front(), self.free.last()) {
+            // A tag is used in the queue to which it belongs, so that no queue has more commands
+            // than tags.
             let part = Dispatch {
                 queue: QueueId((tag / self.tags) as u16),
                 tag: Tag(*tag),
                 ..*part
             };
             let taken = self.drive.submit(now, &part);
+            // The volume tracks the tags of each member itself, so a member is never busy.
             debug_assert!(taken.is_ok(), "each tag has its place in a queue");
             self.slots[*tag as usize] = *slot;
             self.free.pop();
@@ -91,7 +96,7 @@ impl Member {
 }
 
 impl Volume {
-    /// `config` has been validated.
+    /// Creates a volume from a validated configuration.
     fn new(config: &Config) -> Result<Self, Broken> {
         let members: Result<Vec<_>, _> = config.members.iter().map(Member::new).collect();
         let sizes = config.members.iter().filter_map(crate::drive::Config::size);
@@ -108,6 +113,7 @@ impl Volume {
         };
         Ok(Self {
             shape,
+            // The last size is not needed: no member begins after the last one.
             map: Map::new(config.layout, count, sizes.take(count - 1)),
             members: members?,
             commands: std::vec![blank; room],
@@ -119,9 +125,12 @@ impl Volume {
         })
     }
 
-    /// Processes everything that happens up to `now`, each member at its own times, so that a completion makes room at once.
+    /// Processes everything that happens up to `now`, each member at its own times, so that a
+    /// completion frees a tag at once.
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
+        // Members are processed in order of time, so that waiting parts start when a tag becomes
+        // free and not only at `now`.
         while let Some((at, member)) = self.next_event().filter(|e| e.0 <= self.now) {
             while let Some(ended) = self.members[member].drive.pop(at) {
                 self.part_ended(member, ended);
@@ -130,7 +139,7 @@ impl Volume {
         }
     }
 
-    /// The time of the members' first completion, and which member it is.
+    /// The time of the first completion among the members, and the index of that member.
     fn next_event(&self) -> Option<(Instant, usize)> {
         let members = self.members.iter().zip(0..);
         let events = members.filter_map(|(m, i)| Some((m.drive.next_completion()?, i)));
@@ -145,6 +154,7 @@ impl Volume {
         let command = &mut self.commands[slot as usize];
         debug_assert!(command.parts > 0, "only a command in flight has parts");
         command.parts -= 1;
+        // The command is served from its first part's beginning to its last part's end.
         command.began = command.began.min(ended.began);
         command.at = command.at.max(ended.at);
         if command.parts == 0 {
@@ -159,7 +169,7 @@ impl Volume {
         }
     }
 
-    /// Gives a part of a command to its member.
+    /// Passes a part of a command to its member.
     fn hand(&mut self, slot: u32, command: &Dispatch, part: Part) {
         self.commands[slot as usize].parts += 1;
         let dispatch = Dispatch {
@@ -185,10 +195,11 @@ impl Volume {
         }
     }
 
-    /// Gives a command to every member that it concerns, in one part each.
+    /// Passes a command to each member that it concerns, in one part each.
     fn spread(&mut self, slot: u32, command: &Dispatch) {
         for member in 0..self.members.len() {
             let part = match command.op {
+                // Earlier writes can be on any member.
                 Op::Flush => Some(Part {
                     member,
                     offset: 0,
@@ -201,7 +212,7 @@ impl Volume {
             }
         }
         if self.commands[slot as usize].parts == 0 {
-            // A command of no bytes at all: one drive has to complete it.
+            // A command without any bytes must be completed by one drive.
             self.cut(slot, command);
         }
     }
@@ -213,7 +224,7 @@ impl Drive for Volume {
         if self.in_flight == u32::from(self.shape.tags) {
             return Err(Busy);
         }
-        // There are as many slots as tags.
+        // There are as many slots as tags, so this cannot fail.
         let slot = self.free.pop().ok_or(Busy)?;
         self.in_flight += 1;
         self.sequence += 1;
@@ -230,6 +241,8 @@ impl Drive for Volume {
             Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => self.spread(slot, command),
         }
         for member in &mut self.members {
+            // Parts are queued first and submitted together, because one command can have several
+            // parts for one member.
             member.feed(self.now);
         }
         Ok(())

@@ -1,3 +1,5 @@
+//! Tests of volumes: scaling, splitting at members, and the rules for parameters.
+
 use super::*;
 use crate::drive::testing::{Client, Load, Result};
 use crate::drive::{Config as Any, hdd, null, ssd};
@@ -39,7 +41,7 @@ fn stripe(count: usize, member: &Any) -> Config {
     Config::stripe(std::vec![member.clone(); count])
 }
 
-/// Bytes per second of all clients.
+/// The bytes per second of all clients together.
 fn rate(config: &Config, clients: &mut [Client], millis: u64) -> u64 {
     let (results, elapsed) = run(config, clients, millis);
     results.iter().map(|r| r.rate(elapsed)).sum()
@@ -54,6 +56,7 @@ fn long_reads_go_at_the_rate_of_all_members() {
             let mut clients = [Client::sequential(Op::Read, 1 << 20, depth, 0)];
             rates.push(rate(&stripe(count, &member), &mut clients, 1000));
         }
+        // Two members give at least 1.8 times and four members 3.5 times the rate of one.
         assert!(rates[1] * 10 >= rates[0] * 18, "{rates:?}");
         assert!(rates[2] * 10 >= rates[0] * 35, "{rates:?}");
         assert!(rates[2] <= rates[0] * 4, "{rates:?}");
@@ -65,7 +68,7 @@ fn random_reads_at_depth_scale_with_the_members() {
     for (member, millis) in [(disk(), 20_000), (flash(), 300)] {
         let mut rates = Vec::new();
         for count in [1, 2, 4] {
-            // The same depth for each member.
+            // The queue depth per member is the same.
             let mut clients = [Client::random(Op::Read, 4096, 8 * count as u32)];
             rates.push(rate(&stripe(count, &member), &mut clients, millis));
         }
@@ -74,7 +77,7 @@ fn random_reads_at_depth_scale_with_the_members() {
     }
 }
 
-/// The completions of a drawn load on the given drive.
+/// The completions of a random load on the given drive.
 fn answers(drive: &mut dyn Drive, random: &mut Load<Volume>) -> Vec<Ended> {
     let (mut now, mut inside, mut all) = (Instant::ZERO, [false; 32], Vec::new());
     for _ in 0..2_000 {
@@ -180,7 +183,7 @@ fn a_command_ends_with_its_last_part() {
         let mut load = load(&config);
         load.run(&mut clients, Span::from_nanos(1)).0[0].latency
     };
-    // 30 us and 64 KiB at 250 MB/s, on the fast member alone.
+    // 30 us and 64 KiB at 250 MB/s, on the fast member only.
     assert_eq!(latency(64 << 10), Span::from_nanos(30_000 + 262_144));
     assert_eq!(latency(64 << 10 | 4096), Span::from_millis(5));
     let mut flush = [Client::random(Op::Flush, 0, 1)];
@@ -198,7 +201,7 @@ fn parts_for_a_full_member_wait_inside_and_come_in_turn() {
         offset,
         ..crate::drive::testing::command()
     };
-    // All parts are on the member that takes one at a time.
+    // All parts are on the member that serves one command at a time.
     for tag in 0..32 {
         let taken = volume.submit(Instant::ZERO, &command(tag, u64::from(tag) * 4096 * 32));
         assert!(taken.is_ok());
@@ -209,7 +212,8 @@ fn parts_for_a_full_member_wait_inside_and_come_in_turn() {
     while let Some(next) = volume.next_completion() {
         while let Some(ended) = volume.pop(next) {
             order.push(ended.completion.tag.0);
-            // 30 us of service and 4096 bytes at 250 MB/s for each part up to and including this one.
+            // 30 us of service and 4096 bytes at 250 MB/s for each part up to and including this
+            // one.
             let each = 30_000 + 16_384;
             assert_eq!(ended.at.as_nanos(), each * order.len() as u64);
         }
@@ -292,7 +296,7 @@ fn volume() -> impl Strategy<Value = Config> {
     });
     let linear = prop::collection::vec(sized, 1..5).prop_map(Config::linear);
     let plain = prop_oneof![stripe, linear].boxed();
-    // Volumes may contain volumes.
+    // Volumes can contain volumes.
     let nested = prop::collection::vec(plain.clone().prop_map(Any::Volume), 1..3);
     prop_oneof![3 => plain, 1 => nested.prop_map(Config::stripe)]
 }
@@ -300,7 +304,8 @@ fn volume() -> impl Strategy<Value = Config> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Every command ends once, as announced (the load checks that), nothing is left in flight, and Little's law holds.
+    /// Each command ends once, as announced (which the load checks), nothing is left in flight, and
+    /// Little's law holds.
     #[test]
     fn nothing_is_lost_or_doubled(config in volume(), length in 1u32..64, split in 0u32..100) {
         let mut load = load(&config);

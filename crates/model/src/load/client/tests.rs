@@ -1,4 +1,4 @@
-//! Every kind of program, step by step.
+//! Tests of each kind of program, step by step.
 
 use super::*;
 use crate::load::program::{Activity, Arrival, Law, Pattern, Size, Skew};
@@ -19,7 +19,7 @@ fn client(program: Program) -> Client {
     Client::new(&program, seed("test", 0, 0), REGION).unwrap()
 }
 
-/// Issues everything that is due at `now`; returns it and the step after it.
+/// Issues all requests that are due at `now`, and returns them with the step after them.
 fn burst(client: &mut Client, now: Instant) -> (Vec<Io>, Step) {
     let mut issued = Vec::new();
     loop {
@@ -34,8 +34,8 @@ fn ops(issued: &[Io]) -> Vec<Op> {
     issued.iter().map(|io| io.op).collect()
 }
 
-/// Once all four are outstanding it waits until one is left, then fills up again: as `fio` does with `iodepth_low=1`, or with
-/// `iodepth_batch_complete_min=3`.
+/// The client waits until one of its four requests is left, and then issues three more. `fio` does
+/// the same with `iodepth_low=1`, or with `iodepth_batch_complete_min=3`.
 #[test]
 fn a_loop_in_batches_fills_up_when_few_are_left() {
     let mut c = client(Program {
@@ -84,6 +84,7 @@ fn each_place_thinks_for_itself() {
         ..Program::random_reads(4096, 2)
     });
     assert_eq!(burst(&mut c, us(0)).0.len(), 2);
+    // The first request thinks from 3 us to 13 us, the second from 5 us to 15 us.
     c.completed(us(3));
     assert_eq!(c.next(us(3)), Step::WaitUntil(us(13)));
     c.completed(us(5));
@@ -105,7 +106,8 @@ fn an_open_loop_keeps_its_rate_and_its_due_times() {
     assert_eq!(c.next(us(0)), Step::WaitUntil(us(5)));
     let (issued, then) = burst(&mut c, us(5));
     assert_eq!((issued.len(), then), (1, Step::WaitUntil(us(15))));
-    // The driver is late, and the queue depth is used up: requests keep the times at which they were due.
+    // The call is late and the queue depth is exhausted. Requests keep the times at which they were
+    // due.
     let (issued, then) = burst(&mut c, us(50));
     assert_eq!(
         issued.iter().map(|io| io.due).collect::<Vec<_>>(),
@@ -124,6 +126,7 @@ fn poisson_arrivals_have_their_mean() {
         ..Program::random_reads(4096, 65_536)
     });
     let n = burst(&mut c, us(500_000)).0.len();
+    // 50,000 arrivals are expected, with a standard deviation of 224.
     assert!((48_900..51_100).contains(&n), "{n} of 50000");
 }
 
@@ -149,7 +152,7 @@ fn it_stops_in_time_and_after_its_requests() {
     c.completed(us(1));
     assert_eq!((c.next(us(1)), c.issued()), (Step::Finished, 2));
 
-    // The next request would come after the end, so there is nothing to wait for.
+    // The next request would be due after the stop, so there is nothing to wait for.
     let arrival = Arrival::Even {
         interval: Span::from_micros(20),
     };
@@ -179,6 +182,7 @@ fn mixes_have_their_proportion_and_fua_is_for_writes() {
     });
     let (issued, _) = burst(&mut c, us(0));
     let writes = issued.iter().filter(|io| io.op == Op::Write).count();
+    // 3000 writes are expected, with a standard deviation of 46.
     assert!((2_770..3_230).contains(&writes), "{writes}");
     for io in &issued {
         assert_eq!(io.flags.has(Flags::FUA), io.op == Op::Write);
@@ -259,7 +263,7 @@ fn the_first_requests_of_a_random_reader_never_change() {
     assert_eq!(blocks, [20, 205, 47, 250, 243, 17, 23, 188]);
 }
 
-/// A random program of up to 200 requests.
+/// A random program with up to 200 requests.
 fn drawn(rng: &mut Rng) -> Program {
     let time = Span::from_nanos(rng.range(1, 5_000));
     let every = rng.range(1, 5) as u32;
@@ -316,7 +320,7 @@ fn every_program_keeps_its_bounds_and_comes_to_its_end() {
                     assert!(!syncing, "nothing is issued beside an fdatasync");
                     assert!(client.outstanding() <= program.depth);
                     assert!(io.due <= now);
-                    // A flush is no arrival: it comes between two that may both be late.
+                    // A flush is not an arrival: it can be between two requests that are both late.
                     if io.op != Op::Flush {
                         assert!(last_due <= io.due);
                         last_due = io.due;
@@ -339,7 +343,7 @@ fn every_program_keeps_its_bounds_and_comes_to_its_end() {
                 Step::WaitUntil(at) => {
                     assert!(at > now, "it never waits for the past");
                     now = at;
-                    // Completions come at any time.
+                    // Completions can arrive at any time.
                     if client.outstanding() > 0 && rng.range(0, 1) == 0 {
                         client.completed(now);
                         syncing = false;
@@ -375,7 +379,7 @@ fn a_closed_loop_rests_and_goes_on_where_it_was() {
     assert_eq!(burst(&mut c, us(0)).1, Step::WaitUntil(us(5)));
     assert_eq!(burst(&mut c, us(5)).0.len(), 1);
     c.completed(us(15));
-    // It works from 5 to 15 and from 35 to 45.
+    // The client is active from 5 us to 15 us and from 35 us to 45 us.
     assert_eq!(burst(&mut c, us(15)), (vec![], Step::WaitUntil(us(35))));
     assert_eq!(burst(&mut c, us(34)), (vec![], Step::WaitUntil(us(35))));
     let (issued, then) = burst(&mut c, us(35));
@@ -402,7 +406,7 @@ fn nothing_becomes_due_while_an_open_loop_rests() {
         assert!(at > now);
         now = at;
     }
-    // 4 us apart on a clock that stands still from 10 to 100.
+    // Requests are 4 us apart on a clock that does not advance from 10 us to 100 us.
     assert_eq!(dues, [0, 4, 8, 102, 106, 200, 204].map(us));
 }
 
@@ -467,11 +471,12 @@ fn think_time_follows_every_so_many_answers() {
         let then = us(begins + 103);
         assert_eq!(c.next(us(begins + 3)), Step::WaitUntil(then));
         assert_eq!(c.next(us(begins + 102)), Step::WaitUntil(then));
-        // The driver is late, and the next round begins with it.
+        // The call is late, and the next round begins with it.
     }
 }
 
-/// As fio: `rate_iops=100000` with `fdatasync=1` writes a hundred thousand times a second and flushes as often.
+/// As with fio, `rate_iops=100000` with `fdatasync=1` writes a hundred thousand times per second,
+/// and flushes as often.
 #[test]
 fn a_flush_is_no_arrival_of_an_open_loop() {
     let interval = Span::from_micros(10);
@@ -556,7 +561,7 @@ fn what_was_due_and_not_issued_is_counted() {
         ..open
     });
     assert_eq!(few.overdue(us(1_000)), 4);
-    // It works for 20 us and rests for 80: two a round.
+    // The client is active for 20 us and pauses for 80 us: two requests per round.
     let resting = client(Program {
         activity: Some(Activity {
             on: Span::from_micros(20),
@@ -625,7 +630,7 @@ fn a_client_knows_whether_anything_was_drawn() {
     ] {
         assert_eq!(drawn(program), (false, true), "{program:?}");
     }
-    // These are drawn before anything is issued.
+    // These programs use a random number before anything is issued.
     let interval = Span::from_micros(10);
     for program in [
         Program {
@@ -641,7 +646,8 @@ fn a_client_knows_whether_anything_was_drawn() {
     }
 }
 
-/// One request after the other, each answered after `each`: as they come, or in streaks. What was read, and how the client is then.
+/// Plays one request after the other, each answered after `each`, either step by step or in
+/// streaks. Returns the reads, and the final state of the client.
 fn looped(program: &Program, each: Span, streaks: bool) -> (Vec<(Instant, u64)>, String) {
     let mut c = client(*program);
     let (mut now, mut read) = (us(0), Vec::new());
@@ -690,7 +696,7 @@ fn a_streak_is_what_is_issued_one_by_one() {
         let each = time(&mut rng);
         let (read, _) = looped(&program, each, false);
         all += read.len();
-        // The last streak may go on beyond the end of the test.
+        // The last streak can extend beyond the end of the test.
         let (streaks, state) = looped(&program, each, true);
         assert_eq!(streaks[..read.len().min(600)], read, "{program:?} {each:?}");
         if read.len() < 600 {

@@ -1,11 +1,15 @@
+//! Tests of the order of commits: step by step, and with random events against a second
+//! implementation of the rules.
+
 use super::*;
 use weir_core::random::Rng;
 use weir_model::load::Region;
 
-/// Where the region begins, in pages.
+/// The beginning of the region, in pages.
 const START: u64 = 10_000;
 
-/// A file system alone: the test decides what processes ask for, and when commands complete.
+/// A file system without a layer: the test sends the commands of processes, and completes those of
+/// the file system.
 struct Alone {
     journal: Journal,
     now: Instant,
@@ -20,20 +24,20 @@ impl Alone {
         }
     }
 
-    /// A process writes `pages` pages from `page` on; the answer is where.
+    /// Sends a write of `pages` pages from `page` on, and returns the page to which it goes.
     fn write(&mut self, client: u32, number: u64, page: u64, pages: u64) -> u64 {
         let mut command = command(Op::Write, number, page, pages);
         assert!(!self.journal.asked(self.now, client, &mut command));
         command.offset / PAGE
     }
 
-    /// A process syncs. True if it waits for a commit.
+    /// Sends the sync of a process. Returns true if it waits for a commit.
     fn sync(&mut self, client: u32, number: u64) -> bool {
         let mut command = command(Op::Flush, number, 0, 0);
         self.journal.asked(self.now, client, &mut command)
     }
 
-    /// Runs; the file system's commands, in pages of its region.
+    /// Runs the file system and returns its commands, in pages of its region.
     fn run(&mut self) -> String {
         let mut commands = Vec::new();
         self.journal.run(self.now, &mut commands);
@@ -50,7 +54,8 @@ impl Alone {
         line.collect::<Vec<_>>().join(", ")
     }
 
-    /// The file system's command completes: flushes that are answered, and its next commands.
+    /// Completes the file system's command. Returns the flushes that are answered, and its next
+    /// commands.
     fn answer(&mut self) -> (Vec<(u32, u64)>, String) {
         (self.journal.answered(true), self.run())
     }
@@ -74,9 +79,11 @@ fn a_commit_of_ext4_with_two_files_waits_for_the_data_of_both() {
     assert!(!ext4.journal.written(1, 0), "nothing commits");
     assert!(ext4.sync(1, 1));
     assert_eq!(ext4.run(), "", "the other's data are on their way");
-    // What gets blocks from now on is in the next transaction.
+    // Blocks that are allocated from now on belong to the next transaction.
     ext4.write(2, 0, 200, 1);
     assert!(ext4.journal.written(0, 0));
+    // Four blocks: a descriptor, a bitmap, the descriptor of its group, and one block of inodes for
+    // both files.
     assert_eq!(ext4.run(), "write 1+4");
     assert!(ext4.sync(0, 1), "it joins the commit");
     let none = Vec::new();
@@ -85,7 +92,7 @@ fn a_commit_of_ext4_with_two_files_waits_for_the_data_of_both() {
     assert_eq!(ext4.answer(), (vec![(1, 1), (0, 1)], String::new()));
     ext4.write(0, 2, 0, 4);
     assert!(!ext4.sync(0, 3), "its blocks are there");
-    // Nobody syncs: the transaction commits when it is 5 s old.
+    // No process syncs, so the transaction commits when it is 5 s old.
     ext4.journal.written(2, 0);
     ext4.now += PERIOD;
     assert_eq!(ext4.run(), "write 6+4");
@@ -99,6 +106,7 @@ fn a_log_of_btrfs_waits_for_nobodys_data_and_the_next_takes_all_that_came_meanwh
         [(0, 0, 0, 4), (1, 0, 100, 1), (2, 0, 0, 1)].map(|w| btrfs.write(w.0, w.1, w.2, w.3));
     assert_eq!(places, [data, data + 4, data + 5]);
     assert!(btrfs.sync(1, 1));
+    // Eight blocks: two nodes of four pages, a leaf and the root of logs.
     assert_eq!(btrfs.run(), "write 1+8");
     assert!(btrfs.sync(0, 1) && btrfs.sync(2, 1));
     let none = Vec::new();
@@ -109,16 +117,17 @@ fn a_log_of_btrfs_waits_for_nobodys_data_and_the_next_takes_all_that_came_meanwh
     assert_eq!(btrfs.run(), "");
 }
 
-/// What must hold of any course, counted beside the file system.
+/// The rules that hold for any order of events, checked with state of its own.
 struct Shadow {
     alone: Alone,
-    /// Writes in flight.
+    /// The writes in flight, by client and number.
     writes: BTreeSet<(u32, u64)>,
-    /// By client: writes that were in flight when it wrote last.
+    /// The writes that were in flight when each client wrote last.
     beside: BTreeMap<u32, BTreeSet<(u32, u64)>>,
-    /// Flushes kept, and the writes that must be over before each is answered.
+    /// The flushes that wait for a commit, with the writes that must have completed before each is
+    /// answered.
     kept: BTreeMap<(u32, u64), BTreeSet<(u32, u64)>>,
-    /// The file system's command is in flight.
+    /// True while the file system's command is in flight.
     busy: bool,
 }
 
@@ -169,13 +178,15 @@ fn every_flush_is_answered_once_and_after_the_data_that_it_stands_for() {
         for number in 0..300 {
             let client = rng.range(0, 3) as u32;
             match rng.range(0, 9) {
-                // New blocks each time, so that all of them count.
+                // Each write goes to new blocks, so that each belongs to a transaction.
                 0..3 if !shadow.kept.keys().any(|k| k.0 == client) => {
                     shadow
                         .alone
                         .write(client, number, number * 8, rng.range(1, 8));
                     shadow.writes.insert((client, number));
                     let all = shadow.writes.iter().copied();
+                    // ext4 waits for the data of all files in the transaction (`data=ordered`),
+                    // btrfs only for those of the client's own file.
                     let counts = |w: &(u32, u64)| kind == FilesystemKind::Ext4 || w.0 == client;
                     shadow.beside.insert(client, all.filter(counts).collect());
                 }
@@ -194,6 +205,7 @@ fn every_flush_is_answered_once_and_after_the_data_that_it_stands_for() {
             shadow.alone.now += Span::from_millis(rng.range(0, 200));
             shadow.run();
         }
+        // All remaining writes and commits complete, so no flush may be left.
         for _ in 0..1000 {
             shadow.complete();
             shadow.answer();

@@ -1,3 +1,5 @@
+//! Tests of a single process: the commands of its system calls, step by step.
+
 use super::*;
 use crate::Scenario;
 use weir_core::{Contract, Waits};
@@ -5,7 +7,7 @@ use weir_model::load::Program;
 
 const MIB: u64 = 1 << 20;
 
-/// A process alone: the test decides when its commands complete.
+/// A process without a layer: the test completes its commands.
 struct Alone {
     process: Process,
     cache: Cache,
@@ -30,7 +32,8 @@ impl Alone {
         }
     }
 
-    /// Runs until it waits for a completion; returns its commands since the last call, in pages, as `op first+pages`.
+    /// Runs the process until it waits for a completion. Returns its new commands in pages, as `op
+    /// first+pages`.
     fn run(&mut self) -> String {
         let mut commands = Vec::new();
         while let Then::At(at) = self.process.run(
@@ -55,7 +58,7 @@ impl Alone {
         line
     }
 
-    /// Completes the oldest command 1 ms later.
+    /// Completes the oldest command, 1 ms later.
     fn answer(&mut self, well: bool) {
         let command = self.asked.remove(0);
         self.now += Span::from_millis(1);
@@ -77,7 +80,7 @@ impl Alone {
         }
     }
 
-    /// Its commands as they complete one by one.
+    /// Completes the commands one by one, and returns the commands after each completion.
     fn table(&mut self, answers: u32) -> Vec<String> {
         let mut lines = vec![self.run()];
         for _ in 0..answers {
@@ -99,8 +102,9 @@ fn buffered(advice: Advice) -> Buffered {
 fn a_sequential_reader_of_4_kib_has_windows_of_16_kib_doubled_to_128_kib() {
     let program = Program::sequential_reads(4096, 1);
     let mut reader = Alone::new(program, buffered(Advice::Normal), MIB);
-    // The marker is on the second page of the first window, then on the first page of each further one. When the process reaches
-    // it, it submits the next window before it waits for the current one.
+    // The marker is on the second page of the first window, and on the first page of each further
+    // window. When the process reaches a marker, it submits the next window before it waits for the
+    // present one.
     let golden = [
         "read 0+4",
         "read 4+8, read 12+16",
@@ -115,7 +119,7 @@ fn a_sequential_reader_of_4_kib_has_windows_of_16_kib_doubled_to_128_kib() {
         "",
     ];
     assert_eq!(reader.table(10), golden);
-    // The file starts again with an empty cache.
+    // The program starts the file again with an empty cache.
     reader.answer(true);
     assert_eq!(reader.run(), "read 0+4");
     assert_eq!(reader.meter.requests(), 256);
@@ -130,6 +134,7 @@ fn advice_doubles_the_window_or_does_away_with_it() {
         "read 0+4",
         "read 4+8, read 12+16",
         "read 28+32",
+        // The advice `sequential` doubles the maximum window from 32 to 64 pages.
         "read 60+64",
         "read 124+64",
         "read 188+64",
@@ -210,7 +215,8 @@ fn hits_take_their_time_and_nothing_else() {
     assert_eq!((meter.requests(), meter.latency().min()), (10_000, 1_000));
 }
 
-/// Writes records of `size` bytes one after the other, and makes each durable before the next.
+/// A program that writes records of `size` bytes one after the other, and makes each durable before
+/// the next.
 fn log(size: u32) -> Program {
     let mut program = Program::sequential_reads(size, 1);
     program.writes = 100;
@@ -235,7 +241,8 @@ fn fdatasync_writes_then_flushes_then_goes_on() {
     );
     assert!(writer.asked.iter().all(|c| c.flags.has(Flags::SYNC)));
     assert_eq!(writer.meter.bytes(), 3 * PAGE);
-    // Three at a time are contiguous; those that are not become two requests, and the flush waits for both.
+    // Three records are contiguous. At the end of the file, pages 0, 1 and 3 are dirty. They become
+    // two requests, and the flush waits for both.
     program.sync = SyncMode::Fdatasync(3);
     let mut writer = Alone::new(program, buffered(Advice::Normal), 4 * PAGE);
     assert_eq!(
@@ -289,8 +296,9 @@ fn what_cannot_go_through_the_cache_is_refused_with_its_key() {
     }
 }
 
-/// A log of records of 2300 bytes: each write makes the pages dirty that it touches, and the next record begins in the page that the last
-/// one ended in. A reader of such records reads each page once.
+/// A log of records of 2300 bytes. Each write dirties the pages that it touches, and the next
+/// record begins in the page in which the last one ended. A reader of such records reads each page
+/// once.
 #[test]
 fn calls_that_end_within_a_page_have_the_whole_page() {
     let mut writer = Alone::new(log(2300), buffered(Advice::Normal), MIB);

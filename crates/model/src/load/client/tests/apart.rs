@@ -1,8 +1,9 @@
-//! Reads and writes that arrive apart.
+//! Reads and writes with arrivals of their own.
 
 use super::*;
 
-/// The reads and the writes that a client issues within 100 ms, each request answered after `each` microseconds.
+/// The numbers of reads and of writes that a client issues within 100 ms, if each request is
+/// answered after `each` microseconds.
 fn of_both(arrival: Arrival, depth: u32, each: u64) -> [usize; 2] {
     let mut c = client(Program {
         writes: 25,
@@ -24,7 +25,8 @@ fn of_both(arrival: Arrival, depth: u32, each: u64) -> [usize; 2] {
     counts
 }
 
-/// As `fio` does with one `rate_iops` of a mixed job, with one for each kind, and with one for reads alone, whatever the percentage of writes.
+/// As with `fio`: one `rate_iops` for both kinds of a mixed job, one for each kind, and one for
+/// reads only, whatever the percentage of writes.
 #[test]
 fn reads_and_writes_arrive_apart() {
     let apart = |reads, writes| Arrival::Apart {
@@ -38,13 +40,13 @@ fn reads_and_writes_arrive_apart() {
         [100, 100]
     );
     assert_eq!(of_both(apart(every(500), every(2_000)), 4, 50), [200, 50]);
-    // Writes fill the places that reads leave.
+    // Writes use the depth that reads leave.
     let [reads, writes] = of_both(apart(every(1_000), None), 2, 100);
     assert!(
         (98..=100).contains(&reads) && writes > 1_500,
         "{reads} {writes}"
     );
-    // Neither rate can be had: the percentage decides.
+    // Neither rate can be reached, so the percentage decides.
     let [reads, writes] = of_both(apart(every(10), every(10)), 1, 100);
     assert!((1..=5).contains(&(reads / writes)), "{reads} {writes}");
     let poisson = Arrival::Apart {
@@ -74,7 +76,8 @@ fn a_request_that_is_late_counts_from_when_its_kind_was_due() {
     let (issued, then) = burst(&mut c, us(0));
     assert_eq!((issued.len(), then), (1, Step::WaitForCompletion));
     c.completed(us(250));
-    // One of each was due at the beginning, at 100 and at 200 us, and one of them was issued.
+    // A read and a write were due at the beginning, at 100 us and at 200 us, and one of the six was
+    // issued.
     assert_eq!(c.overdue(us(250)), 5);
     let (issued, _) = burst(&mut c, us(250));
     assert!(issued[0].due <= us(100), "{issued:?}");
