@@ -7,9 +7,9 @@ pub struct Spread {
     pub count: u64,
     /// The sum of the values.
     pub sum: u64,
-    /// The smallest value.
+    /// The smallest value in the window.
     pub min: u64,
-    /// The largest value.
+    /// The largest value in the window.
     pub max: u64,
 }
 

@@ -98,11 +98,11 @@ pub struct Latency {
     pub max: f64,
     /// The median. All percentiles are at most 0.8 % above the exact values.
     pub p50: f64,
-    /// The 90th percentile.
+    /// The 90th percentile, in microseconds.
     pub p90: f64,
-    /// The 99th percentile.
+    /// The 99th percentile, in microseconds.
     pub p99: f64,
-    /// The 99.9th percentile.
+    /// The 99.9th percentile, in microseconds.
     pub p999: f64,
 }
 

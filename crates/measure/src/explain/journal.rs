@@ -1,4 +1,4 @@
-//! The journal: the calls into a layer, as much of them as fits.
+//! The journal, which keeps as many of the calls into a layer as fit.
 
 use crate::SECOND_NS;
 use crate::explain::alone::Alone;
@@ -18,84 +18,88 @@ use weir_core::{
     Completion, Dispatch, Done, GroupId, Instant, Layer, Op, Outcome, Output, Span, StreamId,
 };
 
-/// A call that comes later than it was asked for by more than this makes the process late. Less is how exactly timers go off.
+/// The delay of a call, in nanoseconds, from which the process counts as late. Smaller delays are
+/// within the precision of timers.
 const TIMELY: u64 = 100_000;
 
-/// What is later counts as this: after 136 years, which only a record that was tampered with has. Seconds are counted in 32 bits.
+/// The latest time that is represented, after 136 years, because seconds are counted in 32 bits.
+/// Only a recording that was tampered with has later times.
 pub(crate) const LATEST: u64 = (u32::MAX as u64 - 1) * SECOND_NS;
 
-/// Seconds in which nothing happened that are told one by one.
+/// The number of seconds without any call that are recorded one by one.
 const GAP: u32 = 3600;
 
-/// What a journal's bytes are for, in sixteenths: single pieces and requests for the recent past, one row for each group and second
-/// for a long one, verdicts, and one row of the drive for each second.
+/// The division of a journal's bytes, in sixteenths: single pieces and requests for the recent
+/// past, one row per group and second for the long past, verdicts, and one row of the drive per
+/// second.
 const PIECES: usize = 3;
 const REQUESTS: usize = 4;
 const ROWS: usize = 7;
 const VERDICTS: usize = 1;
 const SECONDS: usize = 1;
 
-/// Observes a layer, and keeps what explains the latency of its requests.
+/// Observes a layer, and keeps the data that explains the latency of its requests.
 #[derive(Debug)]
 pub struct Journal {
-    /// By slot of the stream.
+    /// The stream and its group, by slot of the stream.
     streams: Vec<Option<(StreamId, u32)>>,
-    /// Shared with views until it changes.
+    /// The groups, which are shared with views until they change.
     groups: Arc<Groups>,
-    /// By tag: the piece in the drive.
+    /// The piece in the drive, by tag.
     flying: Vec<Flying>,
     clock: Clock,
     dispatched: u64,
     alone: Alone,
     stated: Stated,
     late: Late,
-    /// When the layer asked to be called.
+    /// The time at which the layer wants to be called.
     due: u64,
-    /// The second under way, and what has become of each group and of the drive in it.
+    /// The number of the current second.
     second: u32,
-    /// When it ends.
+    /// The end of the current second.
     ends: u64,
     open: Vec<Row>,
     touched: Vec<u32>,
     whole: Second,
     /// The second that ended last.
     closed: Closed,
-    /// The clock's busy time when the second began.
+    /// The clock's busy time at the start of the current second.
     busy: u64,
     rows: Ring<Row>,
     seconds: Ring<Second>,
     ruled: Ring<Ruled>,
     pieces: Ring<Piece>,
     requests: Ring<Request>,
-    /// The layer was looked at.
+    /// True if the layer's configuration has been read.
     seen: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Flying {
-    /// `None`: the tag is free.
+    /// The operation of the piece, or `None` if the tag is free.
     op: Option<Op>,
     group: u32,
     from: u64,
     bytes: u32,
     share: f64,
-    /// Nothing else was in the drive, and how many pieces had gone there.
+    /// True if nothing else was in the drive when the piece was dispatched.
     alone: bool,
+    /// The number of pieces that had been dispatched, including this one.
     number: u64,
 }
 
-/// The second of a time.
+/// Returns the second that contains a time.
 fn second_of(ns: u64) -> u32 {
     u32::try_from(ns / SECOND_NS).unwrap_or(u32::MAX)
 }
 
 impl Journal {
-    /// What a journal keeps beyond its rings, for each group and stream of its layer and for each tag, and for its intervals of lateness:
-    /// at most this many bytes for each of them.
+    /// The maximum number of bytes that a journal needs beyond its rings, for each group, stream
+    /// and tag of its layer, and for each interval of lateness.
     pub const ENTRY: usize = 320;
 
-    /// An empty journal that keeps at most `bytes` of what it observes, and a few entries at the least. It must observe its layer from
-    /// the first call on.
+    /// Creates an empty journal that keeps at most `bytes` of its observations, but at least a few
+    /// entries. It must observe its layer from the first call on.
     pub fn new(bytes: usize) -> Self {
         let part = |sixteenths: usize| bytes / 16 * sixteenths;
         Self {
@@ -124,7 +128,7 @@ impl Journal {
         }
     }
 
-    /// Bytes that what it keeps takes up when it is full.
+    /// Returns the bytes that the journal's contents take up when it is full.
     pub fn bytes(&self) -> usize {
         self.rows.bytes()
             + self.seconds.bytes()
@@ -133,13 +137,14 @@ impl Journal {
             + self.requests.bytes()
     }
 
-    /// The verdict about a second of a group's promise, which [`crate::promise`] has given.
+    /// Adds the verdict on a second of a group's promise, which [`crate::promise`] has reached.
     pub fn ruled(&mut self, group: GroupId, ruling: &Ruling) {
         self.ruled.push(Ruled::new(group.0, ruling));
     }
 
-    /// What the requests of a group waited for in a second of the clock, and in each of those that ended by `now` after it. `None`: that
-    /// second is not the last one that ended by a call.
+    /// Returns the waits of a group's requests in a second of the clock, and in each of the later
+    /// seconds that ended by `now`. `None` if that second is not the last one that was ended by a
+    /// call.
     pub fn standing(&mut self, now: Instant, group: GroupId, second: u64) -> Option<[Standing; 2]> {
         self.pass(now.as_nanos().min(LATEST));
         let is_last = u64::from(self.closed.whole.second) == second && self.seen;
@@ -149,18 +154,20 @@ impl Journal {
         })
     }
 
-    /// The kernel says that the thread that makes the calls was ready to run and had no processor for `total` nanoseconds in all, as of
-    /// `now`. The time since it was asked last is taken to be just before `now`.
+    /// Records that the kernel has counted `total` nanoseconds until `now` in which the thread that
+    /// makes the calls was ready to run but had no CPU. The time since the last report is assumed
+    /// to be directly before `now`.
     pub fn waited(&mut self, now: Instant, total: u64) {
         self.late.waited(now.as_nanos(), total);
     }
 
-    /// What it holds, to explain the requests of `group` by. It is taken at once: nothing is looked through. `None`: there is no such
-    /// group.
+    /// Returns a copy of the journal's contents, from which the requests of `group` can be
+    /// explained. This is fast, because full chunks are shared. `None` if there is no such group.
     pub fn view(&self, now: Instant, layer: &Layer, group: GroupId) -> Option<View> {
         self.groups.get(group)?;
         let now = now.as_nanos().min(LATEST);
         let mut pieces = self.pieces.kept();
+        // Pieces that are still in the drive have occupied it until now.
         let flying = self.flying.iter().filter(|f| f.op.is_some());
         let flying = flying.map(|flying| Piece {
             from: flying.from,
@@ -188,7 +195,7 @@ impl Journal {
         })
     }
 
-    /// What has become of the drive in the second under way.
+    /// Returns the state of the drive in the current second.
     fn under_way(&self, now: u64) -> Second {
         let mut clock = self.clock;
         clock.advance(now);
@@ -201,7 +208,7 @@ impl Journal {
         }
     }
 
-    /// Requests of a group that are not over.
+    /// Returns the outstanding requests of a group.
     fn waiting(&self, now: u64, layer: &Layer, group: GroupId) -> Option<Waiting> {
         let streams = self.streams.iter().flatten();
         let own = streams.filter(|(_, of)| self.groups.is_within(GroupId(*of), group));
@@ -222,7 +229,7 @@ impl Journal {
         (waiting.requests > 0).then_some(waiting)
     }
 
-    /// Time passes up to `now`, before anything that happens then.
+    /// Advances the time to `now`, before anything that happens then.
     #[inline]
     fn pass(&mut self, now: u64) {
         if now > self.due.saturating_add(TIMELY) {
@@ -260,19 +267,19 @@ impl Journal {
             self.closed.later = whole;
             self.busy = self.clock.busy();
             self.whole = Second::default();
-            // Nothing happens in the seconds of an idle drive.
+            // In the seconds of an idle drive nothing happens, so they are skipped.
             let is_idle = self.clock.pieces() == 0 && self.late.within(ends, now) == 0;
             self.second = if is_idle {
                 current
             } else {
-                // Of a drive that has stood still for longer there is nothing more to say.
+                // For a drive that stalls for longer, more rows would contain nothing new.
                 (self.second + 1).max(current.saturating_sub(GAP))
             };
         }
         self.ends = (u64::from(self.second) + 1) * SECOND_NS;
     }
 
-    /// The rows of the second under way are those of the one that ended last.
+    /// Makes the rows of the current second those of the second that ended last.
     fn close(&mut self, whole: Second) {
         std::mem::swap(&mut self.open, &mut self.closed.rows);
         std::mem::swap(&mut self.touched, &mut self.closed.touched);
@@ -281,12 +288,12 @@ impl Journal {
         self.closed.add_up();
     }
 
-    /// The row of a group in the second under way.
+    /// Returns the row of a group in the current second.
     #[inline]
     fn row(&mut self, group: u32) -> &mut Row {
         let at = group as usize;
         if self.open.len() <= at {
-            // A row of another second is one of which nothing has become yet in this one.
+            // A row of another second counts as empty in this one.
             let untouched = Row {
                 second: u32::MAX,
                 ..Row::default()
@@ -340,11 +347,13 @@ impl Journal {
         let Some(op) = flying.op else { return };
         let share = self.clock.leave(flying.share);
         if completion.outcome.is_none() {
-            // The drive had no room for it.
+            // The drive's queue was full, so the piece is dispatched again later.
             return;
         }
         let taken = now.saturating_sub(flying.from);
         let late = self.late.within(flying.from, now);
+        // A piece was alone if nothing was in the drive when it was dispatched, and nothing has
+        // been dispatched since. A late process would make its time too long.
         if flying.alone && flying.number == self.dispatched && late == 0 {
             self.alone.learn(op, flying.bytes, taken);
         }
@@ -399,6 +408,7 @@ impl Journal {
         } else {
             [0; 3]
         };
+        // Lateness of this process is neither the elevator's nor the drive's time.
         self.whole.elevator += elevator - late[1];
         let row = self.row(group);
         row.requests += 1;
@@ -461,7 +471,8 @@ mod tests {
 
     #[test]
     fn a_group_takes_no_more_than_an_entry() {
-        // Its terms, whether its number was used and how many groups hang on it, its rows of two seconds, and that it has them.
+        // The group's terms, the flag that its number was used, the number of its children, its
+        // rows of two seconds, and its entries in `touched`.
         let group = size_of::<Option<Terms>>() + 1 + 4 + 2 * (size_of::<Row>() + 4);
         assert!(group <= Journal::ENTRY, "{group} bytes");
         assert!(size_of::<Flying>() <= Journal::ENTRY);

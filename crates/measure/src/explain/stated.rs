@@ -1,11 +1,11 @@
-//! What a drive was said to do at the least.
+//! The stated capacity of a drive, as costs of pieces.
 
 use weir_core::{Capacity, Op};
 
-/// How long a drive of a stated capacity takes for a piece at most, while it is kept busy.
+/// The longest time that a drive of a stated capacity takes for a piece, while it is kept busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Stated {
-    /// Nanoseconds a byte and a request: of reads, and of writes.
+    /// Nanoseconds per byte and per request, of reads and of writes.
     costs: Option<[(f64, f64); 2]>,
 }
 
@@ -24,12 +24,13 @@ impl Stated {
         }
     }
 
-    /// Whether anything was stated.
+    /// Returns true if a capacity was stated.
     pub(crate) fn is_known(&self) -> bool {
         self.costs.is_some()
     }
 
-    /// Nanoseconds of the drive for a piece, at most; `None` where nothing is stated of such a piece.
+    /// Returns the longest time of the drive for a piece, in nanoseconds, or `None` if no capacity
+    /// is stated for such a piece.
     #[inline]
     pub(crate) fn cost(&self, op: Op, bytes: u32) -> Option<u64> {
         let [read, write] = self.costs?;

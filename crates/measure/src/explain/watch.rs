@@ -1,4 +1,4 @@
-//! A journal with promises of its own: for a run or a record.
+//! A journal with promises of its own, for a run or a recording.
 
 use crate::explain::journal::{Journal, LATEST};
 use crate::explain::note;
@@ -12,24 +12,26 @@ use weir_core::{
     Contract, Done, GroupId, Instant, Layer, Op, Outcome, Output, ROOT, Request, StreamId,
 };
 
-/// Observes a layer, judges the promises of its groups as the live server does, and keeps a [`Journal`].
+/// Observes a layer, judges the promises of its groups as the live server does, and keeps a
+/// [`Journal`].
 #[derive(Debug)]
 pub struct Watch {
     journal: Journal,
     groups: Groups,
     promises: BTreeMap<GroupId, Promise>,
     streams: Vec<Option<(StreamId, GroupId)>>,
-    /// Streams whose clients do not read their answers.
+    /// The streams whose clients do not read their replies.
     held: Vec<StreamId>,
-    /// By tag: whose piece is in the drive, and whether it is alone there.
+    /// The piece in the drive, by tag.
     flying: Vec<Option<Flying>>,
     in_drive: u32,
     dispatched: u64,
-    /// Requests whose only piece had the drive to itself.
+    /// The requests whose only piece had the drive to itself, with their length.
     alone: BTreeMap<(StreamId, u64), u32>,
-    /// The verdicts about the second that ended last, until it is known whether the record has others: those of the server, which saw more.
+    /// The verdicts on the second that ended last. They are kept until it is known whether the
+    /// recording has verdicts of the server, which had more information.
     own: Vec<(GroupId, Ruling)>,
-    /// What all were served in the second under way, and when that ends.
+    /// The amount that all clients were served in the current second, and the end of that second.
     second: Window,
     ends: u64,
 }
@@ -44,11 +46,12 @@ struct Flying {
     number: u64,
 }
 
-/// A pause after which promises begin again: a hundred days.
+/// The length of a pause after which promises begin again: 100 days.
 const GAP: u64 = 8_640_000 * SECOND_NS;
 
 impl Watch {
-    /// With a journal of at most `bytes`. It must observe its layer from the first call on.
+    /// Creates a watch with a journal of at most `bytes`. It must observe its layer from the first
+    /// call on.
     pub fn new(bytes: usize) -> Self {
         Self {
             journal: Journal::new(bytes),
@@ -66,17 +69,17 @@ impl Watch {
         }
     }
 
-    /// Its journal.
+    /// Returns the journal, to add observations that are not calls.
     pub fn journal(&mut self) -> &mut Journal {
         &mut self.journal
     }
 
-    /// The groups there are, with their contracts.
+    /// Iterates over the existing groups, with their contracts.
     pub fn groups(&self) -> impl Iterator<Item = (GroupId, Contract)> + '_ {
         self.groups.iter().map(|(id, terms)| (id, terms.contract))
     }
 
-    /// As [`Journal::view`], with the verdicts about all seconds that ended by `now`.
+    /// Returns a view like [`Journal::view`], with the verdicts on all seconds that ended by `now`.
     pub fn view(&mut self, now: Instant, layer: &Layer, group: GroupId) -> Option<View> {
         self.pass(now.as_nanos().min(LATEST), layer);
         self.keep_own();
@@ -92,7 +95,7 @@ impl Watch {
 
     fn end_second(&mut self, now: u64, layer: &Layer) {
         if now - self.ends > GAP {
-            // That is a verdict for each second: promises begin again.
+            // Judging every second of such a pause would take too long, so promises begin again.
             for promise in self.promises.values_mut() {
                 *promise = Promise::new(now, promise.rate());
             }
@@ -118,14 +121,14 @@ impl Watch {
         self.ends = (now / SECOND_NS + 1) * SECOND_NS;
     }
 
-    /// The verdicts about the second that ended last are its own.
+    /// Adds the watch's own verdicts on the second that ended last to the journal.
     fn keep_own(&mut self) {
         for (group, ruling) in self.own.drain(..) {
             self.journal.ruled(group, &ruling);
         }
     }
 
-    /// The record says what the server's verdict was about a second.
+    /// Adds a verdict from the recording, which replaces the watch's own verdict on that second.
     fn told(&mut self, group: GroupId, ruling: &Ruling) {
         let second = |of: &Ruling| of.ends_ns / SECOND_NS;
         self.own
@@ -133,7 +136,7 @@ impl Watch {
         self.journal.ruled(group, ruling);
     }
 
-    /// Tells the promises of a stream's group, and of those above it, of something that happens now.
+    /// Reports an event at `now` to the promises of a stream's group and of the groups above it.
     fn tell(&mut self, now: u64, stream: StreamId, tell: impl Fn(&mut Promise, bool)) {
         let held = self.held.contains(&stream);
         let slot = self.streams.get(stream.slot() as usize).copied().flatten();
@@ -149,6 +152,7 @@ impl Watch {
     }
 
     fn submitted(&mut self, now: u64, request: &Request) {
+        // Promises do not cover flushes.
         if request.op != Op::Flush {
             self.tell(now, request.stream, |promise, held| {
                 promise.sent(held);
@@ -168,6 +172,7 @@ impl Watch {
         let Flying {
             stream, op, length, ..
         } = flying;
+        // The request had the drive to itself if nothing else was dispatched before it completed.
         if flying.alone && flying.number == self.dispatched && op != Op::Extents {
             self.alone.insert((stream, flying.cookie), length);
         }
@@ -225,7 +230,7 @@ impl Watch {
         }
     }
 
-    /// The contracts in force are those of the groups now.
+    /// Applies the contracts of the existing groups to the promises.
     fn change(&mut self, now: u64) {
         self.promises
             .retain(|group, _| self.groups.get(*group).is_some());

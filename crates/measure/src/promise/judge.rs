@@ -85,7 +85,7 @@ pub enum Verdict {
 /// The parameters by which seconds are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// The promised rate.
+    /// The rate that is promised.
     pub rate: Rate,
     /// The mean request of this client without contention, or `None` if it is not known.
     pub alone: Option<Alone>,

@@ -108,7 +108,8 @@ fn one_late_request_alone_in_the_drive_excuses_nobody() {
 #[test]
 fn a_min_of_less_than_a_request_a_second_is_kept_on_average() {
     let mut promise = Promise::new(0, bytes(300_000));
-    // The first request of 1 MB completes after four seconds, which is as late as it may be.
+    // A request in flight may be missing: 1 MB is more than the min of three seconds (0.9 MB), but
+    // less than the min of four seconds even without the tolerated 1 %.
     promise.sent(false);
     promise.asks(1_000_000);
     promise.pass(4 * SECOND_NS, Window::default(), 0);
@@ -283,7 +284,8 @@ fn requests_are_counted_where_these_were_promised() {
     for n in 1..=3_000 {
         promise.pass(n * MS - 1, Window::default(), 0);
         promise.over(false);
-        // The rate is 1,000 at first, and then half of that.
+        // The first 1,500 requests are served, and then every second one, so that the rate is 1,000
+        // per second at first and then 500.
         if n <= 1_500 || n % 2 == 0 {
             promise.served(1);
             promise.answered(Waits::default());
@@ -302,7 +304,7 @@ fn requests_are_counted_where_these_were_promised() {
     );
 }
 
-/// A request of the history: its time of sending and its latency.
+/// A request of the history: its time of sending and its latency in milliseconds, and its bytes.
 type Sent = (u64, u64, u64);
 
 proptest! {
