@@ -1,4 +1,5 @@
-//! `weir apply`: what it refuses, and that it leaves a host alone that it cannot set.
+//! `weir apply`: the input that it refuses, and a host that it cannot configure and therefore
+//! leaves unchanged.
 
 use crate::common::{Scratch, golden, has, run};
 use std::fs;
@@ -74,7 +75,8 @@ fn what_is_no_block_device_is_refused() {
     has(&said.err, "Block device required");
 }
 
-/// A host as files that anybody can write: one disk, cgroups of version 2, and one unit that runs.
+/// Writes a host as files that any user can write: one disk, cgroups of version 2, and one running
+/// unit.
 fn recorded(scratch: &Scratch) {
     let put = |path: &str, text: &str| {
         let path = scratch.path("host").join(path);
