@@ -264,7 +264,8 @@ fn documents_are_within_their_budget() {
     );
 }
 
-/// True if a Rust file, by its path without the ending, is compiled: as the root of a target, or as a module.
+/// Returns true if a Rust file, given by its path without the extension, is compiled as the root of
+/// a target or as a module.
 fn is_module(path: &str, modules: &BTreeSet<&str>) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     let (folder, name) = (parts[parts.len() - 2], parts[parts.len() - 1]);
@@ -274,7 +275,8 @@ fn is_module(path: &str, modules: &BTreeSet<&str>) -> bool {
         || modules.contains(name)
 }
 
-/// True if something finds a file that is not Rust: by its name, or because it lists the directory.
+/// Returns true if a file other than Rust is found by its name, or because a program lists its
+/// directory.
 fn is_found(path: &str, name: &str, names: &BTreeMap<&str, BTreeSet<&str>>) -> bool {
     let path_within = format!("/{path}");
     let is_listed = LISTED
@@ -297,7 +299,7 @@ fn every_file_is_used_and_finished() {
             if before == "mod" {
                 modules.insert(word);
             }
-            // Words that end a sentence, and modules with a path.
+            // A word can end a sentence. A module can be named by a path.
             let word = word.trim_end_matches('.');
             names.entry(word).or_default().insert(path.as_str());
             modules.extend(word.strip_suffix(".rs"));
@@ -316,7 +318,7 @@ fn every_file_is_used_and_finished() {
         ) {
             wrong.push(format!("{path}: nothing uses it"));
         }
-        // In two parts, so that this file passes.
+        // The words are written in two parts, so that this file does not contain them.
         let unfinished = [concat!("TO", "DO"), concat!("FIX", "ME")];
         if stem.is_some() && unfinished.iter().any(|word| text.contains(word)) {
             wrong.push(format!("{path}: unfinished"));
