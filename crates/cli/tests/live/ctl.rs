@@ -1,4 +1,4 @@
-//! `weir ctl` beside a running server: what it prints, and what it says where something is wrong.
+//! `weir ctl` with a running server: its output, and its errors.
 
 use crate::common::running::{Running, open, serve};
 use crate::common::{Said, Scratch, has, run, signal};
@@ -53,7 +53,7 @@ impl Site {
         run(&self.scratch, &format!("ctl {arguments} {socket}"))
     }
 
-    /// A client of a volume.
+    /// Connects a client to a volume.
     fn client(&self, volume: &str) -> Connection {
         let server = self.server.as_ref().expect("it runs");
         open(&server.address, volume).expect("it is served")
@@ -68,12 +68,12 @@ impl Site {
         self.server = Some(serve(&self.scratch));
     }
 
-    /// What it prints on standard error; it must fail.
+    /// Returns the message on standard error of a command that must fail.
     fn refused(&self, arguments: &str) -> String {
         self.ctl(arguments).ended(1).err
     }
 
-    /// What it prints; it must succeed.
+    /// Returns the output of a command that must succeed.
     fn said(&self, arguments: &str) -> String {
         let ended = self.ctl(arguments).ended(0);
         assert_eq!(ended.err, "", "{arguments}");
@@ -109,6 +109,7 @@ fn a_server_is_asked_and_changed_in_the_words_of_its_file() {
         assert!(status.contains(part), "{part} in\n{status}");
     }
     let tried = site.said("set alpha min=20MB/s --dry-run");
+    // 50 of 120 MB/s are 41.7 %, and 58 MB/s are left of the 108 MB/s (90 %) that can be promised.
     assert_eq!(
         tried,
         "volume.alpha.min = \"20MB/s\" (was \"10MB/s\")\n\
@@ -197,7 +198,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
     assert_eq!(site.text(), before);
 }
 
-/// Writes these bytes there, and waits for the answer.
+/// Writes bytes at an offset through a raw NBD request, and waits for the reply.
 fn write(client: Connection, offset: u64, bytes: &[u8]) {
     let (socket, ..) = client.into_parts();
     let mut socket = UnixStream::from(socket);
@@ -221,7 +222,8 @@ fn an_image_grows_with_its_volume_and_outlives_a_crash() {
     );
     site.said(&add);
     let before = site.client("beta");
-    // The file of the configuration stays behind, as after a crash between the growth and the writing of the file.
+    // The configuration file keeps the old size, as after a crash between the growth and the
+    // writing of the file.
     let grown = site.said("grow beta 2MiB --no-save");
     let told = "volume.beta: 1 client keeps its size until it connects again, because NBD";
     has(&grown, told);
@@ -234,7 +236,8 @@ fn an_image_grows_with_its_volume_and_outlives_a_crash() {
     assert_eq!(before.session().size, 1 << 20);
     write(site.client("beta"), (2 << 20) - 4096, &[7; 4096]);
 
-    // Neither smaller, nor larger than there is room; all stays as it is.
+    // A volume cannot shrink, and cannot grow beyond the free space. In both cases, nothing
+    // changes.
     for shrinks in ["grow beta 1MiB", "undo"] {
         let said = site.refused(shrinks);
         for part in [
@@ -265,7 +268,7 @@ fn an_image_grows_with_its_volume_and_outlives_a_crash() {
         .expect("it is as long");
     assert_eq!(bytes, [7; 4096]);
 
-    // What another program has cut off is not made up for in silence.
+    // A file that another program has truncated is not silently extended again.
     file.set_len(1 << 20).expect("nothing keeps it");
     let said = site.refused("grow beta 4MiB");
     has(&said, "another program has truncated the file");

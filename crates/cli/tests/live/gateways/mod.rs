@@ -1,7 +1,9 @@
-//! Servers that keep one min together, with a real etcd, for `./test --fleet`: parts go where the demand is, and what dies, hangs or is cut off promises
-//! nothing when others may.
+//! Servers that share one min with a real etcd, for `./test --fleet`. Parts move to the servers
+//! with demand, and a server that dies, hangs or is cut off promises nothing once others may use
+//! its part.
 //!
-//! Figures are printed (`cargo test -p weir --test live gateways:: -- --test-threads 1 --nocapture`); it takes Debian's `etcd-server`.
+//! `cargo test -p weir --test live gateways:: -- --test-threads 1 --nocapture` prints figures. The
+//! tests need Debian's `etcd-server`.
 
 mod lab;
 mod wrong;
@@ -103,7 +105,7 @@ fn etcd_is_cut_off(etcd: &Etcd, b: &Server, c: &Server) {
         LEASE.as_secs_f64(),
         AGE.as_secs_f64()
     );
-    // Half a second more for a machine that is busy.
+    // Half a second is added for a busy machine.
     assert!(took < LEASE + AGE + AGE, "{took:?}");
     thread::sleep(2 * SECOND);
     assert!(nothing());
@@ -139,7 +141,8 @@ fn a_server_is_stopped_past_its_lease(b: &Server, c: &Server) {
     within("two demands have equal parts", 5 * SECOND, || {
         has(b, 0.45, 0.5) && has(c, 0.45, 0.5)
     });
-    // While it is stopped it serves nobody, and what it promised until its lease is over is short.
+    // While the server is stopped it serves no client, so the seconds until the end of its lease
+    // are short. The report is therefore made before.
     report(b);
     b.signal(Signal::STOP);
     let took = within("the stopped server's part is free", 10 * SECOND, || {
@@ -171,7 +174,7 @@ fn a_server_ends(b: Server, c: &Server) {
     report(c);
 }
 
-/// How a server's promises fared, which are those of its part.
+/// Prints and checks the seconds in which the server promised its part.
 fn report(server: &Server) {
     let count = |name: &str| server.metric(&format!("{name}{{volume=\"v\"}}"));
     let (promised, short) = (

@@ -1,4 +1,5 @@
-//! What people and full disks do to the rows: strangers' keys, minimums that differ, an etcd that takes no writes.
+//! Errors of operators and full disks: foreign keys in etcd, different minimums, and an etcd that
+//! refuses writes.
 
 use super::has;
 use super::lab::{Etcd, MIN, Server, eager, have, within};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// `/weir/v/member/hello` and `of somebody else`, as JSON has them.
+/// `/weir/v/member/hello` and `of somebody else` in base64, as etcd's JSON interface requires.
 const KEY: &str = "L3dlaXIvdi9tZW1iZXIvaGVsbG8=";
 const VALUE: &str = "b2Ygc29tZWJvZHkgZWxzZQ==";
 
