@@ -500,8 +500,8 @@ fn the_log_says_what_failed_and_for_whom() {
         .scratch
         .file("weir.toml", &machine.here(&GOOD.replace(GAMMA, image)));
     let server = serve(&machine.scratch);
-    // The handshake up to an option: STARTTLS (5), without data (NBD protocol, section "Option
-    // haggling").
+    // The handshake up to an option: STARTTLS (5), without data (NBD protocol, newstyle
+    // negotiation).
     let mut stream = UnixStream::connect(machine.scratch.path("nbd.sock")).unwrap();
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).unwrap();

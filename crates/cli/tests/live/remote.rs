@@ -1,4 +1,5 @@
-//! A volume on another server, which is killed and started again while fio writes through Weir, and verifies what it wrote.
+//! A volume on another server, which is killed and restarted while fio writes through Weir and
+//! verifies its data.
 
 use crate::common::running::serve;
 use crate::common::{Scratch, has, words, works};
@@ -8,7 +9,8 @@ use std::time::Duration;
 
 const KILLED: usize = 8;
 
-/// A server with a cache in front of a file, which loses what was not flushed when it is killed.
+/// A server with a write cache in front of a file. If it is killed, it loses data that was not
+/// flushed.
 struct Pool {
     child: Child,
 }
@@ -40,7 +42,7 @@ impl Drop for Pool {
     }
 }
 
-/// What fio says of random writes that it reads back as it goes.
+/// Starts fio with random writes that it reads back and verifies during the run.
 fn fio(socket: &str) -> std::io::Result<Child> {
     Command::new("fio")
         .args(words(

@@ -1,4 +1,4 @@
-//! `weir serve` from outside: ready, reloaded, recorded, ended.
+//! `weir serve` from outside: readiness, reload, recording, and end.
 
 use crate::common;
 use crate::common::running::{fleet, open, serve, start};
@@ -38,12 +38,12 @@ fn config(scratch: &Scratch, more: &str) {
     scratch.file("weir.toml", &(CONFIG.replace("SOCKET", &socket) + more));
 }
 
-/// Size of an export, if there is one.
+/// Returns the size of an export, if it exists.
 fn size(address: &Address, export: &str) -> Option<u64> {
     open(address, export).ok().map(|c| c.session().size)
 }
 
-/// How long clients run at most.
+/// The maximum time for which clients run.
 const MINUTE: Duration = Duration::from_mins(1);
 
 fn reads(address: &Address) {
@@ -80,8 +80,9 @@ fn it_serves_tells_the_service_manager_and_ends_well() {
     }
 }
 
-/// What systemd of `Type=notify-reload` and `WatchdogSec=` wants to hear: a reload's beginning with its time, its end, and that all is well
-/// at least twice in the time that it waits.
+/// The server must send the messages that systemd expects for `Type=notify-reload` and
+/// `WatchdogSec=`: the start of a reload with its time, its end, and a sign of life at least twice
+/// within the timeout.
 #[test]
 fn the_service_manager_hears_of_reloads_and_that_all_is_well() {
     let scratch = Scratch::new();
@@ -95,7 +96,7 @@ fn the_service_manager_hears_of_reloads_and_that_all_is_well() {
         let length = manager.recv(&mut state).unwrap();
         String::from_utf8_lossy(&state[..length]).into_owned()
     };
-    // Without a word about the watchdog, which comes in between.
+    // Messages of the watchdog come in between and are skipped.
     let next = || std::iter::repeat_with(hear).find(|said| said != "WATCHDOG=1\n");
     let mut command = weir(&scratch, "serve weir.toml");
     command.env("NOTIFY_SOCKET", scratch.path("notify"));
@@ -124,7 +125,8 @@ fn the_service_manager_hears_of_reloads_and_that_all_is_well() {
     assert_eq!(next().unwrap(), "STOPPING=1\n");
 }
 
-/// A reload waits for what clients of a volume that goes have under way, here for longer than the watchdog would.
+/// A reload waits for the requests of clients whose volume is removed. Here, this takes longer than
+/// the timeout of the watchdog.
 #[test]
 fn a_long_reload_is_no_reason_for_the_watchdog() {
     let scratch = Scratch::new();
@@ -240,7 +242,7 @@ fn a_second_signal_ends_it_at_once() {
     let mut server = serve(&scratch);
     std::thread::scope(|scope| {
         let address = server.address.clone();
-        // It ends when its server does.
+        // The client ends when its server does.
         let reader = [("alpha", Program::random_reads(64 << 10, 8))];
         scope.spawn(move || fleet(&address, &reader, MINUTE).run(|_| {}));
         common::wait("the client comes", || server.says(" connected "));
@@ -279,7 +281,8 @@ fn a_hangup_puts_a_changed_file_in_force_or_leaves_everything() {
         server.says("would add up to 110MB/s")
     });
     config(&scratch, "");
-    // A question for the size is a client too, and while there is one, beta stays.
+    // Opening a connection to ask for the size makes a client as well, and a volume with a client
+    // is not removed.
     common::wait("beta goes", || {
         signal(&server.child, Signal::HUP);
         server.says("volume.beta was removed")
@@ -288,8 +291,8 @@ fn a_hangup_puts_a_changed_file_in_force_or_leaves_everything() {
     server.end();
 }
 
-/// A reload that would disconnect clients is refused, and `weir check --reload` says so beforehand; what a reload changed is in the log, in the
-/// words of the file.
+/// A reload that would disconnect clients is refused, and `weir check --reload` predicts it. The
+/// log shows the changes of a reload in the words of the file.
 #[test]
 fn a_volume_in_use_goes_only_if_the_file_insists() {
     let scratch = Scratch::new();
@@ -307,7 +310,7 @@ fn a_volume_in_use_goes_only_if_the_file_insists() {
     let client = open(&server.address, "beta").unwrap();
     with("");
     let refused = "volume.beta: cannot be removed while it has a client";
-    // Metrics are taken anew twice a second at the most.
+    // Metrics are updated at most twice per second.
     common::wait("it would be refused", || {
         let said = check();
         said.status == Some(1) && said.err.contains(refused)
@@ -364,7 +367,7 @@ fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
     );
     let record = std::fs::read(scratch.path("record")).unwrap();
     let calls = record.len() - 4;
-    // Killed while it wrote the end, between two calls, and in the middle of one.
+    // The server was killed while it wrote the end, between two calls, and in the middle of a call.
     for length in [record.len() - 1, calls, calls - 1] {
         std::fs::write(scratch.path("cut"), &record[..length]).unwrap();
         let said = run(&scratch, "replay --audit cut").ended(1);
@@ -379,14 +382,14 @@ fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
             said.err
         );
     }
-    // One that ends before anything happened is none.
+    // A recording that ends before the first call is not valid.
     std::fs::write(scratch.path("cut"), &record[..20]).unwrap();
     let said = run(&scratch, "replay cut").ended(1);
     assert_eq!(said.out, "");
     has(&said.err, "not a recording");
 }
 
-/// A server that starts again after a crash leaves the record of the crash alone.
+/// A server that restarts after a crash must not overwrite the recording of the crash.
 #[test]
 fn a_record_that_is_there_is_kept_and_the_next_has_a_number() {
     let scratch = Scratch::new();
@@ -403,7 +406,7 @@ fn a_record_that_is_there_is_kept_and_the_next_has_a_number() {
     for record in records {
         run(&scratch, &format!("replay {record}")).ended(0);
     }
-    // Standard output has the server's addresses.
+    // Standard output is not available for the recording, because it has the server's addresses.
     has(
         &run(&scratch, "serve --record - weir.toml").ended(2).err,
         "./-",
@@ -419,7 +422,7 @@ fn a_volume_that_cannot_be_opened_is_said_with_its_place_in_the_file() {
     has(&run(&scratch, "serve weir.toml").ended(1).err, place);
 }
 
-/// Clients are told what the elevator goes by, whatever holds the data.
+/// Clients must see the setting that the elevator uses, whatever stores the data.
 #[test]
 fn a_drive_that_turns_is_called_so() {
     let scratch = Scratch::new();
@@ -438,7 +441,7 @@ fn a_drive_that_turns_is_called_so() {
     server.end();
 }
 
-/// Starts the server with another standard error than a test that reads it.
+/// Starts the server with a standard error that the test does not read.
 fn start_logging_to(log: impl Into<Stdio>, scratch: &Scratch) -> (std::process::Child, Address) {
     let mut command = weir(scratch, "serve weir.toml");
     let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
@@ -448,7 +451,7 @@ fn start_logging_to(log: impl Into<Stdio>, scratch: &Scratch) -> (std::process::
     (child, line.trim_end().parse().unwrap())
 }
 
-/// The pipe is full before the first line.
+/// The pipe of the log is full before the first line.
 #[test]
 fn a_log_that_is_not_read_stops_no_client_and_not_the_end() {
     let scratch = Scratch::new();
@@ -493,7 +496,7 @@ fn a_log_that_cannot_be_written_ends_nothing_and_is_counted() {
     }
 }
 
-/// `poll` refuses more descriptors than the process may have: so the thread that accepts
+/// `poll` fails if it has more descriptors than the process may open, so the thread that accepts
 /// connections ends.
 #[test]
 fn a_server_that_has_lost_a_thread_ends_with_a_status() {

@@ -1,4 +1,4 @@
-//! `weir top` beside a running server: printed, and on a terminal of its own.
+//! `weir top` with a running server, printed once and on a terminal of its own.
 
 use crate::common::running::{self, Running};
 use crate::common::{Scratch, has, records, run, signal, wait, weir};
@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// A terminal is given back: the screen before is shown again, and the cursor.
+/// The sequence that restores the previous screen of the terminal.
 const GIVEN_BACK: &str = "\u{1b}[?1049l";
 
 fn serve(scratch: &Scratch) -> Running {
@@ -79,7 +79,7 @@ fn what_cannot_be_shown_is_said() {
     server.end();
 }
 
-/// `weir top` on a terminal that `script` makes.
+/// `weir top` on a terminal that `script` creates.
 struct Terminal {
     script: Child,
     keys: ChildStdin,
@@ -134,7 +134,7 @@ impl Terminal {
         self.keys.flush().unwrap();
     }
 
-    /// Waits for its end: the status, and all that was shown.
+    /// Waits for the end, and returns the status with everything that was shown.
     fn end(mut self) -> (Option<i32>, String) {
         let status = self.script.wait().unwrap().code();
         self.reader.join().unwrap();
@@ -150,7 +150,7 @@ fn the_terminal_is_given_back_after_a_key_that_ends_it() {
     let mut terminal = Terminal::start(&scratch);
     wait("a volume is shown", || terminal.shows("alpha"));
     terminal.press("?");
-    // Words stand alone in what is sent: only cells that differ are.
+    // Only cells that differ are sent, so the test looks for single words.
     wait("keys are explained", || terminal.shows("another"));
     terminal.press(" /al\rq");
     let (status, shown) = terminal.end();

@@ -1,4 +1,5 @@
-//! What a request costs by each way to a volume of the same server, in the same guest: instructions, each of which takes a nanosecond there.
+//! The cost of a request over each path to a volume of the same server, in the same guest. It is
+//! counted in instructions, each of which takes a nanosecond there.
 
 use super::{guest, played};
 
@@ -14,7 +15,8 @@ size = "64MiB"
 ublk = true
 "#;
 
-/// Of each job (name, block, depth, way): requests and their mean latency in us, by each device.
+/// Prints the requests of each job (name, block, depth, pattern) and their mean latency in us, for
+/// each device.
 const SCRIPT: &str = r#"
 load nbd; load null_blk nr_devices=1 queue_mode=2 irqmode=0 gb=1 hw_queue_depth=128 submit_queues=1
 serve /files/weir.toml; there /dev/ublkb0
