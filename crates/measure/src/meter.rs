@@ -154,8 +154,11 @@ impl Meter {
     pub fn done(&mut self, sent_ns: u64, now_ns: u64, bytes: u64) {
         self.pass(now_ns);
         self.watch.over(false);
+        // A reply before the start or after the end is not measured, but its request no longer
+        // waits.
         if self.measures(now_ns) {
             self.watch.served(bytes);
+            // The waits follow with `waited`, if the caller knows them.
             self.watch.answered(Waits::default());
             self.seconds.add(now_ns, bytes);
         }
@@ -209,10 +212,13 @@ impl Meter {
             let first = from_ns + each_ns;
             let n = count.min((self.window_end(first) - 1 - first) / each_ns + 1);
             let last = from_ns + n * each_ns;
+            // The client always has exactly one request outstanding, so one place is occupied
+            // throughout.
             self.sent(from_ns);
             self.pass(last);
             self.watch.over(false);
             self.places.give(last.min(self.end_ns));
+            // Each request has a deadline of its own, so these cannot be added in one step.
             if let Some(late) = &mut self.late {
                 late.answered(from_ns, first);
                 for done in (1..n).map(|k| first + k * each_ns) {
@@ -305,6 +311,7 @@ impl Meter {
         self.seconds.merge(&other.seconds);
         self.plot.merge(&other.plot);
         self.unanswered_ns = self.unanswered_ns.max(other.unanswered_ns);
+        // If the measurement of one client was cut, that of the total is cut as well.
         self.end_ns = self.end_ns.min(other.end_ns);
         self.begin_ns = self.begin_ns.min(other.begin_ns);
         self.until_ns = self.until_ns.max(other.until_ns);
@@ -325,6 +332,7 @@ impl Meter {
         for client in clients {
             total.merge(client);
         }
+        // Without any client, the total has an empty interval at the start.
         total.begin_ns = total.begin_ns.min(total.until_ns);
         total
     }
@@ -376,6 +384,8 @@ impl Meter {
         }
         let plot = self.plot.complete(self.until_ns);
         let step = Self::PLOT_STEP_NS;
+        // Seconds end at windows of the plot series, so the first one includes the rest of a
+        // window.
         let first = (self.begin_ns - self.start_ns).div_ceil(step);
         let aligned = self.start_ns + first * step;
         // The last second is computed from the total, because it includes the rest after the last
@@ -396,6 +406,7 @@ impl Meter {
     /// Measures reads, writes and flushes separately from now on, if the client has several of
     /// these kinds. `has` specifies its kinds, in the order of [`Kind::ALL`].
     pub fn tell_apart(&mut self, has: [bool; Kind::ALL.len()]) {
+        // With a single kind of operations, the total has the same figures.
         if has.iter().filter(|has| **has).count() > 1 {
             let apart = has.map(|has| has.then(Apart::default));
             self.apart = Some(Box::new(apart));

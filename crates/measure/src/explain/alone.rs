@@ -27,6 +27,7 @@ impl Alone {
         let Some((mean, count)) = self.place(op, bytes) else {
             return;
         };
+        // The mean is a plain one up to `KNOWN` pieces, and then an exponential one.
         *count = (*count + 1).min(KNOWN);
         *mean += (ns as f64 - *mean) / f64::from(*count);
     }

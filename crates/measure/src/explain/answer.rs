@@ -62,6 +62,7 @@ pub(crate) fn explain(
 }
 
 fn rate(amount: u64, seconds: f64) -> f64 {
+    // An empty period must not cause a division by zero.
     amount as f64 / seconds.max(1e-9)
 }
 

@@ -197,6 +197,7 @@ impl Journal {
 
     /// Returns the state of the drive in the current second.
     fn under_way(&self, now: u64) -> Second {
+        // A copy of the clock is advanced, so that a query does not change the journal.
         let mut clock = self.clock;
         clock.advance(now);
         let begun = u64::from(self.second) * SECOND_NS;
@@ -234,8 +235,10 @@ impl Journal {
     fn pass(&mut self, now: u64) {
         if now > self.due.saturating_add(TIMELY) {
             self.late.add(self.due, now);
+            // The same wake-up must not count as late again.
             self.due = u64::MAX;
         }
+        // Seconds end first, because this advances the clock to the end of each of them.
         if now >= self.ends {
             self.end_seconds(now);
         }
@@ -250,6 +253,7 @@ impl Journal {
             let ends = (u64::from(self.second) + 1) * SECOND_NS;
             self.clock.advance(ends);
             let whole = self.under_way(ends);
+            // A second without any activity is not stored, so an idle drive takes no space.
             if whole
                 != (Second {
                     second: self.second,
@@ -261,6 +265,7 @@ impl Journal {
             for group in &self.touched {
                 self.rows.push(self.open[*group as usize]);
             }
+            // Only the first of these seconds has rows, because no call was made in the others.
             if self.second == first {
                 self.close(whole);
             }
@@ -299,6 +304,7 @@ impl Journal {
                 ..Row::default()
             };
             self.open.resize(at + 1, untouched);
+            // With this capacity, pushing to `touched` never allocates for a request.
             self.touched.reserve(at + 1);
         }
         let row = &mut self.open[at];
@@ -358,11 +364,13 @@ impl Journal {
             self.alone.learn(op, flying.bytes, taken);
         }
         let alone = self.alone.of(op, flying.bytes);
+        // If the time alone is not known, the share is used as the service.
         let service = alone.map_or(share, |alone| alone.min(taken));
         match alone {
             Some(_) => self.whole.known += service,
             None => self.whole.unknown += taken - late,
         }
+        // For a piece without a stated cost, such as a flush, the share is used as its cost.
         self.whole.stated += self.stated.cost(op, flying.bytes).unwrap_or(share);
         self.whole.drive += taken - late;
         self.whole.pieces += 1;
@@ -381,6 +389,7 @@ impl Journal {
     #[inline]
     fn done(&mut self, done: &Done) {
         let group = self.group(done.stream);
+        // Only the latency of requests without an error is explained.
         if done.outcome != Outcome::Ok {
             if let Outcome::Error(_) = done.outcome {
                 self.row(group).errors += 1;
@@ -399,6 +408,7 @@ impl Journal {
             bytes: done.length,
         });
         let (cleared, dispatched) = (submitted + limit, submitted + limit + elevator);
+        // One query for the whole request is enough if the process was not late.
         let late = if self.late.within(submitted, dispatched + drive) > 0 {
             [
                 self.late.within(submitted, cleared),
@@ -431,6 +441,7 @@ impl Observer for Journal {
     #[inline]
     fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
         let now = now.as_nanos().min(LATEST);
+        // The configuration of the layer is available only in a call.
         if !self.seen {
             self.stated = Stated::new(layer.config().drive.capacity);
             self.seen = true;
@@ -447,6 +458,7 @@ impl Observer for Journal {
                 result: Ok(_),
             } => {
                 Arc::make_mut(&mut self.groups).change(now, edits);
+                // The edits may have changed the capacity.
                 self.stated = Stated::new(layer.config().drive.capacity);
             }
             Call::Poll { outputs, wake } => {
@@ -457,6 +469,7 @@ impl Observer for Journal {
                         Output::Pause(_) | Output::Resume(_) => {}
                     }
                 }
+                // A wake-up in the past can only be handled after this call, so it is not late yet.
                 self.due = wake.map_or(u64::MAX, |wake| wake.at.as_nanos().max(now));
             }
             _ => {}

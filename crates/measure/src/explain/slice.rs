@@ -30,6 +30,8 @@ pub(crate) struct Slice {
 
 /// Returns the time from which on every piece and request is known.
 pub(crate) fn exact_from(view: &View) -> u64 {
+    // Entries are added when they complete. If some were dropped, all that completed after the
+    // oldest remaining one are known.
     let requests = view
         .requests
         .iter()
@@ -112,6 +114,8 @@ impl Row {
 
 /// Returns the division of a second's time, if only the groups' shares of the drive are known.
 fn by_shares(slice: &Slice, shares: &Share, own: &dyn Fn(u32) -> bool) -> Divided {
+    // A request in the elevator also waits while the drive is idle. A request in the drive does
+    // not.
     let mut elevator = shares.clone();
     elevator.idle = (SECOND_NS.saturating_sub(slice.drive.busy)) as f64;
     let mut drive = Share::default();
@@ -128,6 +132,8 @@ fn by_shares(slice: &Slice, shares: &Share, own: &dyn Fn(u32) -> bool) -> Divide
             .fold((0.0, 0.0), |(n, sum), (_, share)| (n + 1.0, sum + share));
         let itself = mine / depth.max(1.0);
         let owned: Vec<u32> = shares.groups().map(|g| g.0).filter(|g| own(*g)).collect();
+        // The rows do not tell to which of the own groups this request belongs, so its share is
+        // divided evenly.
         for group in owned {
             drive.take(group, itself / count);
         }
@@ -160,6 +166,7 @@ impl Slice {
             elevator.idle + unknown,
         );
         self.behind(&elevator, Stage::Elevator, slow, own);
+        // The service can exceed the time in the drive, from which lateness is subtracted.
         let service = row.service.min(row.drive) as f64;
         let mut others = time.drive.clone();
         others.idle = 0.0;

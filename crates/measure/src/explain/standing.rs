@@ -50,6 +50,7 @@ impl Closed {
     /// Returns the row of a group including the groups below it, and the largest other group.
     fn own(&self, groups: &Groups, group: GroupId) -> (Row, Option<u32>) {
         if !groups.is_parent(group) {
+            // A group without children needs no search, because the two largest groups are known.
             let others = self.largest.iter().filter(|of| of.0 > 0);
             let other = others.map(|of| of.1).find(|other| *other != group.0);
             return (self.row(group), other);
@@ -90,6 +91,7 @@ impl Closed {
         let (others, own) = ((self.share - row.share) as f64, row.share as f64);
         let idle = SECOND_NS.saturating_sub(self.whole.busy) as f64;
         let mut wait = |time: f64, [others, own, idle]: [f64; 3]| {
+            // If there is no time to divide by, every part is 0.
             let part = time / (others + own + idle).max(1.0);
             standing.neighbours_ns += (others * part * (1.0 - slow)) as u64;
             standing.own_ns += (own * part * (1.0 - slow)) as u64;
@@ -108,10 +110,12 @@ impl Closed {
         let depth = (row.drive as f64 / SECOND_NS as f64).max(1.0);
         let own = own - own / depth;
         let service = row.service.min(row.drive);
+        // Time in the drive beyond the own service was spent behind other pieces.
         if others + own > 0.0 {
             wait((row.drive - service) as f64, [others, own, 0.0]);
         }
         standing.slow_ns += (service as f64 * slow) as u64;
+        // No call was made in the later seconds, so only lateness and a stalled drive are known.
         let later = Standing {
             has_max: standing.has_max,
             stalled_ns: self.later.late,

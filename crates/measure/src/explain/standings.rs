@@ -28,6 +28,7 @@ impl Standings {
     /// Creates standings of these groups. They must observe their layer from the first call on.
     pub fn new(groups: Vec<GroupId>) -> Self {
         Self {
+            // The rings are not used here, so they are as small as possible.
             journal: Journal::new(0),
             groups,
             ends_ns: SECOND_NS,
@@ -73,6 +74,7 @@ impl Standings {
             };
             let seconds = self.kept.entry(*group).or_default();
             seconds.insert(first, standing);
+            // The seconds that ended at the same call share one entry.
             seconds.extend((first + 1..next).map(|second| (second, later)));
         }
         self.ends_ns = (next + 1) * SECOND_NS;

@@ -11,7 +11,9 @@ pub(crate) struct Stated {
 
 impl Stated {
     pub(crate) fn new(capacity: Option<Capacity>) -> Self {
+        // A rate of 0 states nothing, so it adds no cost.
         let each = |rate: u64| if rate == 0 { 0.0 } else { 1e9 / rate as f64 };
+        // Operations without a rate of requests of their own use the common one.
         let requests = |c: &Capacity, own: u64| each(if own > 0 { own } else { c.iops });
         let costs = capacity.map(|c| {
             [
@@ -20,6 +22,7 @@ impl Stated {
             ]
         });
         Self {
+            // A capacity must state something about both reads and writes.
             costs: costs.filter(|costs| costs.iter().all(|c| c.0 > 0.0 || c.1 > 0.0)),
         }
     }
@@ -39,6 +42,7 @@ impl Stated {
             Op::Write | Op::WriteZeroes => write,
             Op::Flush | Op::Discard | Op::Extents => return None,
         };
+        // A piece is limited by its bytes or by its request, whichever takes longer.
         Some((byte * f64::from(bytes)).max(request) as u64)
     }
 }

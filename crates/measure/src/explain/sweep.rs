@@ -135,10 +135,12 @@ impl Sweep {
         }
         let passed = (self.now - from) as f64;
         if self.flying.is_empty() {
+            // Only requests in the elevator can wait for an idle drive.
             self.idle += passed * f64::from(self.waiting[0]);
             return;
         }
         let pieces = self.flying.len() as f64;
+        // One sum for all pieces in the drive makes the cost of a mark independent of their number.
         for (passed_for, waiting) in self.passed.iter_mut().zip(self.waiting) {
             *passed_for += passed * f64::from(waiting) / pieces;
         }
@@ -146,6 +148,7 @@ impl Sweep {
 
     fn mark(&mut self, at: u64, mark: Mark) {
         match mark {
+            // The mark is at the first nanosecond of the next second.
             Mark::Second => self.end_second(at - 1),
             Mark::PieceBegins(piece) => {
                 self.begun[piece as usize] = self.passed;
@@ -178,6 +181,7 @@ impl Sweep {
 
     /// Ends the second that contains `at`.
     fn end_second(&mut self, at: u64) {
+        // Pieces that stay in the drive are credited with their time in this second.
         for at in 0..self.flying.len() {
             self.credit(self.flying[at]);
         }

@@ -101,6 +101,7 @@ impl Watch {
             }
         }
         let mut limited: BTreeMap<GroupId, u32> = BTreeMap::new();
+        // The throttled requests matter only for a promise without completions.
         if self.promises.values().any(Promise::is_still) {
             for (stream, group) in self.streams.iter().flatten() {
                 let held = layer.gauges(*stream).map_or(0, |g| g.limited);
@@ -109,6 +110,7 @@ impl Watch {
                 }
             }
         }
+        // If the recording had a verdict on the previous second, it has followed by now.
         self.keep_own();
         for (group, promise) in &mut self.promises {
             let held = limited.get(group).copied().unwrap_or(0);
@@ -145,6 +147,7 @@ impl Watch {
         };
         for (above, _) in self.groups.path(group) {
             if let Some(promise) = self.promises.get_mut(&above) {
+                // The previous second has ended already, so this only advances the time.
                 promise.pass(now, Window::default(), 0);
                 tell(promise, held);
             }
@@ -184,6 +187,7 @@ impl Watch {
     }
 
     fn done(&mut self, now: u64, done: &Done) {
+        // The entry is removed for flushes as well, so that the map does not grow.
         let alone = self.alone.remove(&(done.stream, done.cookie));
         if done.op == Op::Flush {
             return;
@@ -218,6 +222,7 @@ impl Watch {
     }
 
     fn hold(&mut self, now: u64, stream: StreamId, held: bool, layer: &Layer) {
+        // A repeated hold must not count the client twice.
         if self.held.contains(&stream) == held {
             return;
         }
@@ -246,6 +251,7 @@ impl Watch {
 
 impl Observer for Watch {
     fn call(&mut self, at: Instant, call: &Call<'_>, layer: &mut Layer) {
+        // The journal comes first, because the promises need the waits of the second that it ends.
         self.journal.call(at, call, layer);
         let now = at.as_nanos().min(LATEST);
         self.pass(now, layer);
@@ -260,6 +266,7 @@ impl Observer for Watch {
                 }
                 self.streams[slot] = Some((stream, spec.group));
             }
+            // A client that disconnects no longer holds back its requests.
             Call::Close { stream } => self.hold(now, stream, false, layer),
             Call::Hold { stream, held } => self.hold(now, stream, held, layer),
             Call::Submit { batch, result } => {

@@ -222,6 +222,8 @@ impl Standing {
 }
 
 fn lack(did: Option<u16>) -> f64 {
+    // A drive that reaches 90 % of its capacity can keep all promises, so it does not count as
+    // slow.
     let did = did.filter(|did| *did < ENOUGH);
     did.map_or(0.0, |did| f64::from(1_000 - did) / 1e3)
 }

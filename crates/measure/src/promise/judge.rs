@@ -230,6 +230,7 @@ impl Judge {
             // Data in the page cache is read without a wait. A client that got its whole min this
             // way has it, although nothing was owed.
             let enough = terms.rate.a_second - terms.rate.a_second / LACKING;
+            // The amount that was credited to the previous second does not count twice.
             if got > 0 && got >= enough.saturating_add(before) {
                 return Verdict::Kept;
             }
@@ -256,6 +257,8 @@ impl Judge {
         // The amount that was credited to the previous second is missing as well, but never more
         // than is owed.
         let by = (owed + before - got - self.advanced).min(owed);
+        // Excuses are checked only now, because a second in which the client got its min is kept in
+        // any case.
         if is_limited(second) {
             return Verdict::Excused(Excuse::Limit);
         }
@@ -365,6 +368,7 @@ fn reach(second: &Second, units: Units, alone: Alone) -> u64 {
         Units::Requests => 1,
         Units::Bytes => alone.bytes,
     };
+    // A measured latency of 0 must not cause a division by zero.
     let latency = u128::from(alone.latency_ns.max(1));
     let reach = u128::from(second.occupancy_ns) * u128::from(each) / latency;
     u64::try_from(reach).unwrap_or(u64::MAX)
@@ -378,9 +382,11 @@ fn reach(second: &Second, units: Units, alone: Alone) -> u64 {
 fn blame(second: &Second, rate: &Rate, (owed, by): (u64, u64)) -> Blame {
     let units = rate.units;
     let standing = second.standing;
+    // If at least the missing amount failed, the client would otherwise have got it.
     if units.of(second.failed) >= by {
         return Cause::Errors.into();
     }
+    // The thread could have served the missing amount in the time for which it lacked a CPU.
     if rate.during(second.server.stalled_ns) >= by {
         return Cause::HostBusy.into();
     }
@@ -395,6 +401,7 @@ fn blame(second: &Second, rate: &Rate, (owed, by): (u64, u64)) -> Blame {
             neighbour: standing.and_then(|s| s.busiest),
         };
     }
+    // Without a journal, others are blamed if they got at least the missing amount.
     let Some(standing) = standing else {
         let others = units.of(second.others) >= by;
         return if others {

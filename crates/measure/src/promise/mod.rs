@@ -191,8 +191,8 @@ impl Promise {
         if units(rate) == units(self.rate) {
             let waited = self.watch.waited_ns();
             self.before = (self.owed(waited), waited);
-        // Amounts in different units cannot be added, so this second is not judged.
         } else {
+            // Amounts in different units cannot be added, so this second is not judged.
             self.whole = false;
             self.before = (0, 0);
             self.judge.forget();
@@ -255,9 +255,12 @@ impl Promise {
     fn end(&mut self, now_ns: u64, mut drive: Window, limited: u32, mut tell: impl FnMut(Ruling)) {
         while self.watch.ends() <= now_ns {
             let mut second = self.watch.end();
+            // `limited` was counted now, and `live` at the end of the second.
             second.limited = limited.min(second.live);
             second.pool = self.pool;
+            // `take` leaves zero for the further seconds that end at this call.
             second.server = std::mem::take(&mut self.server);
+            // The first second has waits of its own, and all further ones share the second entry.
             second.standing = self.standing.map(|[first, _]| first);
             self.standing = self.standing.map(|[_, later]| [later; 2]);
             second.others = Window {
@@ -292,6 +295,7 @@ impl Promise {
                 }
                 tell(ruling);
             }
+            // The promise is in force for the whole of the next second, unless it changes again.
             (self.whole, self.before) = (self.rate.is_some(), (0, 0));
             // All that was served was served in the first of these seconds.
             drive = Window::default();
@@ -338,6 +342,7 @@ impl Promise {
     /// true if it had the drive to itself.
     #[inline]
     pub fn ended(&mut self, done: &Done, held: bool, alone: bool) {
+        // The charge counts a discard as 512 bytes.
         let bytes = done.op.charge(done.length.into());
         self.over(held);
         match done.outcome {
@@ -348,6 +353,7 @@ impl Promise {
                 }
             }
             Outcome::Error(_) => self.watch.failed(bytes),
+            // Cancelled requests count neither as served nor as failed.
             Outcome::Cancelled => {}
         }
     }
@@ -401,6 +407,7 @@ impl Promise {
     /// Learns from a request of `bytes` that had the drive to itself and took `drive_ns` there.
     fn alone(&mut self, drive_ns: u64, bytes: u64) {
         let (mean, before) = self.alone;
+        // The mean is a plain one up to [`ALONE`] requests, and then an exponential one.
         let count = (before + 1).min(ALONE);
         let mix = |mean: u64, value: u64| mean - mean / count + value / count;
         let mean = Alone {

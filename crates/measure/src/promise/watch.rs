@@ -134,6 +134,7 @@ impl Watch {
     pub fn advance(&mut self, now_ns: u64) {
         let passed = now_ns.saturating_sub(self.now_ns);
         self.now_ns += passed;
+        // Requests on hold do not count as waiting, because their client delays them itself.
         if self.live > 0 {
             self.second.waited_ns += passed;
             self.second.occupancy_ns += passed.saturating_mul(self.live.into());
@@ -180,10 +181,13 @@ impl Watch {
         if self.live > 0 {
             return;
         }
+        // Time before the last request ended is counted already, and time before this second
+        // belongs to another one.
         let since = since_ns.max(self.idle_since_ns).max(self.begin_ns);
         let waited = self.now_ns.saturating_sub(since);
         self.second.waited_ns += waited;
         self.second.occupancy_ns += waited;
+        // A second request that is found at the same time must not count the same time again.
         self.idle_since_ns = self.now_ns;
     }
 
@@ -236,6 +240,7 @@ impl Watch {
     /// Adds the part of a request's waits that lies in the current second. The last wait ends now.
     #[inline]
     pub fn waited(&mut self, waits: Waits) {
+        // Before the start, no part of the waits lies in a second.
         let lasted = self.now_ns - self.begin_ns.min(self.now_ns);
         self.second.parts += waits.last(Span::from_nanos(lasted));
     }
@@ -258,6 +263,7 @@ impl Watch {
         *from -= moved;
         *to += moved;
         self.note_idle();
+        // A suspended client may have no outstanding request left, so clients are counted as well.
         self.suspended = if held {
             self.suspended + 1
         } else {
