@@ -332,6 +332,7 @@ mod tests {
     /// Values over the whole range, uniform in their logarithm, so that every width of bucket
     /// occurs.
     fn value() -> impl Strategy<Value = u64> {
+        // The number of bits is drawn first, and then the value with at most that many bits.
         (0u32..=42, any::<u64>()).prop_map(|(width, v)| v & ((1 << width) - 1))
     }
 
@@ -404,6 +405,7 @@ mod tests {
             for (num, den) in [(0, 1), (1, 1000), (1, 2), (9, 10), (99, 100), (999, 1000), (1, 1)] {
                 let rank = (n as u64 * num).div_ceil(den).max(1) as usize;
                 let (exact, got) = (values[rank - 1], h.quantile(num, den));
+                // The error is at most the width of a bucket, which is a factor of 2^-bits.
                 prop_assert!(got >= exact && got - exact <= exact >> bits, "{num}/{den}: {got} for {exact}");
             }
         }
@@ -420,6 +422,7 @@ mod tests {
             prop_assert_eq!(&a, &both);
             let window = a.since(&before);
             prop_assert_eq!((window.count(), window.sum()), (b.count(), b.sum()));
+            // Sums are integers, so that even the derived floats are equal bit for bit.
             prop_assert_eq!(window.sd().to_bits(), b.sd().to_bits());
             prop_assert!(window.min() <= b.min() && window.max() >= b.max());
         }
@@ -435,6 +438,7 @@ mod tests {
         #[test]
         fn cumulative_counts_are_exact_on_bucket_bounds(values in prop::collection::vec(value(), 0..100), k in 0u32..=42) {
             let h = filled(7, &values);
+            // 2^k - 1 is the upper bound of a bucket, so the count is exact.
             let le = (1u64 << k) - 1;
             prop_assert_eq!(h.count_at_most(le), values.iter().filter(|v| **v <= le).count() as u64);
         }

@@ -87,8 +87,10 @@ mod tests {
             2 + 3,
             "the first was before the start"
         );
+        // The next deadline is 180 + 40 = 220.
         assert_eq!(late.count(100, 219), 1, "no other deadline has passed");
         assert_eq!(late.count(100, 220), 2);
+        // The oldest open request, due at 180, fails. The request due at 260 completes in time.
         late.failed();
         late.answered(260, 261);
         late.missed(5);

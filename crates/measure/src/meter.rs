@@ -581,6 +581,7 @@ mod tests {
         looped(&mut m, 10 * MS, 1000, 3 * SECOND_NS);
         m.cut(2_500 * MS);
         assert_eq!(m.length_ns(), 2_500 * MS);
+        // The half second at the end is not a whole one.
         assert_eq!(judged(&m, 1).seconds.promised, 2);
         m.cut(20 * SECOND_NS);
         assert_eq!(m.length_ns(), 2_500 * MS, "never longer");
@@ -590,6 +591,8 @@ mod tests {
     fn a_streak_is_its_requests_one_by_one() {
         let mut rng = 1u64;
         let mut draw = |below: u64| {
+            // A linear congruential generator with the multiplier of Knuth's MMIX. Only its upper
+            // bits are used, because the lower ones have short periods.
             rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (rng >> 33) % below
         };
@@ -623,6 +626,7 @@ mod tests {
         let mut m = Meter::new(0, SECOND_NS);
         m.sent(0);
         m.failed(5, 10);
+        // This failure is after the end.
         m.failed(2 * SECOND_NS, 10);
         assert_eq!((m.failures(), m.requests(), m.bytes()), (1, 0, 0));
     }
@@ -699,6 +703,7 @@ mod tests {
 
     #[test]
     fn rates_are_about_the_time_of_the_client() {
+        // A client that begins late: its rates refer to the 2 s from 7.25 s to 9.25 s.
         let mut late = Meter::new(0, 10 * SECOND_NS);
         let begins = 7_250 * MS;
         for n in 0..200 {
@@ -720,6 +725,7 @@ mod tests {
         assert!((worst - 100.0).abs() < 1e-9, "{worst}");
         assert!((late.think_us(1) - 5_000.0).abs() < 1e-9);
 
+        // A client that ends early, after 1 s.
         let mut early = Meter::new(0, 10 * SECOND_NS);
         early.sent(0);
         early.done(0, MS, 1_000_000);
@@ -739,6 +745,7 @@ mod tests {
     #[test]
     fn kinds_are_measured_apart_where_there_are_several() {
         let mut m = Meter::new(0, SECOND_NS);
+        // The client reads and writes, but does not flush.
         m.tell_apart([true, true, false]);
         for (op, ms, bytes) in [(Op::Read, 1, 10), (Op::Write, 2, 20), (Op::Read, 3, 30)] {
             m.issued(op, 0, bytes);
@@ -761,12 +768,14 @@ mod tests {
         let mut m = Meter::new(0, 5 * SECOND_NS);
         m.sent(SECOND_NS);
         m.done(SECOND_NS, 6 * SECOND_NS, 4096);
+        // The reply at 6 s is after the end, so the request has waited from 1 s to 5 s.
         assert_eq!((m.requests(), m.unanswered_ns()), (0, 4 * SECOND_NS));
     }
 
     #[test]
     fn an_unfinished_request_is_no_think_time() {
         let mut m = Meter::new(SECOND_NS, SECOND_NS);
+        // One request is in flight all the time, at first in a loop and then without a reply.
         looped(&mut m, 10 * MS, 1000, SECOND_NS + 500 * MS);
         m.sent(SECOND_NS + 500 * MS);
         m.cut(2 * SECOND_NS);
@@ -796,6 +805,8 @@ mod tests {
         let seconds = judged(&m, 1_000_000).seconds;
         assert_eq!((seconds.promised, seconds.all_short()), (3, 3));
         assert_eq!(seconds.short[Cause::Idling as usize], 3);
+        // At 1 MB/s, 2.9 MB were owed while the request was outstanding, and 4096 bytes were
+        // served.
         let lacking = 2_900_000 - 4096;
         assert_eq!(seconds.lacking.bytes, lacking);
     }

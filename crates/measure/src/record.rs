@@ -708,6 +708,7 @@ mod tests {
         assert_eq!(of(&split(1.0, 2.0, 30.0), 40.0, 0.0), LimitedBy::Drive);
         assert_eq!(of(&split(1.0, 50.0, 30.0), 90.0, 0.0), LimitedBy::Share);
         assert_eq!(of(&split(99.0, 50.0, 30.0), 190.0, 0.0), LimitedBy::Limit);
+        // 467 of 500 us are not in the split, and then 400 us of think time.
         assert_eq!(of(&split(1.0, 2.0, 30.0), 500.0, 0.0), LimitedBy::Client);
         assert_eq!(of(&split(1.0, 2.0, 30.0), 33.0, 400.0), LimitedBy::Client);
         assert_eq!(of(&split(5.0, 5.0, 5.0), 20.0, 0.0), LimitedBy::Drive);
@@ -728,6 +729,7 @@ mod tests {
         };
         let none = record(1000.0, 5e3);
         let starves = |r: &Record| r.starves(Some(&none));
+        // 1 % of 1000 MB/s is 10 MB/s, and a wait of exactly one second is not more than one.
         assert_eq!(starves(&record(10.1, 1e6)), None);
         assert_eq!(starves(&record(9.9, 1e3)), Some(Starved::Bandwidth));
         assert_eq!(starves(&record(500.0, 1.1e6)), Some(Starved::Wait));
@@ -748,6 +750,8 @@ mod tests {
     #[test]
     fn a_record_says_what_the_meter_saw() {
         let mut meter = Meter::new(0, 2 * SECOND_NS);
+        // One request of 10 kB per millisecond is 10 MB/s. The last one is left out, which is 0.1 %
+        // of a second and within the tolerance.
         for ms in 0..1999 {
             meter.sent(ms * 1_000_000);
             meter.done(ms * 1_000_000, ms * 1_000_000 + 400_000, 10_000);

@@ -138,6 +138,8 @@ mod tests {
     #[test]
     fn a_window_holds_its_first_instant_and_not_its_end() {
         let mut s = Series::new(100, 10, 3);
+        // The windows are 100 to 109, 110 to 119 and 120 to 129. Each size is another bit, so that
+        // the sums show which requests are in a window.
         for (now, bytes) in [(99, 1), (100, 2), (109, 4), (110, 8), (129, 16), (130, 32)] {
             s.add(now, bytes);
         }
@@ -157,6 +159,7 @@ mod tests {
 
     #[test]
     fn windows_with_nothing_count() {
+        // Four windows cover the 35 ns. The last one ends at 40.
         let mut s = Series::covering(0, 10, 35);
         s.add(25, 9);
         assert_eq!(s.worst(30), Some(0));

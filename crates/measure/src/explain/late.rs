@@ -87,8 +87,10 @@ mod tests {
         let mut late = Late::new();
         late.waited(100, 7_000);
         assert_eq!(late.within(0, 100), 0, "from before it was looked at");
+        // The kernel counted 30 ns since the report at 100, so the time from 170 to 200 is late.
         late.waited(200, 7_030);
         assert_eq!((late.within(0, 170), late.within(0, 200)), (0, 30));
+        // The time from 200 to 210 is new, which makes 40 ns.
         late.add(180, 210);
         assert_eq!(
             late.within(0, 300),

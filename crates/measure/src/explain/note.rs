@@ -47,6 +47,7 @@ pub fn note(group: GroupId, ruling: &Ruling) -> [u8; NOTE_LEN] {
 /// version.
 pub(crate) fn ruling(note: &[u8]) -> Option<(GroupId, Ruling)> {
     let (kind, rest) = note.split_first()?;
+    // A note can come from another version or be tampered with, so nothing in it is trusted.
     if *kind != KIND || note.len() != NOTE_LEN {
         return None;
     }

@@ -111,6 +111,7 @@ mod tests {
         assert_eq!(fate(seconds(9, 0, 0, 1), false), Fate::Kept);
         assert_eq!(fate(seconds(9, 1, 0, 0), false), Fate::Broken);
         assert_eq!(fate(seconds(0, 0, 0, 9), false), Fate::Excused);
+        // More seconds were excused for the depth than kept.
         assert_eq!(fate(seconds(2, 0, 8, 0), false), Fate::OutOfReach);
         assert_eq!(fate(seconds(8, 0, 2, 0), false), Fate::Kept);
         assert_eq!(fate(seconds(0, 9, 0, 0), true), Fate::OutOfReach);

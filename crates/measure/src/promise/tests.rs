@@ -63,6 +63,7 @@ fn closed(waits: [u64; 3], think: u64, others: u64, alone: Option<u64>) -> Secon
 fn a_second_below_the_min_is_short_and_it_is_said_who_had_the_drive() {
     // 4096 bytes in 360 us are 11 MB/s.
     assert_eq!(sums(&closed([0, 200, 160], 0, 0, None)), (5, 5, 0, 0));
+    // 4096 bytes per 1 ms are 4.096 MB/s, so 5.9 MB are missing in each second.
     for (waits, others, why) in [
         ([0, 900, 100], 200_000_000, Cause::Neighbour),
         ([0, 0, 1000], 200_000_000, Cause::Neighbour),
@@ -101,6 +102,7 @@ fn one_late_request_alone_in_the_drive_excuses_nobody() {
     assert_eq!(next(&mut promise), 0, "one request is too few");
     (0..100).for_each(|_| promise.alone(100_000, 4096));
     assert_eq!(next(&mut promise), 0, "it would get 40 MB/s");
+    // After 100 such requests, the mean is close to 10 ms.
     (0..100).for_each(|_| promise.alone(10_000_000, 4096));
     assert_eq!(next(&mut promise), 1, "it would get 0.4 MB/s");
 }
@@ -166,6 +168,8 @@ fn of_pool(pool: Pool, others: u64) -> (u64, u64) {
     let mut promise = Promise::new(0, Rate::new(1000, 0));
     promise.sent(false);
     for second in 1..=5 {
+        // 900 of 1,000 bytes are served in parts of 10 bytes. The shortfall is more than the
+        // tolerance (10 bytes) and the part in flight (10 bytes).
         (0..90).for_each(|_| promise.served(10));
         promise.pool(pool);
         let all = Window {
@@ -191,9 +195,11 @@ fn a_slow_pool_is_an_excuse_unless_others_got_what_is_missing() {
 fn idle_seconds_are_excused_and_hangs_are_short() {
     let mut promise = Promise::new(0, bytes(MIN));
     let pass = |promise: &mut Promise, ms: u64| promise.pass(ms * MS, Window::default(), 0);
+    // Nothing is outstanding for 100 seconds.
     pass(&mut promise, 100_500);
     assert_eq!(promise.seconds().excused[Excuse::Idle as usize], 100);
     promise.sent(false);
+    // The request hangs for half of a second and three whole ones: 3.5 s at 10 MB/s are 35 MB.
     pass(&mut promise, 104_500);
     assert_eq!(sums(promise.seconds()), (104, 0, 4, 100));
     assert_eq!(promise.seconds().main_short(), Some(Cause::SlowDrive));
@@ -218,8 +224,10 @@ fn idle_seconds_are_excused_and_hangs_are_short() {
 fn a_hang_at_the_limit_is_the_limits_and_what_the_storage_fails_is_said() {
     let mut promise = Promise::new(0, bytes(MIN));
     promise.sent(false);
+    // The only outstanding request is throttled, so all of its time counts as throttled.
     promise.pass(2 * SECOND_NS, Window::default(), 1);
     assert_eq!(promise.seconds().excused[Excuse::Limit as usize], 2);
+    // The failed bytes are more than the min of the next second.
     promise.watch.failed(20_000_000);
     promise.pass(3 * SECOND_NS, Window::default(), 0);
     assert_eq!(promise.seconds().short[Cause::Errors as usize], 1);
@@ -258,14 +266,17 @@ fn only_whole_seconds_of_a_promise_count_and_a_change_counts_in_its_place() {
     let mut promise = Promise::new(500 * MS, bytes(MIN));
     let pass = |promise: &mut Promise, ms: u64| promise.pass(ms * MS, Window::default(), 0);
     promise.sent(false);
+    // Between 0.5 s and 2.25 s, only the second from 1 s to 2 s is a whole one.
     pass(&mut promise, 2_250);
     assert_eq!(promise.seconds().promised, 1, "not the one it began in");
     promise.change(bytes(2 * MIN));
     pass(&mut promise, 3_000);
     assert_eq!(
         promise.seconds().lacking.bytes,
+        // One quarter of the third second is owed at the old rate, and the rest at twice that rate.
         MIN + MIN / 4 + 2 * MIN * 3 / 4
     );
+    // A change of units within a second leaves that second without a verdict.
     promise.change(Rate::new(0, 100));
     pass(&mut promise, 3_500);
     promise.change(None);
@@ -299,6 +310,7 @@ fn requests_are_counted_where_these_were_promised() {
     assert_eq!(promise.seconds().short[Cause::Errors as usize], 2);
     assert_eq!(
         promise.seconds().lacking.requests,
+        // Half of the second second and all of the third run at half of the rate: 250 + 500.
         750 - 1,
         "one is under way"
     );
@@ -416,7 +428,9 @@ fn a_request_that_the_server_found_late_has_waited_since_it_arrived() {
         others_ns: 900 * MS,
         stalled_ns: 800 * MS,
     };
+    // 4096 bytes per 310 us are 13.2 MB/s.
     assert_eq!(found_late(300, busy).kept, 3, "it got its min");
+    // 4096 bytes per 1,010 us are 4.1 MB/s.
     let seconds = found_late(1_000, busy);
     assert_eq!(seconds.short[Cause::ServerBusy as usize], 3, "{seconds:?}");
     let seconds = found_late(1_000, stalled);

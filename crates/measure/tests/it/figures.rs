@@ -62,6 +62,7 @@ fn a_time_that_jumps_takes_no_time() {
         .open(Instant::ZERO, StreamSpec { group, priority })
         .unwrap();
     let mut now = Instant::ZERO;
+    // The last two times are beyond the 136 years that a journal represents.
     for jump in [1, 1 << 40, 1 << 62, u64::MAX] {
         let request = Request {
             stream,
@@ -110,7 +111,7 @@ fn planted_causes_are_named() {
             }
         }
     }
-    // Up to 5 % of the runs may be attributed to another cause.
+    // Of 60 runs (5 causes, 6 seeds, 2 journals), up to 5 % may be attributed to another cause.
     assert!(missed.len() <= 3, "{missed:#?}");
 }
 

@@ -28,6 +28,7 @@ proptest! {
         let close = |a: f64, b: f64, error: f64| (a - b).abs() <= error * a.max(b) + 1.0;
         prop_assert!(close(ours.mean(), theirs.mean(), 0.001));
         let n = values.len() as f64;
+        // hdrhistogram computes the deviation of a population, with the divisor n instead of n - 1.
         let population = ours.sd() * ((n - 1.0) / n).sqrt();
         prop_assert!(close(population, theirs.stdev(), 0.01), "{} {}", population, theirs.stdev());
         for permille in [1, 10, 250, 500, 900, 990, 999, 1000] {
@@ -37,6 +38,7 @@ proptest! {
             if rank != (permille * theirs.len()).div_ceil(1000) {
                 continue;
             }
+            // The error is 0.8 % of our histogram plus 0.1 % of hdrhistogram.
             let (a, b) = (ours.quantile(permille, 1000), theirs.value_at_quantile(permille as f64 / 1000.0));
             prop_assert!(close(a as f64, b as f64, 0.009), "p{}: {} {}", permille, a, b);
         }
