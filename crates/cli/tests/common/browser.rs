@@ -102,6 +102,7 @@ struct Driver {
 impl Driver {
     fn start() -> Option<Self> {
         let mut command = Command::new("chromedriver");
+        // With port 0, the system chooses a free port.
         command.arg("--port=0").stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().ok()?;
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();

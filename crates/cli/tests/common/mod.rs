@@ -35,6 +35,7 @@ pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(crate) fn new() -> Self {
+        // Tests run in parallel in one process, so the process id alone is not unique.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-test-{}-{number}", std::process::id());
@@ -103,6 +104,7 @@ pub(crate) fn program_of(name: &str) -> PathBuf {
 pub(crate) fn words(line: &str) -> Vec<&str> {
     let mut words = Vec::new();
     for (at, part) in line.split('\'').enumerate() {
+        // Parts with an odd index are between quotes.
         match at % 2 {
             0 => words.extend(part.split_whitespace()),
             _ => words.push(part),
@@ -128,6 +130,7 @@ pub(crate) fn in_scratch(scratch: &Scratch, program: &Path, arguments: &[&str]) 
         .env("COLUMNS", "100")
         .env("TMPDIR", &scratch.0)
         .env_remove("WEIR_LOG")
+        // A service manager of the user who runs the tests must not receive messages.
         .env_remove("NOTIFY_SOCKET")
         .stdin(Stdio::null());
     command
@@ -179,6 +182,7 @@ pub(crate) fn free_port() -> u16 {
 /// Returns the body of the HTTP response for a path, or `None` if no server responds with 200.
 pub(crate) fn get(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    // With HTTP/1.0, the server closes the connection after the response.
     write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
@@ -242,6 +246,7 @@ pub(crate) fn golden(name: &str, scratch: &Scratch, commands: &str) {
             text += format!("! {line}").trim_end();
             text += "\n";
         }
+        // Lines of standard error begin with "!", and the exit status with "=".
         text.extend(["= ", &end.to_string(), "\n\n"]);
     }
     golden_text(name, &text.replace(&scratch.0.display().to_string(), "DIR"));

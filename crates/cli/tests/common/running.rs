@@ -56,6 +56,7 @@ pub(crate) fn open(address: &Address, export: &str) -> Result<Connection, Connec
 
 /// Returns a fleet of clients, each of which runs a program on an export for the given time.
 pub(crate) fn fleet(address: &Address, clients: &[(&str, Program)], length: Duration) -> Fleet {
+    // Each client has a seed of its own, so that their accesses differ.
     let members = (1..).zip(clients).map(|(seed, (export, program))| Member {
         name: (*export).to_owned(),
         export: (*export).to_owned(),

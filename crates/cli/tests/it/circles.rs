@@ -107,6 +107,7 @@ impl House {
 
     /// Records the names that `pub use` exports. Further passes resolve exports of exports.
     fn note_exports(&mut self) {
+        // Three passes resolve exports of exports of exports.
         for _ in 0..3 {
             let mut exports = BTreeMap::new();
             for (module, paths) in &self.code {
@@ -164,6 +165,7 @@ impl House {
                 .collect();
             all.insert(module.clone(), used);
         }
+        // The root of the crate, which uses all modules, is not checked.
         all.remove(&Vec::new());
         all
     }
@@ -347,6 +349,7 @@ fn a_circle_is_found_on_every_way_and_a_room_may_use_its_door() {
         [ab],
         "by an export and by a path"
     );
+    // Comments, documentation and tests do not count as use.
     assert!(two("use crate::B;", "use crate::b::C; // crate::a::A").is_empty());
     assert!(two("use crate::B;", "#[cfg(doc)]\nuse crate::a::A;").is_empty());
     assert!(
@@ -356,11 +359,13 @@ fn a_circle_is_found_on_every_way_and_a_room_may_use_its_door() {
         )
         .is_empty()
     );
+    // The files of a directory may use its `mod.rs`.
     let room = [
         ("r/mod.rs", "mod x;\nuse x::X;"),
         ("r/x.rs", "use super::R;"),
     ];
     assert!(circles(&room).is_empty());
+    // A cycle that leaves the directory is found.
     let outside = [
         ("r/mod.rs", "use x::X;"),
         ("r/x.rs", "use crate::a::A;"),

@@ -165,6 +165,7 @@ policies nowhere.toml
             .out
             .replace("charge = \"linux\"", "charge = \"service\""),
     );
+    // A policy with the name of a shipped one must be identical to it.
     let other = run(&scratch, "policies mine.toml").ended(1);
     has(&other.err, "use another name");
 }
@@ -361,6 +362,7 @@ serve --memory 1MiB --min 1MB/s --capacity 1MB/s
 fn an_image_of_another_program_is_noted() {
     let scratch = Scratch::new();
     let mut image = vec![0; 8192];
+    // The magic number of qcow2.
     image[..4].copy_from_slice(b"QFI\xfb");
     let image = scratch.bytes("disk.qcow2", &image).display().to_string();
     let text = GOOD.replace("/run/weir/", &scratch.at(""));
@@ -419,6 +421,7 @@ fn nobody_reading_is_no_failure() {
         let mut command = weir(&scratch, line);
         let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = piped.spawn().unwrap();
+        // The reader of a pipe can end early, like `head`. The command must then end quietly.
         drop(child.stdout.take());
         let ended = child.wait_with_output().unwrap();
         let said = String::from_utf8(ended.stderr).unwrap();
@@ -431,6 +434,7 @@ fn nobody_reading_is_no_failure() {
 fn a_file_that_is_there_keeps_what_is_in_it_until_there_are_results() {
     let scratch = Scratch::new();
     let page = scratch.file("old.html", "old");
+    // The command is refused, so the old page must survive.
     run(&scratch, "demo --html old.html --json nowhere/x").ended(1);
     assert_eq!(fs::read_to_string(&page).unwrap(), "old");
     let said = run(&scratch, "demo --on sim --seconds 1 --html old.html");

@@ -228,6 +228,7 @@ fn records_are_in_order_and_say_where_time_went() {
         for case in ["readers", "writers"] {
             for policy in ["none", "io.latency", "bfq-5.3", "bfq"] {
                 for repeat in 0..2 {
+                    // A run has 17 records: the target, 15 other clients, and the total.
                     let run: Vec<&Value> = at.by_ref().take(17).collect();
                     for record in &run {
                         assert_eq!(record["drive"], drive);
@@ -337,6 +338,7 @@ fn a_job_file_of_fio_is_compared() {
             .iter()
             .all(|r| r["scenario"] == "jobs" && r["requests"] != 0)
     );
+    // A misspelt option is refused with a suggestion.
     scratch.file("bad.fio", &jobs.replace("iodepth", "io_depth"));
     let said = run(&scratch, "compare bad.fio").ended(1);
     let told = "bad.fio:10:1: io_depth: unknown option\n  help: did you mean iodepth?\n1 problem\n";
@@ -492,6 +494,7 @@ fn auditors_find_nothing() {
     let line = under(SHORT, &["none", "contract"]);
     let audited = compare(&scratch, &format!("{line} --audit"));
     let plain = compare(&scratch, &line);
+    // Auditors must not change the results.
     assert_eq!(audited.out, plain.out, "they only watch");
 }
 
@@ -577,6 +580,7 @@ fn an_interrupt_shows_what_there_is_and_says_what_is_missing() {
     let mut stdout = child.stdout.take().unwrap();
     stdout.read_to_string(&mut out).unwrap();
     err.read_to_string(&mut rest).unwrap();
+    // 128 + SIGINT (2), as for a shell.
     assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");
     let last = rest.lines().last().unwrap();
     let missing = last.strip_prefix("interrupted: ").unwrap();
@@ -614,6 +618,7 @@ fn an_interrupt_in_the_first_run_leaves_nothing_behind() {
     common::wait("it begins", || scratch.names().len() == 2);
     signal(&child, Signal::TERM);
     let said = child.wait_with_output().unwrap();
+    // 128 + SIGTERM (15).
     assert_eq!(said.status.code(), Some(143));
     let err = String::from_utf8_lossy(&said.stderr);
     assert!(said.stdout.is_empty() && !err.contains("about"), "{err}");

@@ -60,6 +60,7 @@ fn a_refused_io_uring_is_said_once_with_the_consequence() {
 fn it_has_as_many_open_files_as_the_system_permits() {
     let scratch = Scratch::new();
     config(&scratch, "");
+    // The soft limit is lowered, and the hard limit stays.
     let low = "ulimit -Sn 64; exec \"$0\" \"$@\"";
     let server = start(&mut behind(&scratch, &["sh", "-c", low]));
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.child.id())).unwrap();
@@ -102,6 +103,7 @@ fn shards_are_raised_where_that_is_permitted_and_it_is_said_once_where_not() {
     assert_eq!(nice(&server)[0], nice_raised[0]);
     assert!(!server.says("server.priority"));
     server.end();
+    // Raising the priority requires CAP_SYS_NICE.
     let without = ["setpriv", "--bounding-set=-sys_nice"];
     if refused
         || Command::new(without[0])

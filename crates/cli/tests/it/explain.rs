@@ -82,6 +82,7 @@ fn a_record_says_why_and_what_would_have_been() {
     let parts = json["parts"].as_array().unwrap().iter();
     let parts: f64 = parts.map(|part| part["us"].as_f64().unwrap()).sum();
     assert!(
+        // The parts of an explanation add up to the latency.
         (parts / json["latency_us"].as_f64().unwrap() - 1.0).abs() < 0.01,
         "{json}"
     );
@@ -103,6 +104,7 @@ fn a_record_says_why_and_what_would_have_been() {
         number(&would[4]) > 0.0 && number(&would[5]) == 0.0,
         "{table}"
     );
+    // With its min kept, `alpha` gets several times its recorded bandwidth.
     assert!(number(&would[0]) > 4.0 * number(&was[0]), "{table}");
     let table = said(&scratch, &format!("{contract} --set beta.max=50MB/s"));
     let [was, would] = rows(&table, "beta");
@@ -117,6 +119,8 @@ fn a_record_says_why_and_what_would_have_been() {
         number(&would[0]) > 2.0 * number(&was[0]),
         "a faster drive has more to do: {table}"
     );
+    // With `--open`, requests arrive at their recorded times, so a faster drive does not raise the
+    // rate.
     let open = said(&scratch, &format!("{faster} --open"));
     let [was, would] = rows(&open, "3");
     assert!(

@@ -107,6 +107,7 @@ fn everything(line: &str) -> String {
     let said = run(&scratch, line);
     let mut text = format!("status {:?}\n{}", said.status, said.out);
     let timeless = |line: &&str| {
+        // These lines of standard error contain durations.
         let timed = [" runs in ", " searches in ", " left for "];
         !timed.iter().any(|words| line.contains(words))
     };
@@ -144,6 +145,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 #[test]
 fn commands_write_the_same_as_before() {
     let commands = commands();
+    // If the lists changed their form, few names would be found and little would be checked.
     assert!(commands.len() > 90, "names are found: {}", commands.len());
     let next = AtomicUsize::new(0);
     let lines = Mutex::new(vec![String::new(); commands.len()]);

@@ -87,6 +87,7 @@ impl Seen {
             let found: usize = found.map(|(_, count)| count).sum();
             let path = key.path;
             match of(key) {
+                // No command line here can produce these keys.
                 When::Where(_) if UNPLAYED.contains(&path) => {}
                 When::Always if found < self.lines => wrong.push(format!(
                     "{path} is in {found} of {} lines of {kind}, and the table says always: remove it, or say when it is there",

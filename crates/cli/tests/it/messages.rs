@@ -258,6 +258,7 @@ impl Machine {
         scratch.file("empty", "");
         fs::write(scratch.path("binary"), [b'a', 0xff, 0]).unwrap();
         let endless = fs::File::create(scratch.path("endless")).unwrap();
+        // A sparse file of 1 TiB, which a command must not read as a whole.
         endless.set_len(1 << 40).unwrap();
         let pipe = Command::new("mkfifo").arg(scratch.path("pipe")).status();
         assert!(pipe.unwrap().success());
@@ -265,6 +266,7 @@ impl Machine {
         let held = "drive.d = {}\nlisten.nbd = [\"127.0.0.1:0\"]\nvolume.v = { drive = \"d\", file = \"DIR/held.img\", cache = \"host\" }\n";
         let held = held.replace("DIR", &scratch.at(""));
         let held = weir_config::parse("", &held).unwrap();
+        // An open image holds a lock.
         let image = weir_serve::backend::open(&held.volumes[0]).unwrap();
         Self {
             port: TcpListener::bind("127.0.0.1:0").unwrap(),
@@ -296,6 +298,7 @@ impl Machine {
         // Notes about whether the disk rotates depend on this machine.
         let mut lines = said.err.lines();
         while let Some(line) = lines.next() {
+            // The help follows on the next line.
             if line.contains(".rotational: ") {
                 lines.next();
                 continue;
@@ -433,6 +436,7 @@ fn what_cannot_be_seen_without_rights_is_said() {
     std::os::unix::fs::PermissionsExt::set_mode(&mut open, 0o700);
     fs::set_permissions(&hidden, open).unwrap();
     let command = weir(&machine.scratch, "check weir.toml");
+    // 65534 is the user `nobody`.
     let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     let mut dropped = Command::new("setpriv");
     dropped

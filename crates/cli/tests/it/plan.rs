@@ -74,6 +74,7 @@ fn promises_that_fit_twice_on_a_drive_take_half_as_many_drives() {
     };
     // Only whole drives are counted, of both kinds.
     assert_eq!(drives("a drive each"), ["4", "4"], "{}", said.out);
+    // Two clients of 40 MB/s fit on a drive of 100 MB/s, and all four on one of 200 MB/s.
     assert_eq!(drives("contract"), ["2", "1"], "{}", said.out);
     has(&said.out, "2 of 2");
     let text = said.out.replace('\n', " ");

@@ -331,6 +331,7 @@ fn every_file_is_used_and_finished() {
 fn vague_comments_and_types_are_recognised() {
     let item = |comment: &str, item: &str| vague(&format!("/// {comment}\n#[inline]\n{item} a"));
     assert_eq!(item("Whether it rotates.", "bool"), 1);
+    // Two words are too few for a public item, but not for others.
     assert_eq!(item("Its weight.", "pub"), 1);
     assert_eq!(item("Its weight.", "pub(crate)"), 0);
     assert_eq!(item("Weight of the group.", "pub"), 0);

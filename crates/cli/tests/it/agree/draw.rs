@@ -174,6 +174,7 @@ fn program(rng: &mut Rng, kind: &Kind, text: &mut String) {
     match rng.range(0, 7) {
         0 => *text += "startdelay = \"1200ms\"\n",
         1 => *text += "startdelay = \"0ms-700ms\"\n",
+        // Such a client may begin after the measurement.
         2 => *text += "startdelay = \"4s\"\n",
         _ => {}
     }
@@ -192,6 +193,7 @@ fn contract(rng: &mut Rng, bytes: u64, iops: u64, text: &mut String) {
         1 | 2 => {
             let min = rng.range(iops / 10, iops).max(1);
             put(text, "min_iops", min);
+            // Requests count as 64 KiB in the choice of the max.
             min * 64 * 1024
         }
         _ => {
@@ -203,6 +205,7 @@ fn contract(rng: &mut Rng, bytes: u64, iops: u64, text: &mut String) {
     if one_in(rng, 2) {
         put(text, "share", pick(rng, &[10, 200, 1000]));
     }
+    // The max is a multiple of the min, so that a contract does not contradict itself.
     let max = promised.max(100_000) / 1000 * rng.range(2, 6);
     match class {
         0 => *text += "class = \"idle\"\n",

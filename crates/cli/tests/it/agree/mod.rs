@@ -49,6 +49,7 @@ fn compare(seed: u64) -> Option<Tally> {
     let output = Command::output(weir(&scratch, &line).env("COLUMNS", "1000"));
     let output = output.expect("the command can be started");
     let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    // A random scenario can promise more than the drive can do.
     if err.contains(": the contracts cannot be admitted: ") {
         return None;
     }
@@ -114,6 +115,7 @@ fn table_page_records_and_exit_status_say_the_same_of_every_client() {
         all.played, all.refused, all.clients, all.seconds
     );
     assert!(all.faults.is_empty(), "{}", all.faults.join("\n"));
+    // The comparison is worthless if most scenarios are refused or none has a promise.
     assert!(all.refused * 4 <= draws, "most are admitted");
     assert!(all.seconds > draws, "something is promised");
 }

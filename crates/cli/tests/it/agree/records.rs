@@ -16,6 +16,7 @@ pub(crate) fn cells(json: &str) -> Vec<(String, Vec<Run>)> {
         let record: Record = serde_json::from_str(line).expect("an object a line");
         let policy = record["policy"].as_str().expect("a name").to_owned();
         let repeat = record["repeat"].as_u64().expect("a number");
+        // The records of a policy follow each other, and so do those of a run.
         if cells.last().is_none_or(|(last, _)| *last != policy) {
             cells.push((policy, Vec::new()));
         }
@@ -65,6 +66,7 @@ pub(crate) fn check(cells: &[(String, Vec<Run>)], faults: &mut Faults) {
         for run in runs {
             let (clients, total) = (&run[..run.len() - 1], &run[run.len() - 1]);
             let before = match none {
+                // If `none` was played once, every repetition is compared with that run.
                 [only] => Some(only),
                 all => all.iter().find(|r| r[0]["repeat"] == run[0]["repeat"]),
             };
@@ -99,6 +101,7 @@ fn alone(record: &Record, faults: &mut Faults) {
         latency.is_null(),
         requests == 0,
     );
+    // Percentiles must not decrease.
     let order = ["min", "p50", "p90", "p99", "p999", "max"].map(|key| number(&latency[key]));
     faults.check(order.is_sorted(), || format!("{latency} is in order"));
     let between = (order[0]..=order[5]).contains(&number(&latency["mean"]));
@@ -203,6 +206,7 @@ fn promise(record: &Record, faults: &mut Faults) {
     faults.same(key, of(key), lacking);
     let met = (kept + short > 0).then(|| kept as f64 / (kept + short) as f64);
     let shown = record["windows_met"].as_f64();
+    // Figures have three digits, so they differ by at most 0.0005 from the exact value.
     let near = |a: f64, b: f64| (a - b).abs() < 0.000_6;
     let same = met.zip(shown).map_or(met == shown, |(a, b)| near(a, b));
     faults.check(same, || format!("windows_met is {shown:?}, not {met:?}"));

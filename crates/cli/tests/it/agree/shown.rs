@@ -99,6 +99,8 @@ impl<'a> Member<'a> {
             half,
             worst: worst.reduce(f64::min),
             mean: (requests > 0.0).then(|| sum.sum::<f64>() / requests),
+            // A percentile of several runs is the highest one, because percentiles cannot be
+            // averaged.
             p99: of("p99").reduce(f64::max),
             longest: match kind {
                 None => own.filter_map(|r| longest_us(r)).reduce(f64::max),
@@ -124,6 +126,7 @@ pub(crate) fn check(
     faults: &mut Faults,
 ) {
     for (what, text) in [("page", written.page), ("table", written.out)] {
+        // NaN would be the result of a division of zero by zero.
         faults.check(!text.contains("NaN"), || format!("NaN in the {what}"));
     }
     let tables = tables(written.out);

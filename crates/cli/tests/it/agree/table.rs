@@ -83,6 +83,7 @@ pub(crate) fn shows(cell: &str, wanted: Option<f64>, unknown: f64) -> bool {
     match (value(cell), wanted) {
         (None, None) => true,
         (Some((shown, half)), Some(wanted)) => {
+            // A cell is rounded to its last digit. The small factor absorbs floating-point errors.
             (shown - wanted).abs() <= half * 1.000_001 + unknown + 1e-9
         }
         _ => false,

@@ -85,6 +85,7 @@ impl Claims {
         let claims: Self = toml::from_str(text).unwrap_or_else(|e| panic!("claims.toml: {e}"));
         let numbers = claims.claim.iter().map(|claim| claim.number);
         let last = claims.document.last().map_or(0, |document| document.last);
+        // Claims are numbered without gaps across all documents.
         assert!(numbers.eq(1..=last), "each claim has its place");
         claims
     }
@@ -237,6 +238,7 @@ impl Claim {
         let parts = parts.chain(self.seen.iter().map(|_| true));
         let parts: Vec<bool> = parts.chain(self.none.iter().map(|_| false)).collect();
         match parts.iter().filter(|holds| **holds).count() {
+            // A claim of which no part holds is either not about storage, or does not appear.
             0 if self.aside.is_some() => Verdict::Aside,
             0 => Verdict::No,
             n if n == parts.len() => Verdict::Appears,

@@ -42,6 +42,7 @@ fn interleaved(page: &mut String, runs: &Runs) {
         let [old, new] = ["old", "new"].map(|test| {
             let total = cell(&format!("{readers}-{test}"), "bfq-4.18", "total");
             let unlucky = Cell {
+                // A run is unlucky if it reaches less than half of 115 MB/s.
                 below: Some(0.5 * 115.0),
                 ..total.clone()
             };

@@ -143,6 +143,7 @@ impl Played {
             let rest = all
                 .iter()
                 .zip(&target)
+                // `others` are all clients except the target.
                 .map(|(all, one)| (all.0 - one.0, 1.0));
             rest.collect()
         } else {
@@ -162,6 +163,7 @@ impl Played {
             .filter(|r| cell.is_of(r, "client", client));
         let found: Vec<&Value> = found.collect();
         for part in ["drive", "case", "policy"] {
+            // A figure must come from a single drive, case and policy.
             let same = found.iter().all(|r| r[part] == found[0][part]);
             assert!(same && !found.is_empty(), "one {part}: {cell:?}, {client}");
         }
