@@ -316,6 +316,7 @@ fn a_file_with_data_stays_as_it_is() {
     let scratch = Scratch::new();
     let image = scratch.path("disk.img");
     let mut data = vec![0_u8; 64 << 20];
+    // 50 MiB are 52,428,800 bytes.
     data[50 << 20] = 1;
     fs::write(&image, &data).unwrap();
     let ask = "calibrate disk.img --write --time 5s";
@@ -366,6 +367,7 @@ fn it_goes_on_after_a_break() {
     let mut begun = weir(&scratch, &ask);
     let begun = begun.stdout(Stdio::piped()).stderr(Stdio::piped());
     let begun = begun.spawn().unwrap();
+    // The name of the state file depends on the target.
     let state = || {
         let mut names = scratch.names().into_iter();
         names.find(|name| name.starts_with("weir-calibration-"))
@@ -381,6 +383,7 @@ fn it_goes_on_after_a_break() {
             steps() > 1
         })
     };
+    // The measurement is interrupted after some of its steps.
     assert!(some(), "a step is saved as soon as it ends");
     signal(&begun, Signal::INT);
     let ended = begun.wait_with_output().unwrap();
@@ -388,6 +391,7 @@ fn it_goes_on_after_a_break() {
     assert_eq!(ended.status.code(), Some(130), "{err}");
     let before = steps();
     has(&err, &format!("{before} steps are in {}", state().unwrap()));
+    // The next run continues with the remaining steps.
     let went = run(&scratch, &ask).ended(0);
     has(&went.err, &format!("continuing; {before} steps"));
     assert!(steps() > before);
@@ -465,6 +469,7 @@ fn a_state_file_can_say_anything() {
     let scratch = Scratch::new();
     let path = scratch.at("disk.img");
     for write in [true, false] {
+        // The numbers include zero, the extremes of a float, and a negative rate.
         for number in [0.0, 1e-300, 1e12, 1e300, -1e300] {
             for integer in [0, 1, 1 << 16, u32::MAX] {
                 let mut known = calibrated(&path, write);

@@ -292,6 +292,7 @@ fn load(plant: &Plant, address: &Address) -> Until {
 fn burner() -> Child {
     let this = std::env::current_exe().unwrap();
     let mut command = Command::new("chrt");
+    // The real-time class SCHED_FIFO precedes all normal threads.
     command.args(["-f", "5"]).arg(this);
     command.args(["--exact", "causes::burn", "--ignored"]);
     let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());

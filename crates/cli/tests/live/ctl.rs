@@ -108,6 +108,7 @@ fn a_server_is_asked_and_changed_in_the_words_of_its_file() {
     ] {
         assert!(status.contains(part), "{part} in\n{status}");
     }
+    // A dry run shows the effect of a change.
     let tried = site.said("set alpha min=20MB/s --dry-run");
     // 50 of 120 MB/s are 41.7 %, and 58 MB/s are left of the 108 MB/s (90 %) that can be promised.
     assert_eq!(
@@ -131,6 +132,7 @@ fn a_server_is_asked_and_changed_in_the_words_of_its_file() {
     site.said("remove beta");
     let undone = site.said("undo");
     assert!(undone.starts_with("volume.beta was added\n"), "{undone}");
+    // A change that is not saved applies to the running server only.
     site.said("set drive.fast capacity.write=140MB/s --no-save");
     let changes = site.said("changes");
     assert_eq!(changes.lines().count(), 6, "{changes}");
@@ -202,6 +204,8 @@ fn what_is_wrong_is_said_with_what_to_do() {
 fn write(client: Connection, offset: u64, bytes: &[u8]) {
     let (socket, ..) = client.into_parts();
     let mut socket = UnixStream::from(socket);
+    // A request of the NBD protocol: magic number, flags (0), type (1, write), cookie, offset,
+    // length, and data.
     let mut request = [&0x2560_9513_u32.to_be_bytes()[..], &[0, 0, 0, 1], &[0; 8]].concat();
     request.extend(offset.to_be_bytes());
     request.extend(u32::try_from(bytes.len()).expect("few").to_be_bytes());
@@ -230,9 +234,11 @@ fn an_image_grows_with_its_volume_and_outlives_a_crash() {
     let allocated = |size: u64| {
         let found = fs::metadata(&image).expect("it is there");
         assert_eq!(found.len(), size);
+        // `st_blocks` counts units of 512 bytes, see stat(2).
         assert!(found.blocks() * 512 >= size, "{}", found.blocks());
     };
     allocated(2 << 20);
+    // NBD cannot announce a new size to a connected client.
     assert_eq!(before.session().size, 1 << 20);
     write(site.client("beta"), (2 << 20) - 4096, &[7; 4096]);
 

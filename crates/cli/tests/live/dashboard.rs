@@ -185,6 +185,7 @@ fn a_contract_is_tried_changed_and_undone_by_keyboard() {
     let file = scratch.path("weir.toml");
     browse(|page| async move {
         open(&page, &url).await;
+        // The dry run shows the sums but changes nothing.
         try_min(&page, "20MB/s").await;
         page.wait("document.activeElement.id === 'apply'").await;
         let outcome = page.text("#contract .outcome").await;
@@ -195,6 +196,7 @@ fn a_contract_is_tried_changed_and_undone_by_keyboard() {
         let outcome = "document.querySelector('#contract .outcome')";
         page.wait(&format!("{outcome}.textContent.includes('Done: change 1')"))
             .await;
+        // The change applies to the running server and to its file.
         assert_eq!(promised(&socket), 20_000_000);
         let written = std::fs::read_to_string(&file).unwrap();
         has(&written, "min = \"20MB/s\"");
@@ -204,6 +206,7 @@ fn a_contract_is_tried_changed_and_undone_by_keyboard() {
         let shown = |min| format!("{}.textContent.includes('of {min} MB/s')", row("alpha"));
         page.wait(&shown("20.0")).await;
         let undo = "document.querySelector('#changes > li button')";
+        // The change is undone.
         page.wait(undo).await;
         page.ask(&format!("{undo}.focus()")).await;
         enter(&page).await;
@@ -226,6 +229,7 @@ fn a_change_of_another_client_in_between_is_not_lost() {
         open(&page, &url).await;
         try_min(&page, "20MB/s").await;
         page.wait("document.activeElement.id === 'apply'").await;
+        // In the meantime, another client changes the share of the volume.
         let key = ["volume", "alpha", "share"].map(String::from).to_vec();
         let value = 50.into();
         let edits = vec![Edit { key, value }];
@@ -270,6 +274,7 @@ fn sentences_that_explain_a_volume_are_shown_where_the_server_has_them() {
             "const ask = window.fetch; window.fetch = {answer}"
         ))
         .await;
+        // HTML in the answer must be shown as text.
         page.ask(&format!("{}.querySelector('button').click()", row("alpha")))
             .await;
         page.wait("!document.getElementById('explain').hidden")
@@ -442,6 +447,7 @@ fn the_token_is_asked_for_and_leaves_the_address() {
             true
         );
         assert_eq!(page.ask("return document.activeElement.id").await, "token");
+        // The right token opens the page, and does not appear in the address.
         page.keys(&format!("{TOKEN}{}", char::from(Key::Enter)))
             .await;
         page.wait("!document.getElementById('all').hidden").await;
@@ -468,6 +474,7 @@ fn a_thousand_volumes_fit_a_telephone() {
     let site = Site::start(&scratch, &volumes);
     let url = site.url.clone();
     browse(|page| async move {
+        // The window is as narrow as a telephone.
         page.0.set_window_size(500, 844).await.unwrap();
         open(&page, &url).await;
         let rows = page
@@ -481,6 +488,7 @@ fn a_thousand_volumes_fit_a_telephone() {
             "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
         assert_eq!(page.ask(wider).await, 0, "nothing is beyond the right edge");
         page.ask("document.getElementById('filter').focus()").await;
+        // The filter ignores case. It matches 99 and 990 to 999, which are 11 volumes.
         page.keys("CUSTOMER-99").await;
         page.wait("document.getElementById('shown').textContent === '11 of 1000'")
             .await;

@@ -180,6 +180,7 @@ fn an_interrupt_leaves_nothing_behind() {
         .unwrap();
     wait("the demo begins", || scratch.names().len() == 2);
     signal(&child, Signal::INT);
+    // 128 + SIGINT (2), as for a shell.
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(scratch.names(), [""; 0]);
 }
@@ -233,6 +234,7 @@ fn an_interrupt_shows_the_policies_that_are_over() {
 #[test]
 fn an_image_is_measured_read_and_left_as_it_was() {
     let scratch = Scratch::new();
+    // The data has a pattern, so that a write by the demo would be noticed.
     let data: Vec<u8> = (0..32 << 20).map(|i: u32| (i ^ i >> 9) as u8).collect();
     std::fs::write(scratch.path("image"), &data).unwrap();
     let line = "demo --json - --seconds 1 --policy contract --file image";

@@ -177,6 +177,7 @@ impl Prometheus {
     fn series(&self, expression: &str) -> Option<usize> {
         let mut query = String::from("/api/v1/query?query=");
         for byte in expression.bytes() {
+            // Every byte is percent-encoded, which is valid for any expression.
             let _ = write!(query, "%{byte:02X}");
         }
         Some(self.ask(&query)["data"]["result"].as_array()?.len())

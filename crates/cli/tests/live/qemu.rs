@@ -233,6 +233,7 @@ fn a_guest_sees_its_disk_grow() {
     let mut server = serve(&scratch, &storage);
     let initrd = initrd(&scratch, &kernel, GROWS);
     let mut guest = Guest::boot(&kernel, &initrd, &scratch.path("alpha.sock"), 2);
+    // Sizes are in sectors of 512 bytes: 64 MiB, then 96 MiB and 128 MiB.
     guest.wait_for("sectors=131072");
     grow(96);
     signal(&server.child, Signal::HUP);
@@ -268,6 +269,7 @@ fn a_guest_lives_through_the_death_of_its_server_and_loses_nothing() {
         server.child.wait().unwrap();
         server = serve(&scratch, &storage);
     }
+    // After the last restart, the writers need some time for further rounds.
     thread::sleep(Duration::from_millis(1500));
     guest.say("stop");
     guest.wait_for("over");

@@ -63,6 +63,7 @@ fn a_record_at_full_load_is_whole_and_replays_whole() {
     config(&scratch);
     let server = serve(&scratch);
     let without = load(&server.address, length);
+    // The first run, without a recording, is the base of the comparison.
     let time_without = used(&server) / without as f64 * 1e6;
     server.end();
     let server = start(&mut weir(&scratch, "serve --record record weir.toml"));

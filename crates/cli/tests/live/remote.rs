@@ -18,6 +18,7 @@ struct Pool {
 impl Pool {
     fn start(scratch: &Scratch) -> Self {
         let socket = scratch.path("pool.sock");
+        // A killed nbdkit leaves its socket behind. At the first start, there is none.
         let _ = std::fs::remove_file(&socket);
         let child = Command::new("nbdkit")
             .args(["-f", "-U"])
@@ -74,6 +75,7 @@ fn fio_finds_what_it_wrote_through_a_server_that_is_killed() {
     let server = serve(&scratch);
     let fio = fio(&scratch.at("nbd.sock")).unwrap();
     for _ in 0..KILLED {
+        // Eight kills, one every 800 ms, are spread over most of the 8 s for which fio runs.
         thread::sleep(Duration::from_millis(800));
         drop(pool);
         pool = Pool::start(&scratch);

@@ -100,11 +100,13 @@ fn the_service_manager_hears_of_reloads_and_that_all_is_well() {
     let next = || std::iter::repeat_with(hear).find(|said| said != "WATCHDOG=1\n");
     let mut command = weir(&scratch, "serve weir.toml");
     command.env("NOTIFY_SOCKET", scratch.path("notify"));
+    // The timeout of the watchdog is 200 ms, so a message is due every 100 ms.
     let server = start(command.env("WATCHDOG_USEC", "200000"));
     assert_eq!(next().unwrap(), "READY=1\nSTATUS=serving 1 volume\n");
     for _ in 0..3 {
         assert_eq!(hear(), "WATCHDOG=1\n");
     }
+    // The drive `slow` does not exist, so that the reload is refused.
     let wrong = "[volume.beta]\ndrive = \"slow\"\nmemory = true\nsize = \"1MiB\"\n";
     for (more, status) in [
         (MORE, "serving 2 volumes"),
@@ -236,6 +238,8 @@ fn it_ends_with_its_command_and_the_command_with_it() {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let scratch = Scratch::new();
+    // At 4 kB/s a request of 64 KiB takes 16 s, so that requests are outstanding when the server
+    // ends.
     let slow = CONFIG.replace("min = \"10MB/s\"", "max = { bandwidth = \"4KB/s\" }");
     let socket = scratch.at("nbd.sock");
     scratch.file("weir.toml", &slow.replace("SOCKET", &socket));
@@ -267,6 +271,7 @@ fn a_hangup_puts_a_changed_file_in_force_or_leaves_everything() {
     config(&scratch, MORE);
     signal(&server.child, Signal::HUP);
     common::wait("beta comes", || beta() == Some(2 << 20));
+    // A file with an error changes nothing.
     config(&scratch, "[volume.gamma]\nsize = 5\n");
     signal(&server.child, Signal::HUP);
     common::wait("a bad file is refused", || server.says("reload refused"));
@@ -274,6 +279,7 @@ fn a_hangup_puts_a_changed_file_in_force_or_leaves_everything() {
         server.says("weir.toml:12:8: volume.gamma.size: 5 has no unit")
     });
     assert_eq!(beta(), Some(2 << 20), "everything is as it was");
+    // A file that admission refuses changes nothing either.
     let huge = MORE.replace("\"2MiB\"", "\"2MiB\"\nmin = \"100MB/s\"");
     config(&scratch, &huge);
     signal(&server.child, Signal::HUP);
@@ -306,6 +312,7 @@ fn a_volume_in_use_goes_only_if_the_file_insists() {
     with(MORE);
     let server = serve(&scratch);
     let check = || run(&scratch, "check --reload weir.toml");
+    // At first, the file is as it was when the server started.
     assert_eq!(check().ended(0).out, "a reload would change nothing\n");
     let client = open(&server.address, "beta").unwrap();
     with("");
@@ -319,6 +326,7 @@ fn a_volume_in_use_goes_only_if_the_file_insists() {
     common::wait("it is refused", || server.says("reload refused"));
     assert!(server.says(refused));
     drop(open(&server.address, "beta").unwrap());
+    // With `remove_in_use`, the volume is removed although it has a client.
     with("share = 200\n[server]\nremove_in_use = true\n");
     let changes = [
         "volume.beta was removed",
@@ -335,6 +343,7 @@ fn a_volume_in_use_goes_only_if_the_file_insists() {
     assert_eq!(size(&server.address, "beta"), None);
     drop(client);
     server.end();
+    // Without a running server, the effect of a reload is not known.
     has(&check().ended(1).err, "start the server first");
 }
 
@@ -366,6 +375,7 @@ fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
         said.out
     );
     let record = std::fs::read(scratch.path("record")).unwrap();
+    // The end mark takes four bytes.
     let calls = record.len() - 4;
     // The server was killed while it wrote the end, between two calls, and in the middle of a call.
     for length in [record.len() - 1, calls, calls - 1] {
@@ -458,6 +468,7 @@ fn a_log_that_is_not_read_stops_no_client_and_not_the_end() {
     config(&scratch, "");
     let (unread, mut log) = pipe().unwrap();
     fcntl_setfl(&log, OFlags::NONBLOCK).unwrap();
+    // The writes end when the pipe is full.
     while log.write(&[b'x'; 4096]).is_ok() {}
     fcntl_setfl(&log, OFlags::empty()).unwrap();
     let (mut child, address) = start_logging_to(log, &scratch);
@@ -473,6 +484,7 @@ fn a_log_that_cannot_be_written_ends_nothing_and_is_counted() {
     let socket = scratch.path("manage.sock");
     let manage = format!("[manage]\nsocket = \"{}\"\n", socket.display());
     config(&scratch, &manage);
+    // Writes to `/dev/full` fail with ENOSPC, and those to a pipe without a reader with EPIPE.
     let full = std::fs::File::options().write(true).open("/dev/full");
     let (reader, closed) = pipe().unwrap();
     drop(reader);
@@ -508,6 +520,7 @@ fn a_server_that_has_lost_a_thread_ends_with_a_status() {
         ..getrlimit(Resource::Nofile)
     };
     prlimit(Some(Pid::from_child(&server.child)), Resource::Nofile, none).unwrap();
+    // This connection wakes the acceptor.
     assert_eq!(size(&server.address, "alpha"), None);
     assert_eq!(server.child.wait().unwrap().code(), Some(1));
     server.reader.join().unwrap();

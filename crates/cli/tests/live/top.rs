@@ -156,6 +156,7 @@ fn the_terminal_is_given_back_after_a_key_that_ends_it() {
     let (status, shown) = terminal.end();
     assert_eq!(status, Some(0));
     assert!(shown.contains(GIVEN_BACK), "{shown:?}");
+    // This sequence would set a colour.
     assert!(!shown.contains("\u{1b}[38;"), "NO_COLOR: {shown:?}");
     server.end();
 }
@@ -170,6 +171,7 @@ fn the_terminal_is_given_back_after_a_signal() {
     let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap());
     rustix::process::kill_process(pid.unwrap(), Signal::TERM).unwrap();
     let (status, shown) = terminal.end();
+    // 128 + SIGTERM (15).
     assert_eq!(status, Some(128 + 15), "{shown:?}");
     assert!(shown.contains(GIVEN_BACK), "{shown:?}");
     server.end();
@@ -184,6 +186,7 @@ fn a_server_that_ends_is_said_and_found_again() {
     signal(&server.child, Signal::TERM);
     wait("it is said", || terminal.shows("NOT CONNECTED"));
     server.end();
+    // Only output after this point can come from the new server.
     let before = terminal.shown.lock().unwrap().len();
     let server = serve(&scratch);
     wait("it is found", || {

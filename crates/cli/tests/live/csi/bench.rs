@@ -221,10 +221,13 @@ impl Bench {
             let driver = driver.spawn().expect("it is there");
             let number = driver.id();
             moments.driver = Some(driver);
+            // The lock is released while the driver starts, because a request of the driver needs
+            // it.
             drop(moments);
             self.there("csi", number);
             moments = self.moments.lock().expect("it is ours");
         }
+        // Moments are counted from the arming on.
         (moments.passed, moments.end_at) = (0, end_at);
     }
 

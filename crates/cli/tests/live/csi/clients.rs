@@ -19,6 +19,7 @@ fn field(name: &str, value: &str) -> Vec<u8> {
     let length = |text: &str| u8::try_from(text.len()).expect("short");
     let [name_length, value_length] = [&[length(name)], &[length(value)]];
     [
+        // A literal field with incremental indexing and a new name (RFC 7541, section 6.2.1).
         &[0x40],
         name_length,
         name.as_bytes(),
@@ -38,12 +39,15 @@ fn answer(stream: &mut UnixStream, number: u8) -> Vec<u8> {
         let mut payload = vec![0; length as usize];
         stream.read_exact(&mut payload).expect("a payload");
         let (kind, flags) = (header[3], header[4]);
+        // Frame types of HTTP/2: 0 is DATA, 1 is HEADERS, 3 is RST_STREAM, 7 is GOAWAY (RFC 9113,
+        // section 6).
         assert_ne!(kind, 3, "stream {} is reset: {payload:?}", header[8]);
         assert_ne!(kind, 7, "the connection ends: {payload:?}");
         if header[8] == number {
             if kind == 0 {
                 data.extend_from_slice(&payload);
             }
+            // The flag END_STREAM.
             if kind < 2 && flags & 1 != 0 {
                 return data;
             }
@@ -79,6 +83,7 @@ fn clients_that_call_the_host_by_the_path_of_the_socket_are_answered() {
         // which is the field that was added last.
         let second = [0xc1, 0xc0, 0x83, 0x86, 0xbf, 0xbe];
         let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        // The connection preface is followed by an empty SETTINGS frame (type 4).
         sent.extend(frame(4, 0, 0, &[]));
         for (number, block) in [(1, first.concat().as_slice()), (3, &second)] {
             sent.extend(frame(1, 4, number, block));

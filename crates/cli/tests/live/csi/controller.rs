@@ -154,11 +154,13 @@ fn sweep(bench: &Bench, before: Option<Call>, call: &Call, after: Option<Call>) 
                 again.unwrap_or_else(|error| panic!("{call:?} after moment {moment}: {error}"));
             assert_eq!(again, expected, "{call:?} after moment {moment}");
         }
+        // The repeated call has the effect of a single one.
         assert_eq!(state(bench), reached, "{call:?} after moment {moment}");
         all(after);
         assert_eq!(state(bench), begun, "{call:?} after moment {moment}");
         if !ended {
             assert_eq!(first.expect("nothing has ended it"), expected);
+            // The driver was not killed any more, so the call has no further moment.
             return moment;
         }
     }
@@ -254,5 +256,6 @@ fn a_driver_that_is_ended_at_any_time_loses_and_leaks_nothing() {
         assert_eq!(state(&bench), [], "run {run}");
     }
     println!("the driver was ended {ended} times in 240 calls at times between");
+    // At least a quarter of the 240 calls must have been interrupted.
     assert!(ended > 60, "the driver was ended {ended} times");
 }

@@ -176,6 +176,7 @@ fn a_block_volume_is_published_as_its_socket() {
         one.publish("a", false).unwrap();
         one.publish("b", false).unwrap();
     }
+    // A socket cannot be published read-only.
     assert_eq!(code(one.publish("c", true)), Code::InvalidArgument);
     let written = [7; 4096];
     guest(&one.target("a")).write(0, &written);
@@ -194,6 +195,7 @@ fn a_block_volume_is_published_as_its_socket() {
         one.unpublish("b").unwrap();
         one.unstage().unwrap();
     }
+    // A volume with a guest cannot be deleted.
     assert_eq!(code(one.delete()), Code::FailedPrecondition);
     assert_eq!(last.read(0, 4096), written);
     drop(last);
@@ -241,6 +243,7 @@ fn a_mounted_volume_is_a_direct_volume_of_kata() {
     bench.driver(None);
     let disk = mounted(&bench);
     disk.create().unwrap();
+    // A volume must be staged before it is published.
     assert_eq!(code(disk.publish("a", false)), Code::FailedPrecondition);
     for _ in 0..2 {
         disk.stage().unwrap();

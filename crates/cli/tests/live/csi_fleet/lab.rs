@@ -84,6 +84,7 @@ impl Lab {
             lab.get("/readyz?verbose=false").0 == 200
         });
         lab.scratch.file("kubeconfig", &lab.kubeconfig());
+        // Only the controllers of volumes are needed.
         let controllers = "persistentvolume-binder-controller,persistentvolume-expander-controller,\
             persistentvolumeclaim-protection-controller,persistentvolume-protection-controller";
         let mut command = Command::new(manager);

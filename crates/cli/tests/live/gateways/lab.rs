@@ -142,6 +142,7 @@ impl Drop for Etcd {
 fn spawn(arguments: &[String]) -> Child {
     Command::new("etcd")
         .args(arguments)
+        // etcd refuses to start on some architectures without this variable.
         .env("ETCD_UNSUPPORTED_ARCH", std::env::consts::ARCH)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -52,12 +52,14 @@ fn demand_moves(servers: &[Server; 3]) -> Vec<thread::JoinHandle<()>> {
     let [a, b, c] = servers;
     let each = servers.iter();
     let mut loads: Vec<_> = each.map(|s| s.load("other", greedy(), 75)).collect();
+    // Only server a has demand, so it gets nearly the whole min.
     loads.push(a.load("v", eager(), 75));
     let took = within("the demand has its part", 5 * SECOND, || has(a, 0.95, 1.0));
     println!(
         "one server with demand has its part after {:.1} s",
         took.as_secs_f64()
     );
+    // With demand on a and b, each gets half.
     loads.push(b.load("v", eager(), 75));
     let took = within("two demands have equal parts", 5 * SECOND, || {
         has(a, 0.45, 0.5) && has(b, 0.45, 0.5)
@@ -66,6 +68,7 @@ fn demand_moves(servers: &[Server; 3]) -> Vec<thread::JoinHandle<()>> {
         "two with demand have equal parts after {:.1} s",
         took.as_secs_f64()
     );
+    // A server without demand keeps a small part, from which it can begin.
     assert!(has(c, 0.01, 0.05), "{:?}", c.part());
     loads
 }
@@ -92,6 +95,7 @@ fn a_server_is_killed(servers: &mut [Server; 3]) {
 
 fn etcd_is_cut_off(etcd: &Etcd, b: &Server, c: &Server) {
     let lapses = b.lapses();
+    // A stopped etcd does not answer, so leases cannot be renewed.
     etcd.signal_all(Signal::STOP);
     let nothing = || has(b, 0.0, 0.0) && has(c, 0.0, 0.0);
     let took = within(
@@ -124,6 +128,7 @@ fn a_member_of_etcd_is_killed(etcd: &mut Etcd, b: &Server) {
     for member in 0..3 {
         let lapses = b.lapses();
         etcd.kill(member);
+        // Longer than a lease of 5 s, so that a lost part would be noticed.
         thread::sleep(6 * SECOND);
         println!(
             "etcd's member {member} is killed: a part was lost {} times",
@@ -153,6 +158,8 @@ fn a_server_is_stopped_past_its_lease(b: &Server, c: &Server) {
         took.as_secs_f64()
     );
     b.signal(Signal::CONT);
+    // After it continues, the server must notice that its lease has ended before it promises
+    // anything.
     let first = b.part();
     println!("the stopped server goes on: it says first that it promises {first:?}");
     assert!(first.is_none_or(|part| part < 0.05), "{first:?}");

@@ -54,6 +54,7 @@ fn other_minimum(scratch: &Scratch, a: &Server, b: &Server) {
         run(scratch, &line).ended(0);
     };
     let promised = |server: &Server| server.metric("weir_min_bytes_per_second{volume=\"v\"}");
+    // If servers state different minimums, the smallest one is divided.
     set(b, "6MB/s");
     within("the least is split", 5 * SECOND, || {
         promised(a) + promised(b) <= 6e6
@@ -85,6 +86,7 @@ fn full(etcd: &Etcd, a: &Server, b: &Server) {
         assert!(said.is_some(), "etcd answers");
     };
     let lapses = a.lapses();
+    // The alarm NOSPACE makes etcd refuse writes, as if its disk were full.
     alarm("ACTIVATE");
     let load = b.load("v", eager(), 9);
     thread::sleep(7 * SECOND);

@@ -95,6 +95,7 @@ fn a_device_is_as_its_drive_is_and_comes_and_goes() {
     expect("removed", "yes");
     expect("added", "yes");
     expect("shown", "block_device = \"/dev/ublkb9\"");
+    // Kernels from 6.16 on can resize a device. The tests boot 6.12 and 7.
     let resizes = guest.kernel.release().starts_with('7');
     let (told, grown) = if resizes {
         ("0", "12582912")
