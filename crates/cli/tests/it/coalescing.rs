@@ -83,6 +83,7 @@ fn time(us: f64) -> String {
 /// Returns the decrease in percent. An increase has a plus sign.
 fn lower(old: f64, new: f64) -> String {
     let part = (1.0 - new / old) * 100.0;
+    // A rounded zero must have no sign.
     let part = if part.abs() < 0.05 { 0.0 } else { part };
     if part < 0.0 {
         format!("+{:.1} %", -part)
@@ -270,10 +271,14 @@ fn loads(page: &mut String, all: &All) {
     let here = ["scsi-debug", "samsung-970-pro", "stripe-4"].map(cached);
     say(page, 120, &here.join(", "), WINDOWS);
     let cell = all.cell("stripe-4", "cache-read", "new");
+    // 44 KiB is the longest request of a ring slot: 11 segments of 4 KiB (Xen's
+    // `BLKIF_MAX_SEGMENTS_PER_REQUEST`).
     let requests = cell.mb_per_s * 1e6 / f64::from(44 << 10) / cell.kicks;
     let here = format!("`cache-read` on `stripe-4`: {requests:.1} full slots per kick");
     say(page, 121, &here, APPEARS);
     let cell = all.cell("seagate-no-ncq", "depth-256", "new");
+    // By Little's law: the rate of requests of 4 KiB, multiplied by their time at the back end in
+    // us.
     let held = cell.mb_per_s * cell.backend / 4096.0;
     let here = format!("`depth-256`: {held:.0} requests at the back end");
     say(page, 122, &here, verdict(32.0, held, "in part"));
@@ -457,6 +462,7 @@ fn storm(page: &mut String, played: &Played) {
                 format!("{:.3} MB/s", each(case)),
                 format!("{worst:.2} MB/s"),
                 format!("{lost:.3} MB/s"),
+                // Each neighbour is promised 20 MB/s.
                 format!("{:.2} %", lost / 20.0 * 100.0),
                 format!("{:.3} MB/s", mb_per_s(case, "storm")),
                 format!("{:.0}", number(&rings["wakeups"])),

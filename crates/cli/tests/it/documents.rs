@@ -90,6 +90,7 @@ fn words(text: &str) -> Option<Vec<String>> {
         let mark = word.chars().next().filter(|c| ['"', '\''].contains(c));
         let bare = word.trim_matches(['"', '\'']).to_owned();
         quoted = mark.filter(|mark| word.len() == 1 || !word.ends_with(*mark));
+        // Assignments of variables in front of a command are skipped.
         let sets = words.is_empty() && bare.contains('=');
         if !sets {
             words.push(bare);
@@ -110,6 +111,7 @@ fn lines(path: &Path) -> Vec<Line> {
     };
     for (number, line) in (1..).zip(text.lines().chain([""])) {
         let fence = line.starts_with("```");
+        // A fence begins a block or ends it.
         fenced ^= fence;
         if fence {
             continue;
@@ -160,6 +162,7 @@ fn wrong_weir(
     let arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
     let mut ask = |arguments: &[&str], well: fn(&Said) -> bool| {
         let owned = arguments.iter().map(|a| (*a).to_owned()).collect();
+        // Each command line is run once, however many documents contain it.
         if !asked.insert(owned) {
             return None;
         }
@@ -404,6 +407,7 @@ fn request(scratch: &Scratch, words: &[String]) -> Option<Vec<String>> {
     let changes = ["set", "add", "grow", "remove"]
         .iter()
         .any(|word| has(word));
+    // A dry run tests a change without applying it.
     if changes && !has("--dry-run") {
         request.push("--dry-run".to_owned());
     }
@@ -445,6 +449,7 @@ fn requests_to_a_server_are_answered_as_they_stand() {
     let full = serve(&scratch, "full", &["alpha", "beta", "alpha-snapshot"]);
     let empty = serve(&scratch, "empty", &[]);
     let asked = run_all(&scratch, |words| request(&scratch, words));
+    // If the form of the documents changed, few lines would be found and little would be tested.
     assert!(asked > 25, "requests are found: {asked}");
     full.end();
     empty.end();
@@ -586,6 +591,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     for title in headings {
         let kept = title.chars().filter_map(|c| match c {
             ' ' => Some('-'),
+            // Anchors keep letters, digits, `-` and `_`, and replace spaces by `-`.
             '-' | '_' => Some(c),
             _ => c.is_alphanumeric().then_some(c),
         });
@@ -593,6 +599,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
         let count = counts.entry(anchor.clone()).or_insert(0);
         found.insert(match *count {
             0 => anchor,
+            // A repeated heading gets a number.
             n => format!("{anchor}-{n}"),
         });
         *count += 1;
@@ -620,6 +627,8 @@ fn broken(path: &Path, text: &str, link: &str) -> Option<String> {
         return Some(format!("{link}: there is no such file"));
     };
     let docs = root().join("docs").canonicalize().expect("it is there");
+    // mdBook copies only the files below `docs`, so a link to another file would be broken in the
+    // book.
     if path.starts_with(root().join("docs")) && !target.starts_with(docs) {
         return Some(format!("{link}: is outside of the book"));
     }

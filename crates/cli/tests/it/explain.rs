@@ -22,6 +22,7 @@ fn config(scratch: &Scratch) {
 
 fn load(address: &Address) {
     let clients = [
+        // Without control, the 24 large requests of `beta` delay those of `alpha`.
         ("alpha", Program::random_reads(16 << 10, 2)),
         ("beta", Program::sequential_reads(128 << 10, 24)),
     ];

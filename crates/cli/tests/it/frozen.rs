@@ -103,6 +103,7 @@ fn everything(line: &str) -> String {
     scratch.file("weir.toml", SERVER);
     scratch.file("refused.toml", REFUSED);
     scratch.file("job.fio", JOB);
+    // Only files that the command itself has written are compared.
     let before = files(&scratch.path(""));
     let said = run(&scratch, line);
     let mut text = format!("status {:?}\n{}", said.status, said.out);

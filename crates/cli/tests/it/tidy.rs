@@ -1,10 +1,12 @@
-//! Budgets for each crate: lines, comments that are too long or vague, and names that several types share.
+//! Budgets for each crate: lines, comments that are too long or vague, and names that several types
+//! share.
 //!
-//! A budget may fall, but it may not rise without a reason in the commit. Further tests find files that
-//! nothing uses, and words that mark unfinished work. `cargo test -p weir --test it tidy:: -- --nocapture`
-//! prints the counts.
+//! A budget may fall, but it may not rise without a reason in the commit. Further tests find files
+//! that nothing uses, and words that mark unfinished work. `cargo test -p weir --test it tidy:: --
+//! --nocapture` prints the counts.
 //!
-//! Lines count as in `wc -l`. Production code is what a release compiles: neither tests nor modules for tests.
+//! Lines count as in `wc -l`. Production code is the code that a release compiles, without tests
+//! and modules for tests.
 
 use crate::common::files_below;
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,12 +133,13 @@ fn is_test(path: &Path) -> bool {
 
 /// The lines before the module of tests, which is the last item of a file.
 fn production(text: &str) -> &str {
+    // Everything after the start of the module of tests belongs to it.
     let code = text.split("\n#[cfg(test)]\nmod ").next();
     code.unwrap_or_default()
 }
 
-/// The documentation comments that begin with an interrogative, or that describe a public item in fewer
-/// than [`WORDS`] words.
+/// Counts the documentation comments that begin with an interrogative, or that describe a public
+/// item in fewer than [`WORDS`] words.
 fn vague(text: &str) -> usize {
     let (mut count, mut comment) = (0, Vec::new());
     for line in text.lines().map(str::trim_start) {
@@ -148,6 +151,7 @@ fn vague(text: &str) -> usize {
         } else if !line.starts_with("#[") && !comment.is_empty() {
             let is_short = comment.len() < WORDS && line.starts_with("pub ");
             count += usize::from(is_short || INTERROGATIVES.contains(&comment[0]));
+            // The line after a comment and its attributes is the item.
             comment.clear();
         }
     }

@@ -134,6 +134,7 @@ impl Prometheus {
     fn start(program: &Path, scratch: &Scratch, weir: u16) -> Self {
         let port = free_port();
         let config = format!(
+            // A short interval makes alerts appear within seconds.
             "global: {{ scrape_interval: 250ms, scrape_timeout: 250ms, evaluation_interval: 250ms }}\n\
              rule_files: [\"{}\"]\n\
              scrape_configs: [{{ job_name: weir, static_configs: [{{ targets: [\"127.0.0.1:{weir}\"] }}] }}]\n",
@@ -239,6 +240,7 @@ fn prometheus_scrapes_a_server_under_load_and_alerts_of_a_short_promise() {
         let up = prometheus.ask("/api/v1/query?query=up");
         up["data"]["result"][0]["value"][1] == "1"
     });
+    // Without load, no promise can be short.
     assert!(!prometheus.fires("WeirPromiseShort"));
     load(&server.address);
     for alert in [
@@ -253,6 +255,7 @@ fn prometheus_scrapes_a_server_under_load_and_alerts_of_a_short_promise() {
         (&labels["volume"], &labels["drive"], &labels["tenant"]),
         (&"alpha".into(), &"slow".into(), &"acme".into())
     );
+    // Alerts about other problems must stay silent.
     for alert in ["WeirDown", "WeirSyncFailed", "WeirStorageErrors"] {
         assert_eq!(prometheus.alert(alert), None, "{alert}");
     }

@@ -110,6 +110,8 @@ impl Guest {
         let image = kernel.image();
         let [image, initrd, socket] = [&*image, initrd, socket].map(Path::display);
         let line = format!(
+            // vhost-user needs memory that is shared with the server (`share=on`). `timeout` ends a
+            // guest that hangs.
             "600 qemu-system-x86_64 -accel tcg -m 256 -smp {queues} -nographic -no-reboot -nodefaults -serial stdio \
              -object memory-backend-memfd,id=m,size=256M,share=on -machine q35,memory-backend=m \
              -kernel {image} -initrd {initrd} -append 'console=ttyS0 quiet panic=-1' \
@@ -144,6 +146,7 @@ impl Guest {
 
     /// Waits until the guest prints a line that ends with this text.
     fn wait_for(&mut self, end: &str) {
+        // An emulated guest takes many seconds to boot.
         let deadline = Instant::now() + Duration::from_mins(2);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());

@@ -88,6 +88,7 @@ fn contracts() -> String {
             .map(|r| r["bandwidth_mb_per_s"].as_f64().expect("a number"))
             .collect();
         assert!(!values.is_empty(), "{drive} {case} {policy} {client}");
+        // The mean over the repetitions, as in the table of the command.
         values.iter().sum::<f64>() / values.len() as f64
     };
     let drives = [
@@ -99,6 +100,7 @@ fn contracts() -> String {
     for (drive, name) in drives {
         for case in ["readers", "writers"] {
             let of = |policy, client| mean(drive, case, policy, client);
+            // The total includes the target.
             let others = |policy| of(policy, "total") - of(policy, "target");
             let figures = [of("contract", "target"), others("contract"), others("bfq")];
             let figures = figures.map(weir_measure::number::figure).join(" | ");
@@ -166,6 +168,7 @@ fn the_commands_of_the_table_print_its_figures() {
             found += 1;
         }
     }
+    // If the form of the table changed, no figure would be found and nothing would be compared.
     assert!(found >= 9, "its figures are found");
 }
 
@@ -192,6 +195,7 @@ fn the_example_works_when_it_is_pasted() {
     let [server, client] = &blocks(&text("docs/serving.md"))[..] else {
         panic!("one block for each terminal");
     };
+    // The port of the example can be in use on this machine.
     let server = server.replace("127.0.0.1:9809", "127.0.0.1:0");
     let (before, serve) = server
         .split_once("\nweir serve ")
@@ -199,6 +203,7 @@ fn the_example_works_when_it_is_pasted() {
     let scratch = Scratch::new();
     let said = output(&scratch, before);
     has(&said, "10MB/s");
+    // With `exec`, the child process is the server itself and receives the signal at the end.
     let mut command = set(&scratch, &format!("exec weir serve {serve}"));
     let running = start(&mut command);
     let socket = scratch.path("nbd.sock");

@@ -51,6 +51,7 @@ fn seconds_are_printed_as_json_until_nobody_reads_them() {
     let mut out = top.stdout.take().unwrap();
     let mut text = String::new();
     let mut bytes = [0; 4096];
+    // Three lines show that output continues. The reader then closes its end of the pipe.
     while text.lines().count() < 3 {
         let read = out.read(&mut bytes).unwrap();
         text += std::str::from_utf8(&bytes[..read]).unwrap();
@@ -75,6 +76,7 @@ fn what_cannot_be_shown_is_said() {
     );
     let server = serve(&scratch);
     let said = run(&scratch, "top --socket manage.sock").ended(2);
+    // Standard output is a pipe here and not a terminal.
     has(&said.err, "--once or --json");
     server.end();
 }
@@ -91,6 +93,8 @@ impl Terminal {
     fn start(scratch: &Scratch) -> Self {
         let mut command = Command::new("script");
         let top = format!(
+            // The shell replaces itself by `weir top`, so that the noted process id is that of
+            // `weir top`.
             "stty rows 24 cols 80; echo $$ > pid; exec {} top --socket manage.sock",
             env!("CARGO_BIN_EXE_weir")
         );
@@ -105,6 +109,7 @@ impl Terminal {
             ])
             .current_dir(scratch.path(""))
             .env("TERM", "xterm")
+            // Colours are switched off, so that the shown text has fewer escape sequences.
             .env("NO_COLOR", "1")
             .env("SHELL", "/bin/sh");
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());

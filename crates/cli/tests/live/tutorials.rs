@@ -77,6 +77,7 @@ fn script(scratch: &Scratch, steps: &[Step]) -> String {
                 let out = scratch.path(&format!("out.{number}"));
                 let out = out.display();
                 match command.strip_suffix('&') {
+                    // A server in the background writes its log to the same file.
                     Some(command) => writeln!(script, "{command} >{out} 2>&1 &"),
                     None => writeln!(script, "{{ {command}; }} >{out}"),
                 }
@@ -126,6 +127,7 @@ fn follow(name: &str) {
             "{name}: `{command}` does not print {words:?}:\n{printed}"
         );
     }
+    // If the form of the page changed, no command would be found and nothing would be tested.
     assert!(commands >= 2, "{name}: its commands are found");
 }
 

@@ -325,6 +325,7 @@ fn standing(members: &[Member<'_>], row: &[String], faults: &mut Faults) -> (Str
     match fate {
         None => {}
         Some(fate) if is_failure(fate) && all > 1 && kept > 0 => {
+            // If some of the clients met their promises, these are counted.
             parts.push(format!("{kept} of {all} kept"));
         }
         Some("broken") => {

@@ -260,6 +260,7 @@ impl Claim {
     fn wrong(&self, verdict: Verdict) -> Vec<String> {
         let mut wrong = Vec::new();
         let differs = !self.figures.is_empty() && verdict != Verdict::Appears;
+        // A reason is necessary if figures differ, and superfluous otherwise.
         if self.why.is_some() != differs {
             wrong.push(format!(
                 "{}: it needs a why if figures differ, and only then",

@@ -263,6 +263,7 @@ fn a_mounted_volume_is_a_direct_volume_of_kata() {
     machine.write(64, &[5; 512]);
     // Two virtual machines that mount the same file system would destroy it.
     assert_eq!(code(disk.publish("b", false)), Code::FailedPrecondition);
+    // The file system is mounted in the virtual machine, so the driver cannot resize it.
     assert_eq!(code(disk.expand("a")), Code::FailedPrecondition);
     let usage = disk.usage("a").unwrap();
     assert_eq!((usage.len(), usage[0].total), (1, 8 << 20));

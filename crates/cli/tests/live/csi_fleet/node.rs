@@ -200,6 +200,8 @@ fn sweep(bench: &Bench) {
     let mut moments = 0;
     create(bench, "a", None);
     let all = [
+        // The number of connected devices, and the mounts at the staging and the target path, after
+        // each call.
         (1, [true, false]),
         (1, [true, true]),
         (1, [true, true]),
@@ -213,6 +215,8 @@ fn sweep(bench: &Bench) {
             bench.driver(Some(ended_at));
             let _ = call.make(bench);
             ended += usize::from(bench.has_ended());
+            // A call that is repeated after a kill, and even after its success, must do its work
+            // once.
             call.insist(bench);
             call.insist(bench);
             assert_eq!(kernel(), expected, "{call:?} after moment {ended_at}");

@@ -70,6 +70,7 @@ pub(super) fn guest(script: &str) -> Option<Guest> {
         guest.modules.push("xfs");
         // The drive is in the memory of the guest.
         guest.memory_mib = 3072;
+        // `csi-sanity` runs four times in an emulated guest.
         guest.limit = Duration::from_mins(30);
         Ok(guest)
     });

@@ -90,6 +90,7 @@ impl Etcd {
             _scratch: scratch,
         };
         for at in 0..count {
+            // "YQ==" is the key `a` in base64. A read succeeds only if there is a leader.
             wait("etcd has a leader", || {
                 etcd.post(at, "/v3/kv/range", "{\"key\":\"YQ==\"}")
                     .is_some_and(|said| said.contains("\"header\""))
@@ -312,6 +313,8 @@ impl Sampler {
         let samples = self.thread.join().expect("it notes");
         let mut sums = Vec::new();
         for (at, (begin, parts)) in samples.iter().enumerate() {
+            // Pages of metrics are cached for up to `AGE`, so that parts of different servers in
+            // one sample can be of different times.
             let same = samples[at..].iter().take_while(|(_, p)| p == parts);
             if same
                 .last()

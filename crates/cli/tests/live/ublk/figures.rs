@@ -66,9 +66,12 @@ fn a_request_costs_less_than_by_nbd() {
             let words = words.unwrap_or_default();
             let mut numbers = words.split(' ').map(|w| w.parse().unwrap_or(f64::NAN));
             let mut next = || numbers.next().unwrap_or(f64::NAN);
+            // One second has 10^9 instructions, so that requests per second give instructions per
+            // request.
             (1e9 / next(), next())
         };
         let ((floor, _), (nbd, slow), (ublk, fast)) = (of("nullb0"), of("nbd0"), of("ublkb0"));
+        // The cost of fio and the block layer, measured with null_blk, is subtracted from both.
         let ratio = (ublk - floor) / (nbd - floor);
         println!(
             "{title:30} {floor:14.0} {nbd:10.0} {ublk:10.0} {ratio:10.2} {slow:.1} us, {fast:.1} us"

@@ -40,6 +40,7 @@ fn guest(script: &str, configs: &[(&str, &str)]) -> Option<Guest> {
         let mut guest = Guest::new(kernel, format!("{WORDS}\n{script}"));
         guest.add_program("fio", "fio")?;
         guest.add_program("qemu-system-x86_64", "qemu-system-x86")?;
+        // QEMU itself is needed on the host only. Adding it checks that it is installed.
         guest.programs.pop();
         Ok(guest)
     });

@@ -47,7 +47,10 @@ fn killed(kills: u32) {
     };
     guest.add_program("setpriv", "util-linux").unwrap();
     let (said, console) = played(&guest);
+    // Without access to the control device, and then without the capability, the message tells the
+    // missing right.
     assert_eq!((&*said["file"], &*said["right"]), ("1", "1"), "{console}");
+    // All kills took place, and no recovery failed.
     assert_eq!(said["kills"], format!("{kills} 0"), "{console}");
     // In this order: the error with which fio ends, KiB read, and KiB written.
     let fields: Vec<u64> = said["fields"]
