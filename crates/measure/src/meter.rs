@@ -34,10 +34,15 @@ pub struct Meter {
     watched: Vec<Second>,
     /// The maximum number of seconds that can end.
     whole: usize,
+    /// The number of outstanding requests over time, from which think time follows.
     places: Occupancy,
+    /// Latencies over time, if they are recorded.
     course: Option<Box<Course>>,
+    /// Late requests, if they are counted.
     late: Option<Box<Late>>,
+    /// The operations of each kind, if they are measured separately.
     apart: Option<Box<[Option<Apart>; Kind::ALL.len()]>>,
+    /// The longest wait of a request that is not answered at the end.
     unanswered_ns: u64,
 }
 

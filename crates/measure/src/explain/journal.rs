@@ -29,13 +29,17 @@ pub(crate) const LATEST: u64 = (u32::MAX as u64 - 1) * SECOND_NS;
 /// The number of seconds without any call that are recorded one by one.
 const GAP: u32 = 3600;
 
-/// The division of a journal's bytes, in sixteenths: single pieces and requests for the recent
-/// past, one row per group and second for the long past, verdicts, and one row of the drive per
-/// second.
+/// The share of a journal's bytes for single pieces, in sixteenths. Pieces and requests cover the
+/// recent past.
 const PIECES: usize = 3;
+/// The share for single requests, in sixteenths.
 const REQUESTS: usize = 4;
+/// The share for the rows of groups, in sixteenths. One row per group and second covers the long
+/// past.
 const ROWS: usize = 7;
+/// The share for verdicts, in sixteenths.
 const VERDICTS: usize = 1;
+/// The share for the rows of the drive, in sixteenths. There is one row per second.
 const SECONDS: usize = 1;
 
 /// Observes a layer, and keeps the data that explains the latency of its requests.
@@ -48,6 +52,7 @@ pub struct Journal {
     /// The piece in the drive, by tag.
     flying: Vec<Flying>,
     clock: Clock,
+    /// The number of pieces that were dispatched so far.
     dispatched: u64,
     alone: Alone,
     stated: Stated,
@@ -58,8 +63,11 @@ pub struct Journal {
     second: u32,
     /// The end of the current second.
     ends: u64,
+    /// The rows of the current second, by number of the group.
     open: Vec<Row>,
+    /// The groups that have a row of the current second.
     touched: Vec<u32>,
+    /// The statistics of the drive in the current second.
     whole: Second,
     /// The second that ended last.
     closed: Closed,

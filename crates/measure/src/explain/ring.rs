@@ -13,10 +13,13 @@ const CHUNKS: usize = 8;
 /// take up memory.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
+    /// The full chunks, the oldest first. Views share them.
     full: VecDeque<Arc<Vec<T>>>,
     /// The chunk to which entries are added, which no view shares.
     open: Vec<T>,
+    /// The empty chunks.
     free: Vec<Arc<Vec<T>>>,
+    /// The number of chunks, including the open and the empty ones.
     chunks: usize,
     /// The number of entries of a chunk.
     length: usize,

@@ -8,43 +8,52 @@ use crate::promise::{Ruling, Units, Verdict};
 pub(crate) struct Row {
     /// The number of the second on the clock.
     pub(crate) second: u32,
+    /// The number of the group.
     pub(crate) group: u32,
     /// The number of requests that completed in this second without an error.
     pub(crate) requests: u32,
+    /// The number of requests that failed in this second.
     pub(crate) errors: u32,
     /// The bytes that the drive served in this second.
     pub(crate) bytes: u64,
-    /// The nanoseconds that the requests that completed in this second spent at each stage, without
-    /// the time in which this process was late.
+    /// The nanoseconds that requests that completed in this second were throttled. As in the
+    /// following fields, the time in which this process was late is excluded.
     pub(crate) limit: u64,
+    /// The nanoseconds that these requests spent in the elevator.
     pub(crate) elevator: u64,
+    /// The nanoseconds that these requests spent in the drive.
     pub(crate) drive: u64,
+    /// The nanoseconds of these requests in which this process was late.
     pub(crate) late: u64,
-    /// For the pieces that completed in this second: their share of the drive's time, and the time
-    /// that they would have taken alone.
+    /// The share of the drive's time of the pieces that completed in this second, in nanoseconds.
     pub(crate) share: u64,
+    /// The time that these pieces would have taken alone, in nanoseconds.
     pub(crate) service: u64,
 }
 
 /// The statistics of a drive in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Second {
+    /// The number of the second on the clock.
     pub(crate) second: u32,
     /// The nanoseconds in which a piece was in the drive.
     pub(crate) busy: u64,
     /// The longest time that a drive of the stated capacity takes for the pieces that completed.
     pub(crate) stated: u64,
-    /// Nanoseconds in the elevator of all requests that completed. Nanoseconds in the drive of all
-    /// pieces that completed. The time that these pieces would have taken alone, for those of which
-    /// it is known.
+    /// The time in the elevator of all requests that completed, in nanoseconds.
     pub(crate) elevator: u64,
+    /// The time in the drive of all pieces that completed, in nanoseconds.
     pub(crate) drive: u64,
+    /// The time that these pieces would have taken alone, for those of which it is known, in
+    /// nanoseconds.
     pub(crate) known: u64,
     /// The time in the drive of pieces of which the time alone is not known.
     pub(crate) unknown: u64,
     /// The time in which this process was late.
     pub(crate) late: u64,
+    /// The bytes of the pieces that completed.
     pub(crate) bytes: u64,
+    /// The number of pieces that completed.
     pub(crate) pieces: u64,
 }
 

@@ -15,12 +15,14 @@ pub(crate) struct Closed {
     pub(crate) rows: Vec<Row>,
     /// The numbers of the groups that have a row.
     pub(crate) touched: Vec<u32>,
+    /// The statistics of the drive in this second.
     pub(crate) whole: Second,
     /// The last of the seconds that ended at the same call, if several did. No call was made in
     /// those.
     pub(crate) later: Second,
-    /// The drive's time of all groups together, and the two groups with the largest parts of it.
+    /// The sum of all groups' shares of the drive's time.
     share: u64,
+    /// The two groups with the largest shares, each as its share and its number.
     largest: [(u64, u32); 2],
 }
 

@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 /// The division of one second's waiting time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Divided {
-    /// The time of requests in the elevator, and the time of requests in the drive.
+    /// The time of requests in the elevator, by group.
     pub(crate) elevator: Share,
+    /// The time of requests in the drive, by group.
     pub(crate) drive: Share,
 }
 

@@ -24,6 +24,7 @@ pub struct Watch {
     held: Vec<StreamId>,
     /// The piece in the drive, by tag.
     flying: Vec<Option<Flying>>,
+    /// The number of pieces in the drive.
     in_drive: u32,
     dispatched: u64,
     /// The requests whose only piece had the drive to itself, with their length.
@@ -31,8 +32,9 @@ pub struct Watch {
     /// The verdicts on the second that ended last. They are kept until it is known whether the
     /// recording has verdicts of the server, which had more information.
     own: Vec<(GroupId, Ruling)>,
-    /// The amount that all clients were served in the current second, and the end of that second.
+    /// The amount that all clients were served in the current second.
     second: Window,
+    /// The end of the current second.
     ends: u64,
 }
 
