@@ -243,12 +243,15 @@ fn check() {
     scratch.file("good.toml", &good);
     scratch.file("bad.toml", BAD);
     scratch.file("full.toml", FULL);
+    // A min under `bfq` is a weight, which gives a warning.
     let kept = good.replace(
         "[drive.plain]\npolicy = \"none\"",
         "[drive.plain]\npolicy = \"bfq\"\ncapacity = { read = \"1GB/s\", write = \"1GB/s\" }",
     );
     scratch.file("warned.toml", &(kept + "min = \"10MB/s\"\n"));
     scratch.file("modelled.toml", &modelled);
+    // 120 requests/s next to 10 MB/s take 93.5 % of the disk's time, and the stated capacity
+    // exceeds that of the model.
     let beyond = modelled
         .replace("min_iops = 50", "min_iops = 120")
         .replace("rotational = true", "model = \"hitachi-hts72755\"");
@@ -292,6 +295,7 @@ check missing.toml
 check .
 ",
     );
+    // Paths and free space differ between machines, so that a golden text cannot hold them.
     images_are_listed(&scratch);
 }
 

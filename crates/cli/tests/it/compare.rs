@@ -191,6 +191,7 @@ fn a_table_for_each_drive() {
     let scratch = Scratch::new();
     scratch.file("disk.toml", DISK);
     let policies = ["none", "io.latency", "bfq", "contract"];
+    // Two drives, two cases, four policies and two repetitions are 32 runs.
     let said = compare(&scratch, &under(SHORT, &policies));
     golden_text("compare", &said.out);
     // The priority of the target is no class of a contract, because realtime needs a max.
@@ -301,6 +302,7 @@ fn a_scenario_of_ones_own_is_compared_and_checked() {
     let check = "compare own.toml --repetitions 1 --seconds 1 --check";
     let both = run(&scratch, &under(check, &["none", "contract"])).ended(1);
     let failed = "error: 1 of 4 requirements are not met:\n  demo, none: The small got 0.26 of 10 MB/s promised and fell short in 1 of 1 s, at worst 3% of what it was owed (second 1), because of a neighbour: large-09.";
+    // Under `none`, the small client misses its min. The other three requirements are met.
     has(&both.err, failed);
     let text = both.out.replace('\n', " ");
     has(&text, "bandwidth of total");
@@ -323,6 +325,7 @@ fn a_job_file_of_fio_is_compared() {
     let drive =
         "no --drive given: jobs is played on samsung-970-pro; run `weir drives` for a list\n";
     has(&said.err, drive);
+    // Without --drive, the choice of the drive is stated with the table as well.
     let short = "jobs.fio --repetitions 1 --policy none";
     let shown = compare(&scratch, short);
     assert!(shown.out.starts_with(drive), "{}", shown.out);
@@ -331,6 +334,7 @@ fn a_job_file_of_fio_is_compared() {
     assert!(!all.contains("no --drive"), "{all}");
     let clients = common::records(&said.out);
     assert!(clients.iter().all(|r| r["drive"] == "samsung-970-pro"));
+    // Jobs with `numjobs` have numbered names.
     let names: Vec<_> = clients[..4].iter().map(|r| &r["client"]).collect();
     assert_eq!(names, ["a", "b-01", "b-02", "total"]);
     assert!(
@@ -446,6 +450,7 @@ fn equal_rows_have_a_reason_and_a_remedy() {
     let said = words(&["none", "io.max", "io.cost", "contract"]);
     let reason = "none and io.max give equal results, because no client has a contract for them to act on. Add max,";
     has(&said, reason);
+    // With a priority, all jobs are in one group, so that io.cost has nothing to divide.
     let prioritised = format!("{jobs}prio=7\n");
     scratch.file("jobs.fio", &prioritised);
     let said = words(&["none", "io.cost"]);
@@ -469,10 +474,12 @@ fn a_job_file_becomes_a_scenario_to_add_contracts_to() {
     let play = |file| compare(&scratch, &format!("{file} {short}")).out;
     let played = play("jobs.fio");
     assert_eq!(play("mine.toml"), played);
+    // Each job has a group of its own, so that contracts can be added to it.
     assert!(printed.out.contains("\ngrouping = \"each\"\n"));
     let contracts = printed.out.replacen("# max = ", "max = ", 1);
     scratch.file("mine.toml", &contracts);
     assert_ne!(play("mine.toml"), played);
+    // The extension of a job file does not matter.
     let ini = run(&scratch, "scenarios --from jobs.ini");
     assert_eq!(ini.out, printed.out.replacen("jobs.fio", "jobs.ini", 1));
 }
@@ -568,6 +575,7 @@ fn an_interrupt_shows_what_there_is_and_says_what_is_missing() {
     let mut child = piped.spawn().unwrap();
     let mut err = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::from("note: ");
+    // Notes about the mapping of contracts to policies come first.
     while line.starts_with("note: ") {
         line.clear();
         err.read_line(&mut line).unwrap();
@@ -622,6 +630,7 @@ fn an_interrupt_in_the_first_run_leaves_nothing_behind() {
     assert_eq!(said.status.code(), Some(143));
     let err = String::from_utf8_lossy(&said.stderr);
     assert!(said.stdout.is_empty() && !err.contains("about"), "{err}");
+    // The file for records was created at the start and is removed again.
     assert_eq!(scratch.names(), ["own.toml"]);
 }
 
@@ -642,6 +651,7 @@ fn a_p99_is_the_same_wherever_it_stands() {
         let words: Vec<&str> = line.split_whitespace().skip(skip).take(2).collect();
         words.join(" ")
     };
+    // The words that follow the sentence are the value and its unit.
     let asked = after("bfq: The p99 of db is", 6);
     let asked = asked.trim_end_matches(',').to_owned();
     assert_eq!(after("bfq  ", 1), asked, "{out}");

@@ -247,6 +247,7 @@ demo --drive /dev/zero
 struct Machine {
     scratch: Scratch,
     port: TcpListener,
+    // The socket and the image stay open until the machine is dropped.
     _socket: UnixListener,
     _image: Box<dyn weir_serve::backend::Prepare>,
 }
@@ -372,6 +373,7 @@ fn serve_says_what_check_says() {
         let checked = machine.says("check weir.toml");
         let served = machine.says("serve --log off weir.toml");
         let (checked, served) = (first_line(&checked), first_line(&served));
+        // `check` lists problems, and `serve` ends with the first one as an error.
         let served = served.replacen("error: ", "", 1);
         // If there is no space left, `serve` shows the message of the kernel.
         if *what != "an image for which there is no room" {

@@ -109,6 +109,7 @@ fn furthest(drive: &Config, model: &str, size: &str, time: &str) -> f64 {
     let profile = format!("calibrate {uri} --write --profile mine.toml");
     let fitted = run(&scratch, &profile).ended(0);
     println!("{}", fitted.err);
+    // A disturbed measurement does not have to give a profile that fits.
     let is_disturbed = furthest > 5.0 || matches!(drive, Config::Null(_));
     assert!(is_disturbed || !fitted.err.contains("TOO FAR OFF"));
     furthest

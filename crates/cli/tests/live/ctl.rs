@@ -135,6 +135,7 @@ fn a_server_is_asked_and_changed_in_the_words_of_its_file() {
     // A change that is not saved applies to the running server only.
     site.said("set drive.fast capacity.write=140MB/s --no-save");
     let changes = site.said("changes");
+    // The six changes are set, add, grow, remove, undo and set.
     assert_eq!(changes.lines().count(), 6, "{changes}");
     assert!(
         changes.lines().next().unwrap().ends_with("in memory only"),

@@ -103,6 +103,7 @@ fn figures_are_live_and_names_are_text() {
         assert!(shown.contains("drive "), "latency by its parts: {shown}");
         let drive = page.text("#drives").await;
         has(&drive, "% busy");
+        // The mins of both volumes are 10 and 1 MB/s.
         has(&drive, "Promised: 11.0 MB/s");
         // The name is shown unchanged everywhere, and its script has not run.
         let hostile = row(HOSTILE);

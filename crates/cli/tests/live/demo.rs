@@ -182,6 +182,7 @@ fn an_interrupt_leaves_nothing_behind() {
     signal(&child, Signal::INT);
     // 128 + SIGINT (2), as for a shell.
     assert_eq!(child.wait().unwrap().code(), Some(130));
+    // Neither the directory of the server nor the unfinished page is left.
     assert_eq!(scratch.names(), [""; 0]);
 }
 

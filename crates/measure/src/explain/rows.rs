@@ -16,14 +16,16 @@ pub(crate) struct Row {
     pub(crate) errors: u32,
     /// The bytes that the drive served in this second.
     pub(crate) bytes: u64,
-    /// The nanoseconds that requests that completed in this second were throttled. As in the
-    /// following fields, the time in which this process was late is excluded.
+    /// The nanoseconds for which requests that completed in this second were throttled, without the
+    /// time in which this process was late.
     pub(crate) limit: u64,
-    /// The nanoseconds that these requests spent in the elevator.
+    /// The nanoseconds that requests that completed in this second spent in the elevator, without
+    /// the time in which this process was late.
     pub(crate) elevator: u64,
-    /// The nanoseconds that these requests spent in the drive.
+    /// The nanoseconds that requests that completed in this second spent in the drive, without the
+    /// time in which this process was late.
     pub(crate) drive: u64,
-    /// The nanoseconds of these requests in which this process was late.
+    /// The nanoseconds of requests that completed in this second in which this process was late.
     pub(crate) late: u64,
     /// The share of the drive's time of the pieces that completed in this second, in nanoseconds.
     pub(crate) share: u64,

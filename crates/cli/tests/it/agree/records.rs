@@ -113,6 +113,7 @@ fn alone(record: &Record, faults: &mut Faults) {
     // The length is known to three digits only.
     if seconds > 0.1 {
         let off = (got - bytes as f64 / 1e6 / seconds).abs();
+        // The tolerance has two parts: the rounding of the rate, and that of the length.
         let known = off <= 0.001 + got * 0.000_6 / seconds;
         faults.check(known, || format!("{got} MB/s are {bytes} in {seconds} s"));
     }
@@ -191,6 +192,7 @@ fn promise(record: &Record, faults: &mut Faults) {
     let ordered = at.is_sorted_by(|a, b| count(&a["second"]) < count(&b["second"]));
     faults.check(ordered, || "short seconds are in order".into());
     let last = at.last().map_or(0, |last| count(&last["second"]) + 1);
+    // A short second must be within the measurement.
     faults.check(last <= whole, || format!("second {last} of {whole}"));
     let part = at
         .iter()
@@ -243,6 +245,7 @@ fn is_beyond(record: &Record) -> Option<bool> {
     let Some(alone) = record["alone_mb_per_s"].as_f64() else {
         return Some(false);
     };
+    // A promise counts as missed if more than 1 % is missing.
     let enough = promised * 0.99;
     // Figures are known to three digits, so a smaller difference is not conclusive.
     ((alone - enough).abs() > 0.002).then_some(alone < enough)

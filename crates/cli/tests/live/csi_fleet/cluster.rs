@@ -190,6 +190,7 @@ fn claims_become_volumes_with_contracts_that_change_and_are_refused_with_the_sum
         "after both claims are deleted there are {} volumes and {files} files",
         left(lab)
     );
+    // Deleting the claims must delete the files as well.
     assert_eq!(files, 0);
 }
 
@@ -218,6 +219,7 @@ fn changes_while_it_is_used(lab: &Lab, volume: &str, min: &dyn Fn(&str) -> Value
         |lab: &Lab| claimed(lab, "one")["status"]["currentVolumeAttributesClassName"] == "gold";
     let took = lab.wait("the change of the class", is_gold);
     assert_eq!(min("a"), 30_000_000);
+    // If fio had ended before, the change would not have been tested under load.
     let running = fio.try_wait().expect("it can be asked").is_none();
     assert!(running && clients() == 1, "fio has ended before the change");
     let ended = fio.wait().expect("it ends");

@@ -90,6 +90,7 @@ fn a_server_is_killed(servers: &mut [Server; 3]) {
         MIN / 1e6
     );
     assert!(took < 10 * SECOND);
+    // Before, the server had half of the min. Afterwards, it has all of it.
     assert!(after > 0.95 * MIN && before < 0.8 * MIN, "{before} {after}");
 }
 
@@ -113,6 +114,7 @@ fn etcd_is_cut_off(etcd: &Etcd, b: &Server, c: &Server) {
     assert!(took < LEASE + AGE + AGE, "{took:?}");
     thread::sleep(2 * SECOND);
     assert!(nothing());
+    // The server counts the loss of its lease once.
     assert_eq!(b.lapses(), lapses + 1);
     etcd.signal_all(Signal::CONT);
     let took = within("parts come back with etcd", 15 * SECOND, || {
