@@ -1,7 +1,9 @@
-//! How far explanations can be believed: `cargo run --release -p weir-measure --example figures -- [RUNS]`.
+//! Measures the accuracy of explanations: `cargo run --release -p weir-measure --example figures --
+//! [RUNS]`.
 //!
-//! Plays random runs in virtual time. In each, the parts of every client's explanation are held against the latency that was measured at
-//! the layer's calls; then runs in which a cause was planted, and how often it is named.
+//! It plays random runs in virtual time. In each, the sum of the parts of every client's
+//! explanation is compared with the latency that was measured at the layer's calls. Then it plays
+//! runs with a planted cause, and counts how often that cause is named.
 
 #[path = "../tests/it/planted/mod.rs"]
 mod planted;

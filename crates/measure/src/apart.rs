@@ -1,24 +1,25 @@
-//! Reads, writes and flushes of one client, each for itself.
+//! The reads, writes and flushes of one client, measured separately.
 
 use crate::Histogram;
 use weir_core::Op;
 
-/// What an operation does.
+/// The kind of an operation, as records distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It reads.
+    /// A read of data.
     Read,
-    /// It writes.
+    /// A write of data.
     Write,
-    /// It flushes.
+    /// A flush of the write cache.
     Flush,
 }
 
 impl Kind {
-    /// All kinds.
+    /// All kinds, in the order in which records list them.
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Flush];
 
-    /// The kind of an operation, if operations like it are measured apart.
+    /// Returns the kind of an operation, or `None` if operations like it are not measured
+    /// separately.
     pub const fn of(op: Op) -> Option<Self> {
         match op {
             Op::Read => Some(Self::Read),
@@ -28,7 +29,7 @@ impl Kind {
         }
     }
 
-    /// Operations of this kind, in records.
+    /// Returns the key of this kind in records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "reads",
@@ -38,7 +39,7 @@ impl Kind {
     }
 }
 
-/// The operations of one kind.
+/// The measurements of one client's operations of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Apart {
     bytes: u64,
@@ -51,12 +52,12 @@ impl Apart {
         self.latency.record(latency_ns);
     }
 
-    /// Bytes moved by those that were answered.
+    /// Returns the bytes that completed operations transferred.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Their latency.
+    /// Returns the latency of completed operations.
     pub fn latency(&self) -> &Histogram {
         &self.latency
     }

@@ -1,33 +1,38 @@
-//! Where requests spend their time.
+//! The time of requests, divided among the places where it was spent.
 
 use crate::{Histogram, SplitUs};
 use weir_core::{Span, Waits};
 
-/// Where the time of a request went: the layer's waits, and the parts of them that only a caller
-/// with a view of the drive knows.
+/// The division of one request's time.
+///
+/// The layer reports the waits. The other parts are parts of these waits, and only a caller that
+/// observes the drive knows them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Breakdown {
-    /// Throttled, in the elevator, and in the drive.
+    /// The time throttled, in the elevator, and in the drive.
     pub waits: Waits,
-    /// The part of the time in the elevator in which the elevator idled for another stream's next request.
+    /// The part of the time in the elevator during which the elevator idled for the next request of
+    /// another stream.
     pub idle: Span,
-    /// The part of the time in the drive in which the drive had not begun to serve the request.
+    /// The part of the time in the drive before the drive began to serve the request.
     pub queue: Span,
 }
 
 impl Breakdown {
-    /// The part that lies in the last `length` of the waits. Idling comes last in the elevator, queueing first in the drive.
+    /// Returns the breakdown of the last `length` of the waits. Idling is the last part of the time
+    /// in the elevator, and queueing the first part of the time in the drive.
     #[must_use]
     pub fn last(&self, length: Span) -> Self {
         let waits = self.waits.last(length);
         Self {
             waits,
             idle: self.idle.min(waits.elevator),
+            // The time that was cut off the drive's wait came first, so it was spent queueing.
             queue: self.queue - (self.waits.drive - waits.drive),
         }
     }
 
-    /// Adds the breakdown of time that came later.
+    /// Adds the breakdown of a later period.
     pub fn add(&mut self, more: Self) {
         self.waits += more.waits;
         self.idle += more.idle;
@@ -35,26 +40,27 @@ impl Breakdown {
     }
 }
 
-/// The waits of many requests: a histogram for each kind, and sums of their parts.
+/// The waits of many requests: a histogram for each place, and sums of the parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Split {
-    /// Time throttled.
+    /// The time throttled by controllers.
     pub limit: Histogram,
-    /// Time in the elevator.
+    /// The time in the elevator.
     pub elevator: Histogram,
-    /// Time in the drive.
+    /// The time in the drive.
     pub drive: Histogram,
     idle_ns: u128,
     queue_ns: u128,
 }
 
 impl Split {
-    /// Empty, with histograms of 7 bits.
+    /// Creates an empty split, with histograms of 7 bits.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Empty, with histograms of `bits`, as [`Histogram::with_bits`].
+    /// Creates an empty split with histograms of `bits` significant bits (see
+    /// [`Histogram::with_bits`]).
     pub fn with_bits(bits: u32) -> Self {
         Self {
             limit: Histogram::with_bits(bits),
@@ -65,7 +71,7 @@ impl Split {
         }
     }
 
-    /// Records the waits of one request of which no parts are known. Does not allocate.
+    /// Records the waits of one request without their parts. Does not allocate.
     #[inline]
     pub fn record_waits(&mut self, waits: &Waits) {
         self.limit.record(waits.limit.as_nanos());
@@ -73,7 +79,7 @@ impl Split {
         self.drive.record(waits.drive.as_nanos());
     }
 
-    /// Records one request. Does not allocate.
+    /// Records the breakdown of one request. Does not allocate.
     #[inline]
     pub(crate) fn record(&mut self, of: &Breakdown) {
         self.record_waits(&of.waits);
@@ -81,17 +87,17 @@ impl Split {
         self.queue_ns += u128::from(of.queue.as_nanos());
     }
 
-    /// Records `n` requests that waited for nothing. Does not allocate.
+    /// Records `n` requests without any wait. Does not allocate.
     pub(crate) fn record_none(&mut self, n: u64) {
         self.limit.record_n(0, n);
         self.elevator.record_n(0, n);
         self.drive.record_n(0, n);
     }
 
-    /// Adds everything `other` has recorded.
+    /// Adds the requests of another split.
     ///
     /// # Panics
-    /// As [`Histogram::merge`].
+    /// Panics if `other` has fewer bits than this split (see [`Histogram::merge`]).
     pub fn merge(&mut self, other: &Self) {
         self.limit.merge(&other.limit);
         self.elevator.merge(&other.elevator);
@@ -100,7 +106,7 @@ impl Split {
         self.queue_ns += other.queue_ns;
     }
 
-    /// The means, in microseconds; `None` if nothing was recorded.
+    /// Returns the mean times in microseconds, or `None` without a request.
     pub fn mean_us(&self) -> Option<SplitUs> {
         let count = self.drive.count();
         let part = |sum: u128| Some(sum as f64 / count as f64 / 1e3);
@@ -138,6 +144,8 @@ mod tests {
         a.record(&parts(1000, 2000, 30_000, 1000, 0));
         b.record(&parts(3000, 0, 10_000, 0, 8000));
         a.merge(&b);
+        // Means over the two requests: (1000 + 3000) / 2 ns = 2 us throttled, (1000 + 0) / 2 ns =
+        // 0.5 us idle.
         let mean = SplitUs {
             limit: 2.0,
             elevator: 1.0,
@@ -151,6 +159,8 @@ mod tests {
 
     #[test]
     fn waits_before_the_last_are_cut_off() {
+        // 10 + 20 + 30 ns throttled, in the elevator and in the drive. The elevator idled in the
+        // last 16 of its 20 ns, and the drive began after the first 20 of its 30 ns.
         let last = |length| parts(10, 20, 30, 16, 20).last(Span::from_nanos(length));
         assert_eq!(last(100), parts(10, 20, 30, 16, 20));
         assert_eq!(last(55), parts(5, 20, 30, 16, 20));

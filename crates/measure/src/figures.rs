@@ -1,6 +1,7 @@
 //! Figures over several clients or repetitions.
 
-/// The median; for an even number of values, the mean of the two in the middle. `None` for no values.
+/// Returns the median, or `None` without values. For an even number of values, it is the mean of
+/// the two in the middle.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -13,7 +14,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     })
 }
 
-/// `part / whole`; `None` if `whole` is zero.
+/// Returns `part / whole`, or `None` if `whole` is zero.
 pub fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole != 0.0).then(|| part / whole)
 }

@@ -1,13 +1,15 @@
-//! A base-2 log-linear histogram of nanoseconds: fixed memory, integer arithmetic, exact sums.
+//! A base-2 log-linear histogram of nanoseconds, with fixed memory, integer arithmetic and exact
+//! sums.
 
 use core::fmt;
 
-/// Counts of durations in nanoseconds.
+/// A histogram of durations in nanoseconds.
 ///
-/// Values below 2^(bits + 1) have a bucket each; above, every power of two is divided into 2^bits equal buckets, so a
-/// quantile is at most a factor of 1 + 2^-bits above the true value (less than 0.8 % with the default of 7 bits).
-/// Count, mean, standard deviation, minimum and maximum are exact. Memory is allocated once, at construction: 36 KiB with
-/// 7 bits. Values above [`Histogram::MAX`] (73 minutes) are recorded as `MAX`.
+/// Each value below 2^(bits + 1) has a bucket of its own. Above that, every power of two is divided
+/// into 2^bits equal buckets, so that a quantile is at most a factor of 1 + 2^-bits above the true
+/// value (less than 0.8 % with the default of 7 bits). Count, mean, standard deviation, minimum and
+/// maximum are exact. Memory is allocated once, at construction, and takes 36 KiB with 7 bits.
+/// Values above [`Histogram::MAX`] (73 minutes) are recorded as `MAX`.
 ///
 /// On an empty histogram every statistic is 0.
 #[derive(PartialEq, Eq)]
@@ -22,19 +24,22 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// The largest value that is recorded exactly as it is, in nanoseconds: 2^42 - 1, about 73 minutes.
+    /// The largest value that is recorded unchanged, in nanoseconds: 2^42 - 1, about 73 minutes.
     pub const MAX: u64 = (1 << RANGE_BITS) - 1;
 
-    /// An empty histogram of 7 bits (error below 0.8 %, 36 KiB).
+    /// Creates an empty histogram of 7 bits (error below 0.8 %, 36 KiB).
     pub fn new() -> Self {
         Self::with_bits(7)
     }
 
-    /// An empty histogram of `bits` (clamped to 1..=12) significant bits; it takes 8 * (43 - bits) * 2^bits bytes.
+    /// Creates an empty histogram of `bits` significant bits, clamped to 1..=12. It takes 8 * (43 -
+    /// bits) * 2^bits bytes.
     ///
-    /// 4 bits (error 6 %, 5 KiB) are enough where thousands of histograms are kept at once.
+    /// 4 bits (error 6 %, 5 KiB) are enough if thousands of histograms are kept at once.
     pub fn with_bits(bits: u32) -> Self {
         let bits = bits.clamp(1, 12);
+        // The range has 2^bits values below the first doubling, and then 2^bits buckets for each of
+        // the remaining RANGE_BITS - bits doublings.
         let len = ((RANGE_BITS + 1 - bits) as usize) << bits;
         Self {
             bits,
@@ -47,7 +52,7 @@ impl Histogram {
         }
     }
 
-    /// Number of significant bits.
+    /// Returns the number of significant bits.
     pub fn bits(&self) -> u32 {
         self.bits
     }
@@ -74,6 +79,8 @@ impl Histogram {
         let cell = &mut self.counts[index(self.bits, ns)];
         *cell = cell.saturating_add(n);
         self.count = self.count.saturating_add(n);
+        // A value is below 2^42 and `n` below 2^64, so that their product fits into 128 bits. The
+        // product of the square (below 2^84) and `n` does not.
         self.sum = self.sum.saturating_add(value * times);
         self.sum_of_squares = self
             .sum_of_squares
@@ -82,10 +89,10 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
-    /// Adds everything `other` has recorded. Does not allocate.
+    /// Adds everything that `other` has recorded. Does not allocate.
     ///
     /// # Panics
-    /// If `other` has fewer bits than this histogram, since its buckets are too coarse.
+    /// Panics if `other` has fewer bits than this histogram, because its buckets are too coarse.
     pub fn merge(&mut self, other: &Self) {
         assert!(
             other.bits >= self.bits,
@@ -98,7 +105,8 @@ impl Histogram {
                 *mine = mine.saturating_add(*theirs);
             }
         } else {
-            // A coarser bucket is a union of finer ones, so nothing is lost beyond the coarser resolution.
+            // A coarser bucket is a union of finer ones, so no precision is lost beyond the coarser
+            // resolution.
             for (high, n) in other.iter() {
                 let cell = &mut self.counts[index(self.bits, high)];
                 *cell = cell.saturating_add(n);
@@ -111,12 +119,14 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// What was recorded after `earlier`, an older clone of this histogram: the histogram of a window.
+    /// Returns the histogram of the values that were recorded after `earlier`, an older clone of
+    /// this histogram.
     ///
-    /// Count, mean and standard deviation of the difference are exact; its minimum and maximum are bounds of buckets.
+    /// Count, mean and standard deviation of the difference are exact. Its minimum and maximum are
+    /// bounds of buckets.
     ///
     /// # Panics
-    /// If the two differ in bits.
+    /// Panics if the two differ in bits.
     pub fn since(&self, earlier: &Self) -> Self {
         assert!(
             self.bits == earlier.bits,
@@ -135,6 +145,8 @@ impl Histogram {
         window.count = self.count.saturating_sub(earlier.count);
         window.sum = self.sum.saturating_sub(earlier.sum);
         window.sum_of_squares = self.sum_of_squares.saturating_sub(earlier.sum_of_squares);
+        // The exact minimum of the window is not known. It is in the lowest bucket with a new
+        // value, and never below the minimum of the whole.
         window.min = low.map_or(u64::MAX, |low| low.max(self.min));
         window.max = high.min(self.max);
         window
@@ -150,32 +162,32 @@ impl Histogram {
         self.max = 0;
     }
 
-    /// Number of values recorded.
+    /// Returns the number of recorded values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Whether no value was recorded.
+    /// Returns true if no value was recorded.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The exact sum of all values, in nanoseconds.
+    /// Returns the exact sum of all values, in nanoseconds.
     pub fn sum(&self) -> u128 {
         self.sum
     }
 
-    /// The smallest value, in nanoseconds.
+    /// Returns the smallest value, in nanoseconds.
     pub fn min(&self) -> u64 {
         if self.count == 0 { 0 } else { self.min }
     }
 
-    /// The largest value, in nanoseconds.
+    /// Returns the largest value, in nanoseconds.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The mean, in nanoseconds.
+    /// Returns the mean, in nanoseconds.
     pub fn mean(&self) -> f64 {
         if self.count == 0 {
             return 0.0;
@@ -183,12 +195,15 @@ impl Histogram {
         self.sum as f64 / self.count as f64
     }
 
-    /// The sample standard deviation (divisor count - 1), in nanoseconds; 0 with fewer than two values.
+    /// Returns the sample standard deviation (divisor count - 1), in nanoseconds, or 0 with fewer
+    /// than two values.
     pub fn sd(&self) -> f64 {
         if self.count < 2 {
             return 0.0;
         }
-        // Squares around the whole part of the mean, in integers: no cancellation between two large floats.
+        // The squares are summed around the whole part m of the mean, in integers: sum(x^2) - n m^2
+        // - 2 m rest, where the sum of all values is n m + rest. This avoids the cancellation
+        // between two large floats.
         let n = u128::from(self.count);
         let (mean, rest) = (self.sum / n, self.sum % n);
         let around = self
@@ -200,10 +215,12 @@ impl Histogram {
         (squares.max(0.0) / (n - 1) as f64).sqrt()
     }
 
-    /// The smallest recorded value that at least `num / den` of all values do not exceed, in nanoseconds, rounded up to
-    /// its bucket's upper bound: `quantile(99, 100)` is p99.
+    /// Returns the smallest recorded value that at least `num / den` of all values do not exceed,
+    /// in nanoseconds. It is rounded up to the upper bound of its bucket. For example,
+    /// `quantile(99, 100)` is p99.
     ///
-    /// A ratio of 0 gives the minimum, one of 1 or more (or `den` 0) the maximum; both are exact.
+    /// A ratio of 0 gives the minimum, and a ratio of 1 or more (or `den` 0) the maximum. Both are
+    /// exact.
     pub fn quantile(&self, num: u64, den: u64) -> u64 {
         if self.count == 0 {
             return 0;
@@ -211,6 +228,7 @@ impl Histogram {
         if num >= den {
             return self.max;
         }
+        // The rank is rounded up, as in the nearest-rank definition of a percentile.
         let wanted = (u128::from(self.count) * u128::from(num)).div_ceil(u128::from(den));
         if wanted == 0 {
             return self.min;
@@ -222,18 +240,21 @@ impl Histogram {
                 return high.clamp(self.min, self.max);
             }
         }
+        // Saturated buckets can hold fewer values than the count that was asked for.
         self.max
     }
 
-    /// How many values lie in buckets that end at or below `ns`: the cumulative count that a Prometheus bucket
-    /// `le = ns` wants. Exact where `ns` is a bucket's upper bound, such as 2^k - 1.
+    /// Returns the number of values in buckets that end at or below `ns`, which is the cumulative
+    /// count of a Prometheus bucket `le = ns`. It is exact if `ns` is the upper bound of a bucket,
+    /// such as 2^k - 1.
     pub fn count_at_most(&self, ns: u64) -> u64 {
         self.iter()
             .take_while(|(high, _)| *high <= ns)
             .fold(0, |sum, (_, n)| sum.saturating_add(n))
     }
 
-    /// The non-empty buckets in order: (largest value of the bucket in nanoseconds, count).
+    /// Returns the non-empty buckets in order, each as its largest value in nanoseconds and its
+    /// count.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let bits = self.bits;
         self.counts
@@ -268,7 +289,7 @@ impl Clone for Histogram {
 
 impl fmt::Debug for Histogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Thousands of mostly empty buckets would not be readable.
+        // A listing of thousands of mostly empty buckets would not be readable.
         f.debug_struct("Histogram")
             .field("bits", &self.bits)
             .field("count", &self.count)
@@ -282,19 +303,21 @@ impl fmt::Debug for Histogram {
     }
 }
 
-/// Number of significant bits of the largest value.
+/// The number of significant bits of the largest value.
 const RANGE_BITS: u32 = 42;
 
-/// The bucket of `ns`, which must not exceed `Histogram::MAX`.
+/// Returns the bucket of `ns`, which must not exceed `Histogram::MAX`.
 #[inline]
 fn index(bits: u32, ns: u64) -> usize {
     debug_assert!(ns <= Histogram::MAX);
+    // A value is shifted right until it has bits + 1 significant bits. Its highest bit is then set,
+    // so that adding the shift times 2^bits continues where the buckets of the previous shift end.
     let top = (ns | 1).ilog2();
     let shift = top.saturating_sub(bits);
     ((shift as usize) << bits) + (ns >> shift) as usize
 }
 
-/// The smallest and the largest value of bucket `i`.
+/// Returns the smallest and the largest value of bucket `i`.
 fn bounds(bits: u32, i: usize) -> (u64, u64) {
     let shift = (i >> bits).saturating_sub(1);
     let low = ((i - (shift << bits)) as u64) << shift;
@@ -306,8 +329,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Values over the whole range, uniform in their logarithm, so that every width of bucket occurs.
+    /// Values over the whole range, uniform in their logarithm, so that every width of bucket
+    /// occurs.
     fn value() -> impl Strategy<Value = u64> {
+        // The number of bits is drawn first, and then the value with at most that many bits.
         (0u32..=42, any::<u64>()).prop_map(|(width, v)| v & ((1 << width) - 1))
     }
 
@@ -380,6 +405,7 @@ mod tests {
             for (num, den) in [(0, 1), (1, 1000), (1, 2), (9, 10), (99, 100), (999, 1000), (1, 1)] {
                 let rank = (n as u64 * num).div_ceil(den).max(1) as usize;
                 let (exact, got) = (values[rank - 1], h.quantile(num, den));
+                // The error is at most the width of a bucket, which is a factor of 2^-bits.
                 prop_assert!(got >= exact && got - exact <= exact >> bits, "{num}/{den}: {got} for {exact}");
             }
         }
@@ -396,6 +422,7 @@ mod tests {
             prop_assert_eq!(&a, &both);
             let window = a.since(&before);
             prop_assert_eq!((window.count(), window.sum()), (b.count(), b.sum()));
+            // Sums are integers, so that even the derived floats are equal bit for bit.
             prop_assert_eq!(window.sd().to_bits(), b.sd().to_bits());
             prop_assert!(window.min() <= b.min() && window.max() >= b.max());
         }
@@ -411,6 +438,7 @@ mod tests {
         #[test]
         fn cumulative_counts_are_exact_on_bucket_bounds(values in prop::collection::vec(value(), 0..100), k in 0u32..=42) {
             let h = filled(7, &values);
+            // 2^k - 1 is the upper bound of a bucket, so the count is exact.
             let le = (1u64 << k) - 1;
             prop_assert_eq!(h.count_at_most(le), values.iter().filter(|v| **v <= le).count() as u64);
         }

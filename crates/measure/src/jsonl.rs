@@ -1,4 +1,4 @@
-//! Records as JSON Lines: one object per line.
+//! JSON Lines: one record per line.
 
 use std::io::{self, Write};
 
@@ -7,13 +7,13 @@ use serde_json::ser::{Formatter, Serializer};
 
 use crate::Record;
 
-/// One record as one line of JSON, without the newline. Every fraction has three digits, so that equal results are
-/// equal bytes.
+/// Returns one record as one line of JSON, without the newline. Each fraction has three digits, so
+/// that equal results are equal bytes.
 pub fn to_line(record: &Record) -> String {
     write(record)
 }
 
-/// Plain data as one line of JSON with such fractions.
+/// Returns plain data as one line of JSON, in which each fraction has three digits.
 pub(crate) fn write(data: &impl Serialize) -> String {
     let mut line = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut line, FixedDigits);
@@ -22,10 +22,10 @@ pub(crate) fn write(data: &impl Serialize) -> String {
     String::from_utf8(line).expect("JSON is UTF-8")
 }
 
-/// Writes records to `out`, one per line.
+/// Writes records to `out`, one per line, and flushes it.
 ///
 /// # Errors
-/// Errors of `out`.
+/// Returns the errors of `out`.
 pub fn write_records<'a, W: Write>(
     out: &mut W,
     records: impl IntoIterator<Item = &'a Record>,
@@ -38,7 +38,7 @@ pub fn write_records<'a, W: Write>(
     out.flush()
 }
 
-/// JSON with three digits after the point, which in microseconds are nanoseconds.
+/// A formatter with three digits after the point, so that microseconds are exact to the nanosecond.
 struct FixedDigits;
 
 impl Formatter for FixedDigits {

@@ -1,27 +1,29 @@
-//! The keys of a record as JSON: their descriptions in `docs/json.md`, beside the code that writes them.
+//! The keys of a record as JSON, with the descriptions from which `docs/json.md` is generated.
 //!
-//! A test of the command runs scenarios of every kind and compares the keys that they print to [`KEYS`].
+//! A test of the command runs scenarios of every kind and compares the keys of their results with
+//! [`KEYS`].
 
 use crate::Need;
 use std::fmt::Write as _;
 
-/// A key of a record.
+/// A key of a record, with its description.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
-    /// Its path: `latency_us.mean` is `mean` in the object `latency_us`, and `short_by.*` is any key in `short_by`.
+    /// The path of the key: `latency_us.mean` is `mean` in the object `latency_us`, and
+    /// `short_by.*` is any key in `short_by`.
     pub path: &'static str,
-    /// Its value's type and unit.
+    /// The type and unit of the value.
     pub value: &'static str,
-    /// Its meaning.
+    /// The meaning of the value.
     pub about: &'static str,
-    /// When a client's line has it.
+    /// The condition under which a client's line has the key.
     pub clients: When,
-    /// When the line `total` has it.
+    /// The condition under which the line `total` has the key.
     pub total: When,
 }
 
 impl Key {
-    /// Whether the entry describes the key of that path.
+    /// Returns true if this entry describes the key with the given path.
     pub fn is(&self, path: &str) -> bool {
         match self.path.strip_suffix('*') {
             Some(object) => path.starts_with(object),
@@ -30,14 +32,14 @@ impl Key {
     }
 }
 
-/// When a line has a key.
+/// The condition under which a line has a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// Always.
+    /// Every line has the key.
     Always,
-    /// In some runs, namely these.
+    /// Only some lines have the key. The text is the condition.
     Where(&'static str),
-    /// Never.
+    /// No line has the key.
     Never,
 }
 
@@ -56,7 +58,7 @@ const GUEST: When = Where("`place` is `guest`");
 const TOLD: When =
     Where("`place` is `sim` or `serve` and at least one request of the client completed");
 
-/// Every key, in the order in which they are written.
+/// All keys, in the order in which they are written.
 pub const KEYS: &[Key] = &[
     always(
         "scenario",
@@ -480,13 +482,14 @@ const fn split(path: &'static str, about: &'static str, total: When) -> Key {
     }
 }
 
-/// The page about them, as Markdown.
+/// Returns the page `docs/json.md`, as Markdown.
 pub fn page() -> String {
     let mut page = HEAD.to_owned();
     for key in KEYS {
         let Key { path, value, .. } = key;
         let (clients, total) = (when(key.clients), when(key.total));
         let about = key.about;
+        // Writing to a string cannot fail.
         let _ = writeln!(
             page,
             "| `{path}` | {value} | {about} | {clients} | {total} |"
@@ -552,7 +555,7 @@ mod tests {
     use super::*;
     use crate::{Meter, Run, to_line};
 
-    /// No run of the command has failures, so this key is tested here.
+    /// Tests the key of failures here, because no run of the command has any.
     #[test]
     fn failures_have_the_key_that_the_table_says() {
         let mut meter = Meter::new(0, 1_000_000_000);

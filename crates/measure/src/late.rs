@@ -1,16 +1,16 @@
-//! Requests that are not answered by a deadline.
+//! Requests that do not complete by their deadline.
 
 use std::collections::VecDeque;
 
-/// What became of requests that are to be answered within a time from when they were due.
+/// Counts requests that must complete within a fixed time after they were due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Late {
     deadline_ns: u64,
-    /// When those that are outstanding were due, in the order in which they were sent.
+    /// The due times of outstanding requests, in the order in which these were sent.
     open: VecDeque<u64>,
-    /// When those were due that were answered too late, or failed.
+    /// The due times of requests that completed too late or failed.
     late: Vec<u64>,
-    /// Those that were not even sent in time.
+    /// The number of requests that could not even be sent in time.
     missed: u64,
 }
 
@@ -24,12 +24,12 @@ impl Late {
         }
     }
 
-    /// A request that was due at `due_ns` was sent.
+    /// Records that a request which was due at `due_ns` was sent.
     pub(crate) fn sent(&mut self, due_ns: u64) {
         self.open.push_back(due_ns);
     }
 
-    /// A request that was due at `due_ns` was answered.
+    /// Records that a request which was due at `due_ns` completed at `now_ns`.
     pub(crate) fn answered(&mut self, due_ns: u64, now_ns: u64) {
         if let Some(at) = self.open.iter().position(|&due| due == due_ns) {
             self.open.remove(at);
@@ -39,21 +39,25 @@ impl Late {
         }
     }
 
-    /// A request failed: that which has been outstanding longest.
+    /// Records that the request which has been outstanding longest failed.
     pub(crate) fn failed(&mut self) {
+        // A failed request missed its deadline, however early it failed.
         self.late.extend(self.open.pop_front());
     }
 
-    /// `requests` requests were not even sent in time.
+    /// Records that `requests` requests could not be sent in time.
     pub(crate) fn missed(&mut self, requests: u64) {
         self.missed += requests;
     }
 
-    /// Those that were due from `start_ns` on and whose deadline passed by `end_ns`.
+    /// Returns the number of late requests that were due from `start_ns` on and whose deadline
+    /// passed by `end_ns`.
+    // A request whose deadline is after the end cannot be judged yet.
     pub(crate) fn count(&self, start_ns: u64, end_ns: u64) -> u64 {
         let measured =
             |due: &&u64| **due >= start_ns && due.saturating_add(self.deadline_ns) <= end_ns;
         let answered = self.late.iter().filter(measured).count();
+        // Requests that are still open although their deadline has passed are late as well.
         let open = self.open.iter().filter(measured).count();
         (answered + open) as u64 + self.missed
     }
@@ -65,6 +69,7 @@ mod tests {
 
     #[test]
     fn what_is_late_is_counted_once_and_only_within_the_measurement() {
+        // The deadlines are 100, 140, 180, 220, 260 and 300.
         let mut late = Late::new(40);
         for due in [60, 100, 140, 180, 220, 260] {
             late.sent(due);
@@ -82,8 +87,10 @@ mod tests {
             2 + 3,
             "the first was before the start"
         );
+        // The next deadline is 180 + 40 = 220.
         assert_eq!(late.count(100, 219), 1, "no other deadline has passed");
         assert_eq!(late.count(100, 220), 2);
+        // The oldest open request, due at 180, fails. The request due at 260 completes in time.
         late.failed();
         late.answered(260, 261);
         late.missed(5);

@@ -1,18 +1,22 @@
-//! What the server, the simulator and the clients measure with, and the common form of their results.
+//! Measurements of the server, the simulator and the clients, and the common form of their results.
 //!
-//! Times are plain `u64` nanoseconds on the caller's clock, real or virtual; sizes are bytes; rates in
-//! results are MB/s of 10^6 bytes. Nothing here reads a clock, and nothing on the request path allocates.
+//! A caller usually keeps one [`Meter`] per client. It reports each request to the meter, takes a
+//! [`Record`] from it at the end of a [`Run`], and writes the records as JSON Lines
+//! ([`write_records`]). The other types are the parts of a meter, and can be used on their own:
 //!
-//! - [`Histogram`]: latencies in fixed memory, with exact count, sums, minimum and maximum;
-//! - [`Series`]: bytes and requests per window;
-//! - [`promise`]: whether a promise was kept in a second, and if not, by how much it was missed and why;
-//! - [`Course`] and [`Level`]: latencies and levels over time;
-//! - [`State`]: what a controller or elevator was doing over time;
-//! - [`Breakdown`] and [`Split`]: where requests spent their time;
-//! - [`Meter`]: all of these for one client;
-//! - [`Run`], [`Record`], [`write_records`]: the result record and its JSON Lines form;
-//! - [`Need`]: the drives that clients need under a policy;
-//! - [`median`], [`ratio`], [`Interval`]: figures over several clients or repetitions.
+//! - [`Histogram`]: latencies in fixed memory, with exact count, sums, minimum and maximum
+//! - [`Series`]: bytes and requests per window
+//! - [`promise`]: the verdict for each promised second, with the shortfall and its cause
+//! - [`explain`]: the journal of a drive, from which the latency of a volume is explained
+//! - [`Course`] and [`Level`]: latencies and levels over time
+//! - [`State`]: the state of a controller or elevator over time
+//! - [`Breakdown`] and [`Split`]: the time of requests, divided among the places where it was spent
+//! - [`Need`]: the drives that clients need under a policy
+//! - [`median`], [`ratio`], [`Interval`]: figures over several clients or repetitions
+//!
+//! Times are plain `u64` nanoseconds on the caller's clock, real or virtual. Sizes are bytes. Rates
+//! in results are MB/s of 10^6 bytes. This crate never reads a clock, and its functions on the
+//! request path do not allocate.
 //!
 //! `docs/glossary.md` and `docs/code-terms.md` define the terms.
 
@@ -54,5 +58,5 @@ pub use rings::{Rings, RingsPerSecond};
 pub use series::{Series, Window, mb_per_s};
 pub use state::State;
 
-/// Nanoseconds in a second.
+/// Number of nanoseconds in a second.
 pub const SECOND_NS: u64 = 1_000_000_000;

@@ -1,42 +1,46 @@
-//! The drives that clients need under a policy.
+//! The number of drives that clients need under a policy.
 
 use crate::jsonl::write;
 use serde::Serialize;
 
-/// The drives that clients need under a policy, so that what they are promised is kept: a line of `weir plan --json`, whose keys
-/// [`KEYS`](Need::KEYS) describes.
+/// The number of drives that clients need under a policy so that their promises are kept. It is a
+/// line of `weir plan --json`, whose keys [`KEYS`](Need::KEYS) describes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Need {
-    /// The scenario.
+    /// The name of the scenario.
     pub scenario: String,
     /// The kind of drive.
     pub drive: String,
-    /// The case of the scenario; its name where it has none.
+    /// The case of the scenario, or the scenario's name if it has no cases.
     pub case: String,
-    /// The policy, or `a drive each`.
+    /// The name of the policy, or `a drive each`.
     pub policy: String,
-    /// Number of clients.
+    /// The number of clients.
     pub clients: usize,
-    /// Promised to all together, in 10^6 bytes per second.
+    /// The sum of the promises in bytes, in 10^6 bytes per second.
     pub promised_mb_per_s: f64,
-    /// Promised to all together in requests per second, beside what is promised in bytes.
+    /// The sum of the promises in requests, in requests per second. Promises in bytes are not part
+    /// of it.
     pub promised_iops: u64,
-    /// Seconds to be kept of a hundred in which a promise applies.
+    /// The percentage of seconds in which a promise must be kept, among those in which it applies.
     pub keep: u32,
-    /// The least number of drives in each search; `None`: not even a drive for each client is enough.
+    /// The smallest sufficient number of drives in each search. `None` if not even one drive for
+    /// each client is sufficient.
     pub searches: Vec<Option<u64>>,
-    /// The number that is enough in every search.
+    /// The number of drives that is sufficient in every search.
     pub drives: Option<u64>,
-    /// The searches in which fewer are not enough.
+    /// The number of searches in which fewer drives are not sufficient.
     pub needed_in: Option<usize>,
-    /// Of what the drives could read in sequence, the part that was served, 0 to 1: mean of the searches.
+    /// The bytes served, relative to the bytes that the drives can read sequentially (0 to 1). It
+    /// is the mean of all searches.
     pub used: Option<f64>,
-    /// What a client gets while it is active, in 10^6 bytes per second: mean of all clients and searches.
+    /// The mean bandwidth of a client while it is active, in 10^6 bytes per second, over all
+    /// clients and searches.
     pub average_mb_per_s: Option<f64>,
 }
 
 impl Need {
-    /// Its keys as JSON, in the order in which they are written: path, type and unit, meaning.
+    /// The keys in the order in which they are written: path, type with unit, and description.
     pub const KEYS: &[(&'static str, &'static str, &'static str)] = &[
         ("scenario", "string", "The name of the scenario."),
         ("drive", "string", "The kind of drive."),
@@ -94,7 +98,7 @@ impl Need {
         ),
     ];
 
-    /// It as one line of JSON, without the newline. Every fraction has three digits.
+    /// Returns the object as one line of JSON, without the newline. Each fraction has three digits.
     pub fn to_line(&self) -> String {
         write(self)
     }

@@ -1,16 +1,20 @@
-//! Numbers for people: a fixed number of digits for each magnitude, so that equal results are equal text.
+//! Numbers for people, with a fixed number of digits for each magnitude, so that equal results are
+//! equal text.
 
-/// A bandwidth or another figure with three or four significant digits: `0.93`, `10.00`, `249.8`, `3112`.
+/// Formats a bandwidth or another figure with three or four significant digits: `0.93`, `10.00`,
+/// `249.8`, `3112`.
 pub fn figure(value: f64) -> String {
     match value.abs() {
         v if !v.is_finite() => "-".into(),
+        // The limits are the smallest values that would round up to one more digit before the
+        // point.
         v if v < 99.995 => format!("{:.2}", zero(value, 0.005)),
         v if v < 999.95 => format!("{value:.1}"),
         _ => format!("{value:.0}"),
     }
 }
 
-/// Three digits: `3.25`, `31.5`, `410`; more for larger numbers.
+/// Formats a figure with three digits, or more if it is large: `3.25`, `31.5`, `410`, `4400`.
 pub fn short(value: f64) -> String {
     match value.abs() {
         v if !v.is_finite() => "-".into(),
@@ -20,7 +24,7 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// As [`figure`], without trailing zeros, for running text.
+/// Formats a value like [`figure`], but without trailing zeros, for running text.
 pub fn plain(value: f64) -> String {
     let text = figure(value);
     if text.contains('.') {
@@ -30,7 +34,7 @@ pub fn plain(value: f64) -> String {
     }
 }
 
-/// Microseconds with a unit that fits: `3.25 us`, `410 us`, `4.40 ms`, `1.20 s`.
+/// Formats microseconds with a suitable unit: `3.25 us`, `410 us`, `4.40 ms`, `1.20 s`.
 pub fn duration(us: f64) -> String {
     match us.abs() {
         v if v < 999.5 => format!("{} us", short(us)),
@@ -39,7 +43,8 @@ pub fn duration(us: f64) -> String {
     }
 }
 
-/// A fraction (0 to 1) as whole per cent; never `100%` for less than all, nor `0%` for more than nothing.
+/// Formats a fraction (0 to 1) as a whole percentage. The result is `100%` only for the whole, and
+/// `0%` only for nothing.
 pub fn percent(part: f64) -> String {
     if !part.is_finite() {
         return "-".into();
@@ -54,13 +59,13 @@ pub fn percent(part: f64) -> String {
     format!("{whole:.0}%")
 }
 
-/// A relative error with three digits (`0.08%`, `3.22%`, `275%`).
+/// Formats a relative error with three digits (`0.08%`, `3.22%`, `275%`).
 pub fn deviation(part: f64) -> String {
     format!("{}%", short(part * 100.0))
 }
 
-/// The label of an axis' tick: `0.05`, `2.5`, `1000`, `20k`, `5M`. `step` is the distance to the next tick and determines the
-/// number of digits.
+/// Formats the label of a tick of an axis: `0.05`, `2.5`, `1000`, `20k`, `5M`. `step` is the
+/// distance to the next tick and determines the number of digits.
 pub fn tick(value: f64, step: f64) -> String {
     let (value, step, unit) = match value.abs().max(step) {
         v if v >= 1e9 => (value / 1e9, step / 1e9, "G"),
@@ -68,6 +73,7 @@ pub fn tick(value: f64, step: f64) -> String {
         v if v >= 1e4 => (value / 1e3, step / 1e3, "k"),
         _ => (value, step, ""),
     };
+    // The digits that the step needs. The tolerance absorbs the error of its binary representation.
     let mut digits = 0;
     let mut scaled = step;
     while digits < 9 && (scaled - scaled.round()).abs() > 1e-6 * scaled.abs() {
@@ -77,7 +83,7 @@ pub fn tick(value: f64, step: f64) -> String {
     format!("{:.digits$}{unit}", zero(value, 1e-10))
 }
 
-/// The label of a tick of an axis of microseconds: `0`, `50 us`, `2.5 ms`, `10 s`.
+/// Formats the label of a tick of a time axis in microseconds: `0`, `50 us`, `2.5 ms`, `10 s`.
 pub fn time_tick(us: f64) -> String {
     let (value, unit) = match us.abs() {
         v if v < 1e-6 => return "0".into(),
@@ -85,10 +91,11 @@ pub fn time_tick(us: f64) -> String {
         v if v < 1e6 => (us / 1e3, "ms"),
         _ => (us / 1e6, "s"),
     };
+    // Rounding to six decimal places removes the error of the binary representation of the tick.
     format!("{} {unit}", (value * 1e6).round() / 1e6)
 }
 
-/// As [`short`], and two digits of what is smaller than a tenth: `0.043`, `0.0021`.
+/// Formats a value like [`short`], but with two significant digits below 0.1: `0.043`, `0.0021`.
 pub fn fine(value: f64) -> String {
     match value.abs() {
         v if (0.000_05..0.009_5).contains(&v) => format!("{value:.4}"),
@@ -97,7 +104,7 @@ pub fn fine(value: f64) -> String {
     }
 }
 
-/// No `-0.00`.
+/// Replaces values that would round to zero by zero, so that `-0.00` is never printed.
 fn zero(value: f64, half: f64) -> f64 {
     if value.abs() < half { 0.0 } else { value }
 }

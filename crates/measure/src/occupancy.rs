@@ -1,16 +1,17 @@
-//! The number of requests outstanding, integrated over time.
+//! The number of outstanding requests, integrated over time.
 
-/// Requests outstanding of a client, or in flight in a drive, times nanoseconds, between two instants.
+/// The integral of the number of requests (outstanding at a client, or in flight in a drive) over
+/// time, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Occupancy {
-    /// Time up to which requests are accounted for; nothing counts before the start.
+    /// The time up to which requests are accounted for. Time before the start does not count.
     now_ns: u64,
     taken: u64,
     area: u128,
 }
 
 impl Occupancy {
-    /// No request; counted from `start_ns` on.
+    /// Creates an empty count that begins at `start_ns`.
     pub fn new(start_ns: u64) -> Self {
         Self {
             now_ns: start_ns,
@@ -19,21 +20,22 @@ impl Occupancy {
         }
     }
 
-    /// A request starts.
+    /// Records that a request starts.
     #[inline]
     pub fn take(&mut self, now_ns: u64) {
         self.pass(now_ns);
         self.taken += 1;
     }
 
-    /// A request ends.
+    /// Records that a request ends.
     #[inline]
     pub fn give(&mut self, now_ns: u64) {
         self.pass(now_ns);
         self.taken = self.taken.saturating_sub(1);
     }
 
-    /// Requests times nanoseconds up to `end_ns`; nothing later than that has been reported.
+    /// Returns requests times nanoseconds up to `end_ns`. No change after `end_ns` may have been
+    /// reported.
     pub fn area(&self, end_ns: u64) -> u128 {
         let mut all = self.clone();
         all.pass(end_ns);
@@ -43,6 +45,8 @@ impl Occupancy {
     /// Accounts for the time up to `now_ns`.
     #[inline]
     pub fn pass(&mut self, now_ns: u64) {
+        // Times before the start give 0, so that requests of the warm-up are counted only from the
+        // start on.
         let passed = now_ns.saturating_sub(self.now_ns);
         self.now_ns += passed;
         self.area += u128::from(passed) * u128::from(self.taken);

@@ -1,4 +1,4 @@
-//! The result record: one for each client of each run, and one for their total.
+//! The result record: one for each client of each run, and one for all clients together.
 
 use std::collections::BTreeMap;
 
@@ -7,39 +7,39 @@ use serde::{Deserialize, Serialize};
 use crate::promise::{Beside, Cause, Excuse, Fate, Judged, Rate, ShortSecond, Terms, Units};
 use crate::{Apart, Histogram, Kind, Meter, RingsPerSecond, SECOND_NS, Series, mb_per_s};
 
-/// The client name of the record of all clients together.
+/// The client name in the record of all clients together.
 pub const TOTAL: &str = "total";
 
-/// Where a run took place.
+/// The place of a run: simulator, server, guest or this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
     /// The simulator, in virtual time.
     Sim,
-    /// The live server.
+    /// A live server on this machine.
     Serve,
     /// An unmodified Linux in a guest, in virtual time.
     Guest,
-    /// This machine's Linux.
+    /// The Linux of this machine.
     Linux,
 }
 
-/// What limited a client's bandwidth.
+/// The limit of a client's bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitedBy {
-    /// The client itself: its queue depth, its think time, its path to the server.
+    /// The client itself: its queue depth, its think time, or its path to the server.
     Client,
-    /// Its own max, or another controller that throttled it.
+    /// The client's own max, or another controller that throttled it.
     Limit,
-    /// Other clients, which were served before it.
+    /// Other clients, which were served before this one.
     Share,
-    /// The drive, which served it at once but slowly.
+    /// The drive, which served the client at once but slowly.
     Drive,
 }
 
 impl LimitedBy {
-    /// Its name in the record.
+    /// Returns the name of the limit in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -49,7 +49,8 @@ impl LimitedBy {
         }
     }
 
-    /// What a cause comes to in a record; `None`: a record has no word for it.
+    /// Returns the limit that corresponds to a cause, or `None` if records have no word for the
+    /// cause.
     fn from_cause(cause: Cause) -> Option<Self> {
         match cause {
             Cause::OwnMax | Cause::Held => Some(Self::Limit),
@@ -60,11 +61,13 @@ impl LimitedBy {
         }
     }
 
-    /// The place with the largest part of the client's time: the part of a mean `latency_us` that `split` does not account for is
-    /// the client's own (and its path's), and so is `think_us`, the mean time from a reply to the next request.
+    /// Returns the place in which the client spent most of its time. The part of the mean latency
+    /// `latency_us` that `split` does not cover was spent in the client and on its path, and so was
+    /// `think_us`, the mean time from a reply to the next request.
     ///
-    /// Of equal parts, the one nearer the drive counts.
+    /// If several places have equal parts, the place nearest to the drive is returned.
     pub fn of(split: &SplitUs, latency_us: f64, think_us: f64) -> Self {
+        // Rounding can make the sum of the parts slightly larger than the mean latency.
         let rest = (latency_us - split.total()).max(0.0) + think_us;
         let parts = [
             (Self::Client, rest),
@@ -72,6 +75,8 @@ impl LimitedBy {
             (Self::Share, split.elevator),
             (Self::Drive, split.drive),
         ];
+        // `max_by` returns the last of equal elements, so the order of the parts implements the
+        // rule for equal parts.
         let largest = parts
             .into_iter()
             .max_by(|a, b| a.1.total_cmp(&b.1))
@@ -80,29 +85,29 @@ impl LimitedBy {
     }
 }
 
-/// Latency from sending a request to its reply, in microseconds.
+/// Statistics of the latency from sending a request to its reply, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Mean, exact.
+    /// The mean, which is exact.
     pub mean: f64,
-    /// Sample standard deviation, exact.
+    /// The sample standard deviation, which is exact.
     pub sd: f64,
-    /// Minimum, exact.
+    /// The minimum, which is exact.
     pub min: f64,
-    /// Maximum, exact.
+    /// The maximum, which is exact.
     pub max: f64,
-    /// Median, at most 0.8 % above the exact one; so are the other percentiles.
+    /// The median. All percentiles are at most 0.8 % above the exact values.
     pub p50: f64,
-    /// The 90th percentile.
+    /// The 90th percentile, in microseconds.
     pub p90: f64,
-    /// The 99th percentile.
+    /// The 99th percentile, in microseconds.
     pub p99: f64,
-    /// The 99.9th percentile.
+    /// The 99.9th percentile, in microseconds.
     pub p999: f64,
 }
 
 impl Latency {
-    /// The latencies of these requests; `None` if there were none.
+    /// Returns the latency of these requests, or `None` if there are none.
     pub fn of(h: &Histogram) -> Option<Self> {
         let us = |ns: u64| ns as f64 / 1e3;
         (!h.is_empty()).then(|| Self {
@@ -118,52 +123,54 @@ impl Latency {
     }
 }
 
-/// Mean time of a request in each place, in microseconds.
+/// The mean time of a request in each place, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct SplitUs {
-    /// Throttled by a limit or another controller.
+    /// The time throttled by a limit or another controller.
     pub limit: f64,
-    /// Waiting in the elevator.
+    /// The time spent waiting in the elevator.
     pub elevator: f64,
-    /// In the drive.
+    /// The time spent in the drive.
     pub drive: f64,
-    /// Of `elevator`: the elevator idled for the next request of another stream. `None` if unknown.
+    /// The part of `elevator` during which the elevator idled for the next request of another
+    /// stream. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<f64>,
-    /// Of `drive`: the drive had not begun to serve it. `None` if unknown.
+    /// The part of `drive` before the drive began to serve the request. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<f64>,
 }
 
 impl SplitUs {
-    /// The sum of the three places.
+    /// Returns the sum of the times in the three places.
     pub fn total(&self) -> f64 {
         self.limit + self.elevator + self.drive
     }
 }
 
-/// Identifies a run; the same in the records of all its clients.
+/// The identity of a run, which is the same in the records of all its clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Run {
-    /// Scenario.
+    /// The name of the scenario.
     pub scenario: String,
-    /// Drive.
+    /// The name of the drive.
     pub drive: String,
-    /// Case of the scenario.
+    /// The case of the scenario.
     pub case: String,
-    /// Policy.
+    /// The name of the policy.
     pub policy: String,
-    /// Repetition, from 0.
+    /// The number of the repetition, from 0.
     pub repeat: u32,
-    /// Where the run took place.
+    /// The place of the run.
     pub place: Option<Place>,
-    /// Seed of its random numbers.
+    /// The seed of the run's random numbers.
     pub seed: Option<u64>,
 }
 
 impl Run {
-    /// The record of `client` (or [`TOTAL`]) from its meter. What only the caller knows (promise, series, what
-    /// limited it) is added with [`Record::with_promise`], [`Record::with_series`] or by hand.
+    /// Returns the record of `client` (or [`TOTAL`]) from its meter. Data that only the caller has
+    /// (promise, series, limit) is added with [`Record::with_promise`], [`Record::with_series`] and
+    /// [`Record::with_limit`], or by setting fields.
     pub fn record(&self, client: &str, meter: &Meter) -> Record {
         Record {
             scenario: self.scenario.clone(),
@@ -197,16 +204,16 @@ impl Run {
     }
 }
 
-/// The operations of one kind, of a client that does several.
+/// The operations of one kind, of a client that has several kinds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct KindRecord {
-    /// Operations answered without error.
+    /// The number of operations that completed without an error.
     pub requests: u64,
-    /// Bytes transferred by these.
+    /// The bytes that these operations transferred.
     pub bytes: u64,
-    /// `bytes` over the length of the client's own time, in MB/s.
+    /// `bytes` divided by the length of the client's own time, in MB/s.
     pub bandwidth_mb_per_s: f64,
-    /// Their latency; `None` if there were none.
+    /// The latency of these operations, or `None` if there were none.
     pub latency_us: Option<Latency>,
 }
 
@@ -222,17 +229,17 @@ impl KindRecord {
     }
 }
 
-/// Why a client has no time of its own in the measurement.
+/// The reason why a client has no time of its own in the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Absence {
-    /// Its last possible request was before the measurement began.
+    /// The client's last possible request was before the measurement began.
     Ended,
-    /// It had not begun when the measurement ended.
+    /// The client had not begun when the measurement ended.
     NotBegun,
 }
 
 impl Absence {
-    /// A few words for a table.
+    /// Returns a few words for a table.
     pub fn words(self) -> &'static str {
         match self {
             Self::Ended => "ended in the warm-up",
@@ -241,55 +248,57 @@ impl Absence {
     }
 }
 
-/// How a client starves.
+/// The kind of a client's starvation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Starved {
-    /// It gets less than a hundredth of its bandwidth under no control.
+    /// The client gets less than 1 % of its bandwidth without control.
     Bandwidth,
-    /// A request of it waited for more than a second, and not for its own max.
+    /// A request of the client waited for more than a second, and not because of its own max.
     Wait,
 }
 
 impl Starved {
-    /// The part of the bandwidth under no control below which a client starves.
+    /// The fraction of the bandwidth without control below which a client starves.
     pub const PART: f64 = 0.01;
-    /// Microseconds that a request may wait.
+    /// The longest permitted wait of a request, in microseconds.
     pub const WAIT_US: f64 = 1e6;
 }
 
-/// The verdicts about a promise in the whole seconds of a run: `promised` = `kept` + `short` + `excused`. See
-/// [`promise`](crate::promise).
+/// The verdicts on a promise in the whole seconds of a run: `promised` = `kept` + `short` +
+/// `excused` (see [`promise`](crate::promise)).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromiseSeconds {
-    /// Whole seconds.
+    /// The number of whole seconds.
     pub promised: u64,
-    /// Seconds in which the promise was kept.
+    /// The number of seconds in which the promise was kept.
     pub kept: u64,
-    /// Seconds in which less was served.
+    /// The number of seconds in which the client got less than it was owed.
     pub short: u64,
-    /// Seconds in which the promise did not apply.
+    /// The number of seconds in which the promise did not apply.
     pub excused: u64,
-    /// Of the kept seconds, those in which the client got less than its whole min, because it had nothing outstanding for more than half of
-    /// them.
+    /// The number of kept seconds in which the client got less than its min, because it had nothing
+    /// outstanding for more than half of the second.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unasked: u64,
-    /// Milliseconds in which the client had a request outstanding, if there were `unasked` seconds.
+    /// The milliseconds for which the client had a request outstanding, if there were `unasked`
+    /// seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outstanding_ms: Option<u64>,
-    /// Number of short seconds by the name of their [`Cause`]; causes that did not occur are left out.
+    /// The number of short seconds for each [`Cause`], by name. Causes that did not occur are left
+    /// out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub short_by: BTreeMap<String, u64>,
-    /// Number of excused seconds by the name of their [`Excuse`].
+    /// The number of excused seconds for each [`Excuse`], by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub excused_by: BTreeMap<String, u64>,
-    /// Number of short seconds by the neighbour that made them short, as far as it is known.
+    /// The number of short seconds for each neighbour that caused them, as far as it is known.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub neighbours: BTreeMap<String, u64>,
-    /// Total shortfall in bytes, for a promise of bytes.
+    /// The total shortfall in bytes, for a promise in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacking_bytes: Option<u64>,
-    /// Total shortfall in requests, for a promise of requests.
+    /// The total shortfall in requests, for a promise in requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacking_requests: Option<u64>,
     /// The short seconds, in their order.
@@ -300,15 +309,16 @@ pub struct PromiseSeconds {
 /// A second in which a promise was not kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShortRecord {
-    /// Which second of the measurement, from 0.
+    /// The number of the second in the measurement, from 0.
     pub second: u64,
-    /// What the client was owed in it: bytes, for a promise of bytes, else requests.
+    /// The amount owed to the client in this second, in bytes for a promise in bytes and otherwise
+    /// in requests.
     pub owed: u64,
-    /// What was missing of that.
+    /// The part of the owed amount that is missing.
     pub lacking: u64,
-    /// The name of its [`Cause`].
+    /// The name of the second's [`Cause`].
     pub cause: String,
-    /// The neighbour, if that is the cause and it is known which.
+    /// The neighbour that caused it, if a neighbour did and is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbour: Option<String>,
 }
@@ -328,7 +338,7 @@ impl ShortRecord {
         }
     }
 
-    /// The part (0 to 1) of what was owed that the client got.
+    /// Returns the fraction (0 to 1) of the owed amount that the client got.
     pub fn part(&self) -> f64 {
         (self.owed.saturating_sub(self.lacking)) as f64 / self.owed.max(1) as f64
     }
@@ -366,19 +376,20 @@ impl PromiseSeconds {
         }
     }
 
-    /// The short second in which the smallest part was served of what was owed.
+    /// Returns the short second in which the smallest fraction of the owed amount was served.
     pub fn worst(&self) -> Option<&ShortRecord> {
         let all = self.short_at.iter();
         all.min_by(|a, b| a.part().total_cmp(&b.part()))
     }
 
-    /// The part (0 to 1) of the seconds in which the client had nothing outstanding, if it did not ask for its whole min in some.
+    /// Returns the fraction (0 to 1) of the time in which the client had nothing outstanding, if
+    /// there were `unasked` seconds.
     pub fn idle(&self) -> Option<f64> {
         let outstanding = self.outstanding_ms? as f64 / 1e3;
         Some((1.0 - outstanding / self.promised.max(1) as f64).max(0.0))
     }
 
-    /// The most frequent cause of short seconds.
+    /// Returns the most frequent cause of short seconds.
     pub fn main_short(&self) -> Option<Cause> {
         let counts = self
             .short_by
@@ -387,13 +398,14 @@ impl PromiseSeconds {
         counts.max_by_key(|(count, _)| *count)?.1
     }
 
-    /// The neighbour that made most of the short seconds short.
+    /// Returns the neighbour that caused most of the short seconds.
     pub fn main_neighbour(&self) -> Option<&str> {
         let most = self.neighbours.iter().max_by_key(|(_, count)| **count);
         most.map(|(name, _)| name.as_str())
     }
 
-    /// What limited the client in most of the short and excused seconds.
+    /// Returns the limit of the client in most of its short and excused seconds, if these are more
+    /// than half of all.
     fn limit(&self) -> Option<LimitedBy> {
         let mut causes: BTreeMap<LimitedBy, u64> = BTreeMap::new();
         let short = self.short_by.iter().map(|(name, n)| (Cause::find(name), n));
@@ -411,48 +423,50 @@ impl PromiseSeconds {
             .map(|(by, _)| by)
     }
 
-    /// Number of excused seconds with this reason.
+    /// Returns the number of seconds that were excused for this reason.
     pub fn excused_as(&self, reason: Excuse) -> u64 {
         self.excused_by.get(reason.name()).copied().unwrap_or(0)
     }
 }
 
-/// The result of one client in one run: one JSON object per line. Fields are written in this order;
-/// those that are `None` are left out.
+/// The result of one client in one run, which is one JSON object per line. Fields are written in
+/// this order, and those that are `None` are left out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Scenario.
+    /// The name of the scenario.
     pub scenario: String,
-    /// Drive.
+    /// The name of the drive.
     pub drive: String,
-    /// Case of the scenario.
+    /// The case of the scenario.
     pub case: String,
-    /// Policy.
+    /// The name of the policy.
     pub policy: String,
-    /// Repetition, from 0.
+    /// The number of the repetition, from 0.
     pub repeat: u32,
-    /// Client, or [`TOTAL`].
+    /// The name of the client, or [`TOTAL`].
     pub client: String,
-    /// Requests answered without error.
+    /// The number of requests that completed without an error.
     pub requests: u64,
-    /// Bytes transferred by these.
+    /// The bytes that these requests transferred.
     pub bytes: u64,
-    /// Length of the client's own time in the measurement, in seconds: see [`Meter::lasted`].
+    /// The length of the client's own time in the measurement, in seconds (see [`Meter::lasted`]).
     pub seconds: f64,
-    /// `bytes` over `seconds`, in MB/s.
+    /// `bytes` divided by `seconds`, in MB/s.
     pub bandwidth_mb_per_s: f64,
-    /// Latency of these requests; `None`, and null as JSON, if there were none.
+    /// The latency of these requests. `None`, and null as JSON, if there were none.
     pub latency_us: Option<Latency>,
-    /// Where the run took place.
+    /// The place of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
-    /// Seed of its random numbers. In JSON it is a string, because many readers of JSON round integers above 2^53.
+    /// The seed of the run's random numbers. In JSON it is a string, because many readers of JSON
+    /// round integers above 2^53.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "digits")]
     pub seed: Option<u64>,
-    /// When the client's own time begins, in seconds from the start of the measurement, unless it begins there.
+    /// The start of the client's own time, in seconds from the start of the measurement. `None` if
+    /// it is 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begins_s: Option<f64>,
-    /// Requests answered with an error, if there were any.
+    /// The number of requests that failed, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<u64>,
     /// The client's minimum, in MB/s.
@@ -461,76 +475,86 @@ pub struct Record {
     /// The client's minimum, in requests per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promised_iops: Option<u64>,
-    /// Bandwidth in the worst second, in MB/s: see [`Meter::worst_second_mb_per_s`].
+    /// The bandwidth in the worst second, in MB/s (see [`Meter::worst_second_mb_per_s`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst_second_mb_per_s: Option<f64>,
-    /// What became of the promise.
+    /// The fate of the promise over the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<Fate>,
-    /// Of the seconds in which the promise applied, the fraction (0 to 1) in which it was kept.
+    /// The fraction (0 to 1) of seconds in which the promise was kept, among those in which it
+    /// applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows_met: Option<f64>,
-    /// The verdicts about the promise, second by second.
+    /// The verdicts on the promise, second by second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise_seconds: Option<PromiseSeconds>,
-    /// Bandwidth of the client with the drive to itself, in MB/s, if that was measured.
+    /// The bandwidth of the client without contention, in MB/s, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone_mb_per_s: Option<f64>,
-    /// How it starved, if it did.
+    /// The kind of starvation, if the client starved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starved: Option<Starved>,
-    /// For how long the oldest request had waited that was not answered at the end, in microseconds, if there was one.
+    /// The time for which the oldest unanswered request had waited at the end, in microseconds, if
+    /// there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unanswered_us: Option<f64>,
-    /// Its reads, if it does not only read.
+    /// The client's reads, if it has operations of several kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads: Option<KindRecord>,
-    /// Its writes, if it does not only write.
+    /// The client's writes, if it has operations of several kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<KindRecord>,
-    /// Its flushes, if it does not only flush.
+    /// The client's flushes, if it has operations of several kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flushes: Option<KindRecord>,
-    /// What limited the client.
+    /// The limit of the client's throughput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<LimitedBy>,
-    /// Where the mean request spent its time; the rest of the mean latency was spent between client and server.
+    /// The mean time of a request in each place. The rest of the mean latency was spent between
+    /// client and server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split_us: Option<SplitUs>,
-    /// Length of a window of `series_mb_per_s`, in seconds.
+    /// The length of the windows of `series_mb_per_s`, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series_step_s: Option<f64>,
-    /// Bandwidth of each complete window, in MB/s.
+    /// The bandwidth of each complete window, in MB/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series_mb_per_s: Option<Vec<f64>>,
-    /// Fraction of the time in which the drive had at least one command in flight, in whole per cent; in records of the total.
+    /// The percentage of the time in which the drive had at least one command in flight, as a whole
+    /// number. Only records of the total have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_busy_percent: Option<u64>,
-    /// Notifications between virtual machines and their back end; in records of the total of runs with virtual machines.
+    /// The notifications between virtual machines and their back end. Only records of the total
+    /// have it, in runs with virtual machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rings: Option<RingsPerSecond>,
-    /// How long a client whose program ends took for all of it, from its start to the last answer; if it came to its end.
+    /// The time from the start to the last reply of a client whose program ends, in seconds, if it
+    /// completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_s: Option<f64>,
-    /// Requests that were not answered by their deadline, if the client has one.
+    /// The number of requests that did not complete by their deadline, if the client has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<u64>,
-    /// The release of the kernel under which the run took place, where a kernel was a part of it.
+    /// The release of the kernel, if a kernel was part of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// The part of all processors' time in which they were busy, in whole per cent; in records of the total under a kernel.
+    /// The percentage of the time of all CPUs in which they were busy, as a whole number. Only
+    /// records of the total have it, in runs with a kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processor_percent: Option<u64>,
-    /// In a guest: what the path between kernel and modelled drive takes, which was taken off.
+    /// In a guest: the time of the path between the kernel and the modelled drive, which was
+    /// subtracted, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_us: Option<f64>,
-    /// In a guest: what of the path was left in that boot; below zero where too much was taken off.
+    /// In a guest: the time of the path that remained in that boot, in microseconds. It is negative
+    /// if too much was subtracted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_left_us: Option<f64>,
 }
 
 impl Record {
-    /// Adds a promise and its verdicts. `alone_mb_per_s`: what the client gets with the drive to itself, if that was measured.
+    /// Adds a promise and its verdicts. `alone_mb_per_s` is the bandwidth of the client without
+    /// contention, if it was measured.
     pub fn with_promise(
         mut self,
         terms: &Terms,
@@ -540,7 +564,7 @@ impl Record {
     ) -> Self {
         let judged = meter.judge(terms, beside);
         let Rate { units, a_second } = terms.rate;
-        // In the promise's units.
+        // The bandwidth without contention, in the units of the promise.
         let alone = match units {
             Units::Bytes => {
                 self.promised_mb_per_s = Some(a_second as f64 / 1e6);
@@ -562,7 +586,8 @@ impl Record {
         self
     }
 
-    /// Why the client has no time of its own in the measurement, if it has none.
+    /// Returns the reason why the client has no time of its own in the measurement, or `None` if it
+    /// has some.
     pub fn absence(&self) -> Option<Absence> {
         let begins = self.begins_s.unwrap_or(0.0);
         let absence = if begins > 0.0 {
@@ -573,12 +598,13 @@ impl Record {
         (self.seconds <= 0.0).then_some(absence)
     }
 
-    /// What became of the promise to the client, if anything was promised.
+    /// Returns the fate of the promise to the client, or [`Fate::NotAsked`] without a promise.
     pub fn fate(&self) -> Fate {
         self.promise.unwrap_or_default()
     }
 
-    /// The longest that a request waited, in microseconds: of those that were answered, and of those that were not by the end.
+    /// Returns the longest wait of a request, in microseconds, including requests that were not
+    /// answered by the end.
     pub fn longest_us(&self) -> Option<f64> {
         let answered = self.latency_us.map(|latency| latency.max);
         answered
@@ -587,8 +613,10 @@ impl Record {
             .reduce(f64::max)
     }
 
-    /// Whether the client starves, beside what it gets under no control (`None` where that is not known): it gets less than a hundredth
-    /// of that, or a request waited for more than a second. A client that its own max throttles does neither.
+    /// Returns the kind of starvation, or `None` if the client does not starve. It starves if it
+    /// gets less than 1 % of the bandwidth in `none`, its record under no control (if known), or if
+    /// a request waited for more than a second. A client that its own max throttles never counts as
+    /// starving.
     pub fn starves(&self, none: Option<&Self>) -> Option<Starved> {
         if self.limited_by == Some(LimitedBy::Limit) {
             return None;
@@ -603,15 +631,17 @@ impl Record {
         }
     }
 
-    /// Its kinds of operations, if it does several, and of those it did.
+    /// Returns the kinds of the client's operations that were measured separately.
     pub fn kinds(&self) -> impl Iterator<Item = (Kind, &KindRecord)> {
         let all = [&self.reads, &self.writes, &self.flushes];
         let all = Kind::ALL.into_iter().zip(all);
         all.filter_map(|(kind, of)| Some((kind, of.as_ref()?)))
     }
 
-    /// Adds what limited the client, as [`LimitedBy::of`] says, unless most seconds of its promise were short or excused for one
-    /// reason. That reason is more accurate: a client that waits in the drive's queue behind others is limited by the others.
+    /// Adds the limit of the client. If most seconds of its promise were short or excused for one
+    /// reason, that reason determines the limit. Otherwise, [`LimitedBy::of`] does. The promise's
+    /// reason is more accurate: a client that waits in the drive's queue behind others is limited
+    /// by the others.
     pub fn with_limit(mut self, think_us: f64) -> Self {
         let mean = self.latency_us.map_or(0.0, |latency| latency.mean);
         let of = |split| LimitedBy::of(split, mean, think_us);
@@ -630,8 +660,8 @@ impl Record {
         self
     }
 
-    /// Returns the bandwidth over time as points (seconds at the middle of each step, MB/s); none
-    /// without a series.
+    /// Returns the bandwidth over time as points (seconds at the middle of each window, MB/s). The
+    /// result is empty without a series.
     pub fn series(&self) -> Vec<(f64, f64)> {
         let step_s = self.series_step_s.unwrap_or_default();
         let values = self.series_mb_per_s.iter().flatten();
@@ -642,7 +672,7 @@ impl Record {
     }
 }
 
-/// Integers that can be above 2^53 as strings.
+/// Serializes integers that can be above 2^53 as strings.
 mod digits {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -678,10 +708,12 @@ mod tests {
         assert_eq!(of(&split(1.0, 2.0, 30.0), 40.0, 0.0), LimitedBy::Drive);
         assert_eq!(of(&split(1.0, 50.0, 30.0), 90.0, 0.0), LimitedBy::Share);
         assert_eq!(of(&split(99.0, 50.0, 30.0), 190.0, 0.0), LimitedBy::Limit);
+        // 467 of 500 us are not in the split, and then 400 us of think time.
         assert_eq!(of(&split(1.0, 2.0, 30.0), 500.0, 0.0), LimitedBy::Client);
         assert_eq!(of(&split(1.0, 2.0, 30.0), 33.0, 400.0), LimitedBy::Client);
         assert_eq!(of(&split(5.0, 5.0, 5.0), 20.0, 0.0), LimitedBy::Drive);
-        // If the split slightly exceeds the latency, that is rounding and not negative time.
+        // If the split slightly exceeds the latency, the reason is rounding, and not a negative
+        // time.
         assert_eq!(of(&split(0.0, 0.0, 30.0), 29.0, 0.0), LimitedBy::Drive);
     }
 
@@ -697,6 +729,7 @@ mod tests {
         };
         let none = record(1000.0, 5e3);
         let starves = |r: &Record| r.starves(Some(&none));
+        // 1 % of 1000 MB/s is 10 MB/s, and a wait of exactly one second is not more than one.
         assert_eq!(starves(&record(10.1, 1e6)), None);
         assert_eq!(starves(&record(9.9, 1e3)), Some(Starved::Bandwidth));
         assert_eq!(starves(&record(500.0, 1.1e6)), Some(Starved::Wait));
@@ -717,6 +750,8 @@ mod tests {
     #[test]
     fn a_record_says_what_the_meter_saw() {
         let mut meter = Meter::new(0, 2 * SECOND_NS);
+        // One request of 10 kB per millisecond is 10 MB/s. The last one is left out, which is 0.1 %
+        // of a second and within the tolerance.
         for ms in 0..1999 {
             meter.sent(ms * 1_000_000);
             meter.done(ms * 1_000_000, ms * 1_000_000 + 400_000, 10_000);

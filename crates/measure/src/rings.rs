@@ -1,44 +1,46 @@
-//! Notifications between virtual machines and their back end, and the time of both sides' processors.
+//! Notifications between virtual machines and their back end, and the CPU time of both sides.
 
 use serde::{Deserialize, Serialize};
 
-/// What was counted in a run, of all virtual machines together.
+/// The counts of one run, summed over all virtual machines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rings {
-    /// Notifications from virtual machines, of requests or without one.
+    /// Notifications from virtual machines (kicks), including empty ones.
     pub kicks: u64,
-    /// Notifications to virtual machines, of responses.
+    /// Notifications to virtual machines (calls).
     pub calls: u64,
-    /// How often a thread of the back end was woken.
+    /// The number of times that a thread of the back end was woken.
     pub wakeups: u64,
-    /// For how long virtual machines' processors were busy with requests and responses.
+    /// The CPU time of virtual machines for requests and responses, in nanoseconds.
     pub guest_ns: u64,
-    /// For how long the back end's threads were busy.
+    /// The CPU time of the back end's threads, in nanoseconds.
     pub backend_ns: u64,
-    /// For how long it was counted.
+    /// The length of the measurement, in nanoseconds.
     pub length_ns: u64,
 }
 
-/// The same a second, as results have it.
+/// The counts per second, as results contain them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct RingsPerSecond {
-    /// Notifications a second from virtual machines.
+    /// Notifications per second from virtual machines (kicks).
     pub kicks: f64,
-    /// Notifications a second to virtual machines.
+    /// Notifications per second to virtual machines (calls).
     pub calls: f64,
-    /// Notifications to virtual machines for each request answered.
+    /// Notifications to virtual machines (calls) per completed request.
     pub calls_per_request: f64,
-    /// How often a second a thread of the back end was woken.
+    /// The number of times per second that a thread of the back end was woken.
     pub wakeups: f64,
-    /// Processor time of all virtual machines for it, in per cent of one processor.
+    /// The CPU time of all virtual machines for requests and responses, as a percentage of one CPU.
     pub guest_percent: f64,
-    /// Processor time of the back end, in per cent of one processor.
+    /// The CPU time of the back end, as a percentage of one CPU.
     pub backend_percent: f64,
 }
 
 impl Rings {
-    /// A second's part, in a run in which `requests` requests were answered.
+    /// Returns the counts per second. `requests` is the number of requests that completed in the
+    /// run.
     pub fn per_second(&self, requests: u64) -> RingsPerSecond {
+        // A run without time or requests gives finite figures instead of a division by zero.
         let length = (self.length_ns as f64).max(1.0);
         let rate = |count: u64| count as f64 * 1e9 / length;
         let percent = |ns: u64| ns as f64 * 100.0 / length;

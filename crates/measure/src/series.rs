@@ -2,19 +2,19 @@
 
 use crate::SECOND_NS;
 
-/// What completed within one window.
+/// The completions within one window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Window {
-    /// Bytes completed.
+    /// The bytes of completed requests.
     pub bytes: u64,
-    /// Requests completed.
+    /// The number of completed requests.
     pub requests: u64,
 }
 
 /// Bytes and requests in consecutive windows of `step_ns` from `start_ns` on.
 ///
-/// Memory is allocated once, at construction, for the given number of windows; what falls before the first or after the last
-/// is counted separately ([`Series::outside`]).
+/// Memory is allocated once, at construction, for the given number of windows. Completions before
+/// the first window and after the last are counted separately ([`Series::outside`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Series {
     start_ns: u64,
@@ -24,7 +24,8 @@ pub struct Series {
 }
 
 impl Series {
-    /// `windows` empty windows of `step_ns` (at least 1) nanoseconds, the first beginning at `start_ns`.
+    /// Creates `windows` empty windows of `step_ns` (at least 1) nanoseconds. The first begins at
+    /// `start_ns`.
     pub fn new(start_ns: u64, step_ns: u64, windows: usize) -> Self {
         Self {
             start_ns,
@@ -34,7 +35,7 @@ impl Series {
         }
     }
 
-    /// As many windows of `step_ns` as fit wholly or in part into `length_ns`.
+    /// Creates as many windows of `step_ns` as fit wholly or in part into `length_ns`.
     pub fn covering(start_ns: u64, step_ns: u64, length_ns: u64) -> Self {
         let windows = length_ns.div_ceil(step_ns.max(1));
         Self::new(start_ns, step_ns, windows as usize)
@@ -58,9 +59,11 @@ impl Series {
         window.requests += n;
     }
 
-    /// When the window ends in which `now_ns`, not before the first, is.
+    /// Returns the end of the window that contains `now_ns`, which must not be before the first
+    /// window.
     pub(crate) fn window_end(&self, now_ns: u64) -> u64 {
         let before = (now_ns - self.start_ns) / self.step_ns;
+        // The end of the last representable window is beyond `u64`, which means that it never ends.
         self.start_ns
             .saturating_add((before + 1).saturating_mul(self.step_ns))
     }
@@ -68,7 +71,7 @@ impl Series {
     /// Adds another series of the same start, step and length, window by window.
     ///
     /// # Panics
-    /// If start, step or length differ.
+    /// Panics if start, step or length differ.
     pub fn merge(&mut self, other: &Self) {
         assert!(
             (self.start_ns, self.step_ns, self.windows.len())
@@ -82,28 +85,29 @@ impl Series {
         }
     }
 
-    /// Start of the first window, in nanoseconds.
+    /// Returns the start of the first window, in nanoseconds.
     pub fn start_ns(&self) -> u64 {
         self.start_ns
     }
 
-    /// The length of a window, in nanoseconds.
+    /// Returns the length of a window, in nanoseconds.
     pub fn step_ns(&self) -> u64 {
         self.step_ns
     }
 
-    /// What fell before the first window or after the last.
+    /// Returns the completions before the first window and after the last.
     pub fn outside(&self) -> Window {
         self.outside
     }
 
-    /// The windows that ended by `end_ns`, empty ones included. A window that the end of a run cuts short is left out.
+    /// Returns the windows that ended by `end_ns`, including empty ones. A window that is cut short
+    /// by the end of a run is not included, because its rate would be too low.
     pub fn complete(&self, end_ns: u64) -> &[Window] {
         let ended = end_ns.saturating_sub(self.start_ns) / self.step_ns;
         &self.windows[..self.windows.len().min(ended as usize)]
     }
 
-    /// Bandwidth of the complete windows, in MB/s.
+    /// Returns the bandwidth of each complete window, in MB/s.
     pub fn mb_per_s(&self, end_ns: u64) -> Vec<f64> {
         self.complete(end_ns)
             .iter()
@@ -111,13 +115,14 @@ impl Series {
             .collect()
     }
 
-    /// The fewest bytes of any complete window; `None` without a complete window.
+    /// Returns the smallest number of bytes in any complete window, or `None` without a complete
+    /// window.
     pub fn worst(&self, end_ns: u64) -> Option<u64> {
         self.complete(end_ns).iter().map(|w| w.bytes).min()
     }
 }
 
-/// Bandwidth in MB/s (10^6 bytes per second); 0 over no time.
+/// Returns the bandwidth in MB/s (10^6 bytes per second), or 0 if the length is 0.
 pub fn mb_per_s(bytes: u64, length_ns: u64) -> f64 {
     if length_ns == 0 {
         return 0.0;
@@ -133,6 +138,8 @@ mod tests {
     #[test]
     fn a_window_holds_its_first_instant_and_not_its_end() {
         let mut s = Series::new(100, 10, 3);
+        // The windows are 100 to 109, 110 to 119 and 120 to 129. Each size is another bit, so that
+        // the sums show which requests are in a window.
         for (now, bytes) in [(99, 1), (100, 2), (109, 4), (110, 8), (129, 16), (130, 32)] {
             s.add(now, bytes);
         }
@@ -152,6 +159,7 @@ mod tests {
 
     #[test]
     fn windows_with_nothing_count() {
+        // Four windows cover the 35 ns. The last one ends at 40.
         let mut s = Series::covering(0, 10, 35);
         s.add(25, 9);
         assert_eq!(s.worst(30), Some(0));

@@ -1,23 +1,23 @@
-//! What a controller or elevator was doing over a run.
+//! The state of controllers and elevators over a run, for `weir compare --trace`.
 
 use crate::Run;
 use crate::jsonl::write;
 use serde::Serialize;
 
-/// One number of a controller or elevator over time.
+/// One quantity of a controller or elevator over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct State {
-    /// What it is: `vrate`, `depth`, `weight in use`.
+    /// The name of the quantity, such as `vrate`, `depth` or `weight in use`.
     pub state: String,
-    /// Whose: a client, the clients of a group, or `drive`.
+    /// The subject: a client, the clients of a group, or `drive`.
     pub of: String,
-    /// Its unit: `%`, `ms`, `kB`; empty for numbers of things.
+    /// The unit (`%`, `ms`, `kB`), or an empty string for a number of things.
     pub unit: String,
-    /// Seconds from the beginning of the measurement, and the value then.
+    /// The points: seconds from the start of the measurement, and the value at that time.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A line of a trace.
+/// One line of a trace: the quantity with the run that it belongs to.
 #[derive(Serialize)]
 struct Line<'a> {
     scenario: &'a str,
@@ -30,7 +30,8 @@ struct Line<'a> {
 }
 
 impl State {
-    /// It as one line of JSON, without the newline, with the run that it is of. Every fraction has three digits.
+    /// Returns the quantity and its run as one line of JSON, without the newline. Each fraction has
+    /// three digits.
     pub fn to_line(&self, run: &Run) -> String {
         write(&Line {
             scenario: &run.scenario,

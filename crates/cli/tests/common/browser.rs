@@ -1,4 +1,4 @@
-//! Headless Chromium, driven by Debian's `chromium-driver`.
+//! Headless Chromium, which is driven through Debian's `chromium-driver`.
 
 use crate::common::program::skip;
 use crate::common::running::{Running, start};
@@ -11,20 +11,20 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The token of every server here.
+/// The token of every server in these tests.
 pub(crate) const TOKEN: &str = "a-token-for-these-tests";
 
-/// A server with a dashboard.
+/// A running server with a dashboard.
 pub(crate) struct Site {
     server: Option<Running>,
-    /// Where its clients connect.
+    /// The address at which its clients connect.
     pub(crate) address: weir_model::client::Address,
-    /// The dashboard's address.
+    /// The URL of the dashboard.
     pub(crate) url: String,
 }
 
 impl Site {
-    /// Starts one on a drive `fast` that is modelled, with what `volumes` says.
+    /// Starts a server with a modelled drive `fast` and the sections in `volumes`.
     pub(crate) fn start(scratch: &Scratch, volumes: &str) -> Self {
         let path = |name| scratch.at(name);
         let text = format!(
@@ -36,7 +36,8 @@ impl Site {
         Self::of(scratch, &text, "")
     }
 
-    /// Starts one with this file, whose token is in the file `token`, and with further arguments.
+    /// Starts a server with this configuration and further arguments. Its token is in the file
+    /// `token`.
     pub(crate) fn of(scratch: &Scratch, text: &str, options: &str) -> Self {
         scratch.file("weir.toml", text);
         scratch.file("token", TOKEN);
@@ -52,14 +53,14 @@ impl Site {
         }
     }
 
-    /// Asks it to end; it must do so well.
+    /// Asks the server to end, and checks that it ends without an error.
     pub(crate) fn end(mut self) {
         self.server.take().expect("it runs").end();
     }
 }
 
 impl Drop for Site {
-    /// A test that fails leaves none behind.
+    /// Kills the server if the test failed before its end.
     fn drop(&mut self) {
         if let Some(mut server) = self.server.take() {
             let _ = server.child.kill();
@@ -68,7 +69,8 @@ impl Drop for Site {
     }
 }
 
-/// Runs a test in a browser, which is ended after it, however it ends. Does nothing where there is none.
+/// Runs a test in a browser, which is ended afterwards even if the test panics. Skips the test if
+/// no browser is installed.
 pub(crate) fn browse<F>(test: impl FnOnce(Page) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -81,7 +83,7 @@ where
     let runtime = runtime.enable_all().build().unwrap();
     let ended = runtime.block_on(async {
         let client = driver.connect().await;
-        // A task, so that the session is closed after a panic, too.
+        // The test is a task of its own, so that the session is closed even after a panic.
         let ended = tokio::spawn(test(Page(client.clone()))).await;
         client.close().await.unwrap();
         ended
@@ -100,6 +102,7 @@ struct Driver {
 impl Driver {
     fn start() -> Option<Self> {
         let mut command = Command::new("chromedriver");
+        // With port 0, the system chooses a free port.
         command.arg("--port=0").stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().ok()?;
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -108,19 +111,21 @@ impl Driver {
             let (_, port) = line.split_once("started successfully on port ")?;
             Some(port.trim_end_matches('.').to_owned())
         });
-        // It goes on saying things, which somebody has to take.
+        // The driver writes further lines. If nobody read them, the full pipe would block the
+        // driver.
         std::thread::spawn(move || lines.count());
         let url = format!("http://127.0.0.1:{}", port.expect("it says its port"));
         Some(Self { child, url })
     }
 
     async fn connect(&self) -> Client {
-        // Tests may run as root, where Chromium has no sandbox.
+        // Chromium has no sandbox if it runs as root, and tests may run as root.
         let arguments = [
             "--headless=new",
             "--no-sandbox",
             "--disable-gpu",
-            // Rows are drawn where they are seen.
+            // The dashboard draws only visible rows, so the window must be high enough for all of
+            // them.
             "--window-size=1200,1400",
         ];
         let capabilities = json!({
@@ -136,7 +141,7 @@ impl Driver {
     }
 
     fn end(&mut self) {
-        // The session is over, and the browser with it.
+        // The session is closed already, and the browser has ended with it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -147,19 +152,19 @@ impl Driver {
 pub(crate) struct Page(pub(crate) Client);
 
 impl Page {
-    /// What a function's body in JavaScript returns.
+    /// Runs JavaScript as the body of a function, and returns its result.
     pub(crate) async fn ask(&self, script: &str) -> Value {
         self.0.execute(script, Vec::new()).await.expect(script)
     }
 
-    /// The text of the first element that a selector finds, as it is shown.
+    /// Returns the visible text of the first element that matches a selector.
     pub(crate) async fn text(&self, selector: &str) -> String {
         let script = format!("return document.querySelector({selector:?})?.innerText ?? ''");
         let text = self.ask(&script).await;
         text.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits until an expression is true.
+    /// Waits until a JavaScript expression is true.
     pub(crate) async fn wait(&self, expression: &str) {
         let begin = Instant::now();
         let script = format!("return Boolean({expression})");
@@ -172,7 +177,7 @@ impl Page {
         }
     }
 
-    /// Types into what has the focus; `\u{e007}` is Enter.
+    /// Types into the element that has the focus. `\u{e007}` is Enter.
     pub(crate) async fn keys(&self, keys: &str) {
         let focused = self.0.active_element().await.unwrap();
         focused.send_keys(keys).await.unwrap();

@@ -1,4 +1,4 @@
-//! What the tests share: the command, a directory of their own, golden texts.
+//! Helpers of all tests: the command, a scratch directory, and golden texts.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Every file below a directory whose name ends so.
+/// Returns every file below a directory whose name has this extension.
 pub(crate) fn files_below(directory: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).expect("it is there") {
@@ -29,12 +29,13 @@ pub(crate) fn files_below(directory: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// A directory that goes when the test is over.
+/// A directory that is removed at the end of the test.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(crate) fn new() -> Self {
+        // Tests run in parallel in one process, so the process id alone is not unique.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-test-{}-{number}", std::process::id());
@@ -47,29 +48,29 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// The path of a file as text.
+    /// Returns the path of a file as text.
     pub(crate) fn at(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
 
-    /// The text of a file.
+    /// Returns the content of a file.
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).expect(name)
     }
 
-    /// A file with a text in it.
+    /// Writes a text to a file, and returns the path of the file.
     pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         self.bytes(name, text.as_bytes())
     }
 
-    /// A file with these bytes in it.
+    /// Writes bytes to a file, and returns the path of the file.
     pub(crate) fn bytes(&self, name: &str, text: &[u8]) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, text).expect("there is room for a file");
         path
     }
 
-    /// What is in it, by name.
+    /// Returns the names of the entries of the directory, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).expect("it is there");
         let names = entries.map(|e| e.expect("it can be read").file_name());
@@ -85,7 +86,8 @@ impl Drop for Scratch {
     }
 }
 
-/// A program of the workspace: in the directory of `WEIR_PROGRAM`, or else of the build.
+/// Returns the path of a program of the workspace, which is in the directory of `WEIR_PROGRAM`, or
+/// otherwise in that of the build.
 pub(crate) fn program_of(name: &str) -> PathBuf {
     let weir =
         std::env::var_os("WEIR_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_weir").into());
@@ -98,10 +100,11 @@ pub(crate) fn program_of(name: &str) -> PathBuf {
     program
 }
 
-/// The words of a command line. Single quotes hold words together.
+/// Splits a command line into words. Words in single quotes are kept together.
 pub(crate) fn words(line: &str) -> Vec<&str> {
     let mut words = Vec::new();
     for (at, part) in line.split('\'').enumerate() {
+        // Parts with an odd index are between quotes.
         match at % 2 {
             0 => words.extend(part.split_whitespace()),
             _ => words.push(part),
@@ -110,27 +113,31 @@ pub(crate) fn words(line: &str) -> Vec<&str> {
     words
 }
 
-/// The command with the arguments of a line, run in `scratch`, with an environment that does not depend on the user that runs the test.
+/// Returns the command with the arguments of a line. It runs in `scratch`, in an environment that
+/// does not depend on the user who runs the test.
 pub(crate) fn weir(scratch: &Scratch, line: &str) -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_weir"));
     in_scratch(scratch, program, &words(line))
 }
 
-/// A program of the workspace, run as [`weir`] is.
+/// Returns a command that runs a program of the workspace in the same environment as [`weir`].
 pub(crate) fn in_scratch(scratch: &Scratch, program: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command
         .args(arguments)
         .current_dir(&scratch.0)
+        // The width of tables and help must not depend on the terminal.
         .env("COLUMNS", "100")
         .env("TMPDIR", &scratch.0)
         .env_remove("WEIR_LOG")
+        // A service manager of the user who runs the tests must not receive messages.
         .env_remove("NOTIFY_SOCKET")
         .stdin(Stdio::null());
     command
 }
 
-/// The shell in `directory`, which finds `weir` and a terminal of no particular width.
+/// Returns a shell in `directory` whose `PATH` has `weir`, and whose terminal has no particular
+/// width.
 pub(crate) fn shell(directory: &Path, script: &str) -> Command {
     let binary = Path::new(env!("CARGO_BIN_EXE_weir"));
     let mut folders = vec![binary.parent().expect("it is in a folder").to_owned()];
@@ -152,7 +159,8 @@ pub(crate) fn shell(directory: &Path, script: &str) -> Command {
     command
 }
 
-/// Whether a program is there and does what it is asked to; otherwise what needs it is [skipped](program::skip).
+/// Returns true if a program is installed and works with these arguments. Otherwise, the test that
+/// needs it is [skipped](program::skip).
 pub(crate) fn works(name: &str, arguments: &[&str]) -> bool {
     let output = Command::new(name).args(arguments).output();
     let works = output.is_ok_and(|output| output.status.success());
@@ -165,15 +173,16 @@ pub(crate) fn works(name: &str, arguments: &[&str]) -> bool {
     works
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was free a moment ago.
 pub(crate) fn free_port() -> u16 {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     free.local_addr().expect("it is bound").port()
 }
 
-/// What is answered over HTTP at a path, without its head; `None` if nobody answers with 200.
+/// Returns the body of the HTTP response for a path, or `None` if no server responds with 200.
 pub(crate) fn get(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    // With HTTP/1.0, the server closes the connection after the response.
     write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
@@ -181,10 +190,10 @@ pub(crate) fn get(port: u16, path: &str) -> Option<String> {
     head.contains(" 200 ").then(|| body.to_owned())
 }
 
-/// What a command said, and how it ended.
+/// The output of a command, with its exit status.
 #[derive(Debug)]
 pub(crate) struct Said {
-    /// Its arguments.
+    /// The arguments of the command.
     line: String,
     pub(crate) status: Option<i32>,
     pub(crate) out: String,
@@ -192,7 +201,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// The same of a command that must have ended with this status.
+    /// Checks that the command ended with this status.
     #[track_caller]
     pub(crate) fn ended(self, status: i32) -> Self {
         assert_eq!(self.status, Some(status), "{self:#?}");
@@ -200,18 +209,18 @@ impl Said {
     }
 }
 
-/// Checks that a text has a part.
+/// Checks that a text contains a part.
 #[track_caller]
 pub(crate) fn has(text: &str, part: &str) {
     assert!(text.contains(part), "{part:?} is not in\n{text}");
 }
 
-/// Runs the command with the arguments of a line to its end.
+/// Runs the command with the arguments of a line until it ends.
 pub(crate) fn run(scratch: &Scratch, line: &str) -> Said {
     run_with(scratch, &words(line))
 }
 
-/// Runs the command with these arguments to its end.
+/// Runs the command with these arguments until it ends.
 pub(crate) fn run_with(scratch: &Scratch, arguments: &[&str]) -> Said {
     let output = in_scratch(scratch, Path::new(env!("CARGO_BIN_EXE_weir")), arguments).output();
     let output = output.expect("the command can be started");
@@ -223,8 +232,9 @@ pub(crate) fn run_with(scratch: &Scratch, arguments: &[&str]) -> Said {
     }
 }
 
-/// Compares what commands, one a line, say with the file `tests/golden/NAME.txt`; with `WEIR_BLESS=1` in the environment writes the
-/// file instead. The scratch directory is written as `DIR`.
+/// Compares the output of commands, one per line, with the file `tests/golden/NAME.txt`. With
+/// `WEIR_BLESS=1` in the environment, it writes the file instead. The path of the scratch directory
+/// is replaced by `DIR`.
 pub(crate) fn golden(name: &str, scratch: &Scratch, commands: &str) {
     let mut text = String::new();
     for line in commands.lines() {
@@ -236,12 +246,13 @@ pub(crate) fn golden(name: &str, scratch: &Scratch, commands: &str) {
             text += format!("! {line}").trim_end();
             text += "\n";
         }
+        // Lines of standard error begin with "!", and the exit status with "=".
         text.extend(["= ", &end.to_string(), "\n\n"]);
     }
     golden_text(name, &text.replace(&scratch.0.display().to_string(), "DIR"));
 }
 
-/// Compares a text with the file `tests/golden/NAME.txt`, or writes it there, as [`golden`].
+/// Compares a text with the file `tests/golden/NAME.txt`, or writes it there like [`golden`].
 pub(crate) fn golden_text(name: &str, actual: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
     if std::env::var_os("WEIR_BLESS").is_some_and(|v| v == "1") {
@@ -255,7 +266,8 @@ pub(crate) fn golden_text(name: &str, actual: &str) {
     );
 }
 
-/// What the document `docs/NAME` says from `begin` up to `end`, which follows it: prose, whose only place it is.
+/// Returns the part of the document `docs/NAME` from `begin` up to the next `end`. Prose is written
+/// only in the document itself, so the generated parts are put around it.
 pub(crate) fn prose(name: &str, begin: &str, end: &str) -> String {
     let page = fs::read_to_string(root().join("docs").join(name)).expect("a document");
     let (at, _) = page.split_once(begin).expect(begin);
@@ -263,12 +275,13 @@ pub(crate) fn prose(name: &str, begin: &str, end: &str) -> String {
     said[..said.find(end).expect(end)].to_owned()
 }
 
-/// The workspace's directory.
+/// Returns the directory of the workspace.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Compares a text with the document `docs/NAME`; with `WEIR_BLESS=1` in the environment writes it there before. `test` prints it.
+/// Compares a text with the document `docs/NAME`. With `WEIR_BLESS=1` in the environment, it writes
+/// the document first. `test` is the module of tests that generates it.
 pub(crate) fn document(name: &str, test: &str, text: &str) {
     let path = root().join("docs").join(name);
     if std::env::var_os("WEIR_BLESS").is_some() {
@@ -281,13 +294,13 @@ pub(crate) fn document(name: &str, test: &str, text: &str) {
     );
 }
 
-/// Lines of JSON, an object each.
+/// Parses lines of JSON, each of which is an object.
 pub(crate) fn records(text: &str) -> Vec<Value> {
     let read = |line| serde_json::from_str(line).expect("an object a line");
     text.lines().map(read).collect()
 }
 
-/// The record whose keys have these values.
+/// Returns the first record whose keys have these values.
 #[track_caller]
 pub(crate) fn record_of<'a>(records: &'a [Value], values: &[(&str, &str)]) -> &'a Value {
     let is = |r: &&Value| values.iter().all(|(key, value)| r[key] == *value);
@@ -295,7 +308,7 @@ pub(crate) fn record_of<'a>(records: &'a [Value], values: &[(&str, &str)]) -> &'
     found.unwrap_or_else(|| panic!("no record of {values:?}"))
 }
 
-/// Waits until `done`; gives up after a time that no machine needs.
+/// Waits until `done` returns true. Fails after one minute, which is enough on any machine.
 pub(crate) fn wait(what: &str, mut done: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !done() {
@@ -304,7 +317,7 @@ pub(crate) fn wait(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Sends a signal.
+/// Sends a signal to a child process.
 pub(crate) fn signal(child: &Child, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_child(child);
     rustix::process::kill_process(pid, signal).expect("it is our child");

@@ -1,4 +1,4 @@
-//! A server that a test has started.
+//! A server that a test has started as a child process.
 
 use super::{Scratch, signal, weir};
 use rustix::process::Signal;
@@ -11,7 +11,7 @@ use weir_model::client::{Address, ConnectError, Connection, Fleet, Member};
 use weir_model::load::Program;
 use weir_wire::nbd::client::HandshakeConfig;
 
-/// A running server.
+/// A running server, with its log.
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) address: Address,
@@ -19,11 +19,12 @@ pub(crate) struct Running {
     pub(crate) reader: JoinHandle<()>,
 }
 
-/// Starts the command and waits for the address it prints.
+/// Starts the command, and waits for the address that it prints.
 pub(crate) fn start(command: &mut Command) -> Running {
     let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().unwrap();
     let log = Arc::<Mutex<String>>::default();
+    // A thread reads the log until the server ends, so that a full pipe never blocks the server.
     let (lines, kept) = (BufReader::new(child.stderr.take().unwrap()), log.clone());
     let reader = thread::spawn(move || {
         for line in lines.lines() {
@@ -43,18 +44,19 @@ pub(crate) fn start(command: &mut Command) -> Running {
     }
 }
 
-/// Starts a server with the file `weir.toml` of the directory.
+/// Starts a server with the file `weir.toml` in the scratch directory.
 pub(crate) fn serve(scratch: &Scratch) -> Running {
     start(&mut weir(scratch, "serve weir.toml"))
 }
 
-/// A client of an export, connected.
+/// Connects a client to an export.
 pub(crate) fn open(address: &Address, export: &str) -> Result<Connection, ConnectError> {
     Connection::open(address, HandshakeConfig::new(export), PATIENCE)
 }
 
-/// Clients, each of which runs a program on an export, for a time.
+/// Returns a fleet of clients, each of which runs a program on an export for the given time.
 pub(crate) fn fleet(address: &Address, clients: &[(&str, Program)], length: Duration) -> Fleet {
+    // Each client has a seed of its own, so that their accesses differ.
     let members = (1..).zip(clients).map(|(seed, (export, program))| Member {
         name: (*export).to_owned(),
         export: (*export).to_owned(),
@@ -71,7 +73,7 @@ pub(crate) fn fleet(address: &Address, clients: &[(&str, Program)], length: Dura
     }
 }
 
-/// How long a server is waited for.
+/// The longest time for which a client waits for a server.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 impl Running {
@@ -79,7 +81,7 @@ impl Running {
         self.log.lock().unwrap().contains(what)
     }
 
-    /// Asks it to end; it must do so well.
+    /// Asks the server to end, and checks that it ends without an error.
     pub(crate) fn end(mut self) {
         signal(&self.child, Signal::TERM);
         let status = self.child.wait().unwrap().code();

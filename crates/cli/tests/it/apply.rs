@@ -1,4 +1,5 @@
-//! `weir apply`: what it refuses, and that it leaves a host alone that it cannot set.
+//! `weir apply`: the input that it refuses, and a host that it cannot configure and therefore
+//! leaves unchanged.
 
 use crate::common::{Scratch, golden, has, run};
 use std::fs;
@@ -27,6 +28,7 @@ fn apply_refuses() {
     changed("root.toml", "cgroup = \"/alpha\"", "cgroup = \"/\"");
     changed("neither.toml", "cgroup = \"/alpha\"", "");
     changed("word.toml", "policy = \"bfq\"", "policy = \"bqf\"");
+    // 95 of 100 MB/s are more than the 90 % that admission permits.
     changed("more.toml", "min = \"20MB/s\"", "min = \"95MB/s\"");
     scratch.file("server.toml", "[drive.a]\n[listen]\nnbd = [\"127.0.0.1:0\"]\n[volume.a]\ndrive = \"a\"\ncgroup = \"/a\"\n");
     golden(
@@ -68,13 +70,15 @@ fn a_host_without_the_device_is_left_alone() {
 #[test]
 fn what_is_no_block_device_is_refused() {
     let scratch = Scratch::new();
+    // `/dev/null` is a character device.
     let text = CONTRACTS.replace("/dev/weir-has-no-such-device", "/dev/null");
     scratch.file("contracts.toml", &text);
     let said = run(&scratch, "apply contracts.toml --dry-run").ended(1);
     has(&said.err, "Block device required");
 }
 
-/// A host as files that anybody can write: one disk, cgroups of version 2, and one unit that runs.
+/// Writes a host as files that any user can write: one disk, cgroups of version 2, and one running
+/// unit.
 fn recorded(scratch: &Scratch) {
     let put = |path: &str, text: &str| {
         let path = scratch.path("host").join(path);
@@ -122,6 +126,7 @@ fn a_recorded_host_shows_the_whole_plan_with_what_is_refused() {
         &text("bfq").replace("gone.service", "db2.service"),
     );
     scratch.file("contract.toml", &text("contract"));
+    // The group of the second unit exists now, but the unit `gone.service` does not.
     let group = scratch.path("host/sys/fs/cgroup/system.slice/db2.service");
     fs::create_dir(&group).unwrap();
     fs::write(group.join("cgroup.procs"), "").unwrap();

@@ -1,8 +1,10 @@
-//! The house inside a crate: no file uses another that uses it, but where that is named here with its reason.
+//! Checks that no two files of a crate use each other, except those that are listed here with a
+//! reason.
 //!
-//! A file uses those that its `use` lines and its paths (`crate::…`, `super::…`, `self::…`) lead to; what a module exports of another
-//! leads to that other. Declaring a module is not using it. A directory's `mod.rs` is the door of a room: the files in the room are
-//! parts of what it defines and may use it. Tests and documentation do not count.
+//! A file uses the files to which its `use` lines and its paths (`crate::…`, `super::…`, `self::…`)
+//! lead. A re-export leads to the file that it exports. Declaring a module does not count as using
+//! it. The `mod.rs` of a directory is its interface, whose parts are the other files of the
+//! directory. These may use it. Tests and documentation do not count.
 
 use crate::common::files_below;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +17,8 @@ use syn::{
     Visibility,
 };
 
-/// Circles that there may be: the crate, the files (not all of them need be in it), and why. One that is gone is taken out here.
+/// The permitted cycles: the crate, the files (of which some may not take part), and the reason. An
+/// entry whose cycle no longer exists must be removed.
 const NAMED: &[(&str, &[&str], &str)] = &[
     (
         "core",
@@ -67,10 +70,10 @@ const NAMED: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// The name of a module: where it is below the crate's root.
+/// The path of a module below the root of the crate.
 type Module = Vec<String>;
 
-/// One crate's modules, where each leads to, and the names that each exports of another.
+/// The modules of one crate with the paths that they use, and the names that each re-exports.
 struct House {
     code: BTreeMap<Module, Paths>,
     exports: BTreeMap<(Module, String), Module>,
@@ -102,8 +105,9 @@ impl House {
         house
     }
 
-    /// What `pub use` makes of names. An export of an export leads on in a second pass.
+    /// Records the names that `pub use` exports. Further passes resolve exports of exports.
     fn note_exports(&mut self) {
+        // Three passes resolve exports of exports of exports.
         for _ in 0..3 {
             let mut exports = BTreeMap::new();
             for (module, paths) in &self.code {
@@ -119,7 +123,7 @@ impl House {
         }
     }
 
-    /// The module that a path in `module` leads to.
+    /// Returns the module to which a path in `module` leads.
     fn resolve(&self, module: &Module, path: &[String]) -> Option<Module> {
         let mut at = match path.first()?.as_str() {
             "crate" => Vec::new(),
@@ -151,7 +155,7 @@ impl House {
         Some(at)
     }
 
-    /// The modules that each uses.
+    /// Returns the modules that each module uses.
     fn uses(&self) -> BTreeMap<Module, BTreeSet<Module>> {
         let mut all = BTreeMap::new();
         for (module, paths) in &self.code {
@@ -161,11 +165,12 @@ impl House {
                 .collect();
             all.insert(module.clone(), used);
         }
+        // The root of the crate, which uses all modules, is not checked.
         all.remove(&Vec::new());
         all
     }
 
-    /// Sets of modules each of which uses every other, on whatever way.
+    /// Returns the sets of modules of which each uses every other, directly or indirectly.
     fn circles(&self) -> Vec<BTreeSet<String>> {
         let uses = self.uses();
         let reached: BTreeMap<&Module, BTreeSet<&Module>> = uses
@@ -198,7 +203,7 @@ fn parent(module: &Module) -> Module {
     module[..module.len().saturating_sub(1)].to_vec()
 }
 
-/// The module that a file below `src` is, or nothing where it is tests.
+/// Returns the module of a file below `src`, or nothing for tests.
 fn module_of(file: &Path) -> Option<Module> {
     let mut module: Module = file
         .with_extension("")
@@ -214,7 +219,8 @@ fn module_of(file: &Path) -> Option<Module> {
     Some(module)
 }
 
-/// What a file leads to: the paths of its `use` lines, those that `pub use` exports, and the others that say where they begin.
+/// The paths in a file: those of its `use` lines, those that `pub use` exports, and others that
+/// begin with `crate`, `super` or `self`.
 #[derive(Default)]
 struct Paths {
     used: Vec<Vec<String>>,
@@ -228,7 +234,7 @@ impl Paths {
         paths
     }
 
-    /// Takes the braces of a `use` apart.
+    /// Splits the braces of a `use` into single paths.
     fn spread(tree: &UseTree, mut path: Vec<String>, all: &mut Vec<Vec<String>>) {
         match tree {
             UseTree::Path(tree) => {
@@ -251,7 +257,7 @@ impl Paths {
     }
 }
 
-/// Whether something is there for tests or for documentation only.
+/// Returns true if an item exists for tests or documentation only.
 fn is_aside(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let when = attribute.parse_args::<Ident>();
@@ -284,7 +290,7 @@ impl<'ast> Visit<'ast> for Paths {
         self.used.extend(paths);
     }
 
-    /// Where a thing is seen from is not what it uses.
+    /// Skips the path of `pub(in ...)`, because visibility is not use.
     fn visit_vis_restricted(&mut self, _: &'ast VisRestricted) {}
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
@@ -343,6 +349,7 @@ fn a_circle_is_found_on_every_way_and_a_room_may_use_its_door() {
         [ab],
         "by an export and by a path"
     );
+    // Comments, documentation and tests do not count as use.
     assert!(two("use crate::B;", "use crate::b::C; // crate::a::A").is_empty());
     assert!(two("use crate::B;", "#[cfg(doc)]\nuse crate::a::A;").is_empty());
     assert!(
@@ -352,11 +359,13 @@ fn a_circle_is_found_on_every_way_and_a_room_may_use_its_door() {
         )
         .is_empty()
     );
+    // The files of a directory may use its `mod.rs`.
     let room = [
         ("r/mod.rs", "mod x;\nuse x::X;"),
         ("r/x.rs", "use super::R;"),
     ];
     assert!(circles(&room).is_empty());
+    // A cycle that leaves the directory is found.
     let outside = [
         ("r/mod.rs", "use x::X;"),
         ("r/x.rs", "use crate::a::A;"),

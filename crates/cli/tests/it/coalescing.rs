@@ -1,17 +1,18 @@
-//! What was published of notification between guests and their back end, beside what comes out here: the tables of `docs/coalescing.md`
-//! are what the scenarios `ring`, `coalescing` and `storm` give.
+//! Published figures about notifications between guests and their back end, compared with simulated
+//! ones. The scenarios `ring`, `coalescing` and `storm` give the tables of `docs/coalescing.md`.
 
 use crate::common::{Scratch, document, prose, record_of, records, run};
 use serde_json::Value;
 use std::fmt::Write;
 
-/// The results of a scenario.
+/// The results of one scenario.
 struct Played {
     records: Vec<Value>,
 }
 
 impl Played {
-    /// Of one repetition on these drives; `seconds` if not the scenario's.
+    /// Plays one repetition on these drives, for `seconds` or for as long as the scenario
+    /// specifies.
     fn new(scenario: &str, drives: &[&str], seconds: Option<&str>) -> Self {
         let mut line = format!("compare {scenario} --json - --repetitions 1");
         line.extend(seconds.map(|seconds| format!(" --seconds {seconds}")));
@@ -22,7 +23,7 @@ impl Played {
         }
     }
 
-    /// The record of a client.
+    /// Returns the record of a client.
     fn of(&self, drive: &str, case: &str, policy: &str, client: &str) -> &Value {
         let of = [
             ("drive", drive),
@@ -57,7 +58,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().expect("a number")
 }
 
-/// What a table shows of a run.
+/// The figures of a run that tables show.
 struct Cell {
     guest: f64,
     backend: f64,
@@ -70,7 +71,7 @@ struct Cell {
     backend_cpu: f64,
 }
 
-/// Microseconds, with a unit that fits.
+/// Formats microseconds with a suitable unit.
 fn time(us: f64) -> String {
     match us {
         us if us < 1000.0 => format!("{us:.0} us"),
@@ -79,9 +80,10 @@ fn time(us: f64) -> String {
     }
 }
 
-/// How much lower, in per cent; higher with a plus.
+/// Returns the decrease in percent. An increase has a plus sign.
 fn lower(old: f64, new: f64) -> String {
     let part = (1.0 - new / old) * 100.0;
+    // A rounded zero must have no sign.
     let part = if part.abs() < 0.05 { 0.0 } else { part };
     if part < 0.0 {
         format!("+{:.1} %", -part)
@@ -95,7 +97,7 @@ fn row<T: AsRef<str>>(page: &mut String, cells: &[T]) {
     let _ = writeln!(page, "| {} |", cells.join(" | "));
 }
 
-/// Drives that turn, which take a minute, and those that do not.
+/// Rotating drives, whose scenario takes a minute, and other drives.
 const SLOW: [&str; 5] = [
     "seagate-no-ncq",
     "seagate-st3808110as",
@@ -111,7 +113,7 @@ const FAST: [&str; 5] = [
     "iscsi-memory",
 ];
 
-/// Those on which every policy is played.
+/// The drives on which every policy is played.
 const COALESCING: [&str; 3] = ["samsung-970-pro", "scsi-debug", "iscsi-1ms"];
 
 const DEPTHS: [u32; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
@@ -128,9 +130,9 @@ const POLICIES: [&str; 7] = [
     "at-once", "spin", "sleep", "throttle", "delay", "vic", "spdk",
 ];
 
-/// What the three scenarios give.
+/// The results of the three scenarios.
 struct All {
-    /// `ring`, on drives that turn and on those that do not.
+    /// The results of `ring`, on rotating drives and on others.
     slow: Played,
     fast: Played,
     coalescing: Played,
@@ -147,7 +149,7 @@ impl All {
         }
     }
 
-    /// Of `ring`.
+    /// Returns the figures of a cell of the scenario `ring`.
     fn cell(&self, drive: &str, load: &str, rule: &str) -> Cell {
         let played = if SLOW.contains(&drive) {
             &self.slow
@@ -161,13 +163,13 @@ impl All {
         ["old", "new"].map(|rule| self.cell(drive, load, rule))
     }
 
-    /// How much lower the guest's latency is since 2011.
+    /// Returns the decrease of the guest's latency by the rule that is used since 2011.
     fn gain(&self, drive: &str, load: &str) -> String {
         let [old, new] = self.both(drive, load);
         lower(old.guest, new.guest)
     }
 
-    /// Kicks a second before 2011 and since.
+    /// Returns the kicks per second with the rule before 2011 and with the rule since then.
     fn kicks(&self, drive: &str, load: &str) -> String {
         let [old, new] = self.both(drive, load);
         format!("{:.0} and {:.0}", old.kicks, new.kicks)
@@ -220,7 +222,7 @@ fn page() -> String {
     page
 }
 
-/// "Appears" if it is within one and a half of what was published.
+/// Returns "appears" if the figure is within a factor of 1.5 of the published one.
 fn verdict(published: f64, here: f64, otherwise: &str) -> &str {
     let times = here / published;
     if (1.0 / 1.5..=1.5).contains(&times) {
@@ -230,13 +232,13 @@ fn verdict(published: f64, here: f64, otherwise: &str) -> &str {
     }
 }
 
-/// A claim of the thread by its number, what comes out here, and whether that is it.
+/// Writes the row of a claim of the thread: its number, the figures here, and the verdict.
 fn say(page: &mut String, claim: usize, here: &str, verdict: &str) {
     let published = PUBLISHED[claim - FIRST];
     row(page, &[&claim.to_string(), published, here, verdict]);
 }
 
-/// What the rule of before 2011 and the one since do to latency.
+/// Writes the claims about the effect of the rules before and since 2011 on latency.
 fn latencies(page: &mut String, all: &All) {
     say(page, 115, "rings `xen` and `xen-before-2011`", APPEARS);
     say(page, 116, "load `2`", APPEARS);
@@ -260,7 +262,7 @@ fn latencies(page: &mut String, all: &All) {
     say(page, 119, &here, SPINDLES);
 }
 
-/// What page cache, full rings and high load do.
+/// Writes the claims about the page cache, full rings and high load.
 fn loads(page: &mut String, all: &All) {
     let cached = |drive| {
         let kicks = all.kicks(drive, "cache-read");
@@ -269,10 +271,14 @@ fn loads(page: &mut String, all: &All) {
     let here = ["scsi-debug", "samsung-970-pro", "stripe-4"].map(cached);
     say(page, 120, &here.join(", "), WINDOWS);
     let cell = all.cell("stripe-4", "cache-read", "new");
+    // 44 KiB is the longest request of a ring slot: 11 segments of 4 KiB (Xen's
+    // `BLKIF_MAX_SEGMENTS_PER_REQUEST`).
     let requests = cell.mb_per_s * 1e6 / f64::from(44 << 10) / cell.kicks;
     let here = format!("`cache-read` on `stripe-4`: {requests:.1} full slots per kick");
     say(page, 121, &here, APPEARS);
     let cell = all.cell("seagate-no-ncq", "depth-256", "new");
+    // By Little's law: the rate of requests of 4 KiB, multiplied by their time at the back end in
+    // us.
     let held = cell.mb_per_s * cell.backend / 4096.0;
     let here = format!("`depth-256`: {held:.0} requests at the back end");
     say(page, 122, &here, verdict(32.0, held, "in part"));
@@ -286,7 +292,7 @@ fn loads(page: &mut String, all: &All) {
     say(page, 124, &here, verdict(5000.0, new, "in part"));
 }
 
-/// The targets, and what the fast one gives.
+/// Writes the claims about the targets, and the figures of the fast one.
 fn targets(page: &mut String, all: &All) {
     let one = all.cell("iscsi-1ms", "1", "new").guest;
     let slow = all.kicks("iscsi-1ms", "mixed-sizes");
@@ -314,7 +320,7 @@ fn targets(page: &mut String, all: &All) {
     say(page, 131, "load `mixed-sizes`", APPEARS);
 }
 
-/// Why to coalesce, and how.
+/// Writes the claims about the reasons and the ways of coalescing.
 fn coalescing(page: &mut String, all: &All) {
     let policies = ["at-once", "spin", "sleep"].map(|policy| format!("1-{policy}"));
     let [once, spin, sleep] = policies.map(|case| all.coalescing.cell("scsi-debug", &case));
@@ -368,10 +374,10 @@ fn coalescing(page: &mut String, all: &All) {
     say(page, 140, &here, APPEARS);
 }
 
-/// The number of the first claim of the thread.
+/// The number of the first claim of the thread in the published list.
 const FIRST: usize = 115;
 
-/// What the thread says.
+/// The claims of the thread, in their order.
 const PUBLISHED: [&str; 26] = [
     "the back end requests a kick when it has taken all requests, no longer when all of them are completed",
     "orion: two small random requests in flight, half of them writes",
@@ -432,7 +438,7 @@ fn full(page: &mut String, names: [&str; 3], cell: &Cell) {
     row(page, &cells);
 }
 
-/// Neighbours of a guest that kicks without work.
+/// Writes the rows about the neighbours of a guest that kicks without work.
 fn storm(page: &mut String, played: &Played) {
     let mb_per_s = |case, client: &str| {
         let record = played.of("demo", case, "contract", client);
@@ -456,6 +462,7 @@ fn storm(page: &mut String, played: &Played) {
                 format!("{:.3} MB/s", each(case)),
                 format!("{worst:.2} MB/s"),
                 format!("{lost:.3} MB/s"),
+                // Each neighbour is promised 20 MB/s.
                 format!("{:.2} %", lost / 20.0 * 100.0),
                 format!("{:.3} MB/s", mb_per_s(case, "storm")),
                 format!("{:.0}", number(&rings["wakeups"])),

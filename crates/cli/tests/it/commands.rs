@@ -1,4 +1,4 @@
-//! What the commands say, rightly used and wrongly.
+//! The output of the commands, if they are used correctly and incorrectly.
 
 use crate::common::{Scratch, golden, has, run, weir};
 use std::fs;
@@ -31,7 +31,7 @@ memory = true
 size = "1GiB"
 "#;
 
-/// Several things wrong at once.
+/// A configuration with several errors at once.
 const BAD: &str = r#"
 [drive.fast]
 capacity = { read = "160MB/s", write = "120MB/s" }
@@ -49,7 +49,7 @@ mni = "10MB/s"
 min = "10MB"
 "#;
 
-/// More promised than the drive can do.
+/// A configuration that promises more than the drive can do: 110 of 120 MB/s are more than 90 %.
 const FULL: &str = r#"
 [drive.fast]
 capacity = { read = "160MB/s", write = "120MB/s" }
@@ -154,7 +154,7 @@ policies bqf
 policies nowhere.toml
 ",
     );
-    // What is printed is a policy; one that is another under the same name is refused.
+    // The printed policy can be read back. A different policy under the same name is refused.
     let said = run(&scratch, "policies bfq");
     scratch.file("mine.toml", &said.out);
     let again = run(&scratch, "policies mine.toml");
@@ -165,6 +165,7 @@ policies nowhere.toml
             .out
             .replace("charge = \"linux\"", "charge = \"service\""),
     );
+    // A policy with the name of a shipped one must be identical to it.
     let other = run(&scratch, "policies mine.toml").ended(1);
     has(&other.err, "use another name");
 }
@@ -206,7 +207,7 @@ demo --file /dev/null
     assert_eq!(scratch.names(), ["text"], "nothing is left");
 }
 
-/// Promises on a disk, in bytes and in requests; its capacity is the model's.
+/// Promises in bytes and in requests, on a drive whose capacity comes from its model.
 const MODELLED: &str = r#"
 [drive.disk]
 model = "hitachi-hts72755"
@@ -242,20 +243,23 @@ fn check() {
     scratch.file("good.toml", &good);
     scratch.file("bad.toml", BAD);
     scratch.file("full.toml", FULL);
+    // A min under `bfq` is a weight, which gives a warning.
     let kept = good.replace(
         "[drive.plain]\npolicy = \"none\"",
         "[drive.plain]\npolicy = \"bfq\"\ncapacity = { read = \"1GB/s\", write = \"1GB/s\" }",
     );
     scratch.file("warned.toml", &(kept + "min = \"10MB/s\"\n"));
     scratch.file("modelled.toml", &modelled);
+    // 120 requests/s next to 10 MB/s take 93.5 % of the disk's time, and the stated capacity
+    // exceeds that of the model.
     let beyond = modelled
         .replace("min_iops = 50", "min_iops = 120")
         .replace("rotational = true", "model = \"hitachi-hts72755\"");
     scratch.file("beyond.toml", &beyond.replace("memory = true\n", ""));
-    // Images that are there, that can be made, and that cannot be had.
+    // The images exist, can be created, or cannot be used.
     scratch.file("alpha.img", &"x".repeat(8192));
     let here = scratch.at("");
-    // Not every file system can be read past the page cache.
+    // Not every file system supports reads that bypass the page cache.
     let image = |name: &str, path: &str, more: &str| {
         let cached = "drive = \"plain\"\ncache = \"host\"";
         format!("[volume.{name}]\n{cached}\nfile = \"{here}{path}\"\n{more}")
@@ -291,13 +295,16 @@ check missing.toml
 check .
 ",
     );
+    // Paths and free space differ between machines, so that a golden text cannot hold them.
     images_are_listed(&scratch);
 }
 
-/// What `check` says of images: where each is, how large, and what is to be made.
+/// Checks the list of images in the output of `check`: their paths, their sizes, and those that
+/// will be created.
 fn images_are_listed(scratch: &Scratch) {
     let said = run(scratch, "check files.toml").ended(0);
-    // Whether the machine's disk turns, as drive.plain's does not, is the machine's.
+    // A note appears if this machine's disk rotates, although `drive.plain` does not. That depends
+    // on the machine.
     let mut told = said.err.lines();
     assert!(
         told.next()
@@ -306,7 +313,7 @@ fn images_are_listed(scratch: &Scratch) {
         "{}",
         said.err
     );
-    // Where it lies and how much is free there is the machine's.
+    // The file system of the image and its free space depend on the machine.
     let row = |volume: &str| {
         let line = said.out.lines().find(|line| line.starts_with(volume));
         let words = line.expect(&said.out).split_whitespace();
@@ -359,6 +366,7 @@ serve --memory 1MiB --min 1MB/s --capacity 1MB/s
 fn an_image_of_another_program_is_noted() {
     let scratch = Scratch::new();
     let mut image = vec![0; 8192];
+    // The magic number of qcow2.
     image[..4].copy_from_slice(b"QFI\xfb");
     let image = scratch.bytes("disk.qcow2", &image).display().to_string();
     let text = GOOD.replace("/run/weir/", &scratch.at(""));
@@ -417,6 +425,7 @@ fn nobody_reading_is_no_failure() {
         let mut command = weir(&scratch, line);
         let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = piped.spawn().unwrap();
+        // The reader of a pipe can end early, like `head`. The command must then end quietly.
         drop(child.stdout.take());
         let ended = child.wait_with_output().unwrap();
         let said = String::from_utf8(ended.stderr).unwrap();
@@ -429,10 +438,11 @@ fn nobody_reading_is_no_failure() {
 fn a_file_that_is_there_keeps_what_is_in_it_until_there_are_results() {
     let scratch = Scratch::new();
     let page = scratch.file("old.html", "old");
+    // The command is refused, so the old page must survive.
     run(&scratch, "demo --html old.html --json nowhere/x").ended(1);
     assert_eq!(fs::read_to_string(&page).unwrap(), "old");
     let said = run(&scratch, "demo --on sim --seconds 1 --html old.html");
-    // Beside what policies make of contracts.
+    // Notes about the mapping of contracts to policies are not of interest here.
     let mut told = said.err.lines().filter(|line| !line.starts_with("note: "));
     assert_eq!(
         (said.status, told.next()),

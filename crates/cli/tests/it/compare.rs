@@ -1,4 +1,4 @@
-//! Comparisons: what they refuse, what they say, and that auditors find nothing.
+//! Comparisons: the input that they refuse, their output, and the absence of violations.
 
 use crate::common;
 use crate::common::{Said, Scratch, golden, golden_text, has, record_of, run, signal, weir};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
-/// A disk for tests: no product's.
+/// A disk for tests, which is not a real product.
 const DISK: &str = r#"
 name = "disk"
 about = """
@@ -98,14 +98,15 @@ fn compare(scratch: &Scratch, arguments: &str) -> Said {
 /// A short comparison on a disk and on a null drive.
 const SHORT: &str = "latency --drive disk.toml --drive demo --repetitions 2 --seconds 1";
 
-/// The page of a short comparison.
+/// Returns the page of a short comparison.
 fn page(scratch: &Scratch, scenario: &str) -> String {
     let short = format!("{scenario} --repetitions 1 --seconds 2 --html page.html");
     compare(scratch, &short);
     scratch.read("page.html")
 }
 
-/// The shipped scenarios with most to plot, each with all of its cases, policies and drives.
+/// Plays the shipped scenarios whose plots have the most data, each with all of its cases, policies
+/// and drives.
 #[test]
 fn the_page_of_the_largest_scenarios_has_less_than_2_mb() {
     let scratch = Scratch::new();
@@ -115,7 +116,8 @@ fn the_page_of_the_largest_scenarios_has_less_than_2_mb() {
     }
 }
 
-/// A headline about latency where the scenario asks how bandwidth is divided, or for a promise, would answer another question.
+/// A headline about latency would be wrong if the scenario is about the division of bandwidth or
+/// about a promise.
 #[test]
 fn a_page_says_first_what_its_scenario_asks_for() {
     let scratch = Scratch::new();
@@ -178,7 +180,7 @@ fn a_suite_is_played_for_one_page() {
     assert_eq!(played, names);
 }
 
-/// A command line under these policies.
+/// Returns a command line with these policies.
 fn under(line: &str, policies: &[&str]) -> String {
     let policies = policies.iter().map(|policy| format!(" --policy {policy}"));
     line.to_owned() + &policies.collect::<String>()
@@ -189,9 +191,10 @@ fn a_table_for_each_drive() {
     let scratch = Scratch::new();
     scratch.file("disk.toml", DISK);
     let policies = ["none", "io.latency", "bfq", "contract"];
+    // Two drives, two cases, four policies and two repetitions are 32 runs.
     let said = compare(&scratch, &under(SHORT, &policies));
     golden_text("compare", &said.out);
-    // The target's priority is no class, since it has no max.
+    // The priority of the target is no class of a contract, because realtime needs a max.
     has(&said.err, "client[0].ionice: has no effect");
     let last = said.err.lines().last().expect("it says how many");
     assert!(
@@ -226,6 +229,7 @@ fn records_are_in_order_and_say_where_time_went() {
         for case in ["readers", "writers"] {
             for policy in ["none", "io.latency", "bfq-5.3", "bfq"] {
                 for repeat in 0..2 {
+                    // A run has 17 records: the target, 15 other clients, and the total.
                     let run: Vec<&Value> = at.by_ref().take(17).collect();
                     for record in &run {
                         assert_eq!(record["drive"], drive);
@@ -258,7 +262,7 @@ fn records_are_in_order_and_say_where_time_went() {
     assert!(page.len() < 2_000_000 && !page.contains("NaN"));
 }
 
-/// A client that is promised more than it gets under `none`, and a total that is asked for.
+/// A client whose min is more than it gets under `none`, and an expectation about the total.
 const OWN: &str = r#"
 [[client]]
 name = "small"
@@ -298,13 +302,14 @@ fn a_scenario_of_ones_own_is_compared_and_checked() {
     let check = "compare own.toml --repetitions 1 --seconds 1 --check";
     let both = run(&scratch, &under(check, &["none", "contract"])).ended(1);
     let failed = "error: 1 of 4 requirements are not met:\n  demo, none: The small got 0.26 of 10 MB/s promised and fell short in 1 of 1 s, at worst 3% of what it was owed (second 1), because of a neighbour: large-09.";
+    // Under `none`, the small client misses its min. The other three requirements are met.
     has(&both.err, failed);
     let text = both.out.replace('\n', " ");
     has(&text, "bandwidth of total");
     has(&text, "contract: The bandwidth of total is");
     has(&text, "of that under none, as asked (at least 90%).");
     has(&text, "contract: mean 400 us published (a paper); here");
-    // Beside none nothing is known where none is not played.
+    // Without a run of `none`, an expectation relative to `none` cannot be judged.
     let alone = run(&scratch, &under(check, &["contract"]));
     has(&alone.err, "is not known of that under none");
 }
@@ -320,6 +325,7 @@ fn a_job_file_of_fio_is_compared() {
     let drive =
         "no --drive given: jobs is played on samsung-970-pro; run `weir drives` for a list\n";
     has(&said.err, drive);
+    // Without --drive, the choice of the drive is stated with the table as well.
     let short = "jobs.fio --repetitions 1 --policy none";
     let shown = compare(&scratch, short);
     assert!(shown.out.starts_with(drive), "{}", shown.out);
@@ -328,6 +334,7 @@ fn a_job_file_of_fio_is_compared() {
     assert!(!all.contains("no --drive"), "{all}");
     let clients = common::records(&said.out);
     assert!(clients.iter().all(|r| r["drive"] == "samsung-970-pro"));
+    // Jobs with `numjobs` have numbered names.
     let names: Vec<_> = clients[..4].iter().map(|r| &r["client"]).collect();
     assert_eq!(names, ["a", "b-01", "b-02", "total"]);
     assert!(
@@ -335,6 +342,7 @@ fn a_job_file_of_fio_is_compared() {
             .iter()
             .all(|r| r["scenario"] == "jobs" && r["requests"] != 0)
     );
+    // A misspelt option is refused with a suggestion.
     scratch.file("bad.fio", &jobs.replace("iodepth", "io_depth"));
     let said = run(&scratch, "compare bad.fio").ended(1);
     let told = "bad.fio:10:1: io_depth: unknown option\n  help: did you mean iodepth?\n1 problem\n";
@@ -381,6 +389,7 @@ fn a_key_of_a_contract_is_changed_on_the_command_line() {
         let record = record_of(&records, &[("client", client)]);
         record["bandwidth_mb_per_s"].as_f64().unwrap_or_default()
     };
+    // 1000 requests of 4 KiB per second are 4.096 MB/s.
     for (client, expected) in [("a", 10.0), ("b-02", 4.096)] {
         assert!(
             (got(client) / expected - 1.0).abs() < 0.02,
@@ -426,7 +435,8 @@ fn a_job_that_ends_in_the_ramp_is_said_not_to_be_measured() {
     );
 }
 
-/// Jobs have groups of their own; where policies have nothing to act on nevertheless, the table says so and what to add.
+/// Jobs have groups of their own. If policies still have no settings to apply, the table states the
+/// reason and what to add.
 #[test]
 fn equal_rows_have_a_reason_and_a_remedy() {
     let scratch = Scratch::new();
@@ -440,6 +450,7 @@ fn equal_rows_have_a_reason_and_a_remedy() {
     let said = words(&["none", "io.max", "io.cost", "contract"]);
     let reason = "none and io.max give equal results, because no client has a contract for them to act on. Add max,";
     has(&said, reason);
+    // With a priority, all jobs are in one group, so that io.cost has nothing to divide.
     let prioritised = format!("{jobs}prio=7\n");
     scratch.file("jobs.fio", &prioritised);
     let said = words(&["none", "io.cost"]);
@@ -447,7 +458,8 @@ fn equal_rows_have_a_reason_and_a_remedy() {
     has(&said, reason);
 }
 
-/// A job file, and what it comes to as a scenario's file, give the same records; with contracts in it they differ.
+/// A job file and the scenario that is generated from it give the same records. With contracts in
+/// the scenario, they differ.
 #[test]
 fn a_job_file_becomes_a_scenario_to_add_contracts_to() {
     let scratch = Scratch::new();
@@ -462,10 +474,12 @@ fn a_job_file_becomes_a_scenario_to_add_contracts_to() {
     let play = |file| compare(&scratch, &format!("{file} {short}")).out;
     let played = play("jobs.fio");
     assert_eq!(play("mine.toml"), played);
+    // Each job has a group of its own, so that contracts can be added to it.
     assert!(printed.out.contains("\ngrouping = \"each\"\n"));
     let contracts = printed.out.replacen("# max = ", "max = ", 1);
     scratch.file("mine.toml", &contracts);
     assert_ne!(play("mine.toml"), played);
+    // The extension of a job file does not matter.
     let ini = run(&scratch, "scenarios --from jobs.ini");
     assert_eq!(ini.out, printed.out.replacen("jobs.fio", "jobs.ini", 1));
 }
@@ -487,10 +501,11 @@ fn auditors_find_nothing() {
     let line = under(SHORT, &["none", "contract"]);
     let audited = compare(&scratch, &format!("{line} --audit"));
     let plain = compare(&scratch, &line);
+    // Auditors must not change the results.
     assert_eq!(audited.out, plain.out, "they only watch");
 }
 
-/// One reads at random places where the case says so, and from beginning to end elsewhere.
+/// One client reads at random places in one case, and sequentially in the other.
 const CASES: &str = r#"
 policies = ["none", "bfq"]
 repetitions = 4
@@ -537,7 +552,7 @@ fn where_nothing_is_drawn_there_is_one_run() {
         "{out}"
     );
     has(&said.err, "2 runs in ");
-    // The figures are those of each of them.
+    // The figures of one run are those of every run.
     let one = compare(&scratch, &format!("{line} --repetitions 1"));
     let table = |said: &Said| {
         said.out
@@ -560,11 +575,12 @@ fn an_interrupt_shows_what_there_is_and_says_what_is_missing() {
     let mut child = piped.spawn().unwrap();
     let mut err = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::from("note: ");
+    // Notes about the mapping of contracts to policies come first.
     while line.starts_with("note: ") {
         line.clear();
         err.read_line(&mut line).unwrap();
     }
-    // It says so once each has been played.
+    // The estimate is printed when each policy has been played once.
     assert!(line.starts_with("about "), "{line}");
     has(&line, " left for 20000 runs, ");
     signal(&child, Signal::INT);
@@ -572,6 +588,7 @@ fn an_interrupt_shows_what_there_is_and_says_what_is_missing() {
     let mut stdout = child.stdout.take().unwrap();
     stdout.read_to_string(&mut out).unwrap();
     err.read_to_string(&mut rest).unwrap();
+    // 128 + SIGINT (2), as for a shell.
     assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");
     let last = rest.lines().last().unwrap();
     let missing = last.strip_prefix("interrupted: ").unwrap();
@@ -593,6 +610,7 @@ fn an_interrupt_shows_what_there_is_and_says_what_is_missing() {
     let page = scratch.read("page.html");
     assert!(page.contains(&note) && !page.contains("NaN"));
     let records = scratch.read("records.json");
+    // Each run has 17 records: 16 clients and the total.
     assert_eq!(records.lines().count(), played * 17);
     assert_eq!(scratch.names(), ["own.toml", "page.html", "records.json"]);
 }
@@ -608,13 +626,16 @@ fn an_interrupt_in_the_first_run_leaves_nothing_behind() {
     common::wait("it begins", || scratch.names().len() == 2);
     signal(&child, Signal::TERM);
     let said = child.wait_with_output().unwrap();
+    // 128 + SIGTERM (15).
     assert_eq!(said.status.code(), Some(143));
     let err = String::from_utf8_lossy(&said.stderr);
     assert!(said.stdout.is_empty() && !err.contains("about"), "{err}");
+    // The file for records was created at the start and is removed again.
     assert_eq!(scratch.names(), ["own.toml"]);
 }
 
-/// The table of clients, that of latencies and the line about what is asked have the p99 of the same run: that in which it is highest.
+/// The table of clients, the table of latencies and the line about the expectation show the p99 of
+/// the same run, which is the run with the highest p99.
 #[test]
 fn a_p99_is_the_same_wherever_it_stands() {
     let scratch = Scratch::new();
@@ -630,10 +651,11 @@ fn a_p99_is_the_same_wherever_it_stands() {
         let words: Vec<&str> = line.split_whitespace().skip(skip).take(2).collect();
         words.join(" ")
     };
+    // The words that follow the sentence are the value and its unit.
     let asked = after("bfq: The p99 of db is", 6);
     let asked = asked.trim_end_matches(',').to_owned();
     assert_eq!(after("bfq  ", 1), asked, "{out}");
-    // Mean, deviation, n; two words for each time.
+    // The row has the mean, the deviation and n, with two words for each time.
     let mut latencies = out.lines().filter(|line| line.starts_with("bfq  "));
     let p99 = latencies.next_back().unwrap().matches(&asked).count();
     let clients = out.lines().find(|line| line.starts_with("db "));

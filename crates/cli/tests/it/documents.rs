@@ -1,18 +1,26 @@
-//! Every command line in every document is one: those of `weir` that are cheap are run as they stand, of the others the parts are looked
-//! up. So are the files that documents name. A document that names what is not there is false, and its reader finds out too late.
+//! Checks that the documents are true: their command lines, the files that they name, and their
+//! links.
 //!
-//! A command line is a line of a block, or a span between backticks, that begins with one of [`PROGRAMS`]. Words in capitals stand for what
-//! [`PLACEHOLDERS`] has.
+//! A command line is a line of a block, or a span between backticks, that begins with one of
+//! [`PROGRAMS`]. Words in capitals are replaced according to [`PLACEHOLDERS`]. Cheap commands of
+//! `weir` are run as they are written. Of the others, the options and names are checked.
 //!
-//! `docs` is a book for mdBook, whose table of contents is `docs/SUMMARY.md`. Its structure is checked without mdBook: every page is in the
-//! table of contents, every entry, link and anchor leads to something, and every picture is shown by a page.
+//! `docs` is a book for mdBook, with the table of contents in `docs/SUMMARY.md`. Its structure is
+//! checked without mdBook: every page is in the table of contents, every entry, link and anchor has
+//! a target, and every picture is shown by a page.
 //!
-//! `compare`, `plan` and `demo --on sim` are played for one second each. `ctl`, `top` and `explain` ask a server that runs here. Changes are
-//! tried with `--dry-run`.
+//! `compare`, `plan` and `demo --on sim` are run for one second each. `ctl`, `top` and `explain`
+//! query a server that runs here. Changes are tested with `--dry-run`.
 //!
-//! Not run are `calibrate` and `apply`, which need a drive or a kernel of their own, `serve`, which runs until it is told (`tutorials.rs` and
-//! `readme.rs` run it), `explain --record` and `replay`, which take a record (`tutorials.rs` has one), `drives fit` and `drives validation`, which fit
-//! for seconds, `init`, which writes, and comparisons under Linux: their options, and the drives, policies and scenarios that they name, are looked up.
+//! The following commands are not run, and only their options and the drives, policies and
+//! scenarios that they name are checked:
+//!
+//! - `calibrate` and `apply`, which need a drive or a kernel of their own
+//! - `serve`, which runs until it is stopped (`tutorials.rs` and `readme.rs` run it)
+//! - `explain --record` and `replay`, which need a recording (`tutorials.rs` has one)
+//! - `drives fit` and `drives validation`, which take seconds
+//! - `init`, which writes files
+//! - comparisons under Linux
 
 use crate::common::running::{Running, start};
 use crate::common::{Said, Scratch, files_below, root, run, run_with, weir};
@@ -23,7 +31,7 @@ use std::path::{Path, PathBuf};
 
 const PROGRAMS: [&str; 4] = ["weir", "cargo", "./test", "./bench"];
 
-/// What words in capitals stand for, by the word before them.
+/// The replacements of words in capitals, by the word before them.
 const PLACEHOLDERS: [(&str, &str, &str); 9] = [
     ("drives", "NAME", "demo"),
     ("fit", "NAME", "demo"),
@@ -39,13 +47,14 @@ const PLACEHOLDERS: [(&str, &str, &str); 9] = [
 const CONFIG: &str = "listen.nbd = [\"127.0.0.1:0\"]\n[drive.fast]\n\
     [volume.alpha]\ndrive = \"fast\"\nmemory = true\nsize = \"1MiB\"\n";
 
-/// A command line, and where it stands.
+/// A command line, and its place in a document.
 struct Line {
     place: String,
     words: Vec<String>,
 }
 
-/// The documents in the root directory and in `docs`. The changelog is not one of them, because it describes the past.
+/// Returns the documents in the root directory and in `docs`. The changelog is excluded, because it
+/// describes the past.
 fn documents() -> Vec<PathBuf> {
     let entries = fs::read_dir(root()).expect("it is there");
     let top = entries.map(|entry| entry.expect("it can be read").path());
@@ -59,10 +68,11 @@ fn documents() -> Vec<PathBuf> {
     all
 }
 
-/// A command line up to what the shell makes of it, without variables before it; nothing if it is none.
+/// Returns the words of a command line, without variables before it and up to the first operator of
+/// the shell. `None` if the text is not a command line.
 fn words(text: &str) -> Option<Vec<String>> {
     let text = text.strip_prefix("$ ").unwrap_or(text);
-    // Descriptions stand two spaces behind it, or behind a mark.
+    // A description follows a command after two spaces or after an operator.
     let text = text.split("  ").next()?;
     let mut words: Vec<String> = Vec::new();
     let mut quoted = None;
@@ -80,6 +90,7 @@ fn words(text: &str) -> Option<Vec<String>> {
         let mark = word.chars().next().filter(|c| ['"', '\''].contains(c));
         let bare = word.trim_matches(['"', '\'']).to_owned();
         quoted = mark.filter(|mark| word.len() == 1 || !word.ends_with(*mark));
+        // Assignments of variables in front of a command are skipped.
         let sets = words.is_empty() && bare.contains('=');
         if !sets {
             words.push(bare);
@@ -88,7 +99,7 @@ fn words(text: &str) -> Option<Vec<String>> {
     PROGRAMS.contains(&words.first()?.as_str()).then_some(words)
 }
 
-/// Every command line of a document.
+/// Returns every command line of a document.
 fn lines(path: &Path) -> Vec<Line> {
     let text = fs::read_to_string(path).expect("it can be read");
     let name = path.file_name().expect("a file").to_string_lossy();
@@ -100,6 +111,7 @@ fn lines(path: &Path) -> Vec<Line> {
     };
     for (number, line) in (1..).zip(text.lines().chain([""])) {
         let fence = line.starts_with("```");
+        // A fence begins a block or ends it.
         fenced ^= fence;
         if fence {
             continue;
@@ -125,11 +137,11 @@ fn lines(path: &Path) -> Vec<Line> {
     found
 }
 
-/// The words with what their placeholders stand for.
+/// Returns the words with their placeholders replaced.
 fn filled(words: &[String]) -> Vec<String> {
     let mut filled: Vec<String> = Vec::new();
     for word in words {
-        // What may be left out is tried, too.
+        // Optional arguments, which are in brackets, are tested as well.
         let word = word.trim_matches(['[', ']']);
         let before = filled.last().map_or("", String::as_str);
         let mut places = PLACEHOLDERS.iter();
@@ -139,7 +151,8 @@ fn filled(words: &[String]) -> Vec<String> {
     filled
 }
 
-/// What keeps a command line of `weir` from being one.
+/// Returns the reason why a command line of `weir` is wrong, or `None`. `asked` has the command
+/// lines that were tested already.
 fn wrong_weir(
     scratch: &Scratch,
     words: &[String],
@@ -149,6 +162,7 @@ fn wrong_weir(
     let arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
     let mut ask = |arguments: &[&str], well: fn(&Said) -> bool| {
         let owned = arguments.iter().map(|a| (*a).to_owned()).collect();
+        // Each command line is run once, however many documents contain it.
         if !asked.insert(owned) {
             return None;
         }
@@ -156,7 +170,7 @@ fn wrong_weir(
         (!well(&said)).then(|| format!("{arguments:?}: {}", said.err))
     };
     let well = |said: &Said| said.status == Some(0);
-    // Whatever stands before it has been parsed by then.
+    // With `--help` at the end, the options before it are parsed, but the command is not run.
     let help = [&arguments[..], &["--help"]].concat();
     let mut wrong = ask(&help, well);
     let of = |option: &str| {
@@ -168,11 +182,11 @@ fn wrong_weir(
         ("--policy", "policies"),
         ("--scenario", "scenarios"),
     ] {
-        // A configuration's drive has any name.
+        // A drive in a configuration can have any name.
         let named = of(option).filter(|name| !is_own_file(name) && arguments[0] != "init");
         wrong = wrong.or_else(|| named.and_then(|name| ask(&[list, name], well)));
     }
-    // What is not run, and why, is said above.
+    // The head of this file lists the commands that are not run.
     let is_long = |arguments: &[&str]| {
         let second = arguments.get(1).copied();
         matches!(second, Some("fit" | "validation" | "--reload")) || arguments == ["check"]
@@ -188,12 +202,12 @@ fn wrong_weir(
     }
 }
 
-/// Whether a name is that of a reader's own file.
+/// Returns true if the name is that of a file of the reader.
 fn is_own_file(name: &str) -> bool {
     name.contains('/') || [".toml", ".fio"].iter().any(|end| name.ends_with(end))
 }
 
-/// The folder of a package of the workspace.
+/// Returns the directory of a package of the workspace.
 fn package(name: &str) -> Option<PathBuf> {
     let folders = fs::read_dir(root().join("crates")).expect("it is there");
     let mut folders = folders.map(|entry| entry.expect("it can be read").path());
@@ -207,7 +221,8 @@ fn is_placeholder(word: &str) -> bool {
     word.bytes().all(|b| b.is_ascii_uppercase())
 }
 
-/// Whether a crate that these arguments select has a module of integration tests of this name.
+/// Returns true if a crate that these arguments select has a module of integration tests with this
+/// name.
 fn has_tests(arguments: &[&str], module: &str) -> bool {
     let selected = arguments.windows(2).filter(|pair| pair[0] == "-p");
     let mut folders = selected.filter_map(|pair| package(pair[1]));
@@ -219,14 +234,15 @@ fn has_tests(arguments: &[&str], module: &str) -> bool {
     })
 }
 
-/// The text of every Rust file below a folder.
+/// Returns the text of every Rust file below a directory.
 fn sources(folder: &Path) -> String {
     let files = files_below(folder, "rs");
     let texts = files.iter().map(fs::read_to_string);
     texts.map(|text| text.expect("it can be read")).collect()
 }
 
-/// What keeps a command line of `cargo` from being one: packages, tests, examples and features that are not there, and what is told to them.
+/// Returns the reason why a command line of `cargo` is wrong, or `None`: packages, tests, examples
+/// or features that do not exist, or unknown arguments of the program.
 fn wrong_cargo(
     scratch: &Scratch,
     words: &[String],
@@ -268,7 +284,8 @@ fn wrong_cargo(
         let words: Vec<String> = ["weir".to_owned()].into_iter().chain(told).collect();
         return wrong_weir(scratch, &words, asked);
     }
-    // A filter of tests names one, or a module; what a program of ours is told, it knows.
+    // A filter of tests must name a test or a module. An argument of a program must occur in the
+    // sources of the program.
     let all = sources(&folder);
     let filters = own
         .iter()
@@ -290,7 +307,8 @@ fn wrong_cargo(
     })
 }
 
-/// What keeps a command line of a script from being one: a word that it does not have.
+/// Returns the reason why a command line of a script is wrong, or `None`: a word that the script
+/// does not know.
 fn wrong_script(words: &[String]) -> Option<String> {
     let script = fs::read_to_string(root().join(&words[0])).expect("it is there");
     let known = |word: &&String| {
@@ -321,7 +339,7 @@ fn every_command_line_of_every_document_is_one() {
         wrong.extend(why.map(|why| format!("{}\n  {}", line.place, why.trim_end())));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // They are found: of each program there are some.
+    // Command lines are really found: there are at least this many of each program.
     assert!(
         counts
             .iter()
@@ -331,12 +349,12 @@ fn every_command_line_of_every_document_is_one() {
     );
 }
 
-/// A server with the names of the documents, and one without volumes of these names, for those that are added.
+/// Sections of a server with the drives and tenants that the documents name.
 const LIVE: &str = "[drive.fast]\ncapacity = { read = \"900MB/s\", write = \"800MB/s\", iops = 90000 }\n[drive.main]\n\
     capacity = { read = \"900MB/s\", write = \"800MB/s\", iops = 90000 }\n[drive.other]\ncapacity = { read = \"900MB/s\", write = \"800MB/s\" }\n\
     [tenant.acme]\ndrive = \"main\"\nmin = \"50MB/s\"\n";
 
-/// Starts a server in `scratch`, at `NAME.sock`, with a volume for each of the names.
+/// Starts a server in `scratch` at the socket `NAME.sock`, with a volume for each of the names.
 fn serve(scratch: &Scratch, name: &str, volumes: &[&str]) -> Running {
     let at = scratch.at("");
     let mut text = format!(
@@ -355,8 +373,8 @@ fn serve(scratch: &Scratch, name: &str, volumes: &[&str]) -> Running {
     start(&mut weir(scratch, &format!("serve {file}")))
 }
 
-/// A command line that asks a server, as one that asks a server here; `None` if it names a command without what it takes, waits, or needs another
-/// server.
+/// Returns a command line that queries a server, changed to query a server here. `None` if it is
+/// incomplete, waits, or needs another server.
 fn request(scratch: &Scratch, words: &[String]) -> Option<Vec<String>> {
     let at = scratch.at("");
     let has = |word: &str| words.iter().any(|w| w == word);
@@ -378,7 +396,7 @@ fn request(scratch: &Scratch, words: &[String]) -> Option<Vec<String>> {
         request.push(match word.as_str() {
             _ if before == "--socket" => "full.sock".to_owned(),
             "NAME" | "VOLUME" => "alpha".to_owned(),
-            // A file that is made, or one that exists, also in the place of a block device.
+            // The file is new, or exists already. An existing file also replaces a block device.
             word if word.starts_with("file=/") && creates => format!("file={at}/new.img"),
             word if word.starts_with("file=/") || word.starts_with("device=/") => {
                 format!("file={at}/free.img")
@@ -389,6 +407,7 @@ fn request(scratch: &Scratch, words: &[String]) -> Option<Vec<String>> {
     let changes = ["set", "add", "grow", "remove"]
         .iter()
         .any(|word| has(word));
+    // A dry run tests a change without applying it.
     if changes && !has("--dry-run") {
         request.push("--dry-run".to_owned());
     }
@@ -402,8 +421,8 @@ fn request(scratch: &Scratch, words: &[String]) -> Option<Vec<String>> {
     Some(request)
 }
 
-/// Runs each different command line that `make` makes of one of `weir` in a document.
-/// All must end well. Returns their number.
+/// Runs each distinct command line that `make` returns for the command lines of `weir` in all
+/// documents. All of them must succeed. Returns their number.
 fn run_all(scratch: &Scratch, make: impl Fn(&[String]) -> Option<Vec<String>>) -> usize {
     let (mut done, mut wrong) = (BTreeSet::new(), Vec::new());
     for line in documents().iter().flat_map(|path| lines(path)) {
@@ -430,15 +449,17 @@ fn requests_to_a_server_are_answered_as_they_stand() {
     let full = serve(&scratch, "full", &["alpha", "beta", "alpha-snapshot"]);
     let empty = serve(&scratch, "empty", &[]);
     let asked = run_all(&scratch, |words| request(&scratch, words));
+    // If the form of the documents changed, few lines would be found and little would be tested.
     assert!(asked > 25, "requests are found: {asked}");
     full.end();
     empty.end();
 }
 
-/// A comparison, a plan or a demo in virtual time, as a short one; `None` if it is not all in virtual time, or is held by a test of its own.
+/// Returns a comparison, a plan or a demo in virtual time, shortened to one second. `None` if not
+/// all of it is in virtual time, or if another test covers it.
 fn short(words: &[String]) -> Option<Vec<String>> {
     let has = |word: &str| words.iter().any(|w| w == word);
-    // The scenarios of many requests.
+    // These scenarios have too many requests for this test.
     let is_long = ["ring", "coalescing", "storm", "s-suite", "services"]
         .map(has)
         .contains(&true);
@@ -504,8 +525,8 @@ fn is_rust(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|e| e == "rs")
 }
 
-/// Sources are named by their path from `crates`, or from any folder below that, pages by their path from the root directory or from `docs`. NAME
-/// stands for a file that is to be added.
+/// Documents name sources by their path from `crates` or from any directory below it, and pages by
+/// their path from the root directory or from `docs`. NAME stands for a file that a reader adds.
 #[test]
 fn every_source_and_page_that_a_document_names_is_there() {
     let all = files_below(&root().join("crates"), "rs");
@@ -529,12 +550,12 @@ fn every_source_and_page_that_a_document_names_is_there() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
-/// A document without its blocks of code, as lines.
+/// Returns the lines of a document without its blocks of code.
 fn prose(text: &str) -> Vec<&str> {
     let (mut kept, mut fenced, mut after_prose) = (Vec::new(), false, false);
     for line in text.lines() {
         let fence = line.starts_with("```");
-        // An indented line continues a list unless an empty line or a block is in front of it.
+        // An indented line continues a list, unless an empty line or a block precedes it.
         let is_block = fence || fenced || line.starts_with("    ") && !after_prose;
         fenced ^= fence;
         after_prose = !is_block && !line.is_empty();
@@ -545,7 +566,7 @@ fn prose(text: &str) -> Vec<&str> {
     kept
 }
 
-/// The targets of the links and pictures of a document. Links within spans of code are none.
+/// Returns the targets of the links and pictures of a document. Spans of code contain no links.
 fn links(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for paragraph in prose(text).join("\n").split("\n\n") {
@@ -559,7 +580,7 @@ fn links(text: &str) -> Vec<String> {
     found
 }
 
-/// The anchors of a document's headings, as mdBook and GitHub form them.
+/// Returns the anchors of a document's headings, in the form that mdBook and GitHub give them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut counts = BTreeMap::new();
     let headings = prose(text).into_iter().filter_map(|line| {
@@ -570,6 +591,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     for title in headings {
         let kept = title.chars().filter_map(|c| match c {
             ' ' => Some('-'),
+            // Anchors keep letters, digits, `-` and `_`, and replace spaces by `-`.
             '-' | '_' => Some(c),
             _ => c.is_alphanumeric().then_some(c),
         });
@@ -577,6 +599,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
         let count = counts.entry(anchor.clone()).or_insert(0);
         found.insert(match *count {
             0 => anchor,
+            // A repeated heading gets a number.
             n => format!("{anchor}-{n}"),
         });
         *count += 1;
@@ -584,7 +607,8 @@ fn anchors(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// The reason why a link of the document `path` leads nowhere. Addresses of other sites are not checked.
+/// Returns the reason why a link of the document `path` is broken, or `None`. Addresses of other
+/// sites are not checked.
 fn broken(path: &Path, text: &str, link: &str) -> Option<String> {
     if ["https://", "http://", "mailto:"]
         .iter()
@@ -603,6 +627,8 @@ fn broken(path: &Path, text: &str, link: &str) -> Option<String> {
         return Some(format!("{link}: there is no such file"));
     };
     let docs = root().join("docs").canonicalize().expect("it is there");
+    // mdBook copies only the files below `docs`, so a link to another file would be broken in the
+    // book.
     if path.starts_with(root().join("docs")) && !target.starts_with(docs) {
         return Some(format!("{link}: is outside of the book"));
     }
@@ -645,7 +671,7 @@ fn the_dashboard_links_to_pages_and_headings() {
     }
 }
 
-/// The titles and files of the entries of a table of contents.
+/// Returns the titles and files of the entries of a table of contents.
 fn titles(summary: &str) -> Vec<(String, String)> {
     let entries = summary.lines().filter_map(|line| {
         let (title, file) = line.split_once('[')?.1.split_once("](")?;
@@ -691,7 +717,8 @@ fn every_page_is_in_the_table_of_contents_once_and_every_picture_on_a_page() {
     assert!(others.is_empty(), "no page shows {others:?}");
 }
 
-/// The index of recipes and that of decisions list every page of their folder. A decision has three sections.
+/// The indexes of recipes and decisions must list every page of their directory. A decision has
+/// three sections.
 #[test]
 fn every_recipe_and_decision_is_in_its_index() {
     let of_a_decision = ["Context", "Decision", "Consequence"];

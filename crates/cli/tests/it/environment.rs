@@ -1,4 +1,4 @@
-//! What a server makes of a system that is not as it usually is.
+//! Servers on systems that differ from the usual ones.
 
 use crate::common;
 use crate::common::running::{Running, serve, start};
@@ -14,7 +14,8 @@ fn config(scratch: &Scratch, rest: &str) {
     scratch.file("weir.toml", &text);
 }
 
-/// The command behind another that prepares its process: `prefix` with the command and its arguments.
+/// Returns the command behind another command that prepares its process: `prefix` followed by the
+/// command and its arguments.
 fn behind(scratch: &Scratch, prefix: &[&str]) -> Command {
     let weir = common::weir(scratch, "serve weir.toml");
     let mut command = Command::new(prefix[0]);
@@ -23,7 +24,8 @@ fn behind(scratch: &Scratch, prefix: &[&str]) -> Command {
     command
 }
 
-/// A filter (seccomp(2)) that answers `io_uring_setup`, which has the number 425 everywhere, with EPERM, as containers do.
+/// A seccomp(2) filter that fails `io_uring_setup` with EPERM, as containers do. The call has the
+/// number 425 on all architectures.
 const NO_URING: &str = r#"
 import ctypes, os, struct, sys
 code = [(0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)]
@@ -58,6 +60,7 @@ fn a_refused_io_uring_is_said_once_with_the_consequence() {
 fn it_has_as_many_open_files_as_the_system_permits() {
     let scratch = Scratch::new();
     config(&scratch, "");
+    // The soft limit is lowered, and the hard limit stays.
     let low = "ulimit -Sn 64; exec \"$0\" \"$@\"";
     let server = start(&mut behind(&scratch, &["sh", "-c", low]));
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.child.id())).unwrap();
@@ -67,12 +70,12 @@ fn it_has_as_many_open_files_as_the_system_permits() {
     server.end();
 }
 
-/// How nice each of a process's shards is.
+/// Returns the nice value of each shard of a process.
 fn nice(server: &Running) -> Vec<i32> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
     let stats = tasks.map(|t| std::fs::read_to_string(t.unwrap().path().join("stat")).unwrap());
     let shards = stats.filter(|stat| stat.contains("(weir-shard"));
-    // Field 19 of proc(5); the first behind the name is the third.
+    // The nice value is field 19 in proc(5). The first field behind the name is the third one.
     let field = |stat: String| {
         let rest = stat.rsplit_once(')').unwrap().1;
         rest.split_whitespace().nth(16).unwrap().parse().unwrap()
@@ -93,12 +96,14 @@ fn shards_are_raised_where_that_is_permitted_and_it_is_said_once_where_not() {
         "{nice_raised:?}"
     );
     server.end();
-    // Where nobody asks for it, they are raised, too, where that is permitted.
+    // Shards are raised by default as well, if that is permitted, but a failure is not reported
+    // then.
     config(&scratch, "");
     let server = serve(&scratch);
     assert_eq!(nice(&server)[0], nice_raised[0]);
     assert!(!server.says("server.priority"));
     server.end();
+    // Raising the priority requires CAP_SYS_NICE.
     let without = ["setpriv", "--bounding-set=-sys_nice"];
     if refused
         || Command::new(without[0])

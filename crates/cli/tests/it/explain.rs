@@ -1,4 +1,4 @@
-//! `weir explain` and the what-if of `weir replay`, on what a live server has recorded.
+//! `weir explain` and the what-if analysis of `weir replay`, on a recording of a live server.
 
 use crate::common::running::{fleet, start};
 use crate::common::{Scratch, has, run, weir};
@@ -7,7 +7,8 @@ use std::time::Duration;
 use weir_model::client::Address;
 use weir_model::load::Program;
 
-/// A modelled drive first come, first served, of which alpha is promised more than beta leaves it.
+/// Writes a configuration with a modelled drive in order of arrival. The min of `alpha` is more
+/// than `beta` leaves to it.
 fn config(scratch: &Scratch) {
     let text = format!(
         "[drive.d]\npolicy = \"none\"\nmodel = \"demo\"\n[listen]\nnbd = [\"unix:{}\"]\n\
@@ -21,6 +22,7 @@ fn config(scratch: &Scratch) {
 
 fn load(address: &Address) {
     let clients = [
+        // Without control, the 24 large requests of `beta` delay those of `alpha`.
         ("alpha", Program::random_reads(16 << 10, 2)),
         ("beta", Program::sequential_reads(128 << 10, 24)),
     ];
@@ -29,7 +31,7 @@ fn load(address: &Address) {
     assert!(outcomes.iter().all(|o| o.error.is_none()));
 }
 
-/// A server's record of three and a half seconds.
+/// Returns a directory with a recording of 3.5 seconds.
 fn recorded() -> Scratch {
     let scratch = Scratch::new();
     config(&scratch);
@@ -39,14 +41,15 @@ fn recorded() -> Scratch {
     scratch
 }
 
-/// What a command says that succeeds without a word on standard error.
+/// Returns the output of a command that must succeed without any message on standard error.
 fn said(scratch: &Scratch, line: &str) -> String {
     let said = run(scratch, line).ended(0);
     assert_eq!(said.err, "", "{line}: {}", said.out);
     said.out
 }
 
-/// The cells of the rows of a volume: what was recorded, and what would have been.
+/// Returns the cells of the two rows of a volume: the recorded figures, and the figures of the
+/// what-if.
 fn rows(table: &str, volume: &str) -> [Vec<String>; 2] {
     let lines: Vec<&str> = table.lines().collect();
     let cells = |line: &str| {
@@ -80,12 +83,13 @@ fn a_record_says_why_and_what_would_have_been() {
     let parts = json["parts"].as_array().unwrap().iter();
     let parts: f64 = parts.map(|part| part["us"].as_f64().unwrap()).sum();
     assert!(
+        // The parts of an explanation add up to the latency.
         (parts / json["latency_us"].as_f64().unwrap() - 1.0).abs() < 0.01,
         "{json}"
     );
     assert_eq!(json["cause"], "neighbour", "{json}");
     assert_eq!(json["neighbours"][0]["name"], "beta", "{json}");
-    // Without the configuration, volumes are numbers.
+    // Without the configuration, volumes have numbers instead of names.
     has(
         &said(&scratch, "explain 2 --record record"),
         "neighbour: 3;",
@@ -94,12 +98,14 @@ fn a_record_says_why_and_what_would_have_been() {
     let contract = "replay record --config weir.toml --policy contract";
     let table = said(&scratch, contract);
     let [was, would] = rows(&table, "alpha");
-    // Promised seconds, of which all are kept now.
+    // The recorded run has short seconds (column 5), and the replay under `contract` keeps all
+    // promised seconds (column 4).
     assert!(number(&was[4]) == 0.0 && number(&was[5]) > 0.0, "{table}");
     assert!(
         number(&would[4]) > 0.0 && number(&would[5]) == 0.0,
         "{table}"
     );
+    // With its min kept, `alpha` gets several times its recorded bandwidth.
     assert!(number(&would[0]) > 4.0 * number(&was[0]), "{table}");
     let table = said(&scratch, &format!("{contract} --set beta.max=50MB/s"));
     let [was, would] = rows(&table, "beta");
@@ -114,6 +120,8 @@ fn a_record_says_why_and_what_would_have_been() {
         number(&would[0]) > 2.0 * number(&was[0]),
         "a faster drive has more to do: {table}"
     );
+    // With `--open`, requests arrive at their recorded times, so a faster drive does not raise the
+    // rate.
     let open = said(&scratch, &format!("{faster} --open"));
     let [was, would] = rows(&open, "3");
     assert!(
@@ -122,7 +130,8 @@ fn a_record_says_why_and_what_would_have_been() {
     );
 }
 
-/// Under `bfq` the core is told of a weight in the place of the min, and the promise is judged all the same.
+/// Under `bfq`, the core receives a weight instead of the min, but the promise is judged
+/// nevertheless.
 #[test]
 fn several_policies_have_a_row_each_with_their_promises() {
     let scratch = recorded();
@@ -137,7 +146,8 @@ fn several_policies_have_a_row_each_with_their_promises() {
     };
     assert!(promised("bfq").is_ok_and(|seconds| seconds > 0), "{table}");
     assert_eq!(promised("bfq"), promised("contract"), "{table}");
-    // The tenant, two volumes and the sum: no policy is played twice.
+    // There is a row for the tenant, for two volumes and for the sum, because a policy that is
+    // given twice is played once.
     assert_eq!(
         table.matches("bfq").count(),
         table.matches("recorded").count(),
@@ -178,7 +188,7 @@ fn what_cannot_be_explained_or_played_is_refused_with_help() {
     refused(&scratch, "replay record --policy contract", "--drive");
 }
 
-/// Runs a command that must fail with this help.
+/// Runs a command, and checks that it fails with this help.
 fn refused(scratch: &Scratch, line: &str, help: &str) {
     let said = run(scratch, line);
     assert!(said.status.is_some_and(|status| status > 0), "{said:?}");

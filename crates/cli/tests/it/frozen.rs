@@ -1,8 +1,9 @@
-//! All that commands write is held by digests in `tests/golden/frozen.txt`: tables, pages, JSON, manual pages, completions and messages, for
-//! each scenario, drive and policy. A change of structure must change none of them, and a change of behaviour shows here what it touches.
+//! Compares the output of all commands with digests in `tests/golden/frozen.txt`: tables, pages,
+//! JSON, manual pages, completions and messages, for each scenario, drive and policy. A refactoring
+//! must not change any of them, and a change of behaviour shows here which outputs it affects.
 //!
-//! `WEIR_SHOW=DIR cargo test -p weir --test it frozen::` writes the texts themselves to files of that directory. Run it before and after a
-//! change, and compare the directories with `diff -r`.
+//! `WEIR_SHOW=DIR cargo test -p weir --test it frozen::` writes the texts themselves to files in
+//! that directory. Run it before and after a change, and compare the directories with `diff -r`.
 
 use crate::common::{Scratch, golden_text, run};
 use std::fmt::Write as _;
@@ -12,10 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Scenarios of many requests, which other golden files hold.
+/// Scenarios of many requests, which other golden files cover.
 const LEFT_OUT: [&str; 4] = ["coalescing", "elevator-cost", "ring", "s-suite"];
 
-/// Scenarios that take long, with a case that is held instead of all.
+/// Scenarios that take long, with the case that is played instead of all cases.
 const LONG: [(&str, &str); 4] = [
     ("bandwidth-latency", "mixed"),
     ("startup", "10-readers"),
@@ -23,7 +24,7 @@ const LONG: [(&str, &str); 4] = [
     ("video", "10-readers"),
 ];
 
-/// A server's file, and one that is refused.
+/// The configuration of a server, and one that is refused.
 const SERVER: &str = "[listen]\nnbd = [\"unix:/run/weir/nbd.sock\"]\n[drive.fast]\ncapacity = { read = \"160MB/s\", write = \"120MB/s\" }\n\
     [tenant.acme]\ndrive = \"fast\"\nmin = \"50MB/s\"\n[volume.alpha]\ndrive = \"fast\"\nmemory = true\nsize = \"1GiB\"\ntenant = \"acme\"\n\
     min = \"20MB/s\"\n[volume.beta]\ndrive = \"fast\"\nmemory = true\nsize = \"1GiB\"\nmax = { bandwidth = \"10MB/s\", iops = 100 }\n";
@@ -32,14 +33,14 @@ const REFUSED: &str =
 
 const JOB: &str = "[global]\nsize=64m\ndirect=1\ntime_based\nruntime=1\n[reader]\nrw=randread\nbs=4k\niodepth=4\n[writer]\nrw=write\nbs=128k\n";
 
-/// FNV-1a.
+/// Returns the FNV-1a hash of a text.
 fn digest(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// The first word of each line that does not begin with a space or in the middle of a sentence: names, in lists.
+/// Returns the names in a list. They are the first words of lines that do not begin with a space.
 fn names(list: &str) -> Vec<String> {
     let lines = list.lines().take_while(|line| !line.is_empty());
     let names = lines.filter_map(|line| line.split_once("  ").map(|(name, _)| name));
@@ -49,7 +50,7 @@ fn names(list: &str) -> Vec<String> {
         .collect()
 }
 
-/// Every command line that is held.
+/// Returns every command line whose output is compared.
 fn commands() -> Vec<String> {
     let scratch = Scratch::new();
     let list = |kind: &str| names(&run(&scratch, kind).out);
@@ -96,16 +97,18 @@ fn commands() -> Vec<String> {
     all
 }
 
-/// Everything that a command writes, without times of this machine.
+/// Returns everything that a command writes, without times of this machine.
 fn everything(line: &str) -> String {
     let scratch = Scratch::new();
     scratch.file("weir.toml", SERVER);
     scratch.file("refused.toml", REFUSED);
     scratch.file("job.fio", JOB);
+    // Only files that the command itself has written are compared.
     let before = files(&scratch.path(""));
     let said = run(&scratch, line);
     let mut text = format!("status {:?}\n{}", said.status, said.out);
     let timeless = |line: &&str| {
+        // These lines of standard error contain durations.
         let timed = [" runs in ", " searches in ", " left for "];
         !timed.iter().any(|words| line.contains(words))
     };
@@ -125,7 +128,7 @@ fn everything(line: &str) -> String {
     text.replace(&scratch.at(""), "DIR")
 }
 
-/// The files below a directory, sorted.
+/// Returns the files below a directory, sorted.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).expect("it is there") {
@@ -143,6 +146,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 #[test]
 fn commands_write_the_same_as_before() {
     let commands = commands();
+    // If the lists changed their form, few names would be found and little would be checked.
     assert!(commands.len() > 90, "names are found: {}", commands.len());
     let next = AtomicUsize::new(0);
     let lines = Mutex::new(vec![String::new(); commands.len()]);

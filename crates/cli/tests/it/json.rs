@@ -1,4 +1,4 @@
-//! What `--json` writes has the keys that `docs/json.md` says, and no others.
+//! Checks that the output of `--json` has exactly the keys that `docs/json.md` describes.
 
 use crate::common::{Scratch, document, records, run};
 use serde_json::Value;
@@ -20,24 +20,24 @@ compare video --drive demo --case idle --seconds 1
 compare contract --seconds 1 --repetitions 1
 ";
 
-/// Reads, writes and flushes of one client, and one behind enough others that it starves.
+/// A client with reads, writes and flushes, and enough others in front of it that it starves.
 const MIXED: &str = "[global]\nioengine=libaio\ndirect=1\nsize=64m\nruntime=2\ntime_based\n[both]\nrw=randrw\nbs=4k\nfdatasync=4\n\
                      [streams]\nrw=read\nbs=1m\niodepth=32\nnumjobs=15\n";
 
 /// A client whose time begins after the measurement.
 const LATE: &str = "[late]\nrw=randread\ndirect=1\nsize=64m\ntime_based\nruntime=1\nstartdelay=1\n";
 
-/// A client that rarely asks for what it is promised, and one that has too few requests at a time for it.
+/// A client that rarely requests its whole min, and one whose queue depth is too low for its min.
 const QUIET: &str = "name = \"quiet\"\nduration = \"2s\"\n\
     [[client]]\nname = \"quiet\"\nsize = \"64MiB\"\nmin = \"5MB/s\"\ndirect = true\nrw = \"randread\"\nbs = \"4KiB\"\nthinktime = \"100ms\"\n\
     [[client]]\nname = \"shallow\"\nsize = \"64MiB\"\nmin = \"120MB/s\"\ndirect = true\nrw = \"randread\"\nbs = \"4KiB\"\n";
 
-/// Keys that no command can bring about; tests of crates/measure see them.
+/// Keys that no command line here can produce. Tests in `crates/measure` cover them.
 const UNPLAYED: &[&str] = &[
     "errors",
     "promised_iops",
     "promise_seconds.lacking_requests",
-    // Under a kernel: `compare_guest` plays that.
+    // These keys require a kernel. The test `compare_guest` covers them.
     "kernel",
     "processor_percent",
     "path_us",
@@ -46,7 +46,7 @@ const UNPLAYED: &[&str] = &[
 
 const WHERE: &str = "the table is in crates/measure/src/keys.rs; WEIR_BLESS=1 cargo test -p weir --test it json:: then prints docs/json.md anew";
 
-/// How many lines there were, and how many of them had each key.
+/// The number of lines, and the number of lines with each key.
 #[derive(Default, Debug)]
 struct Seen {
     lines: usize,
@@ -70,7 +70,7 @@ impl Seen {
         }
     }
 
-    /// What is wrong with the table, of lines of this kind.
+    /// Returns the errors in the table, for lines of this kind.
     fn against(&self, kind: &str, of: impl Fn(&Key) -> When) -> Vec<String> {
         let mut wrong = Vec::new();
         for path in self
@@ -87,6 +87,7 @@ impl Seen {
             let found: usize = found.map(|(_, count)| count).sum();
             let path = key.path;
             match of(key) {
+                // No command line here can produce these keys.
                 When::Where(_) if UNPLAYED.contains(&path) => {}
                 When::Always if found < self.lines => wrong.push(format!(
                     "{path} is in {found} of {} lines of {kind}, and the table says always: remove it, or say when it is there",

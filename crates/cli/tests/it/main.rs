@@ -1,4 +1,4 @@
-//! The integration tests of this crate, a module for each subject.
+//! The integration tests of this crate, with one module for each subject.
 
 #[path = "../common/mod.rs"]
 mod common;

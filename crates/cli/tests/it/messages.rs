@@ -1,4 +1,4 @@
-//! What people read when something is wrong: configurations, commands and machines, each with the exact message.
+//! The exact messages for errors in configurations, in commands and on machines.
 
 use crate::common;
 use crate::common::running::{fleet, open, serve};
@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 use weir_model::load::Program;
 
-/// Nothing is wrong with it.
+/// A configuration without errors, which the cases change.
 const GOOD: &str = r#"[drive.fast]
 capacity = { read = "160MB/s", write = "120MB/s", iops = 10000 }
 
@@ -44,14 +44,14 @@ memory = true
 size = "1GiB"
 "#;
 
-/// Of the volume that is last in the file.
+/// The keys of the last volume in the file.
 const GAMMA: &str = "drive = \"plain\"\nmemory = true\nsize = \"1GiB\"\n";
 const BETA: &str = "size = \"1GiB\"\nmin = \"10MB/s\"";
 const CAPACITY: &str = "capacity = { read = \"160MB/s\", write = \"120MB/s\", iops = 10000 }";
 const NBD: &str = "nbd = [\"unix:DIR/nbd.sock\"]";
 
-/// What is wrong with a file: what it is, what of the good file is replaced, and by what. The golden files of `weir-config` have every
-/// other refusal of a file.
+/// Errors in a configuration: the name of the case, the replaced part of the good file, and the
+/// replacement. The golden files of `weir-config` cover all other refusals of a file.
 const CONFIGURATIONS: &[(&str, &str, &str)] = &[
     ("an unknown key", "min = \"10MB/s\"", "mni = \"10MB/s\""),
     ("an unknown table", "[volume.gamma]", "[volumes.gamma]"),
@@ -110,7 +110,7 @@ const CONFIGURATIONS: &[(&str, &str, &str)] = &[
         "[volume.gamma]",
         "[volume.\"gam\\nma\"]",
     ),
-    // Of this machine.
+    // The following errors depend on this machine.
     (
         "a socket without its directory",
         NBD,
@@ -213,7 +213,7 @@ const CONFIGURATIONS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Commands that are refused, on files that cannot be what they are taken for.
+/// Commands that are refused, with files that are not of the expected kind.
 const COMMANDS: &str = "\
 check missing.toml
 check empty
@@ -242,10 +242,12 @@ demo --device pipe
 demo --drive /dev/zero
 ";
 
-/// The machine that all this happens on: what it has is taken as long as this lives.
+/// The machine on which the commands run. Its port, socket and image are in use as long as this
+/// value lives.
 struct Machine {
     scratch: Scratch,
     port: TcpListener,
+    // The socket and the image stay open until the machine is dropped.
     _socket: UnixListener,
     _image: Box<dyn weir_serve::backend::Prepare>,
 }
@@ -257,6 +259,7 @@ impl Machine {
         scratch.file("empty", "");
         fs::write(scratch.path("binary"), [b'a', 0xff, 0]).unwrap();
         let endless = fs::File::create(scratch.path("endless")).unwrap();
+        // A sparse file of 1 TiB, which a command must not read as a whole.
         endless.set_len(1 << 40).unwrap();
         let pipe = Command::new("mkfifo").arg(scratch.path("pipe")).status();
         assert!(pipe.unwrap().success());
@@ -264,6 +267,7 @@ impl Machine {
         let held = "drive.d = {}\nlisten.nbd = [\"127.0.0.1:0\"]\nvolume.v = { drive = \"d\", file = \"DIR/held.img\", cache = \"host\" }\n";
         let held = held.replace("DIR", &scratch.at(""));
         let held = weir_config::parse("", &held).unwrap();
+        // An open image holds a lock.
         let image = weir_serve::backend::open(&held.volumes[0]).unwrap();
         Self {
             port: TcpListener::bind("127.0.0.1:0").unwrap(),
@@ -282,19 +286,20 @@ impl Machine {
         path.trim_end_matches('/').to_owned()
     }
 
-    /// The text of a file that is true here.
+    /// Returns the text of a file with the paths and the port of this machine.
     fn here(&self, text: &str) -> String {
         let text = text.replace("DIR", &self.directory());
         text.replace("PORT", &self.port())
     }
 
-    /// What a command says, without what differs between machines and runs.
+    /// Returns the messages of a command, without parts that differ between machines and runs.
     fn says(&self, line: &str) -> String {
         let said = run(&self.scratch, line);
         let mut text = String::new();
-        // What the kernel says of this machine's disk is not the same everywhere.
+        // Notes about whether the disk rotates depend on this machine.
         let mut lines = said.err.lines();
         while let Some(line) = lines.next() {
+            // The help follows on the next line.
             if line.contains(".rotational: ") {
                 lines.next();
                 continue;
@@ -313,7 +318,7 @@ impl Machine {
     }
 }
 
-/// What stands between two texts, replaced.
+/// Returns a text in which every part between two other texts is replaced.
 fn masked(text: &str, before: &str, after: &str, by: &str) -> String {
     let mut parts = text.split(before);
     let mut masked = parts.next().unwrap_or_default().to_owned();
@@ -333,7 +338,7 @@ fn what_is_wrong_is_said_with_where_and_what_to_do() {
     assert_eq!(machine.says("check weir.toml"), "= 0\n");
     for (number, (what, from, to)) in (1..).zip(CONFIGURATIONS) {
         assert!(GOOD.contains(from), "{what}: {from}");
-        // The last place, where there are several.
+        // The last occurrence is replaced if there are several.
         let at = GOOD.rfind(from).unwrap();
         let changed = [&GOOD[..at], to, &GOOD[at + from.len()..]].concat();
         machine.scratch.file("weir.toml", &machine.here(&changed));
@@ -353,7 +358,7 @@ fn what_is_wrong_is_said_with_where_and_what_to_do() {
     golden_text("messages", &text);
 }
 
-/// What `check` refuses of this machine, `serve` does, in the same words.
+/// `serve` refuses everything about this machine that `check` refuses, with the same message.
 #[test]
 fn serve_says_what_check_says() {
     let machine = Machine::new();
@@ -368,8 +373,9 @@ fn serve_says_what_check_says() {
         let checked = machine.says("check weir.toml");
         let served = machine.says("serve --log off weir.toml");
         let (checked, served) = (first_line(&checked), first_line(&served));
+        // `check` lists problems, and `serve` ends with the first one as an error.
         let served = served.replacen("error: ", "", 1);
-        // The kernel's own word where there is no room.
+        // If there is no space left, `serve` shows the message of the kernel.
         if *what != "an image for which there is no room" {
             assert_eq!(served, checked, "{what}");
         }
@@ -386,7 +392,8 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// What a running server has is no fault of the file that it is to read again, and a warning for another.
+/// Resources of a running server are no errors in the file that it would reload. For another file,
+/// they are warnings.
 #[test]
 fn what_a_server_has_is_known_or_a_warning() {
     let machine = Machine::new();
@@ -399,7 +406,7 @@ fn what_a_server_has_is_known_or_a_warning() {
         said,
         "! note: weir (pid PID) uses this file; run `weir check --reload` to see what a reload would change\n= 0\n"
     );
-    // Another file with the same image is another matter: a start would be refused.
+    // For another file with the same image, a start would be refused.
     machine.scratch.file("other.toml", &text);
     let said = machine.says("check other.toml");
     assert_eq!(
@@ -414,7 +421,8 @@ fn what_a_server_has_is_known_or_a_warning() {
     assert_eq!(machine.says("check weir.toml"), "= 0\n");
 }
 
-/// What a user may not see is said, and is no fault of the file.
+/// A path that the user may not read is reported as a warning, because it is not an error in the
+/// file.
 #[test]
 fn what_cannot_be_seen_without_rights_is_said() {
     let machine = Machine::new();
@@ -430,6 +438,7 @@ fn what_cannot_be_seen_without_rights_is_said() {
     std::os::unix::fs::PermissionsExt::set_mode(&mut open, 0o700);
     fs::set_permissions(&hidden, open).unwrap();
     let command = weir(&machine.scratch, "check weir.toml");
+    // 65534 is the user `nobody`.
     let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     let mut dropped = Command::new("setpriv");
     dropped
@@ -455,7 +464,7 @@ fn what_cannot_be_seen_without_rights_is_said() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-/// Names and errors with line ends do not make two records of one.
+/// A name with a line break must not split an entry of the log into two lines.
 #[test]
 fn a_record_of_the_log_is_one_line() {
     let machine = Machine::new();
@@ -469,7 +478,7 @@ fn a_record_of_the_log_is_one_line() {
         .spawn()
         .unwrap();
     let socket = machine.scratch.path("li\nne.sock");
-    // A socket is there shortly before it can be connected to.
+    // The socket exists shortly before a client can connect to it.
     common::wait("it listens", || UnixStream::connect(&socket).is_ok());
     let address = weir_model::client::Address::Unix(socket);
     for export in ["no\nsuch", "none"] {
@@ -488,7 +497,7 @@ fn a_record_of_the_log_is_one_line() {
     );
 }
 
-/// What is logged of clients that cannot have what they ask for, and of storage that fails.
+/// The log reports clients that request something unavailable, and storage that fails.
 #[test]
 fn the_log_says_what_failed_and_for_whom() {
     let machine = Machine::new();
@@ -497,7 +506,8 @@ fn the_log_says_what_failed_and_for_whom() {
         .scratch
         .file("weir.toml", &machine.here(&GOOD.replace(GAMMA, image)));
     let server = serve(&machine.scratch);
-    // The handshake as far as an option: STARTTLS, without data.
+    // The handshake up to an option: STARTTLS (5), without data (NBD protocol, newstyle
+    // negotiation).
     let mut stream = UnixStream::connect(machine.scratch.path("nbd.sock")).unwrap();
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).unwrap();
@@ -511,12 +521,12 @@ fn the_log_says_what_failed_and_for_whom() {
     common::wait("TLS is said", || server.says("requested TLS"));
     drop(stream);
     assert!(open(&server.address, "delta").is_err());
-    // A record is not always read whole.
+    // The log can be read in the middle of an entry, so both parts of the entry are awaited.
     common::wait("the export is said", || {
         server.says("a client requested an unknown export; the server refused it")
             && server.says("export=\"delta\"")
     });
-    // Somebody cuts the image, and a client reads what was there.
+    // Another program truncates the image, and a client reads the part that is gone.
     let file = fs::File::options()
         .write(true)
         .open(machine.scratch.path("a.img"));

@@ -1,11 +1,12 @@
-//! Plans: what they refuse, and that they find the least number of drives.
+//! Plans: the input that they refuse, and the minimum number of drives that they find.
 
 use crate::common;
 use crate::common::{Scratch, golden, has, run};
 use serde_json::json;
 use weir_measure::Need;
 
-/// Four clients on a drive of 100 MB/s, of which two can be promised 40 each: two drives, if promises are kept.
+/// Four clients with a min of 40 MB/s on drives of 100 MB/s. Two of them fit on a drive, so they
+/// need two drives if promises are kept.
 const CONTRACTS: &str = r#"
 name = "four"
 load = "Four clients read 64 KiB at random places."
@@ -71,8 +72,9 @@ fn promises_that_fit_twice_on_a_drive_take_half_as_many_drives() {
         let lines = said.out.lines().filter_map(|l| l.strip_prefix(policy));
         lines.filter_map(|l| l.split_whitespace().next()).collect()
     };
-    // Whole drives, of both kinds.
+    // Only whole drives are counted, of both kinds.
     assert_eq!(drives("a drive each"), ["4", "4"], "{}", said.out);
+    // Two clients of 40 MB/s fit on a drive of 100 MB/s, and all four on one of 200 MB/s.
     assert_eq!(drives("contract"), ["2", "1"], "{}", said.out);
     has(&said.out, "2 of 2");
     let text = said.out.replace('\n', " ");
@@ -86,7 +88,8 @@ fn promises_that_fit_twice_on_a_drive_take_half_as_many_drives() {
     );
 }
 
-/// Without a min in the elevator, admission is no obstacle: a client that is short is named.
+/// Without a min in the elevator, admission refuses nothing, so the reason is a client that was
+/// short. It is named.
 #[test]
 fn a_client_whose_promise_fails_with_fewer_drives_is_named() {
     let scratch = Scratch::new();
@@ -106,7 +109,7 @@ fn a_client_whose_promise_fails_with_fewer_drives_is_named() {
     );
 }
 
-/// Requests are promised, too; one of the clients is promised bytes, and two share what their group is promised.
+/// One client has a min in bytes, and others in requests. Two clients share the min of their group.
 #[test]
 fn what_is_promised_is_counted_in_bytes_and_in_requests_and_written_as_json() {
     let scratch = Scratch::new();

@@ -1,4 +1,5 @@
-//! The structure of the workspace: which crate may use which, which crate may contain `unsafe`, and the documents that list crates and modules.
+//! The structure of the workspace: the permitted dependencies between crates, the only crate that
+//! may contain `unsafe`, and the documents that list crates and modules.
 
 use crate::common::{files_below, root};
 use serde_json::Value;
@@ -6,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// From the bottom to the top: a crate uses only those before it.
+/// The crates from the bottom to the top. A crate may use only those before it.
 const ORDER: [&str; 15] = [
     "weir-core",
     "weir-wire",
@@ -28,7 +29,7 @@ const ORDER: [&str; 15] = [
 /// The only crate that may contain `unsafe`.
 const UNSAFE: &str = "weir-uring";
 
-/// The packages of the workspace.
+/// Returns the packages of the workspace.
 fn packages() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -50,9 +51,10 @@ fn packages() -> Vec<Value> {
     metadata["packages"].as_array().expect("a list").clone()
 }
 
-/// Names of what a package uses, but for tests.
+/// Returns the names of the dependencies of a package, except those that only its tests use.
 fn uses(package: &Value) -> Vec<&str> {
     let all = package["dependencies"].as_array().expect("a list");
+    // Dependencies of tests may point in any direction, because tests are not shipped.
     let built = all.iter().filter(|d| d["kind"] != "dev");
     built.map(|d| d["name"].as_str().expect("a name")).collect()
 }
@@ -82,7 +84,8 @@ fn the_core_uses_nothing() {
     assert_eq!(uses(core.expect("there is a core")), [""; 0]);
 }
 
-/// `ARCHITECTURE.md` has a row for every crate, and `docs/modules.md` for every module of the elevator `contract`.
+/// `ARCHITECTURE.md` must have a row for every crate, and `docs/modules.md` one for every module of
+/// the elevator `contract`.
 #[test]
 fn the_documents_list_every_crate_and_every_module_of_contract() {
     let read = |name: &str| fs::read_to_string(root().join(name)).expect("it can be read");
@@ -103,7 +106,7 @@ fn the_documents_list_every_crate_and_every_module_of_contract() {
             continue;
         }
         let name = name.with_extension("");
-        // This one only names its modules.
+        // This module only declares its submodules.
         let is_listed = name == Path::new("learned/mod");
         let row = format!(" | `{}` | ", name.display());
         assert!(
@@ -131,11 +134,12 @@ fn unsafe_stands_in_one_crate_only() {
     assert!(files > 100, "the sources were looked at: {files}");
 }
 
-/// True for a line with the keyword in code. Words in comments and names of lints are something else.
+/// Returns true for a line with the keyword in its code. Words in comments and names of lints do
+/// not count.
 fn is_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
     let mut words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
-    // Written apart, so that this line has no such word.
+    // The word is written in two parts, so that this line does not contain it.
     words.any(|w| w == concat!("un", "safe")) && !code.contains('"')
 }
 

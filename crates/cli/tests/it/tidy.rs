@@ -1,10 +1,12 @@
-//! Budgets for each crate: lines, comments that are too long or vague, and names that several types share.
+//! Budgets for each crate: lines, comments that are too long or vague, and names that several types
+//! share.
 //!
-//! A budget may fall, but it may not rise without a reason in the commit. Further tests find files that
-//! nothing uses, and words that mark unfinished work. `cargo test -p weir --test it tidy:: -- --nocapture`
-//! prints the counts.
+//! A budget may fall, but it may not rise without a reason in the commit. Further tests find files
+//! that nothing uses, and words that mark unfinished work. `cargo test -p weir --test it tidy:: --
+//! --nocapture` prints the counts.
 //!
-//! Lines count as in `wc -l`. Production code is what a release compiles: neither tests nor modules for tests.
+//! Lines count as in `wc -l`. Production code is the code that a release compiles, without tests
+//! and modules for tests.
 
 use crate::common::files_below;
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,12 +133,13 @@ fn is_test(path: &Path) -> bool {
 
 /// The lines before the module of tests, which is the last item of a file.
 fn production(text: &str) -> &str {
+    // Everything after the start of the module of tests belongs to it.
     let code = text.split("\n#[cfg(test)]\nmod ").next();
     code.unwrap_or_default()
 }
 
-/// The documentation comments that begin with an interrogative, or that describe a public item in fewer
-/// than [`WORDS`] words.
+/// Counts the documentation comments that begin with an interrogative, or that describe a public
+/// item in fewer than [`WORDS`] words.
 fn vague(text: &str) -> usize {
     let (mut count, mut comment) = (0, Vec::new());
     for line in text.lines().map(str::trim_start) {
@@ -148,6 +151,7 @@ fn vague(text: &str) -> usize {
         } else if !line.starts_with("#[") && !comment.is_empty() {
             let is_short = comment.len() < WORDS && line.starts_with("pub ");
             count += usize::from(is_short || INTERROGATIVES.contains(&comment[0]));
+            // The line after a comment and its attributes is the item.
             comment.clear();
         }
     }
@@ -264,7 +268,8 @@ fn documents_are_within_their_budget() {
     );
 }
 
-/// True if a Rust file, by its path without the ending, is compiled: as the root of a target, or as a module.
+/// Returns true if a Rust file, given by its path without the extension, is compiled as the root of
+/// a target or as a module.
 fn is_module(path: &str, modules: &BTreeSet<&str>) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     let (folder, name) = (parts[parts.len() - 2], parts[parts.len() - 1]);
@@ -274,7 +279,8 @@ fn is_module(path: &str, modules: &BTreeSet<&str>) -> bool {
         || modules.contains(name)
 }
 
-/// True if something finds a file that is not Rust: by its name, or because it lists the directory.
+/// Returns true if a file other than Rust is found by its name, or because a program lists its
+/// directory.
 fn is_found(path: &str, name: &str, names: &BTreeMap<&str, BTreeSet<&str>>) -> bool {
     let path_within = format!("/{path}");
     let is_listed = LISTED
@@ -297,7 +303,7 @@ fn every_file_is_used_and_finished() {
             if before == "mod" {
                 modules.insert(word);
             }
-            // Words that end a sentence, and modules with a path.
+            // A word can end a sentence. A module can be named by a path.
             let word = word.trim_end_matches('.');
             names.entry(word).or_default().insert(path.as_str());
             modules.extend(word.strip_suffix(".rs"));
@@ -316,7 +322,7 @@ fn every_file_is_used_and_finished() {
         ) {
             wrong.push(format!("{path}: nothing uses it"));
         }
-        // In two parts, so that this file passes.
+        // The words are written in two parts, so that this file does not contain them.
         let unfinished = [concat!("TO", "DO"), concat!("FIX", "ME")];
         if stem.is_some() && unfinished.iter().any(|word| text.contains(word)) {
             wrong.push(format!("{path}: unfinished"));
@@ -329,6 +335,7 @@ fn every_file_is_used_and_finished() {
 fn vague_comments_and_types_are_recognised() {
     let item = |comment: &str, item: &str| vague(&format!("/// {comment}\n#[inline]\n{item} a"));
     assert_eq!(item("Whether it rotates.", "bool"), 1);
+    // Two words are too few for a public item, but not for others.
     assert_eq!(item("Its weight.", "pub"), 1);
     assert_eq!(item("Its weight.", "pub(crate)"), 0);
     assert_eq!(item("Weight of the group.", "pub"), 0);

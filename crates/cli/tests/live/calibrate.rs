@@ -1,4 +1,5 @@
-//! `weir calibrate`: what it finds of modelled drives that are served live, what it refuses, and that it goes on after a break.
+//! `weir calibrate`: its results for modelled drives that are served live, the input that it
+//! refuses, and its continuation after an interruption.
 
 use crate::common;
 use crate::common::running::Running;
@@ -15,7 +16,7 @@ use weir_core::{Op, Span};
 use weir_lab::calibrate::{Calibration, Found, Latency, Plan, Target, Window};
 use weir_model::drive::Config;
 
-/// Serves a modelled drive as the volume `disk`; returns the server and the URI.
+/// Serves a modelled drive as the volume `disk`, and returns the server with the URI of the volume.
 fn serve(scratch: &Scratch, model: &str, size: &str) -> (Running, String) {
     let socket = scratch.path("nbd.sock");
     let text = format!(
@@ -29,10 +30,11 @@ fn serve(scratch: &Scratch, model: &str, size: &str) -> (Running, String) {
     (server, uri)
 }
 
-/// What a model says of itself: bytes a second in sequence, and requests of 4 KiB a second at random places.
+/// Returns the figures of the model itself: sequential bytes per second, and random requests of 4
+/// KiB per second.
 fn said(drive: &Config) -> [(&'static str, f64); 4] {
     let capacity = match drive {
-        // Its least is with short requests.
+        // The minimum of a null drive is that of short requests, which is not the sequential rate.
         Config::Null(_) => drive.most().unwrap(),
         _ => drive.least(u64::MAX).unwrap().unwrap(),
     };
@@ -45,7 +47,7 @@ fn said(drive: &Config) -> [(&'static str, f64); 4] {
     ]
 }
 
-/// The slower end of what was found under a name, in the unit of [`said`].
+/// Returns the slower end of a measured result, in the unit of [`said`].
 fn found(known: &Value, name: &str) -> f64 {
     let steps = known["steps"].as_array().unwrap().iter();
     let end = format!("{name}-end");
@@ -59,7 +61,8 @@ fn found(known: &Value, name: &str) -> f64 {
         .fold(f64::INFINITY, f64::min)
 }
 
-/// Asks until nothing is left to be found: on a busy machine the last steps may be left to another time.
+/// Repeats the command until nothing is left to measure. On a busy machine, it can leave the last
+/// steps for another run.
 fn complete(scratch: &Scratch, ask: &str) -> Said {
     let all = (0..5).map(|_| run(scratch, ask));
     let mut last =
@@ -67,13 +70,14 @@ fn complete(scratch: &Scratch, ask: &str) -> Said {
     last.next().expect("it comes to an end")
 }
 
-/// One model at a time: they share two processors with whatever else runs.
+/// Only one model is measured at a time, because the tests share two CPUs.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A machine that is busy with something else disturbs a measurement, which is repeated then.
+/// The number of attempts. If the machine is busy with something else, a measurement is disturbed
+/// and repeated.
 const ATTEMPTS: u32 = 3;
 
-/// Serves a model, measures it through NBD, and compares each figure with the model's own.
+/// Serves a model, measures it over NBD, and compares each figure with that of the model.
 fn within_five_percent(model: &str, size: &str, time: &str) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let model = model.replace('\n', " ");
@@ -83,7 +87,7 @@ fn within_five_percent(model: &str, size: &str, time: &str) {
     assert!(best < ATTEMPTS as usize, "{} is not found", drive.name());
 }
 
-/// How far off the worst of the figures is, per cent.
+/// Returns the largest deviation of a figure, in percent.
 fn furthest(drive: &Config, model: &str, size: &str, time: &str) -> f64 {
     let scratch = Scratch::new();
     let (server, uri) = serve(&scratch, model, size);
@@ -101,10 +105,11 @@ fn furthest(drive: &Config, model: &str, size: &str, time: &str) -> f64 {
         );
         furthest = furthest.max(off.abs());
     }
-    // What was found is all that a profile takes; a plain drive has no profile of its own kind.
+    // The results alone are enough for a profile. There is no profile of the kind of a null drive.
     let profile = format!("calibrate {uri} --write --profile mine.toml");
     let fitted = run(&scratch, &profile).ended(0);
     println!("{}", fitted.err);
+    // A disturbed measurement does not have to give a profile that fits.
     let is_disturbed = furthest > 5.0 || matches!(drive, Config::Null(_));
     assert!(is_disturbed || !fitted.err.contains("TOO FAR OFF"));
     furthest
@@ -141,7 +146,7 @@ fn window(bytes_per_second: f64) -> Window {
     }
 }
 
-/// Results of everything on a target, with figures that are not those of any drive.
+/// Returns complete results for a target, whose figures are not those of any real drive.
 fn calibrated(path: &str, write: bool) -> Calibration {
     let target = Target {
         path: path.to_owned(),
@@ -158,6 +163,8 @@ fn calibrated(path: &str, write: bool) -> Calibration {
     let plan = Plan::new(&target);
     while let Some((step, _)) = plan.next(&known, Span::from_secs(60)) {
         let load = step.load;
+        // The generated rate grows with the depth up to 64 and with the length, and decreases with
+        // the percentage of writes.
         let rate = f64::from(load.depth.min(64)) * (4e6 + f64::from(load.length) * 100.0);
         let rate = rate * (1.0 - f64::from(load.writes) / 200.0);
         let steady = !step.name.ends_with("depth-8");
@@ -211,7 +218,7 @@ init plain.toml
     let capacity = server.drives[0].capacity.unwrap();
     assert_eq!(server.drives[0].name, "fast");
     assert!(capacity.read > capacity.write && capacity.read_iops > capacity.write_iops);
-    // What stands there as a comment is one that can be admitted.
+    // The contract in the comment can be admitted if it is uncommented.
     let promised = text.replace("# min", "min").replace("# max", "max");
     weir_config::parse("", &promised).unwrap();
     let text = scratch.read("reads.toml");
@@ -221,7 +228,7 @@ init plain.toml
     golden_of_inits(&scratch);
 }
 
-/// The configurations that were written, for people to look at.
+/// Compares the written configurations with a golden file, in which people can review them.
 fn golden_of_inits(scratch: &Scratch) {
     let texts = ["weir.toml", "reads.toml", "plain.toml"].map(|name| {
         let text = scratch.read(name);
@@ -235,7 +242,7 @@ fn golden_of_inits(scratch: &Scratch) {
     );
 }
 
-/// Files that are not what is asked for.
+/// Writes files that the command must refuse.
 fn wrong_files(scratch: &Scratch) {
     scratch.file("small.img", "not empty");
     scratch.file("notes.txt", "my notes");
@@ -303,26 +310,28 @@ init missing/weir.toml
     assert!(!scratch.names().contains(&"missing.img".to_owned()));
 }
 
-/// What has data is not written to, whatever is asked; what was written by the command is.
+/// A file with foreign data is never written to, but data that the command itself wrote can be
+/// overwritten.
 #[test]
 fn a_file_with_data_stays_as_it_is() {
     let scratch = Scratch::new();
     let image = scratch.path("disk.img");
     let mut data = vec![0_u8; 64 << 20];
+    // 50 MiB are 52,428,800 bytes.
     data[50 << 20] = 1;
     fs::write(&image, &data).unwrap();
     let ask = "calibrate disk.img --write --time 5s";
     let said = run(&scratch, ask).ended(1);
     has(&said.err, "has data, the first at offset 52428800");
     assert!(fs::read(&image).unwrap() == data, "nothing was written");
-    // Nothing but zeroes.
+    // A file that contains nothing but zeroes can be overwritten.
     data[50 << 20] = 0;
     fs::write(&image, &data).unwrap();
     run(&scratch, ask).ended(0);
-    // Its own, without results of before.
+    // The command recognises its own data even without the results of the earlier run.
     fs::remove_file(scratch.path("weir-calibration-disk.img.json")).unwrap();
     run(&scratch, ask).ended(0);
-    // One byte of somebody else in what it wrote.
+    // A single foreign byte in the command's own data is recognised.
     let mut data = fs::read(&image).unwrap();
     data[1000] ^= 1;
     fs::write(&image, &data).unwrap();
@@ -331,14 +340,14 @@ fn a_file_with_data_stays_as_it_is() {
     assert!(fs::read(&image).unwrap() == data, "nothing was written");
 }
 
-/// A file with holes is read wherever it is not one.
+/// A sparse file is checked in all its data, and not only at samples.
 #[test]
 fn one_byte_in_a_file_of_holes_is_found() {
     let scratch = Scratch::new();
     let image = scratch.path("disk.img");
     let file = fs::File::create_new(&image).unwrap();
     file.set_len(64 << 20).unwrap();
-    // In a block between two of those that are read of a file without holes.
+    // The byte is between two of the blocks that are sampled in a file without holes.
     let at = (30 << 20) + 4096 + 100;
     file.write_at(&[1], at).unwrap();
     let ask = "calibrate disk.img --write --time 5s";
@@ -359,6 +368,7 @@ fn it_goes_on_after_a_break() {
     let mut begun = weir(&scratch, &ask);
     let begun = begun.stdout(Stdio::piped()).stderr(Stdio::piped());
     let begun = begun.spawn().unwrap();
+    // The name of the state file depends on the target.
     let state = || {
         let mut names = scratch.names().into_iter();
         names.find(|name| name.starts_with("weir-calibration-"))
@@ -374,6 +384,7 @@ fn it_goes_on_after_a_break() {
             steps() > 1
         })
     };
+    // The measurement is interrupted after some of its steps.
     assert!(some(), "a step is saved as soon as it ends");
     signal(&begun, Signal::INT);
     let ended = begun.wait_with_output().unwrap();
@@ -381,13 +392,14 @@ fn it_goes_on_after_a_break() {
     assert_eq!(ended.status.code(), Some(130), "{err}");
     let before = steps();
     has(&err, &format!("{before} steps are in {}", state().unwrap()));
+    // The next run continues with the remaining steps.
     let went = run(&scratch, &ask).ended(0);
     has(&went.err, &format!("continuing; {before} steps"));
     assert!(steps() > before);
     let again = complete(&scratch, &ask);
     assert_eq!(run(&scratch, &ask).out, again.out);
     server.end();
-    // What was measured is a profile, and what was pasted a configuration.
+    // The results give a profile, and the suggested section is a valid configuration.
     let more = format!("{ask} --profile mine.toml");
     run(&scratch, &more).ended(0);
     run(&scratch, "drives ./mine.toml").ended(0);
@@ -395,7 +407,7 @@ fn it_goes_on_after_a_break() {
     run(&scratch, "check new.toml").ended(0);
 }
 
-/// A disk of which the kernel states that it rotates, and that reads faster than any.
+/// The kernel reports that the disk rotates, but it is faster than any rotating disk.
 #[test]
 fn what_was_measured_decides_whether_a_drive_rotates() {
     let scratch = Scratch::new();
@@ -408,7 +420,7 @@ fn what_was_measured_decides_whether_a_drive_rotates() {
     has(&said.out, ", not a rotating disk;");
     has(&said.out, "rotational = false");
     has(&said.out, "rpct=95.00");
-    // It is as slow as a disk is.
+    // With rates of 200 requests per second, it is as slow as a rotating disk.
     for found in &mut known.steps {
         found.bytes_per_second = f64::from(found.load.length) * 200.0;
         found.latency_us = found.latency_us.map(|us| Latency { mean: 9e3, ..us });
@@ -426,7 +438,7 @@ fn each_target_has_results_of_its_own_which_init_finds() {
     for directory in ["a", "b"] {
         fs::create_dir(scratch.path(directory)).unwrap();
     }
-    // Another target of the same name, and results with a name that was chosen.
+    // A target with the same name in another directory, and results in a file with a chosen name.
     state(
         &scratch,
         "weir-calibration-disk.img.json",
@@ -451,12 +463,14 @@ fn each_target_has_results_of_its_own_which_init_finds() {
     run(&scratch, chosen).ended(0);
 }
 
-/// Numbers in a state file that no measurement ever gives: what follows from them is shown or refused.
+/// A state file may contain numbers that no measurement gives. The command must show or refuse the
+/// consequences, but not panic.
 #[test]
 fn a_state_file_can_say_anything() {
     let scratch = Scratch::new();
     let path = scratch.at("disk.img");
     for write in [true, false] {
+        // The numbers include zero, the extremes of a float, and a negative rate.
         for number in [0.0, 1e-300, 1e12, 1e300, -1e300] {
             for integer in [0, 1, 1 << 16, u32::MAX] {
                 let mut known = calibrated(&path, write);

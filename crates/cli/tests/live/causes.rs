@@ -1,4 +1,5 @@
-//! Twelve planted causes on a live server: its metrics, `weir top`, the dashboard, `weir explain` and the record name the same one.
+//! Plants twelve causes on a live server, and checks that metrics, `weir top`, the dashboard, `weir
+//! explain` and the recording name the right one.
 
 use crate::browser::{Page, Site, TOKEN, browse};
 use crate::common::running::fleet;
@@ -16,31 +17,32 @@ use weir_measure::promise::{Cause, Excuse};
 use weir_model::client::Address;
 use weir_model::load::{Arrival, Program};
 
-/// Whole seconds of the promise before anybody is asked.
+/// The number of whole promised seconds before the causes are compared.
 const SECONDS: u64 = 2;
 
-/// What is planted beside the clients.
+/// A disturbance that is planted besides the clients.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
     Nothing,
     /// Another server, whose storage fails every read.
     Failing,
-    /// Another server, which does less than is stated of it.
+    /// Another server, which is slower than its stated capacity.
     SlowServer,
-    /// Programs that take the processors for most of the time.
+    /// Programs that occupy the CPUs for most of the time.
     Burners,
-    /// The client asks and does not read its replies.
+    /// A client that sends requests but does not read its replies.
     Deaf,
 }
 
-/// A cause that is planted: what the server is told of drives and volumes, and what clients do. The volume alpha suffers from it.
+/// A planted cause, from which the volume `alpha` suffers: the configuration of drives and volumes,
+/// and the programs of clients.
 struct Plant {
     name: &'static str,
     cause: Cause,
     neighbour: Option<&'static str>,
     drive: &'static str,
     policy: &'static str,
-    /// All volumes are of a tenant that has 8 MB/s at most.
+    /// True if all volumes belong to a tenant with a max of 8 MB/s.
     of_tenant: bool,
     /// The volumes, with their mins in MB/s.
     volumes: Vec<(&'static str, u32)>,
@@ -48,16 +50,17 @@ struct Plant {
     beside: Beside,
 }
 
-/// A drive of 100 MB/s, of which that is stated.
+/// A drive of 100 MB/s, which is also its stated capacity.
 const FAST: &str =
     "model = { kind = \"null\", service = \"30us\", tags = 32, link = \"100MB/s\" }\n";
-/// The same, with two requests in it at a time: others wait in the elevator.
+/// The same drive with a queue of two requests, so that others wait in the elevator.
 const NARROW: &str =
     "model = { kind = \"null\", service = \"30us\", tags = 2, link = \"100MB/s\" }\n";
-/// A disk of which its owner stated what it reads in sequence. At random places it does a fraction of that.
+/// A disk for which the sequential rate was stated as its capacity. Random reads reach a fraction
+/// of that.
 const SLOW: &str =
     "model = \"hitachi-hts72755\"\ncapacity = { read = \"80MB/s\", write = \"80MB/s\" }\n";
-/// A drive that another server has, of which 100 MB/s are stated.
+/// A drive on another server, with a stated capacity of 100 MB/s.
 const REMOTE: &str =
     "capacity = { read = \"100MB/s\", write = \"100MB/s\" }\ncontract = { remote = \"40ms\" }\n";
 
@@ -65,7 +68,7 @@ fn reads(kib: u32, depth: u32) -> Program {
     Program::random_reads(kib << 10, depth)
 }
 
-/// One client of one volume.
+/// Returns a plant with one client on one volume.
 fn alone(
     name: &'static str,
     cause: Cause,
@@ -86,7 +89,7 @@ fn alone(
     }
 }
 
-/// Clients beside neighbours, first come, first served.
+/// Returns the plants with neighbours, mostly in order of arrival.
 fn beside_neighbours() -> Vec<Plant> {
     let behind = |name, drive, neighbour, others: &[(&'static str, Program)]| {
         let plain = alone(name, Cause::Neighbour, drive, 60, reads(32, 2));
@@ -161,7 +164,7 @@ fn plants() -> Vec<Plant> {
 }
 
 impl Plant {
-    /// The server's file.
+    /// Returns the configuration of the server.
     fn file(&self, scratch: &Scratch, port: u16) -> String {
         let path = |name| scratch.at(name);
         let mut text = format!(
@@ -194,7 +197,7 @@ impl Plant {
     }
 }
 
-/// Something that runs until this is dropped.
+/// Threads and processes that run until this value is dropped.
 struct Until {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -224,13 +227,13 @@ impl Drop for Until {
             let _ = child.wait();
         }
         for thread in self.threads.drain(..) {
-            // A failure of the test itself says more.
+            // If a thread failed, the failure of the test itself is more informative.
             let _ = thread.join();
         }
     }
 }
 
-/// What stands beside the server before it starts.
+/// Starts the other server that the plant needs, if any.
 fn before(plant: &Plant, scratch: &Scratch) -> Until {
     let mut until = Until::new();
     let socket = scratch.path("pool.sock");
@@ -248,7 +251,7 @@ fn before(plant: &Plant, scratch: &Scratch) -> Until {
     until
 }
 
-/// What clients do.
+/// Starts the load of the clients, and the disturbance.
 fn load(plant: &Plant, address: &Address) -> Until {
     let mut until = Until::new();
     let fleet = fleet(address, &plant.clients, Duration::from_mins(10));
@@ -284,23 +287,26 @@ fn load(plant: &Plant, address: &Address) -> Until {
     until
 }
 
-/// A program that takes a processor for most of the time, before every other.
+/// Starts a program that occupies a CPU for most of the time, with a higher priority than all
+/// others.
 fn burner() -> Child {
     let this = std::env::current_exe().unwrap();
     let mut command = Command::new("chrt");
+    // The real-time class SCHED_FIFO precedes all normal threads.
     command.args(["-f", "5"]).arg(this);
     command.args(["--exact", "causes::burn", "--ignored"]);
     let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
     quiet.spawn().expect("chrt(1) is there, and this is root")
 }
 
-/// Not a test, but what a [`burner`] does.
+/// The program of a [`burner`], which is not a test.
 #[test]
 #[ignore = "takes a processor for a minute"]
 fn burn() {
     let begun = std::time::Instant::now();
     while begun.elapsed() < Duration::from_mins(1) {
         let round = std::time::Instant::now();
+        // A burner runs for 70 of every 95 ms.
         while round.elapsed() < Duration::from_millis(70) {
             std::hint::spin_loop();
         }
@@ -308,7 +314,7 @@ fn burn() {
     }
 }
 
-/// What is named: a cause, and a neighbour.
+/// A named cause, with the neighbour if one is named.
 type Named = (String, Option<String>);
 
 fn named(value: &Value, cause: &str) -> Named {
@@ -319,7 +325,7 @@ fn named(value: &Value, cause: &str) -> Named {
     )
 }
 
-/// The most frequent of several.
+/// Returns the value with the largest sum of counts.
 fn most<T: Ord>(counts: impl IntoIterator<Item = (T, u64)>) -> Option<T> {
     let mut sums = BTreeMap::new();
     for (what, count) in counts {
@@ -329,7 +335,8 @@ fn most<T: Ord>(counts: impl IntoIterator<Item = (T, u64)>) -> Option<T> {
     most.filter(|(_, count)| *count > 0).map(|(what, _)| what)
 }
 
-/// The samples of a family that have a label: its value, and the number.
+/// Returns the samples of a metric family that have a label, each as the label's value and the
+/// number.
 fn samples(page: &str, family: &str, label: &str) -> Vec<(String, u64)> {
     let lines = page.lines().filter(|line| line.starts_with(family));
     let alphas = lines.filter(|line| line.contains("volume=\"alpha\""));
@@ -348,7 +355,8 @@ fn count(page: &str, family: &str) -> u64 {
     found.map_or(0, |text| text.parse::<f64>().unwrap() as u64)
 }
 
-/// The cause that the metrics name: of the short seconds if there are any, else of those in which the promise did not apply.
+/// Returns the cause that the metrics name: that of the short seconds, or otherwise that of the
+/// seconds in which the promise did not apply.
 fn by_metrics(page: &str) -> Named {
     let neighbour = most(samples(
         page,
@@ -377,7 +385,8 @@ fn json(scratch: &Scratch, line: &str) -> Value {
     serde_json::from_str(&said.out).expect("one object")
 }
 
-/// What `weir top` and the dashboard show of alpha in most of the last seconds.
+/// Returns the causes that `weir top` and the dashboard show for `alpha` in most of the last
+/// seconds.
 async fn by_seconds(scratch: &Scratch, page: &Page, url: &str) -> [Named; 2] {
     page.0.goto(&format!("{url}#token={TOKEN}")).await.unwrap();
     let row = "[...document.querySelectorAll('#list > li')].find(r => r.querySelector('h3').textContent === 'alpha')";
@@ -395,7 +404,7 @@ async fn by_seconds(scratch: &Scratch, page: &Page, url: &str) -> [Named; 2] {
     [most(tops).unwrap(), most(pages).unwrap()]
 }
 
-/// What `weir top` says of alpha now.
+/// Returns the cause that `weir top` shows for `alpha` now.
 fn by_top(scratch: &Scratch) -> Named {
     let status = json(scratch, "top --once --json --socket manage.sock");
     let mut volumes = status["volumes"].as_array().unwrap().iter();
@@ -403,7 +412,7 @@ fn by_top(scratch: &Scratch) -> Named {
     named(&alpha.unwrap()["now"], "limited_by")
 }
 
-/// The cause that these words of the dashboard are for.
+/// Returns the cause that these words of the dashboard stand for.
 fn of_words(shown: &str) -> Named {
     if shown.starts_with("its client had nothing outstanding for ") {
         return (Cause::ClientIdle.name().to_owned(), None);
@@ -419,7 +428,7 @@ fn of_words(shown: &str) -> Named {
     found.unwrap_or_else(|| (shown.to_owned(), None))
 }
 
-/// Plants a cause, and says what each of them names.
+/// Plants a cause, and returns the cause that each of the outputs names.
 async fn play(plant: &Plant, page: &Page) -> Vec<(&'static str, Named)> {
     let scratch = Scratch::new();
     let port = free_port();
@@ -452,7 +461,7 @@ async fn play(plant: &Plant, page: &Page) -> Vec<(&'static str, Named)> {
     ]
 }
 
-/// The cause of an explanation, and the neighbour of its short seconds.
+/// Returns the cause of an explanation, with the most frequent neighbour of its short seconds.
 fn by_explanation(explanation: &Value) -> Named {
     let (cause, _) = named(explanation, "cause");
     let short = explanation["promise"]["short"].as_array();
@@ -466,7 +475,8 @@ fn by_explanation(explanation: &Value) -> Named {
     (cause, neighbour)
 }
 
-/// Prints a row of the table for each that names a cause, and returns those that name another than is planted.
+/// Prints a row of the table for each output, and returns those that name another cause than the
+/// planted one.
 fn other_than(wanted: &Named, plant: &str, found: Vec<(&'static str, Named)>) -> Vec<String> {
     let mut wrong = Vec::new();
     for (by, named) in found {
@@ -478,7 +488,7 @@ fn other_than(wanted: &Named, plant: &str, found: Vec<(&'static str, Named)>) ->
     wrong
 }
 
-/// The table is printed: `cargo test -p weir --test live causes:: -- --nocapture`.
+/// Prints a table with `cargo test -p weir --test live causes:: -- --nocapture`.
 #[test]
 fn twelve_planted_causes_are_named_alike_everywhere() {
     if !works("nbdkit", &["--version"]) || !works("chrt", &["-f", "5", "true"]) {
@@ -491,7 +501,8 @@ fn twelve_planted_causes_are_named_alike_everywhere() {
                 plant.cause.name().to_owned(),
                 plant.neighbour.map(str::to_owned),
             );
-            // What else the machine does is a cause, too: one run of three has to be undisturbed.
+            // Other activity on the machine is a cause as well, so one of three runs must be
+            // undisturbed.
             let mut said = Vec::new();
             for _ in 0..3 {
                 said = other_than(&wanted, plant.name, play(&plant, &page).await);

@@ -1,5 +1,6 @@
-//! A comparison under an unmodified kernel in a guest, beside the simulator: one short run, whose drive is the server's model by ublk. It is the one
-//! guest that `./test` boots without `--guest`.
+//! Compares one short run under an unmodified kernel in a guest with the simulator. The drive of
+//! the guest is the server's model, through ublk. It is the only guest that `./test` boots without
+//! `--guest`.
 
 use crate::common::{self, Scratch, has, record_of, run};
 use serde_json::Value;
@@ -27,7 +28,8 @@ size = "1GiB"
 max = { bandwidth = "3MB/s" }
 "#;
 
-/// The same scenario's file in both places: the same keys, bandwidths and latencies that are near, and what has no place in Linux left out.
+/// The same scenario gives the same keys in both places, with similar bandwidths and latencies.
+/// Parts that Linux does not support are left out.
 #[test]
 fn a_scenario_is_played_by_linux_beside_the_simulator() {
     let strict = std::env::var_os("WEIR_NO_SKIP").is_some();
@@ -54,6 +56,7 @@ fn a_scenario_is_played_by_linux_beside_the_simulator() {
         let (sim, guest) = (of("sim", client), of("guest", client));
         let number = |r: &Value, key: &str| r.pointer(key).and_then(Value::as_f64).unwrap();
         let ratio = number(sim, "/bandwidth_mb_per_s") / number(guest, "/bandwidth_mb_per_s");
+        // The tolerances allow for the short run of two seconds.
         assert!((0.8..1.25).contains(&ratio), "{client}: {sim} {guest}");
         let ratio = number(sim, "/latency_us/mean") / number(guest, "/latency_us/mean");
         assert!((0.7..1.4).contains(&ratio), "{client}: {sim} {guest}");

@@ -1,4 +1,4 @@
-//! `weir ctl` beside a running server: what it prints, and what it says where something is wrong.
+//! `weir ctl` with a running server: its output, and its errors.
 
 use crate::common::running::{Running, open, serve};
 use crate::common::{Said, Scratch, has, run, signal};
@@ -53,7 +53,7 @@ impl Site {
         run(&self.scratch, &format!("ctl {arguments} {socket}"))
     }
 
-    /// A client of a volume.
+    /// Connects a client to a volume.
     fn client(&self, volume: &str) -> Connection {
         let server = self.server.as_ref().expect("it runs");
         open(&server.address, volume).expect("it is served")
@@ -68,12 +68,12 @@ impl Site {
         self.server = Some(serve(&self.scratch));
     }
 
-    /// What it prints on standard error; it must fail.
+    /// Returns the message on standard error of a command that must fail.
     fn refused(&self, arguments: &str) -> String {
         self.ctl(arguments).ended(1).err
     }
 
-    /// What it prints; it must succeed.
+    /// Returns the output of a command that must succeed.
     fn said(&self, arguments: &str) -> String {
         let ended = self.ctl(arguments).ended(0);
         assert_eq!(ended.err, "", "{arguments}");
@@ -108,7 +108,9 @@ fn a_server_is_asked_and_changed_in_the_words_of_its_file() {
     ] {
         assert!(status.contains(part), "{part} in\n{status}");
     }
+    // A dry run shows the effect of a change.
     let tried = site.said("set alpha min=20MB/s --dry-run");
+    // 50 of 120 MB/s are 41.7 %, and 58 MB/s are left of the 108 MB/s (90 %) that can be promised.
     assert_eq!(
         tried,
         "volume.alpha.min = \"20MB/s\" (was \"10MB/s\")\n\
@@ -130,8 +132,10 @@ fn a_server_is_asked_and_changed_in_the_words_of_its_file() {
     site.said("remove beta");
     let undone = site.said("undo");
     assert!(undone.starts_with("volume.beta was added\n"), "{undone}");
+    // A change that is not saved applies to the running server only.
     site.said("set drive.fast capacity.write=140MB/s --no-save");
     let changes = site.said("changes");
+    // The six changes are set, add, grow, remove, undo and set.
     assert_eq!(changes.lines().count(), 6, "{changes}");
     assert!(
         changes.lines().next().unwrap().ends_with("in memory only"),
@@ -197,10 +201,12 @@ fn what_is_wrong_is_said_with_what_to_do() {
     assert_eq!(site.text(), before);
 }
 
-/// Writes these bytes there, and waits for the answer.
+/// Writes bytes at an offset through a raw NBD request, and waits for the reply.
 fn write(client: Connection, offset: u64, bytes: &[u8]) {
     let (socket, ..) = client.into_parts();
     let mut socket = UnixStream::from(socket);
+    // A request of the NBD protocol: magic number, flags (0), type (1, write), cookie, offset,
+    // length, and data.
     let mut request = [&0x2560_9513_u32.to_be_bytes()[..], &[0, 0, 0, 1], &[0; 8]].concat();
     request.extend(offset.to_be_bytes());
     request.extend(u32::try_from(bytes.len()).expect("few").to_be_bytes());
@@ -221,20 +227,24 @@ fn an_image_grows_with_its_volume_and_outlives_a_crash() {
     );
     site.said(&add);
     let before = site.client("beta");
-    // The file of the configuration stays behind, as after a crash between the growth and the writing of the file.
+    // The configuration file keeps the old size, as after a crash between the growth and the
+    // writing of the file.
     let grown = site.said("grow beta 2MiB --no-save");
     let told = "volume.beta: 1 client keeps its size until it connects again, because NBD";
     has(&grown, told);
     let allocated = |size: u64| {
         let found = fs::metadata(&image).expect("it is there");
         assert_eq!(found.len(), size);
+        // `st_blocks` counts units of 512 bytes, see stat(2).
         assert!(found.blocks() * 512 >= size, "{}", found.blocks());
     };
     allocated(2 << 20);
+    // NBD cannot announce a new size to a connected client.
     assert_eq!(before.session().size, 1 << 20);
     write(site.client("beta"), (2 << 20) - 4096, &[7; 4096]);
 
-    // Neither smaller, nor larger than there is room; all stays as it is.
+    // A volume cannot shrink, and cannot grow beyond the free space. In both cases, nothing
+    // changes.
     for shrinks in ["grow beta 1MiB", "undo"] {
         let said = site.refused(shrinks);
         for part in [
@@ -265,7 +275,7 @@ fn an_image_grows_with_its_volume_and_outlives_a_crash() {
         .expect("it is as long");
     assert_eq!(bytes, [7; 4096]);
 
-    // What another program has cut off is not made up for in silence.
+    // A file that another program has truncated is not silently extended again.
     file.set_len(1 << 20).expect("nothing keeps it");
     let said = site.refused("grow beta 4MiB");
     has(&said, "another program has truncated the file");

@@ -1,4 +1,4 @@
-//! The dashboard in a browser, beside clients that read.
+//! The dashboard in a browser, while clients read.
 
 use crate::browser::{Page, Site, TOKEN, browse};
 use crate::common::running::fleet;
@@ -13,17 +13,17 @@ use std::time::Duration;
 use weir_manage::api::{ChangeRequest, Client, Edit, Outcome, Volume};
 use weir_model::load::Program;
 
-/// A name that does harm where a page takes it for HTML.
+/// A name that would run a script if a page inserted it as HTML.
 const HOSTILE: &str = "<img src=x onerror=window.harmed=1>";
 
-/// Two volumes that are promised something, one of them with that name.
+/// Returns two volumes with a min, one of which has that name.
 fn volumes() -> String {
     format!(
         "[volume.alpha]\ndrive = \"fast\"\nsize = \"64MiB\"\nmin = \"10MB/s\"\n[volume.\"{HOSTILE}\"]\ndrive = \"fast\"\nsize = \"64MiB\"\nmin = \"1MB/s\"\n"
     )
 }
 
-/// Clients that read until this is dropped.
+/// Clients that read until this value is dropped.
 struct Readers {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -62,7 +62,8 @@ async fn open(page: &Page, site: &str) {
         .await;
 }
 
-/// What the server answers another client, which may not wait on a thread that drives the browser.
+/// Returns the server's answer to another client. The client blocks, so it needs a thread other
+/// than the one that drives the browser.
 fn asked<T: Send + 'static>(
     socket: &Path,
     ask: impl FnOnce(&Client) -> Result<T, weir_manage::api::Error> + Send + 'static,
@@ -71,7 +72,7 @@ fn asked<T: Send + 'static>(
     thread::spawn(move || ask(&client)).join().unwrap().unwrap()
 }
 
-/// The row of a volume, as an expression.
+/// Returns a JavaScript expression for the row of a volume.
 fn row(name: &str) -> String {
     format!(
         "[...document.querySelectorAll('#list > li')].find(r => r.querySelector('h3').textContent === {name:?})"
@@ -88,7 +89,7 @@ fn figures_are_live_and_names_are_text() {
         open(&page, &url).await;
         let got = format!("{}.querySelector('span.got').textContent", row("alpha"));
         page.wait(&format!("/^[1-9].* MB\\/s$/.test({got})")).await;
-        // A second after the other makes a line.
+        // The line is drawn once several seconds have been shown.
         let line = format!(
             "{}.querySelector('path.got').getAttribute('d')",
             row("alpha")
@@ -102,8 +103,9 @@ fn figures_are_live_and_names_are_text() {
         assert!(shown.contains("drive "), "latency by its parts: {shown}");
         let drive = page.text("#drives").await;
         has(&drive, "% busy");
+        // The mins of both volumes are 10 and 1 MB/s.
         has(&drive, "Promised: 11.0 MB/s");
-        // The name is shown as it is, everywhere, and has done nothing.
+        // The name is shown unchanged everywhere, and its script has not run.
         let hostile = row(HOSTILE);
         page.ask(&format!("{hostile}.querySelector('button').click()"))
             .await;
@@ -112,29 +114,30 @@ fn figures_are_live_and_names_are_text() {
         assert_eq!(title, format!("volume {HOSTILE}"));
         assert_eq!(page.ask("return window.harmed ?? 0").await, 0);
         assert_eq!(page.ask("return document.images.length").await, 0);
-        // The page cannot do harm of its own either.
+        // The page's own scripts cannot insert HTML either, because the page forbids it.
         let made =
             "try { document.body.innerHTML = '<p>'; return 'made' } catch { return 'refused' }";
         assert_eq!(page.ask(made).await, "refused");
-        // The clients go, and that is seen, too.
+        // When the clients disconnect, the page shows it.
         drop(readers);
         page.wait(&format!("{got} === '0 B/s'")).await;
     });
     site.end();
 }
 
-/// What is promised to volume `alpha`, bytes a second.
+/// Returns the min of the volume `alpha`, in bytes per second.
 fn promised(socket: &Path) -> u64 {
     let alpha: Volume = asked(socket, |client| client.get("/v1/volumes/alpha"));
     alpha.contract.min_bytes_per_second
 }
 
-/// Presses Enter.
+/// Presses the Enter key.
 async fn enter(page: &Page) {
     page.keys(&char::from(Key::Enter).to_string()).await;
 }
 
-/// Opens the contract of volume `alpha` by keyboard, types another min, and tries it.
+/// Opens the contract of the volume `alpha` by keyboard, types another min, and tests it with a dry
+/// run.
 async fn try_min(page: &Page, min: &str) {
     let button = format!("{}.querySelector('button')", row("alpha"));
     page.ask(&format!("{button}.focus()")).await;
@@ -164,7 +167,7 @@ fn a_promise_that_cannot_be_kept_is_refused_at_its_field() {
             .await;
         page.wait("document.getElementById('apply').disabled").await;
         assert_eq!(promised(&socket), 10_000_000);
-        // Another one is typed over it, and the refusal goes.
+        // Typing another value removes the refusal.
         page.ask("document.getElementById('field-min').select()")
             .await;
         page.keys("11MB/s").await;
@@ -183,6 +186,7 @@ fn a_contract_is_tried_changed_and_undone_by_keyboard() {
     let file = scratch.path("weir.toml");
     browse(|page| async move {
         open(&page, &url).await;
+        // The dry run shows the sums but changes nothing.
         try_min(&page, "20MB/s").await;
         page.wait("document.activeElement.id === 'apply'").await;
         let outcome = page.text("#contract .outcome").await;
@@ -193,15 +197,17 @@ fn a_contract_is_tried_changed_and_undone_by_keyboard() {
         let outcome = "document.querySelector('#contract .outcome')";
         page.wait(&format!("{outcome}.textContent.includes('Done: change 1')"))
             .await;
+        // The change applies to the running server and to its file.
         assert_eq!(promised(&socket), 20_000_000);
         let written = std::fs::read_to_string(&file).unwrap();
         has(&written, "min = \"20MB/s\"");
-        // Enter closes it now.
+        // Enter closes the dialogue now.
         enter(&page).await;
         page.wait("!document.getElementById('contract').open").await;
         let shown = |min| format!("{}.textContent.includes('of {min} MB/s')", row("alpha"));
         page.wait(&shown("20.0")).await;
         let undo = "document.querySelector('#changes > li button')";
+        // The change is undone.
         page.wait(undo).await;
         page.ask(&format!("{undo}.focus()")).await;
         enter(&page).await;
@@ -224,6 +230,7 @@ fn a_change_of_another_client_in_between_is_not_lost() {
         open(&page, &url).await;
         try_min(&page, "20MB/s").await;
         page.wait("document.activeElement.id === 'apply'").await;
+        // In the meantime, another client changes the share of the volume.
         let key = ["volume", "alpha", "share"].map(String::from).to_vec();
         let value = 50.into();
         let edits = vec![Edit { key, value }];
@@ -235,7 +242,7 @@ fn a_change_of_another_client_in_between_is_not_lost() {
         page.wait("document.querySelector('#contract .elsewhere').textContent.includes('has been changed since')")
             .await;
         assert_eq!(promised(&socket), 10_000_000);
-        // The same once more, against what is there now.
+        // The same change is made again, against the current state.
         page.wait("document.activeElement.id === 'try'").await;
         enter(&page).await;
         page.wait("document.activeElement.id === 'apply'").await;
@@ -261,13 +268,14 @@ fn sentences_that_explain_a_volume_are_shown_where_the_server_has_them() {
     let url = site.url.clone();
     browse(|page| async move {
         open(&page, &url).await;
-        // In the server's place, so that the answer is known.
+        // A mock replaces the server's answer, so that the text is known.
         let answer = "(path, how) => !path.endsWith('/v1/volumes/alpha/explain') ? ask(path, how) \
             : Promise.resolve(new Response(JSON.stringify({ said: ['<b>beta</b> stood before it.'] })))";
         page.ask(&format!(
             "const ask = window.fetch; window.fetch = {answer}"
         ))
         .await;
+        // HTML in the answer must be shown as text.
         page.ask(&format!("{}.querySelector('button').click()", row("alpha")))
             .await;
         page.wait("!document.getElementById('explain').hidden")
@@ -300,7 +308,7 @@ fn the_dashboard_links_to_the_manual_that_the_server_has() {
             "{links}.length > 5 && {links}.slice(0, 2).every((link) => link.offsetWidth > 0)"
         ))
         .await;
-        // A browser follows it without the token.
+        // A browser can follow the link without the token.
         let first = format!("return {links}[0].href");
         let first = page.ask(&first).await;
         page.0.goto(first.as_str().unwrap()).await.unwrap();
@@ -317,18 +325,19 @@ fn a_page_that_is_opened_again_has_the_curves_of_the_time_before() {
     let url = site.url.clone();
     browse(|page| async move {
         open(&page, &url).await;
-        // The server's first point of some seconds.
+        // Waits for the server's first point of history, which covers some seconds.
         let kept = "fetch('/v1/history?of=volume.alpha', { headers: { Authorization: `Bearer ${sessionStorage.getItem('weir-token')}` } })\
             .then((answer) => answer.json()).then(({ points }) => { window.kept = points.length })";
         page.wait(&format!("{kept} && window.kept > 0")).await;
         page.0.refresh().await.unwrap();
-        // The first event of the page is about the second before it, so only the length of a point tells what the server has kept.
+        // The page's first event is about the second before it, so only the length of a point shows
+        // that the server has kept it.
         let first = format!("{}?.row.history.points[0]", row("alpha"));
         page.wait(&format!(
             "{first}?.step === 10000 && {first}.at < performance.timeOrigin"
         ))
         .await;
-        // They are drawn, with the times and the values of the axes.
+        // The points are drawn, with the times and the values of the axes.
         let line = format!(
             "{}.querySelector('path.got').getAttribute('d')",
             row("alpha")
@@ -352,7 +361,7 @@ fn a_page_that_is_opened_again_has_the_curves_of_the_time_before() {
             page.wait(&format!("((labels) => {pattern})({texts})"))
                 .await;
         }
-        // The time that plots show is chosen, and stays.
+        // The chosen period of the plots survives a reload of the page.
         page.ask("const span = document.getElementById('span'); span.value = '3600'; span.dispatchEvent(new Event('input'))")
             .await;
         page.0.refresh().await.unwrap();
@@ -371,7 +380,7 @@ fn short_seconds_before_the_page_was_opened_are_listed() {
     browse(|page| async move {
         page.0.goto(&url).await.unwrap();
         page.wait("!document.getElementById('login').hidden").await;
-        // In the server's place, so that the answer is known.
+        // A mock replaces the server's answer, so that the short second is known.
         let short = "{ short: [{ at_ms: 1700000000000, of: 'volume.alpha', reason: 'others', lacking: 2000000 }] }";
         let answer = format!(
             "(path, how) => path !== '/v1/short' ? ask(path, how) : Promise.resolve(new Response(JSON.stringify({short})))"
@@ -439,14 +448,15 @@ fn the_token_is_asked_for_and_leaves_the_address() {
             true
         );
         assert_eq!(page.ask("return document.activeElement.id").await, "token");
+        // The right token opens the page, and does not appear in the address.
         page.keys(&format!("{TOKEN}{}", char::from(Key::Enter)))
             .await;
         page.wait("!document.getElementById('all').hidden").await;
         assert_eq!(page.ask("return location.href").await, url.as_str());
-        // It stays for this tab.
+        // The token is kept for this tab.
         page.0.refresh().await.unwrap();
         page.wait("!document.getElementById('all').hidden").await;
-        // One in the address is gone from it at once.
+        // A token in the address is removed from it at once.
         page.0.goto("about:blank").await.unwrap();
         open(&page, &url).await;
         assert_eq!(page.ask("return location.href").await, url.as_str());
@@ -465,6 +475,7 @@ fn a_thousand_volumes_fit_a_telephone() {
     let site = Site::start(&scratch, &volumes);
     let url = site.url.clone();
     browse(|page| async move {
+        // The window is as narrow as a telephone.
         page.0.set_window_size(500, 844).await.unwrap();
         open(&page, &url).await;
         let rows = page
@@ -478,10 +489,11 @@ fn a_thousand_volumes_fit_a_telephone() {
             "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
         assert_eq!(page.ask(wider).await, 0, "nothing is beyond the right edge");
         page.ask("document.getElementById('filter').focus()").await;
+        // The filter ignores case. It matches 99 and 990 to 999, which are 11 volumes.
         page.keys("CUSTOMER-99").await;
         page.wait("document.getElementById('shown').textContent === '11 of 1000'")
             .await;
-        // In the order in which people count.
+        // The names are in natural order, in which 99 precedes 990.
         let names =
             "return [...document.querySelectorAll('#list h3')].map(h => h.textContent).slice(0, 2)";
         let names = page.ask(names).await;

@@ -1,4 +1,4 @@
-//! The demo: what it finds in virtual time, that it works live, and that it leaves nothing behind.
+//! The demo: its results in virtual time, its live mode, and its cleaning up.
 
 use crate::common;
 use crate::common::{Scratch, has, record_of, run, signal, wait, weir};
@@ -7,12 +7,13 @@ use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
-/// Plays and returns the records.
+/// Runs the demo, and returns its records.
 fn records(scratch: &Scratch, options: &str) -> Vec<Value> {
     let said = run(scratch, &format!("demo --json - {options}")).ended(0);
     let told = said.err.strip_suffix("wrote weir-demo.html\n");
     let told = told.unwrap_or_else(|| panic!("{}", said.err));
-    // What policies make of contracts, and on a slow machine how long it takes.
+    // Besides notes about the mapping of contracts to policies, a slow machine prints the remaining
+    // time.
     let is_told = |l: &str| l.starts_with("note: ") || l.starts_with("about ");
     assert!(told.lines().all(is_told), "{told}");
     common::records(&said.out)
@@ -28,7 +29,7 @@ fn number(record: &Value, key: &str) -> f64 {
         .unwrap_or_else(|| panic!("{key} is a number in {record}"))
 }
 
-/// The readers' lines and the target's and the total's.
+/// The number of records of a run: 15 readers, the target, and the total.
 const CLIENTS: usize = 17;
 
 #[test]
@@ -65,7 +66,8 @@ fn in_virtual_time_the_same_is_said_twice() {
     has(&first.out, "reader-15");
 }
 
-/// A promise is held against what its client gets alone: nobody else is blamed for the rest, and the client not for what others had.
+/// The promise is limited by the bandwidth that the client gets without contention. No other client
+/// is blamed for the rest, and the client is not blamed for the bandwidth that others took.
 #[test]
 fn a_promise_beyond_what_the_client_gets_alone_is_out_of_reach() {
     let scratch = Scratch::new();
@@ -141,7 +143,7 @@ fn on_a_modelled_drive_promises_follow_what_it_can_do() {
             number(target, "bandwidth_mb_per_s"),
             number(target, "promised_mb_per_s"),
         );
-        // A disk cannot, with one request of 4 KiB at a time.
+        // A hard disk cannot reach 10 MB/s with one request of 4 KiB at a time.
         assert_eq!(got >= promised, kept, "{drive}: {got} of {promised}");
         assert!(
             promised <= 10.0
@@ -160,7 +162,7 @@ fn live_it_runs_a_real_server_and_real_clients() {
         assert!(number(record, "requests") > 0.0, "{record}");
         assert!(record["errors"].is_null(), "{record}");
     }
-    // The server itself said where the time went.
+    // The server itself reported where requests spent their time.
     let target = of(&records, "contract", "target");
     assert!(number(&target["split_us"], "drive") > 30.0, "{target}");
     assert!(target["limited_by"].is_string());
@@ -178,7 +180,9 @@ fn an_interrupt_leaves_nothing_behind() {
         .unwrap();
     wait("the demo begins", || scratch.names().len() == 2);
     signal(&child, Signal::INT);
+    // 128 + SIGINT (2), as for a shell.
     assert_eq!(child.wait().unwrap().code(), Some(130));
+    // Neither the directory of the server nor the unfinished page is left.
     assert_eq!(scratch.names(), [""; 0]);
 }
 
@@ -189,7 +193,7 @@ fn an_interrupt_shows_the_policies_that_are_over() {
     let mut demo = weir(&scratch, words);
     let piped = demo.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = piped.spawn().unwrap();
-    // A server has a directory of its own.
+    // Each server uses the same directory, which is created again when the next server starts.
     let directory = scratch.path(&format!("weir-demo-{}-0", child.id()));
     let made = || {
         let data = std::fs::metadata(&directory).ok()?;
@@ -200,7 +204,7 @@ fn an_interrupt_shows_the_policies_that_are_over() {
         first = made();
         first.is_some()
     });
-    // Its socket is made in it.
+    // The server creates its socket in this directory, which changes the directory's ctime.
     wait("its server begins", || directory.join("nbd.sock").exists());
     first = made();
     wait("the second begins", || {
@@ -231,6 +235,7 @@ fn an_interrupt_shows_the_policies_that_are_over() {
 #[test]
 fn an_image_is_measured_read_and_left_as_it_was() {
     let scratch = Scratch::new();
+    // The data has a pattern, so that a write by the demo would be noticed.
     let data: Vec<u8> = (0..32 << 20).map(|i: u32| (i ^ i >> 9) as u8).collect();
     std::fs::write(scratch.path("image"), &data).unwrap();
     let line = "demo --json - --seconds 1 --policy contract --file image";

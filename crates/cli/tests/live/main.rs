@@ -1,4 +1,4 @@
-//! Integration tests in real time, a module for each subject.
+//! The integration tests in real time, with one module for each subject.
 
 #[path = "../common/browser.rs"]
 mod browser;

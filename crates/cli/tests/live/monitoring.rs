@@ -1,7 +1,9 @@
-//! What comes in `packaging` for Prometheus and Grafana: checked by promtool, and used by a real Prometheus on a real server under load.
+//! The files in `packaging` for Prometheus and Grafana. `promtool` checks them, and a real
+//! Prometheus uses them with a real server under load.
 //!
-//! They need `prometheus` and `promtool`, in `target/monitoring` (`./test` puts Debian's there) or installed; without, they are skipped
-//! with a line, unless `WEIR_NO_SKIP=1` forbids it.
+//! The tests need `prometheus` and `promtool`, either in `target/monitoring` (where `./test` puts
+//! Debian's) or installed. Without these, they are skipped with a message, unless `WEIR_NO_SKIP=1`
+//! forbids it.
 
 use crate::common::program::skip;
 use crate::common::running::{fleet, serve};
@@ -22,7 +24,7 @@ fn packaging(path: &str) -> PathBuf {
     root.join(path).canonicalize().unwrap()
 }
 
-/// A program of Prometheus'; `None`, with a line, if it is not there.
+/// Returns the path of a program of Prometheus. `None`, with a message, if it is not installed.
 fn program(name: &str) -> Option<PathBuf> {
     let fetched = root().join("target/monitoring");
     let places = [fetched.join(name), Path::new("/usr/bin").join(name)];
@@ -33,7 +35,7 @@ fn program(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// Runs promtool, which must be content.
+/// Runs promtool, which must succeed.
 fn promtool(arguments: &[&str], input: &str) {
     let Some(promtool) = program("promtool") else {
         return;
@@ -52,7 +54,7 @@ fn promtool(arguments: &[&str], input: &str) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let all = text(&said.stdout) + &text(&said.stderr);
     assert!(said.status.success(), "{arguments:?}: {all}");
-    // Of metrics it complains without a failure.
+    // For `check metrics`, promtool prints warnings without failing.
     assert!(!arguments.contains(&"metrics") || all.is_empty(), "{all}");
 }
 
@@ -62,7 +64,7 @@ fn the_rules_are_right_and_alert_for_what_they_say() {
     promtool(&["check", "rules", rules.to_str().unwrap()], "");
     let tests = packaging("prometheus/weir.test.yml");
     promtool(&["test", "rules", tests.to_str().unwrap()], "");
-    // Each alert has a case in which it fires.
+    // The tests of the rules must have a case for each alert in which it fires.
     let tests = fs::read_to_string(tests).unwrap();
     let rules = fs::read_to_string(rules).unwrap();
     let alerts = rules.lines().filter_map(|l| l.split_once("- alert: "));
@@ -72,7 +74,7 @@ fn the_rules_are_right_and_alert_for_what_they_say() {
     }
 }
 
-/// The expressions of the dashboard's panels, with Grafana's variables replaced.
+/// Returns the expressions of the dashboard's panels, with Grafana's variables replaced.
 fn dashboard() -> Vec<String> {
     let text = fs::read_to_string(packaging("grafana/weir.json")).unwrap();
     let dashboard: Value = serde_json::from_str(&text).unwrap();
@@ -80,7 +82,7 @@ fn dashboard() -> Vec<String> {
     let targets = panels.filter_map(|panel| panel["targets"].as_array());
     let expressions = targets.flatten().map(|t| t["expr"].as_str().unwrap());
     let variables = dashboard["templating"]["list"].as_array().unwrap().iter();
-    // label_values(SELECTOR, LABEL)
+    // The form of a variable is `label_values(SELECTOR, LABEL)`.
     let selectors = variables.filter_map(|variable| {
         let query = variable["definition"].as_str()?;
         let query = query.strip_prefix("label_values(")?;
@@ -113,7 +115,7 @@ fn every_expression_of_the_dashboard_is_one() {
     promtool(&["check", "rules", file.to_str().unwrap()], "");
 }
 
-/// The names of metrics in a text: Weir's own, and those that the rules record.
+/// Returns the names of metrics in a text: those of Weir, and those that the rules record.
 fn names(text: &str) -> BTreeSet<String> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let words = text.split(|c| !word(c));
@@ -121,7 +123,8 @@ fn names(text: &str) -> BTreeSet<String> {
     named.map(str::to_owned).collect()
 }
 
-/// A Prometheus that asks a server four times a second, with the rules; ended with the test.
+/// A Prometheus with the rules, which scrapes a server four times per second and ends with the
+/// test.
 struct Prometheus {
     child: Child,
     port: u16,
@@ -131,6 +134,7 @@ impl Prometheus {
     fn start(program: &Path, scratch: &Scratch, weir: u16) -> Self {
         let port = free_port();
         let config = format!(
+            // A short interval makes alerts appear within seconds.
             "global: {{ scrape_interval: 250ms, scrape_timeout: 250ms, evaluation_interval: 250ms }}\n\
              rule_files: [\"{}\"]\n\
              scrape_configs: [{{ job_name: weir, static_configs: [{{ targets: [\"127.0.0.1:{weir}\"] }}] }}]\n",
@@ -156,7 +160,8 @@ impl Prometheus {
         serde_json::from_str(&answer).unwrap_or_default()
     }
 
-    /// The state of an alert, pending or firing, and its labels; `None` if it is neither.
+    /// Returns the state of an alert (pending or firing) with its labels, or `None` if it is
+    /// inactive.
     fn alert(&self, alert: &str) -> Option<(String, Value)> {
         let alerts = self.ask("/api/v1/alerts");
         let mut alerts = alerts["data"]["alerts"].as_array()?.iter();
@@ -169,10 +174,11 @@ impl Prometheus {
             .is_some_and(|(state, _)| state == "firing")
     }
 
-    /// How many series an expression has now; `None` if Prometheus refuses it.
+    /// Returns the number of series of an expression, or `None` if Prometheus refuses it.
     fn series(&self, expression: &str) -> Option<usize> {
         let mut query = String::from("/api/v1/query?query=");
         for byte in expression.bytes() {
+            // Every byte is percent-encoded, which is valid for any expression.
             let _ = write!(query, "%{byte:02X}");
         }
         Some(self.ask(&query)["data"]["result"].as_array()?.len())
@@ -186,7 +192,8 @@ impl Drop for Prometheus {
     }
 }
 
-/// A disk of which its owner stated what it reads in sequence: what is promised of that cannot be kept at random places.
+/// A disk for which the sequential rate was stated as its capacity, so that promises cannot be kept
+/// with random reads.
 const SLOW: &str = r#"
 [listen]
 nbd = ["unix:SOCKET"]
@@ -207,7 +214,7 @@ drive = "slow"
 size = "1GiB"
 "#;
 
-/// Reads and writes of volume alpha, for some seconds.
+/// Reads and writes the volume `alpha` for some seconds.
 fn load(address: &Address) {
     let program = Program {
         writes: 50,
@@ -233,6 +240,7 @@ fn prometheus_scrapes_a_server_under_load_and_alerts_of_a_short_promise() {
         let up = prometheus.ask("/api/v1/query?query=up");
         up["data"]["result"][0]["value"][1] == "1"
     });
+    // Without load, no promise can be short.
     assert!(!prometheus.fires("WeirPromiseShort"));
     load(&server.address);
     for alert in [
@@ -247,10 +255,11 @@ fn prometheus_scrapes_a_server_under_load_and_alerts_of_a_short_promise() {
         (&labels["volume"], &labels["drive"], &labels["tenant"]),
         (&"alpha".into(), &"slow".into(), &"acme".into())
     );
+    // Alerts about other problems must stay silent.
     for alert in ["WeirDown", "WeirSyncFailed", "WeirStorageErrors"] {
         assert_eq!(prometheus.alert(alert), None, "{alert}");
     }
-    // It fires after a minute.
+    // The alert is still pending, because it fires after one minute.
     let (state, labels) = prometheus.alert("WeirCapacityExhausted").unwrap();
     assert_eq!((&state[..], &labels["drive"]), ("pending", &"slow".into()));
     let page = get(port, "/metrics").unwrap();
@@ -259,7 +268,7 @@ fn prometheus_scrapes_a_server_under_load_and_alerts_of_a_short_promise() {
         &["check", "metrics"],
         &get(port, "/metrics?detail=full").unwrap(),
     );
-    // A panel shows something, unless there is nothing to say of one of its metrics.
+    // A panel must show something, unless one of its metrics has no samples.
     let quiet = |name: &String| {
         let lines = page.lines().filter_map(|line| line.strip_prefix(&name[..]));
         lines.filter(|rest| rest.starts_with(['{', '_'])).count() == 0
@@ -269,7 +278,7 @@ fn prometheus_scrapes_a_server_under_load_and_alerts_of_a_short_promise() {
         let shows = series.is_some_and(|n| n > 0) || names(&expression).iter().any(quiet);
         assert!(shows && series.is_some(), "{expression}: {series:?}");
     }
-    // Names that nobody says would be quiet panels and alerts.
+    // A name that no metric has would leave panels and alerts empty.
     let rules = fs::read_to_string(packaging("prometheus/weir.rules.yml")).unwrap();
     let used = names(&(rules + &dashboard().join("\n")));
     let families = page.lines().filter_map(|l| l.strip_prefix("# TYPE "));

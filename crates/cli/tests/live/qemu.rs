@@ -1,7 +1,9 @@
-//! Real guests: Linux under QEMU, with a volume as its disk; among them some whose server is killed under verified writes.
+//! Linux guests under QEMU with a volume as their disk. In some tests, the server is killed under
+//! verified writes.
 //!
-//! `./test --guest` runs them. They need `qemu-system-x86_64`, a static busybox, and Debian's kernel (`weir-linux` downloads it).
-//! How often the server is killed: `WEIR_KILLS=100 cargo test -p weir --test live qemu:: -- --nocapture`.
+//! `./test --guest` runs them. They need `qemu-system-x86_64`, a static busybox, and Debian's
+//! kernel, which `weir-linux` downloads. To change the number of kills, run `WEIR_KILLS=100 cargo
+//! test -p weir --test live qemu:: -- --nocapture`.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -17,11 +19,11 @@ use crate::common::{Scratch, signal, words};
 use rustix::process::Signal;
 use weir_linux::guest::Kernel;
 
-/// What the guest does first.
+/// The beginning of the guest's script, which waits for the disk.
 const BEGIN: &str =
     "load virtio_pci; load virtio_blk; until [ -b /dev/vda ]; do sleep 0.05; done\n";
 
-/// Writes, reads and compares; what it finds is said line by line.
+/// Writes, reads and compares data, and prints each result on a line.
 const ONCE: &str = r#"
 q=/sys/block/vda/queue
 echo "sectors=$(cat /sys/block/vda/size) serial=$(cat /sys/block/vda/serial) cache=$(cat $q/write_cache)"
@@ -35,7 +37,8 @@ echo "write through" > $q/write_cache; dd if=/data of=/dev/vda bs=4k count=16 of
 poweroff -f
 "#;
 
-/// Four writers, each in a part of its own, until it is told to stop; each round is read back and compared.
+/// Runs four writers, each in a part of its own, until the guest is told to stop. Each round is
+/// read back and compared.
 const AGAIN: &str = r#"
 dd if=/dev/urandom of=/data bs=64k count=16 2>/dev/null
 writer() {
@@ -54,7 +57,8 @@ dmesg | grep -i "i/o error"
 echo "over"; poweroff -f
 "#;
 
-/// Says how large the disk is whenever that changes, and writes to its last megabyte and reads it back.
+/// Prints the size of the disk whenever it changes. Then writes to its last megabyte and reads the
+/// data back.
 const GROWS: &str = r#"
 dd if=/dev/urandom of=/data bs=64k count=16 2>/dev/null
 was=0
@@ -69,7 +73,7 @@ done
 poweroff -f
 "#;
 
-/// Kernel and modules; `None`, with a line, if they or a program are not there.
+/// Returns the kernel with its modules. `None`, with a message, if these or a program are missing.
 fn kernel() -> Option<Kernel> {
     let installed = |program: &str| Command::new(program).arg("--help").output().is_ok();
     let missing = ["qemu-system-x86_64", "busybox"]
@@ -86,7 +90,7 @@ fn kernel() -> Option<Kernel> {
     None
 }
 
-/// The files a guest begins with, and what it is to do.
+/// Writes the initial files of a guest with its script, and returns their path.
 fn initrd(scratch: &Scratch, kernel: &Kernel, script: &str) -> PathBuf {
     let archive = scratch.path("initrd");
     let guest = weir_linux::guest::Guest::new(kernel.clone(), format!("{BEGIN}{script}"));
@@ -94,7 +98,7 @@ fn initrd(scratch: &Scratch, kernel: &Kernel, script: &str) -> PathBuf {
     archive
 }
 
-/// A guest that runs.
+/// A running guest, with the lines of its console.
 struct Guest {
     qemu: Child,
     lines: Receiver<String>,
@@ -106,6 +110,8 @@ impl Guest {
         let image = kernel.image();
         let [image, initrd, socket] = [&*image, initrd, socket].map(Path::display);
         let line = format!(
+            // vhost-user needs memory that is shared with the server (`share=on`). `timeout` ends a
+            // guest that hangs.
             "600 qemu-system-x86_64 -accel tcg -m 256 -smp {queues} -nographic -no-reboot -nodefaults -serial stdio \
              -object memory-backend-memfd,id=m,size=256M,share=on -machine q35,memory-backend=m \
              -kernel {image} -initrd {initrd} -append 'console=ttyS0 quiet panic=-1' \
@@ -116,7 +122,8 @@ impl Guest {
             .args(words(&line))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // It says of each of its server's deaths what failed; the guest says what came of that.
+            // QEMU reports every loss of the server here. The guest's own output shows the
+            // consequences.
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
@@ -137,8 +144,9 @@ impl Guest {
         }
     }
 
-    /// Waits until it says something that ends so.
+    /// Waits until the guest prints a line that ends with this text.
     fn wait_for(&mut self, end: &str) {
+        // An emulated guest takes many seconds to boot.
         let deadline = Instant::now() + Duration::from_mins(2);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -158,7 +166,7 @@ impl Guest {
         writeln!(input, "{line}").unwrap();
     }
 
-    /// What it said until it ended.
+    /// Waits for the end of the guest, and returns all of its output.
     fn end(mut self) -> String {
         self.said.extend(self.lines.iter());
         assert!(self.qemu.wait().unwrap().success());
@@ -175,7 +183,7 @@ fn configure(scratch: &Scratch, storage: &str, mib: u64) {
     scratch.file("weir.toml", &text);
 }
 
-/// Waits until a guest has connected.
+/// Waits until a guest has connected to the server.
 fn wait_for_guest(server: &Running) {
     let deadline = Instant::now() + Duration::from_mins(2);
     while !server.says("INFO client connected") {
@@ -228,11 +236,12 @@ fn a_guest_sees_its_disk_grow() {
     let mut server = serve(&scratch, &storage);
     let initrd = initrd(&scratch, &kernel, GROWS);
     let mut guest = Guest::boot(&kernel, &initrd, &scratch.path("alpha.sock"), 2);
+    // Sizes are in sectors of 512 bytes: 64 MiB, then 96 MiB and 128 MiB.
     guest.wait_for("sectors=131072");
     grow(96);
     signal(&server.child, Signal::HUP);
     guest.wait_for("sectors=196608");
-    // While there is no server, too.
+    // The volume can also grow while there is no server.
     server.child.kill().unwrap();
     server.child.wait().unwrap();
     grow(128);
@@ -254,14 +263,16 @@ fn a_guest_lives_through_the_death_of_its_server_and_loses_nothing() {
     let mut guest = Guest::boot(&kernel, &initrd, &socket, 4);
     guest.wait_for("ready");
     for n in 0..kills {
-        // QEMU from 7.2 to 9.0 may not connect again to a server that is killed while they shake hands (`docs/guests.md`).
+        // QEMU from 7.2 to 9.0 may not reconnect to a server that is killed during the handshake
+        // (`docs/guests.md`).
         wait_for_guest(&server);
-        // Not always at the same point of a round.
+        // The delay varies, so that the server is killed at different points of a round.
         thread::sleep(Duration::from_millis(300 + n * 137 % 800));
         server.child.kill().unwrap();
         server.child.wait().unwrap();
         server = serve(&scratch, &storage);
     }
+    // After the last restart, the writers need some time for further rounds.
     thread::sleep(Duration::from_millis(1500));
     guest.say("stop");
     guest.wait_for("over");

@@ -1,11 +1,14 @@
-//! What README and the pages behind it say that commands print, they print, and the example of `docs/serving.md` works when it is pasted.
+//! Checks that commands print the output that README and its linked pages show, and that the
+//! example of `docs/serving.md` works when it is pasted.
 //!
-//! A block that begins with `$ COMMAND` is what the shell prints for it, in virtual time; `WEIR_BLESS=1` writes the blocks and the table of
-//! contracts anew. README's table names a command for each row: that of a row in virtual time prints the row's figures. Figures of live runs
-//! and of `./bench` are timed and not held here: README says so.
+//! A block that begins with `$ COMMAND` has the output of this command in virtual time.
+//! `WEIR_BLESS=1` updates the blocks and the table of contracts. In README's table, each row names
+//! a command. If the command runs in virtual time, it must print the figures of the row. Figures of
+//! live runs and of `./bench` are timed and therefore not checked, as README explains.
 //!
-//! The example is pasted into an empty directory, with two changes: its port for metrics, which may be taken, becomes 0 (any), and the
-//! server is started by `exec`, so that the test can end it.
+//! The example is pasted into an empty directory with two changes: the port for metrics, which
+//! could be in use, becomes 0 (any port), and the server is started with `exec`, so that the test
+//! can end it.
 
 use crate::common;
 use crate::common::program::skip;
@@ -25,12 +28,12 @@ fn text(page: &str) -> String {
     std::fs::read_to_string(path(page)).expect("the page is there")
 }
 
-/// A shell in `scratch` that ends at the first failure.
+/// Returns a shell in `scratch` that ends at the first failure.
 fn set(scratch: &Scratch, script: &str) -> Command {
     shell(&scratch.path(""), &format!("set -eu\n{script}"))
 }
 
-/// What a script prints; it must end well.
+/// Returns the output of a script, which must succeed.
 fn output(scratch: &Scratch, script: &str) -> String {
     let output = set(scratch, script).output().expect("there is a shell");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -38,7 +41,7 @@ fn output(scratch: &Scratch, script: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Text as a block of Markdown.
+/// Returns a text as a block of Markdown.
 fn block(text: &str) -> String {
     text.lines().fold(String::new(), |mut block, line| {
         let line = format!("    {line}");
@@ -47,7 +50,7 @@ fn block(text: &str) -> String {
     })
 }
 
-/// A page, with what each command prints below it.
+/// Returns a page in which each command is followed by its current output.
 fn replayed(page: &str) -> String {
     let lines: Vec<&str> = page.lines().collect();
     let indented = |at: usize| lines.get(at).is_some_and(|line| line.starts_with("    "));
@@ -59,7 +62,7 @@ fn replayed(page: &str) -> String {
             continue;
         };
         out += &block(output(&Scratch::new(), command).trim_end());
-        // What was printed before: indented lines, and empty ones between them.
+        // The previous output consists of indented lines with empty lines between them.
         while indented(at) || lines.get(at) == Some(&"") && indented(at + 1) {
             at += 1;
         }
@@ -67,7 +70,7 @@ fn replayed(page: &str) -> String {
     out
 }
 
-/// The rows of the table of contracts, from the records of the command that the page names.
+/// Returns the rows of the table of contracts, from the records of the command that the page names.
 fn contracts() -> String {
     const COMMAND: &str = "weir compare latency --policy none --policy bfq --policy contract";
     assert!(
@@ -85,6 +88,7 @@ fn contracts() -> String {
             .map(|r| r["bandwidth_mb_per_s"].as_f64().expect("a number"))
             .collect();
         assert!(!values.is_empty(), "{drive} {case} {policy} {client}");
+        // The mean over the repetitions, as in the table of the command.
         values.iter().sum::<f64>() / values.len() as f64
     };
     let drives = [
@@ -96,6 +100,7 @@ fn contracts() -> String {
     for (drive, name) in drives {
         for case in ["readers", "writers"] {
             let of = |policy, client| mean(drive, case, policy, client);
+            // The total includes the target.
             let others = |policy| of(policy, "total") - of(policy, "target");
             let figures = [of("contract", "target"), others("contract"), others("bfq")];
             let figures = figures.map(weir_measure::number::figure).join(" | ");
@@ -105,7 +110,7 @@ fn contracts() -> String {
     rows
 }
 
-/// The page of promises, with the table of contracts as it comes out.
+/// Returns the page of promises with the current table of contracts.
 fn tabled(page: &str) -> String {
     let head = "| Drive, other clients | Target under `contract` | Others under `contract` | Others under `bfq` |\n| --- | --- | --- | --- |\n";
     let at = page.find(head).expect("the table is there") + head.len();
@@ -118,7 +123,7 @@ fn tabled(page: &str) -> String {
     format!("{before}{}{}", contracts(), &after[old..])
 }
 
-/// A page is `actual`, or becomes it where that is asked for.
+/// Checks that a page is equal to `actual`, or writes it with `WEIR_BLESS=1`.
 fn check(page: &str, actual: &str) {
     let said = text(page);
     assert!(said.contains("\n    $ weir "), "its blocks are found");
@@ -141,7 +146,7 @@ fn the_commands_print_what_the_pages_say() {
     check(PROMISES, &tabled(&replayed(&text(PROMISES))));
 }
 
-/// Figures are numbers of four characters or more.
+/// Only numbers of at least four characters count as figures.
 #[test]
 fn the_commands_of_the_table_print_its_figures() {
     let page = text("README.md");
@@ -163,10 +168,12 @@ fn the_commands_of_the_table_print_its_figures() {
             found += 1;
         }
     }
+    // If the form of the table changed, no figure would be found and nothing would be compared.
     assert!(found >= 9, "its figures are found");
 }
 
-/// The blocks of what stands before the first heading below the title, without their indentation.
+/// Returns the blocks of the part before the first heading below the title, without their
+/// indentation.
 fn blocks(page: &str) -> Vec<String> {
     let section = page.split("\n## ").next().expect("there is a first");
     let mut blocks = vec![String::new()];
@@ -188,6 +195,7 @@ fn the_example_works_when_it_is_pasted() {
     let [server, client] = &blocks(&text("docs/serving.md"))[..] else {
         panic!("one block for each terminal");
     };
+    // The port of the example can be in use on this machine.
     let server = server.replace("127.0.0.1:9809", "127.0.0.1:0");
     let (before, serve) = server
         .split_once("\nweir serve ")
@@ -195,6 +203,7 @@ fn the_example_works_when_it_is_pasted() {
     let scratch = Scratch::new();
     let said = output(&scratch, before);
     has(&said, "10MB/s");
+    // With `exec`, the child process is the server itself and receives the signal at the end.
     let mut command = set(&scratch, &format!("exec weir serve {serve}"));
     let running = start(&mut command);
     let socket = scratch.path("nbd.sock");

@@ -1,7 +1,7 @@
-//! Records of a server at full load are whole, and what they cost.
+//! Checks that recordings of a server at full load are complete, and measures their cost.
 //!
-//! Figures are printed (`cargo test --release -p weir --test live record:: -- --nocapture`). `WEIR_RECORD_SECONDS=60` takes a minute of it instead
-//! of two seconds.
+//! `cargo test --release -p weir --test live record:: -- --nocapture` prints figures.
+//! `WEIR_RECORD_SECONDS=60` makes it last one minute instead of two seconds.
 
 use std::fmt::Write;
 
@@ -26,7 +26,8 @@ fn config(scratch: &Scratch) {
     scratch.file("weir.toml", &text);
 }
 
-/// Small requests from several clients, as fast as they are answered; how many were.
+/// Sends small requests from several clients as fast as possible, and returns the number of
+/// completed requests.
 fn load(address: &Address, length: Duration) -> u64 {
     let program = Program {
         writes: 30,
@@ -38,10 +39,11 @@ fn load(address: &Address, length: Duration) -> u64 {
     outcomes.iter().map(|o| o.meter.requests()).sum()
 }
 
-/// Processor time that a server has used so far, seconds.
+/// Returns the CPU time that a server has used so far, in seconds.
 fn used(server: &Running) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
-    // Fields 14 and 15 of proc(5), hundredths of a second; the first behind the name is the third.
+    // User and system time are fields 14 and 15 in proc(5), in hundredths of a second. The first
+    // field behind the name is the third one.
     let fields: Vec<&str> = stat
         .rsplit_once(')')
         .unwrap()
@@ -61,6 +63,7 @@ fn a_record_at_full_load_is_whole_and_replays_whole() {
     config(&scratch);
     let server = serve(&scratch);
     let without = load(&server.address, length);
+    // The first run, without a recording, is the base of the comparison.
     let time_without = used(&server) / without as f64 * 1e6;
     server.end();
     let server = start(&mut weir(&scratch, "serve --record record weir.toml"));

@@ -1,4 +1,5 @@
-//! A volume on another server, which is killed and started again while fio writes through Weir, and verifies what it wrote.
+//! A volume on another server, which is killed and restarted while fio writes through Weir and
+//! verifies its data.
 
 use crate::common::running::serve;
 use crate::common::{Scratch, has, words, works};
@@ -8,7 +9,8 @@ use std::time::Duration;
 
 const KILLED: usize = 8;
 
-/// A server with a cache in front of a file, which loses what was not flushed when it is killed.
+/// A server with a write cache in front of a file. If it is killed, it loses data that was not
+/// flushed.
 struct Pool {
     child: Child,
 }
@@ -16,6 +18,7 @@ struct Pool {
 impl Pool {
     fn start(scratch: &Scratch) -> Self {
         let socket = scratch.path("pool.sock");
+        // A killed nbdkit leaves its socket behind. At the first start, there is none.
         let _ = std::fs::remove_file(&socket);
         let child = Command::new("nbdkit")
             .args(["-f", "-U"])
@@ -40,7 +43,7 @@ impl Drop for Pool {
     }
 }
 
-/// What fio says of random writes that it reads back as it goes.
+/// Starts fio with random writes that it reads back and verifies during the run.
 fn fio(socket: &str) -> std::io::Result<Child> {
     Command::new("fio")
         .args(words(
@@ -72,6 +75,7 @@ fn fio_finds_what_it_wrote_through_a_server_that_is_killed() {
     let server = serve(&scratch);
     let fio = fio(&scratch.at("nbd.sock")).unwrap();
     for _ in 0..KILLED {
+        // Eight kills, one every 800 ms, are spread over most of the 8 s for which fio runs.
         thread::sleep(Duration::from_millis(800));
         drop(pool);
         pool = Pool::start(&scratch);

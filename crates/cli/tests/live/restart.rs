@@ -1,6 +1,6 @@
-//! Servers that are ended and started again under clients that write: by plan and by `kill -9`.
+//! Restarts of a server under clients that write, after a planned end and after `kill -9`.
 //!
-//! Figures are printed (`cargo test -p weir --test live restart:: -- --nocapture`).
+//! `cargo test -p weir --test live restart:: -- --nocapture` prints figures.
 
 use crate::common;
 use crate::common::program::skip;
@@ -17,7 +17,7 @@ use weir_model::load::Program;
 const PLANNED: usize = 10;
 const KILLED: usize = 20;
 
-/// A server's file with one volume in an image.
+/// Writes the configuration of a server with one volume in an image.
 fn config(scratch: &Scratch, image: &Path, rest: &str) {
     let text = format!(
         "[drive.fast]\n[listen]\nnbd = [\"unix:{}\"]\n[volume.alpha]\ndrive = \"fast\"\nfile = \"{}\"\nsize = \"64MiB\"\n{rest}",
@@ -34,8 +34,9 @@ fn planned_restarts_are_no_errors_for_a_client_that_reconnects() {
         return;
     }
     let scratch = Scratch::new();
-    // So that at every end there are requests in flight and requests that were sent and not taken (QEMU has 16 on their way), and the
-    // client is not done before the last.
+    // The max and the limit ensure that at every end there are requests in flight and requests that
+    // the server has not read yet (QEMU sends 16 at once), and that the client is not done before
+    // the last restart.
     let max = "cache = \"host\"\nmax = { iops = 500 }\n[limits]\nrequests_per_connection = 4\n";
     config(&scratch, &scratch.path("image"), max);
     let mut server = serve(&scratch);
@@ -45,6 +46,7 @@ fn planned_restarts_are_no_errors_for_a_client_that_reconnects() {
     );
     let mut client = Command::new("qemu-img");
     client
+        // 2,000 writes at 500 per second take 4 s.
         .args(words("bench -w -c 2000 -d 64 -s 4096 --image-opts"))
         .arg(&image);
     let piped = client.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -72,13 +74,13 @@ fn planned_restarts_are_no_errors_for_a_client_that_reconnects() {
     server.end();
 }
 
-/// Writes until its server is gone.
+/// Writes until the server is gone.
 fn write(address: &Address) {
     let program = Program {
         writes: 100,
         ..Program::random_reads(256 << 10, 32)
     };
-    // The server is killed in the middle of it.
+    // The server is killed while the client writes.
     let _ = fleet(address, &[("alpha", program)], Duration::from_mins(1)).run(|_| {});
 }
 
@@ -91,7 +93,7 @@ fn a_start_right_after_a_kill_under_writes_succeeds_at_the_first_try() {
     let mut longest = Duration::ZERO;
     for _ in 0..KILLED {
         let begun = Instant::now();
-        // Fails with what the server says if it does not start.
+        // If the server does not start, this fails with the server's message.
         let mut server = serve(&scratch);
         longest = longest.max(begun.elapsed());
         thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! `weir serve` from outside: ready, reloaded, recorded, ended.
+//! `weir serve` from outside: readiness, reload, recording, and end.
 
 use crate::common;
 use crate::common::running::{fleet, open, serve, start};
@@ -38,12 +38,12 @@ fn config(scratch: &Scratch, more: &str) {
     scratch.file("weir.toml", &(CONFIG.replace("SOCKET", &socket) + more));
 }
 
-/// Size of an export, if there is one.
+/// Returns the size of an export, if it exists.
 fn size(address: &Address, export: &str) -> Option<u64> {
     open(address, export).ok().map(|c| c.session().size)
 }
 
-/// How long clients run at most.
+/// The maximum time for which clients run.
 const MINUTE: Duration = Duration::from_mins(1);
 
 fn reads(address: &Address) {
@@ -80,8 +80,9 @@ fn it_serves_tells_the_service_manager_and_ends_well() {
     }
 }
 
-/// What systemd of `Type=notify-reload` and `WatchdogSec=` wants to hear: a reload's beginning with its time, its end, and that all is well
-/// at least twice in the time that it waits.
+/// The server must send the messages that systemd expects for `Type=notify-reload` and
+/// `WatchdogSec=`: the start of a reload with its time, its end, and a sign of life at least twice
+/// within the timeout.
 #[test]
 fn the_service_manager_hears_of_reloads_and_that_all_is_well() {
     let scratch = Scratch::new();
@@ -95,15 +96,17 @@ fn the_service_manager_hears_of_reloads_and_that_all_is_well() {
         let length = manager.recv(&mut state).unwrap();
         String::from_utf8_lossy(&state[..length]).into_owned()
     };
-    // Without a word about the watchdog, which comes in between.
+    // Messages of the watchdog come in between and are skipped.
     let next = || std::iter::repeat_with(hear).find(|said| said != "WATCHDOG=1\n");
     let mut command = weir(&scratch, "serve weir.toml");
     command.env("NOTIFY_SOCKET", scratch.path("notify"));
+    // The timeout of the watchdog is 200 ms, so a message is due every 100 ms.
     let server = start(command.env("WATCHDOG_USEC", "200000"));
     assert_eq!(next().unwrap(), "READY=1\nSTATUS=serving 1 volume\n");
     for _ in 0..3 {
         assert_eq!(hear(), "WATCHDOG=1\n");
     }
+    // The drive `slow` does not exist, so that the reload is refused.
     let wrong = "[volume.beta]\ndrive = \"slow\"\nmemory = true\nsize = \"1MiB\"\n";
     for (more, status) in [
         (MORE, "serving 2 volumes"),
@@ -124,7 +127,8 @@ fn the_service_manager_hears_of_reloads_and_that_all_is_well() {
     assert_eq!(next().unwrap(), "STOPPING=1\n");
 }
 
-/// A reload waits for what clients of a volume that goes have under way, here for longer than the watchdog would.
+/// A reload waits for the requests of clients whose volume is removed. Here, this takes longer than
+/// the timeout of the watchdog.
 #[test]
 fn a_long_reload_is_no_reason_for_the_watchdog() {
     let scratch = Scratch::new();
@@ -234,13 +238,15 @@ fn it_ends_with_its_command_and_the_command_with_it() {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let scratch = Scratch::new();
+    // At 4 kB/s a request of 64 KiB takes 16 s, so that requests are outstanding when the server
+    // ends.
     let slow = CONFIG.replace("min = \"10MB/s\"", "max = { bandwidth = \"4KB/s\" }");
     let socket = scratch.at("nbd.sock");
     scratch.file("weir.toml", &slow.replace("SOCKET", &socket));
     let mut server = serve(&scratch);
     std::thread::scope(|scope| {
         let address = server.address.clone();
-        // It ends when its server does.
+        // The client ends when its server does.
         let reader = [("alpha", Program::random_reads(64 << 10, 8))];
         scope.spawn(move || fleet(&address, &reader, MINUTE).run(|_| {}));
         common::wait("the client comes", || server.says(" connected "));
@@ -265,6 +271,7 @@ fn a_hangup_puts_a_changed_file_in_force_or_leaves_everything() {
     config(&scratch, MORE);
     signal(&server.child, Signal::HUP);
     common::wait("beta comes", || beta() == Some(2 << 20));
+    // A file with an error changes nothing.
     config(&scratch, "[volume.gamma]\nsize = 5\n");
     signal(&server.child, Signal::HUP);
     common::wait("a bad file is refused", || server.says("reload refused"));
@@ -272,6 +279,7 @@ fn a_hangup_puts_a_changed_file_in_force_or_leaves_everything() {
         server.says("weir.toml:12:8: volume.gamma.size: 5 has no unit")
     });
     assert_eq!(beta(), Some(2 << 20), "everything is as it was");
+    // A file that admission refuses changes nothing either.
     let huge = MORE.replace("\"2MiB\"", "\"2MiB\"\nmin = \"100MB/s\"");
     config(&scratch, &huge);
     signal(&server.child, Signal::HUP);
@@ -279,7 +287,8 @@ fn a_hangup_puts_a_changed_file_in_force_or_leaves_everything() {
         server.says("would add up to 110MB/s")
     });
     config(&scratch, "");
-    // A question for the size is a client too, and while there is one, beta stays.
+    // Opening a connection to ask for the size makes a client as well, and a volume with a client
+    // is not removed.
     common::wait("beta goes", || {
         signal(&server.child, Signal::HUP);
         server.says("volume.beta was removed")
@@ -288,8 +297,8 @@ fn a_hangup_puts_a_changed_file_in_force_or_leaves_everything() {
     server.end();
 }
 
-/// A reload that would disconnect clients is refused, and `weir check --reload` says so beforehand; what a reload changed is in the log, in the
-/// words of the file.
+/// A reload that would disconnect clients is refused, and `weir check --reload` predicts it. The
+/// log shows the changes of a reload in the words of the file.
 #[test]
 fn a_volume_in_use_goes_only_if_the_file_insists() {
     let scratch = Scratch::new();
@@ -303,11 +312,12 @@ fn a_volume_in_use_goes_only_if_the_file_insists() {
     with(MORE);
     let server = serve(&scratch);
     let check = || run(&scratch, "check --reload weir.toml");
+    // At first, the file is as it was when the server started.
     assert_eq!(check().ended(0).out, "a reload would change nothing\n");
     let client = open(&server.address, "beta").unwrap();
     with("");
     let refused = "volume.beta: cannot be removed while it has a client";
-    // Metrics are taken anew twice a second at the most.
+    // Metrics are updated at most twice per second.
     common::wait("it would be refused", || {
         let said = check();
         said.status == Some(1) && said.err.contains(refused)
@@ -316,6 +326,7 @@ fn a_volume_in_use_goes_only_if_the_file_insists() {
     common::wait("it is refused", || server.says("reload refused"));
     assert!(server.says(refused));
     drop(open(&server.address, "beta").unwrap());
+    // With `remove_in_use`, the volume is removed although it has a client.
     with("share = 200\n[server]\nremove_in_use = true\n");
     let changes = [
         "volume.beta was removed",
@@ -332,6 +343,7 @@ fn a_volume_in_use_goes_only_if_the_file_insists() {
     assert_eq!(size(&server.address, "beta"), None);
     drop(client);
     server.end();
+    // Without a running server, the effect of a reload is not known.
     has(&check().ended(1).err, "start the server first");
 }
 
@@ -363,8 +375,9 @@ fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
         said.out
     );
     let record = std::fs::read(scratch.path("record")).unwrap();
+    // The end mark takes four bytes.
     let calls = record.len() - 4;
-    // Killed while it wrote the end, between two calls, and in the middle of one.
+    // The server was killed while it wrote the end, between two calls, and in the middle of a call.
     for length in [record.len() - 1, calls, calls - 1] {
         std::fs::write(scratch.path("cut"), &record[..length]).unwrap();
         let said = run(&scratch, "replay --audit cut").ended(1);
@@ -379,14 +392,14 @@ fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
             said.err
         );
     }
-    // One that ends before anything happened is none.
+    // A recording that ends before the first call is not valid.
     std::fs::write(scratch.path("cut"), &record[..20]).unwrap();
     let said = run(&scratch, "replay cut").ended(1);
     assert_eq!(said.out, "");
     has(&said.err, "not a recording");
 }
 
-/// A server that starts again after a crash leaves the record of the crash alone.
+/// A server that restarts after a crash must not overwrite the recording of the crash.
 #[test]
 fn a_record_that_is_there_is_kept_and_the_next_has_a_number() {
     let scratch = Scratch::new();
@@ -403,7 +416,7 @@ fn a_record_that_is_there_is_kept_and_the_next_has_a_number() {
     for record in records {
         run(&scratch, &format!("replay {record}")).ended(0);
     }
-    // Standard output has the server's addresses.
+    // Standard output is not available for the recording, because it has the server's addresses.
     has(
         &run(&scratch, "serve --record - weir.toml").ended(2).err,
         "./-",
@@ -419,7 +432,7 @@ fn a_volume_that_cannot_be_opened_is_said_with_its_place_in_the_file() {
     has(&run(&scratch, "serve weir.toml").ended(1).err, place);
 }
 
-/// Clients are told what the elevator goes by, whatever holds the data.
+/// Clients must see the setting that the elevator uses, whatever stores the data.
 #[test]
 fn a_drive_that_turns_is_called_so() {
     let scratch = Scratch::new();
@@ -438,7 +451,7 @@ fn a_drive_that_turns_is_called_so() {
     server.end();
 }
 
-/// Starts the server with another standard error than a test that reads it.
+/// Starts the server with a standard error that the test does not read.
 fn start_logging_to(log: impl Into<Stdio>, scratch: &Scratch) -> (std::process::Child, Address) {
     let mut command = weir(scratch, "serve weir.toml");
     let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
@@ -448,13 +461,14 @@ fn start_logging_to(log: impl Into<Stdio>, scratch: &Scratch) -> (std::process::
     (child, line.trim_end().parse().unwrap())
 }
 
-/// The pipe is full before the first line.
+/// The pipe of the log is full before the first line.
 #[test]
 fn a_log_that_is_not_read_stops_no_client_and_not_the_end() {
     let scratch = Scratch::new();
     config(&scratch, "");
     let (unread, mut log) = pipe().unwrap();
     fcntl_setfl(&log, OFlags::NONBLOCK).unwrap();
+    // The writes end when the pipe is full.
     while log.write(&[b'x'; 4096]).is_ok() {}
     fcntl_setfl(&log, OFlags::empty()).unwrap();
     let (mut child, address) = start_logging_to(log, &scratch);
@@ -470,6 +484,7 @@ fn a_log_that_cannot_be_written_ends_nothing_and_is_counted() {
     let socket = scratch.path("manage.sock");
     let manage = format!("[manage]\nsocket = \"{}\"\n", socket.display());
     config(&scratch, &manage);
+    // Writes to `/dev/full` fail with ENOSPC, and those to a pipe without a reader with EPIPE.
     let full = std::fs::File::options().write(true).open("/dev/full");
     let (reader, closed) = pipe().unwrap();
     drop(reader);
@@ -493,7 +508,7 @@ fn a_log_that_cannot_be_written_ends_nothing_and_is_counted() {
     }
 }
 
-/// `poll` refuses more descriptors than the process may have: so the thread that accepts
+/// `poll` fails if it has more descriptors than the process may open, so the thread that accepts
 /// connections ends.
 #[test]
 fn a_server_that_has_lost_a_thread_ends_with_a_status() {
@@ -505,6 +520,7 @@ fn a_server_that_has_lost_a_thread_ends_with_a_status() {
         ..getrlimit(Resource::Nofile)
     };
     prlimit(Some(Pid::from_child(&server.child)), Resource::Nofile, none).unwrap();
+    // This connection wakes the acceptor.
     assert_eq!(size(&server.address, "alpha"), None);
     assert_eq!(server.child.wait().unwrap().code(), Some(1));
     server.reader.join().unwrap();

@@ -1,4 +1,4 @@
-//! `weir top` beside a running server: printed, and on a terminal of its own.
+//! `weir top` with a running server, printed once and on a terminal of its own.
 
 use crate::common::running::{self, Running};
 use crate::common::{Scratch, has, records, run, signal, wait, weir};
@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// A terminal is given back: the screen before is shown again, and the cursor.
+/// The sequence that restores the previous screen of the terminal.
 const GIVEN_BACK: &str = "\u{1b}[?1049l";
 
 fn serve(scratch: &Scratch) -> Running {
@@ -51,6 +51,7 @@ fn seconds_are_printed_as_json_until_nobody_reads_them() {
     let mut out = top.stdout.take().unwrap();
     let mut text = String::new();
     let mut bytes = [0; 4096];
+    // Three lines show that output continues. The reader then closes its end of the pipe.
     while text.lines().count() < 3 {
         let read = out.read(&mut bytes).unwrap();
         text += std::str::from_utf8(&bytes[..read]).unwrap();
@@ -75,11 +76,12 @@ fn what_cannot_be_shown_is_said() {
     );
     let server = serve(&scratch);
     let said = run(&scratch, "top --socket manage.sock").ended(2);
+    // Standard output is a pipe here and not a terminal.
     has(&said.err, "--once or --json");
     server.end();
 }
 
-/// `weir top` on a terminal that `script` makes.
+/// `weir top` on a terminal that `script` creates.
 struct Terminal {
     script: Child,
     keys: ChildStdin,
@@ -91,6 +93,8 @@ impl Terminal {
     fn start(scratch: &Scratch) -> Self {
         let mut command = Command::new("script");
         let top = format!(
+            // The shell replaces itself by `weir top`, so that the noted process id is that of
+            // `weir top`.
             "stty rows 24 cols 80; echo $$ > pid; exec {} top --socket manage.sock",
             env!("CARGO_BIN_EXE_weir")
         );
@@ -105,6 +109,7 @@ impl Terminal {
             ])
             .current_dir(scratch.path(""))
             .env("TERM", "xterm")
+            // Colours are switched off, so that the shown text has fewer escape sequences.
             .env("NO_COLOR", "1")
             .env("SHELL", "/bin/sh");
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -134,7 +139,7 @@ impl Terminal {
         self.keys.flush().unwrap();
     }
 
-    /// Waits for its end: the status, and all that was shown.
+    /// Waits for the end, and returns the status with everything that was shown.
     fn end(mut self) -> (Option<i32>, String) {
         let status = self.script.wait().unwrap().code();
         self.reader.join().unwrap();
@@ -150,12 +155,13 @@ fn the_terminal_is_given_back_after_a_key_that_ends_it() {
     let mut terminal = Terminal::start(&scratch);
     wait("a volume is shown", || terminal.shows("alpha"));
     terminal.press("?");
-    // Words stand alone in what is sent: only cells that differ are.
+    // Only cells that differ are sent, so the test looks for single words.
     wait("keys are explained", || terminal.shows("another"));
     terminal.press(" /al\rq");
     let (status, shown) = terminal.end();
     assert_eq!(status, Some(0));
     assert!(shown.contains(GIVEN_BACK), "{shown:?}");
+    // This sequence would set a colour.
     assert!(!shown.contains("\u{1b}[38;"), "NO_COLOR: {shown:?}");
     server.end();
 }
@@ -170,6 +176,7 @@ fn the_terminal_is_given_back_after_a_signal() {
     let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap());
     rustix::process::kill_process(pid.unwrap(), Signal::TERM).unwrap();
     let (status, shown) = terminal.end();
+    // 128 + SIGTERM (15).
     assert_eq!(status, Some(128 + 15), "{shown:?}");
     assert!(shown.contains(GIVEN_BACK), "{shown:?}");
     server.end();
@@ -184,6 +191,7 @@ fn a_server_that_ends_is_said_and_found_again() {
     signal(&server.child, Signal::TERM);
     wait("it is said", || terminal.shows("NOT CONNECTED"));
     server.end();
+    // Only output after this point can come from the new server.
     let before = terminal.shown.lock().unwrap().len();
     let server = serve(&scratch);
     wait("it is found", || {

@@ -1,8 +1,10 @@
-//! The tutorials work when they are pasted: each command of a page runs in a shell in a scratch directory, with the built program first in
-//! PATH. Each must exit with status 0, and the first words of the output that the page shows must appear in the command's output.
+//! Checks that the tutorials work when they are pasted. Each command of a page runs in a shell in a
+//! scratch directory, with the built program first in `PATH`. Each must exit with status 0, and the
+//! first words of the output that the page shows must appear in the command's output.
 //!
-//! A block that follows a sentence that ends with "Write this to `FILE`:" is written to that file. A command that ends with `&` runs in
-//! the background, so its output is not checked. The directory `/tmp/weir-tutorial` of the pages is replaced by the scratch directory.
+//! A block that follows a sentence that ends with "Write this to `FILE`:" is written to that file.
+//! A command that ends with `&` runs in the background, so its output is not checked. The directory
+//! `/tmp/weir-tutorial` of the pages is replaced by the scratch directory.
 //!
 //! `docs/tutorials/kubernetes.md` is not run, because it needs a cluster.
 
@@ -25,7 +27,7 @@ enum Step {
     Write(String, String),
 }
 
-/// The steps of a page, in order.
+/// Returns the steps of a page, in order.
 fn steps(page: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut lines = page.lines().peekable();
@@ -55,13 +57,13 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// Words separated by single spaces.
+/// Returns the words of a text, separated by single spaces.
 fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The script that runs the steps, writes the output of step N to `out.N`, and stops at the first failure. Servers that still run at the
-/// end are stopped.
+/// Returns the script that runs the steps, writes the output of step N to `out.N`, and stops at the
+/// first failure. Servers that still run at the end are stopped.
 fn script(scratch: &Scratch, steps: &[Step]) -> String {
     let mut script = String::from("set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
     for (number, step) in steps.iter().enumerate() {
@@ -75,6 +77,7 @@ fn script(scratch: &Scratch, steps: &[Step]) -> String {
                 let out = scratch.path(&format!("out.{number}"));
                 let out = out.display();
                 match command.strip_suffix('&') {
+                    // A server in the background writes its log to the same file.
                     Some(command) => writeln!(script, "{command} >{out} 2>&1 &"),
                     None => writeln!(script, "{{ {command}; }} >{out}"),
                 }
@@ -85,7 +88,7 @@ fn script(scratch: &Scratch, steps: &[Step]) -> String {
     script
 }
 
-/// The text with the scratch directory in place of the directory of the pages.
+/// Returns the text with the scratch directory in place of the directory of the pages.
 fn local(scratch: &Scratch, text: &str) -> String {
     text.replace(DIRECTORY, &scratch.at("work"))
 }
@@ -124,6 +127,7 @@ fn follow(name: &str) {
             "{name}: `{command}` does not print {words:?}:\n{printed}"
         );
     }
+    // If the form of the page changed, no command would be found and nothing would be tested.
     assert!(commands >= 2, "{name}: its commands are found");
 }
 

@@ -1,13 +1,15 @@
-//! How long the drive takes for a piece that has it to itself.
+//! The time that the drive takes for a piece when nothing else is in it.
 
 use weir_core::Op;
 
-/// Sizes told apart: powers of two.
+/// The number of size classes, which are powers of two: one for each bit length of a `u32`,
+/// including 0.
 const SIZES: usize = 33;
-/// From as many pieces on the time is known; with each further one an eighth is forgotten.
+/// The number of pieces from which on the time is used. Each further piece replaces one eighth of
+/// the mean.
 const KNOWN: u32 = 8;
 
-/// Mean times of pieces that were alone in the drive, by operation and size.
+/// The mean times of pieces that were alone in the drive, by operation and size.
 #[derive(Clone, Debug)]
 pub(crate) struct Alone {
     means: [[(f64, u32); SIZES]; 2],
@@ -20,16 +22,17 @@ impl Alone {
         }
     }
 
-    /// A piece had the drive to itself for `ns`.
+    /// Learns from a piece that had the drive to itself for `ns`.
     pub(crate) fn learn(&mut self, op: Op, bytes: u32, ns: u64) {
         let Some((mean, count)) = self.place(op, bytes) else {
             return;
         };
+        // The mean is a plain one up to `KNOWN` pieces, and then an exponential one.
         *count = (*count + 1).min(KNOWN);
         *mean += (ns as f64 - *mean) / f64::from(*count);
     }
 
-    /// For how long a piece would be in the drive alone, if that is known.
+    /// Returns the time for which a piece would be in the drive alone, if it is known.
     #[inline]
     pub(crate) fn of(&mut self, op: Op, bytes: u32) -> Option<u64> {
         let (mean, count) = self.place(op, bytes)?;

@@ -1,4 +1,4 @@
-//! From what a journal kept to an explanation.
+//! Computes an explanation from the contents of a journal.
 
 use crate::SECOND_NS;
 use crate::explain::explanation::{
@@ -12,9 +12,9 @@ use crate::promise::{Blame, Cause, Excuse, Units, Verdict};
 use std::collections::BTreeMap;
 use weir_core::{GroupId, Span};
 
-/// Neighbours that are named.
+/// The maximum number of neighbours that are named.
 const NAMED: usize = 8;
-/// Short seconds that are listed.
+/// The maximum number of short seconds that are listed.
 const LISTED: usize = 32;
 
 pub(crate) fn explain(
@@ -46,7 +46,7 @@ pub(crate) fn explain(
         requests,
         errors: slices.values().map(|s| u64::from(s.own.errors)).sum(),
         bandwidth_mb_per_s: rate(slices.values().map(|s| s.own.bytes).sum(), seconds) / 1e6,
-        // A sum of nothing is a negative zero.
+        // The sum of an empty iterator is a negative zero.
         latency_us: parts.iter().map(|part| part.us).sum::<f64>() + 0.0,
         parts,
         neighbours,
@@ -62,21 +62,23 @@ pub(crate) fn explain(
 }
 
 fn rate(amount: u64, seconds: f64) -> f64 {
+    // An empty period must not cause a division by zero.
     amount as f64 / seconds.max(1e-9)
 }
 
-/// The first second that is explained.
+/// Returns the first second that is explained.
 fn first_second(view: &View, since: Option<Span>) -> u32 {
     let known = view.seconds.iter().map(|s| s.second).min().unwrap_or(0);
     let asked = since.map_or(0, |since| {
         (view.now.saturating_sub(since.as_nanos()) / SECOND_NS) as u32
     });
-    // In the second in which the group began, its number may have been another's.
+    // The second in which the group was created is left out, because the group's number may have
+    // been another's before.
     let begun = view.groups.get(view.group).map_or(0, |terms| terms.since);
     known.max(asked).max(begun.div_ceil(SECOND_NS) as u32)
 }
 
-/// The parts of the mean request, the largest first.
+/// Returns the parts of the mean request, the largest first.
 fn parts(times: &Times, requests: u64, name: &dyn Fn(GroupId) -> String) -> Vec<Part> {
     let total: f64 = times.values().sum();
     let mut sorted: Vec<_> = times.iter().filter(|t| *t.1 > 0.0).collect();
@@ -94,6 +96,8 @@ fn parts(times: &Times, requests: u64, name: &dyn Fn(GroupId) -> String) -> Vec<
     for ((cause, stage, neighbour), time) in sorted {
         if let Some(group) = neighbour {
             if !named.contains(group) && named.len() == NAMED {
+                // The times behind further neighbours are added up, per stage, in parts without a
+                // name.
                 *rest.entry(*stage).or_default() += time;
                 continue;
             }
@@ -207,8 +211,11 @@ fn promise(
     })
 }
 
-/// The cause of most of the short seconds. If there are none, it is that of most seconds in which the promise did not apply or the client did
-/// not ask for all of it, if these are most; else it is that of the largest part of the latency.
+/// Returns the cause of most of the short seconds.
+///
+/// Without short seconds, it is the cause of most seconds in which the promise did not apply or in
+/// which the client did not request all of it, if these seconds are more than half. Otherwise, it
+/// is the cause of the largest part of the latency.
 fn cause(parts: &[Part], promise: Option<&Promised>) -> Option<Cause> {
     let mut causes: BTreeMap<Cause, f64> = BTreeMap::new();
     let short = promise.map(|p| &p.short[..]).unwrap_or_default();

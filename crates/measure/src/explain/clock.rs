@@ -1,18 +1,22 @@
-//! How the drive's time is divided among the pieces that are in it.
+//! Divides the drive's time among the pieces that are in the drive.
 
-/// While `n` pieces are in the drive, each has an `n`th of its time. A piece's share of the drive is then the difference between two
-/// readings, and the shares of all pieces add up to the time in which the drive was busy.
+/// A clock that counts the share of a piece in the drive's time. While `n` pieces are in the drive,
+/// each has an `n`th of its time.
+///
+/// The share of a piece is the difference between two readings. The shares of all pieces add up to
+/// the time in which the drive was busy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
     now: u64,
     pieces: u32,
-    /// The share of a piece that was there all the time. In floating point: it loses 4 ns in a year.
+    /// The share of an imaginary piece that was in the drive all the time, in nanoseconds. After a
+    /// year, the resolution of the floating-point number is 4 ns.
     share: f64,
     busy: u64,
 }
 
 impl Clock {
-    /// Time passes.
+    /// Advances the time to `now`.
     #[inline]
     pub(crate) fn advance(&mut self, now: u64) {
         let passed = now.saturating_sub(self.now);
@@ -23,27 +27,29 @@ impl Clock {
         }
     }
 
-    /// A piece goes to the drive. The reading to keep.
+    /// Records that a piece goes to the drive, and returns the reading to keep for
+    /// [`leave`](Self::leave).
     #[inline]
     pub(crate) fn enter(&mut self) -> f64 {
         self.pieces += 1;
         self.share
     }
 
-    /// A piece that came with this reading is back. Its share, in nanoseconds.
+    /// Records that a piece that entered with this reading completed, and returns its share in
+    /// nanoseconds.
     #[inline]
     pub(crate) fn leave(&mut self, entered: f64) -> u64 {
         self.pieces = self.pieces.saturating_sub(1);
         (self.share - entered).round() as u64
     }
 
-    /// Pieces in the drive.
+    /// Returns the number of pieces in the drive.
     #[inline]
     pub(crate) fn pieces(&self) -> u32 {
         self.pieces
     }
 
-    /// For how long there has been one at least, nanoseconds.
+    /// Returns the time for which at least one piece has been in the drive, in nanoseconds.
     pub(crate) fn busy(&self) -> u64 {
         self.busy
     }

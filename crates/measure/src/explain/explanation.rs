@@ -1,195 +1,203 @@
-//! An explanation, as a value.
+//! The explanation of a volume's latency, as a value that can be serialized.
 
 use crate::promise::Cause;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Where a request is.
+/// The stage of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// Held by a limit or another controller.
+    /// Throttled by a limit or another controller.
     Limit,
-    /// In the elevator, and waiting for a tag.
+    /// In the elevator, or waiting for a tag.
     Elevator,
-    /// In the drive.
+    /// In the drive, including its queue.
     Drive,
 }
 
-/// A part of the mean request's latency.
+/// One part of the mean request's latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// Why.
+    /// The cause of this part.
     pub cause: Cause,
-    /// Where the request was; `None` for lateness, which is taken out of every stage.
+    /// The stage of the request. `None` for the lateness of the process, which is subtracted from
+    /// every stage.
     pub stage: Option<Stage>,
-    /// The neighbour, if that is the cause; `None` for those together that are not named.
+    /// The neighbour, if a neighbour is the cause. `None` for the sum of the neighbours that are
+    /// not named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbour: Option<String>,
-    /// Microseconds of the mean request.
+    /// The length of this part of the mean request, in microseconds.
     pub us: f64,
-    /// The part of its latency, 0 to 1.
+    /// The fraction (0 to 1) of the mean request's latency.
     pub fraction: f64,
 }
 
-/// A neighbour whose requests stood before the volume's.
+/// A neighbour whose requests were served before those of the volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Neighbour {
-    /// Its name.
+    /// The name of the neighbour.
     pub name: String,
-    /// Microseconds of the mean request in the elevator, and in the drive, behind its requests; what a drive slower than stated adds
-    /// is left out.
+    /// The time that the mean request waits in the elevator behind requests of this neighbour, in
+    /// microseconds. Time that is added by a drive slower than its stated capacity is not included.
     pub elevator_us: f64,
-    /// As above, in the drive.
+    /// The time that the mean request waits in the drive behind requests of this neighbour, in
+    /// microseconds.
     pub drive_us: f64,
-    /// Its part of the drive's busy time, 0 to 1.
+    /// The neighbour's fraction (0 to 1) of the drive's busy time.
     pub drive_part: f64,
 }
 
-/// A second of a promise that was short.
+/// A short second of a promise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShortSecond {
-    /// How many seconds before the end of what is explained it ended.
+    /// The time from the end of this second to the end of the explained time, in seconds.
     pub ago_s: f64,
-    /// Owed in it, in the promise's units, and how much of that is missing.
+    /// The amount owed in this second, in the units of the promise.
     pub owed: u64,
-    /// As above.
+    /// The missing part of the owed amount, in the units of the promise.
     pub by: u64,
-    /// What made it short, as metrics have it.
+    /// The cause of the shortfall, as metrics report it.
     pub cause: Cause,
-    /// The neighbour that most stood before it, if that is the cause.
+    /// The neighbour that caused most of the wait, if a neighbour is the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbour: Option<String>,
-    /// For a slow drive: what it did in that second of what is stated of it, 0 to 1.
+    /// For a slow drive: its performance in that second, relative to its stated capacity (0 to 1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_did: Option<f64>,
 }
 
-/// Seconds that have one cause.
+/// The number of seconds with the same cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseSeconds {
-    /// Why.
+    /// The cause of these seconds.
     pub cause: Cause,
-    /// The neighbour, if that is the cause.
+    /// The neighbour, if a neighbour is the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbour: Option<String>,
-    /// How many.
+    /// The number of seconds.
     pub seconds: u64,
 }
 
-/// What became of the promise.
+/// The verdicts on the promise in the explained time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Promised {
-    /// What is promised in a second, in `units`, at last.
+    /// The amount promised per second, in `units`, at the end of the explained time.
     pub a_second: u64,
-    /// `bytes` or `requests`.
+    /// The units of the promise: `bytes` or `requests`.
     pub units: String,
-    /// Seconds in which it was in force; each is kept, excused or short.
+    /// The number of seconds in which the promise was in force. Each is kept, excused or short.
     pub promised: u64,
-    /// Of these, kept.
+    /// The number of promised seconds that were kept.
     pub kept: u64,
-    /// Of the kept ones, those in which it got less than is promised, because it had nothing outstanding for more than half of them.
+    /// The number of kept seconds in which the volume got less than its min, because it had nothing
+    /// outstanding for more than half of the second.
     #[serde(default)]
     pub unasked: u64,
-    /// The part of the promised seconds in which it had nothing outstanding, 0 to 1.
+    /// The fraction (0 to 1) of the promised seconds in which the volume had nothing outstanding.
     #[serde(default)]
     pub idle: f64,
-    /// Excused: by which reason, as metrics have it, and how many.
+    /// The number of excused seconds for each reason, by the name that metrics use.
     pub excused: BTreeMap<String, u64>,
-    /// Short ones by cause, the most frequent first.
+    /// The short seconds by cause, the most frequent first.
     pub short: Vec<CauseSeconds>,
-    /// The last short ones, oldest first.
+    /// The last short seconds, the oldest first.
     pub last_short: Vec<ShortSecond>,
 }
 
 impl Promised {
-    /// Number of short seconds.
+    /// Returns the number of short seconds.
     pub fn all_short(&self) -> u64 {
         self.short.iter().map(|s| s.seconds).sum()
     }
 }
 
-/// How the drive fared meanwhile.
+/// The state of the drive in the explained time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DriveSeen {
-    /// The part of the time in which something was in it, 0 to 1.
+    /// The fraction (0 to 1) of the time in which a piece was in the drive.
     pub busy: f64,
-    /// Megabytes and requests to it a second, over all clients.
+    /// The bandwidth of all clients, in 10^6 bytes per second.
     pub bandwidth_mb_per_s: f64,
-    /// As above.
+    /// The number of pieces of all clients that the drive completed per second.
     pub iops: f64,
-    /// What it did of what is stated of it while requests waited for it, 0 to 1; `None` where nothing is stated, or nothing waited.
+    /// The performance of the drive relative to its stated capacity (0 to 1), while requests waited
+    /// for it. `None` if no capacity is stated, or nothing waited.
     pub did: Option<f64>,
-    /// The part of the time in which this process was late, 0 to 1.
+    /// The fraction (0 to 1) of the time in which this process was late.
     pub late: f64,
 }
 
-/// The slowest request of which there is a trace.
+/// The slowest request of which a trace is left.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slowest {
-    /// How many seconds before the end of what is explained it ended.
+    /// The time from the end of this request to the end of the explained time, in seconds.
     pub ago_s: f64,
-    /// Its latency in microseconds, and the stages that this adds up from.
+    /// The latency of the request in microseconds, which is the sum of the times at its stages.
     pub us: f64,
-    /// As above, held.
+    /// The time throttled, in microseconds.
     pub limit_us: f64,
-    /// As above, in the elevator.
+    /// The time in the elevator, in microseconds.
     pub elevator_us: f64,
-    /// As above, in the drive.
+    /// The time in the drive, in microseconds.
     pub drive_us: f64,
-    /// Its bytes.
+    /// The length of the request, in bytes.
     pub bytes: u64,
 }
 
-/// Requests that are not over.
+/// The requests that are not completed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Waiting {
-    /// How many, and how many of them are held.
+    /// The number of outstanding requests.
     pub requests: u64,
-    /// As above.
+    /// The number of these requests that are throttled.
     pub held: u64,
-    /// For how long the oldest has been there, in microseconds.
+    /// The age of the oldest of these requests, in microseconds.
     pub oldest_us: f64,
 }
 
-/// Why a volume's requests took as long as they did.
+/// The reasons for the latency of a volume's requests, over some seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The volume.
+    /// The name of the volume.
     pub volume: String,
-    /// Seconds that are explained, the one under way among them.
+    /// The length of the explained time in seconds, including the current second.
     pub seconds: f64,
-    /// Seconds before the end of these for which single requests are known; before that, neighbours are told by their part of the drive in
-    /// each second.
+    /// The length of the last part of this time for which single requests are known, in seconds.
+    /// Before that, the times behind neighbours are computed from the groups' shares of the drive
+    /// in each second.
     pub exact_s: f64,
-    /// Requests that ended without error, and those that failed.
+    /// The number of requests that completed without an error.
     pub requests: u64,
-    /// As above.
+    /// The number of requests that failed.
     pub errors: u64,
-    /// Megabytes that the drive served it in a second.
+    /// The bandwidth of the volume, in 10^6 bytes per second.
     pub bandwidth_mb_per_s: f64,
-    /// The mean request's latency in microseconds: what [`parts`](Self::parts) add up to.
+    /// The latency of the mean request, in microseconds. It is the sum of [`parts`](Self::parts).
     pub latency_us: f64,
-    /// Where that went, the largest part first.
+    /// The parts of the latency, the largest first.
     pub parts: Vec<Part>,
-    /// Those that stood before it, by how long.
+    /// The neighbours whose requests were served before those of the volume, ordered by the wait
+    /// that they caused.
     pub neighbours: Vec<Neighbour>,
-    /// What became of its promise, if it has one.
+    /// The verdicts on the promise, if the volume has one.
     pub promise: Option<Promised>,
-    /// How the drive fared.
+    /// The state of the drive.
     pub drive: DriveSeen,
-    /// The slowest request.
+    /// The slowest request of which a trace is left.
     pub slowest: Option<Slowest>,
-    /// What is not over.
+    /// The requests that are not completed.
     pub waiting: Option<Waiting>,
-    /// The cause: of the short seconds, if any were short; else of the largest part of the latency. `None`: nothing ended.
+    /// The cause of most of the short seconds. Without short seconds, see `docs/explain.md`. `None`
+    /// if nothing completed.
     pub cause: Option<Cause>,
-    /// The same in sentences.
+    /// The explanation in sentences.
     pub said: Vec<String>,
 }
 
 impl Explanation {
-    /// How much of the mean request's latency has this cause, in microseconds.
+    /// Returns the part of the mean request's latency that has this cause, in microseconds.
     pub fn caused_by(&self, cause: Cause) -> f64 {
         let parts = self.parts.iter().filter(|part| part.cause == cause);
         parts.map(|part| part.us).sum()

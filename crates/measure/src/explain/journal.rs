@@ -1,4 +1,4 @@
-//! The journal: the calls into a layer, as much of them as fits.
+//! The journal, which keeps as many of the calls into a layer as fit.
 
 use crate::SECOND_NS;
 use crate::explain::alone::Alone;
@@ -18,84 +18,96 @@ use weir_core::{
     Completion, Dispatch, Done, GroupId, Instant, Layer, Op, Outcome, Output, Span, StreamId,
 };
 
-/// A call that comes later than it was asked for by more than this makes the process late. Less is how exactly timers go off.
+/// The delay of a call, in nanoseconds, from which the process counts as late. Smaller delays are
+/// within the precision of timers.
 const TIMELY: u64 = 100_000;
 
-/// What is later counts as this: after 136 years, which only a record that was tampered with has. Seconds are counted in 32 bits.
+/// The latest time that is represented, after 136 years, because seconds are counted in 32 bits.
+/// Only a recording that was tampered with has later times.
 pub(crate) const LATEST: u64 = (u32::MAX as u64 - 1) * SECOND_NS;
 
-/// Seconds in which nothing happened that are told one by one.
+/// The number of seconds without any call that are recorded one by one.
 const GAP: u32 = 3600;
 
-/// What a journal's bytes are for, in sixteenths: single pieces and requests for the recent past, one row for each group and second
-/// for a long one, verdicts, and one row of the drive for each second.
+/// The share of a journal's bytes for single pieces, in sixteenths. Pieces and requests cover the
+/// recent past.
 const PIECES: usize = 3;
+/// The share for single requests, in sixteenths.
 const REQUESTS: usize = 4;
+/// The share for the rows of groups, in sixteenths. One row per group and second covers the long
+/// past.
 const ROWS: usize = 7;
+/// The share for verdicts, in sixteenths.
 const VERDICTS: usize = 1;
+/// The share for the rows of the drive, in sixteenths. There is one row per second.
 const SECONDS: usize = 1;
 
-/// Observes a layer, and keeps what explains the latency of its requests.
+/// Observes a layer, and keeps the data that explains the latency of its requests.
 #[derive(Debug)]
 pub struct Journal {
-    /// By slot of the stream.
+    /// The stream and its group, by slot of the stream.
     streams: Vec<Option<(StreamId, u32)>>,
-    /// Shared with views until it changes.
+    /// The groups, which are shared with views until they change.
     groups: Arc<Groups>,
-    /// By tag: the piece in the drive.
+    /// The piece in the drive, by tag.
     flying: Vec<Flying>,
     clock: Clock,
+    /// The number of pieces that were dispatched so far.
     dispatched: u64,
     alone: Alone,
     stated: Stated,
     late: Late,
-    /// When the layer asked to be called.
+    /// The time at which the layer wants to be called.
     due: u64,
-    /// The second under way, and what has become of each group and of the drive in it.
+    /// The number of the current second.
     second: u32,
-    /// When it ends.
+    /// The end of the current second.
     ends: u64,
+    /// The rows of the current second, by number of the group.
     open: Vec<Row>,
+    /// The groups that have a row of the current second.
     touched: Vec<u32>,
+    /// The statistics of the drive in the current second.
     whole: Second,
     /// The second that ended last.
     closed: Closed,
-    /// The clock's busy time when the second began.
+    /// The clock's busy time at the start of the current second.
     busy: u64,
     rows: Ring<Row>,
     seconds: Ring<Second>,
     ruled: Ring<Ruled>,
     pieces: Ring<Piece>,
     requests: Ring<Request>,
-    /// The layer was looked at.
+    /// True if the layer's configuration has been read.
     seen: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Flying {
-    /// `None`: the tag is free.
+    /// The operation of the piece, or `None` if the tag is free.
     op: Option<Op>,
     group: u32,
     from: u64,
     bytes: u32,
     share: f64,
-    /// Nothing else was in the drive, and how many pieces had gone there.
+    /// True if nothing else was in the drive when the piece was dispatched.
     alone: bool,
+    /// The number of pieces that had been dispatched, including this one.
     number: u64,
 }
 
-/// The second of a time.
+/// Returns the second that contains a time.
 fn second_of(ns: u64) -> u32 {
     u32::try_from(ns / SECOND_NS).unwrap_or(u32::MAX)
 }
 
 impl Journal {
-    /// What a journal keeps beyond its rings, for each group and stream of its layer and for each tag, and for its intervals of lateness:
-    /// at most this many bytes for each of them.
+    /// The maximum number of bytes that a journal needs beyond its rings, for each group, stream
+    /// and tag of its layer, and for each interval of lateness.
     pub const ENTRY: usize = 320;
 
-    /// An empty journal that keeps at most `bytes` of what it observes, and a few entries at the least. It must observe its layer from
-    /// the first call on.
+    /// Creates an empty journal that keeps at most `bytes` of its observations, but at least a few
+    /// entries. It must observe its layer from the first call on.
     pub fn new(bytes: usize) -> Self {
         let part = |sixteenths: usize| bytes / 16 * sixteenths;
         Self {
@@ -124,7 +136,7 @@ impl Journal {
         }
     }
 
-    /// Bytes that what it keeps takes up when it is full.
+    /// Returns the bytes that the journal's contents take up when it is full.
     pub fn bytes(&self) -> usize {
         self.rows.bytes()
             + self.seconds.bytes()
@@ -133,13 +145,14 @@ impl Journal {
             + self.requests.bytes()
     }
 
-    /// The verdict about a second of a group's promise, which [`crate::promise`] has given.
+    /// Adds the verdict on a second of a group's promise, which [`crate::promise`] has reached.
     pub fn ruled(&mut self, group: GroupId, ruling: &Ruling) {
         self.ruled.push(Ruled::new(group.0, ruling));
     }
 
-    /// What the requests of a group waited for in a second of the clock, and in each of those that ended by `now` after it. `None`: that
-    /// second is not the last one that ended by a call.
+    /// Returns the waits of a group's requests in a second of the clock, and in each of the later
+    /// seconds that ended by `now`. `None` if that second is not the last one that was ended by a
+    /// call.
     pub fn standing(&mut self, now: Instant, group: GroupId, second: u64) -> Option<[Standing; 2]> {
         self.pass(now.as_nanos().min(LATEST));
         let is_last = u64::from(self.closed.whole.second) == second && self.seen;
@@ -149,18 +162,20 @@ impl Journal {
         })
     }
 
-    /// The kernel says that the thread that makes the calls was ready to run and had no processor for `total` nanoseconds in all, as of
-    /// `now`. The time since it was asked last is taken to be just before `now`.
+    /// Records that the kernel has counted `total` nanoseconds until `now` in which the thread that
+    /// makes the calls was ready to run but had no CPU. The time since the last report is assumed
+    /// to be directly before `now`.
     pub fn waited(&mut self, now: Instant, total: u64) {
         self.late.waited(now.as_nanos(), total);
     }
 
-    /// What it holds, to explain the requests of `group` by. It is taken at once: nothing is looked through. `None`: there is no such
-    /// group.
+    /// Returns a copy of the journal's contents, from which the requests of `group` can be
+    /// explained. This is fast, because full chunks are shared. `None` if there is no such group.
     pub fn view(&self, now: Instant, layer: &Layer, group: GroupId) -> Option<View> {
         self.groups.get(group)?;
         let now = now.as_nanos().min(LATEST);
         let mut pieces = self.pieces.kept();
+        // Pieces that are still in the drive have occupied it until now.
         let flying = self.flying.iter().filter(|f| f.op.is_some());
         let flying = flying.map(|flying| Piece {
             from: flying.from,
@@ -188,8 +203,9 @@ impl Journal {
         })
     }
 
-    /// What has become of the drive in the second under way.
+    /// Returns the state of the drive in the current second.
     fn under_way(&self, now: u64) -> Second {
+        // A copy of the clock is advanced, so that a query does not change the journal.
         let mut clock = self.clock;
         clock.advance(now);
         let begun = u64::from(self.second) * SECOND_NS;
@@ -201,7 +217,7 @@ impl Journal {
         }
     }
 
-    /// Requests of a group that are not over.
+    /// Returns the outstanding requests of a group.
     fn waiting(&self, now: u64, layer: &Layer, group: GroupId) -> Option<Waiting> {
         let streams = self.streams.iter().flatten();
         let own = streams.filter(|(_, of)| self.groups.is_within(GroupId(*of), group));
@@ -222,13 +238,15 @@ impl Journal {
         (waiting.requests > 0).then_some(waiting)
     }
 
-    /// Time passes up to `now`, before anything that happens then.
+    /// Advances the time to `now`, before anything that happens then.
     #[inline]
     fn pass(&mut self, now: u64) {
         if now > self.due.saturating_add(TIMELY) {
             self.late.add(self.due, now);
+            // The same wake-up must not count as late again.
             self.due = u64::MAX;
         }
+        // Seconds end first, because this advances the clock to the end of each of them.
         if now >= self.ends {
             self.end_seconds(now);
         }
@@ -243,6 +261,7 @@ impl Journal {
             let ends = (u64::from(self.second) + 1) * SECOND_NS;
             self.clock.advance(ends);
             let whole = self.under_way(ends);
+            // A second without any activity is not stored, so an idle drive takes no space.
             if whole
                 != (Second {
                     second: self.second,
@@ -254,25 +273,26 @@ impl Journal {
             for group in &self.touched {
                 self.rows.push(self.open[*group as usize]);
             }
+            // Only the first of these seconds has rows, because no call was made in the others.
             if self.second == first {
                 self.close(whole);
             }
             self.closed.later = whole;
             self.busy = self.clock.busy();
             self.whole = Second::default();
-            // Nothing happens in the seconds of an idle drive.
+            // In the seconds of an idle drive nothing happens, so they are skipped.
             let is_idle = self.clock.pieces() == 0 && self.late.within(ends, now) == 0;
             self.second = if is_idle {
                 current
             } else {
-                // Of a drive that has stood still for longer there is nothing more to say.
+                // For a drive that stalls for longer, more rows would contain nothing new.
                 (self.second + 1).max(current.saturating_sub(GAP))
             };
         }
         self.ends = (u64::from(self.second) + 1) * SECOND_NS;
     }
 
-    /// The rows of the second under way are those of the one that ended last.
+    /// Makes the rows of the current second those of the second that ended last.
     fn close(&mut self, whole: Second) {
         std::mem::swap(&mut self.open, &mut self.closed.rows);
         std::mem::swap(&mut self.touched, &mut self.closed.touched);
@@ -281,17 +301,18 @@ impl Journal {
         self.closed.add_up();
     }
 
-    /// The row of a group in the second under way.
+    /// Returns the row of a group in the current second.
     #[inline]
     fn row(&mut self, group: u32) -> &mut Row {
         let at = group as usize;
         if self.open.len() <= at {
-            // A row of another second is one of which nothing has become yet in this one.
+            // A row of another second counts as empty in this one.
             let untouched = Row {
                 second: u32::MAX,
                 ..Row::default()
             };
             self.open.resize(at + 1, untouched);
+            // With this capacity, pushing to `touched` never allocates for a request.
             self.touched.reserve(at + 1);
         }
         let row = &mut self.open[at];
@@ -340,20 +361,24 @@ impl Journal {
         let Some(op) = flying.op else { return };
         let share = self.clock.leave(flying.share);
         if completion.outcome.is_none() {
-            // The drive had no room for it.
+            // The drive's queue was full, so the piece is dispatched again later.
             return;
         }
         let taken = now.saturating_sub(flying.from);
         let late = self.late.within(flying.from, now);
+        // A piece was alone if nothing was in the drive when it was dispatched, and nothing has
+        // been dispatched since. A late process would make its time too long.
         if flying.alone && flying.number == self.dispatched && late == 0 {
             self.alone.learn(op, flying.bytes, taken);
         }
         let alone = self.alone.of(op, flying.bytes);
+        // If the time alone is not known, the share is used as the service.
         let service = alone.map_or(share, |alone| alone.min(taken));
         match alone {
             Some(_) => self.whole.known += service,
             None => self.whole.unknown += taken - late,
         }
+        // For a piece without a stated cost, such as a flush, the share is used as its cost.
         self.whole.stated += self.stated.cost(op, flying.bytes).unwrap_or(share);
         self.whole.drive += taken - late;
         self.whole.pieces += 1;
@@ -372,6 +397,7 @@ impl Journal {
     #[inline]
     fn done(&mut self, done: &Done) {
         let group = self.group(done.stream);
+        // Only the latency of requests without an error is explained.
         if done.outcome != Outcome::Ok {
             if let Outcome::Error(_) = done.outcome {
                 self.row(group).errors += 1;
@@ -390,6 +416,7 @@ impl Journal {
             bytes: done.length,
         });
         let (cleared, dispatched) = (submitted + limit, submitted + limit + elevator);
+        // One query for the whole request is enough if the process was not late.
         let late = if self.late.within(submitted, dispatched + drive) > 0 {
             [
                 self.late.within(submitted, cleared),
@@ -399,6 +426,7 @@ impl Journal {
         } else {
             [0; 3]
         };
+        // Lateness of this process is neither the elevator's nor the drive's time.
         self.whole.elevator += elevator - late[1];
         let row = self.row(group);
         row.requests += 1;
@@ -421,6 +449,7 @@ impl Observer for Journal {
     #[inline]
     fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
         let now = now.as_nanos().min(LATEST);
+        // The configuration of the layer is available only in a call.
         if !self.seen {
             self.stated = Stated::new(layer.config().drive.capacity);
             self.seen = true;
@@ -437,6 +466,7 @@ impl Observer for Journal {
                 result: Ok(_),
             } => {
                 Arc::make_mut(&mut self.groups).change(now, edits);
+                // The edits may have changed the capacity.
                 self.stated = Stated::new(layer.config().drive.capacity);
             }
             Call::Poll { outputs, wake } => {
@@ -447,6 +477,7 @@ impl Observer for Journal {
                         Output::Pause(_) | Output::Resume(_) => {}
                     }
                 }
+                // A wake-up in the past can only be handled after this call, so it is not late yet.
                 self.due = wake.map_or(u64::MAX, |wake| wake.at.as_nanos().max(now));
             }
             _ => {}
@@ -461,7 +492,8 @@ mod tests {
 
     #[test]
     fn a_group_takes_no_more_than_an_entry() {
-        // Its terms, whether its number was used and how many groups hang on it, its rows of two seconds, and that it has them.
+        // The group's terms, the flag that its number was used, the number of its children, its
+        // rows of two seconds, and its entries in `touched`.
         let group = size_of::<Option<Terms>>() + 1 + 4 + 2 * (size_of::<Row>() + 4);
         assert!(group <= Journal::ENTRY, "{group} bytes");
         assert!(size_of::<Flying>() <= Journal::ENTRY);

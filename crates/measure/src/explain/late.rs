@@ -1,15 +1,15 @@
-//! When this process did not run though there was something for it to do.
+//! The times at which this process did not run although it had work to do.
 
 use std::collections::VecDeque;
 
-/// Intervals that are kept.
+/// The maximum number of intervals that are kept.
 const KEPT: usize = 4096;
 
-/// Intervals of lateness, nanoseconds, in their order; they do not overlap.
+/// Intervals of lateness in nanoseconds, in their order. They do not overlap.
 #[derive(Clone, Debug)]
 pub(crate) struct Late {
     kept: VecDeque<Interval>,
-    /// What the kernel has said so far of the time without a processor.
+    /// The time without a CPU that the kernel has reported so far.
     waited: Option<u64>,
 }
 
@@ -17,7 +17,7 @@ pub(crate) struct Late {
 struct Interval {
     from: u64,
     to: u64,
-    /// The length of all those before.
+    /// The length of all previous intervals.
     before: u64,
 }
 
@@ -29,7 +29,7 @@ impl Late {
         }
     }
 
-    /// It was late from one time to another; what was known to be late already is left out.
+    /// Adds an interval in which the process was late, without the part that is known already.
     pub(crate) fn add(&mut self, from: u64, to: u64) {
         let last = self.kept.back();
         let (end, before) = last.map_or((0, 0), |l| (l.to, l.before + (l.to - l.from)));
@@ -43,13 +43,16 @@ impl Late {
         self.kept.push_back(Interval { from, to, before });
     }
 
-    /// The kernel says that the thread was ready to run and did not for `total` nanoseconds so far.
+    /// Records that the kernel has counted `total` nanoseconds so far in which the thread was ready
+    /// to run but had no CPU.
     pub(crate) fn waited(&mut self, now: u64, total: u64) {
+        // The first report has no predecessor, so the time before it is unknown. Of later ones,
+        // only the length of the wait is known, and it is placed directly before the report.
         let before = self.waited.replace(total).unwrap_or(total);
         self.add(now.saturating_sub(total.saturating_sub(before)), now);
     }
 
-    /// How much of the time from one instant to another was late.
+    /// Returns the part of the time between two instants that was late.
     #[inline]
     pub(crate) fn within(&self, from: u64, to: u64) -> u64 {
         if self.kept.back().is_none_or(|last| last.to <= from) {
@@ -58,10 +61,11 @@ impl Late {
         self.until(to).saturating_sub(self.until(from))
     }
 
-    /// How much was late before `at`.
+    /// Returns the time that was late before `at`.
     fn until(&self, at: u64) -> u64 {
         let next = self.kept.partition_point(|i| i.from < at);
         let Some(last) = next.checked_sub(1).and_then(|n| self.kept.get(n)) else {
+            // Intervals before the first one were dropped, but their length is still known.
             return self.kept.front().map_or(0, |first| first.before);
         };
         last.before + (at.min(last.to) - last.from)
@@ -83,8 +87,10 @@ mod tests {
         let mut late = Late::new();
         late.waited(100, 7_000);
         assert_eq!(late.within(0, 100), 0, "from before it was looked at");
+        // The kernel counted 30 ns since the report at 100, so the time from 170 to 200 is late.
         late.waited(200, 7_030);
         assert_eq!((late.within(0, 170), late.within(0, 200)), (0, 30));
+        // The time from 200 to 210 is new, which makes 40 ns.
         late.add(180, 210);
         assert_eq!(
             late.within(0, 300),
@@ -102,7 +108,7 @@ mod tests {
         ) {
             let (mut late, mut at, mut slow) = (Late::new(), 0, vec![false; 4000]);
             for (gap, length) in added {
-                // Some begin before the last one ended.
+                // Some intervals begin before the previous one ended.
                 let begin = (at + gap).saturating_sub(10);
                 let end = at + gap + length;
                 late.add(begin, end);

@@ -1,16 +1,21 @@
-//! Why a volume's requests take as long as they do.
+//! Explains the latency of a volume's requests from a journal of the calls into its layer.
 //!
-//! A [`Journal`] observes the calls into a [`Layer`](weir_core::Layer), as a [`Recorder`](weir_core::record::Recorder) does: those of a
-//! live server, of a simulated run or of a record, which makes no difference to it. It keeps as much of them as fits into a fixed number
-//! of bytes, and allocates nothing for a request. A [`View`] of it is taken at once, however much it holds, and
-//! [explains](View::explain) one group's requests wherever there is time for that: whose pieces were in the drive while its requests
-//! waited, for how long at each stage, and which promised seconds were short for which reason.
+//! A [`Journal`] observes the calls into a [`Layer`](weir_core::Layer), as a
+//! [`Recorder`](weir_core::record::Recorder) does. It makes no difference whether these are the
+//! calls of a live server, of a simulated run or of a recording. The journal keeps as many of them
+//! as fit into a fixed number of bytes, and allocates nothing for a request.
 //!
-//! The [parts](Explanation::parts) of an explanation add up to the latency that was measured. Whether a promise was kept is decided by
-//! [`crate::promise`] alone; a journal is [told](Journal::ruled) the verdicts. [`Watch`] is a journal with promises of its own, for
-//! a run or a record, where nobody else judges.
+//! Taking a [`View`] of the journal is fast however much the journal holds. The view then
+//! [explains](View::explain) the requests of one group on any thread: which groups' pieces were in
+//! the drive while its requests waited, for how long at each stage, and which promised seconds were
+//! short for which reason. The [parts](Explanation::parts) of an explanation add up to the measured
+//! latency.
 //!
-//! `docs/explain.md` says how time is divided among causes.
+//! Only [`crate::promise`] decides whether a promise was kept, and a journal receives the verdicts
+//! with [`Journal::ruled`]. [`Watch`] is a journal with promises of its own, for a run or a
+//! recording, in which no server judges.
+//!
+//! `docs/explain.md` describes how time is divided among causes.
 
 mod alone;
 mod answer;

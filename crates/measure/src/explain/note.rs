@@ -1,20 +1,23 @@
-//! A verdict about a second as a note in a record. A reader of the record has the verdict that the server gave.
+//! Encodes the verdict on a second as a note in a recording, so that readers of the recording have
+//! the server's own verdict.
 
 use crate::promise::{Blame, Cause, Excuse, Rate, Ruling, Units, Verdict};
 use weir_core::GroupId;
 
-/// What a note of a verdict begins with.
+/// The first byte of a note that contains a verdict.
 const KIND: u8 = 1;
-/// The numbers behind it, little-endian.
+/// The number of fields after the first byte. Each is a little-endian `u64`.
 const FIELDS: usize = 11;
-/// The length of a note, bytes.
+/// The length of a note, in bytes.
 pub const NOTE_LEN: usize = 1 + 8 * FIELDS;
 
-/// The note of a verdict about a second of a group's promise.
+/// Returns the note of a verdict on a second of a group's promise.
 pub fn note(group: GroupId, ruling: &Ruling) -> [u8; NOTE_LEN] {
     let (verdict, [by, cause, neighbour]) = match ruling.verdict {
+        // A kept second has no shortfall, so that its field holds the flag `unasked`.
         Verdict::Kept => (0, [ruling.unasked.into(), 0, 0]),
         Verdict::Short { by, why } => {
+            // 0 stands for no neighbour.
             let neighbour = why.neighbour.map_or(0, |group| u64::from(group) + 1);
             (1, [by, why.cause as u64, neighbour])
         }
@@ -40,9 +43,11 @@ pub fn note(group: GroupId, ruling: &Ruling) -> [u8; NOTE_LEN] {
     bytes
 }
 
-/// The verdict in a note; `None` if it is none, or of another version.
+/// Returns the verdict in a note, or `None` if the note contains no verdict or one of another
+/// version.
 pub(crate) fn ruling(note: &[u8]) -> Option<(GroupId, Ruling)> {
     let (kind, rest) = note.split_first()?;
+    // A note can come from another version or be tampered with, so nothing in it is trusted.
     if *kind != KIND || note.len() != NOTE_LEN {
         return None;
     }

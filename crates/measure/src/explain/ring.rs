@@ -1,38 +1,42 @@
-//! The last entries of a list, in a fixed number of bytes, of which a view is taken at once.
+//! A list of the last entries in a fixed number of bytes, of which a view can be taken quickly.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Bytes of a chunk, at most.
+/// The maximum length of a chunk, in bytes.
 const CHUNK: usize = 256 << 10;
-/// Chunks that a ring has at the least.
+/// The minimum number of chunks of a ring.
 const CHUNKS: usize = 8;
 
-/// The last entries that were pushed. All chunks are there from the beginning, so that a push allocates nothing, unless a view still holds
-/// the oldest chunk; pages of memory that were never written to take up none.
+/// The last entries that were pushed. All chunks are allocated at construction, so that a push does
+/// not allocate unless a view still holds the oldest chunk. Pages that were never written to do not
+/// take up memory.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
+    /// The full chunks, the oldest first. Views share them.
     full: VecDeque<Arc<Vec<T>>>,
-    /// The chunk under way, which no view shares.
+    /// The chunk to which entries are added, which no view shares.
     open: Vec<T>,
+    /// The empty chunks.
     free: Vec<Arc<Vec<T>>>,
+    /// The number of chunks, including the open and the empty ones.
     chunks: usize,
-    /// Entries of a chunk.
+    /// The number of entries of a chunk.
     length: usize,
-    /// Entries were dropped to make room.
+    /// True if entries were dropped to make room.
     wrapped: bool,
 }
 
-/// What a ring held at one time.
+/// The contents of a ring at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept<T> {
     chunks: Vec<Arc<Vec<T>>>,
-    /// Entries before these were dropped.
+    /// True if earlier entries were dropped.
     pub(crate) wrapped: bool,
 }
 
 impl<T: Copy> Ring<T> {
-    /// A ring that takes up at most `bytes`, and has room for a few entries at the least.
+    /// Creates a ring that takes up at most `bytes`, but has room for at least one entry per chunk.
     pub(crate) fn new(bytes: usize) -> Self {
         let size = size_of::<T>();
         let length = (bytes.min(CHUNKS * CHUNK) / CHUNKS / size).max(1);
@@ -40,6 +44,7 @@ impl<T: Copy> Ring<T> {
         Self {
             full: VecDeque::with_capacity(chunks),
             open: Vec::with_capacity(length),
+            // One of the chunks is `open`.
             free: (1..chunks)
                 .map(|_| Arc::new(Vec::with_capacity(length)))
                 .collect(),
@@ -57,7 +62,7 @@ impl<T: Copy> Ring<T> {
         self.open.push(entry);
     }
 
-    /// Begins another chunk, in the place of the oldest if there is no other.
+    /// Starts another chunk, which replaces the oldest one if no other is free.
     #[cold]
     fn seal(&mut self) {
         let mut place = self.free.pop().or_else(|| {
@@ -70,14 +75,14 @@ impl<T: Copy> Ring<T> {
             next.clear();
             std::mem::swap(next, &mut self.open);
         } else {
-            // A view has the oldest chunk: it goes with the view.
+            // A view holds the oldest chunk, so it is freed with the view.
             let next = Vec::with_capacity(self.length);
             place = Some(Arc::new(std::mem::replace(&mut self.open, next)));
         }
         self.full.extend(place);
     }
 
-    /// What it holds now. The chunk under way is copied, the others are shared.
+    /// Returns the current contents. The open chunk is copied, the others are shared.
     pub(crate) fn kept(&self) -> Kept<T> {
         let mut chunks: Vec<Arc<Vec<T>>> = self.full.iter().cloned().collect();
         chunks.push(Arc::new(self.open.clone()));
@@ -87,19 +92,19 @@ impl<T: Copy> Ring<T> {
         }
     }
 
-    /// Bytes that all of its chunks take up.
+    /// Returns the bytes that all chunks together take up.
     pub(crate) fn bytes(&self) -> usize {
         self.chunks * self.length * size_of::<T>()
     }
 }
 
 impl<T> Kept<T> {
-    /// Oldest first.
+    /// Iterates over the entries, the oldest first.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + Clone {
         self.chunks.iter().flat_map(|chunk| chunk.iter())
     }
 
-    /// Appends what has not come to the ring yet.
+    /// Appends entries that have not been pushed to the ring yet.
     pub(crate) fn append(&mut self, entries: Vec<T>) {
         self.chunks.push(Arc::new(entries));
     }
@@ -127,10 +132,10 @@ mod tests {
             let first = pushed - kept.len() as u64;
             prop_assert_eq!(&kept, &(first..pushed).collect::<Vec<_>>());
             prop_assert_eq!(first > 0, ring.kept().wrapped);
-            // All but the chunk that was given up are still there.
+            // All entries are still there, except those of the chunk that was given up.
             let most = bytes / size_of::<u64>();
             prop_assert!(kept.len() as u64 == pushed || kept.len() + most / 4 + 8 >= most, "{} of {most}", kept.len());
-            // What is seen does not change.
+            // The contents of a view do not change.
             let seen: Vec<u64> = view.iter().copied().collect();
             prop_assert!(seen.windows(2).all(|pair| pair[0] + 1 == pair[1]));
         }

@@ -1,61 +1,80 @@
-//! What a journal keeps.
+//! The entries that a journal keeps.
 
 use crate::SECOND_NS;
 use crate::promise::{Ruling, Units, Verdict};
 
-/// What became of one group's requests in one second.
+/// The statistics of one group's requests in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// Which second of the clock.
+    /// The number of the second on the clock.
     pub(crate) second: u32,
+    /// The number of the group.
     pub(crate) group: u32,
-    /// Requests that ended in it without error.
+    /// The number of requests that completed in this second without an error.
     pub(crate) requests: u32,
+    /// The number of requests that failed in this second.
     pub(crate) errors: u32,
-    /// Bytes that the drive served in it.
+    /// The bytes that the drive served in this second.
     pub(crate) bytes: u64,
-    /// Of the requests that ended in it, nanoseconds at each stage, without those in which this process was late.
+    /// The nanoseconds for which requests that completed in this second were throttled, without the
+    /// time in which this process was late.
     pub(crate) limit: u64,
+    /// The nanoseconds that requests that completed in this second spent in the elevator, without
+    /// the time in which this process was late.
     pub(crate) elevator: u64,
+    /// The nanoseconds that requests that completed in this second spent in the drive, without the
+    /// time in which this process was late.
     pub(crate) drive: u64,
+    /// The nanoseconds of requests that completed in this second in which this process was late.
     pub(crate) late: u64,
-    /// Of the pieces that came back in it: their part of the drive's time, and for how long they would have been there alone.
+    /// The share of the drive's time of the pieces that completed in this second, in nanoseconds.
     pub(crate) share: u64,
+    /// The time that these pieces would have taken alone, in nanoseconds.
     pub(crate) service: u64,
 }
 
-/// What became of a drive in one second.
+/// The statistics of a drive in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Second {
+    /// The number of the second on the clock.
     pub(crate) second: u32,
-    /// Nanoseconds in which a piece was in the drive.
+    /// The nanoseconds in which a piece was in the drive.
     pub(crate) busy: u64,
-    /// How long a drive of the stated capacity takes for the pieces that came back, at most.
+    /// The longest time that a drive of the stated capacity takes for the pieces that completed.
     pub(crate) stated: u64,
-    /// Nanoseconds of all requests that ended, in the elevator; of all pieces that came back, in the drive, and how long they would have
-    /// been there alone where that is known.
+    /// The time in the elevator of all requests that completed, in nanoseconds.
     pub(crate) elevator: u64,
+    /// The time in the drive of all pieces that completed, in nanoseconds.
     pub(crate) drive: u64,
+    /// The time that these pieces would have taken alone, for those of which it is known, in
+    /// nanoseconds.
     pub(crate) known: u64,
-    /// Of the time in the drive, that of pieces of which this is not known.
+    /// The time in the drive of pieces of which the time alone is not known.
     pub(crate) unknown: u64,
-    /// In which this process was late.
+    /// The time in which this process was late.
     pub(crate) late: u64,
+    /// The bytes of the pieces that completed.
     pub(crate) bytes: u64,
+    /// The number of pieces that completed.
     pub(crate) pieces: u64,
 }
 
-/// This number of requests in the drive at a time is enough for what is stated of a drive, where it is not known how long one takes alone.
+/// The number of requests in flight from which on a drive must reach its stated capacity, if the
+/// time of a request alone is not known.
 const MANY: u64 = 8;
 
 impl Second {
-    /// The part (0 to 1) that the drive did of what is stated of it, if anything is and requests waited for it: they were in the drive for
-    /// longer than they would have been there alone, so that more of them at a time would not have been served sooner, and for twice as
-    /// long, or in the elevator for half of the drive's busy time.
+    /// Returns the performance of the drive relative to its stated capacity (0 to 1), if a capacity
+    /// is stated and requests waited for the drive.
+    ///
+    /// Requests waited if pieces were in the drive for longer than they would have been alone, so
+    /// that a higher queue depth would not have made it faster. In addition, they must have been
+    /// there for twice as long, or have waited in the elevator for half of the drive's busy time.
     pub(crate) fn did(&self, is_stated: bool) -> Option<f64> {
         let busy = self.busy.saturating_sub(self.late);
         let known = self.drive.saturating_sub(self.unknown);
-        // Where it is not known how long pieces take alone, their service is their share, which says nothing.
+        // If the time of pieces alone is not known, their share is used as their service, which
+        // says nothing about waiting.
         let is_full = self.unknown > known || 5 * known >= 6 * self.known;
         let is_queue = self.unknown <= known && known >= 2 * self.known;
         let waits = is_full && (self.elevator >= busy / 2 || is_queue);
@@ -63,8 +82,8 @@ impl Second {
         told.then(|| (self.stated as f64 / busy as f64).min(1.0))
     }
 
-    /// The same if it was busy all the time while requests waited in the elevator, however few were in the drive, or while [`MANY`] were in
-    /// the drive.
+    /// Returns the same performance for a drive that was busy all the time, while requests waited
+    /// in the elevator (however few were in the drive) or at least [`MANY`] were in the drive.
     pub(crate) fn did_with_backlog(&self, is_stated: bool) -> Option<f64> {
         let busy = self.busy.saturating_sub(self.late);
         let is_queue = self.elevator >= busy / 2 || self.drive >= MANY * busy;
@@ -73,7 +92,7 @@ impl Second {
     }
 }
 
-/// A verdict about a second of a group's promise.
+/// The verdict on a second of a group's promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ruled {
     pub(crate) group: u32,
@@ -83,9 +102,10 @@ pub(crate) struct Ruled {
     pub(crate) owed: u64,
     pub(crate) got: u64,
     pub(crate) verdict: Verdict,
-    /// Nanoseconds in which at least one of its requests waited.
+    /// The nanoseconds in which at least one request of the group waited.
     pub(crate) waited: u64,
-    /// It had nothing outstanding for more than half of the second, and got less than the promise.
+    /// True if the group had nothing outstanding for more than half of the second, and got less
+    /// than its min.
     pub(crate) unasked: bool,
 }
 
@@ -105,10 +125,10 @@ impl Ruled {
     }
 }
 
-/// Nanoseconds in a unit of [`Length`].
+/// The number of nanoseconds in a unit of [`Length`].
 const UNIT: u64 = 64;
 
-/// A length of time in 32 bits: to 64 ns, up to 4 minutes and a half, and what is longer is that.
+/// A duration in 32 bits, with a resolution of 64 ns. It saturates at about 4.5 minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Length(u32);
 
@@ -123,7 +143,8 @@ impl Length {
     }
 }
 
-/// A request that ended without error: when it was submitted, and its time at each stage, one after the other.
+/// A request that completed without an error: its time of submission, and the time that it spent at
+/// each stage, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) submitted: u64,
@@ -135,7 +156,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// When it entered the elevator, the drive, and ended.
+    /// Returns the times at which the request entered the elevator, entered the drive, and
+    /// completed.
     pub(crate) fn stages(&self) -> [u64; 3] {
         let cleared = self.submitted + self.limit.ns();
         let dispatched = cleared + self.elevator.ns();
@@ -156,7 +178,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// When it was back.
+    /// Returns the time at which the piece completed.
     pub(crate) fn to(&self) -> u64 {
         self.from + self.length.ns()
     }

@@ -1,27 +1,29 @@
-//! An explanation in sentences.
+//! Puts an explanation into sentences.
 
 use crate::explain::explanation::{Explanation, Neighbour, Part, Promised, Stage};
 use crate::number::{duration, figure, percent, plain};
 use crate::promise::Cause;
 use std::fmt;
 
-/// What is less than this part is not worth a word.
+/// The fraction of the latency below which a part is not mentioned.
 const NOTICEABLE: f64 = 0.02;
-/// Of neighbours as many are named; the others are put together.
+/// The number of neighbours that are named. Others are summed up.
 const NAMED: usize = 3;
 
-/// The first sentence: for how long a request takes, and where it is for most of that.
+/// The first sentence of an explanation: the latency of a request, and the place where it spends
+/// most of that time.
 #[derive(Clone, Copy, Debug)]
 pub struct Takes<'a> {
-    /// Whose request.
+    /// The name of the client whose request it is.
     pub of: &'a str,
-    /// Its latency in microseconds.
+    /// The latency in microseconds.
     pub us: f64,
-    /// Where it is for the largest part, as `in the drive's queue`.
+    /// The place where the request spends the largest part, such as `in the drive's queue`.
     pub place: &'a str,
-    /// That part, 0 to 1.
+    /// The fraction (0 to 1) of the latency spent there.
     pub part: f64,
-    /// What it is behind, as `behind commands of the readers`; empty: of that nothing is said.
+    /// The requests that it is behind, such as `behind commands of the readers`. Empty if they are
+    /// not mentioned.
     pub behind: &'a str,
 }
 
@@ -46,7 +48,7 @@ impl fmt::Display for Takes<'_> {
     }
 }
 
-/// Words as a list: `a`, `a and b`, `a, b and c`.
+/// Joins words to a list: `a`, `a and b`, `a, b and c`.
 pub fn list(words: &[String]) -> String {
     match words {
         [] => String::new(),
@@ -55,31 +57,31 @@ pub fn list(words: &[String]) -> String {
     }
 }
 
-/// Where a request is.
+/// The place of a request in a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Held by its own max, or its tenant's.
+    /// Throttled by its own max or that of its tenant.
     OwnMax,
-    /// Held by a controller.
+    /// Throttled by another controller.
     Held,
     /// In the elevator while others are served.
     Elevator,
-    /// In the elevator while the drive is kept for another's next request.
+    /// In the elevator while the drive is kept free for another stream's next request.
     Idling,
-    /// In the drive, which works on others.
+    /// In the drive, which works on other requests.
     Queue,
-    /// In the drive for longer than a drive would take that does what is stated.
+    /// In the drive for longer than a drive of the stated capacity would take.
     SlowDrive,
-    /// Being served.
+    /// In the drive, which works on this request.
     Service,
-    /// Waiting for this process.
+    /// Waiting for this process to run.
     Late,
-    /// Outside: page cache, system calls.
+    /// Outside of the block layer: page cache, system calls.
     Host,
 }
 
 impl Place {
-    /// In words that follow `is`.
+    /// Returns the place in words that can follow `is`.
     pub const fn words(self) -> &'static str {
         match self {
             Self::OwnMax => "held by its own max",
@@ -95,7 +97,7 @@ impl Place {
     }
 }
 
-/// Where a request is in a part of its latency.
+/// Returns the place of a request during a part of its latency.
 fn place(cause: Cause, stage: Option<Stage>) -> Place {
     match (cause, stage) {
         (Cause::OwnMax, _) => Place::OwnMax,
@@ -134,7 +136,7 @@ pub(crate) fn sentences(e: &Explanation) -> Vec<String> {
     said
 }
 
-/// The largest place, with all its causes.
+/// Returns the sentence about the largest place, with all its causes.
 fn takes(e: &Explanation) -> String {
     let mut places: Vec<(Place, f64)> = Vec::new();
     for part in &e.parts {
@@ -176,7 +178,7 @@ fn takes(e: &Explanation) -> String {
     takes.to_string()
 }
 
-/// For how long each neighbour stood before it.
+/// Returns the sentence about the time behind each neighbour.
 fn others(neighbours: &[Neighbour], latency_us: f64) -> Option<String> {
     let noticed = |us: f64| us >= NOTICEABLE * latency_us;
     let stood = |n: &Neighbour| {
@@ -198,7 +200,7 @@ fn others(neighbours: &[Neighbour], latency_us: f64) -> Option<String> {
     let large: Vec<&Neighbour> = (neighbours.iter())
         .filter(|n| noticed(n.elevator_us + n.drive_us))
         .collect();
-    // One that would be left is named, too.
+    // If only one neighbour would be left to sum up, it is named as well.
     let count = if large.len() > NAMED + 1 {
         NAMED
     } else {
@@ -218,7 +220,7 @@ fn others(neighbours: &[Neighbour], latency_us: f64) -> Option<String> {
     (!all.is_empty()).then(|| format!("Before it stand {}.", list(&all)))
 }
 
-/// The causes that are neither neighbours nor in the first sentence alone.
+/// Returns the sentence about causes other than neighbours.
 fn rest(e: &Explanation) -> Option<String> {
     let causes = [
         (Cause::OwnMax, Place::OwnMax.words()),
@@ -272,7 +274,7 @@ fn kept(e: &Explanation, promise: &Promised) -> String {
     format!("{text} and {short} were short.")
 }
 
-/// For how much of the time the client did not ask.
+/// Returns the sentence about the time in which the client had no request outstanding.
 fn unasked(promise: &Promised) -> Option<String> {
     (promise.unasked > 0).then(|| {
         format!(

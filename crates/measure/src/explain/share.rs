@@ -1,12 +1,12 @@
-//! Time divided among groups.
+//! A period of time, divided among groups.
 
 use std::collections::BTreeMap;
 
-/// How much of some time belongs to each group, and how much to none.
+/// The part of a period that belongs to each group, and the part that belongs to none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Share {
     groups: BTreeMap<u32, f64>,
-    /// Nothing was in the drive.
+    /// The part in which nothing was in the drive.
     pub(crate) idle: f64,
 }
 
@@ -17,7 +17,7 @@ impl Share {
         }
     }
 
-    /// Takes away up to `time` of a group's.
+    /// Removes up to `time` from the part of a group.
     pub(crate) fn take(&mut self, group: u32, time: f64) {
         if let Some(of) = self.groups.get_mut(&group) {
             *of = (*of - time).max(0.0);
@@ -32,7 +32,7 @@ impl Share {
         self.idle + self.groups.values().sum::<f64>()
     }
 
-    /// `time` divided in the same ratios; none of it, if there is nothing to go by.
+    /// Returns `time` divided in the same ratios, or an empty share if the ratios are not known.
     pub(crate) fn scaled(&self, time: f64) -> Self {
         let total = self.total();
         if total <= 0.0 {

@@ -1,4 +1,4 @@
-//! What became of a group's requests in one second, and why.
+//! The requests of a group in one second, with the causes of their latency.
 
 use crate::SECOND_NS;
 use crate::explain::explanation::Stage;
@@ -11,24 +11,27 @@ use crate::promise::Cause;
 use std::collections::BTreeMap;
 use weir_core::GroupId;
 
-/// A drive that does this part of what is stated of it can keep what was promised: promises are at most nine tenths of it.
+/// The performance, relative to its stated capacity, from which a drive can keep all promises.
+/// Admission allows promises of at most 90 % of the capacity.
 const ENOUGH: f64 = 0.9;
 
-/// Time by cause, stage and neighbour, nanoseconds.
+/// Nanoseconds by cause, stage and neighbour.
 pub(crate) type Times = BTreeMap<(Cause, Option<Stage>, Option<u32>), f64>;
 
-/// What is known of the group in one second.
+/// The data about a group in one second.
 #[derive(Debug, Default)]
 pub(crate) struct Slice {
     pub(crate) own: Row,
     pub(crate) drive: Second,
     pub(crate) times: Times,
-    /// What the drive did of what is stated of it, if requests waited for it.
+    /// The performance of the drive relative to its stated capacity, if requests waited for it.
     pub(crate) did: Option<f64>,
 }
 
-/// From when on every piece and request is known.
+/// Returns the time from which on every piece and request is known.
 pub(crate) fn exact_from(view: &View) -> u64 {
+    // Entries are added when they complete. If some were dropped, all that completed after the
+    // oldest remaining one are known.
     let requests = view
         .requests
         .iter()
@@ -39,7 +42,7 @@ pub(crate) fn exact_from(view: &View) -> u64 {
     requests.max(pieces.map_or(0, Piece::to))
 }
 
-/// Every second from `from` on, with what became of the group's time in it.
+/// Returns every second from `from` on, with the causes of the group's latency.
 pub(crate) fn slices(view: &View, from: u32) -> BTreeMap<u32, Slice> {
     let own =
         |group: u32| view.groups.is_within(GroupId(group), view.group) || group == view.group.0;
@@ -47,7 +50,8 @@ pub(crate) fn slices(view: &View, from: u32) -> BTreeMap<u32, Slice> {
     for second in view.seconds.iter().filter(|s| s.second >= from) {
         slices.entry(second.second).or_default().drive = *second;
     }
-    // How the groups shared the drive, where single pieces are not known any more.
+    // For seconds of which single pieces are no longer known, the groups' shares of the drive are
+    // used.
     let exact = exact_from(view);
     let mut shares: BTreeMap<u32, Share> = BTreeMap::new();
     for row in view.rows.iter().filter(|r| r.second >= from) {
@@ -76,7 +80,8 @@ pub(crate) fn slices(view: &View, from: u32) -> BTreeMap<u32, Slice> {
             .map(|shares| by_shares(slice, shares, &own));
         let by_pieces = || divided.get(second).cloned().unwrap_or_default();
         let mut time = by_rows.unwrap_or_else(by_pieces);
-        // What ended in this second may have waited in others only.
+        // The requests that completed in this second may have waited only in earlier ones. Then the
+        // division over all seconds is used.
         if time.elevator.total() <= 0.0 {
             time.elevator = overall.elevator.clone();
         }
@@ -89,7 +94,7 @@ pub(crate) fn slices(view: &View, from: u32) -> BTreeMap<u32, Slice> {
 }
 
 impl Row {
-    /// The sum with another row of the same second.
+    /// Returns the sum with another row of the same second.
     pub(crate) fn and(&self, other: &Self) -> Self {
         Self {
             second: other.second,
@@ -107,15 +112,18 @@ impl Row {
     }
 }
 
-/// How a second's time is divided where only the groups' parts of the drive are known.
+/// Returns the division of a second's time, if only the groups' shares of the drive are known.
 fn by_shares(slice: &Slice, shares: &Share, own: &dyn Fn(u32) -> bool) -> Divided {
+    // A request in the elevator also waits while the drive is idle. A request in the drive does
+    // not.
     let mut elevator = shares.clone();
     elevator.idle = (SECOND_NS.saturating_sub(slice.drive.busy)) as f64;
     let mut drive = Share::default();
     for (group, share) in shares.groups() {
         drive.add(group, share);
     }
-    // Of the requests that a client has in the drive, all but one stand before its next.
+    // By Little's law, the time of the group's requests in the drive, divided by the second, is its
+    // depth there. All of these requests except one are in front of its next request.
     let depth = slice.own.drive as f64 / SECOND_NS as f64;
     if depth > 0.0 {
         let (count, mine): (f64, f64) = shares
@@ -124,6 +132,8 @@ fn by_shares(slice: &Slice, shares: &Share, own: &dyn Fn(u32) -> bool) -> Divide
             .fold((0.0, 0.0), |(n, sum), (_, share)| (n + 1.0, sum + share));
         let itself = mine / depth.max(1.0);
         let owned: Vec<u32> = shares.groups().map(|g| g.0).filter(|g| own(*g)).collect();
+        // The rows do not tell to which of the own groups this request belongs, so its share is
+        // divided evenly.
         for group in owned {
             drive.take(group, itself / count);
         }
@@ -132,10 +142,11 @@ fn by_shares(slice: &Slice, shares: &Share, own: &dyn Fn(u32) -> bool) -> Divide
 }
 
 impl Slice {
-    /// Divides the time of the requests that ended in this second as `time` says.
+    /// Divides the time of the requests that completed in this second as `time` specifies.
     fn divide(&mut self, view: &View, time: &Divided, own: &dyn Fn(u32) -> bool) {
         let row = self.own;
         self.did = self.drive.did(view.stated.is_known());
+        // A drive that reaches at least 90 % of its stated capacity does not count as slow.
         let slow = self.did.map_or(0.0, |did| 1.0 - did);
         let slow = if slow > 1.0 - ENOUGH { slow } else { 0.0 };
         let held = if is_limited(&view.groups, view.group) {
@@ -146,7 +157,7 @@ impl Slice {
         self.give(held, Some(Stage::Limit), None, row.limit as f64);
         self.give(Cause::HostBusy, None, None, row.late as f64);
         let elevator = time.elevator.scaled(row.elevator as f64);
-        // Where nothing is known of that time, nothing else was to be seen.
+        // If the division of that time is not known, no other cause was observed.
         let unknown = row.elevator as f64 - elevator.total();
         self.give(
             Cause::Idling,
@@ -155,17 +166,20 @@ impl Slice {
             elevator.idle + unknown,
         );
         self.behind(&elevator, Stage::Elevator, slow, own);
+        // The service can exceed the time in the drive, from which lateness is subtracted.
         let service = row.service.min(row.drive) as f64;
         let mut others = time.drive.clone();
         others.idle = 0.0;
         let mut own_share = row.share as f64;
+        // The pieces' own share is no wait, so it is removed from the time behind the group's own
+        // requests.
         for (group, share) in time.drive.groups().filter(|(group, _)| own(*group)) {
             others.take(group, own_share);
             own_share = (own_share - share).max(0.0);
         }
         let rest = row.drive as f64 - service;
         let others = others.scaled(rest);
-        // Nothing else was there: this request took longer than others do.
+        // Nothing else was in the drive, so this request took longer than others do.
         let service = service + rest - others.total();
         self.behind(&others, Stage::Drive, slow, own);
         self.give(Cause::SlowDrive, Some(Stage::Drive), None, service * slow);
@@ -177,7 +191,8 @@ impl Slice {
         );
     }
 
-    /// Time behind the pieces of groups: what these would have taken on a drive that does what is stated, and what it took longer.
+    /// Divides time behind pieces of groups: the part that these would have taken on a drive that
+    /// reaches its stated capacity, and the part that they took longer.
     fn behind(&mut self, time: &Share, stage: Stage, slow: f64, own: &dyn Fn(u32) -> bool) {
         for (group, time) in time.groups() {
             let (cause, neighbour) = if own(group) {
@@ -197,7 +212,7 @@ impl Slice {
     }
 }
 
-/// Whether the group, or one above it, has a max.
+/// Returns true if the group, or a group above it, has a max.
 pub(crate) fn is_limited(groups: &Groups, group: GroupId) -> bool {
     let mut path = groups.path(group);
     path.any(|(_, terms)| terms.contract.max.is_limited())

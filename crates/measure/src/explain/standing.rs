@@ -1,4 +1,4 @@
-//! What a group's requests waited for in the second that ended last.
+//! The waits of a group's requests in the second that ended last.
 
 use crate::SECOND_NS;
 use crate::explain::rows::{Row, Second};
@@ -7,24 +7,29 @@ use crate::explain::terms::Groups;
 use crate::promise::Standing;
 use weir_core::GroupId;
 
-/// The second that ended last: what became of each group and of the drive in it.
+/// The second that ended last, with the statistics of each group and of the drive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Closed {
-    /// By number of the group; a row of another second is of a group of which nothing became in this one.
+    /// The rows by number of the group. A row with another second belongs to a group without
+    /// activity in this one.
     pub(crate) rows: Vec<Row>,
     /// The numbers of the groups that have a row.
     pub(crate) touched: Vec<u32>,
+    /// The statistics of the drive in this second.
     pub(crate) whole: Second,
-    /// The last one of the seconds that ended at the same call, if several did. Nothing was called in those.
+    /// The last of the seconds that ended at the same call, if several did. No call was made in
+    /// those.
     pub(crate) later: Second,
-    /// The drive's time of all groups together, and the two groups that had most of it.
+    /// The sum of all groups' shares of the drive's time.
     share: u64,
+    /// The two groups with the largest shares, each as its share and its number.
     largest: [(u64, u32); 2],
 }
 
 impl Closed {
-    /// Its rows are complete.
+    /// Adds up the rows, which are complete.
     pub(crate) fn add_up(&mut self) {
+        // Two groups are enough to find the largest group other than a given one.
         (self.share, self.largest) = (0, [(0, 0); 2]);
         for group in &self.touched {
             let share = self.rows[*group as usize].share;
@@ -37,16 +42,17 @@ impl Closed {
         }
     }
 
-    /// The row of a group alone, without those below it.
+    /// Returns the row of a group itself, without the groups below it.
     fn row(&self, group: GroupId) -> Row {
         let row = self.rows.get(group.0 as usize);
         let row = row.filter(|row| row.second == self.whole.second);
         row.copied().unwrap_or_default()
     }
 
-    /// The row of a group with those below it, and the largest group beside it.
+    /// Returns the row of a group including the groups below it, and the largest other group.
     fn own(&self, groups: &Groups, group: GroupId) -> (Row, Option<u32>) {
         if !groups.is_parent(group) {
+            // A group without children needs no search, because the two largest groups are known.
             let others = self.largest.iter().filter(|of| of.0 > 0);
             let other = others.map(|of| of.1).find(|other| *other != group.0);
             return (self.row(group), other);
@@ -63,7 +69,7 @@ impl Closed {
         (own, other.1)
     }
 
-    /// What a group's requests waited for in this second, and in those that ended with it.
+    /// Returns the waits of a group's requests in this second, and in those that ended with it.
     pub(crate) fn standing(
         &self,
         groups: &Groups,
@@ -87,27 +93,31 @@ impl Closed {
         let (others, own) = ((self.share - row.share) as f64, row.share as f64);
         let idle = SECOND_NS.saturating_sub(self.whole.busy) as f64;
         let mut wait = |time: f64, [others, own, idle]: [f64; 3]| {
+            // If there is no time to divide by, every part is 0.
             let part = time / (others + own + idle).max(1.0);
             standing.neighbours_ns += (others * part * (1.0 - slow)) as u64;
             standing.own_ns += (own * part * (1.0 - slow)) as u64;
             standing.slow_ns += ((others + own) * part * slow) as u64;
             standing.idle_ns += (idle * part) as u64;
         };
-        // Of a client of which nothing ended, requests may have waited all the time.
+        // If no request of a client completed, its requests may have waited all the time.
         let waited = if row.requests == 0 {
             SECOND_NS
         } else {
             row.elevator
         };
         wait(waited as f64, [others, own, idle]);
-        // Of the requests that a client has in the drive, all but one stand before its next.
+        // All of the requests that a client has in the drive, except one, are in front of its next
+        // request.
         let depth = (row.drive as f64 / SECOND_NS as f64).max(1.0);
         let own = own - own / depth;
         let service = row.service.min(row.drive);
+        // Time in the drive beyond the own service was spent behind other pieces.
         if others + own > 0.0 {
             wait((row.drive - service) as f64, [others, own, 0.0]);
         }
         standing.slow_ns += (service as f64 * slow) as u64;
+        // No call was made in the later seconds, so only lateness and a stalled drive are known.
         let later = Standing {
             has_max: standing.has_max,
             stalled_ns: self.later.late,
@@ -119,12 +129,12 @@ impl Closed {
     }
 }
 
-/// A part in thousandths.
+/// Returns a fraction in thousandths.
 fn thousandths(part: f64) -> u16 {
     (part * 1e3) as u16
 }
 
-/// Whether something was in the drive for most of a second, and nothing came back.
+/// Returns true if pieces were in the drive for most of a second, but none completed.
 fn has_stood(second: &Second) -> bool {
     second.busy >= SECOND_NS / 2 && second.pieces == 0
 }

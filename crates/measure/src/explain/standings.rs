@@ -1,4 +1,4 @@
-//! What the requests of each group waited for, in every second of a run.
+//! The waits of each group's requests, in every second of a run.
 
 use crate::SECOND_NS;
 use crate::explain::journal::Journal;
@@ -7,25 +7,28 @@ use std::collections::BTreeMap;
 use weir_core::record::{Call, Observer};
 use weir_core::{GroupId, Instant, Layer, Span};
 
-/// How often a live server asks the kernel whether its thread had a processor.
+/// The interval at which a live server asks the kernel for the time that its thread had no CPU.
 const LOOK: Span = Span::from_millis(10);
 
-/// Observes the layer of a run whose promises somebody else judges, and keeps what the judge has to know of its seconds.
+/// Observes the layer of a run whose promises are judged elsewhere, and keeps the data that the
+/// judge needs.
 #[derive(Debug)]
 pub struct Standings {
     journal: Journal,
     groups: Vec<GroupId>,
     ends_ns: u64,
-    /// When the thread that makes the calls has no processor, and for how long; when that was told last.
+    /// The times at which the thread that makes the calls has no CPU, with their lengths.
     stalls: Vec<(Instant, Span)>,
+    /// The time of the last report of these stalls to the journal.
     told: Instant,
     kept: BTreeMap<GroupId, BTreeMap<u64, Standing>>,
 }
 
 impl Standings {
-    /// Of these groups. It must observe its layer from the first call on.
+    /// Creates standings of these groups. They must observe their layer from the first call on.
     pub fn new(groups: Vec<GroupId>) -> Self {
         Self {
+            // The rings are not used here, so they are as small as possible.
             journal: Journal::new(0),
             groups,
             ends_ns: SECOND_NS,
@@ -35,14 +38,15 @@ impl Standings {
         }
     }
 
-    /// The thread that makes the calls is ready to run and has no processor at these times, and for this long each.
+    /// Sets the times at which the thread that makes the calls is ready to run but has no CPU, with
+    /// their lengths.
     #[must_use]
     pub fn stalled(mut self, stalls: Vec<(Instant, Span)>) -> Self {
         self.stalls = stalls;
         self
     }
 
-    /// Tells the journal what the kernel tells a live server.
+    /// Reports to the journal the time that the kernel would report to a live server.
     #[cold]
     fn tell_stalls(&mut self, now: Instant) {
         self.told = now;
@@ -53,7 +57,8 @@ impl Standings {
         self.journal.waited(now, over.sum());
     }
 
-    /// What the requests of each group waited for, by the second of the layer's clock. The second under way is over.
+    /// Returns the waits of each group's requests, by the second of the layer's clock. The current
+    /// second is ended.
     pub fn into_all(mut self) -> BTreeMap<GroupId, BTreeMap<u64, Standing>> {
         self.end_seconds(Instant::from_nanos(self.ends_ns));
         self.kept
@@ -69,6 +74,7 @@ impl Standings {
             };
             let seconds = self.kept.entry(*group).or_default();
             seconds.insert(first, standing);
+            // The seconds that ended at the same call share one entry.
             seconds.extend((first + 1..next).map(|second| (second, later)));
         }
         self.ends_ns = (next + 1) * SECOND_NS;

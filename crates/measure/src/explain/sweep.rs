@@ -1,7 +1,8 @@
-//! Whose pieces were in the drive while requests waited, from single pieces and requests.
+//! Divides the time for which requests waited among the groups whose pieces were in the drive, from
+//! single pieces and requests.
 //!
-//! One pass over the instants at which anything begins or ends. While a request waits and `n` pieces are in the drive, each of these has
-//! an `n`th of the request's time.
+//! This is one pass over the times at which anything begins or ends. While a request waits and `n`
+//! pieces are in the drive, each of these has an `n`th of the request's time.
 
 use crate::SECOND_NS;
 use crate::explain::late::Late;
@@ -9,18 +10,21 @@ use crate::explain::rows::{Piece, Request};
 use crate::explain::share::Share;
 use std::collections::BTreeMap;
 
-/// The division of one second.
+/// The division of one second's waiting time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Divided {
-    /// Of the time of requests in the elevator, and of that in the drive.
+    /// The time of requests in the elevator, by group.
     pub(crate) elevator: Share,
+    /// The time of requests in the drive, by group.
     pub(crate) drive: Share,
 }
 
-/// No more is divided, before the last request.
+/// The maximum length of the divided time, before the last request. It bounds the work for a
+/// recording with absurd times.
 const LONGEST: u64 = 1_000_000 * SECOND_NS;
 
-/// Something begins or ends.
+/// The beginning or end of something. At the same time, marks are processed in this order: a second
+/// ends before anything else, and pieces and requests end before others begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mark {
     Second,
@@ -31,7 +35,8 @@ enum Mark {
     Late(bool),
 }
 
-/// Divides the time of `requests` by `pieces`, for each second in which they waited, from `since` on.
+/// Divides the time of `requests` among `pieces`, for each second in which they waited, from
+/// `since` on.
 pub(crate) fn divide<'a>(
     since: u64,
     requests: impl Iterator<Item = &'a Request>,
@@ -41,7 +46,8 @@ pub(crate) fn divide<'a>(
     let mut marks = Vec::new();
     for request in requests {
         let [cleared, dispatched, ended] = request.stages();
-        // What takes no time would end before it begins.
+        // A stage of no length would end before it begins, because ends come first at the same
+        // time.
         if cleared < dispatched {
             marks.push((cleared, Mark::Elevator(true)));
             marks.push((dispatched, Mark::Elevator(false)));
@@ -81,21 +87,23 @@ pub(crate) fn divide<'a>(
     sweep.all
 }
 
-/// The pass.
+/// The state of the pass over the marks.
 #[derive(Debug)]
 struct Sweep {
     since: u64,
     now: u64,
-    /// Requests in the elevator and in the drive; whether the process is late.
+    /// The number of requests in the elevator and in the drive.
     waiting: [u32; 2],
+    /// True while the process is late.
     late: bool,
-    /// Request time for each piece in the drive so far: of those in the elevator, and of those in the drive.
+    /// The time of requests for each piece in the drive so far: of requests in the elevator, and of
+    /// requests in the drive.
     passed: [f64; 2],
     idle: f64,
-    /// By piece: its group, and `passed` when it began or was last looked at.
+    /// The group of each piece, and `passed` when the piece began or was last credited.
     groups: Vec<u32>,
     begun: Vec<[f64; 2]>,
-    /// Pieces in the drive.
+    /// The pieces in the drive.
     flying: Vec<u32>,
     place: Vec<u32>,
     open: Divided,
@@ -128,10 +136,12 @@ impl Sweep {
         }
         let passed = (self.now - from) as f64;
         if self.flying.is_empty() {
+            // Only requests in the elevator can wait for an idle drive.
             self.idle += passed * f64::from(self.waiting[0]);
             return;
         }
         let pieces = self.flying.len() as f64;
+        // One sum for all pieces in the drive makes the cost of a mark independent of their number.
         for (passed_for, waiting) in self.passed.iter_mut().zip(self.waiting) {
             *passed_for += passed * f64::from(waiting) / pieces;
         }
@@ -139,6 +149,7 @@ impl Sweep {
 
     fn mark(&mut self, at: u64, mark: Mark) {
         match mark {
+            // The mark is at the first nanosecond of the next second.
             Mark::Second => self.end_second(at - 1),
             Mark::PieceBegins(piece) => {
                 self.begun[piece as usize] = self.passed;
@@ -161,7 +172,7 @@ impl Sweep {
         self.credit(piece);
     }
 
-    /// Gives a piece's group the time since the piece was last looked at.
+    /// Adds the time since the piece was last credited to the piece's group.
     fn credit(&mut self, piece: u32) {
         let (group, begun) = (self.groups[piece as usize], self.begun[piece as usize]);
         self.open.elevator.add(group, self.passed[0] - begun[0]);
@@ -169,8 +180,9 @@ impl Sweep {
         self.begun[piece as usize] = self.passed;
     }
 
-    /// The second of `at` is over.
+    /// Ends the second that contains `at`.
     fn end_second(&mut self, at: u64) {
+        // Pieces that stay in the drive are credited with their time in this second.
         for at in 0..self.flying.len() {
             self.credit(self.flying[at]);
         }
@@ -196,10 +208,11 @@ mod tests {
     use crate::explain::rows::Length;
     use proptest::prelude::*;
 
-    /// Nanoseconds of a unit in which everything is drawn.
+    /// The number of nanoseconds of a unit in which everything is generated.
     const UNIT: u64 = 64;
 
-    /// Units of a request at each stage, from when on; pieces of groups, from when on and for how long; when the process was late.
+    /// The requests, each as its start and its units at each stage. The pieces, each as start,
+    /// length and group. The intervals in which the process was late.
     type Drawn = (Vec<(u64, [u64; 3])>, Vec<(u64, u64, u32)>, Vec<(u64, u64)>);
 
     fn drawn() -> impl Strategy<Value = Drawn> {
@@ -209,7 +222,8 @@ mod tests {
         (requests, pieces, late)
     }
 
-    /// As [`divide`], from one unit to the next: for each group and none (0), and both stages.
+    /// Divides time like [`divide`], but from one unit to the next: for each group (0 stands for
+    /// none) and both stages.
     fn slowly(
         since: u64,
         requests: &[Request],

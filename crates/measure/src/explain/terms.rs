@@ -2,27 +2,28 @@
 
 use weir_core::{Contract, Edit, GroupId, ROOT};
 
-/// A group's contract, and the group that it hangs on.
+/// The contract of a group, and its parent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) parent: GroupId,
     pub(crate) contract: Contract,
-    /// Since when it has been there, if its number was another's before; else zero.
+    /// The time at which the group was created if its number had belonged to another group before,
+    /// and otherwise zero.
     pub(crate) since: u64,
 }
 
-/// The groups there are, by number.
+/// The existing groups, by number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Groups {
     all: Vec<Option<Terms>>,
-    /// Numbers that were of a group at some time.
+    /// True for each number that has ever belonged to a group.
     used: Vec<bool>,
-    /// How many groups hang on each.
+    /// The number of children of each group.
     children: Vec<u32>,
 }
 
 impl Groups {
-    /// The layer has put these in force at `now`.
+    /// Applies edits that the layer has applied at `now`.
     pub(crate) fn change(&mut self, now: u64, edits: &[Edit]) {
         for edit in edits {
             match *edit {
@@ -72,7 +73,7 @@ impl Groups {
         self.all.get(group.0 as usize).copied().flatten()
     }
 
-    /// The group and those above it, the root left out.
+    /// Iterates over the group and the groups above it, without the root.
     pub(crate) fn path(&self, group: GroupId) -> impl Iterator<Item = (GroupId, Terms)> + '_ {
         let mut next = group;
         std::iter::from_fn(move || {
@@ -83,18 +84,18 @@ impl Groups {
         })
     }
 
-    /// Every group with its contract.
+    /// Iterates over all groups with their contracts.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (GroupId, Terms)> + '_ {
         let all = (0..).map(GroupId).zip(&self.all);
         all.filter_map(|(id, terms)| Some((id, (*terms)?)))
     }
 
-    /// Whether groups hang on it.
+    /// Returns true if the group has children.
     pub(crate) fn is_parent(&self, group: GroupId) -> bool {
         self.children.get(group.0 as usize).is_some_and(|n| *n > 0)
     }
 
-    /// Whether the group is `above` or hangs on it.
+    /// Returns true if the group is `above` or one of its descendants.
     pub(crate) fn is_within(&self, group: GroupId, above: GroupId) -> bool {
         self.path(group).any(|(id, _)| id == above)
     }

@@ -1,4 +1,4 @@
-//! What a journal held at one time.
+//! The contents of a journal at one time.
 
 use crate::explain::answer::explain;
 use crate::explain::explanation::{Explanation, Waiting};
@@ -10,8 +10,10 @@ use crate::explain::terms::Groups;
 use std::sync::Arc;
 use weir_core::{GroupId, Span};
 
-/// What a journal held at one time. It shares the journal's memory, of which the journal has a new part for each that the view holds when
-/// it would write there: drop it soon.
+/// The contents of a journal at one time, for one group.
+///
+/// A view shares the memory of the journal. When the journal needs a chunk that a view holds, it
+/// allocates a new one, so a view should be dropped soon.
 #[derive(Clone, Debug)]
 pub struct View {
     pub(crate) group: GroupId,
@@ -28,8 +30,9 @@ pub struct View {
 }
 
 impl View {
-    /// Explains the requests of its group that ended in the last whole seconds, `since` at the least, and the second under way; `None`
-    /// for as many as are known. `name` says what a group is called: it may be asked for groups that are gone.
+    /// Explains the requests of the group that completed in the last whole seconds, of at least the
+    /// length `since`, and in the current second. With `None`, all known seconds are explained.
+    /// `name` returns the name of a group, which may have been removed.
     pub fn explain(&self, since: Option<Span>, name: &dyn Fn(GroupId) -> String) -> Explanation {
         explain(self, since, name)
     }

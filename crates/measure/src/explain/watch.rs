@@ -1,4 +1,4 @@
-//! A journal with promises of its own: for a run or a record.
+//! A journal with promises of its own, for a run or a recording.
 
 use crate::explain::journal::{Journal, LATEST};
 use crate::explain::note;
@@ -12,25 +12,29 @@ use weir_core::{
     Contract, Done, GroupId, Instant, Layer, Op, Outcome, Output, ROOT, Request, StreamId,
 };
 
-/// Observes a layer, judges the promises of its groups as the live server does, and keeps a [`Journal`].
+/// Observes a layer, judges the promises of its groups as the live server does, and keeps a
+/// [`Journal`].
 #[derive(Debug)]
 pub struct Watch {
     journal: Journal,
     groups: Groups,
     promises: BTreeMap<GroupId, Promise>,
     streams: Vec<Option<(StreamId, GroupId)>>,
-    /// Streams whose clients do not read their answers.
+    /// The streams whose clients do not read their replies.
     held: Vec<StreamId>,
-    /// By tag: whose piece is in the drive, and whether it is alone there.
+    /// The piece in the drive, by tag.
     flying: Vec<Option<Flying>>,
+    /// The number of pieces in the drive.
     in_drive: u32,
     dispatched: u64,
-    /// Requests whose only piece had the drive to itself.
+    /// The requests whose only piece had the drive to itself, with their length.
     alone: BTreeMap<(StreamId, u64), u32>,
-    /// The verdicts about the second that ended last, until it is known whether the record has others: those of the server, which saw more.
+    /// The verdicts on the second that ended last. They are kept until it is known whether the
+    /// recording has verdicts of the server, which had more information.
     own: Vec<(GroupId, Ruling)>,
-    /// What all were served in the second under way, and when that ends.
+    /// The amount that all clients were served in the current second.
     second: Window,
+    /// The end of the current second.
     ends: u64,
 }
 
@@ -44,11 +48,12 @@ struct Flying {
     number: u64,
 }
 
-/// A pause after which promises begin again: a hundred days.
+/// The length of a pause after which promises begin again: 100 days.
 const GAP: u64 = 8_640_000 * SECOND_NS;
 
 impl Watch {
-    /// With a journal of at most `bytes`. It must observe its layer from the first call on.
+    /// Creates a watch with a journal of at most `bytes`. It must observe its layer from the first
+    /// call on.
     pub fn new(bytes: usize) -> Self {
         Self {
             journal: Journal::new(bytes),
@@ -66,17 +71,17 @@ impl Watch {
         }
     }
 
-    /// Its journal.
+    /// Returns the journal, to add observations that are not calls.
     pub fn journal(&mut self) -> &mut Journal {
         &mut self.journal
     }
 
-    /// The groups there are, with their contracts.
+    /// Iterates over the existing groups, with their contracts.
     pub fn groups(&self) -> impl Iterator<Item = (GroupId, Contract)> + '_ {
         self.groups.iter().map(|(id, terms)| (id, terms.contract))
     }
 
-    /// As [`Journal::view`], with the verdicts about all seconds that ended by `now`.
+    /// Returns a view like [`Journal::view`], with the verdicts on all seconds that ended by `now`.
     pub fn view(&mut self, now: Instant, layer: &Layer, group: GroupId) -> Option<View> {
         self.pass(now.as_nanos().min(LATEST), layer);
         self.keep_own();
@@ -92,12 +97,13 @@ impl Watch {
 
     fn end_second(&mut self, now: u64, layer: &Layer) {
         if now - self.ends > GAP {
-            // That is a verdict for each second: promises begin again.
+            // Judging every second of such a pause would take too long, so promises begin again.
             for promise in self.promises.values_mut() {
                 *promise = Promise::new(now, promise.rate());
             }
         }
         let mut limited: BTreeMap<GroupId, u32> = BTreeMap::new();
+        // The throttled requests matter only for a promise without completions.
         if self.promises.values().any(Promise::is_still) {
             for (stream, group) in self.streams.iter().flatten() {
                 let held = layer.gauges(*stream).map_or(0, |g| g.limited);
@@ -106,6 +112,7 @@ impl Watch {
                 }
             }
         }
+        // If the recording had a verdict on the previous second, it has followed by now.
         self.keep_own();
         for (group, promise) in &mut self.promises {
             let held = limited.get(group).copied().unwrap_or(0);
@@ -118,14 +125,14 @@ impl Watch {
         self.ends = (now / SECOND_NS + 1) * SECOND_NS;
     }
 
-    /// The verdicts about the second that ended last are its own.
+    /// Adds the watch's own verdicts on the second that ended last to the journal.
     fn keep_own(&mut self) {
         for (group, ruling) in self.own.drain(..) {
             self.journal.ruled(group, &ruling);
         }
     }
 
-    /// The record says what the server's verdict was about a second.
+    /// Adds a verdict from the recording, which replaces the watch's own verdict on that second.
     fn told(&mut self, group: GroupId, ruling: &Ruling) {
         let second = |of: &Ruling| of.ends_ns / SECOND_NS;
         self.own
@@ -133,7 +140,7 @@ impl Watch {
         self.journal.ruled(group, ruling);
     }
 
-    /// Tells the promises of a stream's group, and of those above it, of something that happens now.
+    /// Reports an event at `now` to the promises of a stream's group and of the groups above it.
     fn tell(&mut self, now: u64, stream: StreamId, tell: impl Fn(&mut Promise, bool)) {
         let held = self.held.contains(&stream);
         let slot = self.streams.get(stream.slot() as usize).copied().flatten();
@@ -142,6 +149,7 @@ impl Watch {
         };
         for (above, _) in self.groups.path(group) {
             if let Some(promise) = self.promises.get_mut(&above) {
+                // The previous second has ended already, so this only advances the time.
                 promise.pass(now, Window::default(), 0);
                 tell(promise, held);
             }
@@ -149,6 +157,7 @@ impl Watch {
     }
 
     fn submitted(&mut self, now: u64, request: &Request) {
+        // Promises do not cover flushes.
         if request.op != Op::Flush {
             self.tell(now, request.stream, |promise, held| {
                 promise.sent(held);
@@ -168,6 +177,7 @@ impl Watch {
         let Flying {
             stream, op, length, ..
         } = flying;
+        // The request had the drive to itself if nothing else was dispatched before it completed.
         if flying.alone && flying.number == self.dispatched && op != Op::Extents {
             self.alone.insert((stream, flying.cookie), length);
         }
@@ -179,6 +189,7 @@ impl Watch {
     }
 
     fn done(&mut self, now: u64, done: &Done) {
+        // The entry is removed for flushes as well, so that the map does not grow.
         let alone = self.alone.remove(&(done.stream, done.cookie));
         if done.op == Op::Flush {
             return;
@@ -213,6 +224,7 @@ impl Watch {
     }
 
     fn hold(&mut self, now: u64, stream: StreamId, held: bool, layer: &Layer) {
+        // A repeated hold must not count the client twice.
         if self.held.contains(&stream) == held {
             return;
         }
@@ -225,7 +237,7 @@ impl Watch {
         }
     }
 
-    /// The contracts in force are those of the groups now.
+    /// Applies the contracts of the existing groups to the promises.
     fn change(&mut self, now: u64) {
         self.promises
             .retain(|group, _| self.groups.get(*group).is_some());
@@ -241,6 +253,7 @@ impl Watch {
 
 impl Observer for Watch {
     fn call(&mut self, at: Instant, call: &Call<'_>, layer: &mut Layer) {
+        // The journal comes first, because the promises need the waits of the second that it ends.
         self.journal.call(at, call, layer);
         let now = at.as_nanos().min(LATEST);
         self.pass(now, layer);
@@ -255,6 +268,7 @@ impl Observer for Watch {
                 }
                 self.streams[slot] = Some((stream, spec.group));
             }
+            // A client that disconnects no longer holds back its requests.
             Call::Close { stream } => self.hold(now, stream, false, layer),
             Call::Hold { stream, held } => self.hold(now, stream, held, layer),
             Call::Submit { batch, result } => {

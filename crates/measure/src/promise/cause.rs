@@ -1,33 +1,35 @@
-//! Why a client got less than it was promised: the one list of causes.
+//! The causes of short seconds and of latency, in one list.
 
 use serde::{Deserialize, Serialize};
 
-/// Why a client gets less than it was promised, or why its requests take as long as they do.
+/// The cause for which a client gets less than it was promised, or for which its requests take as
+/// long as they do.
 ///
-/// Metrics, `weir top`, the dashboard, `weir explain`, records, the demo and comparisons all name one of these, and all take it from the same
-/// verdict.
+/// Metrics, `weir top`, the dashboard, `weir explain`, records, the demo and comparisons all use
+/// these names, and all take the cause from the same verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// The client's own max, or its tenant's, held its requests.
+    /// The client's own max, or that of its tenant, throttled its requests.
     OwnMax,
-    /// Another controller held its requests.
+    /// Another controller throttled the requests.
     Held,
-    /// The requests of a neighbour stood before them.
+    /// Requests of a neighbour were served before them.
     Neighbour,
-    /// Its own earlier requests stood before them.
+    /// The client's own earlier requests were served before them.
     OwnRequests,
-    /// The elevator kept the drive free for another stream's next request.
+    /// The elevator kept the drive free for the next request of another stream.
     Idling,
-    /// The drive did less than is stated of it.
+    /// The drive was slower than its stated capacity.
     SlowDrive,
-    /// The drive worked on the request itself, and nothing stood before it: to get more, a client has to have more requests at a time.
+    /// The drive worked on the request itself, with nothing in front of it. To get more, the client
+    /// needs a higher queue depth.
     OwnDepth,
-    /// The server, or the client, was ready to run and had no processor.
+    /// The server or the client was ready to run but had no CPU.
     HostBusy,
-    /// The storage failed requests.
+    /// The storage failed requests of the client.
     Errors,
-    /// The server worked on the requests of a neighbour, whether they did I/O or not.
+    /// The server worked on requests of a neighbour, whether they did I/O or not.
     ServerBusy,
     /// The client had no request outstanding.
     ClientIdle,
@@ -52,13 +54,14 @@ impl Cause {
         Self::NotReading,
     ];
 
-    /// Those that a short second can have, which are the first ones: a client that had nothing outstanding, or did not read its replies, is not owed anything.
+    /// The causes that a short second can have, which are the first ones. A client that had nothing
+    /// outstanding or did not read its replies is not owed anything.
     pub const OF_SHORT: [Self; 10] = match Self::ALL.first_chunk() {
         Some(first) => *first,
         None => panic!("there are as many causes"),
     };
 
-    /// Its name in records, metrics and JSON.
+    /// Returns the name in records, metrics and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::OwnMax => "own-max",
@@ -76,12 +79,12 @@ impl Cause {
         }
     }
 
-    /// The cause of that [name](Self::name).
+    /// Returns the cause with this [name](Self::name).
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| cause.name() == name)
     }
 
-    /// In words, as the subject of a sentence.
+    /// Returns the cause in words, as the subject of a sentence.
     pub const fn words(self) -> &'static str {
         match self {
             Self::OwnMax => "its own max",
@@ -101,7 +104,7 @@ impl Cause {
         }
     }
 
-    /// In words, with the neighbour's name if that is known: `a neighbour, beta`.
+    /// Returns the cause in words, with the neighbour's name if it is known: `a neighbour: beta`.
     pub fn by(self, neighbour: Option<&str>) -> String {
         match neighbour {
             Some(name) => format!("{}: {name}", self.words()),
@@ -110,12 +113,13 @@ impl Cause {
     }
 }
 
-/// A cause, and which neighbour it was if it was one. A neighbour is a number that the caller of the judge has given it.
+/// A cause with the neighbour, if the cause is a neighbour. Neighbours are numbers that the caller
+/// of the judge chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blame {
-    /// The cause.
+    /// The cause of the short second or of the latency.
     pub cause: Cause,
-    /// The neighbour, if that is the cause and it is known which.
+    /// The neighbour, if a neighbour is the cause and it is known which one.
     pub neighbour: Option<u32>,
 }
 
@@ -128,63 +132,72 @@ impl From<Cause> for Blame {
     }
 }
 
-/// What the requests of a client waited for in a second, and how its drive fared. Where nothing is known of it, the judge has only the
-/// bytes that others got, and the stages of the client's own requests.
+/// The waits of a client's requests in one second, and the state of its drive. Without it, the
+/// judge only has the bytes that others got, and the stages of the client's own requests.
 ///
-/// The times are those of all requests that ended in the second, added up. They are nanoseconds.
+/// Each time is the sum over all requests that ended in the second, in nanoseconds, unless its
+/// field specifies otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Held by a limit or another controller.
+    /// The time throttled by a limit or another controller.
     pub held_ns: u64,
-    /// The client, or a group above it, has a max.
+    /// True if the client, or a group above it, has a max.
     pub has_max: bool,
-    /// Behind requests of neighbours, in the elevator and in the drive.
+    /// The time behind requests of neighbours, in the elevator and in the drive.
     pub neighbours_ns: u64,
     /// The neighbour that had most of the drive's time.
     pub neighbour: Option<u32>,
-    /// Behind the client's own requests.
+    /// The time behind the client's own requests.
     pub own_ns: u64,
-    /// In the elevator while the drive had nothing to do.
+    /// The time in the elevator while the drive was idle.
     pub idle_ns: u64,
-    /// In the drive, or behind others, because the drive did less than is stated of it.
+    /// The time in the drive, or behind others, by which the drive exceeded its stated capacity.
     pub slow_ns: u64,
-    /// Parts in 1,000 that the drive did of what is stated of it, if anything is stated and requests waited for it.
+    /// The performance of the drive in thousandths of its stated capacity, if a capacity is stated
+    /// and requests waited for the drive.
     pub drive_did: Option<u16>,
-    /// The same of a drive that was busy all the time while requests waited in the elevator, or many were in the drive. The elevator may have
-    /// kept so few of them in the drive that it did less than it can. But an elevator does not do that to a client that gets less than its
-    /// min, so this explains short seconds.
+    /// The performance of a drive in thousandths of its stated capacity, if it was busy all the
+    /// time while requests waited in the elevator or many were in the drive.
+    ///
+    /// The elevator may have kept so few requests in the drive that it did less than it can.
+    /// However, an elevator does not do that to a client that gets less than its min. Therefore,
+    /// this value explains short seconds only.
     pub backlogged_did: Option<u16>,
-    /// While the server's thread was ready to run and had no processor.
+    /// The time during which the server's thread was ready to run but had no CPU.
     pub late_ns: u64,
-    /// The part of the second in which it had none: this is a time of the second, not of requests.
+    /// The part of the second in which the server's thread had no CPU. This is a time of the
+    /// second, and not a sum over requests.
     pub stalled_ns: u64,
-    /// Something was in the drive for most of the second, and nothing came back.
+    /// True if requests were in the drive for most of the second, but none completed.
     pub stood: bool,
     /// The other client for whose requests the server worked most.
     pub busiest: Option<u32>,
 }
 
-/// A drive that does this many parts in 1,000 of what is stated of it can keep what was promised: promises are at most nine tenths of it.
+/// The performance, in thousandths of its stated capacity, from which a drive can keep all
+/// promises. Admission allows promises of at most 90 % of the capacity.
 pub(super) const ENOUGH: u16 = 900;
 
 impl Standing {
-    /// The part (0 to 1) of what is stated that the drive lacked, if it was too slow to keep promises.
+    /// Returns the fraction (0 to 1) of its stated capacity that the drive lacked, or 0 if it was
+    /// fast enough to keep promises.
     pub fn slowness(&self) -> f64 {
         lack(self.drive_did)
     }
 
-    /// The same for a client that got less than its min.
+    /// Returns the same fraction for a client that got less than its min.
     pub(super) fn slowness_for_short(&self) -> f64 {
         lack(self.drive_did.or(self.backlogged_did))
     }
 
-    /// All that requests waited for, besides being served themselves.
+    /// Returns the time for which requests waited, without the time in which they were served
+    /// themselves.
     pub fn waited_ns(&self) -> u64 {
         let behind = self.neighbours_ns + self.own_ns + self.idle_ns + self.slow_ns;
         self.held_ns + self.late_ns + behind
     }
 
-    /// What requests waited for longest, besides being served themselves.
+    /// Returns the cause for which requests waited longest, apart from their own service.
     pub fn largest(&self) -> Option<Blame> {
         let held = if self.has_max {
             Cause::OwnMax
@@ -199,6 +212,8 @@ impl Standing {
             (Cause::Idling, self.idle_ns),
             (Cause::SlowDrive, self.slow_ns),
         ];
+        // Of equal parts, the first in the list is chosen, because `max_by_key` returns the last
+        // one.
         let largest = parts.into_iter().rev().max_by_key(|part| part.1);
         let (cause, _) = largest.filter(|part| part.1 > 0)?;
         let neighbour = self.neighbour.filter(|_| cause == Cause::Neighbour);
@@ -207,6 +222,8 @@ impl Standing {
 }
 
 fn lack(did: Option<u16>) -> f64 {
+    // A drive that reaches 90 % of its capacity can keep all promises, so it does not count as
+    // slow.
     let did = did.filter(|did| *did < ENOUGH);
     did.map_or(0.0, |did| f64::from(1_000 - did) / 1e3)
 }

@@ -1,41 +1,45 @@
-//! What became of a promise, or of something else that was asked of a run.
+//! The result of a promise, or of another requirement, over a whole run.
 
 use super::{Excuse, Seconds};
 use serde::{Deserialize, Serialize};
 
-/// What became of a promise over a whole run, or of something else that was asked of it.
+/// The result of a promise, or of another requirement, over a whole run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fate {
-    /// It was kept in every second in which it applied.
+    /// The promise was kept in every second in which it applied.
     #[serde(rename = "kept")]
     Kept,
-    /// It was not.
+    /// The promise was broken in at least one second.
     #[serde(rename = "broken")]
     Broken,
-    /// It was not, and the client would miss it with the drive to itself, too.
+    /// The promise was broken or excused, but the client would have missed it even with the drive
+    /// to itself.
     #[serde(rename = "out of reach")]
     OutOfReach,
-    /// It applied in no second: the client asked for nothing, or for so little at a time that its own max limited it.
+    /// The promise applied in no second: the client had no requests, or its own max limited it.
     #[serde(rename = "excused")]
     Excused,
-    /// The machine that played it was so busy that the run says nothing.
+    /// The machine that ran it was so busy that the run is not conclusive.
     #[serde(rename = "invalid")]
     Invalid,
     /// There was no whole second to judge.
     #[serde(rename = "not judged")]
     NotJudged,
-    /// Nothing was promised, or asked for.
+    /// There was no promise and no expectation.
     #[default]
     #[serde(rename = "not asked for")]
     NotAsked,
 }
 
 impl Fate {
-    /// The fate of a promise with these verdicts. `is_beyond`: the client does not get as much with the drive to itself.
+    /// Returns the fate of a promise with these verdicts. `is_beyond` is true if the client would
+    /// not get as much with the drive to itself.
     pub fn new(seconds: &Seconds, is_beyond: bool) -> Self {
         let depth = seconds.excused[Excuse::Depth as usize];
         match (seconds.all_short(), seconds.kept) {
             _ if seconds.promised == 0 => Self::NotJudged,
+            // A promise that was mostly excused because of the queue depth cannot be met by this
+            // client, even if the other seconds were kept.
             (0, kept) if depth > kept => Self::OutOfReach,
             (0, 0) => Self::Excused,
             (0, _) => Self::Kept,
@@ -44,7 +48,7 @@ impl Fate {
         }
     }
 
-    /// As a word or three.
+    /// Returns the fate in one to three words.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kept => "kept",
@@ -57,7 +61,8 @@ impl Fate {
         }
     }
 
-    /// Whether it fails an expectation: the promise was not kept, or nobody can say so.
+    /// Returns true if this fate fails an expectation: the promise was not kept, or that could not
+    /// be determined.
     pub const fn is_failure(self) -> bool {
         matches!(
             self,
@@ -65,7 +70,7 @@ impl Fate {
         )
     }
 
-    /// The worse of the two: of several runs, or of several promises.
+    /// Returns the worse of two fates, of several runs or of several promises.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
         let rank = |fate| match fate {
@@ -106,6 +111,7 @@ mod tests {
         assert_eq!(fate(seconds(9, 0, 0, 1), false), Fate::Kept);
         assert_eq!(fate(seconds(9, 1, 0, 0), false), Fate::Broken);
         assert_eq!(fate(seconds(0, 0, 0, 9), false), Fate::Excused);
+        // More seconds were excused for the depth than kept.
         assert_eq!(fate(seconds(2, 0, 8, 0), false), Fate::OutOfReach);
         assert_eq!(fate(seconds(8, 0, 2, 0), false), Fate::Kept);
         assert_eq!(fate(seconds(0, 9, 0, 0), true), Fate::OutOfReach);

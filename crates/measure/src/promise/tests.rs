@@ -9,7 +9,7 @@ fn bytes(min: u64) -> Option<Rate> {
     Rate::new(min, 0)
 }
 
-/// The verdicts about the seconds of one promise.
+/// Returns the verdicts on the seconds of one promise as (promised, kept, short, excused).
 fn sums(seconds: &Seconds) -> (u64, u64, u64, u64) {
     assert_eq!(
         seconds.promised,
@@ -19,9 +19,10 @@ fn sums(seconds: &Seconds) -> (u64, u64, u64, u64) {
     (seconds.promised, seconds.kept, short, excused)
 }
 
-/// A client with one request of 4 KiB at a time that spends these microseconds in each place, with `think` until the next one,
-/// for five seconds; others are served `others` bytes per second meanwhile. `alone`: microseconds of a request with the drive to
-/// itself.
+/// Judges a client with a queue depth of 1 and requests of 4 KiB, over five seconds. Each request
+/// spends these microseconds in each place, and the next one follows after `think`. Others are
+/// served `others` bytes per second at the same time. `alone` is the time of a request with the
+/// drive to itself, in microseconds.
 fn closed(waits: [u64; 3], think: u64, others: u64, alone: Option<u64>) -> Seconds {
     let mut promise = Promise::new(0, bytes(MIN));
     if let Some(alone) = alone {
@@ -60,12 +61,13 @@ fn closed(waits: [u64; 3], think: u64, others: u64, alone: Option<u64>) -> Secon
 
 #[test]
 fn a_second_below_the_min_is_short_and_it_is_said_who_had_the_drive() {
-    // 4096 bytes in 360 us: 11 MB/s.
+    // 4096 bytes in 360 us are 11 MB/s.
     assert_eq!(sums(&closed([0, 200, 160], 0, 0, None)), (5, 5, 0, 0));
+    // 4096 bytes per 1 ms are 4.096 MB/s, so 5.9 MB are missing in each second.
     for (waits, others, why) in [
         ([0, 900, 100], 200_000_000, Cause::Neighbour),
         ([0, 0, 1000], 200_000_000, Cause::Neighbour),
-        // Others were served less than what is missing.
+        // Others were served less than the missing amount.
         ([0, 900, 100], 5_000_000, Cause::Idling),
         ([0, 100, 900], 0, Cause::SlowDrive),
     ] {
@@ -83,7 +85,7 @@ fn a_second_below_the_min_is_short_and_it_is_said_who_had_the_drive() {
 #[test]
 fn one_late_request_alone_in_the_drive_excuses_nobody() {
     let mut promise = Promise::new(0, bytes(MIN));
-    // A host that was late for 50 ms; then the usual latency.
+    // The host was late for 50 ms, and then the latency was as usual.
     promise.alone(50_000_000, 4096);
     promise.sent(false);
     let all = Window {
@@ -100,6 +102,7 @@ fn one_late_request_alone_in_the_drive_excuses_nobody() {
     assert_eq!(next(&mut promise), 0, "one request is too few");
     (0..100).for_each(|_| promise.alone(100_000, 4096));
     assert_eq!(next(&mut promise), 0, "it would get 40 MB/s");
+    // After 100 such requests, the mean is close to 10 ms.
     (0..100).for_each(|_| promise.alone(10_000_000, 4096));
     assert_eq!(next(&mut promise), 1, "it would get 0.4 MB/s");
 }
@@ -107,7 +110,8 @@ fn one_late_request_alone_in_the_drive_excuses_nobody() {
 #[test]
 fn a_min_of_less_than_a_request_a_second_is_kept_on_average() {
     let mut promise = Promise::new(0, bytes(300_000));
-    // The first one of a megabyte is answered after four seconds, as late as it may be.
+    // A request in flight may be missing: 1 MB is more than the min of three seconds (0.9 MB), but
+    // less than the min of four seconds even without the tolerated 1 %.
     promise.sent(false);
     promise.asks(1_000_000);
     promise.pass(4 * SECOND_NS, Window::default(), 0);
@@ -119,13 +123,14 @@ fn a_min_of_less_than_a_request_a_second_is_kept_on_average() {
 fn a_client_is_excused_for_its_max_and_for_what_it_would_not_get_alone() {
     let limited = closed([900, 50, 100], 0, 200_000_000, None);
     assert_eq!(limited.excused[Excuse::Limit as usize], 5);
-    // With the drive to itself it gets 5 MB/s; it gets most of that.
+    // With the drive to itself, the client gets 5 MB/s. It gets most of that.
     let slow = closed([0, 200, 800], 0, 200_000_000, Some(800));
     assert_eq!(slow.excused[Excuse::Depth as usize], 5);
-    // It would get 40 MB/s but was never seen that fast: others occupy the drive.
+    // Without contention it would get 40 MB/s, but others occupy the drive, so that it was never
+    // that fast.
     let behind = closed([0, 0, 10_000], 0, 200_000_000, Some(100));
     assert_eq!(behind.short[Cause::Neighbour as usize], 5);
-    // It gets nothing in a second, of the 8 MB/s that it would get alone.
+    // In one second it gets nothing of the 8 MB/s that it would get without contention.
     let mut hung = Promise::new(0, bytes(MIN));
     (0..ALONE).for_each(|_| hung.alone(512_000, 4096));
     hung.sent(false);
@@ -136,7 +141,8 @@ fn a_client_is_excused_for_its_max_and_for_what_it_would_not_get_alone() {
     hung.pass(SECOND_NS, all, 0);
     assert_eq!(hung.seconds().short[Cause::Neighbour as usize], 1);
     assert_eq!(hung.seconds().lacking.bytes, 8_000_000);
-    // It would get 8 MB/s alone, less than its min, and gets a twentieth of that: it is short of the 8, not of the 10.
+    // Without contention it would get 8 MB/s, which is less than its min, and it gets 5 % of that.
+    // It is short of the 8 MB/s, and not of the min of 10 MB/s.
     let starved = closed([0, 0, 10_000], 0, 200_000_000, Some(512));
     assert_eq!(starved.short[Cause::Neighbour as usize], 5);
     assert!(
@@ -147,19 +153,23 @@ fn a_client_is_excused_for_its_max_and_for_what_it_would_not_get_alone() {
 
 #[test]
 fn a_gap_takes_its_own_time_out_and_no_more() {
-    // 4 KiB in 350 us, then 3 ms of think time: 11.7 MB/s while it waits.
+    // 4 KiB in 350 us, followed by 3 ms of think time, are 11.7 MB/s while the client waits.
     assert_eq!(sums(&closed([0, 200, 150], 3_000, 0, None)), (5, 5, 0, 0));
-    // 4 KiB in 1 ms: 4 MB/s while it waits, a quarter of the time, and others get the rest.
+    // 4 KiB in 1 ms are 4 MB/s while the client waits, which is 25 % of the time. Others get the
+    // rest.
     let short = closed([0, 900, 100], 3_000, 200_000_000, None);
     assert_eq!(sums(&short), (5, 0, 5, 0));
     assert!(short.lacking.bytes.abs_diff(5 * (2_500_000 - 1_024_000)) <= 5 * 2 * 4096);
 }
 
-/// Five seconds in which others get `others` bytes of the 100 that the client lacks, of a pool that did this.
+/// Judges five seconds in which others get `others` of the 100 bytes that the client lacks, with a
+/// remote storage in state `pool`.
 fn of_pool(pool: Pool, others: u64) -> (u64, u64) {
     let mut promise = Promise::new(0, Rate::new(1000, 0));
     promise.sent(false);
     for second in 1..=5 {
+        // 900 of 1,000 bytes are served in parts of 10 bytes. The shortfall is more than the
+        // tolerance (10 bytes) and the part in flight (10 bytes).
         (0..90).for_each(|_| promise.served(10));
         promise.pool(pool);
         let all = Window {
@@ -185,9 +195,11 @@ fn a_slow_pool_is_an_excuse_unless_others_got_what_is_missing() {
 fn idle_seconds_are_excused_and_hangs_are_short() {
     let mut promise = Promise::new(0, bytes(MIN));
     let pass = |promise: &mut Promise, ms: u64| promise.pass(ms * MS, Window::default(), 0);
+    // Nothing is outstanding for 100 seconds.
     pass(&mut promise, 100_500);
     assert_eq!(promise.seconds().excused[Excuse::Idle as usize], 100);
     promise.sent(false);
+    // The request hangs for half of a second and three whole ones: 3.5 s at 10 MB/s are 35 MB.
     pass(&mut promise, 104_500);
     assert_eq!(sums(promise.seconds()), (104, 0, 4, 100));
     assert_eq!(promise.seconds().main_short(), Some(Cause::SlowDrive));
@@ -197,7 +209,8 @@ fn idle_seconds_are_excused_and_hangs_are_short() {
     promise.sent(true);
     pass(&mut promise, 107_500);
     assert_eq!(promise.seconds().excused[Excuse::Suspended as usize], 2);
-    // A client that does not read its replies sends no more requests: in the end there are only replies.
+    // A client that does not read its replies sends no more requests, so that in the end only
+    // replies remain.
     promise.suspend(0, true);
     promise.over(true);
     pass(&mut promise, 109_500);
@@ -211,8 +224,10 @@ fn idle_seconds_are_excused_and_hangs_are_short() {
 fn a_hang_at_the_limit_is_the_limits_and_what_the_storage_fails_is_said() {
     let mut promise = Promise::new(0, bytes(MIN));
     promise.sent(false);
+    // The only outstanding request is throttled, so all of its time counts as throttled.
     promise.pass(2 * SECOND_NS, Window::default(), 1);
     assert_eq!(promise.seconds().excused[Excuse::Limit as usize], 2);
+    // The failed bytes are more than the min of the next second.
     promise.watch.failed(20_000_000);
     promise.pass(3 * SECOND_NS, Window::default(), 0);
     assert_eq!(promise.seconds().short[Cause::Errors as usize], 1);
@@ -220,7 +235,7 @@ fn a_hang_at_the_limit_is_the_limits_and_what_the_storage_fails_is_said() {
 
 #[test]
 fn a_long_request_counts_where_it_is_needed_and_only_once() {
-    // 4 MB every 400 ms: 10 MB/s, in seconds of 8 and 12 MB; every 450 ms: 8.9 MB/s.
+    // 4 MB every 400 ms are 10 MB/s, in seconds of 8 and 12 MB. 4 MB every 450 ms are 8.9 MB/s.
     let run = |every: u64| {
         let mut promise = Promise::new(0, bytes(MIN));
         for n in 0..100 {
@@ -251,14 +266,17 @@ fn only_whole_seconds_of_a_promise_count_and_a_change_counts_in_its_place() {
     let mut promise = Promise::new(500 * MS, bytes(MIN));
     let pass = |promise: &mut Promise, ms: u64| promise.pass(ms * MS, Window::default(), 0);
     promise.sent(false);
+    // Between 0.5 s and 2.25 s, only the second from 1 s to 2 s is a whole one.
     pass(&mut promise, 2_250);
     assert_eq!(promise.seconds().promised, 1, "not the one it began in");
     promise.change(bytes(2 * MIN));
     pass(&mut promise, 3_000);
     assert_eq!(
         promise.seconds().lacking.bytes,
+        // One quarter of the third second is owed at the old rate, and the rest at twice that rate.
         MIN + MIN / 4 + 2 * MIN * 3 / 4
     );
+    // A change of units within a second leaves that second without a verdict.
     promise.change(Rate::new(0, 100));
     pass(&mut promise, 3_500);
     promise.change(None);
@@ -277,7 +295,8 @@ fn requests_are_counted_where_these_were_promised() {
     for n in 1..=3_000 {
         promise.pass(n * MS - 1, Window::default(), 0);
         promise.over(false);
-        // A thousand, then half of them.
+        // The first 1,500 requests are served, and then every second one, so that the rate is 1,000
+        // per second at first and then 500.
         if n <= 1_500 || n % 2 == 0 {
             promise.served(1);
             promise.answered(Waits::default());
@@ -291,16 +310,17 @@ fn requests_are_counted_where_these_were_promised() {
     assert_eq!(promise.seconds().short[Cause::Errors as usize], 2);
     assert_eq!(
         promise.seconds().lacking.requests,
+        // Half of the second second and all of the third run at half of the rate: 250 + 500.
         750 - 1,
         "one is under way"
     );
 }
 
-/// A request of the history: when it was sent, and its latency.
+/// A request of the history: its time of sending and its latency in milliseconds, and its bytes.
 type Sent = (u64, u64, u64);
 
 proptest! {
-    /// Compares with a slow computation of each second from the whole history.
+    /// Compares the verdicts with a slow computation of each second from the whole history.
     #[test]
     fn seconds_are_those_of_a_slow_count(
         sent in prop::collection::vec((0u64..6_000, 0u64..2_500, 1u64..60_000), 0..200),
@@ -330,7 +350,8 @@ proptest! {
     }
 }
 
-/// Number of kept, short and excused seconds among the first nine.
+/// Returns the number of kept, short and excused seconds among the first nine, computed from the
+/// whole history.
 fn slow(sent: &[Sent], min: u64) -> (u64, u64, u64) {
     let (mut kept, mut short, mut excused) = (0, 0, 0);
     let mut before = 0;
@@ -348,7 +369,8 @@ fn slow(sent: &[Sent], min: u64) -> (u64, u64, u64) {
         let under_way = sent.iter().any(|s| s.0 < to && s.0 + s.1 >= to);
         let spare = if under_way { longest.unwrap_or(0) } else { 0 };
         if waited == 0 {
-            // A request that ended exactly at the beginning: all of the min without a wait is kept.
+            // A request that ended exactly at the beginning means that all of the min without a
+            // wait is kept.
             let enough = got > 0 && got >= min - min / 100 + before;
             (kept, excused) = (kept + u64::from(enough), excused + u64::from(!enough));
             before = 0;
@@ -366,8 +388,9 @@ fn slow(sent: &[Sent], min: u64) -> (u64, u64, u64) {
     (kept, short, excused)
 }
 
-/// A client that is served 4 KiB each time it waited for `waits` microseconds before its request was found, for three seconds, by a
-/// server whose thread did `server` in each of them.
+/// Judges three seconds of a client that is served 4 KiB whenever it has waited for `waits`
+/// microseconds before the server found its request. The server's thread spent `server` in each
+/// second.
 fn found_late(waits: u64, server: ServerTime) -> Seconds {
     let mut promise = Promise::new(0, bytes(MIN));
     let mut now = 0;
@@ -405,7 +428,9 @@ fn a_request_that_the_server_found_late_has_waited_since_it_arrived() {
         others_ns: 900 * MS,
         stalled_ns: 800 * MS,
     };
+    // 4096 bytes per 310 us are 13.2 MB/s.
     assert_eq!(found_late(300, busy).kept, 3, "it got its min");
+    // 4096 bytes per 1,010 us are 4.1 MB/s.
     let seconds = found_late(1_000, busy);
     assert_eq!(seconds.short[Cause::ServerBusy as usize], 3, "{seconds:?}");
     let seconds = found_late(1_000, stalled);
@@ -424,7 +449,7 @@ fn only_time_without_another_request_is_added() {
     watch.over(false);
     watch.over(false);
     watch.advance(400);
-    // The time before the last answer was counted already.
+    // The time before the last reply was counted already.
     watch.waits_since(250);
     assert_eq!(watch.end().waited_ns, 200 + 100);
     watch.advance(SECOND_NS + 50);

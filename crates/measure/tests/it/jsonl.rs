@@ -1,4 +1,4 @@
-//! The JSON form of the result record: golden bytes, and back.
+//! The JSON form of the result record: its exact bytes, and reading it back.
 
 use proptest::prelude::*;
 use weir_measure::{Latency, LimitedBy, Place, Record, SplitUs, to_line};
@@ -78,7 +78,7 @@ proptest! {
     #[test]
     fn what_was_written_is_what_is_read(
         names in prop::array::uniform5(".{0,12}"), repeat: u32, requests: u64, bytes: u64,
-        // In thousandths, since a line keeps three digits.
+        // The values are multiples of 0.001, because a line keeps three digits.
         figures in prop::collection::vec(0u64..1 << 40, 6), seed in prop::option::of(any::<u64>()),
         place in prop::option::of(prop_oneof![Just(Place::Sim), Just(Place::Serve)]),
     ) {

@@ -1,18 +1,18 @@
-//! Scenario files from seeds.
+//! Generates scenario files from seeds.
 
 use std::fmt::Write;
 use weir_core::random::Rng;
 
-/// Clients of one `[[client]]`, which the table shows together.
+/// The clients of one `[[client]]`, which the table shows together.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) name: &'static str,
-    /// `numjobs`, if it is stated.
+    /// The value of `numjobs`, if the scenario has the key.
     pub(crate) jobs: Option<u64>,
 }
 
 impl Group {
-    /// What they are called in records.
+    /// Returns the names of the clients in records.
     pub(crate) fn members(&self) -> Vec<String> {
         match self.jobs {
             None => vec![self.name.to_owned()],
@@ -22,7 +22,7 @@ impl Group {
         }
     }
 
-    /// What they are called in tables.
+    /// Returns the name of the clients in tables.
     pub(crate) fn shown(&self) -> String {
         match self.jobs {
             None => self.name.to_owned(),
@@ -32,7 +32,7 @@ impl Group {
     }
 }
 
-/// A scenario's file.
+/// A generated scenario file, with the facts that the checks need.
 #[derive(Debug)]
 pub(crate) struct Drawn {
     pub(crate) text: String,
@@ -40,7 +40,8 @@ pub(crate) struct Drawn {
     pub(crate) drive: &'static str,
 }
 
-/// A drive, its bytes and requests a second as far as promises are drawn by them, and the sizes of requests that keep a run short.
+/// A drive, with the bytes and requests per second by which promises are generated, and with
+/// request sizes that keep a run short.
 struct Kind {
     name: &'static str,
     bytes: u64,
@@ -75,7 +76,7 @@ const DRIVES: [Kind; 4] = [
     },
 ];
 
-/// Policies beside the three that every scenario is played under.
+/// The policies besides the three under which every scenario is played.
 const OTHERS: [&str; 9] = [
     "mq-deadline",
     "kyber",
@@ -90,9 +91,10 @@ const OTHERS: [&str; 9] = [
 
 const NAMES: [&str; 6] = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"];
 
-/// The scenario of a seed.
+/// Generates the scenario of a seed.
 pub(crate) fn draw(seed: u64) -> Drawn {
     let rng = &mut Rng::new(seed);
+    // The drive is `demo` in three of seven scenarios, and the hard disk in two.
     let kind = &DRIVES[[0, 0, 0, 1, 1, 2, 3][rng.range(0, 6) as usize]];
     let mut policies = vec!["none", "bfq", "contract"];
     if one_in(rng, 3) {
@@ -105,7 +107,8 @@ pub(crate) fn draw(seed: u64) -> Drawn {
     _ = writeln!(text, "duration = {duration:?}");
     let warm_up = pick(rng, &["0s", "500ms", "1s"]);
     _ = writeln!(text, "warm_up = {warm_up:?}");
-    // The part of the drive that is promised, in hundredths, and the clients among which it is divided.
+    // The percentage of the drive that is promised, and the number of clients among which it is
+    // divided.
     let part = rng.range(10, 92);
     let clients = rng.range(1, 6);
     let mut left = clients;
@@ -134,7 +137,7 @@ pub(crate) fn draw(seed: u64) -> Drawn {
     }
 }
 
-/// What a client does.
+/// Writes the program of a client.
 fn program(rng: &mut Rng, kind: &Kind, text: &mut String) {
     let rw = pick(
         rng,
@@ -148,7 +151,7 @@ fn program(rng: &mut Rng, kind: &Kind, text: &mut String) {
         "rw = {rw:?}\nbs = {size:?}\nsize = \"64MiB\"\ndirect = {direct}"
     );
     if rw.ends_with("rw") {
-        // One that never writes cannot sync.
+        // A client that never writes cannot sync, so at least 1 % of its requests are writes.
         put(text, "rwmixread", rng.range(0, 100).clamp(1, 99));
     }
     if writes && (!direct || one_in(rng, 3)) {
@@ -171,6 +174,7 @@ fn program(rng: &mut Rng, kind: &Kind, text: &mut String) {
     match rng.range(0, 7) {
         0 => *text += "startdelay = \"1200ms\"\n",
         1 => *text += "startdelay = \"0ms-700ms\"\n",
+        // Such a client may begin after the measurement.
         2 => *text += "startdelay = \"4s\"\n",
         _ => {}
     }
@@ -179,7 +183,8 @@ fn program(rng: &mut Rng, kind: &Kind, text: &mut String) {
     }
 }
 
-/// What is promised to a client: at most this number of bytes or requests a second.
+/// Writes the contract of a client, with a min of at most this number of bytes or requests per
+/// second.
 fn contract(rng: &mut Rng, bytes: u64, iops: u64, text: &mut String) {
     let class = rng.range(0, 11);
     let promised = match rng.range(0, 5) {
@@ -188,6 +193,7 @@ fn contract(rng: &mut Rng, bytes: u64, iops: u64, text: &mut String) {
         1 | 2 => {
             let min = rng.range(iops / 10, iops).max(1);
             put(text, "min_iops", min);
+            // Requests count as 64 KiB in the choice of the max.
             min * 64 * 1024
         }
         _ => {
@@ -199,6 +205,7 @@ fn contract(rng: &mut Rng, bytes: u64, iops: u64, text: &mut String) {
     if one_in(rng, 2) {
         put(text, "share", pick(rng, &[10, 200, 1000]));
     }
+    // The max is a multiple of the min, so that a contract does not contradict itself.
     let max = promised.max(100_000) / 1000 * rng.range(2, 6);
     match class {
         0 => *text += "class = \"idle\"\n",

@@ -1,8 +1,8 @@
-//! What does not agree.
+//! Collects disagreements between the outputs of a comparison.
 
 use std::fmt::Debug;
 
-/// Everything that does not agree in a comparison.
+/// All disagreements in one comparison.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     head: Vec<String>,
@@ -10,7 +10,7 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// Checks within a part of what is shown, which has a name.
+    /// Runs checks within a named part of the output.
     pub(crate) fn within<T>(&mut self, head: &str, check: impl FnOnce(&mut Self) -> T) -> T {
         self.head.push(head.to_owned());
         let result = check(self);
@@ -18,7 +18,7 @@ impl Faults {
         result
     }
 
-    /// It is to hold; otherwise `rule` says what does not.
+    /// Adds the disagreement that `rule` describes, unless `holds` is true.
     pub(crate) fn check(&mut self, holds: bool, rule: impl FnOnce() -> String) {
         if !holds {
             self.all
@@ -26,7 +26,7 @@ impl Faults {
         }
     }
 
-    /// What is shown is to be this.
+    /// Adds a disagreement if the shown value is not the wanted one.
     pub(crate) fn same<T: PartialEq + Debug>(&mut self, what: &str, shown: T, wanted: T) {
         let both = [shown, wanted];
         let said = || format!("{what}: {:?}, not {:?}", both[0], both[1]);

@@ -1,8 +1,9 @@
-//! Drawn scenarios, each compared once: table, page, records and exit status say the same of every client under every policy, and the
-//! auditors find nothing.
+//! Compares random scenarios. The table, the page, the records and the exit status must agree on
+//! every client under every policy, and the auditors must find no violation.
 //!
-//! `WEIR_DRAWS=1000 cargo test -p weir --test it agree:: -- --nocapture` draws more of them, from `WEIR_FUZZ_SEED` on, and prints how many there
-//! were. That the server's metrics come to the same verdicts is tested in `crates/sim/tests/it/agree.rs`.
+//! `WEIR_DRAWS=1000 cargo test -p weir --test it agree:: -- --nocapture` plays more scenarios, from
+//! the seed `WEIR_FUZZ_SEED` on, and prints their number. `crates/sim/tests/it/agree.rs` tests that
+//! the server's metrics reach the same verdicts.
 
 mod draw;
 mod faults;
@@ -18,10 +19,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Seeds at which something did not agree.
+/// Seeds of scenarios that disagreed at some time. They are always played.
 const FOUND: [u64; 3] = [6, 17, 105];
 
-/// What was compared, and what does not agree.
+/// The counts of the compared scenarios, and the disagreements.
 #[derive(Debug, Default)]
 struct Tally {
     played: u64,
@@ -36,7 +37,7 @@ fn number(variable: &str, default: u64) -> u64 {
     number.map_or(default, |n| n.parse().expect("a number"))
 }
 
-/// Compares the scenario of a seed. `None`: its promises are refused.
+/// Compares the scenario of a seed. `None` if its promises are refused.
 fn compare(seed: u64) -> Option<Tally> {
     let drawn = draw::draw(seed);
     let scratch = Scratch::new();
@@ -44,9 +45,11 @@ fn compare(seed: u64) -> Option<Tally> {
     let line = "compare drawn.toml --audit --json j --html p --check --jobs 1 --drive";
     let line = format!("{line} {}", drawn.drive);
     let mut faults = Faults::default();
+    // A wide terminal keeps each row of a table on one line.
     let output = Command::output(weir(&scratch, &line).env("COLUMNS", "1000"));
     let output = output.expect("the command can be started");
     let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    // A random scenario can promise more than the drive can do.
     if err.contains(": the contracts cannot be admitted: ") {
         return None;
     }
@@ -112,6 +115,7 @@ fn table_page_records_and_exit_status_say_the_same_of_every_client() {
         all.played, all.refused, all.clients, all.seconds
     );
     assert!(all.faults.is_empty(), "{}", all.faults.join("\n"));
+    // The comparison is worthless if most scenarios are refused or none has a promise.
     assert!(all.refused * 4 <= draws, "most are admitted");
     assert!(all.seconds > draws, "something is promised");
 }

@@ -1,9 +1,9 @@
-//! The page's matrix: what became of each client under each policy.
+//! Reads the matrix of the HTML page, which shows each client under each policy.
 
-/// A cell: its class, and what stands in it.
+/// A cell, as its CSS class and its text.
 pub(crate) type Cell = (String, String);
 
-/// The rows of the first table that begins with a column of clients.
+/// Returns the rows of the first table whose first column has clients.
 pub(crate) fn matrix(page: &str) -> Vec<Vec<Cell>> {
     let begin = "<thead><tr><th>client</th><th class=\"n\">promised MB/s</th>";
     let (_, table) = page.split_once(begin).expect("there is a matrix");

@@ -1,21 +1,22 @@
-//! What each record has to say for itself, and beside the others of its run.
+//! Checks each record by itself, and against the other records of its run.
 
 use crate::agree::faults::Faults;
 use serde_json::Value;
 
-/// A client in one run.
+/// The record of a client in one run.
 pub(crate) type Record = Value;
 
-/// The records of a run: each client's, and the total's.
+/// The records of one run: those of the clients, and that of the total.
 pub(crate) type Run = Vec<Record>;
 
-/// The runs of each policy, in the order in which they are written.
+/// Returns the runs of each policy, in the order in which they are written.
 pub(crate) fn cells(json: &str) -> Vec<(String, Vec<Run>)> {
     let mut cells: Vec<(String, Vec<Run>)> = Vec::new();
     for line in json.lines() {
         let record: Record = serde_json::from_str(line).expect("an object a line");
         let policy = record["policy"].as_str().expect("a name").to_owned();
         let repeat = record["repeat"].as_u64().expect("a number");
+        // The records of a policy follow each other, and so do those of a run.
         if cells.last().is_none_or(|(last, _)| *last != policy) {
             cells.push((policy, Vec::new()));
         }
@@ -40,17 +41,17 @@ pub(crate) fn name(record: &Record) -> &str {
     record["client"].as_str().expect("a name")
 }
 
-/// What became of its promise, if it has one.
+/// Returns the fate of the client's promise, if it has one.
 pub(crate) fn fate(record: &Record) -> Option<&str> {
     record["promise"].as_str()
 }
 
-/// Whether a promise of which this became fails an expectation.
+/// Returns true if a promise with this fate fails an expectation.
 pub(crate) fn is_failure(fate: &str) -> bool {
     !matches!(fate, "kept" | "excused")
 }
 
-/// The longest that a request of it waited, in microseconds.
+/// Returns the longest wait of a request of the client, in microseconds.
 pub(crate) fn longest_us(record: &Record) -> Option<f64> {
     let answered = record["latency_us"]["max"].as_f64();
     let waiting = record["unanswered_us"].as_f64();
@@ -65,6 +66,7 @@ pub(crate) fn check(cells: &[(String, Vec<Run>)], faults: &mut Faults) {
         for run in runs {
             let (clients, total) = (&run[..run.len() - 1], &run[run.len() - 1]);
             let before = match none {
+                // If `none` was played once, every repetition is compared with that run.
                 [only] => Some(only),
                 all => all.iter().find(|r| r[0]["repeat"] == run[0]["repeat"]),
             };
@@ -99,6 +101,7 @@ fn alone(record: &Record, faults: &mut Faults) {
         latency.is_null(),
         requests == 0,
     );
+    // Percentiles must not decrease.
     let order = ["min", "p50", "p90", "p99", "p999", "max"].map(|key| number(&latency[key]));
     faults.check(order.is_sorted(), || format!("{latency} is in order"));
     let between = (order[0]..=order[5]).contains(&number(&latency["mean"]));
@@ -107,9 +110,10 @@ fn alone(record: &Record, faults: &mut Faults) {
         number(&record["seconds"]),
         number(&record["bandwidth_mb_per_s"]),
     );
-    // Of the length three digits are known.
+    // The length is known to three digits only.
     if seconds > 0.1 {
         let off = (got - bytes as f64 / 1e6 / seconds).abs();
+        // The tolerance has two parts: the rounding of the rate, and that of the length.
         let known = off <= 0.001 + got * 0.000_6 / seconds;
         faults.check(known, || format!("{got} MB/s are {bytes} in {seconds} s"));
     }
@@ -131,7 +135,7 @@ fn alone(record: &Record, faults: &mut Faults) {
     }
 }
 
-/// Checks that nothing is null but the latency of requests that there are not.
+/// Checks that the only null is the latency of a client without completed requests.
 fn nulls(key: &str, value: &Value, faults: &mut Faults) {
     match value {
         Value::Null => faults.check(key == "latency_us", || format!("{key} is null")),
@@ -149,7 +153,7 @@ fn nulls(key: &str, value: &Value, faults: &mut Faults) {
     }
 }
 
-/// Checks the verdicts about a promise.
+/// Checks the verdicts on a promise.
 fn promise(record: &Record, faults: &mut Faults) {
     let is_promised = ["promised_mb_per_s", "promised_iops"].map(|key| record.get(key).is_some());
     let is_promised = is_promised.contains(&true);
@@ -161,7 +165,8 @@ fn promise(record: &Record, faults: &mut Faults) {
     let of = |key: &str| count(&all[key]);
     let (kept, short, excused) = (of("kept"), of("short"), of("excused"));
     faults.same("promised seconds", of("promised"), kept + short + excused);
-    // Those of the measurement, which the client's own time is a part of: as many as there are complete windows for.
+    // Promised seconds are those of the measurement, of which the client's own time is a part.
+    // Their number follows from the number of complete windows.
     let windows = record["series_mb_per_s"].as_array().map_or(0, Vec::len);
     let whole = (windows as f64 * number(&record["series_step_s"]) + 0.000_6).floor() as u64;
     faults.same("whole seconds", of("promised"), whole);
@@ -187,6 +192,7 @@ fn promise(record: &Record, faults: &mut Faults) {
     let ordered = at.is_sorted_by(|a, b| count(&a["second"]) < count(&b["second"]));
     faults.check(ordered, || "short seconds are in order".into());
     let last = at.last().map_or(0, |last| count(&last["second"]) + 1);
+    // A short second must be within the measurement.
     faults.check(last <= whole, || format!("second {last} of {whole}"));
     let part = at
         .iter()
@@ -202,6 +208,7 @@ fn promise(record: &Record, faults: &mut Faults) {
     faults.same(key, of(key), lacking);
     let met = (kept + short > 0).then(|| kept as f64 / (kept + short) as f64);
     let shown = record["windows_met"].as_f64();
+    // Figures have three digits, so they differ by at most 0.0005 from the exact value.
     let near = |a: f64, b: f64| (a - b).abs() < 0.000_6;
     let same = met.zip(shown).map_or(met == shown, |(a, b)| near(a, b));
     faults.check(same, || format!("windows_met is {shown:?}, not {met:?}"));
@@ -213,7 +220,8 @@ fn promise(record: &Record, faults: &mut Faults) {
     );
 }
 
-/// Checks what became of a promise that was kept in `kept` seconds, short in `short`, and excused for its depth in `depth`.
+/// Checks the fate of a promise that was kept in `kept` seconds, short in `short`, and excused
+/// because of the queue depth in `depth`.
 fn judged(record: &Record, fate: &str, (kept, short, depth): (u64, u64, u64), faults: &mut Faults) {
     let promised = count(&record["promise_seconds"]["promised"]);
     let wanted = match (short, kept) {
@@ -230,18 +238,20 @@ fn judged(record: &Record, fate: &str, (kept, short, depth): (u64, u64, u64), fa
     faults.same("its promise", fate, wanted);
 }
 
-/// Whether the client does not get with the drive to itself what it is promised; `None` if the record does not tell.
+/// Returns true if the client would not get its min even with the drive to itself. `None` if the
+/// record does not contain enough information.
 fn is_beyond(record: &Record) -> Option<bool> {
     let promised = record["promised_mb_per_s"].as_f64()?;
     let Some(alone) = record["alone_mb_per_s"].as_f64() else {
         return Some(false);
     };
+    // A promise counts as missed if more than 1 % is missing.
     let enough = promised * 0.99;
-    // Three digits are known.
+    // Figures are known to three digits, so a smaller difference is not conclusive.
     ((alone - enough).abs() > 0.002).then_some(alone < enough)
 }
 
-/// Checks whether a client starves beside what it got under `none`.
+/// Checks whether a client starves, compared with its bandwidth under `none`.
 fn starves(record: &Record, before: Option<&Record>, faults: &mut Faults) {
     let got = number(&record["bandwidth_mb_per_s"]);
     let least = before.map(|before| number(&before["bandwidth_mb_per_s"]) / 100.0);
@@ -249,7 +259,7 @@ fn starves(record: &Record, before: Option<&Record>, faults: &mut Faults) {
     let is_limited = record["limited_by"] == "limit";
     let wanted = match least {
         _ if is_limited => None,
-        // Three digits are known.
+        // Figures are known to three digits, so a smaller difference is not conclusive.
         Some(least) if (got - least).abs() < 0.001 && least > 0.0 => return,
         Some(least) if got < least => Some("bandwidth"),
         _ if waits => Some("wait"),

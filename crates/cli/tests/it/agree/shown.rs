@@ -1,4 +1,4 @@
-//! What tables, page and exit status are to say, from the records.
+//! Derives the expected tables, page and exit status from the records, and checks them.
 
 use crate::agree::draw::{Drawn, Group};
 use crate::agree::faults::Faults;
@@ -7,14 +7,15 @@ use crate::agree::records::{Record, Run, count, fate, is_failure, longest_us, na
 use crate::agree::table::{Table, shows, tables, value};
 use serde_json::Value;
 
-/// A client in all runs of a policy.
+/// A client in all runs of one policy.
 struct Member<'a> {
     runs: Vec<&'a Value>,
 }
 
-/// Figures of a client: bandwidth in all runs, its interval, in the worst second; latency: mean, 99th percentile, longest.
+/// The figures of a client: its bandwidth in all runs, with its interval and its worst second, and
+/// its latency (mean, 99th percentile, longest).
 struct Figures {
-    /// Flushes get nothing.
+    /// The mean bandwidth, which flushes do not have.
     got: Option<f64>,
     half: Option<f64>,
     worst: Option<f64>,
@@ -31,7 +32,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// The worst that became of its promise.
+    /// Returns the worst fate of the client's promise in any run.
     fn fate(&self) -> Option<&'a str> {
         const WORSE: [&str; 5] = ["excused", "kept", "not judged", "out of reach", "broken"];
         let rank = |fate: &&str| WORSE.iter().position(|known| known == fate);
@@ -42,7 +43,7 @@ impl<'a> Member<'a> {
         self.fate().is_some_and(|fate| !is_failure(fate))
     }
 
-    /// It has no time in the measurement: why.
+    /// Returns the reason why the client has no time in the measurement, if it has none.
     fn absence(&self) -> Option<&'static str> {
         let absent = self.runs.iter().all(|r| number(&r["seconds"]) == 0.0);
         let begins = self.runs.first().and_then(|r| r.get("begins_s"));
@@ -64,7 +65,7 @@ impl<'a> Member<'a> {
         })
     }
 
-    /// Of all it does, or of a kind.
+    /// Returns the figures of all requests, or of one kind.
     fn figures(&self, kind: Option<&str>) -> Figures {
         let runs = self.runs.iter().map(|r| kind.map_or(*r, |kind| &r[kind]));
         let runs: Vec<&Value> = runs.collect();
@@ -84,7 +85,8 @@ impl<'a> Member<'a> {
         let worst = own
             .clone()
             .filter_map(|r| r["worst_second_mb_per_s"].as_f64());
-        // Student's t of 95 % with one degree of freedom.
+        // The half-width of the 95 % interval with two runs: Student's t with one degree of freedom
+        // is 12.706, and the standard error of two values is half of their difference.
         let half = match got[..] {
             [a, b] if kind.is_none() && self.absence().is_none() => {
                 Some(12.706 * (a - b).abs() / 2.0)
@@ -97,6 +99,8 @@ impl<'a> Member<'a> {
             half,
             worst: worst.reduce(f64::min),
             mean: (requests > 0.0).then(|| sum.sum::<f64>() / requests),
+            // A percentile of several runs is the highest one, because percentiles cannot be
+            // averaged.
             p99: of("p99").reduce(f64::max),
             longest: match kind {
                 None => own.filter_map(|r| longest_us(r)).reduce(f64::max),
@@ -106,7 +110,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// What the program wrote of a comparison beside its records.
+/// The output of a comparison besides its records.
 pub(crate) struct Written<'a> {
     pub(crate) out: &'a str,
     pub(crate) err: &'a str,
@@ -114,7 +118,7 @@ pub(crate) struct Written<'a> {
     pub(crate) page: &'a str,
 }
 
-/// Checks all that was written of the runs of each policy.
+/// Checks all output about the runs of each policy.
 pub(crate) fn check(
     drawn: &Drawn,
     cells: &[(String, Vec<Run>)],
@@ -122,6 +126,7 @@ pub(crate) fn check(
     faults: &mut Faults,
 ) {
     for (what, text) in [("page", written.page), ("table", written.out)] {
+        // NaN would be the result of a division of zero by zero.
         faults.check(!text.contains("NaN"), || format!("NaN in the {what}"));
     }
     let tables = tables(written.out);
@@ -155,7 +160,7 @@ pub(crate) fn check(
     exit(drawn, &failed, written, faults);
 }
 
-/// Checks the line of a policy.
+/// Checks the row of a policy in the summary.
 fn summary(
     row: &[String],
     policy: &str,
@@ -188,7 +193,7 @@ fn summary(
     faults.check(shows(&row[4], busy, 1.0), || {
         format!("busy for {}, not {busy:?} %", row[4])
     });
-    // One group is named, with its shortfall or that it starves; the others are counted.
+    // The first client with a problem is named, and the others are only counted.
     let troubles = groups.iter().flat_map(|(group, members)| {
         let is_short = members.iter().any(|m| m.fate().is_some_and(is_failure));
         let starves = members.iter().any(Member::starves);
@@ -207,7 +212,8 @@ fn summary(
     });
 }
 
-/// Checks the rows of clients that are shown together: of all they do, and of each kind.
+/// Checks the rows of clients that are shown together: those of all requests, and those of each
+/// kind.
 fn figures<'a>(
     group: &Group,
     members: &[Member<'_>],
@@ -246,7 +252,8 @@ fn figures<'a>(
     }
 }
 
-/// The worst or the best of alike clients. A client without answers has the worst latency.
+/// Returns the worst or the best figures of similar clients. A client without completed requests
+/// has the worst latency.
 fn joined(
     all: &[Figures],
     rate: fn(f64, f64) -> f64,
@@ -270,7 +277,7 @@ fn joined(
     }
 }
 
-/// Checks a row: its bandwidths and its latencies.
+/// Checks the bandwidths and latencies in a row.
 fn one(row: &[String], has_half: bool, wanted: &Figures, faults: &mut Faults) {
     let after = usize::from(has_half);
     let cells = [
@@ -286,7 +293,7 @@ fn one(row: &[String], has_half: bool, wanted: &Figures, faults: &mut Faults) {
         });
     }
     let shown = Some(&row[3]).filter(|cell| has_half && !cell.is_empty());
-    // Less than a hundredth is not shown; of each figure three digits are known.
+    // An interval of less than 1 % is not shown, and each figure is known to three digits.
     let half = wanted.half.unwrap_or_default();
     let same = match shown {
         Some(cell) => shows(cell, Some(half), 0.015),
@@ -295,14 +302,16 @@ fn one(row: &[String], has_half: bool, wanted: &Figures, faults: &mut Faults) {
     faults.check(same, || format!("interval: {shown:?}, not {half}"));
 }
 
-/// The part of the time in which a client had nothing outstanding, if it therefore got less than it is promised.
+/// Returns the fraction of the time in which a client had nothing outstanding, if it got less than
+/// its min for this reason.
 fn idle(record: &Record) -> Option<f64> {
     let seconds = &record["promise_seconds"];
     let outstanding = seconds["outstanding_ms"].as_f64()? / 1e3;
     Some(1.0 - outstanding / number(&seconds["promised"]))
 }
 
-/// What became of clients that are shown together, in words and as a class on a page; checks that the row says so.
+/// Returns the state of clients that are shown together, in words and as a class on the page.
+/// Checks that the row shows it.
 fn standing(members: &[Member<'_>], row: &[String], faults: &mut Faults) -> (String, &'static str) {
     const WORSE: [&str; 5] = ["excused", "kept", "not judged", "out of reach", "broken"];
     let rank = |fate: &&str| WORSE.iter().position(|known| known == fate);
@@ -316,6 +325,7 @@ fn standing(members: &[Member<'_>], row: &[String], faults: &mut Faults) -> (Str
     match fate {
         None => {}
         Some(fate) if is_failure(fate) && all > 1 && kept > 0 => {
+            // If some of the clients met their promises, these are counted.
             parts.push(format!("{kept} of {all} kept"));
         }
         Some("broken") => {
@@ -374,7 +384,7 @@ fn standing(members: &[Member<'_>], row: &[String], faults: &mut Faults) -> (Str
     (text, tone)
 }
 
-/// Checks a cell of the page's matrix beside the first row of the table.
+/// Checks a cell of the page's matrix against the first row of the table.
 fn in_matrix(
     cell: Option<&Cell>,
     table: &Table,
@@ -393,7 +403,7 @@ fn in_matrix(
     faults.same("page", cell.cloned(), Some((tone.to_owned(), wanted)));
 }
 
-/// Clients whose promise failed, and how many were promised something.
+/// Returns the clients whose promise failed, and the number of clients with a promise.
 fn named(groups: &[(&Group, Vec<Member<'_>>)]) -> (Vec<String>, usize) {
     let members = || groups.iter().flat_map(|(_, members)| members);
     let failed = members().filter(|m| m.fate().is_some_and(is_failure));
@@ -402,7 +412,8 @@ fn named(groups: &[(&Group, Vec<Member<'_>>)]) -> (Vec<String>, usize) {
     (failed.collect(), promised)
 }
 
-/// Checks the exit status, and which clients are named: the first four, and how many more.
+/// Checks the exit status, and the clients that are named: the first four, and the number of the
+/// others.
 fn exit(
     drawn: &Drawn,
     policies: &[(&str, (Vec<String>, usize))],

@@ -1,6 +1,6 @@
-//! The tables on standard output.
+//! Reads the tables on standard output.
 
-/// A table: what stands above it, and its rows, cell by cell.
+/// A table: its title, its head, and the cells of its rows.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) title: String,
@@ -8,7 +8,8 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// All tables in a text, in their order. Below the head of each are dashes as wide as its columns.
+/// Returns all tables in a text, in their order. The line of dashes below a head shows the width of
+/// the columns.
 pub(crate) fn tables(text: &str) -> Vec<Table> {
     let lines: Vec<&str> = text.lines().collect();
     let is_ruler =
@@ -21,7 +22,8 @@ pub(crate) fn tables(text: &str) -> Vec<Table> {
         let rows = lines[at + 1..].iter().take_while(|line| !line.is_empty());
         let mut all: Vec<Vec<String>> = Vec::new();
         for row in rows.map(|line| cells(line, lines[at])) {
-            // A row whose last cell is wider than everything.
+            // A row without a first cell continues the last cell of the previous row, which is too
+            // wide for its column.
             match all.last_mut().and_then(|row| row.last_mut()) {
                 Some(last) if row[0].is_empty() => last.extend([" ", &row[row.len() - 1]]),
                 _ => all.push(row),
@@ -36,14 +38,14 @@ pub(crate) fn tables(text: &str) -> Vec<Table> {
     rulers.map(table).collect()
 }
 
-/// The cells of a line whose columns are as wide as the dashes of the ruler.
+/// Returns the cells of a line, whose columns are as wide as the dashes of the ruler.
 fn cells(line: &str, ruler: &str) -> Vec<String> {
     let letters: Vec<char> = line.chars().collect();
     let (mut cells, mut begin) = (Vec::new(), 0);
     for dashes in ruler.split(' ') {
         let end = (begin + dashes.len()).min(letters.len());
         let cell: String = letters[begin.min(end)..end].iter().collect();
-        // Rows of one client are indented below its name.
+        // The rows for the kinds of a client are indented below its name.
         let indented = cells.is_empty() && cell.starts_with("  ") && !cell.trim().is_empty();
         let indent = if indented { "  " } else { "" };
         cells.push(indent.to_owned() + cell.trim());
@@ -52,10 +54,11 @@ fn cells(line: &str, ruler: &str) -> Vec<String> {
     cells
 }
 
-/// The value that a cell shows, and half of what its last digit stands for: `12.3`, `4.40 ms` (in microseconds), `12%`. `None`: a dash.
+/// Returns the value that a cell shows, and half of the unit of its last digit: `12.3`, `4.40 ms`
+/// (in microseconds), `12%`. `None` for a dash.
 ///
 /// # Panics
-/// The cell is something else.
+/// Panics if the cell shows anything else.
 pub(crate) fn value(cell: &str) -> Option<(f64, f64)> {
     if cell == "-" {
         return None;
@@ -75,11 +78,12 @@ pub(crate) fn value(cell: &str) -> Option<(f64, f64)> {
     Some((value * scale, 0.5 * scale / 10f64.powf(digits as f64)))
 }
 
-/// Whether a cell shows this value, of which this part is not known.
+/// Returns true if a cell shows this value, which is known except for the part `unknown`.
 pub(crate) fn shows(cell: &str, wanted: Option<f64>, unknown: f64) -> bool {
     match (value(cell), wanted) {
         (None, None) => true,
         (Some((shown, half)), Some(wanted)) => {
+            // A cell is rounded to its last digit. The small factor absorbs floating-point errors.
             (shown - wanted).abs() <= half * 1.000_001 + unknown + 1e-9
         }
         _ => false,

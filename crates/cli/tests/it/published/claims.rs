@@ -1,4 +1,5 @@
-//! Every claim of the documents, from `claims.toml`: what was published, what comes out here, and whether that is the same.
+//! Every claim of the published documents, from `claims.toml`: the published figures, the figures
+//! of Weir, and the verdict.
 
 use crate::common::root;
 use crate::published::Runs;
@@ -8,10 +9,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use weir_config::{policy, profile, scenario};
 
-/// What is as published within this factor appears.
+/// The factor within which a figure counts as equal to the published one.
 const NEAR: f64 = 1.5;
 
-/// What `claims.toml` has.
+/// The content of `claims.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Claims {
@@ -20,7 +21,7 @@ pub(crate) struct Claims {
     claim: Vec<Claim>,
 }
 
-/// A document, and its last claim.
+/// A published document, and the number of its last claim.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -29,43 +30,43 @@ struct Document {
     last: usize,
 }
 
-/// A claim, and what shows it. With several parts it appears if each does.
+/// A claim with its evidence. If it has several parts, it appears only if all of them do.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Claim {
     number: usize,
     says: String,
-    /// The words of the document in the place of what was published of its figures.
+    /// The words of the document, instead of published figures.
     published: Option<String>,
-    /// Where its figures are.
+    /// The default place of its figures.
     #[serde(default)]
     of: Cell,
     #[serde(default)]
     figures: Vec<Figure>,
-    /// What shows it, where it is no figure.
+    /// The evidence for a claim that is not a figure.
     seen: Option<String>,
-    /// What does not show, and why.
+    /// A part that does not appear, with the reason.
     none: Option<String>,
-    /// Why it is no claim about storage.
+    /// The reason why this is not a claim about storage.
     aside: Option<String>,
-    /// Why figures differ.
+    /// The reason why the figures differ.
     why: Option<String>,
 }
 
-/// What was published, and where it is here.
+/// A published figure, and the place of the corresponding figure here.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Figure {
     label: Option<String>,
     #[serde(default)]
     at: Cell,
-    /// The cell that it is a part or a multiple of.
+    /// The cell to which the figure is relative.
     beside: Option<Cell>,
     value: Option<f64>,
     at_least: Option<f64>,
     at_most: Option<f64>,
     unit: String,
-    /// The words of the document, where it has no number.
+    /// The words of the document, if it has no number.
     published: Option<String>,
 }
 
@@ -74,7 +75,7 @@ enum Verdict {
     Appears,
     InPart,
     No,
-    /// It is no claim about storage.
+    /// The claim is not about storage.
     Aside,
 }
 
@@ -84,11 +85,12 @@ impl Claims {
         let claims: Self = toml::from_str(text).unwrap_or_else(|e| panic!("claims.toml: {e}"));
         let numbers = claims.claim.iter().map(|claim| claim.number);
         let last = claims.document.last().map_or(0, |document| document.last);
+        // Claims are numbered without gaps across all documents.
         assert!(numbers.eq(1..=last), "each claim has its place");
         claims
     }
 
-    /// Each run once, by its name.
+    /// Plays each run once, and returns the results by name.
     pub(crate) fn play(&self) -> Runs {
         let runs = self
             .run
@@ -97,7 +99,7 @@ impl Claims {
         runs.collect()
     }
 
-    /// A table for each document, the reasons below it, and the count.
+    /// Returns a table for each document with the reasons below it, and the count of verdicts.
     pub(crate) fn tables(&self, runs: &Runs) -> String {
         let (mut page, mut first) = (String::new(), 0);
         let (mut verdicts, mut wrong) = (Vec::new(), Vec::new());
@@ -173,7 +175,7 @@ impl Figure {
     }
 }
 
-/// Three digits, as far as they mean something.
+/// Formats a figure with three significant digits.
 fn digits(value: f64) -> String {
     match value.abs() {
         v if v >= 99.95 => format!("{value:.0}"),
@@ -186,7 +188,7 @@ fn digits(value: f64) -> String {
 }
 
 impl Claim {
-    /// Its row, and its verdict.
+    /// Returns the row of the claim, and its verdict.
     fn row(&self, played: &Runs, runs: &BTreeMap<String, Run>) -> (String, Verdict) {
         let here: Vec<f64> = self
             .figures
@@ -215,7 +217,7 @@ impl Claim {
         (row, verdict)
     }
 
-    /// What was published of its figures; once if it is the same of all.
+    /// Returns the published values of the figures, or a single value if all are equal.
     fn published(&self) -> String {
         if let Some(words) = &self.published {
             return words.clone();
@@ -228,13 +230,15 @@ impl Claim {
         join(figures.map(|(figure, text)| figure.labelled(text)))
     }
 
-    /// What comes of its parts: its figures, what shows, and what does not.
+    /// Returns the verdict that follows from the parts: the figures, the other evidence, and the
+    /// parts that do not appear.
     fn verdict(&self, here: &[f64]) -> Verdict {
         let figures = self.figures.iter().zip(here);
         let parts = figures.map(|(figure, here)| figure.holds(*here));
         let parts = parts.chain(self.seen.iter().map(|_| true));
         let parts: Vec<bool> = parts.chain(self.none.iter().map(|_| false)).collect();
         match parts.iter().filter(|holds| **holds).count() {
+            // A claim of which no part holds is either not about storage, or does not appear.
             0 if self.aside.is_some() => Verdict::Aside,
             0 => Verdict::No,
             n if n == parts.len() => Verdict::Appears,
@@ -242,7 +246,7 @@ impl Claim {
         }
     }
 
-    /// The scenarios that its figures are from.
+    /// Returns the scenarios of the figures.
     fn scenarios(&self, runs: &BTreeMap<String, Run>) -> String {
         let cells = self.figures.iter().map(|figure| figure.at.or(&self.of));
         let runs = cells.map(|cell| &runs[&cell.run.expect("it was played")]);
@@ -251,10 +255,12 @@ impl Claim {
         names.join(", ")
     }
 
-    /// What it lacks, has too much, or names without its being there.
+    /// Returns the errors of the claim: fields that are missing or superfluous, and names that do
+    /// not exist.
     fn wrong(&self, verdict: Verdict) -> Vec<String> {
         let mut wrong = Vec::new();
         let differs = !self.figures.is_empty() && verdict != Verdict::Appears;
+        // A reason is necessary if figures differ, and superfluous otherwise.
         if self.why.is_some() != differs {
             wrong.push(format!(
                 "{}: it needs a why if figures differ, and only then",
@@ -277,7 +283,8 @@ impl Claim {
     }
 }
 
-/// Whether a path, a scenario, a policy or a drive is there; commands are looked up by the test of all documents.
+/// Returns true if a path, a scenario, a policy or a drive exists. Commands are checked by the test
+/// of all documents.
 fn is_there(span: &str) -> bool {
     let mut names = scenario::names()
         .chain(policy::names())

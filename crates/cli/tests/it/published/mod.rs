@@ -1,4 +1,5 @@
-//! What was published of I/O control beside what comes out here: `docs/published.md` is what the scenarios give.
+//! Published claims about I/O control, compared with Weir's scenarios, whose results generate
+//! `docs/published.md`.
 
 use crate::common;
 mod claims;
@@ -9,7 +10,7 @@ use played::{Cell, OfRuns, OverTime, Played};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What was played, by the names of runs.
+/// The results of the runs, by name.
 type Runs = BTreeMap<String, Played>;
 
 fn page() -> String {
@@ -33,13 +34,15 @@ fn cell(case: &str, policy: &str, client: &str) -> Cell {
     }
 }
 
-/// Interleaved readers of one file, by the old and by the new test of a seeky process.
+/// Writes the table of interleaved readers of one file, with the old and the new test of a seeky
+/// process.
 fn interleaved(page: &mut String, runs: &Runs) {
     let played = &runs["interleaved"];
     for readers in [5, 7, 9] {
         let [old, new] = ["old", "new"].map(|test| {
             let total = cell(&format!("{readers}-{test}"), "bfq-4.18", "total");
             let unlucky = Cell {
+                // A run is unlucky if it reaches less than half of 115 MB/s.
                 below: Some(0.5 * 115.0),
                 ..total.clone()
             };
@@ -54,7 +57,7 @@ fn interleaved(page: &mut String, runs: &Runs) {
     }
 }
 
-/// What io.cost does to weights and to its rate.
+/// Writes the table of the effects of io.cost on weights and on its rate.
 fn weights_and_rate(page: &mut String, runs: &Runs) {
     for (run, case, load, interferer) in [
         (

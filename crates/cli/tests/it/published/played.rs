@@ -1,11 +1,11 @@
-//! Scenarios as `weir compare` plays them, and the figures of what it prints.
+//! Plays scenarios with `weir compare`, and extracts figures from the output.
 
 use crate::common::{Scratch, records, root, run};
 use serde::Deserialize;
 use serde_json::Value;
 use std::fs;
 
-/// Arguments of one `weir compare`. What is left out is as the scenario has it.
+/// The arguments of one `weir compare`. Missing fields have the value of the scenario.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Run {
@@ -19,14 +19,15 @@ pub(crate) struct Run {
     pub(crate) seconds: Option<u32>,
 }
 
-/// Records of a comparison, and what its controllers did in the first repetition.
+/// The records of a comparison, and the states of its controllers in the first repetition.
 #[derive(Debug)]
 pub(crate) struct Played {
     records: Vec<Value>,
     states: Vec<Value>,
 }
 
-/// Where a figure is: what is left out is any, and for a client the target.
+/// The place of a figure. A missing field matches anything, except that the default client is the
+/// target.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Cell {
@@ -35,13 +36,13 @@ pub(crate) struct Cell {
     pub(crate) case: Option<String>,
     pub(crate) policy: Option<String>,
     pub(crate) client: Option<String>,
-    /// A key of a record, nested keys by dots; that of bandwidth if left out.
+    /// The key of a record, with dots between nested keys. The default is the bandwidth.
     pub(crate) figure: Option<String>,
-    /// What of several runs; their mean if left out.
+    /// The function over several runs. The default is the mean.
     pub(crate) runs: Option<OfRuns>,
-    /// In its place, which part of the runs stays below this.
+    /// If set, the figure is the fraction of runs whose value is below this bound.
     pub(crate) below: Option<f64>,
-    /// A state of a trace in the place of a figure, and what of it.
+    /// A state of a trace instead of a figure, with the function of it in `over_time`.
     pub(crate) state: Option<String>,
     pub(crate) over_time: Option<OverTime>,
 }
@@ -50,7 +51,7 @@ pub(crate) struct Cell {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OfRuns {
     Least,
-    /// The greatest by the least.
+    /// The largest value divided by the smallest.
     Spread,
 }
 
@@ -59,7 +60,7 @@ pub(crate) enum OfRuns {
 pub(crate) enum OverTime {
     Least,
     Most,
-    /// How often it comes back to its greatest value.
+    /// The number of times that the value returns to its maximum.
     Rises,
 }
 
@@ -74,7 +75,7 @@ impl Run {
         );
         let mut add = |option: &str, value: &str| line.extend([" ", option, " '", value, "'"]);
         self.drives.iter().for_each(|drive| add("--drive", drive));
-        // A policy of these tests is beside this file.
+        // Policies of these tests are in files next to this one.
         let here = root().join("crates/cli/tests/it/published");
         for policy in &self.policies {
             let file = policy
@@ -95,7 +96,7 @@ impl Run {
 }
 
 impl Cell {
-    /// This cell where it says something, and `base` where it does not.
+    /// Returns this cell, in which missing fields are taken from `base`.
     pub(crate) fn or(&self, base: &Self) -> Self {
         let or =
             |mine: &Option<String>, other: &Option<String>| mine.clone().or_else(|| other.clone());
@@ -117,7 +118,8 @@ impl Cell {
         self.client.as_deref().unwrap_or("target")
     }
 
-    /// Whether a record, or a state whose subject is `subject`, is of the drive, case, policy and client.
+    /// Returns true if a record, or a state with the subject `subject`, belongs to the drive, case,
+    /// policy and client.
     fn is_of(&self, record: &Value, subject: &str, client: &str) -> bool {
         let is = |key: &str, wanted: &Option<String>| {
             wanted.as_ref().is_none_or(|wanted| record[key] == **wanted)
@@ -130,7 +132,7 @@ impl Cell {
 }
 
 impl Played {
-    /// The figure of a cell.
+    /// Returns the figure of a cell.
     pub(crate) fn figure(&self, cell: &Cell) -> f64 {
         if let Some(state) = &cell.state {
             let of = cell.over_time.expect("it says what over time");
@@ -141,6 +143,7 @@ impl Played {
             let rest = all
                 .iter()
                 .zip(&target)
+                // `others` are all clients except the target.
                 .map(|(all, one)| (all.0 - one.0, 1.0));
             rest.collect()
         } else {
@@ -149,7 +152,8 @@ impl Played {
         over_runs(&runs, cell)
     }
 
-    /// The figure in each run, and what it weighs in a mean: a latency counts for each request.
+    /// Returns the figure of each run with its weight in a mean. A latency has the number of
+    /// requests as its weight.
     fn runs(&self, cell: &Cell, client: &str) -> Vec<(f64, f64)> {
         let key = cell.figure.as_deref().unwrap_or("bandwidth_mb_per_s");
         let pointer = format!("/{}", key.replace('.', "/"));
@@ -159,6 +163,7 @@ impl Played {
             .filter(|r| cell.is_of(r, "client", client));
         let found: Vec<&Value> = found.collect();
         for part in ["drive", "case", "policy"] {
+            // A figure must come from a single drive, case and policy.
             let same = found.iter().all(|r| r[part] == found[0][part]);
             assert!(same && !found.is_empty(), "one {part}: {cell:?}, {client}");
         }
@@ -175,7 +180,7 @@ impl Played {
         found.iter().map(figure).collect()
     }
 
-    /// A state over time.
+    /// Returns the values of a state over time.
     fn points(&self, cell: &Cell, state: &str) -> Vec<f64> {
         let of = |s: &&Value| s["state"] == state && cell.is_of(s, "of", cell.client());
         let mut found = self.states.iter().filter(of);

@@ -1,4 +1,5 @@
-//! A server, the driver, and between the two a go-between that ends the driver at a chosen moment of a chosen request.
+//! A server, the driver, and a proxy between them that kills the driver at a chosen moment of a
+//! chosen request.
 
 use crate::common::{Scratch, program_of};
 use std::fs::{self, File};
@@ -17,14 +18,15 @@ use weir_csi::rpc::volume_capability::{AccessMode, AccessType, access_mode::Mode
 use weir_csi::rpc::*;
 use weir_manage::api::{Client, List, Volume as Served};
 
-/// The node's name.
+/// The name of the node.
 pub(crate) const NODE: &str = "here";
-/// What the server and the drivers say, told of a test that fails.
+/// The file with the output of the server and the drivers, which is printed if a test fails.
 const LOG: &str = "log";
-/// How long a process may take to answer.
+/// The time that a process may take to respond.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A program that `packaging/fleet/kubernetes` makes; `None`, with a line, if it was not made.
+/// Returns a program that `packaging/fleet/kubernetes` builds. `None`, with a message, if it was
+/// not built.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("WEIR_FLEET").map(|directory| PathBuf::from(directory).join(name));
     if let Some(path) = path.filter(|path| path.exists()) {
@@ -38,19 +40,20 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// When the driver is ended: requests have four moments each, before they reach the server, after they have, when the answer is there, and
-/// when the driver has it.
+/// The moment at which the driver is killed. A request has four moments: before it reaches the
+/// server, after it has reached the server, when the response arrives, and when the driver has
+/// received the response.
 #[derive(Debug, Default)]
 struct Moments {
-    /// How many passed since this was armed.
+    /// The number of moments that passed since the last arming.
     passed: usize,
-    /// At which the driver ends; never if there is none.
+    /// The moment at which the driver is killed, or `None` for never.
     end_at: Option<usize>,
     driver: Option<Child>,
 }
 
 impl Moments {
-    /// One passes: true if the driver has ended with it.
+    /// Passes one moment. Returns true if the driver is killed at it.
     fn pass(&mut self) -> bool {
         let ends = self.end_at == Some(self.passed);
         self.passed += 1;
@@ -69,7 +72,7 @@ fn end(child: Option<Child>) {
     }
 }
 
-/// What the tests have.
+/// The environment of the tests: a server, the driver, and the proxy.
 #[derive(Debug)]
 pub(crate) struct Bench {
     pub(crate) scratch: Scratch,
@@ -97,7 +100,8 @@ impl Drop for Bench {
 }
 
 impl Bench {
-    /// Starts a server with a drive that can promise 108 MB/s; `volumes` is where it has room for files.
+    /// Starts a server with a drive that can promise 108 MB/s (90 % of 120 MB/s). `volumes` is the
+    /// directory for the files of volumes.
     pub(crate) fn new(volumes: Option<PathBuf>) -> Self {
         let scratch = Scratch::new();
         let volumes = volumes.unwrap_or_else(|| scratch.path("volumes"));
@@ -125,7 +129,7 @@ impl Bench {
         bench
     }
 
-    /// Starts the server; one that runs is killed before.
+    /// Starts the server. If it runs already, it is killed first.
     pub(crate) fn serve(&mut self) {
         end(self.server.take());
         let mut server = self.program("weir");
@@ -135,7 +139,7 @@ impl Bench {
         self.there("manage", number);
     }
 
-    /// A program of the workspace, whose output goes to the log.
+    /// Returns a command for a program of the workspace, whose output goes to the log.
     fn program(&self, name: &str) -> Command {
         let mut command = Command::new(program_of(name));
         let log = self.scratch.path(LOG);
@@ -147,12 +151,13 @@ impl Bench {
         command
     }
 
-    /// Kills the driver.
+    /// Kills the driver, if it runs.
     pub(crate) fn end_driver(&self) {
         end(self.moments.lock().expect("it is ours").driver.take());
     }
 
-    /// Waits until a process listens at a socket: this one, for a tool that a killed driver was about to run holds that driver's socket until it runs.
+    /// Waits until a process listens at a socket. The process is checked, because a tool that a
+    /// killed driver was about to run keeps that driver's socket open until it runs.
     fn there(&self, name: &str, process: u32) {
         let began = Instant::now();
         let listens = || {
@@ -166,7 +171,7 @@ impl Bench {
         }
     }
 
-    /// Passes requests on, each with its moments.
+    /// Starts the proxy, which passes requests on and counts their moments.
     fn go_between(&self) {
         let listener = UnixListener::bind(self.scratch.path("between")).expect("a socket");
         let (moments, server) = (Arc::clone(&self.moments), self.scratch.path("manage"));
@@ -174,11 +179,12 @@ impl Bench {
             for asked in listener.incoming() {
                 let (mut asked, moments) = (asked.expect("a driver"), Arc::clone(&moments));
                 let pass = move || moments.lock().expect("it is ours").pass();
-                // While there is no server, a driver is told so by the end of its connection.
+                // Without a server, the driver notices the end of its connection.
                 let Ok(mut server) = UnixStream::connect(&server) else {
                     continue;
                 };
-                // A driver that has ended sends half a request, and takes no answer.
+                // A killed driver sends only a part of its request, and does not receive the
+                // response.
                 let relay = move || {
                     let request = message(&mut asked)?;
                     if pass() {
@@ -198,7 +204,7 @@ impl Bench {
         });
     }
 
-    /// Starts the driver, if there is none, and arms the go-between.
+    /// Starts the driver, unless it runs, and arms the proxy.
     pub(crate) fn driver(&self, end_at: Option<usize>) {
         let mut moments = self.moments.lock().expect("it is ours");
         if moments.driver.is_none() {
@@ -215,14 +221,17 @@ impl Bench {
             let driver = driver.spawn().expect("it is there");
             let number = driver.id();
             moments.driver = Some(driver);
+            // The lock is released while the driver starts, because a request of the driver needs
+            // it.
             drop(moments);
             self.there("csi", number);
             moments = self.moments.lock().expect("it is ours");
         }
+        // Moments are counted from the arming on.
         (moments.passed, moments.end_at) = (0, end_at);
     }
 
-    /// Ends the driver after a time, if it is there then; one that is started meanwhile stays.
+    /// Kills the driver after some time, if the same driver still runs then.
     pub(crate) fn end_after(&self, time: Duration) -> JoinHandle<()> {
         let moments = Arc::clone(&self.moments);
         let number = |moments: &Moments| moments.driver.as_ref().map(Child::id);
@@ -236,12 +245,12 @@ impl Bench {
         })
     }
 
-    /// Whether the driver was ended since it was armed.
+    /// Returns true if the driver was killed since the proxy was armed.
     pub(crate) fn has_ended(&self) -> bool {
         self.moments.lock().expect("it is ours").driver.is_none()
     }
 
-    /// Makes a call, once.
+    /// Makes a call, without repeating it.
     pub(crate) fn call<C: Call>(&self, call: C) -> Result<C::Answer, Status> {
         let uri = format!("unix:{}", self.scratch.path("csi").display());
         self.runtime.block_on(async {
@@ -253,7 +262,7 @@ impl Bench {
         })
     }
 
-    /// The volumes of the server, and how many files there are.
+    /// Returns the volumes of the server, and the number of files.
     pub(crate) fn volumes(&self) -> (Vec<Served>, usize) {
         let client = Client::new(&self.scratch.path("manage")).expect("a client");
         let List::Volumes(volumes) = client.get("/v1/volumes").expect("the server answers") else {
@@ -264,7 +273,7 @@ impl Bench {
     }
 }
 
-/// A call of the driver, known by what it sends.
+/// A call of the driver, which is identified by the type of its request.
 pub(crate) trait Call {
     type Answer;
 
@@ -305,7 +314,7 @@ calls! {
     }
 }
 
-/// A volume's number, from its name.
+/// Returns the identifier of a volume with this name.
 pub(crate) fn id(name: &str) -> String {
     format!("{NODE}/{name}")
 }
@@ -317,7 +326,7 @@ pub(crate) fn capability(mode: Mode, used: AccessType) -> VolumeCapability {
     }
 }
 
-/// A volume that is at least this large, in MiB.
+/// Returns the capacity range of a volume of at least this size, in MiB.
 pub(crate) fn range(mib: i64) -> CapacityRange {
     CapacityRange {
         required_bytes: mib << 20,
@@ -325,7 +334,8 @@ pub(crate) fn range(mib: i64) -> CapacityRange {
     }
 }
 
-/// A message of HTTP that says how long it is; `None` if it ends before.
+/// Reads an HTTP message with a `Content-Length`. `None` if the connection ends before the message
+/// does.
 fn message(from: &mut UnixStream) -> Option<Vec<u8>> {
     let (mut bytes, mut chunk) = (Vec::new(), [0; 4096]);
     loop {

@@ -1,4 +1,5 @@
-//! The controller's calls, each ended at every request that it makes of the server, and at times between.
+//! The calls of the controller service. The driver is killed at each of its requests to the server,
+//! and at times between them.
 
 use crate::csi::bench::{Bench, capability, id, range};
 use std::collections::HashMap;
@@ -26,15 +27,15 @@ enum Call {
 }
 
 impl Call {
-    /// Makes it until it is answered: as Kubernetes does, which is told to ask again where the server was still at a request of a driver that
-    /// has ended.
+    /// Repeats the call until it has a final answer, as Kubernetes does. The answer `Aborted` means
+    /// that the server still processed a request of the killed driver.
     fn insist(&self, bench: &Bench) -> Result<String, Status> {
         let mut answers = (0..50).map(|_| self.make(bench));
         let is_final = |answer: &Result<_, Status>| !matches!(answer, Err(status) if status.code() == Code::Aborted);
         answers.find(is_final).expect("the server comes to its end")
     }
 
-    /// What is answered, as text.
+    /// Makes the call once, and returns the answer as text.
     fn make(&self, bench: &Bench) -> Result<String, Status> {
         Ok(match *self {
             Self::Create(name, min) => format!("{:?}", bench.call(create(name, min))?),
@@ -105,7 +106,8 @@ fn look(bench: &Bench) -> Result<String, Status> {
     ))
 }
 
-/// What there is: name, min and size of each volume. Each has one file, and there are no others.
+/// Returns the name, min and size of each volume. Each volume must have one file, and there must be
+/// no other files.
 fn state(bench: &Bench) -> Vec<(String, u64, u64)> {
     let (volumes, files) = bench.volumes();
     assert_eq!(files, volumes.len(), "files of {volumes:?}");
@@ -117,9 +119,11 @@ fn state(bench: &Bench) -> Vec<(String, u64, u64)> {
     state.collect()
 }
 
-/// Makes a call with a driver that ends at each moment in turn, and then again as Kubernetes does; returns how often it was ended.
+/// Makes a call whose driver is killed at each moment in turn, and then repeats the call as
+/// Kubernetes does. Returns the number of moments.
 ///
-/// `before` makes what the call needs, `after` takes away what it leaves; with both the state is what it was.
+/// `before` creates the objects that the call needs, and `after` removes those that it leaves, so
+/// that the state is the same before and after.
 fn sweep(bench: &Bench, before: Option<Call>, call: &Call, after: Option<Call>) -> usize {
     let all = |call: Option<Call>| {
         bench.driver(None);
@@ -142,18 +146,21 @@ fn sweep(bench: &Bench, before: Option<Call>, call: &Call, after: Option<Call>) 
         let first = call.make(bench);
         let ended = bench.has_ended();
         bench.driver(None);
-        // Kubernetes asks until it is answered; the second answer says that asking again changes nothing.
+        // Kubernetes repeats a call until it is answered. The second answer shows that the call is
+        // idempotent.
         for _ in 0..2 {
             let again = call.insist(bench);
             let again =
                 again.unwrap_or_else(|error| panic!("{call:?} after moment {moment}: {error}"));
             assert_eq!(again, expected, "{call:?} after moment {moment}");
         }
+        // The repeated call has the effect of a single one.
         assert_eq!(state(bench), reached, "{call:?} after moment {moment}");
         all(after);
         assert_eq!(state(bench), begun, "{call:?} after moment {moment}");
         if !ended {
             assert_eq!(first.expect("nothing has ended it"), expected);
+            // The driver was not killed any more, so the call has no further moment.
             return moment;
         }
     }
@@ -184,8 +191,9 @@ fn a_driver_that_is_ended_at_any_request_loses_and_leaks_nothing() {
     );
 }
 
-/// What was under way is refused when it is asked for again, since another volume has taken the promise meanwhile: then nobody asks for its
-/// end, and it must have left nothing.
+/// A creation is killed and then refused when it is repeated, because another volume has used the
+/// capacity in the meantime. Kubernetes then never deletes the refused volume, so nothing of it may
+/// be left.
 #[test]
 fn an_attempt_that_is_refused_in_the_end_leaves_nothing() {
     let bench = Bench::new(None);
@@ -198,7 +206,7 @@ fn an_attempt_that_is_refused_in_the_end_leaves_nothing() {
         let other = other.insist(&bench);
         let again = large.insist(&bench);
         match (&other, &again) {
-            // It had come so far that the promise is its own.
+            // The first attempt had already reserved the promise.
             (Err(refused), Ok(_)) => assert_eq!(refused.code(), Code::ResourceExhausted),
             (Ok(_), Err(refused)) => {
                 assert_eq!(refused.code(), Code::ResourceExhausted);
@@ -233,7 +241,8 @@ fn a_driver_that_is_ended_at_any_time_loses_and_leaks_nothing() {
     for run in 0..60u64 {
         for call in &calls {
             bench.driver(None);
-            // From before the call to after its end, which takes some milliseconds.
+            // The driver is killed at times from before the call to after its end. A call takes
+            // some milliseconds.
             bench.end_after(Duration::from_micros(run * 200));
             let _ = call.make(&bench);
             std::thread::sleep(Duration::from_millis(2));
@@ -247,5 +256,6 @@ fn a_driver_that_is_ended_at_any_time_loses_and_leaks_nothing() {
         assert_eq!(state(&bench), [], "run {run}");
     }
     println!("the driver was ended {ended} times in 240 calls at times between");
+    // At least a quarter of the 240 calls must have been interrupted.
     assert!(ended > 60, "the driver was ended {ended} times");
 }

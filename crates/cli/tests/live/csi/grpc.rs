@@ -1,10 +1,11 @@
-//! A client of gRPC's C core, by Python: it calls the host by the path of the socket.
+//! A client with gRPC's C core, in Python, which uses the path of the socket as the host.
 
 use super::bench::{Bench, program};
 use std::process::Command;
 
-/// Calls two services as the client does by itself, several times over one connection. Its arguments: the directory of the interface, one
-/// for what is made of it, and the socket.
+/// Calls two services with the default settings of the client, several times over one connection.
+/// Its arguments are the directory of the interface, a directory for generated code, and the
+/// socket.
 const SCRIPT: &str = r#"
 import os, sys, grpc, grpc_tools
 from grpc_tools import protoc

@@ -1,4 +1,5 @@
-//! The driver for Kubernetes against a server on this machine: it is ended at every moment of every call, and the calls are made again.
+//! The driver for Kubernetes with a server on this machine. It is killed at every moment of every
+//! call, and the calls are repeated.
 
 pub(crate) mod bench;
 mod clients;

@@ -1,5 +1,5 @@
-//! Volumes for virtual machines: a monitor and a guest of the tests' own find the volume at what the driver publishes, and the driver is ended at every moment
-//! of every call.
+//! Volumes for virtual machines. A VMM and a guest of the tests find the volume at the path that
+//! the driver publishes, and the driver is killed at every moment of every call.
 
 use crate::common::program::skip;
 use crate::csi::bench::{Bench, capability, id, range};
@@ -13,12 +13,12 @@ use tonic::{Code, Status};
 use weir_csi::rpc::volume_capability::{AccessType, BlockVolume, MountVolume, access_mode::Mode};
 use weir_csi::rpc::*;
 
-/// The volume of the tests.
+/// The name of the volume.
 const NAME: &str = "pvc-1";
-/// Where ext4 says in its superblock that it is one, bytes; and what it says there.
+/// The offset of ext4's magic number in the superblock, in bytes, and its value.
 const MAGIC: (usize, [u8; 2]) = (1024 + 0x38, [0x53, 0xef]);
 
-/// A volume that is used in one way.
+/// A volume that is used as a block device or with a file system.
 struct Disk<'a> {
     bench: &'a Bench,
     used: AccessType,
@@ -116,7 +116,7 @@ impl Disk<'_> {
         self.bench.call(request).map(drop)
     }
 
-    /// What Kata Containers finds of the paths that it is told of.
+    /// Returns the descriptions of direct volumes that Kata Containers would find.
     fn told(&self) -> Vec<serde_json::Value> {
         let Ok(entries) = fs::read_dir(self.bench.scratch.path("direct")) else {
             return Vec::new();
@@ -129,7 +129,7 @@ impl Disk<'_> {
         said.collect()
     }
 
-    /// Nothing is left of the volume, anywhere.
+    /// Checks that nothing of the volume is left.
     fn check_gone(&self) {
         let (volumes, files) = self.bench.volumes();
         assert!(volumes.is_empty() && files == 0, "{volumes:?}, {files}");
@@ -140,7 +140,7 @@ impl Disk<'_> {
         }
     }
 
-    /// Deletes it once its last guest has been noticed to be gone.
+    /// Deletes the volume, as soon as the server has noticed that the last guest has disconnected.
     fn delete_soon(&self) {
         let deleted = (0..1000).any(|_| {
             std::thread::sleep(Duration::from_millis(5));
@@ -176,6 +176,7 @@ fn a_block_volume_is_published_as_its_socket() {
         one.publish("a", false).unwrap();
         one.publish("b", false).unwrap();
     }
+    // A socket cannot be published read-only.
     assert_eq!(code(one.publish("c", true)), Code::InvalidArgument);
     let written = [7; 4096];
     guest(&one.target("a")).write(0, &written);
@@ -184,7 +185,7 @@ fn a_block_volume_is_published_as_its_socket() {
     assert_eq!((usage.len(), usage[0].total), (1, 8 << 20));
     assert_eq!(one.usage("c").unwrap_err().code(), Code::NotFound);
     one.expand("a").unwrap();
-    // What is published outlives the server: the next one is found there.
+    // A published volume outlives the server: the next server finds it.
     bench.serve();
     let one = block(&bench);
     let mut last = guest(&one.target("b"));
@@ -194,6 +195,7 @@ fn a_block_volume_is_published_as_its_socket() {
         one.unpublish("b").unwrap();
         one.unstage().unwrap();
     }
+    // A volume with a guest cannot be deleted.
     assert_eq!(code(one.delete()), Code::FailedPrecondition);
     assert_eq!(last.read(0, 4096), written);
     drop(last);
@@ -202,7 +204,8 @@ fn a_block_volume_is_published_as_its_socket() {
     one.check_gone();
 }
 
-/// Whether file systems can be made and shown here; says so, if not.
+/// Returns true if file systems can be created and mounted here. Otherwise prints that the test is
+/// skipped.
 fn can_mount(bench: &Bench) -> bool {
     let at = bench.scratch.path("try");
     fs::create_dir(&at).expect("there is room");
@@ -240,6 +243,7 @@ fn a_mounted_volume_is_a_direct_volume_of_kata() {
     bench.driver(None);
     let disk = mounted(&bench);
     disk.create().unwrap();
+    // A volume must be staged before it is published.
     assert_eq!(code(disk.publish("a", false)), Code::FailedPrecondition);
     for _ in 0..2 {
         disk.stage().unwrap();
@@ -250,14 +254,16 @@ fn a_mounted_volume_is_a_direct_volume_of_kata() {
         "volume-type": "spdkvol", "device": disk.socket(), "fstype": "ext4", "metadata": {}, "options": ["noatime"],
     });
     assert_eq!(told, [expected]);
-    // As its runtime does: the machine finds the file system on the disk at that socket.
+    // Like the runtime of Kata, the virtual machine finds the file system on the disk at that
+    // socket.
     let device = told[0]["device"].as_str().expect("a path").to_owned();
     let mut machine = guest(Path::new(&device));
     let (at, magic) = MAGIC;
     assert_eq!(machine.read(0, 4096)[at..at + 2], magic);
     machine.write(64, &[5; 512]);
-    // Two machines with one file system would break it.
+    // Two virtual machines that mount the same file system would destroy it.
     assert_eq!(code(disk.publish("b", false)), Code::FailedPrecondition);
+    // The file system is mounted in the virtual machine, so the driver cannot resize it.
     assert_eq!(code(disk.expand("a")), Code::FailedPrecondition);
     let usage = disk.usage("a").unwrap();
     assert_eq!((usage.len(), usage[0].total), (1, 8 << 20));
@@ -266,7 +272,7 @@ fn a_mounted_volume_is_a_direct_volume_of_kata() {
         disk.unstage().unwrap();
     }
     drop(machine);
-    // Another pod, later: what the first has written is there.
+    // A later pod finds the data that the first one has written.
     disk.stage().unwrap();
     disk.publish("b", true).unwrap();
     assert_eq!(guest(&disk.socket()).read(64, 512), [5; 512]);
@@ -275,7 +281,7 @@ fn a_mounted_volume_is_a_direct_volume_of_kata() {
     disk.check_gone();
 }
 
-/// A call of the driver.
+/// A call of the driver, as a closure.
 type Call<'a> = &'a dyn Fn() -> Result<(), Status>;
 
 #[test]
@@ -293,7 +299,8 @@ fn a_driver_that_is_ended_at_any_moment_leaves_nothing_of_a_socket() {
         ("unstage", &|| disk.unstage()),
         ("delete", &|| disk.delete()),
     ];
-    // A life in which the driver is ended in each call, and the call made again; how often it was ended.
+    // Runs through the life of a volume. The driver is killed in each call, and the call is
+    // repeated. Returns the number of kills.
     let life = |arm: &dyn Fn()| {
         let mut ended = 0;
         for (name, call) in &calls {
@@ -323,7 +330,7 @@ fn a_driver_that_is_ended_at_any_moment_leaves_nothing_of_a_socket() {
             ended => moments += ended,
         }
     }
-    // Between requests, too: a call takes some tens of milliseconds here.
+    // The driver is also killed between requests. A call takes some tens of milliseconds here.
     for run in 0..20 {
         moments += life(&|| {
             bench.end_after(Duration::from_micros(run * 1500));

@@ -1,4 +1,5 @@
-//! Claims against a real API server, with the provisioner and the resizer of Kubernetes, a server and a driver on each of two nodes.
+//! Claims in a real API server, with the provisioner and the resizer of Kubernetes, and with a
+//! server and a driver on each of two nodes.
 
 use super::lab::{Lab, documents, packaging};
 use super::program;
@@ -44,7 +45,7 @@ fn node(lab: &mut Lab, name: &str) -> Option<()> {
         .args([&address, &config])
         .args(["--retry-interval-max=2s", "--timeout=60s"]);
     lab.run(&format!("resizer-{name}"), &mut command);
-    // What kubelet would register.
+    // The following objects would be registered by kubelet.
     let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "labels": { "topology.weir.csi/node": name } } });
     lab.apply(&node.to_string(), &format!("/api/v1/nodes/{name}"), false)
         .unwrap();
@@ -60,7 +61,8 @@ fn node(lab: &mut Lab, name: &str) -> Option<()> {
     Some(())
 }
 
-/// Claims a volume; the scheduler, of which there is none, has chosen the node.
+/// Creates a claim. There is no scheduler, so the annotation names the node that it would have
+/// chosen.
 fn claim(lab: &Lab, name: &str, class: &str, attributes: &str, node: &str) {
     let object = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
@@ -74,7 +76,7 @@ fn claim(lab: &Lab, name: &str, class: &str, attributes: &str, node: &str) {
     assert_eq!(status, 201, "{said}");
 }
 
-/// The claim as it is now.
+/// Returns the current state of the claim.
 fn claimed(lab: &Lab, name: &str) -> Value {
     lab.get(&format!("{CLAIMS}/{name}")).1
 }
@@ -83,14 +85,14 @@ fn is_bound(lab: &Lab, name: &str) -> bool {
     claimed(lab, name)["status"]["phase"] == "Bound"
 }
 
-/// What a node's server says.
+/// Returns the response of a node's server.
 fn server(lab: &Lab, node: &str, path: &str) -> Value {
     let client =
         weir_manage::api::Client::new(&lab.scratch.path(&format!("{node}.manage"))).unwrap();
     client.get(path).unwrap()
 }
 
-/// The volumes of a node, by name.
+/// Returns the names of the volumes of a node.
 fn volumes(lab: &Lab, node: &str) -> Vec<String> {
     let all = server(lab, node, "/v1/volumes");
     let names = all
@@ -101,7 +103,7 @@ fn volumes(lab: &Lab, node: &str) -> Vec<String> {
     names.map(|name| name.expect("a name").to_owned()).collect()
 }
 
-/// What was said of a claim that was refused.
+/// Returns the event about the refusal of a claim.
 fn refusal(lab: &Lab, name: &str) -> Option<String> {
     let (_, events) = lab.get("/api/v1/namespaces/default/events");
     let events = events["items"].as_array()?.iter();
@@ -111,7 +113,7 @@ fn refusal(lab: &Lab, name: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// What the scheduler is told of a class on a node, bytes.
+/// Returns the capacity that the scheduler sees for a class on a node, in bytes.
 fn capacity(lab: &Lab, class: &str, node: &str) -> Option<String> {
     let (_, all) = lab.get("/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities");
     let mut all = all["items"].as_array()?.iter();
@@ -188,10 +190,11 @@ fn claims_become_volumes_with_contracts_that_change_and_are_refused_with_the_sum
         "after both claims are deleted there are {} volumes and {files} files",
         left(lab)
     );
+    // Deleting the claims must delete the files as well.
     assert_eq!(files, 0);
 }
 
-/// The contract changes while fio writes and verifies through the server, over one connection.
+/// Changes the contract while fio writes and verifies through the server, over one connection.
 fn changes_while_it_is_used(lab: &Lab, volume: &str, min: &dyn Fn(&str) -> Value) {
     let mut fio = Command::new("fio");
     fio.args(words(
@@ -216,6 +219,7 @@ fn changes_while_it_is_used(lab: &Lab, volume: &str, min: &dyn Fn(&str) -> Value
         |lab: &Lab| claimed(lab, "one")["status"]["currentVolumeAttributesClassName"] == "gold";
     let took = lab.wait("the change of the class", is_gold);
     assert_eq!(min("a"), 30_000_000);
+    // If fio had ended before, the change would not have been tested under load.
     let running = fio.try_wait().expect("it can be asked").is_none();
     assert!(running && clients() == 1, "fio has ended before the change");
     let ended = fio.wait().expect("it ends");
@@ -227,11 +231,14 @@ fn changes_while_it_is_used(lab: &Lab, volume: &str, min: &dyn Fn(&str) -> Value
     );
 }
 
-/// A claim for more than the drive can promise stays pending with the sums in its event, and is bound where there is room.
+/// Checks that a claim for more than the drive can promise stays pending with the sums in its
+/// event, and is bound to a node with enough capacity.
 fn refused_with_the_sums(lab: &Lab) {
     lab.wait("what the drives can promise", |lab| {
         capacity(lab, "weir-database", "a").is_some_and(|c| c != "0")
     });
+    // The class `greedy` has a min of 100 MB/s. Together with the 30 MB/s of the first claim, it
+    // exceeds the 108 MB/s of a node.
     claim(lab, "two", "weir", "greedy", "a");
     lab.wait("the refusal", |lab| refusal(lab, "two").is_some());
     assert_eq!(claimed(lab, "two")["status"]["phase"], "Pending");
@@ -241,7 +248,7 @@ fn refused_with_the_sums(lab: &Lab) {
         said.contains("130MB/s") && said.contains("108MB/s"),
         "{said}"
     );
-    // The scheduler is free to choose anew, since the provisioner has given the node back.
+    // The provisioner has removed the choice of the node, so the scheduler can choose again.
     let chosen = |lab: &Lab| {
         claimed(lab, "two")["metadata"]["annotations"]["volume.kubernetes.io/selected-node"].clone()
     };
@@ -257,7 +264,8 @@ fn refused_with_the_sums(lab: &Lab) {
         took.as_secs_f64()
     );
     assert_eq!((volumes(lab, "a").len(), volumes(lab, "b").len()), (1, 1));
-    // 50 MB/s fit beside 30, and not beside 100.
+    // 50 MB/s fit next to 30 MB/s on node a, but not next to 100 MB/s on node b, because the drive
+    // can promise 108 MB/s.
     lab.wait("what is left to be told", |lab| {
         capacity(lab, "weir-database", "b").as_deref() == Some("0")
             && capacity(lab, "weir-database", "a").is_some_and(|c| c != "0")
@@ -267,7 +275,8 @@ fn refused_with_the_sums(lab: &Lab) {
     );
 }
 
-/// A larger claim makes the volume larger while it is served; the rest is the node's, and there is no kubelet.
+/// Checks that a larger claim enlarges the volume while it is served. The file system would be
+/// resized by kubelet, which is not there.
 fn grows(lab: &Lab, volume: &str) {
     let size = json!({ "spec": { "resources": { "requests": { "storage": "128Mi" } } } });
     lab.patch(&format!("{CLAIMS}/one"), &size);

@@ -1,4 +1,5 @@
-//! A control plane of Kubernetes on loopback: etcd, API server, controller manager. It has no kubelet: claims bind, pods do not run.
+//! A control plane of Kubernetes on loopback: etcd, API server and controller manager. Without a
+//! kubelet, claims are bound but pods do not run.
 
 use super::program;
 use crate::common::{Scratch, words};
@@ -11,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long anything may take; each is a matter of seconds on a machine that is not busy.
+/// The time that anything may take. On a machine that is not busy, each step takes seconds.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A process that ends with the test.
@@ -38,12 +39,12 @@ impl Drop for Process {
     }
 }
 
-/// The control plane.
+/// A running control plane.
 pub(super) struct Lab {
     pub(super) scratch: Scratch,
     port: u16,
     token: String,
-    /// The last that was started ends first.
+    /// The processes, of which the last one ends first.
     processes: Vec<Process>,
 }
 
@@ -54,7 +55,8 @@ impl Drop for Lab {
 }
 
 impl Lab {
-    /// Starts it and waits until it is ready; `None`, with a line, where something of it is not there.
+    /// Starts the control plane, and waits until it is ready. `None`, with a message, if a program
+    /// is missing.
     pub(super) fn start() -> Option<Self> {
         let [api, manager] = [
             program("kube-apiserver")?,
@@ -82,6 +84,7 @@ impl Lab {
             lab.get("/readyz?verbose=false").0 == 200
         });
         lab.scratch.file("kubeconfig", &lab.kubeconfig());
+        // Only the controllers of volumes are needed.
         let controllers = "persistentvolume-binder-controller,persistentvolume-expander-controller,\
             persistentvolumeclaim-protection-controller,persistentvolume-protection-controller";
         let mut command = Command::new(manager);
@@ -133,12 +136,12 @@ impl Lab {
         self.processes.push(process);
     }
 
-    /// A path in the lab's directory.
+    /// Returns a path in the directory of the lab.
     pub(super) fn file(&self, name: &str) -> String {
         self.scratch.at(name)
     }
 
-    /// The end of a process's log.
+    /// Returns the end of the log of a process.
     pub(super) fn log(&self, name: &str) -> String {
         let text = std::fs::read_to_string(self.scratch.path(&format!("{name}.log")));
         let text = text.unwrap_or_default();
@@ -149,7 +152,7 @@ impl Lab {
         )
     }
 
-    /// Waits until something is so, and says how long that took.
+    /// Waits until a condition is true, and returns the time that it took.
     pub(super) fn wait(&self, what: &str, is: impl Fn(&Self) -> bool) -> Duration {
         let began = Instant::now();
         while !is(self) {
@@ -172,7 +175,7 @@ impl Lab {
         began.elapsed()
     }
 
-    /// Asks the API server, with a body of that kind.
+    /// Sends a request to the API server, with a body of the given content type.
     pub(super) fn call(&self, method: &str, path: &str, kind: &str, body: &str) -> (u16, Value) {
         let mut curl = Command::new("curl");
         let line = format!(
@@ -184,7 +187,7 @@ impl Lab {
         let piped = curl.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut asked = piped.expect("curl is there");
         let mut input = asked.stdin.take().expect("it is piped");
-        // What ends early says so by its status.
+        // A process that ends early reports the reason by its status.
         let _ = input.write_all(body.as_bytes());
         drop(input);
         let answer = asked.wait_with_output().expect("it ends");
@@ -198,7 +201,7 @@ impl Lab {
         self.call("GET", path, "application/json", "")
     }
 
-    /// Has the server take an object, or say with `dry` whether it would.
+    /// Applies an object on the API server, or only validates it if `dry`.
     pub(super) fn apply(&self, object: &str, path: &str, dry: bool) -> Result<(), String> {
         let dry = if dry { "&dryRun=All" } else { "" };
         let path = format!("{path}?fieldManager=test&force=true&fieldValidation=Strict{dry}");
@@ -208,7 +211,7 @@ impl Lab {
         }
     }
 
-    /// Changes an object.
+    /// Patches an object on the API server.
     pub(super) fn patch(&self, path: &str, change: &Value) {
         let body = change.to_string();
         let (status, said) = self.call("PATCH", path, "application/merge-patch+json", &body);
@@ -216,7 +219,7 @@ impl Lab {
     }
 }
 
-/// The documents of a file of YAML, with where the API server has each.
+/// Returns the documents of a YAML file, each with its path in the API.
 pub(super) fn documents(text: &str) -> Vec<(String, String)> {
     let whole = text
         .split("\n---\n")
@@ -225,7 +228,7 @@ pub(super) fn documents(text: &str) -> Vec<(String, String)> {
     documents.map(|text| (path(&text), text)).collect()
 }
 
-/// Where the API server has an object.
+/// Returns the path of an object in the API.
 fn path(text: &str) -> String {
     let field = |start: &str| {
         let mut lines = text.lines();
@@ -245,7 +248,7 @@ fn path(text: &str) -> String {
     }
 }
 
-/// The directory with what is installed in a cluster.
+/// Returns the directory of the manifests.
 pub(super) fn packaging() -> PathBuf {
     PathBuf::from(concat!(
         env!("CARGO_MANIFEST_DIR"),

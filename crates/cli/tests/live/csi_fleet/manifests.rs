@@ -1,13 +1,13 @@
-//! The chart and the manifests, which a real API server takes.
+//! The chart and the manifests, which a real API server must accept.
 
 use super::lab::{Lab, documents, packaging};
 use super::program;
 use std::process::Command;
 
-/// Where the manifests put the driver.
+/// The namespace of the driver in the manifests.
 const NAMESPACE: &str = "weir-system";
 
-/// What the chart comes to with its own values.
+/// Returns the manifests that the chart generates with its default values.
 fn rendered() -> Option<String> {
     let mut helm = Command::new(program("helm")?);
     helm.args(["template", "weir", "--namespace", NAMESPACE])

@@ -1,8 +1,10 @@
-//! The driver for Kubernetes against what Kubernetes is made of, for `./test --fleet`: `csi-sanity` in a guest whose kernel has NBD and
-//! ublk, a real API server with its provisioner and resizer, and a client of gRPC in Python.
+//! The driver for Kubernetes with the components of Kubernetes, for `./test --fleet`: `csi-sanity`
+//! in a guest whose kernel has NBD and ublk, a real API server with its provisioner and resizer,
+//! and a gRPC client in Python.
 //!
-//! They need `etcd-server`, `qemu-system-x86_64`, Debian's kernel 6.12, and the programs of Kubernetes that `packaging/fleet/kubernetes DIRECTORY` makes:
-//! `WEIR_FLEET=DIRECTORY/bin` says where they are.
+//! The tests need `etcd-server`, `qemu-system-x86_64`, Debian's kernel 6.12, and the programs of
+//! Kubernetes that `packaging/fleet/kubernetes DIRECTORY` builds. Their directory is given by
+//! `WEIR_FLEET=DIRECTORY/bin`.
 
 mod cluster;
 mod lab;

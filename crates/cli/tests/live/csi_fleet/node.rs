@@ -1,5 +1,5 @@
-//! The node's calls under a real kernel: this program runs in a guest, where it ends the driver at every request and at times between, and the server
-//! under fio.
+//! The calls of the node service under a real kernel. This program runs in a guest, where it kills
+//! the driver at every request and at times between, and the server under fio.
 
 use super::sanity::guest;
 use crate::common::{has, words};
@@ -11,7 +11,7 @@ use tonic::Status;
 use weir_csi::rpc::volume_capability::{AccessType, MountVolume, access_mode::Mode};
 use weir_csi::rpc::*;
 
-/// Runs the test below in a guest, on XFS, as a program of its own.
+/// Runs the ignored test below in a guest, on XFS, as a separate program.
 const SCRIPT: &str = r#"
 load null_blk nr_devices=1 gb=1 memory_backed=1 irqmode=0; load xfs; load ext4; load nbd
 mkdir -p /vol /tmp
@@ -46,7 +46,7 @@ fn mounted() -> VolumeCapability {
     capability(Mode::SingleNodeWriter, used)
 }
 
-/// A call of the node service, about the volume `a`.
+/// A call of the node service for the volume `a`.
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Stage,
@@ -69,7 +69,7 @@ impl Call {
         }
     }
 
-    /// Makes it until it is answered, as kubelet does.
+    /// Repeats the call until it is answered, as kubelet does.
     fn insist(self, bench: &Bench) {
         let began = Instant::now();
         loop {
@@ -132,7 +132,7 @@ fn unpublish() -> NodeUnpublishVolumeRequest {
     }
 }
 
-/// What the kernel has: devices that are connected, and whether the volume is mounted at its two places.
+/// Returns the number of connected devices, and whether the volume is mounted at its two places.
 fn kernel() -> (usize, [bool; 2]) {
     let devices = std::fs::read_dir("/sys/block").expect("sysfs").flatten();
     let connected = devices
@@ -182,7 +182,8 @@ fn inside_a_guest() {
     at_times(&bench);
 }
 
-/// For how long a call is made again. A `mkfs` outlives the driver that ran it, and has the device for itself for some seconds.
+/// The time for which a call is repeated. A `mkfs` outlives the driver that started it, and holds
+/// the device for some seconds.
 const INSISTENCE: Duration = Duration::from_mins(1);
 
 const ROUND: [Call; 6] = [
@@ -194,11 +195,13 @@ const ROUND: [Call; 6] = [
     Call::Unstage,
 ];
 
-/// Each call is ended at each moment of its requests.
+/// Kills the driver at each moment of the requests of each call.
 fn sweep(bench: &Bench) {
     let mut moments = 0;
     create(bench, "a", None);
     let all = [
+        // The number of connected devices, and the mounts at the staging and the target path, after
+        // each call.
         (1, [true, false]),
         (1, [true, true]),
         (1, [true, true]),
@@ -212,6 +215,8 @@ fn sweep(bench: &Bench) {
             bench.driver(Some(ended_at));
             let _ = call.make(bench);
             ended += usize::from(bench.has_ended());
+            // A call that is repeated after a kill, and even after its success, must do its work
+            // once.
             call.insist(bench);
             call.insist(bench);
             assert_eq!(kernel(), expected, "{call:?} after moment {ended_at}");
@@ -227,10 +232,12 @@ fn sweep(bench: &Bench) {
     );
 }
 
-/// How often each call is ended at a time: from before it to after its end.
+/// The number of times that the driver is killed in each call, from before its start to after its
+/// end.
 const RUNS: u64 = 4;
 
-/// The same at times between requests: while a device is connected, a file system is made, it is mounted.
+/// Kills the driver at times between requests: while a device is connected, a file system is
+/// created, or it is mounted.
 fn at_times(bench: &Bench) {
     let mut ended = 0;
     for run in 0..RUNS {
@@ -271,7 +278,8 @@ fn fio(file: PathBuf) -> Child {
     fio.spawn().expect("fio is there")
 }
 
-/// The server is killed and comes back under fio, with the driver there and without, and the contract changes under it.
+/// Kills and restarts the server under fio, with and without the driver, and changes the contract
+/// at the same time.
 fn server_killed(bench: &mut Bench) {
     create(bench, "a", None);
     Call::Stage.insist(bench);
@@ -297,7 +305,8 @@ fn server_killed(bench: &mut Bench) {
     );
 }
 
-/// A clone of a volume that is used has what was written, and goes its own way.
+/// Checks that a clone of a volume in use has the data that was written before, and is independent
+/// afterwards.
 fn cloned(bench: &Bench) {
     let written = Path::new(TARGET).join("verified");
     let kept = Command::new("cp")

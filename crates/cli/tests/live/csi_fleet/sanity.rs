@@ -1,11 +1,11 @@
-//! `csi-sanity`, whole: controller, node and clones, by NBD and by ublk, in a guest.
+//! The whole of `csi-sanity`: controller, node and clones, over NBD and through ublk, in a guest.
 
 use super::program;
 use crate::common::program_of;
 use std::time::Duration;
 use weir_linux::guest::{Guest, Kernel, Ran};
 
-/// A server with a drive whose files lie on XFS, the driver, and `csi-sanity`.
+/// Starts a server with a drive whose files are on XFS, the driver, and `csi-sanity`.
 const SCRIPT: &str = r#"
 load null_blk nr_devices=1 gb=1 memory_backed=1 irqmode=0; load xfs; load ext4; load nbd; load ublk_drv
 mkdir -p /vol/fast /run/csi /tmp
@@ -42,10 +42,10 @@ nbd = ["unix:/run/nbd.sock"]
 socket = "/run/manage.sock"
 "#;
 
-/// How volumes are attached and used.
+/// The ways in which volumes are attached and used.
 const WAYS: [&str; 4] = ["nbd-mount", "nbd-block", "ublk-mount", "ublk-block"];
 
-/// Programs and their packages.
+/// The programs of the guest, with their packages.
 const TOOLS: [(&str, &str); 6] = [
     ("blkid", "util-linux"),
     ("mount", "mount"),
@@ -55,20 +55,22 @@ const TOOLS: [(&str, &str); 6] = [
     ("mkfs.xfs", "xfsprogs"),
 ];
 
-/// A guest with the command and the usual tools; `None`, with a line, where something of it is not there.
+/// Returns a guest with the command and the usual tools. `None`, with a message, if a part is
+/// missing.
 pub(super) fn guest(script: &str) -> Option<Guest> {
     let strict = std::env::var_os("WEIR_NO_SKIP").is_some();
     let made = Kernel::find("6.12", |line| println!("{line}")).and_then(|kernel| {
         let mut guest = Guest::new(kernel, script);
-        // One that was built to be fast takes a third of the time here.
+        // A release build of these programs takes a third of the time of a debug build.
         let programs = ["weir", "weir-csi"].map(program_of);
         guest.programs.extend(programs);
         for (tool, package) in TOOLS {
             guest.add_program(tool, package)?;
         }
         guest.modules.push("xfs");
-        // The drive is in it.
+        // The drive is in the memory of the guest.
         guest.memory_mib = 3072;
+        // `csi-sanity` runs four times in an emulated guest.
         guest.limit = Duration::from_mins(30);
         Ok(guest)
     });
@@ -82,7 +84,7 @@ pub(super) fn guest(script: &str) -> Option<Guest> {
     }
 }
 
-/// Prints the files that a guest has left, where they are wanted.
+/// Prints the files that a guest has left, if `WEIR_SHOW` is set.
 pub(super) fn show(ran: &Ran) {
     if std::env::var_os("WEIR_SHOW").is_some() {
         for (name, log) in &ran.files {
@@ -126,7 +128,7 @@ fn csi_sanity_passes_whole_in_a_guest() {
             "{console}"
         );
     }
-    // Nothing is left behind.
+    // No volume, file, device or mount is left behind.
     assert_eq!(said("volumes"), "0", "{console}");
     assert_eq!(said("files"), "0", "{console}");
     assert_eq!(said("devices"), "0 0", "{console}");

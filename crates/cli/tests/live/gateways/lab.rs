@@ -1,4 +1,5 @@
-//! An etcd of one or three members and servers that meet there, on ports and in directories of their own.
+//! An etcd of one or three members, and servers that use it, on their own ports and in their own
+//! directories.
 
 use crate::common::program::skip;
 use crate::common::running::{Running, fleet, start};
@@ -12,12 +13,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use weir_model::load::Program;
 
-/// Metrics that are younger are given again: a value was true at a time no longer ago.
+/// The maximum age of metrics. Younger values are served again, so a value was true at most this
+/// long ago.
 pub(crate) const AGE: Duration = Duration::from_millis(500);
-/// What a server that does not answer is waited for.
+/// The time to wait for a server that does not respond.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Whether etcd is there; a line says that it is not.
+/// Returns true if etcd is installed. Otherwise prints that the test is skipped.
 pub(crate) fn have() -> bool {
     let have = Command::new("etcd").arg("--version").output().is_ok();
     if !have {
@@ -26,7 +28,8 @@ pub(crate) fn have() -> bool {
     have
 }
 
-/// Asks by HTTP, with some patience, and returns what follows the head, which may be in chunks.
+/// Sends an HTTP request with a timeout, and returns the response without its head. The body may be
+/// chunked.
 fn http(port: u16, request: &str, patience: Duration) -> Option<String> {
     let address = ([127, 0, 0, 1], port).into();
     let mut stream = TcpStream::connect_timeout(&address, patience).ok()?;
@@ -38,14 +41,14 @@ fn http(port: u16, request: &str, patience: Duration) -> Option<String> {
     Some(answer.split_once("\r\n\r\n")?.1.to_owned())
 }
 
-/// A member of an etcd.
+/// A member of an etcd cluster.
 struct Node {
     child: Child,
     command: Vec<String>,
     client: u16,
 }
 
-/// An etcd.
+/// An etcd cluster, which ends with the test.
 pub(crate) struct Etcd {
     nodes: Vec<Node>,
     _scratch: Scratch,
@@ -87,6 +90,7 @@ impl Etcd {
             _scratch: scratch,
         };
         for at in 0..count {
+            // "YQ==" is the key `a` in base64. A read succeeds only if there is a leader.
             wait("etcd has a leader", || {
                 etcd.post(at, "/v3/kv/range", "{\"key\":\"YQ==\"}")
                     .is_some_and(|said| said.contains("\"header\""))
@@ -95,7 +99,7 @@ impl Etcd {
         etcd
     }
 
-    /// The endpoints as the configuration names them.
+    /// Returns the endpoints in the form of the configuration.
     pub(crate) fn urls(&self) -> String {
         let urls = self.nodes.iter();
         let urls = urls.map(|n| format!("\"http://127.0.0.1:{}\"", n.client));
@@ -139,6 +143,7 @@ impl Drop for Etcd {
 fn spawn(arguments: &[String]) -> Child {
     Command::new("etcd")
         .args(arguments)
+        // etcd refuses to start on some architectures without this variable.
         .env("ETCD_UNSUPPORTED_ARCH", std::env::consts::ARCH)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -147,14 +152,14 @@ fn spawn(arguments: &[String]) -> Child {
         .expect("etcd can be started")
 }
 
-/// A server with the volume `v`, whose min is shared, beside `other` on a modelled drive.
+/// A server with the volume `v`, whose min is shared, and the volume `other`, on a modelled drive.
 pub(crate) struct Server {
     pub(crate) running: Running,
     pub(crate) metrics: u16,
     pub(crate) name: &'static str,
 }
 
-/// The min that servers share, bytes a second.
+/// The min that the servers share, in bytes per second.
 pub(crate) const MIN: f64 = 30e6;
 
 impl Server {
@@ -187,12 +192,12 @@ impl Server {
         }
     }
 
-    /// Has clients read a volume for some seconds, or until the server is gone.
+    /// Starts clients that read a volume for some seconds, or until the server is gone.
     pub(crate) fn load(&self, export: &str, program: Program, seconds: u64) -> JoinHandle<()> {
         let length = Duration::from_secs(seconds);
         let fleet = fleet(&self.running.address, &[(export, program)], length);
         thread::spawn(move || {
-            // The server may be killed in the middle of it.
+            // The server may be killed while the clients run.
             let _ = fleet.run(|_| {});
         })
     }
@@ -206,7 +211,7 @@ impl Server {
         signal(&self.running.child, what);
     }
 
-    /// The part that it promises; nothing if it does not answer.
+    /// Returns the part of the min that the server promises, or `None` if it does not respond.
     pub(crate) fn part(&self) -> Option<f64> {
         part(self.metrics)
     }
@@ -215,14 +220,15 @@ impl Server {
         metric(self.metrics, name).unwrap_or(0.0)
     }
 
-    /// How often it lost its part.
+    /// Returns the number of times that the server lost its part.
     pub(crate) fn lapses(&self) -> u64 {
         self.metric("weir_gateway_lease_lost_total") as u64
     }
 
-    /// What the volume gets, bytes a second, over two seconds.
+    /// Returns the bandwidth of the volume in bytes per second, measured over two seconds.
     pub(crate) fn gets(&self) -> f64 {
-        // As old as it may be, a page is of one time, which it says.
+        // However old a page of metrics is, all its values are of one time, which the page
+        // contains.
         let now = || {
             let page = page(self.metrics).expect("it answers");
             let bytes = on_page(&page, "weir_bytes_total{volume=\"v\",op=\"read\"}");
@@ -237,12 +243,12 @@ impl Server {
     }
 }
 
-/// Reads 16 KiB, eight at a time: more than its min.
+/// Reads 16 KiB with a queue depth of 8, which demands more than the min.
 pub(crate) fn eager() -> Program {
     Program::random_reads(16 << 10, 8)
 }
 
-/// Takes what it can get of the drive.
+/// Reads with a queue depth that takes as much of the drive as possible.
 pub(crate) fn greedy() -> Program {
     Program::random_reads(64 << 10, 32)
 }
@@ -265,7 +271,8 @@ fn part(port: u16) -> Option<f64> {
     metric(port, "weir_gateway_part{volume=\"v\"}")
 }
 
-/// Waits until something is so: how long it took. The name is for when it does not come.
+/// Waits until a condition is true, and returns the time that it took. `what` describes the
+/// condition in case of a timeout.
 pub(crate) fn within(what: &str, most: Duration, mut is_so: impl FnMut() -> bool) -> Duration {
     let begun = Instant::now();
     while !is_so() {
@@ -275,13 +282,13 @@ pub(crate) fn within(what: &str, most: Duration, mut is_so: impl FnMut() -> bool
     begun.elapsed()
 }
 
-/// Notes all servers' parts again and again, until it is dropped.
+/// Records the parts of all servers repeatedly, until it is stopped.
 pub(crate) struct Sampler {
     stop: std::sync::mpsc::Sender<()>,
     thread: JoinHandle<Vec<Sample>>,
 }
 
-/// When, and each port's part; one that did not answer promises nothing to anybody.
+/// A time, with the part of each port. A server that did not respond promises nothing.
 type Sample = (Instant, BTreeMap<u16, f64>);
 
 impl Sampler {
@@ -299,13 +306,15 @@ impl Sampler {
         Self { stop, thread }
     }
 
-    /// The largest sum of parts that held at one time, and the number of times that were looked at. Values that stay the same for longer
-    /// than metrics are old were all true at one time.
+    /// Returns the largest sum of parts at one time, and the number of times that were checked.
+    /// Values that stay equal for longer than the maximum age of metrics were all true at one time.
     pub(crate) fn largest(self) -> (f64, usize) {
         let _ = self.stop.send(());
         let samples = self.thread.join().expect("it notes");
         let mut sums = Vec::new();
         for (at, (begin, parts)) in samples.iter().enumerate() {
+            // Pages of metrics are cached for up to `AGE`, so that parts of different servers in
+            // one sample can be of different times.
             let same = samples[at..].iter().take_while(|(_, p)| p == parts);
             if same
                 .last()

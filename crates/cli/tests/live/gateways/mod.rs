@@ -1,7 +1,9 @@
-//! Servers that keep one min together, with a real etcd, for `./test --fleet`: parts go where the demand is, and what dies, hangs or is cut off promises
-//! nothing when others may.
+//! Servers that share one min with a real etcd, for `./test --fleet`. Parts move to the servers
+//! with demand, and a server that dies, hangs or is cut off promises nothing once others may use
+//! its part.
 //!
-//! Figures are printed (`cargo test -p weir --test live gateways:: -- --test-threads 1 --nocapture`); it takes Debian's `etcd-server`.
+//! `cargo test -p weir --test live gateways:: -- --test-threads 1 --nocapture` prints figures. The
+//! tests need Debian's `etcd-server`.
 
 mod lab;
 mod wrong;
@@ -50,12 +52,14 @@ fn demand_moves(servers: &[Server; 3]) -> Vec<thread::JoinHandle<()>> {
     let [a, b, c] = servers;
     let each = servers.iter();
     let mut loads: Vec<_> = each.map(|s| s.load("other", greedy(), 75)).collect();
+    // Only server a has demand, so it gets nearly the whole min.
     loads.push(a.load("v", eager(), 75));
     let took = within("the demand has its part", 5 * SECOND, || has(a, 0.95, 1.0));
     println!(
         "one server with demand has its part after {:.1} s",
         took.as_secs_f64()
     );
+    // With demand on a and b, each gets half.
     loads.push(b.load("v", eager(), 75));
     let took = within("two demands have equal parts", 5 * SECOND, || {
         has(a, 0.45, 0.5) && has(b, 0.45, 0.5)
@@ -64,6 +68,7 @@ fn demand_moves(servers: &[Server; 3]) -> Vec<thread::JoinHandle<()>> {
         "two with demand have equal parts after {:.1} s",
         took.as_secs_f64()
     );
+    // A server without demand keeps a small part, from which it can begin.
     assert!(has(c, 0.01, 0.05), "{:?}", c.part());
     loads
 }
@@ -85,11 +90,13 @@ fn a_server_is_killed(servers: &mut [Server; 3]) {
         MIN / 1e6
     );
     assert!(took < 10 * SECOND);
+    // Before, the server had half of the min. Afterwards, it has all of it.
     assert!(after > 0.95 * MIN && before < 0.8 * MIN, "{before} {after}");
 }
 
 fn etcd_is_cut_off(etcd: &Etcd, b: &Server, c: &Server) {
     let lapses = b.lapses();
+    // A stopped etcd does not answer, so leases cannot be renewed.
     etcd.signal_all(Signal::STOP);
     let nothing = || has(b, 0.0, 0.0) && has(c, 0.0, 0.0);
     let took = within(
@@ -103,10 +110,11 @@ fn etcd_is_cut_off(etcd: &Etcd, b: &Server, c: &Server) {
         LEASE.as_secs_f64(),
         AGE.as_secs_f64()
     );
-    // Half a second more for a machine that is busy.
+    // Half a second is added for a busy machine.
     assert!(took < LEASE + AGE + AGE, "{took:?}");
     thread::sleep(2 * SECOND);
     assert!(nothing());
+    // The server counts the loss of its lease once.
     assert_eq!(b.lapses(), lapses + 1);
     etcd.signal_all(Signal::CONT);
     let took = within("parts come back with etcd", 15 * SECOND, || {
@@ -122,6 +130,7 @@ fn a_member_of_etcd_is_killed(etcd: &mut Etcd, b: &Server) {
     for member in 0..3 {
         let lapses = b.lapses();
         etcd.kill(member);
+        // Longer than a lease of 5 s, so that a lost part would be noticed.
         thread::sleep(6 * SECOND);
         println!(
             "etcd's member {member} is killed: a part was lost {} times",
@@ -139,7 +148,8 @@ fn a_server_is_stopped_past_its_lease(b: &Server, c: &Server) {
     within("two demands have equal parts", 5 * SECOND, || {
         has(b, 0.45, 0.5) && has(c, 0.45, 0.5)
     });
-    // While it is stopped it serves nobody, and what it promised until its lease is over is short.
+    // While the server is stopped it serves no client, so the seconds until the end of its lease
+    // are short. The report is therefore made before.
     report(b);
     b.signal(Signal::STOP);
     let took = within("the stopped server's part is free", 10 * SECOND, || {
@@ -150,6 +160,8 @@ fn a_server_is_stopped_past_its_lease(b: &Server, c: &Server) {
         took.as_secs_f64()
     );
     b.signal(Signal::CONT);
+    // After it continues, the server must notice that its lease has ended before it promises
+    // anything.
     let first = b.part();
     println!("the stopped server goes on: it says first that it promises {first:?}");
     assert!(first.is_none_or(|part| part < 0.05), "{first:?}");
@@ -171,7 +183,7 @@ fn a_server_ends(b: Server, c: &Server) {
     report(c);
 }
 
-/// How a server's promises fared, which are those of its part.
+/// Prints and checks the seconds in which the server promised its part.
 fn report(server: &Server) {
     let count = |name: &str| server.metric(&format!("{name}{{volume=\"v\"}}"));
     let (promised, short) = (

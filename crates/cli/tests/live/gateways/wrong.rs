@@ -1,4 +1,5 @@
-//! What people and full disks do to the rows: strangers' keys, minimums that differ, an etcd that takes no writes.
+//! Errors of operators and full disks: foreign keys in etcd, different minimums, and an etcd that
+//! refuses writes.
 
 use super::has;
 use super::lab::{Etcd, MIN, Server, eager, have, within};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// `/weir/v/member/hello` and `of somebody else`, as JSON has them.
+/// `/weir/v/member/hello` and `of somebody else` in base64, as etcd's JSON interface requires.
 const KEY: &str = "L3dlaXIvdi9tZW1iZXIvaGVsbG8=";
 const VALUE: &str = "b2Ygc29tZWJvZHkgZWxzZQ==";
 
@@ -53,6 +54,7 @@ fn other_minimum(scratch: &Scratch, a: &Server, b: &Server) {
         run(scratch, &line).ended(0);
     };
     let promised = |server: &Server| server.metric("weir_min_bytes_per_second{volume=\"v\"}");
+    // If servers state different minimums, the smallest one is divided.
     set(b, "6MB/s");
     within("the least is split", 5 * SECOND, || {
         promised(a) + promised(b) <= 6e6
@@ -84,6 +86,7 @@ fn full(etcd: &Etcd, a: &Server, b: &Server) {
         assert!(said.is_some(), "etcd answers");
     };
     let lapses = a.lapses();
+    // The alarm NOSPACE makes etcd refuse writes, as if its disk were full.
     alarm("ACTIVATE");
     let load = b.load("v", eager(), 9);
     thread::sleep(7 * SECOND);

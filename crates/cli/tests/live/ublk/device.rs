@@ -1,4 +1,4 @@
-//! A device as its drive is, and how it comes and goes.
+//! The properties of a device, and its creation and removal.
 
 use super::{guest, played};
 
@@ -82,7 +82,8 @@ fn a_device_is_as_its_drive_is_and_comes_and_goes() {
         let there = said.get(name).map(String::as_str);
         assert_eq!(there, Some(words), "{name}: {console}");
     };
-    // Sectors, read-only, tags, longest, rotational, block, FUA, discard, zeroing.
+    // In this order: sectors, read-only, tags, longest request, rotational, block size, FUA,
+    // discard, and zeroing.
     expect("ublkb0", "81920 0 31 256 1 512 1 1073741824 1073741824");
     expect("ublkb1", "16384 1 7 128 0 512 0 0 0");
     expect("readonly", "yes");
@@ -94,6 +95,7 @@ fn a_device_is_as_its_drive_is_and_comes_and_goes() {
     expect("removed", "yes");
     expect("added", "yes");
     expect("shown", "block_device = \"/dev/ublkb9\"");
+    // Kernels from 6.16 on can resize a device. The tests boot 6.12 and 7.
     let resizes = guest.kernel.release().starts_with('7');
     let (told, grown) = if resizes {
         ("0", "12582912")

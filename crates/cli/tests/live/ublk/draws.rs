@@ -1,4 +1,4 @@
-//! Queues and depths that are drawn.
+//! Devices with random numbers of queues and queue depths.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -7,11 +7,12 @@ use weir_core::random::Rng;
 
 use super::{guest, played};
 
-/// Servers that are drawn: `WEIR_DRAWS` is another number.
+/// The number of random servers, which `WEIR_DRAWS` replaces.
 const DRAWS: u32 = 128;
 const PROCESSORS: u8 = 4;
 
-/// A line of `/files/draws`: number, queues, tags, longest (KiB), fio's depth, its longest block (KiB), its way.
+/// Reads lines of `/files/draws`: number, queues, tags, longest request (KiB), fio's depth, its
+/// longest block (KiB), and its access pattern.
 const SCRIPT: &str = r#"
 good=0
 while read n queues tags longest depth block way; do
@@ -29,11 +30,12 @@ say good $good; say errors $(complaints)
 "#;
 
 fn draws(count: u32) -> String {
+    // The seed is fixed, so that a failure can be repeated.
     let mut rng = Rng::new(39);
     let mut lines = String::new();
     for number in 0..count {
         let queues = rng.range(1, PROCESSORS.into());
-        // As often few as many.
+        // The number is uniform in its logarithm, so that few tags are as frequent as many.
         let tags = (1 << rng.range(0, 9)) + rng.range(0, 3);
         let longest = 4 << rng.range(0, 8);
         let depth = 1 << rng.range(0, 7);

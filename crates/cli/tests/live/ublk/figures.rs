@@ -1,4 +1,5 @@
-//! What a request costs by each way to a volume of the same server, in the same guest: instructions, each of which takes a nanosecond there.
+//! The cost of a request over each path to a volume of the same server, in the same guest. It is
+//! counted in instructions, each of which takes a nanosecond there.
 
 use super::{guest, played};
 
@@ -14,7 +15,8 @@ size = "64MiB"
 ublk = true
 "#;
 
-/// Of each job (name, block, depth, way): requests and their mean latency in us, by each device.
+/// Prints the requests of each job (name, block, depth, pattern) and their mean latency in us, for
+/// each device.
 const SCRIPT: &str = r#"
 load nbd; load null_blk nr_devices=1 queue_mode=2 irqmode=0 gb=1 hw_queue_depth=128 submit_queues=1
 serve /files/weir.toml; there /dev/ublkb0
@@ -64,9 +66,12 @@ fn a_request_costs_less_than_by_nbd() {
             let words = words.unwrap_or_default();
             let mut numbers = words.split(' ').map(|w| w.parse().unwrap_or(f64::NAN));
             let mut next = || numbers.next().unwrap_or(f64::NAN);
+            // One second has 10^9 instructions, so that requests per second give instructions per
+            // request.
             (1e9 / next(), next())
         };
         let ((floor, _), (nbd, slow), (ublk, fast)) = (of("nullb0"), of("nbd0"), of("ublkb0"));
+        // The cost of fio and the block layer, measured with null_blk, is subtracted from both.
         let ratio = (ublk - floor) / (nbd - floor);
         println!(
             "{title:30} {floor:14.0} {nbd:10.0} {ublk:10.0} {ratio:10.2} {slow:.1} us, {fast:.1} us"

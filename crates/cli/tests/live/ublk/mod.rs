@@ -1,7 +1,10 @@
-//! Volumes as block devices of a real kernel, by ublk, in guests whose time is counted instructions.
+//! Volumes as block devices of a real kernel, through ublk, in guests whose time is counted in
+//! instructions.
 //!
-//! They need `qemu-system-x86_64`, fio, and Debian's kernel 6.12 (`weir-linux` downloads it). Two short boots belong to `./test --guest`,
-//! of 6.12 and of 7 (`WEIR_KERNEL`); `./bench ublk` runs the others: `cargo test --release -p weir --test live ublk:: -- --ignored --nocapture`.
+//! The tests need `qemu-system-x86_64`, fio, and Debian's kernel 6.12, which `weir-linux`
+//! downloads. Two short boots belong to `./test --guest`, of 6.12 and of 7 (`WEIR_KERNEL`).
+//! `./bench ublk` runs the others with `cargo test --release -p weir --test live ublk:: --
+//! --ignored --nocapture`.
 
 mod device;
 mod draws;
@@ -13,7 +16,8 @@ use std::time::Duration;
 
 use weir_linux::guest::{Guest, Kernel};
 
-/// What every script has: a server of `/files/NAME.toml`, and jobs of fio with verify.
+/// The functions of every script: a server with `/files/NAME.toml`, and jobs of fio with
+/// verification.
 const WORDS: &str = r#"
 load ublk_drv
 serve() { weir serve "$@" >>/tmp/log 2>&1 & }
@@ -25,7 +29,7 @@ complaints() { dmesg | grep -c -E "I/O error|blocked for more than|BUG:|WARNING:
 say() { echo "said: $*"; }
 "#;
 
-/// A guest with the server and fio; `None`, with a line, if something of it is not there.
+/// Returns a guest with the server and fio. `None`, with a message, if a part is missing.
 fn guest(script: &str, configs: &[(&str, &str)]) -> Option<Guest> {
     let strict = std::env::var_os("WEIR_NO_SKIP").is_some();
     let kernel = std::env::var("WEIR_KERNEL");
@@ -36,6 +40,7 @@ fn guest(script: &str, configs: &[(&str, &str)]) -> Option<Guest> {
         let mut guest = Guest::new(kernel, format!("{WORDS}\n{script}"));
         guest.add_program("fio", "fio")?;
         guest.add_program("qemu-system-x86_64", "qemu-system-x86")?;
+        // QEMU itself is needed on the host only. Adding it checks that it is installed.
         guest.programs.pop();
         Ok(guest)
     });
@@ -57,7 +62,8 @@ fn guest(script: &str, configs: &[(&str, &str)]) -> Option<Guest> {
     Some(guest)
 }
 
-/// Boots it: what the script has said (`say NAME WORDS`), and the whole console.
+/// Boots the guest. Returns the results that the script has printed (`say NAME WORDS`), and the
+/// whole console.
 fn played(guest: &Guest) -> (BTreeMap<String, String>, String) {
     let ran = guest.run().unwrap_or_else(|error| panic!("{error}"));
     let said = ran.console.iter().filter_map(|line| {

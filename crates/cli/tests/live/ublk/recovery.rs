@@ -1,4 +1,5 @@
-//! A server that is killed, and the next one of the same file: a user's, with the one right that it takes.
+//! A server that is killed, and the next one with the same file. It runs as a user with only the
+//! one capability that it needs.
 
 use super::{guest, played};
 
@@ -12,7 +13,8 @@ size = "32MiB"
 ublk = true
 "#;
 
-/// `KILLS` is how often. What gives the user its files is udev elsewhere.
+/// `KILLS` is the number of kills. On other systems, udev gives the user access to the device
+/// files.
 const SCRIPT: &str = r#"
 user() { /bin/setpriv --reuid 1000 --clear-groups --bounding-set=-all,+sys_admin "$@"; }
 mkdir /run/weir; chown 1000 /run/weir
@@ -37,7 +39,7 @@ say errors $(complaints)
 kill -TERM $(pidof weir); ended; kill $rule; say left $(ls /dev | grep -c '^ublk[bc]')
 "#;
 
-/// Kills the server so often.
+/// Kills the server `kills` times, and checks that fio notices nothing.
 fn killed(kills: u32) {
     let script = SCRIPT.replace("KILLS", &kills.to_string());
     let Some(mut guest) = guest(&script, &[("weir.toml", SERVER)]) else {
@@ -45,9 +47,12 @@ fn killed(kills: u32) {
     };
     guest.add_program("setpriv", "util-linux").unwrap();
     let (said, console) = played(&guest);
+    // Without access to the control device, and then without the capability, the message tells the
+    // missing right.
     assert_eq!((&*said["file"], &*said["right"]), ("1", "1"), "{console}");
+    // All kills took place, and no recovery failed.
     assert_eq!(said["kills"], format!("{kills} 0"), "{console}");
-    // The error that fio ends with, KiB read, KiB written.
+    // In this order: the error with which fio ends, KiB read, and KiB written.
     let fields: Vec<u64> = said["fields"]
         .split(';')
         .map(|field| field.parse().unwrap_or(u64::MAX))

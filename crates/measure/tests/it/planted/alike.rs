@@ -1,4 +1,5 @@
-//! Causes that are planted in virtual time as `crates/cli/tests/live/causes.rs` plants them live.
+//! Causes that are planted in virtual time, like those that `crates/cli/tests/live/causes.rs`
+//! plants in a live server.
 
 use super::planted::promised;
 use weir_core::{Capacity, Instant, Span};
@@ -8,7 +9,8 @@ use weir_model::drive::null;
 use weir_model::load::{Arrival, Program};
 use weir_sim::{Path, Policy, Run, Scenario, Stall};
 
-/// The causes that the records of a comparison name for the short and excused seconds of the first client, with its neighbour.
+/// Returns the cause, with the neighbour, that the records of a comparison name for the short and
+/// excused seconds of the first client.
 pub(crate) fn recorded(scenario: &Scenario, policy: &Policy) -> Option<(Cause, Option<String>)> {
     let stalls = scenario.machine.stalls.iter().map(|s| (s.at, s.length));
     let mut standings = Standings::new(scenario.promised_groups()?).stalled(stalls.collect());
@@ -29,7 +31,7 @@ pub(crate) fn recorded(scenario: &Scenario, policy: &Policy) -> Option<(Cause, O
     (seconds.excused_as(most) > 0).then(|| (most.cause(), None))
 }
 
-/// A scenario whose first client suffers from a cause.
+/// A scenario whose first client suffers from a known cause.
 pub(crate) struct Alike {
     pub(crate) name: &'static str,
     pub(crate) scenario: Scenario,
@@ -38,14 +40,14 @@ pub(crate) struct Alike {
     pub(crate) neighbour: Option<&'static str>,
 }
 
-/// A client: its name, its min in MB/s, and what it does.
+/// A client: its name, its min in MB/s, and its program.
 type Member = (&'static str, u64, Program);
 
 fn reads(kib: u32, depth: u32) -> Program {
     Program::random_reads(kib << 10, depth)
 }
 
-/// Clients on a drive of this many MB/s that takes this many requests at a time.
+/// Returns a scenario with clients on a drive of `link` MB/s and a queue of `tags`.
 fn on(link: u64, tags: u16, clients: &[Member]) -> Scenario {
     let config = null::Config {
         service: Span::from_micros(30),
@@ -62,7 +64,8 @@ fn on(link: u64, tags: u16, clients: &[Member]) -> Scenario {
     scenario
 }
 
-/// The same on a drive of 20 MB/s, of which 100 MB/s are stated.
+/// Returns a scenario with clients on a drive of 20 MB/s, for which a capacity of 100 MB/s is
+/// stated.
 fn slow(clients: &[Member]) -> Scenario {
     let mut scenario = on(20, 32, clients);
     scenario.capacity = Some(Capacity {
@@ -73,7 +76,8 @@ fn slow(clients: &[Member]) -> Scenario {
     scenario
 }
 
-/// The same while the server has no processor for most of the time.
+/// Returns a scenario with clients on a drive of 100 MB/s, whose server has no CPU for most of the
+/// time.
 fn late(clients: &[Member]) -> Scenario {
     let mut scenario = on(100, 32, clients);
     scenario.path = Path {
@@ -82,6 +86,7 @@ fn late(clients: &[Member]) -> Scenario {
         processor: Span::from_micros(2),
     };
     let mut at = Instant::ZERO + Span::from_millis(5);
+    // The server is stalled for 70 of every 95 ms.
     while at < Instant::ZERO + scenario.duration {
         let length = Span::from_millis(70);
         scenario.machine.stalls.push(Stall { at, length });
@@ -90,8 +95,9 @@ fn late(clients: &[Member]) -> Scenario {
     scenario
 }
 
-/// Eight causes of those that `causes.rs` plants live. A model neither fails requests nor lies on another server, a client of a model reads
-/// its replies, and no group of these scenarios has two clients and a max.
+/// Returns scenarios for eight of the causes that `causes.rs` plants live. The others do not occur
+/// here: a model neither fails requests nor is on another server, its clients always read their
+/// replies, and no group of these scenarios has two clients and a max.
 pub(crate) fn alike() -> Vec<Alike> {
     let neighbours = |name, scenario, neighbour| Alike {
         name,
@@ -119,11 +125,15 @@ pub(crate) fn alike() -> Vec<Alike> {
         ..reads(4, 1)
     };
     vec![
+        // With 32 places in the drive, all requests wait in the drive's queue. With 2, most wait in
+        // the elevator.
         neighbours("the drive's queue", on(100, 32, &two), "beta"),
         neighbours("the elevator", on(100, 2, &two), "beta"),
         neighbours("two neighbours", on(100, 32, &three), "gamma"),
         own(
             "depth",
+            // 4 KiB take 30 us and 41 us on the link, so one request at a time reaches 58 of 80
+            // MB/s.
             Cause::OwnDepth,
             on(100, 32, &[alpha(80, reads(4, 1))]),
         ),
@@ -135,6 +145,7 @@ pub(crate) fn alike() -> Vec<Alike> {
         ),
         own("a busy host", Cause::HostBusy, late(&[alpha(80, deep)])),
         own(
+            // 4 KiB every 100 ms are 0.04 of 20 MB/s.
             "think time",
             Cause::ClientIdle,
             on(100, 32, &[alpha(20, thinks)]),

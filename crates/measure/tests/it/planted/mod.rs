@@ -1,4 +1,4 @@
-//! Random runs in virtual time, some with a planted cause, and what was measured of them without a journal.
+//! Random runs in virtual time, some with a planted cause, and independent measurements of them.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -12,10 +12,10 @@ use weir_model::load::{Arrival, Program};
 use weir_sim::{Path, Policy, Run, Scenario, Stall};
 use weir_verify::search::batch::{Draw, drawn};
 
-/// Bytes of the journals of these runs.
+/// The bytes of the journals of these runs.
 pub(crate) const JOURNAL: usize = 16 << 20;
 
-/// Causes that are planted.
+/// The causes that are planted.
 pub(crate) const CAUSES: [Cause; 5] = [
     Cause::Neighbour,
     Cause::OwnMax,
@@ -24,12 +24,14 @@ pub(crate) const CAUSES: [Cause; 5] = [
     Cause::HostBusy,
 ];
 
-/// An auditor of the journal, which knows nothing of it: latencies as they are seen from outside of the layer, from the call that submitted a request to the call that answered it.
+/// An auditor that does not use the journal. It measures latencies from outside of the layer, from
+/// the call that submitted a request to the call that completed it.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     sent: HashMap<(u64, u64), Instant>,
     groups: HashMap<u64, GroupId>,
-    /// By group: requests that ended without error, and their latencies together in nanoseconds.
+    /// The number of requests that completed without an error, and the sum of their latencies in
+    /// nanoseconds, by group.
     pub(crate) all: BTreeMap<GroupId, (u64, u64)>,
 }
 
@@ -66,7 +68,8 @@ impl Observer for Measured {
     }
 }
 
-/// A journal that is told by the machine, as the kernel tells the live server, for how long the thread was without a processor.
+/// A journal that receives the time without a CPU from the simulated machine, as the live server
+/// receives it from the kernel.
 #[derive(Debug)]
 struct Told {
     watch: Rc<RefCell<Watch>>,
@@ -74,7 +77,7 @@ struct Told {
     looked: Instant,
 }
 
-/// How often the live server asks.
+/// The interval at which the live server asks the kernel.
 const LOOK: Span = Span::from_millis(10);
 
 impl Observer for Told {
@@ -92,7 +95,7 @@ impl Observer for Told {
     }
 }
 
-/// Plays a run; what explains each group, and what was measured of it.
+/// Plays a run, and returns the explanation of each group with the measurements of it.
 pub(crate) fn play(
     scenario: &Scenario,
     policy: &Policy,
@@ -135,8 +138,8 @@ pub(crate) fn play(
         .collect()
 }
 
-/// By how much the parts of a run's explanations differ at most from the latency that was measured, as a part of it; `None`: nothing was
-/// measured.
+/// Returns the largest relative difference between the sum of an explanation's parts and the
+/// measured latency. `None` if nothing was measured.
 pub(crate) fn off_by(played: &[(GroupId, Explanation, (u64, u64))]) -> Option<f64> {
     let off = played
         .iter()
@@ -150,7 +153,7 @@ pub(crate) fn off_by(played: &[(GroupId, Explanation, (u64, u64))]) -> Option<f6
     off.reduce(f64::max)
 }
 
-/// A run that the search for promises would play, at random.
+/// Returns a random run, as the search for promises would play it.
 pub(crate) fn random(seed: u64) -> Option<(Scenario, Policy)> {
     let mut rng = Rng::new(seed);
     let case = drawn(seed, Draw::default()).ok()?;
@@ -171,7 +174,8 @@ fn kib(rng: &mut Rng, low: u32, high: u32) -> u32 {
     4096 << rng.range(u64::from(low), u64::from(high))
 }
 
-/// A drive on which a cause can be planted: its service time and its link differ from run to run.
+/// Returns a drive on which a cause can be planted. Its service time and its link differ from run
+/// to run.
 fn drive(rng: &mut Rng) -> null::Config {
     null::Config {
         service: Span::from_micros(rng.range(20, 200)),
@@ -187,7 +191,7 @@ pub(crate) fn promised(min: u64) -> Contract {
     }
 }
 
-/// Adds clients that do little.
+/// Adds clients with little load.
 fn add_quiet(scenario: &mut Scenario, rng: &mut Rng) {
     for number in 0..rng.range(0, 3) {
         let program = Program {
@@ -205,7 +209,7 @@ fn add_quiet(scenario: &mut Scenario, rng: &mut Rng) {
     }
 }
 
-/// A run in which `alpha` suffers from `cause`.
+/// Returns a run in which `alpha` suffers from `cause`.
 pub(crate) fn plant(cause: Cause, seed: u64) -> (Scenario, Policy) {
     let mut rng = Rng::new(seed);
     let rng = &mut rng;
@@ -240,6 +244,7 @@ pub(crate) fn plant(cause: Cause, seed: u64) -> (Scenario, Policy) {
             let size = kib(rng, 0, 1);
             let alone = f64::from(size)
                 / (config.service.as_nanos() as f64 / 1e9 + f64::from(size) / config.link as f64);
+            // The min is 1.2 to 2 times the bandwidth that a depth of 1 reaches without contention.
             let min = (alone * rng.range(12, 20) as f64 / 10.0) as u64;
             let program = Program::random_reads(size, 1);
             scenario.tenant(
@@ -256,7 +261,8 @@ pub(crate) fn plant(cause: Cause, seed: u64) -> (Scenario, Policy) {
     (scenario, policy)
 }
 
-/// Under a policy that is fair to alpha it has one request at a time: of several the later ones would stand behind its own.
+/// Adds `alpha` and a neighbour with heavy load. Under a fair policy, `alpha` has a queue depth of
+/// 1, because with more requests the later ones would be behind its own.
 fn plant_neighbour(scenario: &mut Scenario, policy: &Policy, rng: &mut Rng) {
     let depth = if policy.keeps_min() {
         1
@@ -270,7 +276,8 @@ fn plant_neighbour(scenario: &mut Scenario, policy: &Policy, rng: &mut Rng) {
     add_quiet(scenario, rng);
 }
 
-/// All are promised together more than the drive does, which is less than stated.
+/// Promises more to all clients together than the drive can do, which is less than its stated
+/// capacity.
 fn plant_slow(scenario: &mut Scenario, capacity: u64, rng: &mut Rng) {
     let times = rng.range(20, 50);
     let stated = capacity * times / 10;
@@ -296,7 +303,7 @@ fn plant_slow(scenario: &mut Scenario, capacity: u64, rng: &mut Rng) {
     }
 }
 
-/// The server's thread is without a processor for much of the time.
+/// Stalls the server's thread for much of the time.
 fn plant_late(scenario: &mut Scenario, capacity: u64, rng: &mut Rng) {
     let min = capacity * rng.range(10, 40) / 100;
     let program = Program::random_reads(kib(rng, 1, 3), rng.range(4, 16) as u32);
@@ -318,7 +325,8 @@ fn plant_late(scenario: &mut Scenario, capacity: u64, rng: &mut Rng) {
     }
 }
 
-/// Whether the explanation names the cause, and of a neighbour, which.
+/// Returns true if the explanation names the cause, and the right neighbour if the cause is a
+/// neighbour.
 pub(crate) fn is_named(e: &Explanation, cause: Cause) -> bool {
     let neighbour = e.neighbours.first().map(|n| n.name.as_str());
     e.cause == Some(cause) && (cause != Cause::Neighbour || neighbour == Some("beta"))
