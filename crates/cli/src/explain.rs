@@ -12,7 +12,7 @@ use weir_config::units::Time;
 use weir_core::record::{Observer, ReplayError};
 use weir_core::{GroupId, Instant, Span};
 use weir_manage::api::Socket;
-use weir_measure::explain::{Explanation, Watch};
+use weir_measure::explain::{Explanation, JudgingJournal};
 
 /// The arguments of `weir explain`.
 #[derive(Debug, Args)]
@@ -86,7 +86,7 @@ fn show(explanation: &Value, json: bool) -> Result<(), Failure> {
 
 /// Derives the explanation from a recording.
 fn explain_recording(options: &ExplainOptions, path: &Path) -> Result<Explanation, Failure> {
-    let (mut watch, mut now) = (Watch::new(JOURNAL), Instant::ZERO);
+    let (mut watch, mut now) = (JudgingJournal::new(JOURNAL), Instant::ZERO);
     let replay = record::replay(path, |layer, at, call| {
         now = at;
         watch.call(at, call, layer);

@@ -7,7 +7,7 @@ use crate::once;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use weir_config::profile::Profile;
 use weir_core::Capacity;
-use weir_sim::Alone;
+use weir_sim::PerformanceAlone;
 
 /// A drive model with its capacity, or a real drive that is represented by a model of its kind.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct PlayedDrive {
     pub(crate) is_real: bool,
     capacity: OnceLock<Option<Capacity>>,
     /// The results without contention of the scenarios that have been played so far.
-    alone: Mutex<Vec<(weir_sim::Scenario, Vec<Option<Alone>>)>>,
+    alone: Mutex<Vec<(weir_sim::Scenario, Vec<Option<PerformanceAlone>>)>>,
 }
 
 impl PlayedDrive {
@@ -88,7 +88,7 @@ impl PlayedDrive {
     pub(crate) fn alone(
         &self,
         scenario: &weir_sim::Scenario,
-    ) -> Result<Vec<Option<Alone>>, weir_sim::Error> {
+    ) -> Result<Vec<Option<PerformanceAlone>>, weir_sim::Error> {
         let contracts = (0..scenario.clients.len()).map(|at| scenario.contract(at));
         // Of a measured drive, only the capacity is known, and not the results of single clients.
         let is_measured = self.is_real && self.capacity().is_some();
@@ -101,7 +101,7 @@ impl PlayedDrive {
         if let Some((_, found)) = known.iter().find(|(of, _)| of == scenario) {
             return Ok(found.clone());
         }
-        let alone = weir_sim::alone(scenario)?;
+        let alone = weir_sim::measure_alone(scenario)?;
         known.push((scenario.clone(), alone.clone()));
         Ok(alone)
     }

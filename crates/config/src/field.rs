@@ -2,7 +2,7 @@
 
 use crate::document::{Document, KeyEntry, ShapedTable};
 use crate::key::{DefaultValue, KeyDeclaration, KeyKind};
-use crate::listen::{Address, Id, SocketOwner};
+use crate::listen::{Id, ListenAddress, SocketOwner};
 use crate::text::{Quoted, quoted};
 use crate::units::{Rate, Size, Time};
 use crate::words::Words;
@@ -218,7 +218,7 @@ shows! {
     String: |text, key| text.as_str().value(key);
     PathBuf: |path, _key| Some(PrintedValue::Text(path.display().to_string()));
     SocketAddr: |address, _key| Some(PrintedValue::Unit(address.to_string()));
-    Address: |address, _key| Some(PrintedValue::Text(address.to_string()));
+    ListenAddress: |address, _key| Some(PrintedValue::Text(address.to_string()));
     Id: |id, _key| Some(PrintedValue::Text(id.to_string()));
     // The default depends on the user that runs the server, so it is not written.
     SocketOwner: |owner, _key| (*owner != SocketOwner::default()).then(|| PrintedValue::Text(owner.to_string()));

@@ -84,7 +84,7 @@ pub use changes::changes;
 pub use check::warnings;
 pub use file::text as file_text;
 pub use key::{DriveLimits, Gateways, Limits, Listen, Manage, contract_keys};
-pub use listen::{Address, Id, SocketOwner};
+pub use listen::{Id, ListenAddress, SocketOwner};
 pub use load::{load, load_again, parse, parse_again};
 pub use measured::rounded;
 pub use note::{notes, promised};

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 /// The address of a listener for clients.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-pub enum Address {
+pub enum ListenAddress {
     /// A Unix socket at an absolute path: `"unix:/run/weir/nbd.sock"`. The path has at most 107
     /// bytes, the size of `sun_path` without the final zero.
     Unix(PathBuf),
@@ -17,7 +17,7 @@ pub enum Address {
     Tcp(SocketAddr),
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),

@@ -328,7 +328,7 @@ fn keys(page: &mut String, keys: &[KeyDeclaration]) {
 }
 
 /// Adds the tunables of an elevator.
-fn tuned(page: &mut String, kind: &elevator::Kind, tunables: &[Tunable]) {
+fn tuned(page: &mut String, kind: &elevator::ElevatorKind, tunables: &[Tunable]) {
     let about = format!(
         "The tunables of the elevator `\"{0}\"`. Set them in `[{0}]` of a policy's file, or next to `policy` of a drive in the server's file, \
          where they apply to that drive alone. A tunable that Linux also has is called as in Linux. Where Linux uses plain numbers of \

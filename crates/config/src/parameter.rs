@@ -3,7 +3,7 @@
 //! One table for each kind of model lists its parameters, their units, and the fields that they
 //! set. The reader and the printer of profiles use these tables, and so does every program that
 //! searches for parameters. The rules for their values are in
-//! [`weir_model::drive::Config::validate`].
+//! [`weir_model::drive::VolumeConfig::validate`].
 
 mod tables;
 
@@ -61,7 +61,7 @@ impl Parameter {
     }
 
     /// Sets the parameter in `drive`. A value that is too large for the field becomes the field's
-    /// maximum. [`Config::validate`] then decides whether the drive is valid.
+    /// maximum. [`VolumeConfig::validate`] then decides whether the drive is valid.
     ///
     /// # Panics
     /// Panics if the parameter does not belong to the drive's kind.
@@ -186,7 +186,7 @@ pub(crate) const KINDS: &[ModelKind] = &[
         called: "a stripe",
         about: "A volume that is striped over several drives.",
         parameters: tables::STRIPE,
-        generic: || Config::Volume(volume::Config::stripe(Vec::new())),
+        generic: || Config::Volume(volume::VolumeConfig::stripe(Vec::new())),
         has_members: true,
     },
     ModelKind {
@@ -194,7 +194,7 @@ pub(crate) const KINDS: &[ModelKind] = &[
         called: "a linear volume",
         about: "A volume that consists of several drives, one after the other.",
         parameters: &[],
-        generic: || Config::Volume(volume::Config::linear(Vec::new())),
+        generic: || Config::Volume(volume::VolumeConfig::linear(Vec::new())),
         has_members: true,
     },
 ];

@@ -3,7 +3,7 @@
 
 use crate::field::{Mirror, Printable, PrintedValue, Values, mirror, print, value};
 use crate::key::{ATTACH, DRIVE, DefaultValue, Gateways, Manage, SERVER};
-use crate::listen::Address;
+use crate::listen::ListenAddress;
 use crate::policy::{Budget, Policy};
 use crate::profile;
 use crate::server::{Drive, Server, Volume};
@@ -28,7 +28,7 @@ impl Display for Server {
         let nbd = self.listen.nbd.iter();
         // The keys of sockets are refused in a file without Unix sockets, so they must not be
         // printed.
-        let has_socket = nbd.clone().any(|a| matches!(a, Address::Unix(_)))
+        let has_socket = nbd.clone().any(|a| matches!(a, ListenAddress::Unix(_)))
             || self.volumes.iter().any(|v| v.vhost.is_some());
         print_without(f, self.listen.values(), |key| {
             !has_socket && key.starts_with("socket_")

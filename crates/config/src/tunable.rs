@@ -2,16 +2,16 @@
 
 use crate::units::{Size, Time};
 use weir_core::Span;
-use weir_core::elevator::{self, Kind};
-use weir_core::tunable::{Tunable, Tuned, Unit};
+use weir_core::elevator::{self, ElevatorKind};
+use weir_core::tunable::{Tunable, TunableUnit, Tuned};
 
 /// Returns the tunables of an elevator, or an empty list if it has none.
-pub(crate) fn of(kind: &Kind) -> &'static [Tunable] {
+pub(crate) fn of(kind: &ElevatorKind) -> &'static [Tunable] {
     (kind.default)().tuned().map_or(&[], Tuned::tunables)
 }
 
 /// Iterates over the elevators that have tunables.
-pub(crate) fn tables() -> impl Iterator<Item = (&'static Kind, &'static [Tunable])> {
+pub(crate) fn tables() -> impl Iterator<Item = (&'static ElevatorKind, &'static [Tunable])> {
     let all = elevator::KINDS.iter().map(|kind| (kind, of(kind)));
     all.filter(|(_, tunables)| !tunables.is_empty())
 }
@@ -24,7 +24,7 @@ pub(crate) fn and_tables(mut keys: Vec<&'static str>) -> Vec<&'static str> {
 }
 
 /// Returns the name of an elevator's table of tunables in messages.
-pub(crate) fn called(kind: &Kind) -> String {
+pub(crate) fn called(kind: &ElevatorKind) -> String {
     format!("{} = {{ ... }}", kind.name)
 }
 
@@ -37,9 +37,9 @@ pub(crate) fn names(tunables: &[Tunable]) -> Vec<&'static str> {
 pub(crate) fn toml(tunable: &Tunable, value: u64) -> String {
     match (tunable.unit, tunable.unit.bytes()) {
         (_, Some(bytes)) => format!("\"{}\"", Size(value.saturating_mul(bytes))),
-        (Unit::Time, _) => format!("\"{}\"", Time(Span::from_nanos(value))),
-        (Unit::Flag, _) => (value > 0).to_string(),
-        (Unit::Word(words), _) => {
+        (TunableUnit::Time, _) => format!("\"{}\"", Time(Span::from_nanos(value))),
+        (TunableUnit::Flag, _) => (value > 0).to_string(),
+        (TunableUnit::Word(words), _) => {
             let word = usize::try_from(value).ok().and_then(|at| words.get(at));
             format!("\"{}\"", word.unwrap_or(&""))
         }

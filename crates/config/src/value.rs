@@ -36,7 +36,7 @@ pub(crate) fn parameter(
 fn tunable_table<'a>(
     doc: &mut Document<'a>,
     entry: &KeyEntry<'a>,
-    kind: &elevator::Kind,
+    kind: &elevator::ElevatorKind,
 ) -> Option<ShapedTable<'a>> {
     let tunables = tunable::of(kind);
     if !entry.is_table() {
@@ -62,7 +62,11 @@ fn tunable_table<'a>(
 pub(crate) fn tunable_tables<'a>(
     doc: &mut Document<'a>,
     table: &ShapedTable<'a>,
-) -> Vec<(&'static elevator::Kind, KeyEntry<'a>, ShapedTable<'a>)> {
+) -> Vec<(
+    &'static elevator::ElevatorKind,
+    KeyEntry<'a>,
+    ShapedTable<'a>,
+)> {
     let (stated, mut all) = (table.undeclared(), Vec::new());
     for (kind, _) in tunable::tables() {
         if let Some(entry) = stated.entry(kind.name) {

@@ -82,7 +82,7 @@ pub use reading::{Reading, Subject, Unit};
 pub use refusal::{Promised, Refusal};
 pub use request::{Completion, Cookie, Dispatch, Done, Flags, Op, Outcome, Reject, Request, Waits};
 pub use rule::ConfigError;
-pub use sample::{Domain, Sample, Wanted};
+pub use sample::{Domain, Sample, SampleMask};
 pub use shape::{DriveShape, Sizes};
 pub use stream::{Priority, PriorityClass, StreamSpec};
 pub use time::{Instant, Span};

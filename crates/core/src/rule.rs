@@ -10,7 +10,7 @@ pub type Rule = (bool, &'static str, u64, &'static str);
 
 /// A field with a value that is not allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Broken {
+pub struct RuleViolation {
     /// The name of the field.
     pub field: &'static str,
     /// The value of the field, in the unit of `allowed`.
@@ -19,7 +19,7 @@ pub struct Broken {
     pub allowed: &'static str,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for RuleViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             field,
@@ -30,16 +30,16 @@ impl fmt::Display for Broken {
     }
 }
 
-impl core::error::Error for Broken {}
+impl core::error::Error for RuleViolation {}
 
 /// Checks rules in their order.
 ///
 /// # Errors
 /// Returns the first rule that does not hold.
-pub fn check(rules: impl IntoIterator<Item = Rule>) -> Result<(), Broken> {
+pub fn check(rules: impl IntoIterator<Item = Rule>) -> Result<(), RuleViolation> {
     let mut rules = rules.into_iter();
     match rules.find(|(holds, ..)| !holds) {
-        Some((_, field, value, allowed)) => Err(Broken {
+        Some((_, field, value, allowed)) => Err(RuleViolation {
             field,
             value,
             allowed,
@@ -122,7 +122,7 @@ impl Number for bool {
 
 /// The unit of a number of a configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unit {
+pub enum TunableUnit {
     /// A time in nanoseconds.
     Time,
     /// A size in KiB (1024 bytes).
@@ -137,7 +137,7 @@ pub enum Unit {
     Word(&'static [&'static str]),
 }
 
-impl Unit {
+impl TunableUnit {
     /// Returns the bytes for which the number 1 stands, if the unit is a size.
     pub const fn bytes(self) -> Option<u64> {
         match self {
@@ -154,14 +154,14 @@ pub enum Allowed {
     /// A description in words.
     Words(&'static str),
     /// A range of numbers from the first to the second, inclusive.
-    Between(Unit, u64, u64),
+    Between(TunableUnit, u64, u64),
 }
 
 impl fmt::Display for Allowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Words(words) => f.write_str(words),
-            Self::Between(Unit::Flag, ..) => f.write_str("0 or 1"),
+            Self::Between(TunableUnit::Flag, ..) => f.write_str("0 or 1"),
             Self::Between(unit, least, most) => {
                 if least == 0 {
                     f.write_str("at most ")?;
@@ -176,17 +176,17 @@ impl fmt::Display for Allowed {
 }
 
 /// Writes a number with its unit.
-fn number(f: &mut fmt::Formatter<'_>, unit: Unit, value: u64) -> fmt::Result {
+fn number(f: &mut fmt::Formatter<'_>, unit: TunableUnit, value: u64) -> fmt::Result {
     match unit {
-        Unit::Time => match value {
+        TunableUnit::Time => match value {
             // The largest unit that leaves a whole number.
             v if v.is_multiple_of(1_000_000_000) => write!(f, "{} s", v / 1_000_000_000),
             v if v.is_multiple_of(1_000_000) => write!(f, "{} ms", v / 1_000_000),
             v => write!(f, "{v} ns"),
         },
-        Unit::Kib => write!(f, "{value} KiB"),
-        Unit::Sectors => write!(f, "{value} sectors"),
-        Unit::Count | Unit::Flag | Unit::Word(_) => write!(f, "{value}"),
+        TunableUnit::Kib => write!(f, "{value} KiB"),
+        TunableUnit::Sectors => write!(f, "{value} sectors"),
+        TunableUnit::Count | TunableUnit::Flag | TunableUnit::Word(_) => write!(f, "{value}"),
     }
 }
 
@@ -199,8 +199,8 @@ pub struct ConfigError {
     pub allowed: Allowed,
 }
 
-impl From<Broken> for ConfigError {
-    fn from(broken: Broken) -> Self {
+impl From<RuleViolation> for ConfigError {
+    fn from(broken: RuleViolation) -> Self {
         Self {
             field: broken.field,
             allowed: Allowed::Words(broken.allowed),
@@ -224,12 +224,12 @@ mod tests {
     fn allowed_values_are_printed_with_their_unit() {
         let said = |unit, least, most| std::format!("{}", Allowed::Between(unit, least, most));
         let ms = 1_000_000;
-        assert_eq!(said(Unit::Time, 0, 2_000 * ms), "at most 2 s");
-        assert_eq!(said(Unit::Time, 1, 20 * ms), "1 ns to 20 ms");
-        assert_eq!(said(Unit::Kib, 4, 8), "4 KiB to 8 KiB");
-        assert_eq!(said(Unit::Sectors, 0, 8), "at most 8 sectors");
-        assert_eq!(said(Unit::Count, 1, 64), "1 to 64");
-        assert_eq!(said(Unit::Flag, 0, 1), "0 or 1");
+        assert_eq!(said(TunableUnit::Time, 0, 2_000 * ms), "at most 2 s");
+        assert_eq!(said(TunableUnit::Time, 1, 20 * ms), "1 ns to 20 ms");
+        assert_eq!(said(TunableUnit::Kib, 4, 8), "4 KiB to 8 KiB");
+        assert_eq!(said(TunableUnit::Sectors, 0, 8), "at most 8 sectors");
+        assert_eq!(said(TunableUnit::Count, 1, 64), "1 to 64");
+        assert_eq!(said(TunableUnit::Flag, 0, 1), "0 or 1");
         assert_eq!(std::format!("{}", Allowed::Words("even")), "even");
     }
 

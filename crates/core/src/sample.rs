@@ -10,9 +10,9 @@ use crate::time::Span;
 
 /// A set of kinds of samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Wanted(u8);
+pub struct SampleMask(u8);
 
-impl Wanted {
+impl SampleMask {
     /// [`Sample::Serving`], [`Sample::Slice`] and [`Sample::Idling`], which are available in
     /// constant time, so that a driver can take them after each poll.
     pub const SERVICE: Self = Self(1);

@@ -5,7 +5,7 @@
 //! checks, reading and printing of files, the bytes of records, the random draws of auditors, and
 //! the documents.
 
-pub use crate::rule::{Allowed, Unit};
+pub use crate::rule::{Allowed, TunableUnit};
 
 use crate::rule::ConfigError;
 
@@ -20,7 +20,7 @@ pub struct Tunable {
     /// The name of the tunable. If Linux has the tunable, it is the name in Linux.
     pub name: &'static str,
     /// The unit of the value.
-    pub unit: Unit,
+    pub unit: TunableUnit,
     /// The least and the largest allowed value.
     pub bounds: (u64, u64),
     /// The value that is used if none is configured.

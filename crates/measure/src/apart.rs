@@ -41,12 +41,12 @@ impl Kind {
 
 /// The measurements of one client's operations of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Apart {
+pub struct KindMeter {
     bytes: u64,
     latency: Histogram,
 }
 
-impl Apart {
+impl KindMeter {
     pub(crate) fn add(&mut self, latency_ns: u64, bytes: u64) {
         self.bytes += bytes;
         self.latency.record(latency_ns);

@@ -42,7 +42,7 @@ impl Breakdown {
 
 /// The waits of many requests: a histogram for each place, and sums of the parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Split {
+pub struct WaitSplit {
     /// The time throttled by controllers.
     pub limit: Histogram,
     /// The time in the elevator.
@@ -53,7 +53,7 @@ pub struct Split {
     queue_ns: u128,
 }
 
-impl Split {
+impl WaitSplit {
     /// Creates an empty split, with histograms of 7 bits.
     pub fn new() -> Self {
         Self::default()
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_split_keeps_its_parts_apart() {
-        let (mut a, mut b) = (Split::new(), Split::new());
+        let (mut a, mut b) = (WaitSplit::new(), WaitSplit::new());
         assert_eq!(a.mean_us(), None);
         a.record(&parts(1000, 2000, 30_000, 1000, 0));
         b.record(&parts(3000, 0, 10_000, 0, 8000));

@@ -91,7 +91,7 @@ impl Course {
 /// A level that keeps its value until it is set again, such as the depth of a queue. It has a mean
 /// over time for each of the consecutive windows of `step_ns` from `start_ns` on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Level {
+pub struct LevelSeries {
     start_ns: u64,
     step_ns: u64,
     /// The sum of value times nanoseconds in each window.
@@ -100,7 +100,7 @@ pub struct Level {
     since_ns: u64,
 }
 
-impl Level {
+impl LevelSeries {
     /// Creates a level of 0 from `start_ns` on, with as many windows of `step_ns` (at least 1) as
     /// fit wholly or in part into `length_ns`.
     pub fn covering(start_ns: u64, step_ns: u64, length_ns: u64) -> Self {
@@ -176,7 +176,7 @@ mod tests {
     // The level is 2 before the start and up to 105, 6 up to 125, and then 0. The value 4 holds for
     // no time at all, because it is replaced at the same instant.
     fn a_level_is_weighed_by_time() {
-        let mut level = Level::covering(100, 10, 40);
+        let mut level = LevelSeries::covering(100, 10, 40);
         level.set(50, 2);
         level.set(105, 4);
         level.set(105, 6);

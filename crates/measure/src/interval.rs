@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_hand() {
+    fn an_interval_matches_a_computation_by_hand() {
         // The deviation is 1 and n is 3, so the half-width is 4.303 / sqrt(3) = 2.484.
         let interval = Interval::of(&[9.0, 10.0, 11.0]).unwrap();
         assert!((interval.mean - 10.0).abs() < 1e-12);

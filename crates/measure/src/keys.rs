@@ -17,9 +17,9 @@ pub struct Key {
     /// The meaning of the value.
     pub about: &'static str,
     /// The condition under which a client's line has the key.
-    pub clients: When,
+    pub clients: KeyPresence,
     /// The condition under which the line `total` has the key.
-    pub total: When,
+    pub total: KeyPresence,
 }
 
 impl Key {
@@ -34,7 +34,7 @@ impl Key {
 
 /// The condition under which a line has a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub enum KeyPresence {
     /// Every line has the key.
     Always,
     /// Only some lines have the key. The text is the condition.
@@ -43,19 +43,19 @@ pub enum When {
     Never,
 }
 
-use When::{Always, Never, Where};
+use KeyPresence::{Always, Never, Where};
 
-const PROMISED: When = Where("the client has a promise of its own");
-const IN_REQUESTS: When = Where("the client has a promise in requests of its own");
-const WHOLE: When = Where("`seconds` is at least 1");
-const LATER: When = Where("the client's time begins later than the measurement");
-const FAILED: When = Where("at least one request failed");
-const ANSWERED: When = Where("at least one request of the client completed");
-const GUESTS: When = Where("the scenario has virtual machines");
-const SIM: When = Where("`place` is `sim`");
-const KERNEL: When = Where("`place` is `guest` or `linux`");
-const GUEST: When = Where("`place` is `guest`");
-const TOLD: When =
+const PROMISED: KeyPresence = Where("the client has a promise of its own");
+const IN_REQUESTS: KeyPresence = Where("the client has a promise in requests of its own");
+const WHOLE: KeyPresence = Where("`seconds` is at least 1");
+const LATER: KeyPresence = Where("the client's time begins later than the measurement");
+const FAILED: KeyPresence = Where("at least one request failed");
+const ANSWERED: KeyPresence = Where("at least one request of the client completed");
+const GUESTS: KeyPresence = Where("the scenario has virtual machines");
+const SIM: KeyPresence = Where("`place` is `sim`");
+const KERNEL: KeyPresence = Where("`place` is `guest` or `linux`");
+const GUEST: KeyPresence = Where("`place` is `guest`");
+const COMPLETED_WITH_SPLIT: KeyPresence =
     Where("`place` is `sim` or `serve` and at least one request of the client completed");
 
 /// All keys, in the order in which they are written.
@@ -417,7 +417,7 @@ const fn of_clients(
     path: &'static str,
     value: &'static str,
     about: &'static str,
-    clients: When,
+    clients: KeyPresence,
 ) -> Key {
     Key {
         path,
@@ -432,7 +432,7 @@ const fn of_kernels(
     path: &'static str,
     value: &'static str,
     about: &'static str,
-    when: When,
+    when: KeyPresence,
 ) -> Key {
     Key {
         path,
@@ -472,12 +472,12 @@ const fn of_rings(path: &'static str, value: &'static str, about: &'static str) 
     }
 }
 
-const fn split(path: &'static str, about: &'static str, total: When) -> Key {
+const fn split(path: &'static str, about: &'static str, total: KeyPresence) -> Key {
     Key {
         path,
         value: "number, microseconds",
         about,
-        clients: TOLD,
+        clients: COMPLETED_WITH_SPLIT,
         total,
     }
 }
@@ -502,7 +502,7 @@ pub fn page() -> String {
     page
 }
 
-fn when(when: When) -> String {
+fn when(when: KeyPresence) -> String {
     match when {
         Always => "always".to_owned(),
         Where(runs) => format!("if {runs}"),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// Counts requests that must complete within a fixed time after they were due.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Late {
+pub(crate) struct DeadlineCounter {
     deadline_ns: u64,
     /// The due times of outstanding requests, in the order in which these were sent.
     open: VecDeque<u64>,
@@ -14,7 +14,7 @@ pub(crate) struct Late {
     missed: u64,
 }
 
-impl Late {
+impl DeadlineCounter {
     pub(crate) fn new(deadline_ns: u64) -> Self {
         Self {
             deadline_ns,
@@ -68,9 +68,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_late_is_counted_once_and_only_within_the_measurement() {
+    fn a_late_request_is_counted_once_and_only_within_the_measurement() {
         // The deadlines are 100, 140, 180, 220, 260 and 300.
-        let mut late = Late::new(40);
+        let mut late = DeadlineCounter::new(40);
         for due in [60, 100, 140, 180, 220, 260] {
             late.sent(due);
         }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn requests_that_were_due_at_one_time_are_told_apart() {
-        let mut late = Late::new(10);
+        let mut late = DeadlineCounter::new(10);
         late.sent(5);
         late.sent(5);
         late.answered(5, 15);

@@ -8,9 +8,9 @@
 //! - [`Series`]: bytes and requests per window
 //! - [`promise`]: the verdict for each promised second, with the shortfall and its cause
 //! - [`explain`]: the journal of a drive, from which the latency of a volume is explained
-//! - [`Course`] and [`Level`]: latencies and levels over time
+//! - [`Course`] and [`LevelSeries`]: latencies and levels over time
 //! - [`State`]: the state of a controller or elevator over time
-//! - [`Breakdown`] and [`Split`]: the time of requests, divided among the places where it was spent
+//! - [`Breakdown`] and [`WaitSplit`]: the time of requests, divided among the places where it was spent
 //! - [`Need`]: the drives that clients need under a policy
 //! - [`median`], [`ratio`], [`Interval`]: figures over several clients or repetitions
 //!
@@ -40,9 +40,9 @@ mod rings;
 mod series;
 mod state;
 
-pub use apart::{Apart, Kind};
-pub use breakdown::{Breakdown, Split};
-pub use course::{Course, Level, Spread};
+pub use apart::{Kind, KindMeter};
+pub use breakdown::{Breakdown, WaitSplit};
+pub use course::{Course, LevelSeries, Spread};
 pub use figures::{median, ratio};
 pub use histogram::Histogram;
 pub use interval::Interval;
@@ -52,7 +52,7 @@ pub use need::Need;
 pub use occupancy::Occupancy;
 pub use record::{
     Absence, KindRecord, Latency, LimitedBy, Place, PromiseSeconds, Record, Run, ShortRecord,
-    SplitUs, Starved, TOTAL,
+    SplitUs, StarvationKind, TOTAL,
 };
 pub use rings::{Rings, RingsPerSecond};
 pub use series::{Series, Window, mb_per_s};

@@ -1,10 +1,10 @@
 //! All measurements of one client in one run.
 
-use crate::apart::{Apart, Kind};
-use crate::late::Late;
+use crate::apart::{Kind, KindMeter};
+use crate::late::DeadlineCounter;
 use crate::occupancy::Occupancy;
-use crate::promise::{Beside, Judge, Judged, Second, Terms, Watch};
-use crate::{Breakdown, Course, Histogram, SECOND_NS, Series, Split, Window, mb_per_s};
+use crate::promise::{Beside, Judge, RunVerdicts, Second, Terms, Watch};
+use crate::{Breakdown, Course, Histogram, SECOND_NS, Series, WaitSplit, Window, mb_per_s};
 use weir_core::{Op, Span, Waits};
 
 /// The measurements of one client between two instants.
@@ -26,7 +26,7 @@ pub struct Meter {
     bytes: u64,
     failed: u64,
     latency: Histogram,
-    split: Split,
+    split: WaitSplit,
     seconds: Series,
     plot: Series,
     watch: Watch,
@@ -39,9 +39,9 @@ pub struct Meter {
     /// Latencies over time, if they are recorded.
     course: Option<Box<Course>>,
     /// Late requests, if they are counted.
-    late: Option<Box<Late>>,
+    late: Option<Box<DeadlineCounter>>,
     /// The operations of each kind, if they are measured separately.
-    apart: Option<Box<[Option<Apart>; Kind::ALL.len()]>>,
+    apart: Option<Box<[Option<KindMeter>; Kind::ALL.len()]>>,
     /// The longest wait of a request that is not answered at the end.
     unanswered_ns: u64,
 }
@@ -61,7 +61,7 @@ impl Meter {
             bytes: 0,
             failed: 0,
             latency: Histogram::new(),
-            split: Split::new(),
+            split: WaitSplit::new(),
             watch: Watch::new(start_ns),
             watched: Vec::with_capacity((length_ns / SECOND_NS) as usize),
             whole: (length_ns / SECOND_NS) as usize,
@@ -78,7 +78,7 @@ impl Meter {
     /// Counts late requests from now on: reads and writes that complete later than `deadline_ns`
     /// after they were due, or fail.
     pub fn deadline(&mut self, deadline_ns: u64) {
-        self.late = Some(Box::new(Late::new(deadline_ns)));
+        self.late = Some(Box::new(DeadlineCounter::new(deadline_ns)));
     }
 
     /// Records that `requests` more requests were due and could not even be sent in time. Does
@@ -343,14 +343,14 @@ impl Meter {
     }
 
     /// Judges a promise over the whole seconds of the measurement.
-    pub fn judge(&self, terms: &Terms, beside: &Beside<'_>) -> Judged {
+    pub fn judge(&self, terms: &Terms, beside: &Beside<'_>) -> RunVerdicts {
         // A copy is advanced to the end, so that all seconds end, even without a request at the
         // end.
         let mut until = self.clone();
         until.pass(self.end_ns);
         let whole = ((self.end_ns - self.start_ns) / SECOND_NS) as usize;
         let all = beside.all.complete(self.end_ns);
-        let (mut judge, mut judged) = (Judge::default(), Judged::default());
+        let (mut judge, mut judged) = (Judge::default(), RunVerdicts::default());
         for (k, second) in until.watched.iter().take(whole).enumerate() {
             let all = all.get(k).copied().unwrap_or_default();
             let second = Second {
@@ -359,7 +359,7 @@ impl Meter {
                     requests: all.requests.saturating_sub(second.done.requests),
                 },
                 host_ns: beside.host_ns.get(k).copied().unwrap_or(0),
-                told: beside.told.get(k).copied().flatten(),
+                reported_cause: beside.reported_causes.get(k).copied().flatten(),
                 standing: beside.standings.get(&self.second_of_clock(k)).copied(),
                 ..*second
             };
@@ -413,7 +413,7 @@ impl Meter {
     pub fn tell_apart(&mut self, has: [bool; Kind::ALL.len()]) {
         // With a single kind of operations, the total has the same figures.
         if has.iter().filter(|has| **has).count() > 1 {
-            let apart = has.map(|has| has.then(Apart::default));
+            let apart = has.map(|has| has.then(KindMeter::default));
             self.apart = Some(Box::new(apart));
         }
     }
@@ -427,7 +427,7 @@ impl Meter {
     }
 
     /// Returns the operations of a kind, if they are [measured separately](Self::tell_apart).
-    pub fn of(&self, kind: Kind) -> Option<&Apart> {
+    pub fn of(&self, kind: Kind) -> Option<&KindMeter> {
         self.apart.as_ref()?[kind as usize].as_ref()
     }
 
@@ -489,7 +489,7 @@ impl Meter {
     }
 
     /// Returns the division of the time of requests, as reported to [`Meter::waited`].
-    pub fn split(&self) -> &Split {
+    pub fn split(&self) -> &WaitSplit {
         &self.split
     }
 
@@ -560,7 +560,7 @@ mod tests {
     }
 
     /// Judges a promise of `min` bytes per second without other clients on the drive.
-    fn judged(meter: &Meter, min: u64) -> Judged {
+    fn judged(meter: &Meter, min: u64) -> RunVerdicts {
         let terms = Terms {
             rate: Rate::new(min, 0).unwrap(),
             alone: None,
@@ -637,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn its_own_flushes_are_not_what_others_were_served() {
+    fn own_flushes_do_not_count_as_service_of_others() {
         let mut m = Meter::new(0, SECOND_NS);
         for n in 0..10 {
             let (sent, written) = (n * 100 * MS, n * 100 * MS + 50 * MS);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::promise::{Beside, Cause, Excuse, Fate, Judged, Rate, ShortSecond, Terms, Units};
-use crate::{Apart, Histogram, Kind, Meter, RingsPerSecond, SECOND_NS, Series, mb_per_s};
+use crate::promise::{Beside, Cause, Excuse, Fate, Rate, RunVerdicts, ShortSecond, Terms, Units};
+use crate::{Histogram, Kind, KindMeter, Meter, RingsPerSecond, SECOND_NS, Series, mb_per_s};
 
 /// The client name in the record of all clients together.
 pub const TOTAL: &str = "total";
@@ -219,7 +219,7 @@ pub struct KindRecord {
 
 impl KindRecord {
     fn of(meter: &Meter, kind: Kind) -> Option<Self> {
-        let apart: &Apart = meter.of(kind)?;
+        let apart: &KindMeter = meter.of(kind)?;
         Some(Self {
             requests: apart.latency().count(),
             bytes: apart.bytes(),
@@ -251,14 +251,14 @@ impl Absence {
 /// The kind of a client's starvation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Starved {
+pub enum StarvationKind {
     /// The client gets less than 1 % of its bandwidth without control.
     Bandwidth,
     /// A request of the client waited for more than a second, and not because of its own max.
     Wait,
 }
 
-impl Starved {
+impl StarvationKind {
     /// The fraction of the bandwidth without control below which a client starves.
     pub const PART: f64 = 0.01;
     /// The longest permitted wait of a request, in microseconds.
@@ -345,7 +345,7 @@ impl ShortRecord {
 }
 
 impl PromiseSeconds {
-    fn new(judged: &Judged, units: Units, beside: &Beside<'_>) -> Self {
+    fn new(judged: &RunVerdicts, units: Units, beside: &Beside<'_>) -> Self {
         let seconds = &judged.seconds;
         let lacking = (seconds.all_short() > 0).then(|| units.of(seconds.lacking));
         let mut neighbours = BTreeMap::new();
@@ -493,7 +493,7 @@ pub struct Record {
     pub alone_mb_per_s: Option<f64>,
     /// The kind of starvation, if the client starved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub starved: Option<Starved>,
+    pub starved: Option<StarvationKind>,
     /// The time for which the oldest unanswered request had waited at the end, in microseconds, if
     /// there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -617,16 +617,18 @@ impl Record {
     /// gets less than 1 % of the bandwidth in `none`, its record under no control (if known), or if
     /// a request waited for more than a second. A client that its own max throttles never counts as
     /// starving.
-    pub fn starves(&self, none: Option<&Self>) -> Option<Starved> {
+    pub fn starves(&self, none: Option<&Self>) -> Option<StarvationKind> {
         if self.limited_by == Some(LimitedBy::Limit) {
             return None;
         }
         let before = none.map(|none| none.bandwidth_mb_per_s);
-        let is_less = |before: f64| self.bandwidth_mb_per_s < before * Starved::PART;
-        let waits = self.longest_us().is_some_and(|us| us > Starved::WAIT_US);
+        let is_less = |before: f64| self.bandwidth_mb_per_s < before * StarvationKind::PART;
+        let waits = self
+            .longest_us()
+            .is_some_and(|us| us > StarvationKind::WAIT_US);
         match before {
-            Some(before) if is_less(before) => Some(Starved::Bandwidth),
-            _ if waits => Some(Starved::Wait),
+            Some(before) if is_less(before) => Some(StarvationKind::Bandwidth),
+            _ if waits => Some(StarvationKind::Wait),
             _ => None,
         }
     }
@@ -718,7 +720,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gets_a_hundredth_or_waits_a_second_starves_but_for_its_own_max() {
+    fn a_client_starves_below_1_percent_or_after_1_s_unless_its_max_throttles_it() {
         let record = |mb_per_s: f64, longest: f64| Record {
             bandwidth_mb_per_s: mb_per_s,
             latency_us: Some(Latency {
@@ -731,15 +733,15 @@ mod tests {
         let starves = |r: &Record| r.starves(Some(&none));
         // 1 % of 1000 MB/s is 10 MB/s, and a wait of exactly one second is not more than one.
         assert_eq!(starves(&record(10.1, 1e6)), None);
-        assert_eq!(starves(&record(9.9, 1e3)), Some(Starved::Bandwidth));
-        assert_eq!(starves(&record(500.0, 1.1e6)), Some(Starved::Wait));
+        assert_eq!(starves(&record(9.9, 1e3)), Some(StarvationKind::Bandwidth));
+        assert_eq!(starves(&record(500.0, 1.1e6)), Some(StarvationKind::Wait));
         assert_eq!(record(9.9, 1e3).starves(None), None, "beside nothing");
         let waits = Record {
             latency_us: None,
             unanswered_us: Some(2e6),
             ..record(0.0, 0.0)
         };
-        assert_eq!(waits.starves(None), Some(Starved::Wait));
+        assert_eq!(waits.starves(None), Some(StarvationKind::Wait));
         let limited = Record {
             limited_by: Some(LimitedBy::Limit),
             ..record(0.1, 8e6)
@@ -748,7 +750,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_says_what_the_meter_saw() {
+    fn a_record_has_the_figures_of_its_meter() {
         let mut meter = Meter::new(0, 2 * SECOND_NS);
         // One request of 10 kB per millisecond is 10 MB/s. The last one is left out, which is 0.1 %
         // of a second and within the tolerance.

@@ -19,7 +19,7 @@ pub struct State {
 
 /// One line of a trace: the quantity with the run that it belongs to.
 #[derive(Serialize)]
-struct Line<'a> {
+struct TraceLine<'a> {
     scenario: &'a str,
     drive: &'a str,
     case: &'a str,
@@ -33,7 +33,7 @@ impl State {
     /// Returns the quantity and its run as one line of JSON, without the newline. Each fraction has
     /// three digits.
     pub fn to_line(&self, run: &Run) -> String {
-        write(&Line {
+        write(&TraceLine {
             scenario: &run.scenario,
             drive: &run.drive,
             case: &run.case,

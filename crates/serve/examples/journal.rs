@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 use weir_core::record::{Observer, Replay};
 use weir_core::{Instant, Span};
 use weir_measure::explain::Journal;
-use weir_model::client::{Fleet, Member};
+use weir_model::client::{Fleet, FleetMember};
 use weir_model::load::Program;
 use weir_serve::{Options, Server};
 
@@ -93,7 +93,7 @@ fn load(
         ..Options::default()
     };
     let server = Server::start(&config, &options)?;
-    let member = |n: usize| Member {
+    let member = |n: usize| FleetMember {
         name: format!("client {n}"),
         export: format!("v{n}"),
         program: Program {

@@ -4,7 +4,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 
-use weir_config::{Address, Server};
+use weir_config::{ListenAddress, Server};
 
 use crate::acceptor::{self, ListenRefusal, Listener, Sockets};
 use crate::created::Created;
@@ -33,7 +33,7 @@ impl Doors {
         let manage = &config.manage;
         if let Some(path) = &manage.socket {
             let sockets = Sockets::of_manage(config);
-            let mut listener = Listener::open(&Address::Unix(path.clone()), sockets)
+            let mut listener = Listener::open(&ListenAddress::Unix(path.clone()), sockets)
                 .map_err(|refusal| (SOCKET_KEY, refusal))?;
             doors.created = listener.created();
             doors.socket = listener.into_unix();

@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use weir_config::units::Size;
-use weir_config::{Address, Problem, Server, Volume};
+use weir_config::{ListenAddress, Problem, Server, Volume};
 
 use crate::acceptor::{Listener, Sockets};
 use crate::backend::{self, OpenError, StorageInfo};
@@ -74,16 +74,22 @@ pub fn preflight(config: &Server) -> Preflight {
     }
     for volume in &config.volumes {
         if let Some(path) = &volume.vhost {
-            let address = Address::Unix(path.clone());
+            let address = ListenAddress::Unix(path.clone());
             let key = volume.vhost_key();
             taken.extend(found.address(config, &key, &address, sockets));
         }
     }
     let manage = &config.manage;
     for (key, address) in [
-        (doors::SOCKET_KEY, manage.socket.clone().map(Address::Unix)),
-        (doors::HTTP_KEY, manage.http.map(Address::Tcp)),
-        (doors::METRICS_KEY, config.listen.metrics.map(Address::Tcp)),
+        (
+            doors::SOCKET_KEY,
+            manage.socket.clone().map(ListenAddress::Unix),
+        ),
+        (doors::HTTP_KEY, manage.http.map(ListenAddress::Tcp)),
+        (
+            doors::METRICS_KEY,
+            config.listen.metrics.map(ListenAddress::Tcp),
+        ),
     ] {
         let sockets = Sockets::of_manage(config);
         taken.extend(address.and_then(|a| found.address(config, key, &a, sockets)));
@@ -130,7 +136,7 @@ impl Preflight {
         &mut self,
         config: &Server,
         key: &str,
-        address: &Address,
+        address: &ListenAddress,
         sockets: Sockets<'_>,
     ) -> Option<TcpListener> {
         let refusal = match Listener::look(address, sockets) {

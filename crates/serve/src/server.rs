@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use weir_config::units::Size;
-use weir_config::{Address, DrivePlan, Problem, Volume};
+use weir_config::{DrivePlan, ListenAddress, Problem, Volume};
 use weir_uring::Backend as RingKind;
 
 use crate::acceptor::{self, Door, ExportTable, ListenRefusal, Listener, Sockets};
@@ -88,7 +88,7 @@ pub struct Server {
     doors: Option<Doors>,
     shards: Vec<shard::ShardHandle>,
     devices: Devices,
-    addresses: Vec<Address>,
+    addresses: Vec<ListenAddress>,
     records: Vec<JoinHandle<()>>,
     drain: Duration,
     storage: StorageOpener,
@@ -154,12 +154,12 @@ impl Server {
 
     /// Returns the addresses of clients since the start. If the configuration specifies port 0, the
     /// address has the port that the system chose.
-    pub fn addresses(&self) -> &[Address] {
+    pub fn addresses(&self) -> &[ListenAddress] {
         &self.addresses
     }
 
     /// Returns the addresses where the server speaks NBD.
-    pub fn nbd_addresses(&self) -> &[Address] {
+    pub fn nbd_addresses(&self) -> &[ListenAddress] {
         // `listen` opens the NBD addresses before the others.
         &self.addresses[..self.config.listen.nbd.len()]
     }
@@ -350,7 +350,7 @@ fn listen(config: &weir_config::Server) -> Result<Vec<Door>, StartError> {
 
 /// Opens the vhost-user socket of a volume, if the volume has one.
 fn disk(config: &weir_config::Server, volume: &Volume) -> Option<Result<Door, Problem>> {
-    let address = Address::Unix(volume.vhost.clone()?);
+    let address = ListenAddress::Unix(volume.vhost.clone()?);
     let opened = Listener::open(&address, Sockets::of_listen(config));
     let door = opened.map(|listener| Door {
         listener,

@@ -6,7 +6,7 @@ use weir_core::{Edit, GroupId, Instant};
 
 /// A planned event of a run.
 #[derive(Clone, Debug)]
-pub(crate) enum Item {
+pub(crate) enum AgendaItem {
     Change(Vec<Edit>),
     Arrive(u32),
     Leave(u32),
@@ -17,7 +17,7 @@ pub(crate) enum Item {
 /// All planned events of a run, in the order in which they happen.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    items: VecDeque<(Instant, Item)>,
+    items: VecDeque<(Instant, AgendaItem)>,
 }
 
 impl Agenda {
@@ -27,24 +27,24 @@ impl Agenda {
     pub(crate) fn new(scenario: &Scenario, policy: &Policy) -> Result<Self, Error> {
         let mut items = Vec::new();
         for (client, spec) in (0..).zip(&scenario.clients) {
-            items.push((Instant::ZERO + spec.arrives, Item::Arrive(client)));
+            items.push((Instant::ZERO + spec.arrives, AgendaItem::Arrive(client)));
         }
         for (client, spec) in (0..).zip(&scenario.clients) {
             let leaves = spec
                 .leaves
-                .map(|at| (Instant::ZERO + at, Item::Leave(client)));
+                .map(|at| (Instant::ZERO + at, AgendaItem::Leave(client)));
             items.extend(leaves);
         }
-        items.extend(changes(scenario, policy));
+        items.extend(contract_changes(scenario, policy));
         let known = |client: usize| match scenario.clients.get(client) {
             Some(_) => Ok(client as u32),
             None => Err(Error::NoSuchClient(client)),
         };
         for scheduled in &scenario.actions {
             let item = match &scheduled.action {
-                Action::Change(edits) => Item::Change(edits.clone()),
-                Action::Hold { client, held } => Item::Hold(known(*client)?, *held),
-                Action::Cancel { client } => Item::Cancel(known(*client)?),
+                Action::Change(edits) => AgendaItem::Change(edits.clone()),
+                Action::Hold { client, held } => AgendaItem::Hold(known(*client)?, *held),
+                Action::Cancel { client } => AgendaItem::Cancel(known(*client)?),
             };
             items.push((Instant::ZERO + scheduled.at, item));
         }
@@ -62,7 +62,7 @@ impl Agenda {
     }
 
     /// Removes and returns the next event that happens by `now`.
-    pub(crate) fn pop(&mut self, now: Instant) -> Option<Item> {
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<AgendaItem> {
         self.items.front().filter(|(at, _)| *at <= now)?;
         self.items.pop_front().map(|(_, item)| item)
     }
@@ -70,7 +70,7 @@ impl Agenda {
 
 /// The changes of contracts. A policy can derive settings of other groups from a contract, so the
 /// derived changes are part of the same event.
-fn changes(scenario: &Scenario, policy: &Policy) -> Vec<(Instant, Item)> {
+fn contract_changes(scenario: &Scenario, policy: &Policy) -> Vec<(Instant, AgendaItem)> {
     let mut by_time = scenario.changes.clone();
     by_time.sort_by_key(|change| change.at);
     let mut changed = scenario.clone();
@@ -84,7 +84,7 @@ fn changes(scenario: &Scenario, policy: &Policy) -> Vec<(Instant, Item)> {
         // settings are the same are left out.
         let told = told.filter(|(id, (before, now))| *id == change.group || before != now);
         let edits = told.map(|(id, (_, now))| Edit::SetContract { id, contract: *now });
-        let item = Item::Change(edits.collect());
+        let item = AgendaItem::Change(edits.collect());
         before = now;
         (Instant::ZERO + change.at, item)
     });

@@ -6,11 +6,11 @@ use weir_measure::{Histogram, Kind, Meter, mb_per_s, promise};
 
 /// The performance of a client that has the drive to itself.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Alone {
+pub struct PerformanceAlone {
     /// The client's bandwidth in MB/s.
     pub mb_per_s: f64,
     /// The mean latency and size of the client's requests.
-    pub request: promise::Alone,
+    pub request: promise::AloneRequest,
 }
 
 /// The time for which each client is measured.
@@ -23,8 +23,8 @@ const TIME: Span = Span::from_secs(1);
 ///
 /// # Errors
 /// As [`Run::new`] and [`Run::run`].
-pub fn alone(scenario: &Scenario) -> Result<Vec<Option<Alone>>, Error> {
-    let mut known: Vec<(ClientSpec, Contract, Option<Alone>)> = Vec::new();
+pub fn measure_alone(scenario: &Scenario) -> Result<Vec<Option<PerformanceAlone>>, Error> {
+    let mut known: Vec<(ClientSpec, Contract, Option<PerformanceAlone>)> = Vec::new();
     let mut all = Vec::new();
     for (at, client) in scenario.clients.iter().enumerate() {
         let contract = scenario.contract(at);
@@ -51,7 +51,7 @@ fn is_alike(a: &ClientSpec, b: &ClientSpec) -> bool {
     length(a) == length(b) && way(a) == way(b)
 }
 
-fn play(scenario: &Scenario, client: &ClientSpec) -> Result<Option<Alone>, Error> {
+fn play(scenario: &Scenario, client: &ClientSpec) -> Result<Option<PerformanceAlone>, Error> {
     let mut client = client.clone();
     (client.arrives, client.leaves) = (Span::ZERO, None);
     // The measurement needs the steady state of the client, so that times and counts that would end
@@ -71,10 +71,10 @@ fn play(scenario: &Scenario, client: &ClientSpec) -> Result<Option<Alone>, Error
     };
     let results = Run::new(&scenario, &Policy::none(), 0)?.run(|_| {})?;
     let meter = &results.clients[0].meter;
-    let latency = covered(meter);
-    Ok((!latency.is_empty()).then(|| Alone {
+    let latency = promised_latency(meter);
+    Ok((!latency.is_empty()).then(|| PerformanceAlone {
         mb_per_s: mb_per_s(meter.bytes(), meter.length_ns()),
-        request: promise::Alone {
+        request: promise::AloneRequest {
             latency_ns: latency.mean() as u64,
             bytes: meter.bytes() / latency.count(),
         },
@@ -82,7 +82,7 @@ fn play(scenario: &Scenario, client: &ClientSpec) -> Result<Option<Alone>, Error
 }
 
 /// The latency of the requests that a promise covers, which excludes flushes.
-fn covered(meter: &Meter) -> Histogram {
+fn promised_latency(meter: &Meter) -> Histogram {
     if meter.of(Kind::Flush).is_none() {
         return meter.latency().clone();
     }
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_client_alone_waits_for_the_drive_only() {
         let scenario = demo(Span::from_secs(3));
-        let all = alone(&scenario).unwrap();
+        let all = measure_alone(&scenario).unwrap();
         let target = all[0].unwrap();
         // 30 us and 16.384 us for 4096 bytes.
         assert!(
@@ -130,7 +130,7 @@ mod tests {
             ..Program::random_reads(4096, 1)
         };
         scenario.tenant("log", contract, 1 << 20, program);
-        let request = alone(&scenario).unwrap()[0].unwrap().request;
+        let request = measure_alone(&scenario).unwrap()[0].unwrap().request;
         assert_eq!((request.latency_ns, request.bytes), (46_384, 4096));
     }
 }

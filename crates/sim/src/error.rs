@@ -9,7 +9,7 @@ use weir_core::{GroupId, Instant, OpenError, Refusal, SpaceId};
 pub enum Error {
     /// A parameter of the drive is out of range.
     #[error("drive: {0}")]
-    Drive(weir_core::rule::Broken),
+    Drive(weir_core::rule::RuleViolation),
     /// A freeze of the drive is empty, or as long as the time from one freeze to the next.
     #[error(
         "drive: the length of a freeze must be above zero and shorter than the time between two freezes"
@@ -27,7 +27,7 @@ pub enum Error {
         /// The client's name.
         client: String,
         /// The parameter and its permitted range.
-        error: weir_core::rule::Broken,
+        error: weir_core::rule::RuleViolation,
     },
     /// A client's region is not inside its space, or the space does not exist.
     #[error("client {client}: its region must be inside its file")]
@@ -101,7 +101,7 @@ pub enum Error {
 
 impl Error {
     /// The message, with names instead of the numbers of groups and spaces.
-    pub fn named(
+    pub fn message_with_names(
         &self,
         group: impl FnOnce(GroupId) -> String,
         space: impl FnOnce(SpaceId) -> String,
@@ -119,7 +119,7 @@ impl Error {
     }
 
     /// The message, with the names of a scenario's clients instead of numbers.
-    pub fn of(&self, scenario: &Scenario) -> String {
+    pub fn message_for(&self, scenario: &Scenario) -> String {
         let names = |is_of: &dyn Fn(&ClientSpec) -> bool| {
             let clients = scenario.clients.iter().filter(|client| is_of(client));
             let names: Vec<&str> = clients.map(|client| client.name.as_str()).collect();
@@ -129,7 +129,7 @@ impl Error {
                 [] => "a group without clients".to_owned(),
             }
         };
-        self.named(
+        self.message_with_names(
             |group| names(&|client| client.group == group),
             |space| format!("the file of {}", names(&|client| client.space == space)),
         )
@@ -152,7 +152,7 @@ mod tests {
         }
         let refused = Error::Refused(Refusal::MinAboveMax(GroupId(2)));
         let text = "the contracts cannot be admitted: client log: the min exceeds the max";
-        assert_eq!(refused.of(&scenario), text);
+        assert_eq!(refused.message_for(&scenario), text);
         let place = Error::Place {
             space: 0,
             base: 0,
@@ -160,6 +160,6 @@ mod tests {
             drive: 5,
         };
         let text = "the file of client web: its 9 bytes from byte 0 on do not fit on a drive of 5 bytes; use a larger --drive";
-        assert_eq!(place.of(&scenario), text);
+        assert_eq!(place.message_for(&scenario), text);
     }
 }

@@ -43,7 +43,7 @@ impl Flight {
     }
 
     /// Divides the request's time among the places where it was spent.
-    pub(crate) fn parts(&self, done: &Done) -> Breakdown {
+    pub(crate) fn breakdown(&self, done: &Done) -> Breakdown {
         let waits = done.waits;
         Breakdown {
             waits,
@@ -134,14 +134,14 @@ impl Flights {
     }
 
     /// The due times of a client's outstanding requests.
-    pub(crate) fn of(&self, client: u32) -> impl Iterator<Item = Instant> + '_ {
+    pub(crate) fn due_times(&self, client: u32) -> impl Iterator<Item = Instant> + '_ {
         let all = self.slots.iter().flatten();
         let of_client = all.filter(move |flight| flight.client == client);
         of_client.map(|flight| flight.due)
     }
 
     /// The cookie of a client's oldest request, or the cookies of the parts that are left of it.
-    pub(crate) fn oldest(&self, client: u32) -> Vec<Cookie> {
+    pub(crate) fn oldest_cookies(&self, client: u32) -> Vec<Cookie> {
         let of_client = |slot: &Option<Flight>| slot.filter(|flight| flight.client == client);
         let all = (0..).zip(&self.slots);
         let sent = all.filter_map(|(cookie, slot)| Some((cookie, of_client(slot)?)));

@@ -1,7 +1,7 @@
 //! A client as the virtual host sees it: its program, its connection and its measurements.
 
 use crate::flights::Flight;
-use crate::host::{Command, Files, Process};
+use crate::host::{Files, Process, ProcessCommand};
 use crate::{ClientSpec, Error, Path, Scenario};
 use std::collections::VecDeque;
 use weir_core::{Done, Flags, Instant, Op, Outcome, Request, SpaceId, Span, StreamId};
@@ -10,7 +10,7 @@ use weir_model::load::{Client, Io};
 
 /// The state of a client in a run.
 #[derive(Debug)]
-pub(crate) struct Guest {
+pub(crate) struct SimClient {
     pub(crate) program: Client,
     pub(crate) meter: Meter,
     /// The page cache and the present system call, if the program does buffered I/O.
@@ -30,7 +30,7 @@ pub(crate) struct Guest {
     write_flags: Flags,
 }
 
-impl Guest {
+impl SimClient {
     /// Creates the client with the given number in the scenario.
     pub(crate) fn new(
         scenario: &Scenario,
@@ -80,7 +80,7 @@ impl Guest {
 
     /// Marks a connected client as ready. Returns true if it was not ready before, so that the
     /// caller queues it once.
-    pub(crate) fn is_woken(&mut self) -> bool {
+    pub(crate) fn mark_ready(&mut self) -> bool {
         self.stream.is_some() && !std::mem::replace(&mut self.ready, true)
     }
 
@@ -88,12 +88,12 @@ impl Guest {
     /// differ.
     pub(crate) fn has_drawn(&self) -> bool {
         let process = self.process.as_ref();
-        self.program.has_drawn() || process.is_some_and(|process| process.draws())
+        self.program.has_drawn() || process.is_some_and(|process| process.has_random_delays())
     }
 
     /// Ends the client's measurement. Requests that were due but not sent by their deadline count
     /// as late.
-    pub(crate) fn cut(&mut self, until: Instant, deadline: Option<Span>) {
+    pub(crate) fn end_measurement(&mut self, until: Instant, deadline: Option<Span>) {
         self.meter.cut(until.as_nanos());
         let ends = self.meter.end_ns();
         let last = deadline.and_then(|deadline| ends.checked_sub(deadline.as_nanos()));
@@ -105,8 +105,8 @@ impl Guest {
 
     /// Restricts the measurement to the time of the client's own program, after the run has ended
     /// at `now`.
-    pub(crate) fn leave(&mut self, spec: &ClientSpec, now: Instant) {
-        let (begins, ends) = spec.time(self.program.begins(), self.program.ends(now), now);
+    pub(crate) fn restrict_measurement(&mut self, spec: &ClientSpec, now: Instant) {
+        let (begins, ends) = spec.time(self.program.time_start(), self.program.time_end(now), now);
         self.meter.lasted(begins, ends);
     }
 
@@ -131,7 +131,7 @@ impl Guest {
     }
 
     /// The request that the process issues over `stream`, without a cookie.
-    pub(crate) fn command(&self, stream: StreamId, command: &Command) -> Request {
+    pub(crate) fn command(&self, stream: StreamId, command: &ProcessCommand) -> Request {
         Request {
             stream,
             space: self.space,
@@ -146,19 +146,19 @@ impl Guest {
 
     /// Passes an answer to the client's process or program, and records it.
     #[inline]
-    pub(crate) fn answered(&mut self, now: Instant, flight: &Flight, done: &Done) {
+    pub(crate) fn on_answer(&mut self, now: Instant, flight: &Flight, done: &Done) {
         if let Some(process) = &mut self.process {
             let well = done.outcome == Outcome::Ok;
             // A process measures its system calls itself, since one call can wait for several
             // requests.
-            return process.answered(now, flight.number, flight.parts(done), well);
+            return process.on_answer(now, flight.number, flight.breakdown(done), well);
         }
         let (due, now_ns) = (flight.due.as_nanos(), now.as_nanos());
         let ok = done.outcome == Outcome::Ok;
         self.meter.ended(done.op, due, now_ns, flight.bytes, !ok);
         // A failed request counts as a failure, and its waits say nothing about the drive.
         if ok {
-            self.meter.waited(now_ns, &flight.parts(done));
+            self.meter.waited(now_ns, &flight.breakdown(done));
         }
         self.program.completed(now);
     }

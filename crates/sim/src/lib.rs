@@ -10,8 +10,8 @@
 //! before submissions, and within each kind by sequence. Nothing depends on the machine, so a run
 //! has exactly the same result everywhere.
 //!
-//! [`Run::new`] and [`Run::run`] are the usual calls. [`Load`] and [`Again`] play a recorded load
-//! on another drive or under another policy, and [`alone()`] plays each client without contention.
+//! [`Run::new`] and [`Run::run`] are the usual calls. [`LoadRecord`] and [`Playback`] play a recorded load
+//! on another drive or under another policy, and [`measure_alone()`] plays each client without contention.
 //!
 //! ```
 //! use weir_core::Span;
@@ -44,14 +44,15 @@ pub mod scenario;
 mod states;
 mod timers;
 
-pub use again::{Again, Load, Sent};
-pub use alone::{Alone, alone};
+pub use again::{LoadRecord, Playback, RecordedRequest};
+pub use alone::{PerformanceAlone, measure_alone};
 pub use error::Error;
 pub use results::{ClientResult, Results};
 pub use run::{Progress, Run};
 pub use weir_config::Policy;
 pub use weir_config::scenario::{
-    Action, Adapter, Advice, Buffered, Calls, Change, ClientSpec, Cost, GroupSpec, Guest, Kicks,
-    Machine, Merging, NrRequests, Path, Plug, Ring, Scenario, Scheduled, Stall, Threads,
+    Action, Adapter, Advice, Buffered, CallTiming, Change, ClientSpec, Cost, CpuStall, GroupSpec,
+    Guest, GuestRing, KickReaction, Machine, Merging, NrRequests, Path, PlugScope, Scenario,
+    ScheduledAction, Threads,
 };
 pub use weir_core::record::Observer;

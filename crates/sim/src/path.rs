@@ -1,6 +1,6 @@
 //! The path of requests and answers between clients and the layer.
 
-use crate::{Machine, Path, Stall};
+use crate::{CpuStall, Machine, Path};
 use std::collections::VecDeque;
 use weir_core::{Done, Instant, Request, Span};
 
@@ -70,7 +70,11 @@ impl Transit {
             // Only a sleeping thread notices its wake-up late. A thread that is still busy at that
             // time needs none.
             let asleep = due > self.busy;
-            due + if asleep { self.late() } else { Span::ZERO }
+            due + if asleep {
+                self.wake_up_delay()
+            } else {
+                Span::ZERO
+            }
         });
         let request = self.requests.front().map(|r| r.0);
         // A busy server begins its next turn when the present one ends, whatever the cause.
@@ -82,7 +86,7 @@ impl Transit {
     }
 
     /// The delay of the thread's next wake-up. The list of the machine is used cyclically.
-    fn late(&self) -> Span {
+    fn wake_up_delay(&self) -> Span {
         let late = &self.machine.late;
         late.get(self.woken % late.len().max(1))
             .copied()
@@ -90,7 +94,7 @@ impl Transit {
     }
 
     /// The next stall, or the one that has not ended yet.
-    fn stall(&self) -> Option<Stall> {
+    fn stall(&self) -> Option<CpuStall> {
         self.machine.stalls.get(self.stalled).copied()
     }
 
@@ -122,7 +126,7 @@ impl Transit {
 
     /// Removes and returns the next request that has reached the server by `now`.
     #[inline]
-    pub(crate) fn arrived(&mut self, now: Instant) -> Option<Request> {
+    pub(crate) fn pop_request(&mut self, now: Instant) -> Option<Request> {
         self.requests.front().filter(|r| r.0 <= now)?;
         self.moved += 1;
         self.requests.pop_front().map(|r| r.1)
@@ -130,7 +134,7 @@ impl Transit {
 
     /// Removes and returns the next answer that has reached its client by `now`.
     #[inline]
-    pub(crate) fn answered(&mut self, now: Instant) -> Option<Done> {
+    pub(crate) fn pop_answer(&mut self, now: Instant) -> Option<Done> {
         self.answers.front().filter(|a| a.0 <= now)?;
         self.answers.pop_front().map(|a| a.1)
     }

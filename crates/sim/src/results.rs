@@ -1,10 +1,10 @@
 //! The results of a run.
 
-use crate::alone::Alone;
+use crate::alone::PerformanceAlone;
 use std::collections::BTreeMap;
 use weir_core::{Contract, Counters, GroupId, Instant, Promised, Refusal, Span};
-use weir_measure::promise::{Beside, Judged, Rate, Standing, Terms};
-use weir_measure::{Level, Meter, Place, Record, State, TOTAL};
+use weir_measure::promise::{Beside, Rate, RunVerdicts, SecondWaits, Terms};
+use weir_measure::{LevelSeries, Meter, Place, Record, State, TOTAL};
 
 /// The results of a run: those of each client, and those of the drive.
 #[derive(Clone, Debug)]
@@ -17,10 +17,10 @@ pub struct Results {
     pub total: Meter,
     /// The reasons why requests of groups waited, by group and second of the run's clock. Empty
     /// unless an observer recorded them.
-    pub standings: BTreeMap<GroupId, BTreeMap<u64, Standing>>,
+    pub standings: BTreeMap<GroupId, BTreeMap<u64, SecondWaits>>,
     /// True if any client has used a random number. Otherwise every repetition of the run has the
     /// same results.
-    pub drew: bool,
+    pub used_random_numbers: bool,
     /// The sum of the contracts at the beginning of the run.
     pub promised: Promised,
     /// The changes during the run that were refused, with their times in the scenario.
@@ -31,7 +31,7 @@ pub struct Results {
     pub unanswered: u64,
     /// Commands in flight in the drive (and its adapter) over time, if the run was
     /// [followed](crate::Run::followed).
-    pub depth: Option<Level>,
+    pub depth: Option<LevelSeries>,
     /// The states of controllers and the elevator over time, if the run was
     /// [followed](crate::Run::followed). Empty otherwise.
     pub states: Vec<State>,
@@ -74,14 +74,14 @@ pub struct ClientResult {
 impl Results {
     /// Judges a promise of `rate` to a client, given by its position in the scenario, as if the
     /// promise had been made in this run.
-    pub fn judge(&self, client: usize, rate: Rate) -> Judged {
+    pub fn judge(&self, client: usize, rate: Rate) -> RunVerdicts {
         let terms = Terms { rate, alone: None };
         let meter = &self.clients[client].meter;
         meter.judge(&terms, &Beside::new(self.total.seconds()))
     }
 
     /// The names of groups by number. A group has the name of its first client.
-    fn names(&self) -> Vec<String> {
+    fn group_names(&self) -> Vec<String> {
         let groups = self.clients.iter().map(|client| client.group.0 as usize);
         let mut names = vec![String::new(); groups.max().map_or(0, |last| last + 1)];
         // In reverse order, so that the name of the first client of a group remains.
@@ -97,10 +97,10 @@ impl Results {
     /// The record of the total has the share of the time in which the drive was busy. `alone` has
     /// the performance of clients without contention, by their position in the scenario, where it
     /// is known.
-    pub fn records(&self, alone: &[Option<Alone>]) -> Vec<Record> {
+    pub fn records(&self, alone: &[Option<PerformanceAlone>]) -> Vec<Record> {
         let meter = &self.total;
         let clients = self.clients.iter().enumerate();
-        let names = self.names();
+        let names = self.group_names();
         let nothing = BTreeMap::new();
         let clients = clients.map(|(at, client)| {
             let alone = alone.get(at).copied().flatten();
@@ -128,7 +128,7 @@ impl ClientResult {
     pub fn record(
         &self,
         run: &weir_measure::Run,
-        alone: Option<Alone>,
+        alone: Option<PerformanceAlone>,
         beside: &Beside<'_>,
     ) -> Record {
         let meter = &self.meter;

@@ -2,7 +2,7 @@
 
 use crate::Scenario;
 use std::collections::BTreeMap;
-use weir_core::{GroupId, Instant, Layer, ROOT, Reading, Span, Subject, Unit, Wanted};
+use weir_core::{GroupId, Instant, Layer, ROOT, Reading, SampleMask, Span, Subject, Unit};
 use weir_measure::{SECOND_NS, State};
 
 /// The samples of a run, taken at the first turn of each window.
@@ -37,7 +37,7 @@ impl States {
     }
 
     /// Takes a sample if one is due. `clients` has the client of each stream slot.
-    pub(crate) fn look(
+    pub(crate) fn sample_if_due(
         &mut self,
         now: Instant,
         layer: &Layer,
@@ -51,15 +51,21 @@ impl States {
         let step = self.step.as_nanos();
         // The next multiple of the step, even if no turn took place in some windows.
         self.due = self.start + Span::from_nanos((since / step + 1) * step);
-        layer.sample(Wanted::ALL, &mut |sample| {
-            sample.readings(&mut |reading| self.take(since, &reading, scenario, clients));
+        layer.sample(SampleMask::ALL, &mut |sample| {
+            sample.readings(&mut |reading| self.record_reading(since, &reading, scenario, clients));
         });
     }
 
-    fn take(&mut self, since: u64, reading: &Reading, scenario: &Scenario, clients: &[u32]) {
+    fn record_reading(
+        &mut self,
+        since: u64,
+        reading: &Reading,
+        scenario: &Scenario,
+        clients: &[u32],
+    ) {
         let key = (reading.name, reading.of);
         let state = self.all.entry(key).or_insert_with(|| Readings {
-            whose: whose(reading.of, scenario, clients),
+            whose: subject_name(reading.of, scenario, clients),
             unit: reading.unit,
             points: Vec::new(),
         });
@@ -102,7 +108,7 @@ fn unit(unit: Unit) -> (&'static str, f64) {
 }
 
 /// The name of the subject of a reading.
-fn whose(subject: Subject, scenario: &Scenario, clients: &[u32]) -> String {
+fn subject_name(subject: Subject, scenario: &Scenario, clients: &[u32]) -> String {
     match subject {
         Subject::Drive => "drive".into(),
         Subject::Stream(stream) => {

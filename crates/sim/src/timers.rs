@@ -8,7 +8,7 @@ const OUT: u32 = u32::MAX;
 const ARITY: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
+struct TimerEntry {
     at: Instant,
     sequence: u64,
     client: u32,
@@ -18,7 +18,7 @@ struct Entry {
 /// first is first.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    heap: Vec<Entry>,
+    heap: Vec<TimerEntry>,
     /// The position of each client's entry in the heap.
     places: Vec<u32>,
     sequence: u64,
@@ -43,13 +43,13 @@ impl Timers {
         }
         self.clear(client);
         self.sequence += 1;
-        let entry = Entry {
+        let entry = TimerEntry {
             at,
             sequence: self.sequence,
             client,
         };
         self.heap.push(entry);
-        self.up(self.heap.len() - 1, entry);
+        self.sift_up(self.heap.len() - 1, entry);
     }
 
     /// Removes the client's timer, if it has one.
@@ -63,8 +63,8 @@ impl Timers {
         let (place, last) = (place as usize, self.heap.pop().expect("a place is taken"));
         // The last entry fills the hole. It may belong above or below it.
         if place < self.heap.len() {
-            self.up(place, last);
-            self.down(self.places[last.client as usize] as usize, last);
+            self.sift_up(place, last);
+            self.sift_down(self.places[last.client as usize] as usize, last);
         }
     }
 
@@ -84,34 +84,34 @@ impl Timers {
     }
 
     /// Moves `entry` towards the root, from the hole at `place`.
-    fn up(&mut self, mut place: usize, entry: Entry) {
+    fn sift_up(&mut self, mut place: usize, entry: TimerEntry) {
         while place > 0 {
             let parent = (place - 1) / ARITY;
             if self.heap[parent] < entry {
                 break;
             }
-            self.put(place, self.heap[parent]);
+            self.place_entry(place, self.heap[parent]);
             place = parent;
         }
-        self.put(place, entry);
+        self.place_entry(place, entry);
     }
 
     /// Moves `entry` away from the root, from the hole at `place`.
-    fn down(&mut self, mut place: usize, entry: Entry) {
+    fn sift_down(&mut self, mut place: usize, entry: TimerEntry) {
         loop {
             let children = place * ARITY + 1..(place * ARITY + 1 + ARITY).min(self.heap.len());
             match children.min_by_key(|&child| self.heap[child]) {
                 Some(least) if self.heap[least] < entry => {
-                    self.put(place, self.heap[least]);
+                    self.place_entry(place, self.heap[least]);
                     place = least;
                 }
                 _ => break,
             }
         }
-        self.put(place, entry);
+        self.place_entry(place, entry);
     }
 
-    fn put(&mut self, place: usize, entry: Entry) {
+    fn place_entry(&mut self, place: usize, entry: TimerEntry) {
         self.heap[place] = entry;
         self.places[entry.client as usize] = place as u32;
     }

@@ -127,7 +127,7 @@ fn played(
         ..Choice::new(model, None, &policy.name)
     };
     let scenario = script.scenario(&choice).map_err(refuse)?.under(policy);
-    let alone = weir_sim::alone(&scenario).map_err(Failure::run)?;
+    let alone = weir_sim::measure_alone(&scenario).map_err(Failure::run)?;
     let run = Run::new(&scenario, policy, 0).map_err(Failure::run)?;
     let results = run.run(|_| {}).map_err(Failure::run)?;
     Ok(results.records(&alone))

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use weir_model::client::{Connection, Settings, Uri, drive};
 use weir_model::load::Source;
-use weir_wire::nbd::client::{HandshakeConfig, Session};
+use weir_wire::nbd::client::{ClientSession, HandshakeConfig};
 
 /// The longest time for connecting and the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -17,7 +17,7 @@ pub(super) struct ExportTarget(Uri);
 
 impl ExportTarget {
     /// Connects once, to query the properties of the export.
-    pub(super) fn open(uri: Uri) -> Result<(Self, Session), Failure> {
+    pub(super) fn open(uri: Uri) -> Result<(Self, ClientSession), Failure> {
         let export = Self(uri);
         let session = export.connect()?.session().clone();
         Ok((export, session))

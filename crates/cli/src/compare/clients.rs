@@ -8,7 +8,7 @@ use crate::judge;
 use weir_lab::report::{ComparedClient, ComparedRow, alike};
 use weir_measure::number::{deviation, duration, figure, plain};
 use weir_measure::promise::Fate;
-use weir_measure::{Absence, Kind, KindRecord, Latency, PromiseSeconds, Record, Starved};
+use weir_measure::{Absence, Kind, KindRecord, Latency, PromiseSeconds, Record, StarvationKind};
 use weir_sim::ClientSpec;
 
 /// Decides in every record whether its client starves, compared with the same run under `cell_under_none` if
@@ -167,7 +167,7 @@ impl<'a> ClientRuns<'a> {
         absence(self.runs.iter().map(|r| r.absence()))
     }
 
-    fn starved(&self) -> Option<Starved> {
+    fn starved(&self) -> Option<StarvationKind> {
         self.runs.iter().find_map(|r| r.starved)
     }
 
@@ -395,7 +395,7 @@ fn troubles(name: &str, members: &[ClientRuns<'_>]) -> Vec<(f64, String)> {
         let many = starved.len() > 1;
         let verb = |one: &str, many_do: &str| if many { many_do } else { one }.to_owned();
         let how = match (worst.starved(), worst.none_mb_per_s) {
-            (Some(Starved::Bandwidth), Some(none)) => {
+            (Some(StarvationKind::Bandwidth), Some(none)) => {
                 let (got, none_mb_per_s) = (worst.mb_per_s(), figure(none));
                 if got > 0.0 {
                     format!(

@@ -3,7 +3,7 @@
 use super::spread::RunSpread;
 use super::work::RunOutcome;
 use crate::judge;
-use weir_measure::explain::Place;
+use weir_measure::explain::SentencePlace;
 use weir_measure::promise::Fate;
 use weir_measure::{Histogram, Record, RingsPerSecond, TOTAL};
 
@@ -53,13 +53,13 @@ impl MeanSplit {
     /// The parts of a split: throttled by a controller, in the elevator while others are served, in
     /// the elevator while it idles, in the drive behind other commands, in service, and outside of
     /// scheduler and drive (page cache and system calls).
-    const PLACES: [Place; 6] = [
-        Place::Held,
-        Place::Elevator,
-        Place::Idling,
-        Place::Queue,
-        Place::Service,
-        Place::Host,
+    const PLACES: [SentencePlace; 6] = [
+        SentencePlace::Held,
+        SentencePlace::Elevator,
+        SentencePlace::Idling,
+        SentencePlace::Queue,
+        SentencePlace::Service,
+        SentencePlace::Host,
     ];
 
     pub(super) const NAMES: [&'static str; 6] = {
@@ -75,7 +75,7 @@ impl MeanSplit {
     };
 
     /// Returns the time that was spent in a place, in microseconds.
-    pub(super) fn at(&self, place: Place) -> f64 {
+    pub(super) fn at(&self, place: SentencePlace) -> f64 {
         let at = Self::PLACES.iter().position(|p| *p == place);
         at.map_or(0.0, |at| self.0[at])
     }
@@ -154,7 +154,7 @@ impl PooledRuns {
     /// Returns `None` without virtual machines.
     pub(super) fn backend_us(&self) -> Option<f64> {
         // The part outside of scheduler and drive is spent in the guest and its ring.
-        let backend = self.split.total() - self.split.at(Place::Host);
+        let backend = self.split.total() - self.split.at(SentencePlace::Host);
         (self.rings.is_some() && backend > 0.0).then_some(backend)
     }
 

@@ -202,9 +202,9 @@ impl CommandTimes<'_> {
             return Some(*known);
         }
         let rate = if random {
-            self.drive.at_random_in(op, length, self.span)
+            self.drive.random_rate_in(op, length, self.span)
         } else {
-            self.drive.in_sequence(op, length)
+            self.drive.sequential_rate(op, length)
         };
         // With a full queue, the drive completes `rate` commands per second, so each of them takes
         // this part of the drive's time.
@@ -251,7 +251,7 @@ mod tests {
         };
         // A promise of half the rate of random reads, in bytes, in requests, and in bytes of a
         // client that reads sequentially.
-        let small = disk.at_random_in(Op::Read, 4096, 100 << 30).unwrap();
+        let small = disk.random_rate_in(Op::Read, 4096, 100 << 30).unwrap();
         let random = Program::random_reads(4096, 8);
         let half = share(random, small / 2 * 4096, 0);
         assert!((half - 0.5).abs() < 0.01, "{half}");

@@ -5,7 +5,7 @@ use crate::policies::is_none;
 use weir_config::Policy;
 use weir_config::scenario::{Asked, Script};
 use weir_lab::report::capital;
-use weir_measure::explain::{Place, Takes, list};
+use weir_measure::explain::{LatencySentence, SentencePlace, list};
 use weir_measure::number::{figure, percent, plain, short as digits};
 use weir_measure::promise::Fate;
 
@@ -69,12 +69,14 @@ pub(super) fn sentence(
         return "No request of the target was answered.".into();
     };
     let (whole, others) = (pooled.split.total(), beside.others);
-    let behind = pooled.depth.filter(|_| place == Place::Queue.words());
+    let behind = pooled
+        .depth
+        .filter(|_| place == SentencePlace::Queue.words());
     let behind = behind.map_or_else(String::new, |depth| {
         let depth = digits(depth);
         format!("behind commands of the {others}: {depth} are in the drive on average")
     });
-    let takes = Takes {
+    let takes = LatencySentence {
         of: "the target",
         us: whole,
         place,
@@ -127,8 +129,8 @@ impl EffectOnOthers {
         let none = beside.none.filter(|none| rest(none) > 0.0);
         let left = none.map(|none| rest(pooled) / rest(none));
         Self {
-            held: noticed(split.at(Place::Held)),
-            idling: noticed(split.at(Place::Idling)),
+            held: noticed(split.at(SentencePlace::Held)),
+            idling: noticed(split.at(SentencePlace::Idling)),
             left: left.filter(|left| *left <= 1.0 - NOTICEABLE),
         }
     }

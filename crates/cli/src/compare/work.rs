@@ -21,7 +21,7 @@ use weir_config::scenario::{Choice, Script};
 use weir_core::Span;
 use weir_measure::Run as Named;
 use weir_measure::{Course, Histogram, Meter, Record, State};
-use weir_sim::{Alone, Scenario};
+use weir_sim::{PerformanceAlone, Scenario};
 
 /// All runs of one scenario.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ pub(super) struct Repetition<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) policy: &'a Policy,
     /// The bandwidth and latency of each client without contention, where they are known.
-    pub(super) alone: &'a [Option<Alone>],
+    pub(super) alone: &'a [Option<PerformanceAlone>],
     /// The index of the target among the clients.
     pub(super) target: usize,
     /// True if auditors check every decision.
@@ -233,7 +233,7 @@ impl ComparisonPlan {
         let drive = &self.drives[cell.drive];
         let (scenario, policy) = self.build(cell)?;
         let alone = drive.alone(&scenario);
-        let alone = alone.map_err(|error| self.failed(cell, &error.of(&scenario)))?;
+        let alone = alone.map_err(|error| self.failed(cell, &error.message_for(&scenario)))?;
         let target = self.script.target();
         // Records and meters have the order of the clients, so places use the target's index.
         let target = scenario.clients.iter().position(|c| c.name == target);

@@ -9,7 +9,7 @@ use weir_config::Policy;
 use weir_config::scenario::{Choice, Script};
 use weir_core::random::Rng;
 use weir_core::{Contract, GroupId, Promised, Span};
-use weir_sim::{Alone, Scenario};
+use weir_sim::{PerformanceAlone, Scenario};
 
 /// The clients of a scenario, and the kind of drives that they share.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct PlanFleet<'a> {
     seconds: Option<u32>,
     clients: usize,
     /// The bandwidth and latency of each client without contention.
-    alone: Vec<Option<Alone>>,
+    alone: Vec<Option<PerformanceAlone>>,
     promised: Promised,
 }
 
@@ -78,8 +78,8 @@ impl<'a> PlanFleet<'a> {
             // Each client is simulated on its own. A drive might not admit the promises of all
             // clients together.
             let part = load.part(&[client]);
-            let alone = weir_sim::alone(&part);
-            let alone = alone.map_err(|error| Failure::run(error.of(&part)))?;
+            let alone = weir_sim::measure_alone(&part);
+            let alone = alone.map_err(|error| Failure::run(error.message_for(&part)))?;
             fleet.alone.extend(alone);
         }
         Ok(fleet)
@@ -101,7 +101,7 @@ impl<'a> PlanFleet<'a> {
     }
 
     /// Returns the bandwidth and latency of these clients without contention.
-    pub(super) fn alone(&self, members: &[usize]) -> Vec<Option<Alone>> {
+    pub(super) fn alone(&self, members: &[usize]) -> Vec<Option<PerformanceAlone>> {
         let alone = |at: &usize| self.alone.get(*at).copied().flatten();
         members.iter().map(alone).collect()
     }

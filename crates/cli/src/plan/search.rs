@@ -251,9 +251,9 @@ impl<'a> Search<'a> {
             // few drives.
             Err(error @ Error::Refused(_)) => {
                 let clients = sharers(members.len());
-                return Ok(Err(format!("{clients}, and {}", error.of(&part))));
+                return Ok(Err(format!("{clients}, and {}", error.message_for(&part))));
             }
-            other => other.map_err(|error| Failure::run(error.of(&part)))?,
+            other => other.map_err(|error| Failure::run(error.message_for(&part)))?,
         };
         let results = run.run_while(|_| self.asked.interrupt.signal().is_none());
         let Some(results) = results.map_err(Failure::run)? else {

@@ -21,7 +21,7 @@ use weir_config::{ContractText, Quoted};
 use weir_core::{Capacity, Class, Contract, Edit, GroupId, Layer, Max, Op, ROOT};
 use weir_measure::SECOND_NS;
 use weir_measure::number::percent;
-use weir_sim::Load;
+use weir_sim::LoadRecord;
 
 /// The fraction of seconds in which the recommended min is sufficient.
 const QUANTILE: (usize, usize) = (95, 100);
@@ -58,7 +58,7 @@ impl RecordedLoad {
 /// Prints the recommended contracts as lines of a configuration.
 pub(super) fn run(
     file: &Path,
-    load: &Load,
+    load: &LoadRecord,
     names: &RecordingNames,
     model: Option<&weir_model::drive::Config>,
 ) -> Result<(), Failure> {
@@ -102,7 +102,7 @@ pub(super) fn run(
 
 /// Returns the mins that tenants need for the mins of their volumes. Tenants without a min are left
 /// out, because they have nothing to divide.
-fn tenants(contracts: &BTreeMap<GroupId, Contract>, load: &Load) -> BTreeMap<GroupId, u64> {
+fn tenants(contracts: &BTreeMap<GroupId, Contract>, load: &LoadRecord) -> BTreeMap<GroupId, u64> {
     let groups = groups(load);
     let mut tenants = BTreeMap::new();
     for (group, contract) in contracts {
@@ -120,13 +120,13 @@ fn tenants(contracts: &BTreeMap<GroupId, Contract>, load: &Load) -> BTreeMap<Gro
 }
 
 /// Returns the groups at the end of the recording.
-fn groups(load: &Load) -> GroupContracts {
+fn groups(load: &LoadRecord) -> GroupContracts {
     let edits = load.edits().iter();
     contracts(edits.flat_map(|(_, edits)| edits))
 }
 
 /// Returns the recorded load of each group.
-fn did(load: &Load) -> BTreeMap<GroupId, RecordedLoad> {
+fn did(load: &LoadRecord) -> BTreeMap<GroupId, RecordedLoad> {
     let mut all: BTreeMap<GroupId, RecordedLoad> = BTreeMap::new();
     for sent in load.sent() {
         let moved = match sent.op {
@@ -177,7 +177,7 @@ fn rounded(rate: u64) -> u64 {
 /// Reduces the mins until the core admits them. Returns the fraction of the drive that is promised.
 fn fit(
     contracts: &mut BTreeMap<GroupId, Contract>,
-    load: &Load,
+    load: &LoadRecord,
     capacity: Capacity,
 ) -> Result<f64, Failure> {
     let mut config = load.config().cloned().ok_or(Failure::Said)?;
@@ -204,7 +204,7 @@ fn fit(
 
 /// Returns the edits that apply the contracts. Tenants come before their volumes, because a group
 /// must exist before its members.
-fn proposed(contracts: &BTreeMap<GroupId, Contract>, load: &Load) -> Vec<Edit> {
+fn proposed(contracts: &BTreeMap<GroupId, Contract>, load: &LoadRecord) -> Vec<Edit> {
     let (groups, tenants) = (groups(load), tenants(contracts, load));
     let parent = |id: &GroupId| groups.get(id).map_or(ROOT, |group| group.0);
     let above: BTreeSet<GroupId> = contracts

@@ -19,9 +19,9 @@ use weir_core::record::{Call, Observer};
 use weir_core::{Contract, Edit, GroupId, Instant, Knobs, Layer, Outcome, Output, ROOT};
 use weir_lab::report::{Column, Table};
 use weir_measure::Histogram;
-use weir_measure::explain::{Cause, Explanation, Promised, Watch};
+use weir_measure::explain::{Cause, Explanation, JudgingJournal, PromiseSummary};
 use weir_measure::number::figure;
-use weir_sim::{Again, Load};
+use weir_sim::{LoadRecord, Playback};
 
 /// The options that select a prediction.
 pub(super) const ASKED: [&str; 4] = ["policy", "set", "drive", "recommend"];
@@ -62,7 +62,7 @@ impl WhatIf {
 
 /// Prints the table of the recorded and the predicted results, or the recommended contracts.
 pub(super) fn run(file: &Path, options: &WhatIf) -> Result<(), Failure> {
-    let mut load = Load::new();
+    let mut load = LoadRecord::new();
     let mut seen = RunMeasurements::new();
     let replay = record::replay(file, |layer, now, call| {
         load.call(now, call, layer);
@@ -77,7 +77,7 @@ pub(super) fn run(file: &Path, options: &WhatIf) -> Result<(), Failure> {
     let names = RecordingNames::load(options.config.as_ref(), &header)?;
     // The memory for the recorded load is limited.
     if load.lost() > 0 {
-        let most = Load::MOST;
+        let most = LoadRecord::MOST;
         output::print_message(&format!(
             "warning: the recording is too long; only its first {most} requests are played again"
         ));
@@ -96,7 +96,7 @@ pub(super) fn run(file: &Path, options: &WhatIf) -> Result<(), Failure> {
         let layer = again.play(&load, &mut would);
         let layer = layer.map_err(|error| {
             let whose = |group| format!("volume or tenant {}", names.of(group));
-            let error = error.named(whose, |space| names.of_space(space));
+            let error = error.message_with_names(whose, |space| names.of_space(space));
             Failure::Run(format!("{name}: {error}"))
         })?;
         let would = would.seen.explained(load.end(), &layer, &names);
@@ -122,10 +122,10 @@ type Edits = Vec<(Instant, Vec<Edit>)>;
 fn plan_run(
     options: &WhatIf,
     policy: Option<&Policy>,
-    load: &Load,
+    load: &LoadRecord,
     names: &RecordingNames,
     seen: &RunMeasurements,
-) -> Result<(Again, Edits), Failure> {
+) -> Result<(Playback, Edits), Failure> {
     let drive = model(options, names)?;
     let mut config = load.config().cloned().ok_or(Failure::Said)?;
     // The recorded capacity is kept, so that admission accepts the recorded contracts on any model.
@@ -146,7 +146,7 @@ fn plan_run(
         ..drive.shape()
     };
     let stated = stated(load, &sets, capacity)?;
-    let again = Again {
+    let again = Playback {
         edits: match policy {
             Some(policy) => edits_for_core(&stated, policy, capacity),
             None => stated.clone(),
@@ -219,7 +219,7 @@ fn nodes(groups: &GroupContracts) -> Vec<Node> {
 
 /// Returns the recorded edits with the contracts that `--set` changes.
 fn stated(
-    load: &Load,
+    load: &LoadRecord,
     sets: &[(GroupId, &Setting)],
     capacity: Option<weir_core::Capacity>,
 ) -> Result<Edits, Failure> {
@@ -304,7 +304,7 @@ fn translate_edits(
 
 /// The measurements of a run.
 struct RunMeasurements {
-    watch: Watch,
+    watch: JudgingJournal,
     /// The groups of streams, by the slot of the stream.
     groups: BTreeMap<u32, GroupId>,
     latencies: BTreeMap<GroupId, Histogram>,
@@ -341,7 +341,7 @@ impl Observer for RunMeasurements {
 impl RunMeasurements {
     fn new() -> Self {
         Self {
-            watch: Watch::new(JOURNAL),
+            watch: JudgingJournal::new(JOURNAL),
             groups: BTreeMap::new(),
             latencies: BTreeMap::new(),
         }
@@ -453,7 +453,7 @@ fn row(table: &mut Table, volume: &str, what: &str, told: &VolumeResult) {
         figure(told.latency.quantile(99, 100) as f64 / 1e3),
         seconds(promise.map(|p| p.promised)),
         seconds(promise.map(|p| p.kept)),
-        seconds(promise.map(Promised::all_short)),
+        seconds(promise.map(PromiseSummary::all_short)),
         why.cause.map_or("-", Cause::words).to_owned(),
     ]);
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
-use weir_config::Address;
+use weir_config::ListenAddress;
 
 /// A private directory for the socket of a server. It is removed when this value is dropped.
 #[derive(Debug)]
@@ -56,10 +56,14 @@ pub(super) struct RunningCommand(Child);
 impl RunningCommand {
     /// Starts `command` in a shell. `$uri` has the address of `export`, and `$exportname`,
     /// `$unixsocket` and `$port` have the parts of the address.
-    pub(super) fn start(command: &str, address: &Address, export: &str) -> Result<Self, Failure> {
+    pub(super) fn start(
+        command: &str,
+        address: &ListenAddress,
+        export: &str,
+    ) -> Result<Self, Failure> {
         let (socket, port) = match address {
-            Address::Unix(path) => (path.display().to_string(), String::new()),
-            Address::Tcp(address) => (String::new(), address.port().to_string()),
+            ListenAddress::Unix(path) => (path.display().to_string(), String::new()),
+            ListenAddress::Tcp(address) => (String::new(), address.port().to_string()),
         };
         let started = Command::new("sh")
             .args(["-c", command])
@@ -101,14 +105,14 @@ fn outcome(status: ExitStatus) -> Result<(), Failure> {
 }
 
 /// Returns the URI of an export, according to `uri.md` of the NBD project.
-fn uri(address: &Address, export: &str) -> String {
+fn uri(address: &ListenAddress, export: &str) -> String {
     match address {
-        Address::Unix(path) => format!(
+        ListenAddress::Unix(path) => format!(
             "nbd+unix:///{}?socket={}",
             encoded(export),
             encoded(&path.display().to_string())
         ),
-        Address::Tcp(address) => format!("nbd://{address}/{}", encoded(export)),
+        ListenAddress::Tcp(address) => format!("nbd://{address}/{}", encoded(export)),
     }
 }
 
@@ -132,12 +136,12 @@ mod tests {
 
     #[test]
     fn reserved_characters_of_a_uri_are_percent_encoded() {
-        let socket = Address::Unix("/tmp/a b/nbd.sock".into());
+        let socket = ListenAddress::Unix("/tmp/a b/nbd.sock".into());
         assert_eq!(
             uri(&socket, "50%?"),
             "nbd+unix:///50%25%3F?socket=/tmp/a%20b/nbd.sock"
         );
-        let local = Address::Tcp("[::1]:10809".parse().expect("an address"));
+        let local = ListenAddress::Tcp("[::1]:10809".parse().expect("an address"));
         assert_eq!(uri(&local, "disk"), "nbd://[::1]:10809/disk");
     }
 }

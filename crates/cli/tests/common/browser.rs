@@ -1,7 +1,7 @@
 //! Headless Chromium, which is driven through Debian's `chromium-driver`.
 
 use crate::common::program::skip;
-use crate::common::running::{Running, start};
+use crate::common::running::{RunningServer, start};
 use crate::common::{Scratch, wait, weir};
 use fantoccini::{Client, ClientBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 pub(crate) const TOKEN: &str = "a-token-for-these-tests";
 
 /// A running server with a dashboard.
-pub(crate) struct Site {
-    server: Option<Running>,
+pub(crate) struct DashboardSite {
+    server: Option<RunningServer>,
     /// The address at which its clients connect.
     pub(crate) address: weir_model::client::Address,
     /// The URL of the dashboard.
     pub(crate) url: String,
 }
 
-impl Site {
+impl DashboardSite {
     /// Starts a server with a modelled drive `fast` and the sections in `volumes`.
     pub(crate) fn start(scratch: &Scratch, volumes: &str) -> Self {
         let path = |name| scratch.at(name);
@@ -59,7 +59,7 @@ impl Site {
     }
 }
 
-impl Drop for Site {
+impl Drop for DashboardSite {
     /// Kills the server if the test failed before its end.
     fn drop(&mut self) {
         if let Some(mut server) = self.server.take() {
@@ -71,11 +71,11 @@ impl Drop for Site {
 
 /// Runs a test in a browser, which is ended afterwards even if the test panics. Skips the test if
 /// no browser is installed.
-pub(crate) fn browse<F>(test: impl FnOnce(Page) -> F)
+pub(crate) fn browse<F>(test: impl FnOnce(BrowserPage) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let Some(mut driver) = Driver::start() else {
+    let Some(mut driver) = BrowserDriver::start() else {
         skip("chromedriver is not installed");
         return;
     };
@@ -84,7 +84,7 @@ where
     let ended = runtime.block_on(async {
         let client = driver.connect().await;
         // The test is a task of its own, so that the session is closed even after a panic.
-        let ended = tokio::spawn(test(Page(client.clone()))).await;
+        let ended = tokio::spawn(test(BrowserPage(client.clone()))).await;
         client.close().await.unwrap();
         ended
     });
@@ -94,12 +94,12 @@ where
     }
 }
 
-struct Driver {
+struct BrowserDriver {
     child: Child,
     url: String,
 }
 
-impl Driver {
+impl BrowserDriver {
     fn start() -> Option<Self> {
         let mut command = Command::new("chromedriver");
         // With port 0, the system chooses a free port.
@@ -149,9 +149,9 @@ impl Driver {
 
 /// A page in the browser.
 #[derive(Clone)]
-pub(crate) struct Page(pub(crate) Client);
+pub(crate) struct BrowserPage(pub(crate) Client);
 
-impl Page {
+impl BrowserPage {
     /// Runs JavaScript as the body of a function, and returns its result.
     pub(crate) async fn ask(&self, script: &str) -> Value {
         self.0.execute(script, Vec::new()).await.expect(script)

@@ -192,7 +192,7 @@ pub(crate) fn get(port: u16, path: &str) -> Option<String> {
 
 /// The output of a command, with its exit status.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     /// The arguments of the command.
     line: String,
     pub(crate) status: Option<i32>,
@@ -200,7 +200,7 @@ pub(crate) struct Said {
     pub(crate) err: String,
 }
 
-impl Said {
+impl CommandOutput {
     /// Checks that the command ended with this status.
     #[track_caller]
     pub(crate) fn ended(self, status: i32) -> Self {
@@ -216,15 +216,15 @@ pub(crate) fn has(text: &str, part: &str) {
 }
 
 /// Runs the command with the arguments of a line until it ends.
-pub(crate) fn run(scratch: &Scratch, line: &str) -> Said {
+pub(crate) fn run(scratch: &Scratch, line: &str) -> CommandOutput {
     run_with(scratch, &words(line))
 }
 
 /// Runs the command with these arguments until it ends.
-pub(crate) fn run_with(scratch: &Scratch, arguments: &[&str]) -> Said {
+pub(crate) fn run_with(scratch: &Scratch, arguments: &[&str]) -> CommandOutput {
     let output = in_scratch(scratch, Path::new(env!("CARGO_BIN_EXE_weir")), arguments).output();
     let output = output.expect("the command can be started");
-    Said {
+    CommandOutput {
         line: arguments.join(" "),
         status: output.status.code(),
         out: String::from_utf8(output.stdout).expect("text"),

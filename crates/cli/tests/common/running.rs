@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use weir_model::client::{Address, ConnectError, Connection, Fleet, Member};
+use weir_model::client::{Address, ConnectError, Connection, Fleet, FleetMember};
 use weir_model::load::Program;
 use weir_wire::nbd::client::HandshakeConfig;
 
 /// A running server, with its log.
-pub(crate) struct Running {
+pub(crate) struct RunningServer {
     pub(crate) child: Child,
     pub(crate) address: Address,
     pub(crate) log: Arc<Mutex<String>>,
@@ -20,7 +20,7 @@ pub(crate) struct Running {
 }
 
 /// Starts the command, and waits for the address that it prints.
-pub(crate) fn start(command: &mut Command) -> Running {
+pub(crate) fn start(command: &mut Command) -> RunningServer {
     let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().unwrap();
     let log = Arc::<Mutex<String>>::default();
@@ -36,7 +36,7 @@ pub(crate) fn start(command: &mut Command) -> Running {
     out.read_line(&mut line).unwrap();
     let address = line.trim_end().parse();
     let address = address.unwrap_or_else(|e| panic!("{e}: {line:?}, {}", log.lock().unwrap()));
-    Running {
+    RunningServer {
         child,
         address,
         log,
@@ -45,7 +45,7 @@ pub(crate) fn start(command: &mut Command) -> Running {
 }
 
 /// Starts a server with the file `weir.toml` in the scratch directory.
-pub(crate) fn serve(scratch: &Scratch) -> Running {
+pub(crate) fn serve(scratch: &Scratch) -> RunningServer {
     start(&mut weir(scratch, "serve weir.toml"))
 }
 
@@ -57,13 +57,15 @@ pub(crate) fn open(address: &Address, export: &str) -> Result<Connection, Connec
 /// Returns a fleet of clients, each of which runs a program on an export for the given time.
 pub(crate) fn fleet(address: &Address, clients: &[(&str, Program)], length: Duration) -> Fleet {
     // Each client has a seed of its own, so that their accesses differ.
-    let members = (1..).zip(clients).map(|(seed, (export, program))| Member {
-        name: (*export).to_owned(),
-        export: (*export).to_owned(),
-        program: *program,
-        region: None,
-        seed,
-    });
+    let members = (1..)
+        .zip(clients)
+        .map(|(seed, (export, program))| FleetMember {
+            name: (*export).to_owned(),
+            export: (*export).to_owned(),
+            program: *program,
+            region: None,
+            seed,
+        });
     Fleet {
         address: address.clone(),
         members: members.collect(),
@@ -76,7 +78,7 @@ pub(crate) fn fleet(address: &Address, clients: &[(&str, Program)], length: Dura
 /// The longest time for which a client waits for a server.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-impl Running {
+impl RunningServer {
     pub(crate) fn says(&self, what: &str) -> bool {
         self.log.lock().unwrap().contains(what)
     }

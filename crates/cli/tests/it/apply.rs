@@ -68,7 +68,7 @@ fn a_host_without_the_device_is_left_alone() {
 }
 
 #[test]
-fn what_is_no_block_device_is_refused() {
+fn a_path_that_is_no_block_device_is_refused() {
     let scratch = Scratch::new();
     // `/dev/null` is a character device.
     let text = CONTRACTS.replace("/dev/weir-has-no-such-device", "/dev/null");

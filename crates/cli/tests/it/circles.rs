@@ -74,12 +74,12 @@ const NAMED: &[(&str, &[&str], &str)] = &[
 type Module = Vec<String>;
 
 /// The modules of one crate with the paths that they use, and the names that each re-exports.
-struct House {
+struct ModuleGraph {
     code: BTreeMap<Module, Paths>,
     exports: BTreeMap<(Module, String), Module>,
 }
 
-impl House {
+impl ModuleGraph {
     fn read(name: &str) -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("..")
@@ -305,7 +305,7 @@ impl<'ast> Visit<'ast> for Paths {
 #[test]
 fn no_files_use_each_other_but_those_named() {
     for name in ["core", "config", "serve"] {
-        let house = House::read(name);
+        let house = ModuleGraph::read(name);
         assert!(house.code.len() > 20, "{name}: {}", house.code.len());
         let circles = house.circles();
         let named: Vec<BTreeSet<String>> = NAMED
@@ -334,7 +334,7 @@ fn a_circle_is_found_on_every_way_and_a_room_may_use_its_door() {
         let files = files
             .iter()
             .map(|(file, text)| (file.into(), (*text).to_owned()));
-        House::of(files).circles()
+        ModuleGraph::of(files).circles()
     };
     let two = |one: &str, other: &str| {
         circles(&[("a.rs", one), ("b.rs", other), ("lib.rs", "pub use b::B;")])

@@ -6,11 +6,11 @@ use serde_json::Value;
 use std::fmt::Write;
 
 /// The results of one scenario.
-struct Played {
+struct ScenarioResults {
     records: Vec<Value>,
 }
 
-impl Played {
+impl ScenarioResults {
     /// Plays one repetition on these drives, for `seconds` or for as long as the scenario
     /// specifies.
     fn new(scenario: &str, drives: &[&str], seconds: Option<&str>) -> Self {
@@ -34,13 +34,13 @@ impl Played {
         record_of(&self.records, &of)
     }
 
-    fn cell(&self, drive: &str, case: &str) -> Cell {
+    fn cell(&self, drive: &str, case: &str) -> RingFigures {
         let target = self.of(drive, case, "none", "guest");
         let total = self.of(drive, case, "none", "total");
         let split = &target["split_us"];
         let parts = ["limit", "elevator", "drive"];
         let rings = &total["rings"];
-        Cell {
+        RingFigures {
             guest: number(&target["latency_us"]["mean"]),
             backend: parts.iter().map(|part| number(&split[part])).sum(),
             mb_per_s: number(&total["bandwidth_mb_per_s"]),
@@ -59,7 +59,7 @@ fn number(value: &Value) -> f64 {
 }
 
 /// The figures of a run that tables show.
-struct Cell {
+struct RingFigures {
     guest: f64,
     backend: f64,
     mb_per_s: f64,
@@ -131,26 +131,26 @@ const POLICIES: [&str; 7] = [
 ];
 
 /// The results of the three scenarios.
-struct All {
+struct CoalescingResults {
     /// The results of `ring`, on rotating drives and on others.
-    slow: Played,
-    fast: Played,
-    coalescing: Played,
-    storm: Played,
+    slow: ScenarioResults,
+    fast: ScenarioResults,
+    coalescing: ScenarioResults,
+    storm: ScenarioResults,
 }
 
-impl All {
+impl CoalescingResults {
     fn new() -> Self {
         Self {
-            slow: Played::new("ring", &SLOW, Some("30")),
-            fast: Played::new("ring", &FAST, None),
-            coalescing: Played::new("coalescing", &COALESCING, None),
-            storm: Played::new("storm", &["demo"], None),
+            slow: ScenarioResults::new("ring", &SLOW, Some("30")),
+            fast: ScenarioResults::new("ring", &FAST, None),
+            coalescing: ScenarioResults::new("coalescing", &COALESCING, None),
+            storm: ScenarioResults::new("storm", &["demo"], None),
         }
     }
 
     /// Returns the figures of a cell of the scenario `ring`.
-    fn cell(&self, drive: &str, load: &str, rule: &str) -> Cell {
+    fn cell(&self, drive: &str, load: &str, rule: &str) -> RingFigures {
         let played = if SLOW.contains(&drive) {
             &self.slow
         } else {
@@ -159,7 +159,7 @@ impl All {
         played.cell(drive, &format!("{load}-{rule}"))
     }
 
-    fn both(&self, drive: &str, load: &str) -> [Cell; 2] {
+    fn both(&self, drive: &str, load: &str) -> [RingFigures; 2] {
         ["old", "new"].map(|rule| self.cell(drive, load, rule))
     }
 
@@ -179,7 +179,7 @@ impl All {
 fn page() -> String {
     let prose = |begin, row| prose("coalescing.md", begin, row);
     let mut page = prose("# Notifications", "| 115 |");
-    let all = All::new();
+    let all = CoalescingResults::new();
     latencies(&mut page, &all);
     loads(&mut page, &all);
     targets(&mut page, &all);
@@ -239,7 +239,7 @@ fn say(page: &mut String, claim: usize, here: &str, verdict: &str) {
 }
 
 /// Writes the claims about the effect of the rules before and since 2011 on latency.
-fn latencies(page: &mut String, all: &All) {
+fn latencies(page: &mut String, all: &CoalescingResults) {
     say(page, 115, "rings `xen` and `xen-before-2011`", APPEARS);
     say(page, 116, "load `2`", APPEARS);
     let times = all.both("stripe-8", "2");
@@ -263,7 +263,7 @@ fn latencies(page: &mut String, all: &All) {
 }
 
 /// Writes the claims about the page cache, full rings and high load.
-fn loads(page: &mut String, all: &All) {
+fn loads(page: &mut String, all: &CoalescingResults) {
     let cached = |drive| {
         let kicks = all.kicks(drive, "cache-read");
         format!("`cache-read` on `{drive}`: {kicks}")
@@ -293,7 +293,7 @@ fn loads(page: &mut String, all: &All) {
 }
 
 /// Writes the claims about the targets, and the figures of the fast one.
-fn targets(page: &mut String, all: &All) {
+fn targets(page: &mut String, all: &CoalescingResults) {
     let one = all.cell("iscsi-1ms", "1", "new").guest;
     let slow = all.kicks("iscsi-1ms", "mixed-sizes");
     let here = format!(
@@ -321,7 +321,7 @@ fn targets(page: &mut String, all: &All) {
 }
 
 /// Writes the claims about the reasons and the ways of coalescing.
-fn coalescing(page: &mut String, all: &All) {
+fn coalescing(page: &mut String, all: &CoalescingResults) {
     let policies = ["at-once", "spin", "sleep"].map(|policy| format!("1-{policy}"));
     let [once, spin, sleep] = policies.map(|case| all.coalescing.cell("scsi-debug", &case));
     let was = time(once.guest);
@@ -427,7 +427,7 @@ const HALVES: &str = "in part: it appears on a target that takes a millisecond f
 
 const BUSY: &str = "in part: a kick requires a back end that sleeps, and with these costs, it is busy nearly all the time";
 
-fn full(page: &mut String, names: [&str; 3], cell: &Cell) {
+fn full(page: &mut String, names: [&str; 3], cell: &RingFigures) {
     let mut cells: Vec<String> = names.iter().map(|&n| n.to_owned()).collect();
     cells.extend([time(cell.guest), time(cell.backend)]);
     cells.push(format!("{:.1}", cell.mb_per_s));
@@ -439,7 +439,7 @@ fn full(page: &mut String, names: [&str; 3], cell: &Cell) {
 }
 
 /// Writes the rows about the neighbours of a guest that kicks without work.
-fn storm(page: &mut String, played: &Played) {
+fn storm(page: &mut String, played: &ScenarioResults) {
     let mb_per_s = |case, client: &str| {
         let record = played.of("demo", case, "contract", client);
         number(&record["bandwidth_mb_per_s"])

@@ -419,7 +419,7 @@ fn the_environment_is_checked_like_the_command_line() {
 }
 
 #[test]
-fn nobody_reading_is_no_failure() {
+fn a_closed_output_is_no_failure() {
     let scratch = Scratch::new();
     for line in ["policies", "demo --on sim --seconds 1", "--help"] {
         let mut command = weir(&scratch, line);
@@ -435,7 +435,7 @@ fn nobody_reading_is_no_failure() {
 }
 
 #[test]
-fn a_file_that_is_there_keeps_what_is_in_it_until_there_are_results() {
+fn an_existing_file_keeps_its_content_until_there_are_results() {
     let scratch = Scratch::new();
     let page = scratch.file("old.html", "old");
     // The command is refused, so the old page must survive.

@@ -1,7 +1,9 @@
 //! Comparisons: the input that they refuse, their output, and the absence of violations.
 
 use crate::common;
-use crate::common::{Said, Scratch, golden, golden_text, has, record_of, run, signal, weir};
+use crate::common::{
+    CommandOutput, Scratch, golden, golden_text, has, record_of, run, signal, weir,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -91,7 +93,7 @@ compare latency --json nowhere/records.json
     assert_eq!(scratch.names().join(" "), left, "nothing is left");
 }
 
-fn compare(scratch: &Scratch, arguments: &str) -> Said {
+fn compare(scratch: &Scratch, arguments: &str) -> CommandOutput {
     run(scratch, &format!("compare {arguments}")).ended(0)
 }
 
@@ -187,7 +189,7 @@ fn under(line: &str, policies: &[&str]) -> String {
 }
 
 #[test]
-fn a_table_for_each_drive() {
+fn each_drive_has_a_table_of_its_own() {
     let scratch = Scratch::new();
     scratch.file("disk.toml", DISK);
     let policies = ["none", "io.latency", "bfq", "contract"];
@@ -485,7 +487,7 @@ fn a_job_file_becomes_a_scenario_to_add_contracts_to() {
 }
 
 #[test]
-fn what_is_divided_is_shown() {
+fn shares_and_maximums_are_shown_with_their_ratios() {
     let scratch = Scratch::new();
     let one = "--repetitions 1 --seconds 2 --policy contract";
     let shares = compare(&scratch, &format!("shares {one}"));
@@ -524,7 +526,7 @@ rw = "randread"
 "#;
 
 #[test]
-fn where_nothing_is_drawn_there_is_one_run() {
+fn a_case_without_random_choices_is_played_once() {
     let scratch = Scratch::new();
     scratch.file("cases.toml", CASES);
     let line = "cases.toml --seconds 1 --json records.json";
@@ -554,7 +556,7 @@ fn where_nothing_is_drawn_there_is_one_run() {
     has(&said.err, "2 runs in ");
     // The figures of one run are those of every run.
     let one = compare(&scratch, &format!("{line} --repetitions 1"));
-    let table = |said: &Said| {
+    let table = |said: &CommandOutput| {
         said.out
             .split("A promise is kept")
             .next()
@@ -637,7 +639,7 @@ fn an_interrupt_in_the_first_run_leaves_nothing_behind() {
 /// The table of clients, the table of latencies and the line about the expectation show the p99 of
 /// the same run, which is the run with the highest p99.
 #[test]
-fn a_p99_is_the_same_wherever_it_stands() {
+fn a_p99_is_the_same_in_every_table() {
     let scratch = Scratch::new();
     let text = "name = \"p\"\nduration = \"1s\"\ntarget = \"db\"\ndrives = [\"seagate-st3808110as\"]\npolicies = [\"bfq\"]\n\
                 [[client]]\nname = \"db\"\nrw = \"randread\"\nbs = \"4KiB\"\niodepth = 1\nsize = \"10GiB\"\ndirect = true\n\

@@ -22,8 +22,8 @@
 //! - `init`, which writes files
 //! - comparisons under Linux
 
-use crate::common::running::{Running, start};
-use crate::common::{Said, Scratch, files_below, root, run, run_with, weir};
+use crate::common::running::{RunningServer, start};
+use crate::common::{CommandOutput, Scratch, files_below, root, run, run_with, weir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
@@ -48,7 +48,7 @@ const CONFIG: &str = "listen.nbd = [\"127.0.0.1:0\"]\n[drive.fast]\n\
     [volume.alpha]\ndrive = \"fast\"\nmemory = true\nsize = \"1MiB\"\n";
 
 /// A command line, and its place in a document.
-struct Line {
+struct CommandLine {
     place: String,
     words: Vec<String>,
 }
@@ -100,14 +100,14 @@ fn words(text: &str) -> Option<Vec<String>> {
 }
 
 /// Returns every command line of a document.
-fn lines(path: &Path) -> Vec<Line> {
+fn lines(path: &Path) -> Vec<CommandLine> {
     let text = fs::read_to_string(path).expect("it can be read");
     let name = path.file_name().expect("a file").to_string_lossy();
     let (mut found, mut paragraph, mut begins) = (Vec::new(), String::new(), 1);
     let mut fenced = false;
     let mut add = |number: usize, text: &str| {
         let place = format!("{name}:{number}: {text}");
-        found.extend(words(text).map(|words| Line { place, words }));
+        found.extend(words(text).map(|words| CommandLine { place, words }));
     };
     for (number, line) in (1..).zip(text.lines().chain([""])) {
         let fence = line.starts_with("```");
@@ -160,7 +160,7 @@ fn wrong_weir(
 ) -> Option<String> {
     let words = filled(words);
     let arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
-    let mut ask = |arguments: &[&str], well: fn(&Said) -> bool| {
+    let mut ask = |arguments: &[&str], well: fn(&CommandOutput) -> bool| {
         let owned = arguments.iter().map(|a| (*a).to_owned()).collect();
         // Each command line is run once, however many documents contain it.
         if !asked.insert(owned) {
@@ -169,7 +169,7 @@ fn wrong_weir(
         let said = run_with(scratch, arguments);
         (!well(&said)).then(|| format!("{arguments:?}: {}", said.err))
     };
-    let well = |said: &Said| said.status == Some(0);
+    let well = |said: &CommandOutput| said.status == Some(0);
     // With `--help` at the end, the options before it are parsed, but the command is not run.
     let help = [&arguments[..], &["--help"]].concat();
     let mut wrong = ask(&help, well);
@@ -355,7 +355,7 @@ const LIVE: &str = "[drive.fast]\ncapacity = { read = \"900MB/s\", write = \"800
     [tenant.acme]\ndrive = \"main\"\nmin = \"50MB/s\"\n";
 
 /// Starts a server in `scratch` at the socket `NAME.sock`, with a volume for each of the names.
-fn serve(scratch: &Scratch, name: &str, volumes: &[&str]) -> Running {
+fn serve(scratch: &Scratch, name: &str, volumes: &[&str]) -> RunningServer {
     let at = scratch.at("");
     let mut text = format!(
         "[listen]\nnbd = [\"unix:{at}/{name}.nbd\"]\n[manage]\nsocket = \"{at}/{name}.sock\"\nstorage = [\"{at}\"]\n{LIVE}"

@@ -1,7 +1,7 @@
 //! Servers on systems that differ from the usual ones.
 
 use crate::common;
-use crate::common::running::{Running, serve, start};
+use crate::common::running::{RunningServer, serve, start};
 use crate::common::{Scratch, has};
 use std::process::Command;
 
@@ -57,7 +57,7 @@ fn a_refused_io_uring_is_said_once_with_the_consequence() {
 }
 
 #[test]
-fn it_has_as_many_open_files_as_the_system_permits() {
+fn a_server_raises_its_limit_of_open_files_to_the_hard_limit() {
     let scratch = Scratch::new();
     config(&scratch, "");
     // The soft limit is lowered, and the hard limit stays.
@@ -71,7 +71,7 @@ fn it_has_as_many_open_files_as_the_system_permits() {
 }
 
 /// Returns the nice value of each shard of a process.
-fn nice(server: &Running) -> Vec<i32> {
+fn nice(server: &RunningServer) -> Vec<i32> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
     let stats = tasks.map(|t| std::fs::read_to_string(t.unwrap().path().join("stat")).unwrap());
     let shards = stats.filter(|stat| stat.contains("(weir-shard"));

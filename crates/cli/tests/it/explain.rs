@@ -71,7 +71,7 @@ fn number(cell: &str) -> f64 {
 }
 
 #[test]
-fn a_record_says_why_and_what_would_have_been() {
+fn a_recording_gives_causes_and_the_effect_of_another_policy() {
     let scratch = recorded();
     let explain = "explain alpha --record record --config weir.toml";
     let text = said(&scratch, explain).replace('\n', " ");

@@ -3,7 +3,7 @@
 use crate::common::{Scratch, document, records, run};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use weir_measure::keys::{KEYS, Key, When, page};
+use weir_measure::keys::{KEYS, Key, KeyPresence, page};
 
 /// Runs of every kind: with and without promises, with cases, in virtual time and live.
 const RUNS: &str = "\
@@ -48,12 +48,12 @@ const WHERE: &str = "the table is in crates/measure/src/keys.rs; WEIR_BLESS=1 ca
 
 /// The number of lines, and the number of lines with each key.
 #[derive(Default, Debug)]
-struct Seen {
+struct KeyCounts {
     lines: usize,
     keys: BTreeMap<String, usize>,
 }
 
-impl Seen {
+impl KeyCounts {
     fn line(&mut self, record: &Value) {
         self.lines += 1;
         self.object("", record);
@@ -71,7 +71,7 @@ impl Seen {
     }
 
     /// Returns the errors in the table, for lines of this kind.
-    fn against(&self, kind: &str, of: impl Fn(&Key) -> When) -> Vec<String> {
+    fn against(&self, kind: &str, of: impl Fn(&Key) -> KeyPresence) -> Vec<String> {
         let mut wrong = Vec::new();
         for path in self
             .keys
@@ -88,15 +88,15 @@ impl Seen {
             let path = key.path;
             match of(key) {
                 // No command line here can produce these keys.
-                When::Where(_) if UNPLAYED.contains(&path) => {}
-                When::Always if found < self.lines => wrong.push(format!(
+                KeyPresence::Where(_) if UNPLAYED.contains(&path) => {}
+                KeyPresence::Always if found < self.lines => wrong.push(format!(
                     "{path} is in {found} of {} lines of {kind}, and the table says always: remove it, or say when it is there",
                     self.lines
                 )),
-                When::Where(runs) if found == 0 => wrong.push(format!(
+                KeyPresence::Where(runs) if found == 0 => wrong.push(format!(
                     "{path} is in no line of {kind}, and the table says where {runs}: remove it, or play a run here that prints it"
                 )),
-                When::Never if found > 0 => {
+                KeyPresence::Never if found > 0 => {
                     wrong.push(format!("{path} is in lines of {kind}, and the table says never"));
                 }
                 _ => {}
@@ -112,7 +112,7 @@ fn every_key_that_is_printed_is_documented_and_every_documented_one_printed() {
     scratch.file("mixed.fio", MIXED);
     scratch.file("late.fio", LATE);
     scratch.file("quiet.toml", QUIET);
-    let (mut clients, mut totals) = (Seen::default(), Seen::default());
+    let (mut clients, mut totals) = (KeyCounts::default(), KeyCounts::default());
     for line in RUNS.lines() {
         let said = run(&scratch, &format!("{line} --json -")).ended(0);
         for record in records(&said.out) {
@@ -129,6 +129,6 @@ fn every_key_that_is_printed_is_documented_and_every_documented_one_printed() {
 }
 
 #[test]
-fn the_page_is_what_the_table_says() {
+fn the_page_is_generated_from_the_table_of_keys() {
     document("json.md", "json", &page());
 }

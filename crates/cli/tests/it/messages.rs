@@ -244,7 +244,7 @@ demo --drive /dev/zero
 
 /// The machine on which the commands run. Its port, socket and image are in use as long as this
 /// value lives.
-struct Machine {
+struct TestMachine {
     scratch: Scratch,
     port: TcpListener,
     // The socket and the image stay open until the machine is dropped.
@@ -252,7 +252,7 @@ struct Machine {
     _image: Box<dyn weir_serve::backend::Prepare>,
 }
 
-impl Machine {
+impl TestMachine {
     fn new() -> Self {
         let scratch = Scratch::new();
         scratch.file("text", "this is text\n");
@@ -330,8 +330,8 @@ fn masked(text: &str, before: &str, after: &str, by: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_where_and_what_to_do() {
-    let machine = Machine::new();
+fn errors_are_reported_with_their_place_and_a_remedy() {
+    let machine = TestMachine::new();
     machine.scratch.file("weir.toml", &machine.here(GOOD));
     let before = machine.scratch.names();
     let mut text = format!("The file that is changed below:\n\n{GOOD}\n");
@@ -360,8 +360,8 @@ fn what_is_wrong_is_said_with_where_and_what_to_do() {
 
 /// `serve` refuses everything about this machine that `check` refuses, with the same message.
 #[test]
-fn serve_says_what_check_says() {
-    let machine = Machine::new();
+fn serve_and_check_refuse_with_the_same_message() {
+    let machine = TestMachine::new();
     let before = machine.scratch.names().len() + 1;
     let first = CONFIGURATIONS
         .iter()
@@ -395,8 +395,8 @@ fn first_line(text: &str) -> String {
 /// Resources of a running server are no errors in the file that it would reload. For another file,
 /// they are warnings.
 #[test]
-fn what_a_server_has_is_known_or_a_warning() {
-    let machine = Machine::new();
+fn resources_of_a_running_server_are_a_note_or_a_warning() {
+    let machine = TestMachine::new();
     let image = "drive = \"plain\"\nfile = \"DIR/a.img\"\nsize = \"1MiB\"\ncache = \"host\"\n";
     let text = machine.here(&GOOD.replace(GAMMA, image));
     machine.scratch.file("weir.toml", &text);
@@ -424,8 +424,8 @@ fn what_a_server_has_is_known_or_a_warning() {
 /// A path that the user may not read is reported as a warning, because it is not an error in the
 /// file.
 #[test]
-fn what_cannot_be_seen_without_rights_is_said() {
-    let machine = Machine::new();
+fn a_path_without_permission_is_a_warning() {
+    let machine = TestMachine::new();
     let hidden = machine.scratch.path("hidden");
     fs::create_dir(&hidden).unwrap();
     fs::write(hidden.join("a.img"), [0; 4096]).unwrap();
@@ -467,7 +467,7 @@ fn what_cannot_be_seen_without_rights_is_said() {
 /// A name with a line break must not split an entry of the log into two lines.
 #[test]
 fn a_record_of_the_log_is_one_line() {
-    let machine = Machine::new();
+    let machine = TestMachine::new();
     let text = GOOD.replace("[volume.gamma]", "[volume.\"nothing here\"]");
     let text = text.replace("DIR/nbd.sock", "DIR/li\\nne.sock");
     machine.scratch.file("weir.toml", &machine.here(&text));
@@ -500,7 +500,7 @@ fn a_record_of_the_log_is_one_line() {
 /// The log reports clients that request something unavailable, and storage that fails.
 #[test]
 fn the_log_says_what_failed_and_for_whom() {
-    let machine = Machine::new();
+    let machine = TestMachine::new();
     let image = "drive = \"plain\"\nfile = \"DIR/a.img\"\nsize = \"1MiB\"\ncache = \"host\"\n";
     machine
         .scratch

@@ -60,7 +60,7 @@ fn uses(package: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn arrows_point_one_way() {
+fn a_crate_depends_only_on_crates_below_it() {
     let packages = packages();
     let mut names: Vec<&str> = packages.iter().filter_map(|p| p["name"].as_str()).collect();
     names.sort_unstable();
@@ -117,7 +117,7 @@ fn the_documents_list_every_crate_and_every_module_of_contract() {
 }
 
 #[test]
-fn unsafe_stands_in_one_crate_only() {
+fn only_one_crate_contains_unsafe() {
     let mut files = 0;
     for package in packages() {
         if package["name"] == UNSAFE {
@@ -144,7 +144,7 @@ fn is_unsafe(line: &str) -> bool {
 }
 
 #[test]
-fn the_keyword_is_told_from_words_like_it() {
+fn the_keyword_is_distinguished_from_similar_words() {
     let keyword = concat!("un", "safe");
     assert!(is_unsafe(&format!("    {keyword} {{ call() }}")));
     assert!(is_unsafe(&format!("pub {keyword} fn f() {{")));

@@ -2,8 +2,8 @@
 //! refuses, and its continuation after an interruption.
 
 use crate::common;
-use crate::common::running::Running;
-use crate::common::{Said, Scratch, golden, has, run, signal, weir};
+use crate::common::running::RunningServer;
+use crate::common::{CommandOutput, Scratch, golden, has, run, signal, weir};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
@@ -17,7 +17,7 @@ use weir_lab::calibrate::{Calibration, Found, Latency, Plan, Target, Window};
 use weir_model::drive::Config;
 
 /// Serves a modelled drive as the volume `disk`, and returns the server with the URI of the volume.
-fn serve(scratch: &Scratch, model: &str, size: &str) -> (Running, String) {
+fn serve(scratch: &Scratch, model: &str, size: &str) -> (RunningServer, String) {
     let socket = scratch.path("nbd.sock");
     let text = format!(
         "[drive.d]\npolicy = \"none\"\nmodel = {model}\n[listen]\nnbd = [\"unix:{}\"]\n[limits]\nrequests_per_connection = 256\n\
@@ -63,7 +63,7 @@ fn found(known: &Value, name: &str) -> f64 {
 
 /// Repeats the command until nothing is left to measure. On a busy machine, it can leave the last
 /// steps for another run.
-fn complete(scratch: &Scratch, ask: &str) -> Said {
+fn complete(scratch: &Scratch, ask: &str) -> CommandOutput {
     let all = (0..5).map(|_| run(scratch, ask));
     let mut last =
         all.skip_while(|said| !said.err.contains("contains the results of an earlier run"));
@@ -265,7 +265,7 @@ fn wrong_files(scratch: &Scratch) {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn wrong_input_is_refused_with_a_remedy() {
     let scratch = Scratch::new();
     wrong_files(&scratch);
     golden(
@@ -359,7 +359,7 @@ fn one_byte_in_a_file_of_holes_is_found() {
 }
 
 #[test]
-fn it_goes_on_after_a_break() {
+fn an_interrupted_measurement_continues() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new();
     let model = r#"{ kind = "null", service = "1ms", tags = 16, link = "50MB/s" }"#;

@@ -1,7 +1,7 @@
 //! Plants twelve causes on a live server, and checks that metrics, `weir top`, the dashboard, `weir
 //! explain` and the recording name the right one.
 
-use crate::browser::{Page, Site, TOKEN, browse};
+use crate::browser::{BrowserPage, DashboardSite, TOKEN, browse};
 use crate::common::running::fleet;
 use crate::common::{Scratch, free_port, get, run, wait, works};
 use crate::raw::{self, Raw};
@@ -22,7 +22,7 @@ const SECONDS: u64 = 2;
 
 /// A disturbance that is planted besides the clients.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Beside {
+enum Disturbance {
     Nothing,
     /// Another server, whose storage fails every read.
     Failing,
@@ -36,7 +36,7 @@ enum Beside {
 
 /// A planted cause, from which the volume `alpha` suffers: the configuration of drives and volumes,
 /// and the programs of clients.
-struct Plant {
+struct PlantedCause {
     name: &'static str,
     cause: Cause,
     neighbour: Option<&'static str>,
@@ -47,7 +47,7 @@ struct Plant {
     /// The volumes, with their mins in MB/s.
     volumes: Vec<(&'static str, u32)>,
     clients: Vec<(&'static str, Program)>,
-    beside: Beside,
+    beside: Disturbance,
 }
 
 /// A drive of 100 MB/s, which is also its stated capacity.
@@ -75,8 +75,8 @@ fn alone(
     drive: &'static str,
     min: u32,
     program: Program,
-) -> Plant {
-    Plant {
+) -> PlantedCause {
+    PlantedCause {
         name,
         cause,
         neighbour: None,
@@ -85,16 +85,16 @@ fn alone(
         of_tenant: false,
         volumes: vec![("alpha", min)],
         clients: vec![("alpha", program)],
-        beside: Beside::Nothing,
+        beside: Disturbance::Nothing,
     }
 }
 
 /// Returns the plants with neighbours, mostly in order of arrival.
-fn beside_neighbours() -> Vec<Plant> {
+fn beside_neighbours() -> Vec<PlantedCause> {
     let behind = |name, drive, neighbour, others: &[(&'static str, Program)]| {
         let plain = alone(name, Cause::Neighbour, drive, 60, reads(32, 2));
         let volumes = others.iter().map(|(name, _)| (*name, 0));
-        Plant {
+        PlantedCause {
             neighbour: Some(neighbour),
             policy: "none",
             volumes: plain.volumes.iter().copied().chain(volumes).collect(),
@@ -109,7 +109,7 @@ fn beside_neighbours() -> Vec<Plant> {
         behind("a neighbour in the drive's queue", FAST, "beta", &beta),
         behind("a neighbour in the elevator", NARROW, "beta", &beta),
         behind("the larger of two neighbours", FAST, "gamma", &two),
-        Plant {
+        PlantedCause {
             policy: "none",
             of_tenant: true,
             volumes: vec![("alpha", 6), ("beta", 0)],
@@ -119,7 +119,7 @@ fn beside_neighbours() -> Vec<Plant> {
     ]
 }
 
-fn plants() -> Vec<Plant> {
+fn plants() -> Vec<PlantedCause> {
     let deep = reads(64, 16);
     let thinks = Program {
         arrival: Arrival::Closed {
@@ -135,27 +135,27 @@ fn plants() -> Vec<Plant> {
     plants.extend([
         alone("its own depth", Cause::OwnDepth, FAST, 80, reads(4, 1)),
         alone("a slow drive", Cause::SlowDrive, SLOW, 60, deep),
-        Plant {
+        PlantedCause {
             volumes: vec![("alpha", 30), ("beta", 30)],
             clients: vec![("alpha", deep), ("beta", deep)],
             ..alone(shared, Cause::SlowDrive, SLOW, 30, deep)
         },
-        Plant {
-            beside: Beside::Burners,
+        PlantedCause {
+            beside: Disturbance::Burners,
             ..alone("a busy host", Cause::HostBusy, FAST, 80, deep)
         },
-        Plant {
-            beside: Beside::Failing,
+        PlantedCause {
+            beside: Disturbance::Failing,
             clients: Vec::new(),
             ..alone("errors", Cause::Errors, REMOTE, 20, deep)
         },
-        Plant {
-            beside: Beside::SlowServer,
+        PlantedCause {
+            beside: Disturbance::SlowServer,
             ..alone(remote, Cause::SlowDrive, REMOTE, 80, deep)
         },
         alone(idle, Cause::ClientIdle, FAST, 20, thinks),
-        Plant {
-            beside: Beside::Deaf,
+        PlantedCause {
+            beside: Disturbance::Deaf,
             clients: Vec::new(),
             ..alone(deaf, Cause::NotReading, FAST, 20, deep)
         },
@@ -163,7 +163,7 @@ fn plants() -> Vec<Plant> {
     plants
 }
 
-impl Plant {
+impl PlantedCause {
     /// Returns the configuration of the server.
     fn file(&self, scratch: &Scratch, port: u16) -> String {
         let path = |name| scratch.at(name);
@@ -198,13 +198,13 @@ impl Plant {
 }
 
 /// Threads and processes that run until this value is dropped.
-struct Until {
+struct BackgroundLoad {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     children: Vec<Child>,
 }
 
-impl Until {
+impl BackgroundLoad {
     fn new() -> Self {
         Self {
             stop: Arc::default(),
@@ -219,7 +219,7 @@ impl Until {
     }
 }
 
-impl Drop for Until {
+impl Drop for BackgroundLoad {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for child in &mut self.children {
@@ -234,12 +234,12 @@ impl Drop for Until {
 }
 
 /// Starts the other server that the plant needs, if any.
-fn before(plant: &Plant, scratch: &Scratch) -> Until {
-    let mut until = Until::new();
+fn before(plant: &PlantedCause, scratch: &Scratch) -> BackgroundLoad {
+    let mut until = BackgroundLoad::new();
     let socket = scratch.path("pool.sock");
     let filters: &[&str] = match plant.beside {
-        Beside::Failing => &["--filter=error", "memory", "64M", "error-pread-rate=100%"],
-        Beside::SlowServer => &["--filter=rate", "memory", "64M", "rate=100M"],
+        Disturbance::Failing => &["--filter=error", "memory", "64M", "error-pread-rate=100%"],
+        Disturbance::SlowServer => &["--filter=rate", "memory", "64M", "rate=100M"],
         _ => return until,
     };
     let mut command = Command::new("nbdkit");
@@ -252,8 +252,8 @@ fn before(plant: &Plant, scratch: &Scratch) -> Until {
 }
 
 /// Starts the load of the clients, and the disturbance.
-fn load(plant: &Plant, address: &Address) -> Until {
-    let mut until = Until::new();
+fn load(plant: &PlantedCause, address: &Address) -> BackgroundLoad {
+    let mut until = BackgroundLoad::new();
     let fleet = fleet(address, &plant.clients, Duration::from_mins(10));
     if !fleet.members.is_empty() {
         until.run(move |stop| {
@@ -262,27 +262,27 @@ fn load(plant: &Plant, address: &Address) -> Until {
         });
     }
     let address = match address {
-        Address::Unix(path) => weir_config::Address::Unix(path.clone()),
+        Address::Unix(path) => weir_config::ListenAddress::Unix(path.clone()),
         Address::Tcp(_) => unreachable!("the file names a socket"),
     };
     match plant.beside {
-        Beside::Failing => until.run(move |stop| {
+        Disturbance::Failing => until.run(move |stop| {
             let mut raw = Raw::open(&address, "alpha").unwrap();
             while !stop.load(Ordering::Relaxed) {
                 let _ = raw.read(0, 1 << 20);
             }
         }),
-        Beside::Deaf => until.run(move |stop| {
+        Disturbance::Deaf => until.run(move |stop| {
             let _raw = raw::deaf(&address, "alpha", 1 << 20);
             while !stop.load(Ordering::Relaxed) {
                 thread::park_timeout(Duration::from_millis(10));
             }
         }),
-        Beside::Burners => {
+        Disturbance::Burners => {
             let processors = thread::available_parallelism().unwrap().get();
             until.children.extend((0..processors).map(|_| burner()));
         }
-        Beside::Nothing | Beside::SlowServer => {}
+        Disturbance::Nothing | Disturbance::SlowServer => {}
     }
     until
 }
@@ -315,9 +315,9 @@ fn burn() {
 }
 
 /// A named cause, with the neighbour if one is named.
-type Named = (String, Option<String>);
+type NamedCause = (String, Option<String>);
 
-fn named(value: &Value, cause: &str) -> Named {
+fn named(value: &Value, cause: &str) -> NamedCause {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     (
         text(&value[cause]).unwrap_or_default(),
@@ -357,7 +357,7 @@ fn count(page: &str, family: &str) -> u64 {
 
 /// Returns the cause that the metrics name: that of the short seconds, or otherwise that of the
 /// seconds in which the promise did not apply.
-fn by_metrics(page: &str) -> Named {
+fn by_metrics(page: &str) -> NamedCause {
     let neighbour = most(samples(
         page,
         "weir_short_neighbour_seconds_total",
@@ -387,7 +387,7 @@ fn json(scratch: &Scratch, line: &str) -> Value {
 
 /// Returns the causes that `weir top` and the dashboard show for `alpha` in most of the last
 /// seconds.
-async fn by_seconds(scratch: &Scratch, page: &Page, url: &str) -> [Named; 2] {
+async fn by_seconds(scratch: &Scratch, page: &BrowserPage, url: &str) -> [NamedCause; 2] {
     page.0.goto(&format!("{url}#token={TOKEN}")).await.unwrap();
     let row = "[...document.querySelectorAll('#list > li')].find(r => r.querySelector('h3').textContent === 'alpha')";
     page.wait(&format!("({row})?.querySelector('.limited')?.innerText"))
@@ -405,7 +405,7 @@ async fn by_seconds(scratch: &Scratch, page: &Page, url: &str) -> [Named; 2] {
 }
 
 /// Returns the cause that `weir top` shows for `alpha` now.
-fn by_top(scratch: &Scratch) -> Named {
+fn by_top(scratch: &Scratch) -> NamedCause {
     let status = json(scratch, "top --once --json --socket manage.sock");
     let mut volumes = status["volumes"].as_array().unwrap().iter();
     let alpha = volumes.find(|volume| volume["name"] == "alpha");
@@ -413,7 +413,7 @@ fn by_top(scratch: &Scratch) -> Named {
 }
 
 /// Returns the cause that these words of the dashboard stand for.
-fn of_words(shown: &str) -> Named {
+fn of_words(shown: &str) -> NamedCause {
     if shown.starts_with("its client had nothing outstanding for ") {
         return (Cause::ClientIdle.name().to_owned(), None);
     }
@@ -429,12 +429,12 @@ fn of_words(shown: &str) -> Named {
 }
 
 /// Plants a cause, and returns the cause that each of the outputs names.
-async fn play(plant: &Plant, page: &Page) -> Vec<(&'static str, Named)> {
+async fn play(plant: &PlantedCause, page: &BrowserPage) -> Vec<(&'static str, NamedCause)> {
     let scratch = Scratch::new();
     let port = free_port();
     let other = before(plant, &scratch);
     let text = plant.file(&scratch, port);
-    let site = Site::of(&scratch, &text, "--record record");
+    let site = DashboardSite::of(&scratch, &text, "--record record");
     let clients = load(plant, &site.address);
     let promised = || {
         let page = get(port, "/metrics").unwrap_or_default();
@@ -462,7 +462,7 @@ async fn play(plant: &Plant, page: &Page) -> Vec<(&'static str, Named)> {
 }
 
 /// Returns the cause of an explanation, with the most frequent neighbour of its short seconds.
-fn by_explanation(explanation: &Value) -> Named {
+fn by_explanation(explanation: &Value) -> NamedCause {
     let (cause, _) = named(explanation, "cause");
     let short = explanation["promise"]["short"].as_array();
     let short = short.into_iter().flatten();
@@ -477,7 +477,11 @@ fn by_explanation(explanation: &Value) -> Named {
 
 /// Prints a row of the table for each output, and returns those that name another cause than the
 /// planted one.
-fn other_than(wanted: &Named, plant: &str, found: Vec<(&'static str, Named)>) -> Vec<String> {
+fn other_than(
+    wanted: &NamedCause,
+    plant: &str,
+    found: Vec<(&'static str, NamedCause)>,
+) -> Vec<String> {
     let mut wrong = Vec::new();
     for (by, named) in found {
         println!("{plant:<42} {by:<12} {named:?}");

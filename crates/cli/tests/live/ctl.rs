@@ -1,7 +1,7 @@
 //! `weir ctl` with a running server: its output, and its errors.
 
-use crate::common::running::{Running, open, serve};
-use crate::common::{Said, Scratch, has, run, signal};
+use crate::common::running::{RunningServer, open, serve};
+use crate::common::{CommandOutput, Scratch, has, run, signal};
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -26,12 +26,12 @@ size = "1MiB"
 min = "10MB/s"
 "#;
 
-struct Site {
+struct ManagedServer {
     scratch: Scratch,
-    server: Option<Running>,
+    server: Option<RunningServer>,
 }
 
-impl Site {
+impl ManagedServer {
     fn new() -> Self {
         let scratch = Scratch::new();
         let path = |name| scratch.at(name);
@@ -44,7 +44,7 @@ impl Site {
         }
     }
 
-    fn ctl(&self, arguments: &str) -> Said {
+    fn ctl(&self, arguments: &str) -> CommandOutput {
         let socket = if arguments.contains("--socket") {
             ""
         } else {
@@ -85,7 +85,7 @@ impl Site {
     }
 }
 
-impl Drop for Site {
+impl Drop for ManagedServer {
     fn drop(&mut self) {
         if let Some(server) = self.server.take().filter(|_| !std::thread::panicking()) {
             server.end();
@@ -95,7 +95,7 @@ impl Drop for Site {
 
 #[test]
 fn a_server_is_asked_and_changed_in_the_words_of_its_file() {
-    let site = Site::new();
+    let site = ManagedServer::new();
     let status = site.said("status");
     for part in [
         "fast",
@@ -151,8 +151,8 @@ fn a_server_is_asked_and_changed_in_the_words_of_its_file() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_what_to_do() {
-    let site = Site::new();
+fn wrong_commands_are_refused_with_a_remedy() {
+    let site = ManagedServer::new();
     let before = site.text();
     for (arguments, status, said) in [
         (
@@ -219,7 +219,7 @@ fn write(client: Connection, offset: u64, bytes: &[u8]) {
 
 #[test]
 fn an_image_grows_with_its_volume_and_outlives_a_crash() {
-    let mut site = Site::new();
+    let mut site = ManagedServer::new();
     let image = site.scratch.path("beta.img");
     let add = format!(
         "add beta drive=fast file={} size=1MiB min=1MB/s",

@@ -1,6 +1,6 @@
 //! The dashboard in a browser, while clients read.
 
-use crate::browser::{Page, Site, TOKEN, browse};
+use crate::browser::{BrowserPage, DashboardSite, TOKEN, browse};
 use crate::common::running::fleet;
 use crate::common::{Scratch, has};
 use fantoccini::key::Key;
@@ -24,13 +24,13 @@ fn volumes() -> String {
 }
 
 /// Clients that read until this value is dropped.
-struct Readers {
+struct DashboardReaders {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Readers {
-    fn start(site: &Site, exports: &[&str]) -> Self {
+impl DashboardReaders {
+    fn start(site: &DashboardSite, exports: &[&str]) -> Self {
         let program = Program::random_reads(64 << 10, 4);
         let clients: Vec<_> = exports.iter().map(|export| (*export, program)).collect();
         let fleet = fleet(&site.address, &clients, Duration::from_mins(10));
@@ -45,7 +45,7 @@ impl Readers {
     }
 }
 
-impl Drop for Readers {
+impl Drop for DashboardReaders {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         let ended = self.thread.take().map(JoinHandle::join);
@@ -56,7 +56,7 @@ impl Drop for Readers {
     }
 }
 
-async fn open(page: &Page, site: &str) {
+async fn open(page: &BrowserPage, site: &str) {
     page.0.goto(&format!("{site}#token={TOKEN}")).await.unwrap();
     page.wait("document.querySelectorAll('#list .bandwidth').length > 0")
         .await;
@@ -82,8 +82,8 @@ fn row(name: &str) -> String {
 #[test]
 fn figures_are_live_and_names_are_text() {
     let scratch = Scratch::new();
-    let site = Site::start(&scratch, &volumes());
-    let readers = Readers::start(&site, &["alpha", HOSTILE]);
+    let site = DashboardSite::start(&scratch, &volumes());
+    let readers = DashboardReaders::start(&site, &["alpha", HOSTILE]);
     let url = site.url.clone();
     browse(|page| async move {
         open(&page, &url).await;
@@ -132,13 +132,13 @@ fn promised(socket: &Path) -> u64 {
 }
 
 /// Presses the Enter key.
-async fn enter(page: &Page) {
+async fn enter(page: &BrowserPage) {
     page.keys(&char::from(Key::Enter).to_string()).await;
 }
 
 /// Opens the contract of the volume `alpha` by keyboard, types another min, and tests it with a dry
 /// run.
-async fn try_min(page: &Page, min: &str) {
+async fn try_min(page: &BrowserPage, min: &str) {
     let button = format!("{}.querySelector('button')", row("alpha"));
     page.ask(&format!("{button}.focus()")).await;
     enter(page).await;
@@ -153,7 +153,7 @@ async fn try_min(page: &Page, min: &str) {
 #[test]
 fn a_promise_that_cannot_be_kept_is_refused_at_its_field() {
     let scratch = Scratch::new();
-    let site = Site::start(&scratch, &volumes());
+    let site = DashboardSite::start(&scratch, &volumes());
     let (url, socket) = (site.url.clone(), scratch.path("manage.sock"));
     browse(|page| async move {
         open(&page, &url).await;
@@ -181,7 +181,7 @@ fn a_promise_that_cannot_be_kept_is_refused_at_its_field() {
 #[test]
 fn a_contract_is_tried_changed_and_undone_by_keyboard() {
     let scratch = Scratch::new();
-    let site = Site::start(&scratch, &volumes());
+    let site = DashboardSite::start(&scratch, &volumes());
     let (url, socket) = (site.url.clone(), scratch.path("manage.sock"));
     let file = scratch.path("weir.toml");
     browse(|page| async move {
@@ -224,7 +224,7 @@ fn a_contract_is_tried_changed_and_undone_by_keyboard() {
 #[test]
 fn a_change_of_another_client_in_between_is_not_lost() {
     let scratch = Scratch::new();
-    let site = Site::start(&scratch, &volumes());
+    let site = DashboardSite::start(&scratch, &volumes());
     let (url, socket) = (site.url.clone(), scratch.path("manage.sock"));
     browse(|page| async move {
         open(&page, &url).await;
@@ -264,7 +264,7 @@ fn a_change_of_another_client_in_between_is_not_lost() {
 #[test]
 fn sentences_that_explain_a_volume_are_shown_where_the_server_has_them() {
     let scratch = Scratch::new();
-    let site = Site::start(&scratch, &volumes());
+    let site = DashboardSite::start(&scratch, &volumes());
     let url = site.url.clone();
     browse(|page| async move {
         open(&page, &url).await;
@@ -299,7 +299,7 @@ fn the_dashboard_links_to_the_manual_that_the_server_has() {
         path("manual"),
         volumes(),
     );
-    let site = Site::of(&scratch, &text, "");
+    let site = DashboardSite::of(&scratch, &text, "");
     let url = site.url.clone();
     browse(|page| async move {
         open(&page, &url).await;
@@ -320,8 +320,8 @@ fn the_dashboard_links_to_the_manual_that_the_server_has() {
 #[test]
 fn a_page_that_is_opened_again_has_the_curves_of_the_time_before() {
     let scratch = Scratch::new();
-    let site = Site::start(&scratch, &volumes());
-    let readers = Readers::start(&site, &["alpha"]);
+    let site = DashboardSite::start(&scratch, &volumes());
+    let readers = DashboardReaders::start(&site, &["alpha"]);
     let url = site.url.clone();
     browse(|page| async move {
         open(&page, &url).await;
@@ -375,7 +375,7 @@ fn a_page_that_is_opened_again_has_the_curves_of_the_time_before() {
 #[test]
 fn short_seconds_before_the_page_was_opened_are_listed() {
     let scratch = Scratch::new();
-    let site = Site::start(&scratch, &volumes());
+    let site = DashboardSite::start(&scratch, &volumes());
     let url = site.url.clone();
     browse(|page| async move {
         page.0.goto(&url).await.unwrap();
@@ -404,7 +404,7 @@ fn short_seconds_before_the_page_was_opened_are_listed() {
 fn a_legend_explains_every_hatching_and_line() {
     let scratch = Scratch::new();
     let tenant = "[tenant.acme]\ndrive = \"fast\"\nmin = \"20MB/s\"\n[volume.beta]\ndrive = \"fast\"\nsize = \"64MiB\"\ntenant = \"acme\"\n";
-    let site = Site::start(&scratch, &format!("{}{tenant}", volumes()));
+    let site = DashboardSite::start(&scratch, &format!("{}{tenant}", volumes()));
     let url = site.url.clone();
     browse(|page| async move {
         open(&page, &url).await;
@@ -433,7 +433,7 @@ fn a_legend_explains_every_hatching_and_line() {
 #[test]
 fn the_token_is_asked_for_and_leaves_the_address() {
     let scratch = Scratch::new();
-    let site = Site::start(&scratch, &volumes());
+    let site = DashboardSite::start(&scratch, &volumes());
     let url = site.url.clone();
     browse(|page| async move {
         page.0
@@ -472,7 +472,7 @@ fn a_thousand_volumes_fit_a_telephone() {
         let volume = format!("[volume.customer-{number}]\ndrive = \"fast\"\nsize = \"1MiB\"\n");
         volumes.write_str(&volume).unwrap();
     }
-    let site = Site::start(&scratch, &volumes);
+    let site = DashboardSite::start(&scratch, &volumes);
     let url = site.url.clone();
     browse(|page| async move {
         // The window is as narrow as a telephone.

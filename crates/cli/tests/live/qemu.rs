@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::program::skip;
-use crate::common::running::{self, Running};
+use crate::common::running::{self, RunningServer};
 use crate::common::{Scratch, signal, words};
 use rustix::process::Signal;
 use weir_linux::guest::Kernel;
@@ -99,13 +99,13 @@ fn initrd(scratch: &Scratch, kernel: &Kernel, script: &str) -> PathBuf {
 }
 
 /// A running guest, with the lines of its console.
-struct Guest {
+struct QemuGuest {
     qemu: Child,
     lines: Receiver<String>,
     said: Vec<String>,
 }
 
-impl Guest {
+impl QemuGuest {
     fn boot(kernel: &Kernel, initrd: &Path, socket: &Path, queues: usize) -> Self {
         let image = kernel.image();
         let [image, initrd, socket] = [&*image, initrd, socket].map(Path::display);
@@ -184,7 +184,7 @@ fn configure(scratch: &Scratch, storage: &str, mib: u64) {
 }
 
 /// Waits until a guest has connected to the server.
-fn wait_for_guest(server: &Running) {
+fn wait_for_guest(server: &RunningServer) {
     let deadline = Instant::now() + Duration::from_mins(2);
     while !server.says("INFO client connected") {
         assert!(Instant::now() < deadline, "no guest has come");
@@ -192,7 +192,7 @@ fn wait_for_guest(server: &Running) {
     }
 }
 
-fn serve(scratch: &Scratch, storage: &str) -> Running {
+fn serve(scratch: &Scratch, storage: &str) -> RunningServer {
     configure(scratch, storage, 64);
     running::serve(scratch)
 }
@@ -207,7 +207,7 @@ fn linux_finds_a_disk_and_reads_what_it_wrote() {
         let server = serve(&scratch, &storage);
         let initrd = initrd(&scratch, &kernel, ONCE);
         let socket = scratch.path("alpha.sock");
-        let said = Guest::boot(&kernel, &initrd, &socket, queues).end();
+        let said = QemuGuest::boot(&kernel, &initrd, &socket, queues).end();
         for wanted in [
             "sectors=131072 serial=alpha cache=write back",
             &format!("queues={queues} "),
@@ -235,7 +235,7 @@ fn a_guest_sees_its_disk_grow() {
     };
     let mut server = serve(&scratch, &storage);
     let initrd = initrd(&scratch, &kernel, GROWS);
-    let mut guest = Guest::boot(&kernel, &initrd, &scratch.path("alpha.sock"), 2);
+    let mut guest = QemuGuest::boot(&kernel, &initrd, &scratch.path("alpha.sock"), 2);
     // Sizes are in sectors of 512 bytes: 64 MiB, then 96 MiB and 128 MiB.
     guest.wait_for("sectors=131072");
     grow(96);
@@ -260,7 +260,7 @@ fn a_guest_lives_through_the_death_of_its_server_and_loses_nothing() {
     let mut server = serve(&scratch, &storage);
     let initrd = initrd(&scratch, &kernel, AGAIN);
     let socket = scratch.path("alpha.sock");
-    let mut guest = Guest::boot(&kernel, &initrd, &socket, 4);
+    let mut guest = QemuGuest::boot(&kernel, &initrd, &socket, 4);
     guest.wait_for("ready");
     for n in 0..kills {
         // QEMU from 7.2 to 9.0 may not reconnect to a server that is killed during the handshake

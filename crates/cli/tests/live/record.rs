@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use crate::common::running::{Running, fleet, serve, start};
+use crate::common::running::{RunningServer, fleet, serve, start};
 use crate::common::{Scratch, run, weir};
 use std::time::Duration;
 use weir_model::client::Address;
@@ -40,7 +40,7 @@ fn load(address: &Address, length: Duration) -> u64 {
 }
 
 /// Returns the CPU time that a server has used so far, in seconds.
-fn used(server: &Running) -> f64 {
+fn used(server: &RunningServer) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
     // User and system time are fields 14 and 15 in proc(5), in hundredths of a second. The first
     // field behind the name is the third one.

@@ -11,11 +11,11 @@ const KILLED: usize = 8;
 
 /// A server with a write cache in front of a file. If it is killed, it loses data that was not
 /// flushed.
-struct Pool {
+struct NbdkitServer {
     child: Child,
 }
 
-impl Pool {
+impl NbdkitServer {
     fn start(scratch: &Scratch) -> Self {
         let socket = scratch.path("pool.sock");
         // A killed nbdkit leaves its socket behind. At the first start, there is none.
@@ -36,7 +36,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for NbdkitServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -65,7 +65,7 @@ fn fio_finds_what_it_wrote_through_a_server_that_is_killed() {
     let scratch = Scratch::new();
     let image = std::fs::File::create(scratch.path("image")).unwrap();
     image.set_len(32 << 20).unwrap();
-    let mut pool = Pool::start(&scratch);
+    let mut pool = NbdkitServer::start(&scratch);
     let text = format!(
         "[drive.pool]\n[listen]\nnbd = [\"unix:{}\"]\n[volume.alpha]\ndrive = \"pool\"\nnbd = \"nbd+unix:///?socket={}\"\nremote = {{ unflushed = \"16MiB\" }}\n",
         scratch.at("nbd.sock"),
@@ -78,7 +78,7 @@ fn fio_finds_what_it_wrote_through_a_server_that_is_killed() {
         // Eight kills, one every 800 ms, are spread over most of the 8 s for which fio runs.
         thread::sleep(Duration::from_millis(800));
         drop(pool);
-        pool = Pool::start(&scratch);
+        pool = NbdkitServer::start(&scratch);
     }
     let output = fio.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned()

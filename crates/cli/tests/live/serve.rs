@@ -434,7 +434,7 @@ fn a_volume_that_cannot_be_opened_is_said_with_its_place_in_the_file() {
 
 /// Clients must see the setting that the elevator uses, whatever stores the data.
 #[test]
-fn a_drive_that_turns_is_called_so() {
+fn clients_see_whether_a_drive_rotates() {
     let scratch = Scratch::new();
     let more = "[drive.disk]\nrotational = true\n[volume.beta]\ndrive = \"disk\"\nmemory = true\nsize = \"1MiB\"\n\
         [drive.model]\nmodel = \"wd-wd10jpvx\"\n[volume.gamma]\ndrive = \"model\"\nsize = \"1MiB\"\n";
@@ -463,7 +463,7 @@ fn start_logging_to(log: impl Into<Stdio>, scratch: &Scratch) -> (std::process::
 
 /// The pipe of the log is full before the first line.
 #[test]
-fn a_log_that_is_not_read_stops_no_client_and_not_the_end() {
+fn an_unread_log_delays_neither_clients_nor_the_end() {
     let scratch = Scratch::new();
     config(&scratch, "");
     let (unread, mut log) = pipe().unwrap();

@@ -1,6 +1,6 @@
 //! `weir top` with a running server, printed once and on a terminal of its own.
 
-use crate::common::running::{self, Running};
+use crate::common::running::{self, RunningServer};
 use crate::common::{Scratch, has, records, run, signal, wait, weir};
 use rustix::process::Signal;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 /// The sequence that restores the previous screen of the terminal.
 const GIVEN_BACK: &str = "\u{1b}[?1049l";
 
-fn serve(scratch: &Scratch) -> Running {
+fn serve(scratch: &Scratch) -> RunningServer {
     let path = |name| scratch.at(name);
     let text = format!(
         "[drive.fast]\nmodel = \"demo\"\n[listen]\nnbd = [\"unix:{}\"]\n[manage]\nsocket = \"{}\"\n[volume.alpha]\ndrive = \"fast\"\nsize = \"64MiB\"\nmin = \"10MB/s\"\n",
@@ -67,7 +67,7 @@ fn seconds_are_printed_as_json_until_nobody_reads_them() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_said() {
+fn a_missing_server_or_terminal_is_reported() {
     let scratch = Scratch::new();
     let said = run(&scratch, "top --once --socket none.sock").ended(1);
     has(

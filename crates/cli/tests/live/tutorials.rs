@@ -20,7 +20,7 @@ const WORDS: usize = 3;
 
 /// A step of a page.
 #[derive(Debug)]
-enum Step {
+enum TutorialStep {
     /// A command and the first line of its output, which is empty if the page shows none.
     Run(String, String),
     /// A file's name and its text.
@@ -28,7 +28,7 @@ enum Step {
 }
 
 /// Returns the steps of a page, in order.
-fn steps(page: &str) -> Vec<Step> {
+fn steps(page: &str) -> Vec<TutorialStep> {
     let mut steps = Vec::new();
     let mut lines = page.lines().peekable();
     // The file that the next block is written to.
@@ -47,11 +47,11 @@ fn steps(page: &str) -> Vec<Step> {
                 text += line.strip_prefix("    ").unwrap_or("");
                 text.push('\n');
             }
-            steps.push(Step::Write(name, text));
+            steps.push(TutorialStep::Write(name, text));
         } else if let Some(command) = first.strip_prefix("$ ") {
             let shown = lines.next_if(|l| l.starts_with("    ") && !l.starts_with("    $ "));
             let shown = shown.map_or("", str::trim);
-            steps.push(Step::Run(command.to_owned(), shown.to_owned()));
+            steps.push(TutorialStep::Run(command.to_owned(), shown.to_owned()));
         }
     }
     steps
@@ -64,15 +64,15 @@ fn squeezed(text: &str) -> String {
 
 /// Returns the script that runs the steps, writes the output of step N to `out.N`, and stops at the
 /// first failure. Servers that still run at the end are stopped.
-fn script(scratch: &Scratch, steps: &[Step]) -> String {
+fn script(scratch: &Scratch, steps: &[TutorialStep]) -> String {
     let mut script = String::from("set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
     for (number, step) in steps.iter().enumerate() {
         match step {
-            Step::Write(name, text) => {
+            TutorialStep::Write(name, text) => {
                 let source = scratch.file(&format!("file.{number}"), &local(scratch, text));
                 writeln!(script, "cp {} {name}", source.display())
             }
-            Step::Run(command, _) => {
+            TutorialStep::Run(command, _) => {
                 let command = local(scratch, command);
                 let out = scratch.path(&format!("out.{number}"));
                 let out = out.display();
@@ -112,7 +112,7 @@ fn follow(name: &str) {
     );
     let mut commands = 0;
     for (number, step) in steps.iter().enumerate() {
-        let Step::Run(command, shown) = step else {
+        let TutorialStep::Run(command, shown) = step else {
             continue;
         };
         commands += 1;

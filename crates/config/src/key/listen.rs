@@ -1,7 +1,7 @@
 //! The keys of `[listen]` and `[limits]`.
 
 use crate::document::{Document, ShapedTable};
-use crate::listen::{Address, SocketOwner};
+use crate::listen::{ListenAddress, SocketOwner};
 use std::net::SocketAddr;
 use weir_core::Span;
 
@@ -11,7 +11,7 @@ table! {
     pub struct Listen: LISTEN = "[listen]",
         "The addresses at which clients connect. They cannot be changed while the server runs.";
 
-    nbd: Vec<Address> [Vec::new()] as List("1 to 64 addresses, no two alike")
+    nbd: Vec<ListenAddress> [Vec::new()] as List("1 to 64 addresses, no two alike")
         or "none; required unless a volume has a `vhost` socket of its own or is a block device (`ublk`)",
         "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]",
         "The addresses for NBD clients: `\"unix:/path\"` (at most 107 bytes), `\"127.0.0.1:10809\"`, `\"[::1]:10809\"` or \

@@ -136,7 +136,7 @@ pub use volume::{Tenant, Volume};
 use crate::field::Values;
 use crate::units::{Size, Time};
 use weir_core::Span;
-use weir_core::tunable::{Tunable, Unit};
+use weir_core::tunable::{Tunable, TunableUnit};
 
 /// Iterates over the names of a contract's keys, which volumes and tenants have.
 pub fn contract_keys() -> impl Iterator<Item = &'static str> {
@@ -254,9 +254,9 @@ impl KeyKind {
         match (tunable.unit, tunable.unit.bytes()) {
             // A maximum in sectors or pages can exceed 64 bits when it is converted to bytes.
             (_, Some(bytes)) => Self::Size(least * bytes, most.saturating_mul(bytes), bytes),
-            (Unit::Time, _) => Self::Time(Span::from_nanos(least), Span::from_nanos(most)),
-            (Unit::Flag, _) => Self::Flag,
-            (Unit::Word(words), _) => Self::Word(words),
+            (TunableUnit::Time, _) => Self::Time(Span::from_nanos(least), Span::from_nanos(most)),
+            (TunableUnit::Flag, _) => Self::Flag,
+            (TunableUnit::Word(words), _) => Self::Word(words),
             _ => Self::Count(least, most),
         }
     }

@@ -9,7 +9,7 @@ use crate::tunable;
 use std::fmt::Write as _;
 use std::ops::Range;
 use weir_core::control::cost::{Config, Control, KEPT, MODEL, OWN};
-use weir_core::tunable::{Tunable, Tuned, Unit};
+use weir_core::tunable::{Tunable, TunableUnit, Tuned};
 
 /// One of Linux's two files with settings of `io.cost`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -170,9 +170,9 @@ fn is_percent(tunable: &Tunable) -> bool {
 /// times in whole microseconds.
 fn number(tunable: &Tunable, value: u64) -> String {
     match tunable.unit {
-        Unit::Time => (value / 1_000).to_string(),
+        TunableUnit::Time => (value / 1_000).to_string(),
         // The remainder prevents a panic for a value that no word has.
-        Unit::Word(words) => words[value as usize % words.len()].to_owned(),
+        TunableUnit::Word(words) => words[value as usize % words.len()].to_owned(),
         _ if is_percent(tunable) => format!("{}.{:02}", value / 100, value % 100),
         _ => value.to_string(),
     }
@@ -182,8 +182,8 @@ fn number(tunable: &Tunable, value: u64) -> String {
 fn parse(tunable: &Tunable, text: &str) -> Option<u64> {
     match tunable.unit {
         // Linux counts in microseconds, and the core in nanoseconds.
-        Unit::Time => whole(text)?.checked_mul(1_000),
-        Unit::Word(words) => Some(words.iter().position(|w| *w == text)? as u64),
+        TunableUnit::Time => whole(text)?.checked_mul(1_000),
+        TunableUnit::Word(words) => Some(words.iter().position(|w| *w == text)? as u64),
         _ if is_percent(tunable) => {
             let (percent, hundredths) = text.split_once('.').unwrap_or((text, "0"));
             let part = match hundredths.len() {
@@ -202,8 +202,8 @@ fn parse(tunable: &Tunable, text: &str) -> Option<u64> {
 pub(crate) fn allowed(tunable: &Tunable) -> String {
     let (least, most) = tunable.bounds;
     let unit = match tunable.unit {
-        Unit::Word(words) => return words.join(" or "),
-        Unit::Time => " microseconds",
+        TunableUnit::Word(words) => return words.join(" or "),
+        TunableUnit::Time => " microseconds",
         _ if is_percent(tunable) => " percent",
         _ => "",
     };

@@ -86,7 +86,7 @@ pub struct ContractMapping {
 impl ContractMapping {
     /// Returns the mapping with every part of a contract that this elevator and these controllers
     /// can keep.
-    pub(crate) fn all(elevator: &elevator::Kind, controllers: &[Controller]) -> Self {
+    pub(crate) fn all(elevator: &elevator::ElevatorKind, controllers: &[Controller]) -> Self {
         let mut knobs = Self {
             min: if elevator.keeps_min {
                 MinEffect::Kept

@@ -162,7 +162,7 @@ impl Policy {
 
     /// Returns true if long requests must be split before they reach the elevator, as Linux does.
     /// Weir's own elevators split them themselves.
-    pub fn splits_before(&self) -> bool {
+    pub fn needs_split_requests(&self) -> bool {
         match &self.elevator {
             elevator::Config::Contract(_) => false,
             elevator::Config::Bfq(bfq) => bfq.charge == bfq::Charge::Linux,

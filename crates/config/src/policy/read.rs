@@ -13,7 +13,7 @@ use crate::tunable;
 use crate::value;
 use crate::words::Words;
 use weir_core::control::cost::Config as CostConfig;
-use weir_core::elevator::{self, Kind};
+use weir_core::elevator::{self, ElevatorKind};
 use weir_core::tunable::Tuned;
 
 /// Reads a policy from its outermost table.
@@ -73,7 +73,7 @@ pub(super) fn name_is_free(doc: &mut Document<'_>, table: &ShapedTable<'_>, poli
     }
 }
 
-fn elevator<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<&'static Kind> {
+fn elevator<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<&'static ElevatorKind> {
     let name = entry.text(doc, "an elevator", "\"bfq\"")?;
     if let Some(kind) = elevator::find(name) {
         return Some(kind);
@@ -123,7 +123,7 @@ fn controllers_of<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>) -> Option<Ve
 fn mapping<'a>(
     doc: &mut Document<'a>,
     table: &ShapedTable<'a>,
-    kind: &Kind,
+    kind: &ElevatorKind,
     controllers: &[Controller],
 ) -> ContractMapping {
     let mut mapping = ContractMapping::all(kind, controllers);
@@ -190,7 +190,11 @@ fn knob<'a, T: Words>(
 }
 
 /// Reads the tunables of the elevator. A table with tunables of another elevator is reported.
-fn tunables<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, kind: &Kind) -> elevator::Config {
+fn tunables<'a>(
+    doc: &mut Document<'a>,
+    table: &ShapedTable<'a>,
+    kind: &ElevatorKind,
+) -> elevator::Config {
     let mut config = (kind.default)();
     for (other, entry, table) in value::tunable_tables(doc, table) {
         if other.name != kind.name {
@@ -256,7 +260,11 @@ fn cost_tunables<'a>(
     config
 }
 
-fn derived<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, kind: &Kind) -> Option<Budget> {
+fn derived<'a>(
+    doc: &mut Document<'a>,
+    table: &ShapedTable<'a>,
+    kind: &ElevatorKind,
+) -> Option<Budget> {
     let derived = table.entry("derived")?.table(doc, &DERIVED)?;
     let entry = derived.entry(Budget::TUNABLE)?;
     if !tunable::of(kind).iter().any(|t| t.name == Budget::TUNABLE) {

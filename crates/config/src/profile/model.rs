@@ -163,7 +163,7 @@ fn say_missing<'a>(
 fn members<'a>(
     doc: &mut Document<'a>,
     table: &ShapedTable<'a>,
-    volume: &mut volume::Config,
+    volume: &mut volume::VolumeConfig,
 ) -> bool {
     let before = doc.problem_count();
     let help = format!("write members = {MEMBERS}");

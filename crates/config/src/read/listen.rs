@@ -2,7 +2,7 @@
 
 use crate::document::{Document, KeyEntry, ShapedTable, refuse};
 use crate::key::{LIMITS, LISTEN, Limits, Listen};
-use crate::listen::Address;
+use crate::listen::ListenAddress;
 use crate::text::{join, quoted};
 use crate::units::Size;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -33,7 +33,11 @@ pub(super) fn listen<'a>(
     let metrics = table.entry("metrics");
     listen.metrics = metrics.and_then(|e| metrics_address(doc, &e, &listen));
     // The sockets of volumes have the mode and the owner from this table too.
-    let any = other_sockets || listen.nbd.iter().any(|a| matches!(a, Address::Unix(_)));
+    let any = other_sockets
+        || listen
+            .nbd
+            .iter()
+            .any(|a| matches!(a, ListenAddress::Unix(_)));
     let (none, what) = (
         !any && !listen.nbd.is_empty(),
         "requires a Unix socket, and nbd has none",
@@ -61,8 +65,12 @@ fn listed<'a>(
     entry
 }
 
-fn addresses<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>, insecure: bool) -> Vec<Address> {
-    let mut all: Vec<Address> = Vec::new();
+fn addresses<'a>(
+    doc: &mut Document<'a>,
+    entry: &KeyEntry<'a>,
+    insecure: bool,
+) -> Vec<ListenAddress> {
+    let mut all: Vec<ListenAddress> = Vec::new();
     let Some(elements) = entry.array(doc, EXAMPLE) else {
         return all;
     };
@@ -85,7 +93,7 @@ fn addresses<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>, insecure: bool) -
             continue;
         };
         // Port 0 selects another port each time, so two such addresses differ.
-        let any_port = matches!(address, Address::Tcp(a) if a.port() == 0);
+        let any_port = matches!(address, ListenAddress::Tcp(a) if a.port() == 0);
         if all.contains(&address) && !any_port {
             let what = format!("duplicate address {}", element.quoted_value());
             // The second bind to the same address would fail.
@@ -97,12 +105,12 @@ fn addresses<'a>(doc: &mut Document<'a>, entry: &KeyEntry<'a>, insecure: bool) -
     all
 }
 
-fn address(doc: &mut Document<'_>, entry: &KeyEntry<'_>, insecure: bool) -> Option<Address> {
+fn address(doc: &mut Document<'_>, entry: &KeyEntry<'_>, insecure: bool) -> Option<ListenAddress> {
     let text = entry.text(doc, "an address", "\"unix:/path\" or \"127.0.0.1:10809\"")?;
     let Some(path) = text.strip_prefix("unix:") else {
-        return tcp(doc, entry, text, insecure).map(Address::Tcp);
+        return tcp(doc, entry, text, insecure).map(ListenAddress::Tcp);
     };
-    socket_path(doc, entry, path).map(Address::Unix)
+    socket_path(doc, entry, path).map(ListenAddress::Unix)
 }
 
 /// Reads a path that is valid for a socket.
@@ -198,7 +206,7 @@ fn metrics_address(
     }
     let address = tcp(doc, entry, text, listen.insecure)?;
     // Port 0 selects a free port, which NBD does not use.
-    if address.port() != 0 && listen.nbd.contains(&Address::Tcp(address)) {
+    if address.port() != 0 && listen.nbd.contains(&ListenAddress::Tcp(address)) {
         let what = format!("{} is already used by nbd", quoted(text));
         doc.report(entry, what, "use another port for the metrics");
         return None;

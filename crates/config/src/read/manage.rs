@@ -4,7 +4,7 @@ use super::listen::{socket_path, tcp};
 use super::volume::absolute;
 use crate::document::{Document, KeyEntry, ShapedTable, refuse};
 use crate::key::{Listen, MANAGE, Manage};
-use crate::listen::{Address, Id};
+use crate::listen::{Id, ListenAddress};
 use crate::text::quoted;
 use std::net::SocketAddr;
 use std::path::{Component, PathBuf};
@@ -88,7 +88,7 @@ fn socket<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, listen: &Listen) 
     // `nbd` of `[listen]` requires this prefix, so users also write it here.
     let path = path.strip_prefix("unix:").unwrap_or(path);
     let path = socket_path(doc, &entry, path)?;
-    if listen.nbd.contains(&Address::Unix(path.clone())) {
+    if listen.nbd.contains(&ListenAddress::Unix(path.clone())) {
         let what = format!(
             "{} is already used by nbd",
             quoted(&path.display().to_string())
@@ -111,7 +111,8 @@ fn http(doc: &mut Document<'_>, entry: &KeyEntry<'_>, listen: &Listen) -> Option
         return None;
     }
     // Port 0 selects a free port, so it does not collide with another address.
-    let taken = listen.nbd.contains(&Address::Tcp(address)) || listen.metrics == Some(address);
+    let taken =
+        listen.nbd.contains(&ListenAddress::Tcp(address)) || listen.metrics == Some(address);
     if address.port() != 0 && taken {
         let what = format!("{} is already used by [listen]", quoted(text));
         doc.report(entry, what, "use another port for the management interface");

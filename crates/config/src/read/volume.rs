@@ -4,7 +4,7 @@ use super::{Draft, drive, gateways, listen};
 use crate::document::{Document, KeyEntry, ShapedTable, refuse};
 use crate::field::Mirror;
 use crate::key::{ATTACH, REMOTE, TENANT, VOLUME};
-use crate::listen::Address;
+use crate::listen::ListenAddress;
 use crate::notify::{CallRule, NotifyRules, WakeRule};
 use crate::profile;
 use crate::server::{Server, Tenant, Volume};
@@ -53,8 +53,8 @@ pub(super) fn check_sockets(doc: &mut Document<'_>, server: &Server) {
         .nbd
         .iter()
         .filter_map(|address| match address {
-            Address::Unix(path) => Some(("listen.nbd".to_owned(), path)),
-            Address::Tcp(_) => None,
+            ListenAddress::Unix(path) => Some(("listen.nbd".to_owned(), path)),
+            ListenAddress::Tcp(_) => None,
         });
     let mut taken: Vec<(String, &PathBuf)> = nbd.collect();
     for volume in &server.volumes {

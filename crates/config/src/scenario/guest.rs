@@ -18,7 +18,7 @@ pub use crate::key::Cost;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Guest {
     /// The kind of ring between a guest and the back end.
-    pub ring: Ring,
+    pub ring: GuestRing,
     /// The number of requests that fit into the ring: a power of two, 1 to 32768.
     pub slots: u32,
     /// The maximum size of a request in the ring in bytes, a multiple of 4096. The guest splits
@@ -30,16 +30,16 @@ pub struct Guest {
     /// The number of guests that one thread of the back end serves.
     pub threads: Threads,
     /// The reaction of the back end to a guest's notifications (kicks).
-    pub kicks: Kicks,
+    pub kicks: KickReaction,
     /// The rule for notifying a guest of responses (calls).
-    pub calls: Calls,
+    pub calls: CallTiming,
     /// The CPU time of each step.
     pub cost: Cost,
 }
 
 /// A kind of ring with its rule for notifications.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ring {
+pub enum GuestRing {
     /// Xen's ring, whose responses take the slots of requests. The back end requests the next kick
     /// when it has taken all requests.
     Xen,
@@ -61,7 +61,7 @@ pub enum Threads {
 
 /// The reaction of the back end to a guest's kicks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kicks {
+pub enum KickReaction {
     /// The thread polls the ring at once.
     AtOnce,
     /// The thread polls the ring at once, and then continuously for this time after the last
@@ -77,7 +77,7 @@ pub enum Kicks {
 
 /// The rule for notifying a guest of responses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Calls {
+pub enum CallTiming {
     /// A call for each response, as far as the guest has requested it.
     AtOnce,
     /// A call with the `count`th response, or when the first one has waited for `time`. This is the
@@ -96,25 +96,25 @@ pub enum Calls {
 }
 
 words! {
-    Ring: "xen" Xen, "xen-before-2011" XenBefore2011, "virtio" Virtio;
+    GuestRing: "xen" Xen, "xen-before-2011" XenBefore2011, "virtio" Virtio;
     Threads: "each" Each, "one" One;
 }
 
 impl Guest {
     /// Returns the default number of slots: one page of a Xen ring, or QEMU's default for virtio.
-    pub(crate) const fn slots(ring: Ring) -> u32 {
+    pub(crate) const fn slots(ring: GuestRing) -> u32 {
         match ring {
-            Ring::Xen | Ring::XenBefore2011 => 32,
-            Ring::Virtio => 256,
+            GuestRing::Xen | GuestRing::XenBefore2011 => 32,
+            GuestRing::Virtio => 256,
         }
     }
 
     /// Returns the default maximum size of a request in bytes: 11 segments of one page for Xen, and
     /// QEMU's 254 for virtio.
-    pub(crate) const fn longest(ring: Ring) -> u32 {
+    pub(crate) const fn longest(ring: GuestRing) -> u32 {
         match ring {
-            Ring::Xen | Ring::XenBefore2011 => 11 * 4096,
-            Ring::Virtio => 254 * 4096,
+            GuestRing::Xen | GuestRing::XenBefore2011 => 11 * 4096,
+            GuestRing::Virtio => 254 * 4096,
         }
     }
 }
@@ -127,7 +127,7 @@ impl Default for Guest {
     }
 }
 
-impl fmt::Display for Kicks {
+impl fmt::Display for KickReaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AtOnce => f.write_str("at-once"),
@@ -138,7 +138,7 @@ impl fmt::Display for Kicks {
     }
 }
 
-impl fmt::Display for Calls {
+impl fmt::Display for CallTiming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AtOnce => f.write_str("at-once"),

@@ -141,7 +141,7 @@ pub enum FilesystemKind {
 }
 
 words! {
-    Plug: "cache" Cache, "all" All, "none" None;
+    PlugScope: "cache" Cache, "all" All, "none" None;
     FilesystemKind: "ext4" Ext4, "btrfs" Btrfs;
 }
 
@@ -177,13 +177,13 @@ pub struct Merging {
     /// the last merged request, 2 for none.
     pub nomerges: u8,
     /// The requests that reach the elevator together.
-    pub plug: Plug,
+    pub plug: PlugScope,
 }
 
 /// The requests that are collected in a plug. They are merged there before they reach the elevator
 /// together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Plug {
+pub enum PlugScope {
     /// Requests that a process issues together through the page cache. Direct requests reach the
     /// elevator one by one, as with one `io_submit` each.
     #[default]
@@ -199,7 +199,7 @@ impl Default for Merging {
     fn default() -> Self {
         Self {
             nomerges: 2,
-            plug: Plug::Cache,
+            plug: PlugScope::Cache,
         }
     }
 }
@@ -208,7 +208,7 @@ impl Merging {
     /// The setting that Linux has by default.
     pub const LINUX: Self = Self {
         nomerges: 0,
-        plug: Plug::Cache,
+        plug: PlugScope::Cache,
     };
 
     /// Returns the merging that the core must do under an elevator.

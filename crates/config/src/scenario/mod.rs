@@ -27,12 +27,13 @@ pub use print::Printed;
 pub use script::{Script, read};
 pub use suite::{SUITES, Suite, suite};
 
-pub use guest::{Calls, Cost, Guest, Kicks, Ring, Threads};
+pub use guest::{CallTiming, Cost, Guest, GuestRing, KickReaction, Threads};
 pub use host::{
-    Adapter, Advice, Buffered, Filesystem, FilesystemKind, LOG, Merging, NrRequests, PAGE, Plug,
+    Adapter, Advice, Buffered, Filesystem, FilesystemKind, LOG, Merging, NrRequests, PAGE,
+    PlugScope,
 };
 
-pub use path::{Machine, Path, Stall};
+pub use path::{CpuStall, Machine, Path};
 
 use crate::admission::{ENDLESS, promised_together};
 use crate::policy::{Node, Policy, Setup};
@@ -89,7 +90,7 @@ pub struct Scenario {
     pub machine: Machine,
     /// The actions during the run, in any order. Of two actions at the same time, the first in the
     /// list happens first.
-    pub actions: Vec<Scheduled>,
+    pub actions: Vec<ScheduledAction>,
     /// The length of the run-in: the drive is read sequentially before the run, followed by one
     /// second without requests. In this time, elevators and controllers can learn the speed of the
     /// drive. Other times of the scenario do not include it. With zero, the run starts as after
@@ -241,7 +242,7 @@ impl ClientSpec {
 
 /// An action with its time.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Scheduled {
+pub struct ScheduledAction {
     /// The time of the action, counted from the beginning of the run.
     pub at: Span,
     /// The action at this time.
@@ -381,7 +382,7 @@ impl Scenario {
     pub fn longest(&self, policy: &Policy) -> u32 {
         match &self.guest {
             Some(guest) => guest.longest,
-            None if self.path == Path::DIRECT && policy.splits_before() => {
+            None if self.path == Path::DIRECT && policy.needs_split_requests() => {
                 self.drive.shape().max_transfer
             }
             None => u32::MAX,

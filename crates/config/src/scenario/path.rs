@@ -21,12 +21,12 @@ pub struct Machine {
     /// delays, the thread is never late.
     pub late: Vec<Span>,
     /// The periods without a CPU for the thread, in order and without overlap.
-    pub stalls: Vec<Stall>,
+    pub stalls: Vec<CpuStall>,
 }
 
 /// A period without a CPU for the server's thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stall {
+pub struct CpuStall {
     /// The beginning of the period.
     pub at: Instant,
     /// The length of the period.

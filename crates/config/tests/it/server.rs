@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weir_config::policy;
 use weir_config::{
-    Address, Cache, GroupOwner, Id, Limits, Policy, Server, SocketOwner, Storage, ThreadPriority,
-    explain, load, load_again, parse, plan, warnings,
+    Cache, GroupOwner, Id, Limits, ListenAddress, Policy, Server, SocketOwner, Storage,
+    ThreadPriority, explain, load, load_again, parse, plan, warnings,
 };
 use weir_core::elevator::{Config as Elevator, bfq, contract};
 use weir_core::{
@@ -42,8 +42,8 @@ fn the_example_of_the_design_is_read() {
     };
     assert_eq!(drive.capacity, Some(capacity));
     let listeners = [
-        Address::Unix(PathBuf::from("/run/weir/nbd.sock")),
-        Address::Tcp("127.0.0.1:10809".parse().unwrap()),
+        ListenAddress::Unix(PathBuf::from("/run/weir/nbd.sock")),
+        ListenAddress::Tcp("127.0.0.1:10809".parse().unwrap()),
     ];
     assert_eq!(server.listen.nbd, listeners);
     assert_eq!(
@@ -149,7 +149,7 @@ fn every_key_of_listeners_and_limits_arrives() {
     assert_eq!(server.listen.nbd.len(), 4);
     assert_eq!(
         server.listen.nbd[3],
-        Address::Tcp("127.0.0.1:10810".parse().unwrap())
+        ListenAddress::Tcp("127.0.0.1:10810".parse().unwrap())
     );
     assert_eq!(server.listen.socket_mode, 0o660);
     let owner = SocketOwner {

@@ -46,7 +46,7 @@ pub enum Config {
 
 /// The description of an elevator, for users who select one by name.
 #[derive(Debug)]
-pub struct Kind {
+pub struct ElevatorKind {
     /// Name of the elevator. It is Linux's name if Linux has the elevator. The table of its
     /// tunables in configuration files has the same name.
     pub name: &'static str,
@@ -69,8 +69,8 @@ pub struct Kind {
 }
 
 /// All elevators, with their names, codes and properties.
-pub const KINDS: &[Kind] = &[
-    Kind {
+pub const KINDS: &[ElevatorKind] = &[
+    ElevatorKind {
         name: "none",
         about: "first come, first served",
         // A code is never reused, because old recordings contain it.
@@ -81,7 +81,7 @@ pub const KINDS: &[Kind] = &[
         by_time: false,
         default: || Config::None,
     },
-    Kind {
+    ElevatorKind {
         name: "bfq",
         about: "Linux's Budget Fair Queueing",
         code: 1,
@@ -91,7 +91,7 @@ pub const KINDS: &[Kind] = &[
         by_time: false,
         default: || Config::Bfq(bfq::Config::default()),
     },
-    Kind {
+    ElevatorKind {
         name: "contract",
         about: "keeps min, share and class of contracts",
         code: 2,
@@ -101,7 +101,7 @@ pub const KINDS: &[Kind] = &[
         by_time: true,
         default: || Config::Contract(contract::Config::default()),
     },
-    Kind {
+    ElevatorKind {
         name: "mq-deadline",
         about: "Linux's deadlines: in order of position, reads before writes, what is overdue first",
         code: 3,
@@ -111,7 +111,7 @@ pub const KINDS: &[Kind] = &[
         by_time: true,
         default: || Config::MqDeadline(mq_deadline::Config::default()),
     },
-    Kind {
+    ElevatorKind {
         name: "cfq",
         about: "Linux's Completely Fair Queueing, of the single-queue layer: slices of time",
         code: 5,
@@ -121,7 +121,7 @@ pub const KINDS: &[Kind] = &[
         by_time: true,
         default: || Config::Cfq(cfq::Config::default()),
     },
-    Kind {
+    ElevatorKind {
         name: "kyber",
         about: "Linux's kyber: places in the drive for reads, writes and the rest, as many as targets for latency leave them",
         code: 4,
@@ -134,7 +134,7 @@ pub const KINDS: &[Kind] = &[
 ];
 
 /// Returns the elevator with that name.
-pub fn find(name: &str) -> Option<&'static Kind> {
+pub fn find(name: &str) -> Option<&'static ElevatorKind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 
@@ -276,7 +276,7 @@ tuned! { Bfq bfq Contract contract MqDeadline mq_deadline Cfq cfq Kyber kyber }
 
 impl Config {
     /// Returns the description of the selected elevator.
-    pub fn kind(&self) -> &'static Kind {
+    pub fn kind(&self) -> &'static ElevatorKind {
         let code = match self {
             Self::None => 0,
             Self::Bfq(_) => 1,

@@ -5,7 +5,7 @@ use crate::cx::Cx;
 use crate::flush::Flushes;
 use crate::id::{GroupId, Tag};
 use crate::merge::{Join, Side};
-use crate::sample::{Take, Wanted};
+use crate::sample::{SampleMask, Take};
 use crate::table::Table;
 use crate::wake::Wake;
 use core::ops::Range;
@@ -149,5 +149,5 @@ pub(crate) trait Schedule: Send + Sync + core::fmt::Debug {
     #[cfg(debug_assertions)]
     fn invariants(&self, _cx: &Cx, _queued: u32, _sums: &mut [u64]) {}
     /// Reports the elevator's present state, as far as it is wanted.
-    fn sample(&self, _cx: &Cx, _wanted: Wanted, _take: &mut Take<'_>) {}
+    fn sample(&self, _cx: &Cx, _wanted: SampleMask, _take: &mut Take<'_>) {}
 }

@@ -27,7 +27,7 @@ use crate::flush::Flushes;
 use crate::list::{Links, List};
 use crate::merge::Config as Merging;
 use crate::rule;
-use crate::sample::{Sample, Wanted};
+use crate::sample::{Sample, SampleMask};
 use crate::setters::setters;
 use crate::table::Table;
 use crate::{ConfigError, Dispatch, Done, DriveShape, GroupId, Instant, Reject, Sizes, StreamId};
@@ -335,8 +335,8 @@ impl Layer {
     }
 
     /// Passes samples of the controllers and the elevator to `take`, of the kinds in `wanted`.
-    pub fn sample(&self, wanted: Wanted, take: &mut dyn FnMut(Sample)) {
-        if wanted.has(Wanted::GROUPS) {
+    pub fn sample(&self, wanted: SampleMask, take: &mut dyn FnMut(Sample)) {
+        if wanted.has(SampleMask::GROUPS) {
             self.chain.sample(&self.cx, take);
         }
         if let Some(elevator) = self.elevator.other() {

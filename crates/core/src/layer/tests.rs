@@ -430,7 +430,7 @@ fn a_setting_without_its_controller_is_refused() {
 }
 
 /// Returns all samples of the wanted kinds.
-fn samples(layer: &Layer, wanted: Wanted) -> Vec<Sample> {
+fn samples(layer: &Layer, wanted: SampleMask) -> Vec<Sample> {
     let mut all = Vec::new();
     layer.sample(wanted, &mut |sample| all.push(sample));
     all
@@ -451,8 +451,8 @@ fn throttled_requests_and_depths_are_sampled() {
         group: limited,
         requests: 2,
     };
-    assert_eq!(samples(&b.layer, Wanted::GROUPS), [held]);
-    assert_eq!(samples(&b.layer, Wanted::SERVICE), []);
+    assert_eq!(samples(&b.layer, SampleMask::GROUPS), [held]);
+    assert_eq!(samples(&b.layer, SampleMask::SERVICE), []);
     let strict = latency(target, Span::from_micros(1));
     // The group gets a target, so that `io.latency` counts requests from now on.
     b.layer.change(at(1), &[strict]).unwrap();
@@ -467,7 +467,7 @@ fn throttled_requests_and_depths_are_sampled() {
         lowered: 0,
     };
     let expected = [held, cookie, depth(limited, 0), depth(target, 1)];
-    assert_eq!(samples(&b.layer, Wanted::ALL), expected);
+    assert_eq!(samples(&b.layer, SampleMask::ALL), expected);
 }
 
 /// With `ahead`, a stream that waited for a completion takes part in the choice of the next

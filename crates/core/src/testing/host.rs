@@ -3,7 +3,7 @@
 use super::{Client, Drive, FILE, SECOND, child, layer, spec};
 use crate::{
     Config, Done, Edit, Event, GroupId, Instant, Layer, Listener, Mask, Op, Output, Publish,
-    Request, Sample, StreamId, Tag, Wanted,
+    Request, Sample, SampleMask, StreamId, Tag,
 };
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -332,7 +332,7 @@ impl<D: Drive> Host<D> {
     }
 
     /// Returns the samples of these kinds.
-    pub fn samples(&self, wanted: Wanted) -> Vec<Sample> {
+    pub fn samples(&self, wanted: SampleMask) -> Vec<Sample> {
         let mut all = Vec::new();
         self.layer.sample(wanted, &mut |sample| all.push(sample));
         all

@@ -11,11 +11,11 @@ const KNOWN: u32 = 8;
 
 /// The mean times of pieces that were alone in the drive, by operation and size.
 #[derive(Clone, Debug)]
-pub(crate) struct Alone {
+pub(crate) struct AloneTimes {
     means: [[(f64, u32); SIZES]; 2],
 }
 
-impl Alone {
+impl AloneTimes {
     pub(crate) fn new() -> Self {
         Self {
             means: [[(0.0, 0); SIZES]; 2],

@@ -2,12 +2,13 @@
 
 use crate::SECOND_NS;
 use crate::explain::explanation::{
-    CauseSeconds, DriveSeen, Explanation, Neighbour, Part, Promised, ShortSecond, Slowest, Stage,
+    CauseSeconds, DriveSummary, ExplainedShortSecond, Explanation, LatencyPart, Neighbour,
+    PromiseSummary, RequestStage, SlowestRequest,
 };
-use crate::explain::rows::Second;
+use crate::explain::rows::DriveSecond;
 use crate::explain::say;
-use crate::explain::slice::{Slice, Times, exact_from, slices};
-use crate::explain::view::View;
+use crate::explain::slice::{GroupSecond, Times, exact_from, slices};
+use crate::explain::view::JournalSnapshot;
 use crate::promise::{Blame, Cause, Excuse, Units, Verdict};
 use std::collections::BTreeMap;
 use weir_core::{GroupId, Span};
@@ -18,7 +19,7 @@ const NAMED: usize = 8;
 const LISTED: usize = 32;
 
 pub(crate) fn explain(
-    view: &View,
+    view: &JournalSnapshot,
     since: Option<Span>,
     name: &dyn Fn(GroupId) -> String,
 ) -> Explanation {
@@ -67,7 +68,7 @@ fn rate(amount: u64, seconds: f64) -> f64 {
 }
 
 /// Returns the first second that is explained.
-fn first_second(view: &View, since: Option<Span>) -> u32 {
+fn first_second(view: &JournalSnapshot, since: Option<Span>) -> u32 {
     let known = view.seconds.iter().map(|s| s.second).min().unwrap_or(0);
     let asked = since.map_or(0, |since| {
         (view.now.saturating_sub(since.as_nanos()) / SECOND_NS) as u32
@@ -79,14 +80,14 @@ fn first_second(view: &View, since: Option<Span>) -> u32 {
 }
 
 /// Returns the parts of the mean request, the largest first.
-fn parts(times: &Times, requests: u64, name: &dyn Fn(GroupId) -> String) -> Vec<Part> {
+fn parts(times: &Times, requests: u64, name: &dyn Fn(GroupId) -> String) -> Vec<LatencyPart> {
     let total: f64 = times.values().sum();
     let mut sorted: Vec<_> = times.iter().filter(|t| *t.1 > 0.0).collect();
     sorted.sort_by(|a, b| b.1.total_cmp(a.1));
     let mut named: Vec<u32> = Vec::new();
-    let mut rest: BTreeMap<Option<Stage>, f64> = BTreeMap::new();
+    let mut rest: BTreeMap<Option<RequestStage>, f64> = BTreeMap::new();
     let mut parts = Vec::new();
-    let part = |cause, stage, neighbour: Option<String>, time: f64| Part {
+    let part = |cause, stage, neighbour: Option<String>, time: f64| LatencyPart {
         cause,
         stage,
         neighbour,
@@ -115,7 +116,7 @@ fn parts(times: &Times, requests: u64, name: &dyn Fn(GroupId) -> String) -> Vec<
 }
 
 fn neighbours(
-    view: &View,
+    view: &JournalSnapshot,
     times: &Times,
     (requests, busy, from): (u64, u64, u32),
     name: &dyn Fn(GroupId) -> String,
@@ -123,7 +124,7 @@ fn neighbours(
     let mut all: BTreeMap<u32, [f64; 2]> = BTreeMap::new();
     for ((_, stage, neighbour), time) in times {
         if let Some(group) = neighbour {
-            let place = usize::from(*stage == Some(Stage::Drive));
+            let place = usize::from(*stage == Some(RequestStage::Drive));
             all.entry(*group).or_default()[place] += time;
         }
     }
@@ -147,11 +148,11 @@ fn neighbours(
 }
 
 fn promise(
-    view: &View,
+    view: &JournalSnapshot,
     from: u32,
-    slices: &BTreeMap<u32, Slice>,
+    slices: &BTreeMap<u32, GroupSecond>,
     name: &dyn Fn(GroupId) -> String,
-) -> Option<Promised> {
+) -> Option<PromiseSummary> {
     let ruled = view.ruled.iter();
     let ruled = ruled.filter(|r| r.group == view.group.0 && r.second >= from);
     let last = ruled.clone().next_back()?;
@@ -171,7 +172,7 @@ fn promise(
                 *causes.entry((cause, neighbour)).or_default() += 1;
                 let ends = (u64::from(second.second) + 1) * SECOND_NS;
                 let slice = slices.get(&second.second);
-                last_short.push(ShortSecond {
+                last_short.push(ExplainedShortSecond {
                     ago_s: view.now.saturating_sub(ends) as f64 / 1e9,
                     owed: second.owed,
                     by,
@@ -195,7 +196,7 @@ fn promise(
         .collect();
     short.sort_by_key(|s| std::cmp::Reverse(s.seconds));
     let excused = Excuse::ALL.into_iter().zip(excused).filter(|e| e.1 > 0);
-    Some(Promised {
+    Some(PromiseSummary {
         a_second: last.a_second,
         units: match last.units {
             Units::Bytes => "bytes".to_owned(),
@@ -216,7 +217,7 @@ fn promise(
 /// Without short seconds, it is the cause of most seconds in which the promise did not apply or in
 /// which the client did not request all of it, if these seconds are more than half. Otherwise, it
 /// is the cause of the largest part of the latency.
-fn cause(parts: &[Part], promise: Option<&Promised>) -> Option<Cause> {
+fn cause(parts: &[LatencyPart], promise: Option<&PromiseSummary>) -> Option<Cause> {
     let mut causes: BTreeMap<Cause, f64> = BTreeMap::new();
     let short = promise.map(|p| &p.short[..]).unwrap_or_default();
     for seconds in short {
@@ -243,10 +244,10 @@ fn cause(parts: &[Part], promise: Option<&Promised>) -> Option<Cause> {
     largest.map(|(cause, _)| cause)
 }
 
-fn drive_seen(slices: &BTreeMap<u32, Slice>, seconds: f64) -> DriveSeen {
-    let sum = |of: fn(&Second) -> u64| slices.values().map(|s| of(&s.drive)).sum::<u64>();
+fn drive_seen(slices: &BTreeMap<u32, GroupSecond>, seconds: f64) -> DriveSummary {
+    let sum = |of: fn(&DriveSecond) -> u64| slices.values().map(|s| of(&s.drive)).sum::<u64>();
     let waited: Vec<f64> = slices.values().filter_map(|s| s.did).collect();
-    DriveSeen {
+    DriveSummary {
         busy: (rate(sum(|d| d.busy), seconds) / 1e9).min(1.0),
         bandwidth_mb_per_s: rate(sum(|d| d.bytes), seconds) / 1e6,
         iops: rate(sum(|d| d.pieces), seconds),
@@ -255,13 +256,13 @@ fn drive_seen(slices: &BTreeMap<u32, Slice>, seconds: f64) -> DriveSeen {
     }
 }
 
-fn slowest(view: &View, began: u64) -> Option<Slowest> {
+fn slowest(view: &JournalSnapshot, began: u64) -> Option<SlowestRequest> {
     let own = |group: u32| view.groups.is_within(GroupId(group), view.group);
     let requests = view.requests.iter();
     let requests = requests.filter(|r| own(r.group) && r.stages()[2] >= began);
     let slowest = requests.max_by_key(|r| r.latency())?;
     let us = |ns: u64| ns as f64 / 1e3;
-    Some(Slowest {
+    Some(SlowestRequest {
         ago_s: view.now.saturating_sub(slowest.stages()[2]) as f64 / 1e9,
         us: us(slowest.latency()),
         limit_us: us(slowest.limit.ns()),

@@ -6,7 +6,7 @@
 /// The share of a piece is the difference between two readings. The shares of all pieces add up to
 /// the time in which the drive was busy.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Clock {
+pub(crate) struct ShareClock {
     now: u64,
     pieces: u32,
     /// The share of an imaginary piece that was in the drive all the time, in nanoseconds. After a
@@ -15,7 +15,7 @@ pub(crate) struct Clock {
     busy: u64,
 }
 
-impl Clock {
+impl ShareClock {
     /// Advances the time to `now`.
     #[inline]
     pub(crate) fn advance(&mut self, now: u64) {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// The stage of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Stage {
+pub enum RequestStage {
     /// Throttled by a limit or another controller.
     Limit,
     /// In the elevator, or waiting for a tag.
@@ -18,12 +18,12 @@ pub enum Stage {
 
 /// One part of the mean request's latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Part {
+pub struct LatencyPart {
     /// The cause of this part.
     pub cause: Cause,
     /// The stage of the request. `None` for the lateness of the process, which is subtracted from
     /// every stage.
-    pub stage: Option<Stage>,
+    pub stage: Option<RequestStage>,
     /// The neighbour, if a neighbour is the cause. `None` for the sum of the neighbours that are
     /// not named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ pub struct Neighbour {
 
 /// A short second of a promise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ShortSecond {
+pub struct ExplainedShortSecond {
     /// The time from the end of this second to the end of the explained time, in seconds.
     pub ago_s: f64,
     /// The amount owed in this second, in the units of the promise.
@@ -82,7 +82,7 @@ pub struct CauseSeconds {
 
 /// The verdicts on the promise in the explained time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Promised {
+pub struct PromiseSummary {
     /// The amount promised per second, in `units`, at the end of the explained time.
     pub a_second: u64,
     /// The units of the promise: `bytes` or `requests`.
@@ -103,10 +103,10 @@ pub struct Promised {
     /// The short seconds by cause, the most frequent first.
     pub short: Vec<CauseSeconds>,
     /// The last short seconds, the oldest first.
-    pub last_short: Vec<ShortSecond>,
+    pub last_short: Vec<ExplainedShortSecond>,
 }
 
-impl Promised {
+impl PromiseSummary {
     /// Returns the number of short seconds.
     pub fn all_short(&self) -> u64 {
         self.short.iter().map(|s| s.seconds).sum()
@@ -115,7 +115,7 @@ impl Promised {
 
 /// The state of the drive in the explained time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DriveSeen {
+pub struct DriveSummary {
     /// The fraction (0 to 1) of the time in which a piece was in the drive.
     pub busy: f64,
     /// The bandwidth of all clients, in 10^6 bytes per second.
@@ -131,7 +131,7 @@ pub struct DriveSeen {
 
 /// The slowest request of which a trace is left.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Slowest {
+pub struct SlowestRequest {
     /// The time from the end of this request to the end of the explained time, in seconds.
     pub ago_s: f64,
     /// The latency of the request in microseconds, which is the sum of the times at its stages.
@@ -148,7 +148,7 @@ pub struct Slowest {
 
 /// The requests that are not completed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Waiting {
+pub struct OutstandingRequests {
     /// The number of outstanding requests.
     pub requests: u64,
     /// The number of these requests that are throttled.
@@ -177,18 +177,18 @@ pub struct Explanation {
     /// The latency of the mean request, in microseconds. It is the sum of [`parts`](Self::parts).
     pub latency_us: f64,
     /// The parts of the latency, the largest first.
-    pub parts: Vec<Part>,
+    pub parts: Vec<LatencyPart>,
     /// The neighbours whose requests were served before those of the volume, ordered by the wait
     /// that they caused.
     pub neighbours: Vec<Neighbour>,
     /// The verdicts on the promise, if the volume has one.
-    pub promise: Option<Promised>,
+    pub promise: Option<PromiseSummary>,
     /// The state of the drive.
-    pub drive: DriveSeen,
+    pub drive: DriveSummary,
     /// The slowest request of which a trace is left.
-    pub slowest: Option<Slowest>,
+    pub slowest: Option<SlowestRequest>,
     /// The requests that are not completed.
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<OutstandingRequests>,
     /// The cause of most of the short seconds. Without short seconds, see `docs/explain.md`. `None`
     /// if nothing completed.
     pub cause: Option<Cause>,

@@ -1,17 +1,17 @@
 //! The journal, which keeps as many of the calls into a layer as fit.
 
 use crate::SECOND_NS;
-use crate::explain::alone::Alone;
-use crate::explain::clock::Clock;
-use crate::explain::explanation::Waiting;
-use crate::explain::late::Late;
-use crate::explain::ring::Ring;
-use crate::explain::rows::{Length, Piece, Request, Row, Ruled, Second};
-use crate::explain::standing::Closed;
-use crate::explain::stated::Stated;
-use crate::explain::terms::Groups;
-use crate::explain::view::View;
-use crate::promise::{Ruling, Standing};
+use crate::explain::alone::AloneTimes;
+use crate::explain::clock::ShareClock;
+use crate::explain::explanation::OutstandingRequests;
+use crate::explain::late::LateIntervals;
+use crate::explain::ring::EntryRing;
+use crate::explain::rows::{DriveSecond, GroupRow, Length, PieceTrace, RequestTrace, RuledSecond};
+use crate::explain::standing::ClosedSecond;
+use crate::explain::stated::StatedCapacity;
+use crate::explain::terms::GroupTree;
+use crate::explain::view::JournalSnapshot;
+use crate::promise::{Ruling, SecondWaits};
 use std::sync::Arc;
 use weir_core::record::{Call, Observer};
 use weir_core::{
@@ -48,15 +48,15 @@ pub struct Journal {
     /// The stream and its group, by slot of the stream.
     streams: Vec<Option<(StreamId, u32)>>,
     /// The groups, which are shared with views until they change.
-    groups: Arc<Groups>,
+    groups: Arc<GroupTree>,
     /// The piece in the drive, by tag.
-    flying: Vec<Flying>,
-    clock: Clock,
+    flying: Vec<DrivePiece>,
+    clock: ShareClock,
     /// The number of pieces that were dispatched so far.
     dispatched: u64,
-    alone: Alone,
-    stated: Stated,
-    late: Late,
+    alone: AloneTimes,
+    stated: StatedCapacity,
+    late: LateIntervals,
     /// The time at which the layer wants to be called.
     due: u64,
     /// The number of the current second.
@@ -64,26 +64,26 @@ pub struct Journal {
     /// The end of the current second.
     ends: u64,
     /// The rows of the current second, by number of the group.
-    open: Vec<Row>,
+    open: Vec<GroupRow>,
     /// The groups that have a row of the current second.
     touched: Vec<u32>,
     /// The statistics of the drive in the current second.
-    whole: Second,
+    whole: DriveSecond,
     /// The second that ended last.
-    closed: Closed,
+    closed: ClosedSecond,
     /// The clock's busy time at the start of the current second.
     busy: u64,
-    rows: Ring<Row>,
-    seconds: Ring<Second>,
-    ruled: Ring<Ruled>,
-    pieces: Ring<Piece>,
-    requests: Ring<Request>,
+    rows: EntryRing<GroupRow>,
+    seconds: EntryRing<DriveSecond>,
+    ruled: EntryRing<RuledSecond>,
+    pieces: EntryRing<PieceTrace>,
+    requests: EntryRing<RequestTrace>,
     /// True if the layer's configuration has been read.
     seen: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Flying {
+struct DrivePiece {
     /// The operation of the piece, or `None` if the tag is free.
     op: Option<Op>,
     group: u32,
@@ -114,24 +114,24 @@ impl Journal {
             streams: Vec::new(),
             groups: Arc::default(),
             flying: Vec::new(),
-            clock: Clock::default(),
+            clock: ShareClock::default(),
             dispatched: 0,
-            alone: Alone::new(),
-            stated: Stated::default(),
-            late: Late::new(),
+            alone: AloneTimes::new(),
+            stated: StatedCapacity::default(),
+            late: LateIntervals::new(),
             due: u64::MAX,
             second: 0,
             ends: SECOND_NS,
             open: Vec::new(),
             touched: Vec::new(),
-            whole: Second::default(),
-            closed: Closed::default(),
+            whole: DriveSecond::default(),
+            closed: ClosedSecond::default(),
             busy: 0,
-            rows: Ring::new(part(ROWS)),
-            seconds: Ring::new(part(SECONDS)),
-            ruled: Ring::new(part(VERDICTS)),
-            pieces: Ring::new(part(PIECES)),
-            requests: Ring::new(part(REQUESTS)),
+            rows: EntryRing::new(part(ROWS)),
+            seconds: EntryRing::new(part(SECONDS)),
+            ruled: EntryRing::new(part(VERDICTS)),
+            pieces: EntryRing::new(part(PIECES)),
+            requests: EntryRing::new(part(REQUESTS)),
             seen: false,
         }
     }
@@ -147,13 +147,18 @@ impl Journal {
 
     /// Adds the verdict on a second of a group's promise, which [`crate::promise`] has reached.
     pub fn ruled(&mut self, group: GroupId, ruling: &Ruling) {
-        self.ruled.push(Ruled::new(group.0, ruling));
+        self.ruled.push(RuledSecond::new(group.0, ruling));
     }
 
     /// Returns the waits of a group's requests in a second of the clock, and in each of the later
     /// seconds that ended by `now`. `None` if that second is not the last one that was ended by a
     /// call.
-    pub fn standing(&mut self, now: Instant, group: GroupId, second: u64) -> Option<[Standing; 2]> {
+    pub fn standing(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        second: u64,
+    ) -> Option<[SecondWaits; 2]> {
         self.pass(now.as_nanos().min(LATEST));
         let is_last = u64::from(self.closed.whole.second) == second && self.seen;
         is_last.then(|| {
@@ -171,13 +176,13 @@ impl Journal {
 
     /// Returns a copy of the journal's contents, from which the requests of `group` can be
     /// explained. This is fast, because full chunks are shared. `None` if there is no such group.
-    pub fn view(&self, now: Instant, layer: &Layer, group: GroupId) -> Option<View> {
+    pub fn view(&self, now: Instant, layer: &Layer, group: GroupId) -> Option<JournalSnapshot> {
         self.groups.get(group)?;
         let now = now.as_nanos().min(LATEST);
         let mut pieces = self.pieces.kept();
         // Pieces that are still in the drive have occupied it until now.
         let flying = self.flying.iter().filter(|f| f.op.is_some());
-        let flying = flying.map(|flying| Piece {
+        let flying = flying.map(|flying| PieceTrace {
             from: flying.from,
             length: Length::new(now.saturating_sub(flying.from)),
             group: flying.group,
@@ -188,7 +193,7 @@ impl Journal {
         rows.append(touched.map(|group| self.open[*group as usize]).collect());
         let mut seconds = self.seconds.kept();
         seconds.append(vec![self.under_way(now)]);
-        Some(View {
+        Some(JournalSnapshot {
             group,
             now,
             groups: Arc::clone(&self.groups),
@@ -204,12 +209,12 @@ impl Journal {
     }
 
     /// Returns the state of the drive in the current second.
-    fn under_way(&self, now: u64) -> Second {
+    fn under_way(&self, now: u64) -> DriveSecond {
         // A copy of the clock is advanced, so that a query does not change the journal.
         let mut clock = self.clock;
         clock.advance(now);
         let begun = u64::from(self.second) * SECOND_NS;
-        Second {
+        DriveSecond {
             second: self.second,
             busy: clock.busy() - self.busy,
             late: self.late.within(begun, begun + SECOND_NS),
@@ -218,11 +223,11 @@ impl Journal {
     }
 
     /// Returns the outstanding requests of a group.
-    fn waiting(&self, now: u64, layer: &Layer, group: GroupId) -> Option<Waiting> {
+    fn waiting(&self, now: u64, layer: &Layer, group: GroupId) -> Option<OutstandingRequests> {
         let streams = self.streams.iter().flatten();
         let own = streams.filter(|(_, of)| self.groups.is_within(GroupId(*of), group));
         let gauges = own.filter_map(|(stream, _)| layer.gauges(*stream));
-        let mut waiting = Waiting {
+        let mut waiting = OutstandingRequests {
             requests: 0,
             held: 0,
             oldest_us: 0.0,
@@ -263,9 +268,9 @@ impl Journal {
             let whole = self.under_way(ends);
             // A second without any activity is not stored, so an idle drive takes no space.
             if whole
-                != (Second {
+                != (DriveSecond {
                     second: self.second,
-                    ..Second::default()
+                    ..DriveSecond::default()
                 })
             {
                 self.seconds.push(whole);
@@ -279,7 +284,7 @@ impl Journal {
             }
             self.closed.later = whole;
             self.busy = self.clock.busy();
-            self.whole = Second::default();
+            self.whole = DriveSecond::default();
             // In the seconds of an idle drive nothing happens, so they are skipped.
             let is_idle = self.clock.pieces() == 0 && self.late.within(ends, now) == 0;
             self.second = if is_idle {
@@ -293,7 +298,7 @@ impl Journal {
     }
 
     /// Makes the rows of the current second those of the second that ended last.
-    fn close(&mut self, whole: Second) {
+    fn close(&mut self, whole: DriveSecond) {
         std::mem::swap(&mut self.open, &mut self.closed.rows);
         std::mem::swap(&mut self.touched, &mut self.closed.touched);
         self.touched.clear();
@@ -303,13 +308,13 @@ impl Journal {
 
     /// Returns the row of a group in the current second.
     #[inline]
-    fn row(&mut self, group: u32) -> &mut Row {
+    fn row(&mut self, group: u32) -> &mut GroupRow {
         let at = group as usize;
         if self.open.len() <= at {
             // A row of another second counts as empty in this one.
-            let untouched = Row {
+            let untouched = GroupRow {
                 second: u32::MAX,
-                ..Row::default()
+                ..GroupRow::default()
             };
             self.open.resize(at + 1, untouched);
             // With this capacity, pushing to `touched` never allocates for a request.
@@ -318,10 +323,10 @@ impl Journal {
         let row = &mut self.open[at];
         if row.second != self.second {
             self.touched.push(group);
-            *row = Row {
+            *row = GroupRow {
                 second: self.second,
                 group,
-                ..Row::default()
+                ..GroupRow::default()
             };
         }
         row
@@ -337,11 +342,11 @@ impl Journal {
         let group = self.group(piece.stream);
         let tag = piece.tag.0 as usize;
         if self.flying.len() <= tag {
-            self.flying.resize(tag + 1, Flying::default());
+            self.flying.resize(tag + 1, DrivePiece::default());
         }
         self.dispatched += 1;
         let share = self.clock.enter();
-        self.flying[tag] = Flying {
+        self.flying[tag] = DrivePiece {
             op: Some(piece.op),
             group,
             from: now,
@@ -383,7 +388,7 @@ impl Journal {
         self.whole.drive += taken - late;
         self.whole.pieces += 1;
         self.whole.bytes += u64::from(flying.bytes);
-        self.pieces.push(Piece {
+        self.pieces.push(PieceTrace {
             from: flying.from,
             length: Length::new(taken),
             group: flying.group,
@@ -407,7 +412,7 @@ impl Journal {
         let submitted = done.submitted.as_nanos();
         let waits = [done.waits.limit, done.waits.elevator, done.waits.drive];
         let [limit, elevator, drive] = waits.map(Span::as_nanos);
-        self.requests.push(Request {
+        self.requests.push(RequestTrace {
             submitted,
             limit: Length::new(limit),
             elevator: Length::new(elevator),
@@ -451,7 +456,7 @@ impl Observer for Journal {
         let now = now.as_nanos().min(LATEST);
         // The configuration of the layer is available only in a call.
         if !self.seen {
-            self.stated = Stated::new(layer.config().drive.capacity);
+            self.stated = StatedCapacity::new(layer.config().drive.capacity);
             self.seen = true;
         }
         self.pass(now);
@@ -467,7 +472,7 @@ impl Observer for Journal {
             } => {
                 Arc::make_mut(&mut self.groups).change(now, edits);
                 // The edits may have changed the capacity.
-                self.stated = Stated::new(layer.config().drive.capacity);
+                self.stated = StatedCapacity::new(layer.config().drive.capacity);
             }
             Call::Poll { outputs, wake } => {
                 for output in outputs {
@@ -488,14 +493,14 @@ impl Observer for Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explain::terms::Terms;
+    use crate::explain::terms::GroupTerms;
 
     #[test]
     fn a_group_takes_no_more_than_an_entry() {
         // The group's terms, the flag that its number was used, the number of its children, its
         // rows of two seconds, and its entries in `touched`.
-        let group = size_of::<Option<Terms>>() + 1 + 4 + 2 * (size_of::<Row>() + 4);
+        let group = size_of::<Option<GroupTerms>>() + 1 + 4 + 2 * (size_of::<GroupRow>() + 4);
         assert!(group <= Journal::ENTRY, "{group} bytes");
-        assert!(size_of::<Flying>() <= Journal::ENTRY);
+        assert!(size_of::<DrivePiece>() <= Journal::ENTRY);
     }
 }

@@ -7,21 +7,21 @@ const KEPT: usize = 4096;
 
 /// Intervals of lateness in nanoseconds, in their order. They do not overlap.
 #[derive(Clone, Debug)]
-pub(crate) struct Late {
-    kept: VecDeque<Interval>,
+pub(crate) struct LateIntervals {
+    kept: VecDeque<LateInterval>,
     /// The time without a CPU that the kernel has reported so far.
     waited: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Interval {
+struct LateInterval {
     from: u64,
     to: u64,
     /// The length of all previous intervals.
     before: u64,
 }
 
-impl Late {
+impl LateIntervals {
     pub(crate) fn new() -> Self {
         Self {
             kept: VecDeque::with_capacity(KEPT),
@@ -40,7 +40,7 @@ impl Late {
         if self.kept.len() == KEPT {
             self.kept.pop_front();
         }
-        self.kept.push_back(Interval { from, to, before });
+        self.kept.push_back(LateInterval { from, to, before });
     }
 
     /// Records that the kernel has counted `total` nanoseconds so far in which the thread was ready
@@ -83,8 +83,8 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_kernels_count_is_placed_before_the_look_at_it() {
-        let mut late = Late::new();
+    fn a_reported_wait_is_placed_before_its_report() {
+        let mut late = LateIntervals::new();
         late.waited(100, 7_000);
         assert_eq!(late.within(0, 100), 0, "from before it was looked at");
         // The kernel counted 30 ns since the report at 100, so the time from 170 to 200 is late.
@@ -106,7 +106,7 @@ mod tests {
             from in 0_u64..1000,
             length in 0_u64..1000,
         ) {
-            let (mut late, mut at, mut slow) = (Late::new(), 0, vec![false; 4000]);
+            let (mut late, mut at, mut slow) = (LateIntervals::new(), 0, vec![false; 4000]);
             for (gap, length) in added {
                 // Some intervals begin before the previous one ended.
                 let begin = (at + gap).saturating_sub(10);

@@ -5,14 +5,14 @@
 //! calls of a live server, of a simulated run or of a recording. The journal keeps as many of them
 //! as fit into a fixed number of bytes, and allocates nothing for a request.
 //!
-//! Taking a [`View`] of the journal is fast however much the journal holds. The view then
+//! Taking a [`JournalSnapshot`] of the journal is fast however much the journal holds. The view then
 //! [explains](View::explain) the requests of one group on any thread: which groups' pieces were in
 //! the drive while its requests waited, for how long at each stage, and which promised seconds were
 //! short for which reason. The [parts](Explanation::parts) of an explanation add up to the measured
 //! latency.
 //!
 //! Only [`crate::promise`] decides whether a promise was kept, and a journal receives the verdicts
-//! with [`Journal::ruled`]. [`Watch`] is a journal with promises of its own, for a run or a
+//! with [`Journal::ruled`]. [`JudgingJournal`] is a journal with promises of its own, for a run or a
 //! recording, in which no server judges.
 //!
 //! `docs/explain.md` describes how time is divided among causes.
@@ -39,12 +39,12 @@ mod watch;
 
 pub use crate::promise::Cause;
 pub use explanation::{
-    CauseSeconds, DriveSeen, Explanation, Neighbour, Part, Promised, ShortSecond, Slowest, Stage,
-    Waiting,
+    CauseSeconds, DriveSummary, ExplainedShortSecond, Explanation, LatencyPart, Neighbour,
+    OutstandingRequests, PromiseSummary, RequestStage, SlowestRequest,
 };
 pub use journal::Journal;
 pub use note::{NOTE_LEN, note};
-pub use say::{Place, Takes, list};
+pub use say::{LatencySentence, SentencePlace, list};
 pub use standings::Standings;
-pub use view::View;
-pub use watch::Watch;
+pub use view::JournalSnapshot;
+pub use watch::JudgingJournal;

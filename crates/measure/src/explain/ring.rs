@@ -12,7 +12,7 @@ const CHUNKS: usize = 8;
 /// not allocate unless a view still holds the oldest chunk. Pages that were never written to do not
 /// take up memory.
 #[derive(Debug)]
-pub(crate) struct Ring<T> {
+pub(crate) struct EntryRing<T> {
     /// The full chunks, the oldest first. Views share them.
     full: VecDeque<Arc<Vec<T>>>,
     /// The chunk to which entries are added, which no view shares.
@@ -29,13 +29,13 @@ pub(crate) struct Ring<T> {
 
 /// The contents of a ring at one time.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept<T> {
+pub(crate) struct RingContents<T> {
     chunks: Vec<Arc<Vec<T>>>,
     /// True if earlier entries were dropped.
     pub(crate) wrapped: bool,
 }
 
-impl<T: Copy> Ring<T> {
+impl<T: Copy> EntryRing<T> {
     /// Creates a ring that takes up at most `bytes`, but has room for at least one entry per chunk.
     pub(crate) fn new(bytes: usize) -> Self {
         let size = size_of::<T>();
@@ -83,10 +83,10 @@ impl<T: Copy> Ring<T> {
     }
 
     /// Returns the current contents. The open chunk is copied, the others are shared.
-    pub(crate) fn kept(&self) -> Kept<T> {
+    pub(crate) fn kept(&self) -> RingContents<T> {
         let mut chunks: Vec<Arc<Vec<T>>> = self.full.iter().cloned().collect();
         chunks.push(Arc::new(self.open.clone()));
-        Kept {
+        RingContents {
             chunks,
             wrapped: self.wrapped,
         }
@@ -98,7 +98,7 @@ impl<T: Copy> Ring<T> {
     }
 }
 
-impl<T> Kept<T> {
+impl<T> RingContents<T> {
     /// Iterates over the entries, the oldest first.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + Clone {
         self.chunks.iter().flat_map(|chunk| chunk.iter())
@@ -118,7 +118,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_keeps_the_last_entries_within_its_bytes(bytes in 0_usize..40_000, pushed in 0_u64..20_000, looks in 1_u64..5_000) {
-            let mut ring = Ring::new(bytes);
+            let mut ring = EntryRing::new(bytes);
             let mut view = ring.kept();
             for n in 0..pushed {
                 ring.push(n);

@@ -5,7 +5,7 @@ use crate::promise::{Ruling, Units, Verdict};
 
 /// The statistics of one group's requests in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct GroupRow {
     /// The number of the second on the clock.
     pub(crate) second: u32,
     /// The number of the group.
@@ -35,7 +35,7 @@ pub(crate) struct Row {
 
 /// The statistics of a drive in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Second {
+pub(crate) struct DriveSecond {
     /// The number of the second on the clock.
     pub(crate) second: u32,
     /// The nanoseconds in which a piece was in the drive.
@@ -63,7 +63,7 @@ pub(crate) struct Second {
 /// time of a request alone is not known.
 const MANY: u64 = 8;
 
-impl Second {
+impl DriveSecond {
     /// Returns the performance of the drive relative to its stated capacity (0 to 1), if a capacity
     /// is stated and requests waited for the drive.
     ///
@@ -94,7 +94,7 @@ impl Second {
 
 /// The verdict on a second of a group's promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ruled {
+pub(crate) struct RuledSecond {
     pub(crate) group: u32,
     pub(crate) second: u32,
     pub(crate) units: Units,
@@ -109,7 +109,7 @@ pub(crate) struct Ruled {
     pub(crate) unasked: bool,
 }
 
-impl Ruled {
+impl RuledSecond {
     pub(crate) fn new(group: u32, ruling: &Ruling) -> Self {
         Self {
             group,
@@ -146,7 +146,7 @@ impl Length {
 /// A request that completed without an error: its time of submission, and the time that it spent at
 /// each stage, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct RequestTrace {
     pub(crate) submitted: u64,
     pub(crate) limit: Length,
     pub(crate) elevator: Length,
@@ -155,7 +155,7 @@ pub(crate) struct Request {
     pub(crate) bytes: u32,
 }
 
-impl Request {
+impl RequestTrace {
     /// Returns the times at which the request entered the elevator, entered the drive, and
     /// completed.
     pub(crate) fn stages(&self) -> [u64; 3] {
@@ -171,13 +171,13 @@ impl Request {
 
 /// A piece that was in the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct PieceTrace {
     pub(crate) from: u64,
     pub(crate) length: Length,
     pub(crate) group: u32,
 }
 
-impl Piece {
+impl PieceTrace {
     /// Returns the time at which the piece completed.
     pub(crate) fn to(&self) -> u64 {
         self.from + self.length.ns()
@@ -189,10 +189,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_as_large_as_the_page_says() {
-        assert_eq!(size_of::<Row>(), 72);
-        assert_eq!(size_of::<Request>(), 32);
-        assert_eq!(size_of::<Piece>(), 16);
+    fn entries_have_the_documented_sizes() {
+        assert_eq!(size_of::<GroupRow>(), 72);
+        assert_eq!(size_of::<RequestTrace>(), 32);
+        assert_eq!(size_of::<PieceTrace>(), 16);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Puts an explanation into sentences.
 
-use crate::explain::explanation::{Explanation, Neighbour, Part, Promised, Stage};
+use crate::explain::explanation::{
+    Explanation, LatencyPart, Neighbour, PromiseSummary, RequestStage,
+};
 use crate::number::{duration, figure, percent, plain};
 use crate::promise::Cause;
 use std::fmt;
@@ -13,7 +15,7 @@ const NAMED: usize = 3;
 /// The first sentence of an explanation: the latency of a request, and the place where it spends
 /// most of that time.
 #[derive(Clone, Copy, Debug)]
-pub struct Takes<'a> {
+pub struct LatencySentence<'a> {
     /// The name of the client whose request it is.
     pub of: &'a str,
     /// The latency in microseconds.
@@ -27,7 +29,7 @@ pub struct Takes<'a> {
     pub behind: &'a str,
 }
 
-impl fmt::Display for Takes<'_> {
+impl fmt::Display for LatencySentence<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             of,
@@ -59,7 +61,7 @@ pub fn list(words: &[String]) -> String {
 
 /// The place of a request in a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SentencePlace {
     /// Throttled by its own max or that of its tenant.
     OwnMax,
     /// Throttled by another controller.
@@ -80,7 +82,7 @@ pub enum Place {
     Host,
 }
 
-impl Place {
+impl SentencePlace {
     /// Returns the place in words that can follow `is`.
     pub const fn words(self) -> &'static str {
         match self {
@@ -98,16 +100,16 @@ impl Place {
 }
 
 /// Returns the place of a request during a part of its latency.
-fn place(cause: Cause, stage: Option<Stage>) -> Place {
+fn place(cause: Cause, stage: Option<RequestStage>) -> SentencePlace {
     match (cause, stage) {
-        (Cause::OwnMax, _) => Place::OwnMax,
-        (_, Some(Stage::Limit)) => Place::Held,
-        (Cause::HostBusy, _) | (_, None) => Place::Late,
-        (Cause::Idling, _) => Place::Idling,
-        (Cause::SlowDrive, _) => Place::SlowDrive,
-        (_, Some(Stage::Elevator)) => Place::Elevator,
-        (Cause::OwnDepth, _) => Place::Service,
-        (_, Some(Stage::Drive)) => Place::Queue,
+        (Cause::OwnMax, _) => SentencePlace::OwnMax,
+        (_, Some(RequestStage::Limit)) => SentencePlace::Held,
+        (Cause::HostBusy, _) | (_, None) => SentencePlace::Late,
+        (Cause::Idling, _) => SentencePlace::Idling,
+        (Cause::SlowDrive, _) => SentencePlace::SlowDrive,
+        (_, Some(RequestStage::Elevator)) => SentencePlace::Elevator,
+        (Cause::OwnDepth, _) => SentencePlace::Service,
+        (_, Some(RequestStage::Drive)) => SentencePlace::Queue,
     }
 }
 
@@ -120,16 +122,20 @@ pub(crate) fn sentences(e: &Explanation) -> Vec<String> {
             duration(e.seconds * 1e6)
         ));
     } else {
-        said.push(takes(e));
-        said.extend(others(&e.neighbours, e.latency_us));
-        said.extend(rest(e));
+        said.push(latency_sentence(e));
+        said.extend(neighbours_sentence(&e.neighbours, e.latency_us));
+        said.extend(causes_sentence(e));
     }
     if e.errors > 0 {
         said.push(format!("The storage failed {} of its requests.", e.errors));
     }
-    said.extend(e.promise.as_ref().map(|promise| kept(e, promise)));
+    said.extend(
+        e.promise
+            .as_ref()
+            .map(|promise| promise_sentence(e, promise)),
+    );
     said.extend(e.promise.as_ref().and_then(unasked));
-    said.extend(e.promise.as_ref().and_then(shorts));
+    said.extend(e.promise.as_ref().and_then(short_seconds_sentence));
     said.push(drive(e));
     said.extend(slowest(e));
     said.extend(waiting(e));
@@ -137,8 +143,8 @@ pub(crate) fn sentences(e: &Explanation) -> Vec<String> {
 }
 
 /// Returns the sentence about the largest place, with all its causes.
-fn takes(e: &Explanation) -> String {
-    let mut places: Vec<(Place, f64)> = Vec::new();
+fn latency_sentence(e: &Explanation) -> String {
+    let mut places: Vec<(SentencePlace, f64)> = Vec::new();
     for part in &e.parts {
         let name = place(part.cause, part.stage);
         match places.iter_mut().find(|p| p.0 == name) {
@@ -147,8 +153,8 @@ fn takes(e: &Explanation) -> String {
         }
     }
     let largest = places.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    let (name, fraction) = largest.copied().unwrap_or((Place::Service, 1.0));
-    let in_place = |part: &&Part| place(part.cause, part.stage) == name;
+    let (name, fraction) = largest.copied().unwrap_or((SentencePlace::Service, 1.0));
+    let in_place = |part: &&LatencyPart| place(part.cause, part.stage) == name;
     let mut behind: Vec<String> = (e.parts.iter().filter(in_place))
         .filter(|part| part.fraction >= NOTICEABLE)
         .filter_map(|part| match (part.cause, &part.neighbour) {
@@ -168,7 +174,7 @@ fn takes(e: &Explanation) -> String {
     } else {
         format!("behind {behind}")
     };
-    let takes = Takes {
+    let takes = LatencySentence {
         of: &e.volume,
         us: e.latency_us,
         place: name.words(),
@@ -179,7 +185,7 @@ fn takes(e: &Explanation) -> String {
 }
 
 /// Returns the sentence about the time behind each neighbour.
-fn others(neighbours: &[Neighbour], latency_us: f64) -> Option<String> {
+fn neighbours_sentence(neighbours: &[Neighbour], latency_us: f64) -> Option<String> {
     let noticed = |us: f64| us >= NOTICEABLE * latency_us;
     let stood = |n: &Neighbour| {
         let stages = [
@@ -221,18 +227,18 @@ fn others(neighbours: &[Neighbour], latency_us: f64) -> Option<String> {
 }
 
 /// Returns the sentence about causes other than neighbours.
-fn rest(e: &Explanation) -> Option<String> {
+fn causes_sentence(e: &Explanation) -> Option<String> {
     let causes = [
-        (Cause::OwnMax, Place::OwnMax.words()),
+        (Cause::OwnMax, SentencePlace::OwnMax.words()),
         (
             Cause::Held,
             "held by a controller or because its client does not read its answers",
         ),
         (Cause::OwnRequests, "behind its own requests"),
         (Cause::Idling, "waiting while the drive is kept free"),
-        (Cause::SlowDrive, Place::SlowDrive.words()),
-        (Cause::HostBusy, Place::Late.words()),
-        (Cause::OwnDepth, Place::Service.words()),
+        (Cause::SlowDrive, SentencePlace::SlowDrive.words()),
+        (Cause::HostBusy, SentencePlace::Late.words()),
+        (Cause::OwnDepth, SentencePlace::Service.words()),
     ];
     let all: Vec<String> = causes
         .into_iter()
@@ -254,7 +260,7 @@ fn amount(value: u64, units: &str) -> String {
     }
 }
 
-fn kept(e: &Explanation, promise: &Promised) -> String {
+fn promise_sentence(e: &Explanation, promise: &PromiseSummary) -> String {
     let short = promise.all_short();
     let excused: Vec<String> = promise
         .excused
@@ -275,7 +281,7 @@ fn kept(e: &Explanation, promise: &Promised) -> String {
 }
 
 /// Returns the sentence about the time in which the client had no request outstanding.
-fn unasked(promise: &Promised) -> Option<String> {
+fn unasked(promise: &PromiseSummary) -> Option<String> {
     (promise.unasked > 0).then(|| {
         format!(
             "Its client had nothing outstanding for {} of the time and did not ask for all that is promised.",
@@ -284,7 +290,7 @@ fn unasked(promise: &Promised) -> Option<String> {
     })
 }
 
-fn shorts(promise: &Promised) -> Option<String> {
+fn short_seconds_sentence(promise: &PromiseSummary) -> Option<String> {
     let causes: Vec<String> = (promise.short.iter())
         .map(|short| {
             let by = short.cause.by(short.neighbour.as_deref());
@@ -367,7 +373,7 @@ mod tests {
         };
         let said = |count| {
             let all: Vec<Neighbour> = (1..=count).map(neighbour).collect();
-            others(&all, 1_000.0).expect("they are noticed")
+            neighbours_sentence(&all, 1_000.0).expect("they are noticed")
         };
         assert!(said(4).contains("those of n4 for 100 us in the elevator (10% "));
         let five = said(5);

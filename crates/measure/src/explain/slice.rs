@@ -1,12 +1,12 @@
 //! The requests of a group in one second, with the causes of their latency.
 
 use crate::SECOND_NS;
-use crate::explain::explanation::Stage;
-use crate::explain::rows::{Piece, Row, Second};
+use crate::explain::explanation::RequestStage;
+use crate::explain::rows::{DriveSecond, GroupRow, PieceTrace};
 use crate::explain::share::Share;
-use crate::explain::sweep::{Divided, divide};
-use crate::explain::terms::Groups;
-use crate::explain::view::View;
+use crate::explain::sweep::{TimeDivision, divide};
+use crate::explain::terms::GroupTree;
+use crate::explain::view::JournalSnapshot;
 use crate::promise::Cause;
 use std::collections::BTreeMap;
 use weir_core::GroupId;
@@ -16,20 +16,20 @@ use weir_core::GroupId;
 const ENOUGH: f64 = 0.9;
 
 /// Nanoseconds by cause, stage and neighbour.
-pub(crate) type Times = BTreeMap<(Cause, Option<Stage>, Option<u32>), f64>;
+pub(crate) type Times = BTreeMap<(Cause, Option<RequestStage>, Option<u32>), f64>;
 
 /// The data about a group in one second.
 #[derive(Debug, Default)]
-pub(crate) struct Slice {
-    pub(crate) own: Row,
-    pub(crate) drive: Second,
+pub(crate) struct GroupSecond {
+    pub(crate) own: GroupRow,
+    pub(crate) drive: DriveSecond,
     pub(crate) times: Times,
     /// The performance of the drive relative to its stated capacity, if requests waited for it.
     pub(crate) did: Option<f64>,
 }
 
 /// Returns the time from which on every piece and request is known.
-pub(crate) fn exact_from(view: &View) -> u64 {
+pub(crate) fn exact_from(view: &JournalSnapshot) -> u64 {
     // Entries are added when they complete. If some were dropped, all that completed after the
     // oldest remaining one are known.
     let requests = view
@@ -39,14 +39,14 @@ pub(crate) fn exact_from(view: &View) -> u64 {
         .filter(|_| view.requests.wrapped);
     let requests = requests.map_or(0, |r| r.stages()[2]);
     let pieces = view.pieces.iter().next().filter(|_| view.pieces.wrapped);
-    requests.max(pieces.map_or(0, Piece::to))
+    requests.max(pieces.map_or(0, PieceTrace::to))
 }
 
 /// Returns every second from `from` on, with the causes of the group's latency.
-pub(crate) fn slices(view: &View, from: u32) -> BTreeMap<u32, Slice> {
+pub(crate) fn slices(view: &JournalSnapshot, from: u32) -> BTreeMap<u32, GroupSecond> {
     let own =
         |group: u32| view.groups.is_within(GroupId(group), view.group) || group == view.group.0;
-    let mut slices: BTreeMap<u32, Slice> = BTreeMap::new();
+    let mut slices: BTreeMap<u32, GroupSecond> = BTreeMap::new();
     for second in view.seconds.iter().filter(|s| s.second >= from) {
         slices.entry(second.second).or_default().drive = *second;
     }
@@ -69,7 +69,7 @@ pub(crate) fn slices(view: &View, from: u32) -> BTreeMap<u32, Slice> {
     let requests = view.requests.iter().filter(|r| own(r.group));
     let since = exact.max(u64::from(from) * SECOND_NS);
     let divided = divide(since, requests, view.pieces.iter(), &view.late);
-    let mut overall = Divided::default();
+    let mut overall = TimeDivision::default();
     for second in divided.values() {
         overall.elevator.merge(&second.elevator);
         overall.drive.merge(&second.drive);
@@ -93,7 +93,7 @@ pub(crate) fn slices(view: &View, from: u32) -> BTreeMap<u32, Slice> {
     slices
 }
 
-impl Row {
+impl GroupRow {
     /// Returns the sum with another row of the same second.
     pub(crate) fn and(&self, other: &Self) -> Self {
         Self {
@@ -113,7 +113,7 @@ impl Row {
 }
 
 /// Returns the division of a second's time, if only the groups' shares of the drive are known.
-fn by_shares(slice: &Slice, shares: &Share, own: &dyn Fn(u32) -> bool) -> Divided {
+fn by_shares(slice: &GroupSecond, shares: &Share, own: &dyn Fn(u32) -> bool) -> TimeDivision {
     // A request in the elevator also waits while the drive is idle. A request in the drive does
     // not.
     let mut elevator = shares.clone();
@@ -138,12 +138,12 @@ fn by_shares(slice: &Slice, shares: &Share, own: &dyn Fn(u32) -> bool) -> Divide
             drive.take(group, itself / count);
         }
     }
-    Divided { elevator, drive }
+    TimeDivision { elevator, drive }
 }
 
-impl Slice {
+impl GroupSecond {
     /// Divides the time of the requests that completed in this second as `time` specifies.
-    fn divide(&mut self, view: &View, time: &Divided, own: &dyn Fn(u32) -> bool) {
+    fn divide(&mut self, view: &JournalSnapshot, time: &TimeDivision, own: &dyn Fn(u32) -> bool) {
         let row = self.own;
         self.did = self.drive.did(view.stated.is_known());
         // A drive that reaches at least 90 % of its stated capacity does not count as slow.
@@ -154,18 +154,18 @@ impl Slice {
         } else {
             Cause::Held
         };
-        self.give(held, Some(Stage::Limit), None, row.limit as f64);
-        self.give(Cause::HostBusy, None, None, row.late as f64);
+        self.add_time(held, Some(RequestStage::Limit), None, row.limit as f64);
+        self.add_time(Cause::HostBusy, None, None, row.late as f64);
         let elevator = time.elevator.scaled(row.elevator as f64);
         // If the division of that time is not known, no other cause was observed.
         let unknown = row.elevator as f64 - elevator.total();
-        self.give(
+        self.add_time(
             Cause::Idling,
-            Some(Stage::Elevator),
+            Some(RequestStage::Elevator),
             None,
             elevator.idle + unknown,
         );
-        self.behind(&elevator, Stage::Elevator, slow, own);
+        self.divide_wait_behind(&elevator, RequestStage::Elevator, slow, own);
         // The service can exceed the time in the drive, from which lateness is subtracted.
         let service = row.service.min(row.drive) as f64;
         let mut others = time.drive.clone();
@@ -181,11 +181,16 @@ impl Slice {
         let others = others.scaled(rest);
         // Nothing else was in the drive, so this request took longer than others do.
         let service = service + rest - others.total();
-        self.behind(&others, Stage::Drive, slow, own);
-        self.give(Cause::SlowDrive, Some(Stage::Drive), None, service * slow);
-        self.give(
+        self.divide_wait_behind(&others, RequestStage::Drive, slow, own);
+        self.add_time(
+            Cause::SlowDrive,
+            Some(RequestStage::Drive),
+            None,
+            service * slow,
+        );
+        self.add_time(
             Cause::OwnDepth,
-            Some(Stage::Drive),
+            Some(RequestStage::Drive),
             None,
             service * (1.0 - slow),
         );
@@ -193,19 +198,31 @@ impl Slice {
 
     /// Divides time behind pieces of groups: the part that these would have taken on a drive that
     /// reaches its stated capacity, and the part that they took longer.
-    fn behind(&mut self, time: &Share, stage: Stage, slow: f64, own: &dyn Fn(u32) -> bool) {
+    fn divide_wait_behind(
+        &mut self,
+        time: &Share,
+        stage: RequestStage,
+        slow: f64,
+        own: &dyn Fn(u32) -> bool,
+    ) {
         for (group, time) in time.groups() {
             let (cause, neighbour) = if own(group) {
                 (Cause::OwnRequests, None)
             } else {
                 (Cause::Neighbour, Some(group))
             };
-            self.give(cause, Some(stage), neighbour, time * (1.0 - slow));
-            self.give(Cause::SlowDrive, Some(stage), None, time * slow);
+            self.add_time(cause, Some(stage), neighbour, time * (1.0 - slow));
+            self.add_time(Cause::SlowDrive, Some(stage), None, time * slow);
         }
     }
 
-    fn give(&mut self, cause: Cause, stage: Option<Stage>, neighbour: Option<u32>, time: f64) {
+    fn add_time(
+        &mut self,
+        cause: Cause,
+        stage: Option<RequestStage>,
+        neighbour: Option<u32>,
+        time: f64,
+    ) {
         if time > 0.0 {
             *self.times.entry((cause, stage, neighbour)).or_default() += time;
         }
@@ -213,7 +230,7 @@ impl Slice {
 }
 
 /// Returns true if the group, or a group above it, has a max.
-pub(crate) fn is_limited(groups: &Groups, group: GroupId) -> bool {
+pub(crate) fn is_limited(groups: &GroupTree, group: GroupId) -> bool {
     let mut path = groups.path(group);
     path.any(|(_, terms)| terms.contract.max.is_limited())
 }

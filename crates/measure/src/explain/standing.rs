@@ -1,32 +1,32 @@
 //! The waits of a group's requests in the second that ended last.
 
 use crate::SECOND_NS;
-use crate::explain::rows::{Row, Second};
+use crate::explain::rows::{DriveSecond, GroupRow};
 use crate::explain::slice::is_limited;
-use crate::explain::terms::Groups;
-use crate::promise::Standing;
+use crate::explain::terms::GroupTree;
+use crate::promise::SecondWaits;
 use weir_core::GroupId;
 
 /// The second that ended last, with the statistics of each group and of the drive.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Closed {
+pub(crate) struct ClosedSecond {
     /// The rows by number of the group. A row with another second belongs to a group without
     /// activity in this one.
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<GroupRow>,
     /// The numbers of the groups that have a row.
     pub(crate) touched: Vec<u32>,
     /// The statistics of the drive in this second.
-    pub(crate) whole: Second,
+    pub(crate) whole: DriveSecond,
     /// The last of the seconds that ended at the same call, if several did. No call was made in
     /// those.
-    pub(crate) later: Second,
+    pub(crate) later: DriveSecond,
     /// The sum of all groups' shares of the drive's time.
     share: u64,
     /// The two groups with the largest shares, each as its share and its number.
     largest: [(u64, u32); 2],
 }
 
-impl Closed {
+impl ClosedSecond {
     /// Adds up the rows, which are complete.
     pub(crate) fn add_up(&mut self) {
         // Two groups are enough to find the largest group other than a given one.
@@ -43,14 +43,14 @@ impl Closed {
     }
 
     /// Returns the row of a group itself, without the groups below it.
-    fn row(&self, group: GroupId) -> Row {
+    fn row(&self, group: GroupId) -> GroupRow {
         let row = self.rows.get(group.0 as usize);
         let row = row.filter(|row| row.second == self.whole.second);
         row.copied().unwrap_or_default()
     }
 
     /// Returns the row of a group including the groups below it, and the largest other group.
-    fn own(&self, groups: &Groups, group: GroupId) -> (Row, Option<u32>) {
+    fn own(&self, groups: &GroupTree, group: GroupId) -> (GroupRow, Option<u32>) {
         if !groups.is_parent(group) {
             // A group without children needs no search, because the two largest groups are known.
             let others = self.largest.iter().filter(|of| of.0 > 0);
@@ -72,13 +72,13 @@ impl Closed {
     /// Returns the waits of a group's requests in this second, and in those that ended with it.
     pub(crate) fn standing(
         &self,
-        groups: &Groups,
+        groups: &GroupTree,
         group: GroupId,
         is_stated: bool,
-    ) -> [Standing; 2] {
+    ) -> [SecondWaits; 2] {
         let (row, neighbour) = self.own(groups, group);
         let did = self.whole.did(is_stated);
-        let mut standing = Standing {
+        let mut standing = SecondWaits {
             held_ns: row.limit,
             has_max: is_limited(groups, group),
             neighbour,
@@ -86,8 +86,8 @@ impl Closed {
             backlogged_did: self.whole.did_with_backlog(is_stated).map(thousandths),
             late_ns: row.late,
             stalled_ns: self.whole.late,
-            stood: has_stood(&self.whole),
-            ..Standing::default()
+            has_stalled: has_stood(&self.whole),
+            ..SecondWaits::default()
         };
         let slow = standing.slowness();
         let (others, own) = ((self.share - row.share) as f64, row.share as f64);
@@ -118,12 +118,12 @@ impl Closed {
         }
         standing.slow_ns += (service as f64 * slow) as u64;
         // No call was made in the later seconds, so only lateness and a stalled drive are known.
-        let later = Standing {
+        let later = SecondWaits {
             has_max: standing.has_max,
             stalled_ns: self.later.late,
             late_ns: self.later.late,
-            stood: has_stood(&self.later),
-            ..Standing::default()
+            has_stalled: has_stood(&self.later),
+            ..SecondWaits::default()
         };
         [standing, later]
     }
@@ -135,6 +135,6 @@ fn thousandths(part: f64) -> u16 {
 }
 
 /// Returns true if pieces were in the drive for most of a second, but none completed.
-fn has_stood(second: &Second) -> bool {
+fn has_stood(second: &DriveSecond) -> bool {
     second.busy >= SECOND_NS / 2 && second.pieces == 0
 }

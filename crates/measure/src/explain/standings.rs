@@ -2,7 +2,7 @@
 
 use crate::SECOND_NS;
 use crate::explain::journal::Journal;
-use crate::promise::Standing;
+use crate::promise::SecondWaits;
 use std::collections::BTreeMap;
 use weir_core::record::{Call, Observer};
 use weir_core::{GroupId, Instant, Layer, Span};
@@ -21,7 +21,7 @@ pub struct Standings {
     stalls: Vec<(Instant, Span)>,
     /// The time of the last report of these stalls to the journal.
     told: Instant,
-    kept: BTreeMap<GroupId, BTreeMap<u64, Standing>>,
+    kept: BTreeMap<GroupId, BTreeMap<u64, SecondWaits>>,
 }
 
 impl Standings {
@@ -59,7 +59,7 @@ impl Standings {
 
     /// Returns the waits of each group's requests, by the second of the layer's clock. The current
     /// second is ended.
-    pub fn into_all(mut self) -> BTreeMap<GroupId, BTreeMap<u64, Standing>> {
+    pub fn into_all(mut self) -> BTreeMap<GroupId, BTreeMap<u64, SecondWaits>> {
         self.end_seconds(Instant::from_nanos(self.ends_ns));
         self.kept
     }

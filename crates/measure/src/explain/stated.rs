@@ -4,12 +4,12 @@ use weir_core::{Capacity, Op};
 
 /// The longest time that a drive of a stated capacity takes for a piece, while it is kept busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Stated {
+pub(crate) struct StatedCapacity {
     /// Nanoseconds per byte and per request, of reads and of writes.
     costs: Option<[(f64, f64); 2]>,
 }
 
-impl Stated {
+impl StatedCapacity {
     pub(crate) fn new(capacity: Option<Capacity>) -> Self {
         // A rate of 0 states nothing, so it adds no cost.
         let each = |rate: u64| if rate == 0 { 0.0 } else { 1e9 / rate as f64 };

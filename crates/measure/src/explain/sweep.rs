@@ -5,14 +5,14 @@
 //! pieces are in the drive, each of these has an `n`th of the request's time.
 
 use crate::SECOND_NS;
-use crate::explain::late::Late;
-use crate::explain::rows::{Piece, Request};
+use crate::explain::late::LateIntervals;
+use crate::explain::rows::{PieceTrace, RequestTrace};
 use crate::explain::share::Share;
 use std::collections::BTreeMap;
 
 /// The division of one second's waiting time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Divided {
+pub(crate) struct TimeDivision {
     /// The time of requests in the elevator, by group.
     pub(crate) elevator: Share,
     /// The time of requests in the drive, by group.
@@ -39,10 +39,10 @@ enum Mark {
 /// `since` on.
 pub(crate) fn divide<'a>(
     since: u64,
-    requests: impl Iterator<Item = &'a Request>,
-    pieces: impl Iterator<Item = &'a Piece>,
-    late: &Late,
-) -> BTreeMap<u32, Divided> {
+    requests: impl Iterator<Item = &'a RequestTrace>,
+    pieces: impl Iterator<Item = &'a PieceTrace>,
+    late: &LateIntervals,
+) -> BTreeMap<u32, TimeDivision> {
     let mut marks = Vec::new();
     for request in requests {
         let [cleared, dispatched, ended] = request.stages();
@@ -106,8 +106,8 @@ struct Sweep {
     /// The pieces in the drive.
     flying: Vec<u32>,
     place: Vec<u32>,
-    open: Divided,
-    all: BTreeMap<u32, Divided>,
+    open: TimeDivision,
+    all: BTreeMap<u32, TimeDivision>,
 }
 
 impl Sweep {
@@ -123,7 +123,7 @@ impl Sweep {
             place: vec![0; groups.len()],
             groups,
             flying: Vec::new(),
-            open: Divided::default(),
+            open: TimeDivision::default(),
             all: BTreeMap::new(),
         }
     }
@@ -213,9 +213,9 @@ mod tests {
 
     /// The requests, each as its start and its units at each stage. The pieces, each as start,
     /// length and group. The intervals in which the process was late.
-    type Drawn = (Vec<(u64, [u64; 3])>, Vec<(u64, u64, u32)>, Vec<(u64, u64)>);
+    type RandomTimes = (Vec<(u64, [u64; 3])>, Vec<(u64, u64, u32)>, Vec<(u64, u64)>);
 
-    fn drawn() -> impl Strategy<Value = Drawn> {
+    fn drawn() -> impl Strategy<Value = RandomTimes> {
         let requests = prop::collection::vec((0_u64..300, [0_u64..50, 0..90, 0..90]), 1..8);
         let pieces = prop::collection::vec((0_u64..400, 0_u64..90, 1_u32..4), 0..12);
         let late = prop::collection::vec((1_u64..200, 1_u64..30), 0..3);
@@ -226,9 +226,9 @@ mod tests {
     /// none) and both stages.
     fn slowly(
         since: u64,
-        requests: &[Request],
-        pieces: &[Piece],
-        late: &Late,
+        requests: &[RequestTrace],
+        pieces: &[PieceTrace],
+        late: &LateIntervals,
     ) -> BTreeMap<(u32, usize), f64> {
         let mut all = BTreeMap::new();
         for at in (since / UNIT..600)
@@ -265,7 +265,7 @@ mod tests {
         fn time_is_divided_as_a_slow_count_does((requests, pieces, lates) in drawn(), since in 0_u64..200) {
             let since = since * UNIT;
             let length = |units: u64| Length::new(units * UNIT);
-            let request = |(submitted, [limit, elevator, drive]): (u64, [u64; 3])| Request {
+            let request = |(submitted, [limit, elevator, drive]): (u64, [u64; 3])| RequestTrace {
                 submitted: submitted * UNIT,
                 limit: length(limit),
                 elevator: length(elevator),
@@ -273,12 +273,12 @@ mod tests {
                 group: 9,
                 bytes: 4096,
             };
-            let requests: Vec<Request> = requests.into_iter().map(request).collect();
-            let piece = |(from, length, group): (u64, u64, u32)| Piece {
+            let requests: Vec<RequestTrace> = requests.into_iter().map(request).collect();
+            let piece = |(from, length, group): (u64, u64, u32)| PieceTrace {
                 from: from * UNIT, length: Length::new(length * UNIT), group,
             };
-            let pieces: Vec<Piece> = pieces.into_iter().map(piece).collect();
-            let (mut late, mut at) = (Late::new(), 0);
+            let pieces: Vec<PieceTrace> = pieces.into_iter().map(piece).collect();
+            let (mut late, mut at) = (LateIntervals::new(), 0);
             for (gap, length) in lates {
                 late.add((at + gap) * UNIT, (at + gap + length) * UNIT);
                 at += gap + length;

@@ -4,7 +4,7 @@ use weir_core::{Contract, Edit, GroupId, ROOT};
 
 /// The contract of a group, and its parent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct GroupTerms {
     pub(crate) parent: GroupId,
     pub(crate) contract: Contract,
     /// The time at which the group was created if its number had belonged to another group before,
@@ -14,15 +14,15 @@ pub(crate) struct Terms {
 
 /// The existing groups, by number.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Groups {
-    all: Vec<Option<Terms>>,
+pub(crate) struct GroupTree {
+    all: Vec<Option<GroupTerms>>,
     /// True for each number that has ever belonged to a group.
     used: Vec<bool>,
     /// The number of children of each group.
     children: Vec<u32>,
 }
 
-impl Groups {
+impl GroupTree {
     /// Applies edits that the layer has applied at `now`.
     pub(crate) fn change(&mut self, now: u64, edits: &[Edit]) {
         for edit in edits {
@@ -39,7 +39,7 @@ impl Groups {
                     }
                     self.count_child(parent, 1);
                     let is_used = std::mem::replace(&mut self.used[at], true);
-                    self.all[at] = Some(Terms {
+                    self.all[at] = Some(GroupTerms {
                         parent,
                         contract,
                         since: if is_used { now } else { 0 },
@@ -69,12 +69,12 @@ impl Groups {
         self.children[at] = self.children[at].saturating_add_signed(by);
     }
 
-    pub(crate) fn get(&self, group: GroupId) -> Option<Terms> {
+    pub(crate) fn get(&self, group: GroupId) -> Option<GroupTerms> {
         self.all.get(group.0 as usize).copied().flatten()
     }
 
     /// Iterates over the group and the groups above it, without the root.
-    pub(crate) fn path(&self, group: GroupId) -> impl Iterator<Item = (GroupId, Terms)> + '_ {
+    pub(crate) fn path(&self, group: GroupId) -> impl Iterator<Item = (GroupId, GroupTerms)> + '_ {
         let mut next = group;
         std::iter::from_fn(move || {
             let at = next;
@@ -85,7 +85,7 @@ impl Groups {
     }
 
     /// Iterates over all groups with their contracts.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (GroupId, Terms)> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (GroupId, GroupTerms)> + '_ {
         let all = (0..).map(GroupId).zip(&self.all);
         all.filter_map(|(id, terms)| Some((id, (*terms)?)))
     }

@@ -2,8 +2,8 @@
 
 use crate::explain::journal::{Journal, LATEST};
 use crate::explain::note;
-use crate::explain::terms::Groups;
-use crate::explain::view::View;
+use crate::explain::terms::GroupTree;
+use crate::explain::view::JournalSnapshot;
 use crate::promise::{Promise, Rate, Ruling};
 use crate::{SECOND_NS, Window};
 use std::collections::BTreeMap;
@@ -15,15 +15,15 @@ use weir_core::{
 /// Observes a layer, judges the promises of its groups as the live server does, and keeps a
 /// [`Journal`].
 #[derive(Debug)]
-pub struct Watch {
+pub struct JudgingJournal {
     journal: Journal,
-    groups: Groups,
+    groups: GroupTree,
     promises: BTreeMap<GroupId, Promise>,
     streams: Vec<Option<(StreamId, GroupId)>>,
     /// The streams whose clients do not read their replies.
     held: Vec<StreamId>,
     /// The piece in the drive, by tag.
-    flying: Vec<Option<Flying>>,
+    flying: Vec<Option<WatchedPiece>>,
     /// The number of pieces in the drive.
     in_drive: u32,
     dispatched: u64,
@@ -39,7 +39,7 @@ pub struct Watch {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Flying {
+struct WatchedPiece {
     stream: StreamId,
     cookie: u64,
     op: Op,
@@ -51,13 +51,13 @@ struct Flying {
 /// The length of a pause after which promises begin again: 100 days.
 const GAP: u64 = 8_640_000 * SECOND_NS;
 
-impl Watch {
+impl JudgingJournal {
     /// Creates a watch with a journal of at most `bytes`. It must observe its layer from the first
     /// call on.
     pub fn new(bytes: usize) -> Self {
         Self {
             journal: Journal::new(bytes),
-            groups: Groups::default(),
+            groups: GroupTree::default(),
             promises: BTreeMap::new(),
             streams: Vec::new(),
             held: Vec::new(),
@@ -82,9 +82,9 @@ impl Watch {
     }
 
     /// Returns a view like [`Journal::view`], with the verdicts on all seconds that ended by `now`.
-    pub fn view(&mut self, now: Instant, layer: &Layer, group: GroupId) -> Option<View> {
+    pub fn view(&mut self, now: Instant, layer: &Layer, group: GroupId) -> Option<JournalSnapshot> {
         self.pass(now.as_nanos().min(LATEST), layer);
-        self.keep_own();
+        self.commit_rulings();
         self.journal.view(now, layer, group)
     }
 
@@ -113,27 +113,27 @@ impl Watch {
             }
         }
         // If the recording had a verdict on the previous second, it has followed by now.
-        self.keep_own();
+        self.commit_rulings();
         for (group, promise) in &mut self.promises {
             let held = limited.get(group).copied().unwrap_or(0);
             let (journal, own) = (&mut self.journal, &mut self.own);
             let second = self.ends / SECOND_NS - 1;
             promise.standing(journal.standing(Instant::from_nanos(now), *group, second));
-            promise.pass_told(now, self.second, held, |ruling| own.push((*group, ruling)));
+            promise.pass_with_rulings(now, self.second, held, |ruling| own.push((*group, ruling)));
         }
         self.second = Window::default();
         self.ends = (now / SECOND_NS + 1) * SECOND_NS;
     }
 
     /// Adds the watch's own verdicts on the second that ended last to the journal.
-    fn keep_own(&mut self) {
+    fn commit_rulings(&mut self) {
         for (group, ruling) in self.own.drain(..) {
             self.journal.ruled(group, &ruling);
         }
     }
 
     /// Adds a verdict from the recording, which replaces the watch's own verdict on that second.
-    fn told(&mut self, group: GroupId, ruling: &Ruling) {
+    fn replace_ruling(&mut self, group: GroupId, ruling: &Ruling) {
         let second = |of: &Ruling| of.ends_ns / SECOND_NS;
         self.own
             .retain(|(other, own)| *other != group || second(own) != second(ruling));
@@ -174,7 +174,7 @@ impl Watch {
         if outcome != Some(Outcome::Ok) {
             return;
         }
-        let Flying {
+        let WatchedPiece {
             stream, op, length, ..
         } = flying;
         // The request had the drive to itself if nothing else was dispatched before it completed.
@@ -209,7 +209,7 @@ impl Watch {
                 }
                 self.in_drive += 1;
                 self.dispatched += 1;
-                self.flying[tag] = Some(Flying {
+                self.flying[tag] = Some(WatchedPiece {
                     stream: piece.stream,
                     cookie: piece.cookie,
                     op: piece.op,
@@ -251,7 +251,7 @@ impl Watch {
     }
 }
 
-impl Observer for Watch {
+impl Observer for JudgingJournal {
     fn call(&mut self, at: Instant, call: &Call<'_>, layer: &mut Layer) {
         // The journal comes first, because the promises need the waits of the second that it ends.
         self.journal.call(at, call, layer);
@@ -291,7 +291,7 @@ impl Observer for Watch {
             }
             Call::Note { bytes } => {
                 if let Some((group, ruling)) = note::ruling(bytes) {
-                    self.told(group, &ruling);
+                    self.replace_ruling(group, &ruling);
                 }
             }
             Call::Poll { outputs, .. } => outputs.iter().for_each(|o| self.output(now, o)),

@@ -138,7 +138,7 @@ impl From<Cause> for Blame {
 /// Each time is the sum over all requests that ended in the second, in nanoseconds, unless its
 /// field specifies otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct SecondWaits {
     /// The time throttled by a limit or another controller.
     pub held_ns: u64,
     /// True if the client, or a group above it, has a max.
@@ -169,7 +169,7 @@ pub struct Standing {
     /// second, and not a sum over requests.
     pub stalled_ns: u64,
     /// True if requests were in the drive for most of the second, but none completed.
-    pub stood: bool,
+    pub has_stalled: bool,
     /// The other client for whose requests the server worked most.
     pub busiest: Option<u32>,
 }
@@ -178,7 +178,7 @@ pub struct Standing {
 /// promises. Admission allows promises of at most 90 % of the capacity.
 pub(super) const ENOUGH: u16 = 900;
 
-impl Standing {
+impl SecondWaits {
     /// Returns the fraction (0 to 1) of its stated capacity that the drive lacked, or 0 if it was
     /// fast enough to keep promises.
     pub fn slowness(&self) -> f64 {

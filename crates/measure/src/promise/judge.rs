@@ -1,7 +1,7 @@
 //! The verdict on a second: kept, short or excused.
 
 use super::cause::ENOUGH;
-use super::{Blame, Cause, Pool, Rate, Second, Standing, Units};
+use super::{Blame, Cause, Rate, RemoteStorage, Second, SecondWaits, Units};
 use crate::{SECOND_NS, Series, Window};
 use std::collections::BTreeMap;
 
@@ -88,12 +88,12 @@ pub struct Terms {
     /// The rate that is promised.
     pub rate: Rate,
     /// The mean request of this client without contention, or `None` if it is not known.
-    pub alone: Option<Alone>,
+    pub alone: Option<AloneRequest>,
 }
 
 /// The mean request of a client that has the drive to itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Alone {
+pub struct AloneRequest {
     /// The latency of the request, in nanoseconds.
     pub latency_ns: u64,
     /// The length of the request, in bytes.
@@ -268,7 +268,7 @@ impl Judge {
         }
         // A low queue depth is no excuse if the requests waited for the client's own earlier ones
         // (more of them would not help), or if a late server is the reason.
-        let is_own_fault = !second.is_behind_itself() && !second.is_of_late_host(terms, owed);
+        let is_own_fault = !second.is_behind_itself() && !second.is_due_to_late_host(terms, owed);
         let alone = terms.alone.filter(|_| is_own_fault);
         let by = match alone.map(|alone| reach(second, units, alone)) {
             // The client could not have got its min with this queue depth. The second is excused if
@@ -283,7 +283,7 @@ impl Judge {
             _ => by,
         };
         let why = blame(second, &terms.rate, (owed, by));
-        if is_of_pool(second, why.cause) {
+        if is_due_to_remote_storage(second, why.cause) {
             return Verdict::Excused(Excuse::Pool);
         }
         Verdict::Short { by, why }
@@ -306,13 +306,13 @@ impl Second {
     /// Returns true if the client's requests waited for its own earlier ones for most of their
     /// time. With a higher queue depth, the client would not get more.
     fn is_behind_itself(&self) -> bool {
-        let is_behind = |s: &Standing| 2 * s.own_ns > self.parts.total().as_nanos();
+        let is_behind = |s: &SecondWaits| 2 * s.own_ns > self.parts.total().as_nanos();
         self.standing.as_ref().is_some_and(is_behind)
     }
 
     /// Returns true if the client would have got `owed` if the server's thread had always had a
     /// CPU.
-    fn is_of_late_host(&self, terms: &Terms, owed: u64) -> bool {
+    fn is_due_to_late_host(&self, terms: &Terms, owed: u64) -> bool {
         let late = self.standing.map_or(0, |s| s.stalled_ns) as f64 / SECOND_NS as f64;
         late > 0.0 && would_be_kept(terms.rate.units.of(self.done), owed, late)
     }
@@ -336,7 +336,7 @@ impl Second {
             return Some(Cause::ClientIdle.into());
         }
         let Some(standing) = self.standing else {
-            return Some(by_stage(self).into());
+            return Some(cause_by_stage(self).into());
         };
         let served = self
             .parts
@@ -347,7 +347,7 @@ impl Second {
         // Waits explain the second only if they took at least as long as the service of the
         // requests themselves.
         let largest = largest.filter(|_| standing.waited_ns() >= served);
-        Some(largest.unwrap_or_else(|| nothing_before(&standing)))
+        Some(largest.unwrap_or_else(|| cause_without_wait(&standing)))
     }
 }
 
@@ -363,7 +363,7 @@ fn is_limited(second: &Second) -> bool {
 
 /// Returns the amount that the client would have got with the drive to itself while it waited: its
 /// queue depth divided by the latency of a request without contention (Little's law).
-fn reach(second: &Second, units: Units, alone: Alone) -> u64 {
+fn reach(second: &Second, units: Units, alone: AloneRequest) -> u64 {
     let each = match units {
         Units::Requests => 1,
         Units::Bytes => alone.bytes,
@@ -392,7 +392,7 @@ fn blame(second: &Second, rate: &Rate, (owed, by): (u64, u64)) -> Blame {
     }
     // The server has judged the second with its own journal, which is more accurate than the rules
     // below.
-    if let Some(told) = second.told {
+    if let Some(told) = second.reported_cause {
         return told;
     }
     if 2 * second.server.others_ns > second.waited_ns {
@@ -407,7 +407,7 @@ fn blame(second: &Second, rate: &Rate, (owed, by): (u64, u64)) -> Blame {
         return if others {
             Cause::Neighbour.into()
         } else {
-            by_stage(second).into()
+            cause_by_stage(second).into()
         };
     };
     let would_be_kept = |lost: f64| would_be_kept(units.of(second.done), owed, lost);
@@ -421,7 +421,7 @@ fn blame(second: &Second, rate: &Rate, (owed, by): (u64, u64)) -> Blame {
         return Cause::SlowDrive.into();
     }
     let largest = standing.largest();
-    largest.unwrap_or_else(|| nothing_before(&standing))
+    largest.unwrap_or_else(|| cause_without_wait(&standing))
 }
 
 /// Returns true if a client that got `got` would have got 90 % of `owed` without the lost fraction
@@ -431,8 +431,8 @@ fn would_be_kept(got: u64, owed: u64, lost: f64) -> bool {
 }
 
 /// Returns the cause for requests that did not have to wait for others.
-fn nothing_before(standing: &Standing) -> Blame {
-    if standing.stood {
+fn cause_without_wait(standing: &SecondWaits) -> Blame {
+    if standing.has_stalled {
         Cause::SlowDrive.into()
     } else {
         Cause::OwnDepth.into()
@@ -440,7 +440,7 @@ fn nothing_before(standing: &Standing) -> Blame {
 }
 
 /// Returns the cause as far as the stages of the client's own requests determine it.
-fn by_stage(second: &Second) -> Cause {
+fn cause_by_stage(second: &Second) -> Cause {
     if second.parts.elevator > second.parts.drive {
         Cause::Idling
     } else {
@@ -450,13 +450,13 @@ fn by_stage(second: &Second) -> Cause {
 
 /// Returns true if the second is short for a reason that lies in the remote storage. Whatever other
 /// clients got in the second, this client could have got.
-fn is_of_pool(second: &Second, why: Cause) -> bool {
+fn is_due_to_remote_storage(second: &Second, why: Cause) -> bool {
     match why {
         // The remote storage cannot keep the server busy, and the amount that a neighbour got was
         // available.
         Cause::Neighbour | Cause::ServerBusy | Cause::HostBusy => false,
-        Cause::Errors => second.pool == Pool::Away,
-        _ => second.pool != Pool::Fit,
+        Cause::Errors => second.pool == RemoteStorage::Away,
+        _ => second.pool != RemoteStorage::Fit,
     }
 }
 
@@ -469,9 +469,9 @@ pub struct Beside<'a> {
     /// or its server waiting.
     pub host_ns: &'a [u64],
     /// The waits of the client's requests, by the second of the caller's clock.
-    pub standings: &'a BTreeMap<u64, Standing>,
+    pub standings: &'a BTreeMap<u64, SecondWaits>,
     /// For each second of the measurement, the cause that the server has reported.
-    pub told: &'a [Option<Blame>],
+    pub reported_causes: &'a [Option<Blame>],
     /// The names of [neighbours](Blame::neighbour), by their numbers.
     pub names: &'a [String],
 }
@@ -480,12 +480,12 @@ impl<'a> Beside<'a> {
     /// Creates the information for a run of which only the amounts that all clients were served are
     /// known.
     pub fn new(all: &'a Series) -> Self {
-        const NOTHING: &BTreeMap<u64, Standing> = &BTreeMap::new();
+        const NOTHING: &BTreeMap<u64, SecondWaits> = &BTreeMap::new();
         Self {
             all,
             host_ns: &[],
             standings: NOTHING,
-            told: &[],
+            reported_causes: &[],
             names: &[],
         }
     }
@@ -499,7 +499,7 @@ impl<'a> Beside<'a> {
 
 /// The verdicts on a whole run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Judged {
+pub struct RunVerdicts {
     /// The number of seconds for each verdict.
     pub seconds: Seconds,
     /// The short seconds, in their order.
@@ -521,7 +521,7 @@ pub struct ShortSecond {
     pub why: Blame,
 }
 
-impl Judged {
+impl RunVerdicts {
     /// Returns the fraction (0 to 1) of seconds in which the promise was kept, among those in which
     /// it applied. `None` if it applied in none.
     pub fn fraction(&self) -> Option<f64> {

@@ -35,10 +35,12 @@ mod fate;
 mod judge;
 mod watch;
 
-pub use cause::{Blame, Cause, Standing};
+pub use cause::{Blame, Cause, SecondWaits};
 pub use fate::Fate;
-pub use judge::{Alone, Beside, Excuse, Judge, Judged, Seconds, ShortSecond, Terms, Verdict};
-pub use watch::{Pool, Second, ServerTime, Watch};
+pub use judge::{
+    AloneRequest, Beside, Excuse, Judge, RunVerdicts, Seconds, ShortSecond, Terms, Verdict,
+};
+pub use watch::{RemoteStorage, Second, ServerTime, Watch};
 
 use crate::{SECOND_NS, Window};
 use weir_core::{Contract, Done, Outcome, Waits};
@@ -140,13 +142,13 @@ pub struct Promise {
     before: (u64, u64),
     /// The mean of recent requests that were alone in the drive, and their number, at most
     /// [`ALONE`].
-    alone: (Alone, u64),
+    alone: (AloneRequest, u64),
     /// The state of the storage, if it is on another machine.
-    pool: Pool,
+    pool: RemoteStorage,
     /// The time of the thread that serves the client.
     server: ServerTime,
     /// The waits of requests in the second that ends next, and in those that end at the same call.
-    standing: Option<[Standing; 2]>,
+    standing: Option<[SecondWaits; 2]>,
     /// The cause that kept the client from getting more in the last second, and the nanoseconds in
     /// which it had a request waiting.
     last: (Option<Blame>, u64),
@@ -169,13 +171,13 @@ impl Promise {
             whole: now_ns.is_multiple_of(SECOND_NS),
             before: (0, 0),
             alone: (
-                Alone {
+                AloneRequest {
                     latency_ns: 0,
                     bytes: 0,
                 },
                 0,
             ),
-            pool: Pool::Fit,
+            pool: RemoteStorage::Fit,
             server: ServerTime::default(),
             standing: None,
             last: (None, 0),
@@ -232,13 +234,13 @@ impl Promise {
     /// that are throttled now.
     #[inline]
     pub fn pass(&mut self, now_ns: u64, drive: Window, limited: u32) {
-        self.pass_told(now_ns, drive, limited, |_| {});
+        self.pass_with_rulings(now_ns, drive, limited, |_| {});
     }
 
     /// Advances the time like [`pass`](Self::pass), and reports the verdict on each second that
     /// ends.
     #[inline]
-    pub fn pass_told(
+    pub fn pass_with_rulings(
         &mut self,
         now_ns: u64,
         drive: Window,
@@ -334,7 +336,7 @@ impl Promise {
 
     /// Records that a request that was [sent](Self::sent) ended, with or without an error.
     #[inline]
-    pub fn over(&mut self, held: bool) {
+    pub fn end_request(&mut self, held: bool) {
         self.watch.over(held);
     }
 
@@ -344,7 +346,7 @@ impl Promise {
     pub fn ended(&mut self, done: &Done, held: bool, alone: bool) {
         // The charge counts a discard as 512 bytes.
         let bytes = done.op.charge(done.length.into());
-        self.over(held);
+        self.end_request(held);
         match done.outcome {
             Outcome::Ok => {
                 self.answered(done.waits);
@@ -371,7 +373,7 @@ impl Promise {
     }
 
     /// Sets the state of a storage on another machine in the seconds that end next.
-    pub fn pool(&mut self, pool: Pool) {
+    pub fn pool(&mut self, pool: RemoteStorage) {
         self.pool = pool;
     }
 
@@ -382,7 +384,7 @@ impl Promise {
 
     /// Sets the waits of the client's requests in the second that ends next, and in each of the
     /// seconds that end at the same call.
-    pub fn standing(&mut self, standing: Option<[Standing; 2]>) {
+    pub fn standing(&mut self, standing: Option<[SecondWaits; 2]>) {
         self.standing = standing;
     }
 
@@ -410,7 +412,7 @@ impl Promise {
         // The mean is a plain one up to [`ALONE`] requests, and then an exponential one.
         let count = (before + 1).min(ALONE);
         let mix = |mean: u64, value: u64| mean - mean / count + value / count;
-        let mean = Alone {
+        let mean = AloneRequest {
             latency_ns: mix(mean.latency_ns, drive_ns),
             bytes: mix(mean.bytes, bytes),
         };

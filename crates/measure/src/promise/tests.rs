@@ -45,7 +45,7 @@ fn closed(waits: [u64; 3], think: u64, others: u64, alone: Option<u64>) -> Secon
         promise.sent(false);
         now += limit + elevator + drive;
         pass(&mut promise, now, &mut own);
-        promise.over(false);
+        promise.end_request(false);
         promise.served(4096);
         own += 4096;
         promise.answered(Waits {
@@ -164,7 +164,7 @@ fn a_gap_takes_its_own_time_out_and_no_more() {
 
 /// Judges five seconds in which others get `others` of the 100 bytes that the client lacks, with a
 /// remote storage in state `pool`.
-fn of_pool(pool: Pool, others: u64) -> (u64, u64) {
+fn of_pool(pool: RemoteStorage, others: u64) -> (u64, u64) {
     let mut promise = Promise::new(0, Rate::new(1000, 0));
     promise.sent(false);
     for second in 1..=5 {
@@ -184,11 +184,11 @@ fn of_pool(pool: Pool, others: u64) -> (u64, u64) {
 
 #[test]
 fn a_slow_pool_is_an_excuse_unless_others_got_what_is_missing() {
-    assert_eq!(of_pool(Pool::Fit, 0), (0, 5));
-    assert_eq!(of_pool(Pool::Slow, 0), (5, 0));
-    assert_eq!(of_pool(Pool::Away, 0), (5, 0));
-    assert_eq!(of_pool(Pool::Slow, 500), (0, 5));
-    assert_eq!(of_pool(Pool::Away, 500), (0, 5));
+    assert_eq!(of_pool(RemoteStorage::Fit, 0), (0, 5));
+    assert_eq!(of_pool(RemoteStorage::Slow, 0), (5, 0));
+    assert_eq!(of_pool(RemoteStorage::Away, 0), (5, 0));
+    assert_eq!(of_pool(RemoteStorage::Slow, 500), (0, 5));
+    assert_eq!(of_pool(RemoteStorage::Away, 500), (0, 5));
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn idle_seconds_are_excused_and_hangs_are_short() {
     assert_eq!(sums(promise.seconds()), (104, 0, 4, 100));
     assert_eq!(promise.seconds().main_short(), Some(Cause::SlowDrive));
     assert_eq!(promise.seconds().lacking.bytes, 35_000_000);
-    promise.over(false);
+    promise.end_request(false);
     promise.watch.failed(4_096);
     promise.sent(true);
     pass(&mut promise, 107_500);
@@ -212,7 +212,7 @@ fn idle_seconds_are_excused_and_hangs_are_short() {
     // A client that does not read its replies sends no more requests, so that in the end only
     // replies remain.
     promise.suspend(0, true);
-    promise.over(true);
+    promise.end_request(true);
     pass(&mut promise, 109_500);
     assert_eq!(promise.seconds().excused[Excuse::Suspended as usize], 4);
     promise.suspend(0, false);
@@ -241,7 +241,7 @@ fn a_long_request_counts_where_it_is_needed_and_only_once() {
         for n in 0..100 {
             promise.pass(n * every * MS, Window::default(), 0);
             if n > 0 {
-                promise.over(false);
+                promise.end_request(false);
                 promise.served(4_000_000);
                 promise.answered(Waits::default());
             }
@@ -294,7 +294,7 @@ fn requests_are_counted_where_these_were_promised() {
     promise.sent(false);
     for n in 1..=3_000 {
         promise.pass(n * MS - 1, Window::default(), 0);
-        promise.over(false);
+        promise.end_request(false);
         // The first 1,500 requests are served, and then every second one, so that the rate is 1,000
         // per second at first and then 500.
         if n <= 1_500 || n % 2 == 0 {
@@ -317,7 +317,7 @@ fn requests_are_counted_where_these_were_promised() {
 }
 
 /// A request of the history: its time of sending and its latency in milliseconds, and its bytes.
-type Sent = (u64, u64, u64);
+type HistoryRequest = (u64, u64, u64);
 
 proptest! {
     /// Compares the verdicts with a slow computation of each second from the whole history.
@@ -335,7 +335,7 @@ proptest! {
         for (at, over, size) in events {
             promise.pass(at * MS, Window::default(), 0);
             if over {
-                promise.over(false);
+                promise.end_request(false);
                 promise.served(size);
                 promise.answered(Waits::default());
             } else {
@@ -352,7 +352,7 @@ proptest! {
 
 /// Returns the number of kept, short and excused seconds among the first nine, computed from the
 /// whole history.
-fn slow(sent: &[Sent], min: u64) -> (u64, u64, u64) {
+fn slow(sent: &[HistoryRequest], min: u64) -> (u64, u64, u64) {
     let (mut kept, mut short, mut excused) = (0, 0, 0);
     let mut before = 0;
     for k in 0..9 {
@@ -362,7 +362,7 @@ fn slow(sent: &[Sent], min: u64) -> (u64, u64, u64) {
                 .any(|(at, took, _)| (*at..at + took).contains(&ms))
         };
         let waited = (from..to).filter(|ms| waits(*ms)).count() as u64;
-        let ended = |s: &&Sent| (from..to).contains(&(s.0 + s.1));
+        let ended = |s: &&HistoryRequest| (from..to).contains(&(s.0 + s.1));
         let got: u64 = sent.iter().filter(ended).map(|s| s.2).sum();
         let longest = sent.iter().filter(|s| s.0 < to).map(|s| s.2).max();
         // A request that ends exactly at the end of the second is in flight until then.
@@ -408,7 +408,7 @@ fn found_late(waits: u64, server: ServerTime) -> Seconds {
             promise.server(server);
         }
         promise.pass(now, Window::default(), 0);
-        promise.over(false);
+        promise.end_request(false);
         promise.served(4096);
         promise.answered(Waits {
             drive: Span::from_micros(10),

@@ -1,12 +1,12 @@
 //! The requests and the service of a client, second by second.
 
-use super::{Blame, Standing};
+use super::{Blame, SecondWaits};
 use crate::{SECOND_NS, Window};
 use weir_core::{Span, Waits};
 
 /// The state of a storage on another machine, in one second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Pool {
+pub enum RemoteStorage {
     /// The storage reached its stated capacity, or it is part of this machine, which is judged
     /// separately.
     #[default]
@@ -55,13 +55,13 @@ pub struct Second {
     /// known.
     pub host_ns: u64,
     /// The state of the storage, if it is on another machine.
-    pub pool: Pool,
+    pub pool: RemoteStorage,
     /// The time of the thread that serves the client.
     pub server: ServerTime,
     /// The waits of the client's requests, if they are known.
-    pub standing: Option<Standing>,
+    pub standing: Option<SecondWaits>,
     /// The cause that the server has reported, if a client judges and the server reports causes.
-    pub told: Option<Blame>,
+    pub reported_cause: Option<Blame>,
 }
 
 /// Turns events into seconds. A time before that of the last event counts as the time of the last

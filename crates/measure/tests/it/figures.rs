@@ -8,7 +8,7 @@ use weir_core::{
     Completion, Config, Contract, Edit, Flags, GroupId, Instant, Layer, Op, Output, Priority, ROOT,
     Request, SpaceId, StreamSpec, Tag, elevator,
 };
-use weir_measure::explain::{Explanation, Journal, Watch};
+use weir_measure::explain::{Explanation, Journal, JudgingJournal};
 
 /// The bytes of a journal that keeps single requests of the last moments only.
 const SMALL: usize = 256 << 10;
@@ -39,7 +39,7 @@ proptest! {
 #[test]
 fn a_time_that_jumps_takes_no_time() {
     let config = Config::of(elevator::Config::None);
-    let mut layer = Observed::new(Layer::new(config).unwrap(), Watch::new(1 << 20));
+    let mut layer = Observed::new(Layer::new(config).unwrap(), JudgingJournal::new(1 << 20));
     let (group, space) = (GroupId(1), SpaceId(0));
     let contract = Contract {
         min: 0,

@@ -7,13 +7,16 @@ use std::time::{Duration, Instant};
 use weir_wire::nbd::Address;
 use weir_wire::nbd::REP_ERR_TLS_REQD;
 use weir_wire::nbd::REP_ERR_UNKNOWN;
-use weir_wire::nbd::client::{Handshake, HandshakeConfig, HandshakeError, Outcome, Session};
+use weir_wire::nbd::client::{
+    ClientHandshakeError, ClientHandshakeOutcome, ClientSession, HandshakeConfig,
+    NbdClientHandshake,
+};
 
 /// A connection to an export in the transmission phase of the NBD protocol.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) socket: Socket,
-    pub(crate) session: Session,
+    pub(crate) session: ClientSession,
     /// Bytes that the server sent after its part of the handshake.
     pub(crate) received: Vec<u8>,
 }
@@ -35,7 +38,7 @@ pub enum ConnectError {
         /// The server's address.
         address: Address,
         /// The violation.
-        error: HandshakeError,
+        error: ClientHandshakeError,
     },
     /// The server refused the export.
     #[error("{address} refused export {export:?}: {message}")]
@@ -80,7 +83,7 @@ impl Connection {
         let deadline = Instant::now() + timeout;
         let export = config.export.clone();
         let mut socket = Socket::connect(address, timeout).map_err(failed)?;
-        let mut handshake = Handshake::new(config);
+        let mut handshake = NbdClientHandshake::new(config);
         let (mut received, mut answer, mut chunk) = (Vec::new(), Vec::new(), vec![0; 4096]);
         loop {
             let (used, outcome) =
@@ -92,14 +95,14 @@ impl Connection {
                     })?;
             received.drain(..used);
             match outcome {
-                Some(Outcome::Transmission(session)) => {
+                Some(ClientHandshakeOutcome::Transmission(session)) => {
                     return Ok(Self {
                         socket,
                         session,
                         received,
                     });
                 }
-                Some(Outcome::Refused { message, reply, .. }) => {
+                Some(ClientHandshakeOutcome::Refused { message, reply, .. }) => {
                     // The answer to a refusal is a courtesy (NBD_OPT_ABORT). If it is not
                     // delivered, the server notices the closed connection instead.
                     let _ = socket.send(&answer);
@@ -142,12 +145,12 @@ impl Connection {
     /// server has sent since the handshake.
     ///
     /// With these parts, another program can continue the transmission phase.
-    pub fn into_parts(self) -> (OwnedFd, Session, Vec<u8>) {
+    pub fn into_parts(self) -> (OwnedFd, ClientSession, Vec<u8>) {
         (self.socket.into(), self.session, self.received)
     }
 
     /// The negotiated session of the connection.
-    pub fn session(&self) -> &Session {
+    pub fn session(&self) -> &ClientSession {
         &self.session
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
-use weir_core::rule::Broken;
+use weir_core::rule::RuleViolation;
 use weir_measure::Meter;
 use weir_wire::nbd::Address;
 use weir_wire::nbd::client::HandshakeConfig;
@@ -24,7 +24,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// One client of a fleet, as it is configured.
 #[derive(Debug, Clone)]
-pub struct Member {
+pub struct FleetMember {
     /// The client's name in results.
     pub name: String,
     /// The export to which the client connects.
@@ -43,7 +43,7 @@ pub struct Fleet {
     /// The address of the NBD server.
     pub address: Address,
     /// The clients, each of which has its own connection.
-    pub members: Vec<Member>,
+    pub members: Vec<FleetMember>,
     /// The time from the common start to the beginning of the measurement.
     ///
     /// It keeps the time in which other clients are still starting out of the results.
@@ -56,7 +56,7 @@ pub struct Fleet {
 
 /// The result of one client of a fleet.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct MemberOutcome {
     /// The client's measurements, in nanoseconds since the common start.
     pub meter: Meter,
     /// The reason why the client ended early, if it did.
@@ -80,7 +80,7 @@ pub enum FleetError {
         /// The client's name.
         name: String,
         /// The cause.
-        error: Broken,
+        error: RuleViolation,
     },
     /// The system could not start a thread for a client.
     #[error("client {name}: cannot start a thread: {error}")]
@@ -102,7 +102,10 @@ impl Fleet {
     /// # Errors
     /// A client could not connect, its program does not fit its export, or its thread could not be
     /// started. In that case no client has run.
-    pub fn run(&self, mut progress: impl FnMut(Duration)) -> Result<Vec<Outcome>, FleetError> {
+    pub fn run(
+        &self,
+        mut progress: impl FnMut(Duration),
+    ) -> Result<Vec<MemberOutcome>, FleetError> {
         let (outcomes, _) = self.play(|passed| {
             progress(passed);
             true
@@ -119,7 +122,7 @@ impl Fleet {
     pub fn run_while(
         &self,
         progress: impl FnMut(Duration) -> bool,
-    ) -> Result<Option<Vec<Outcome>>, FleetError> {
+    ) -> Result<Option<Vec<MemberOutcome>>, FleetError> {
         let (outcomes, whole) = self.play(progress)?;
         Ok(whole.then_some(outcomes))
     }
@@ -129,7 +132,7 @@ impl Fleet {
     fn play(
         &self,
         mut progress: impl FnMut(Duration) -> bool,
-    ) -> Result<(Vec<Outcome>, bool), FleetError> {
+    ) -> Result<(Vec<MemberOutcome>, bool), FleetError> {
         let ready = self.connect()?;
         let (gate, stop) = (Gate::default(), AtomicBool::new(false));
         thread::scope(|scope| {
@@ -202,7 +205,7 @@ impl Fleet {
         ready: Vec<(Connection, Client)>,
         gate: &'s Gate,
         stop: &'s AtomicBool,
-    ) -> Result<Vec<ScopedJoinHandle<'s, Option<Outcome>>>, FleetError> {
+    ) -> Result<Vec<ScopedJoinHandle<'s, Option<MemberOutcome>>>, FleetError> {
         let mut threads = Vec::new();
         for ((connection, client), member) in ready.into_iter().zip(&self.members) {
             let work = move || {
@@ -234,7 +237,7 @@ impl Fleet {
         client: Client,
         origin: Instant,
         stop: &AtomicBool,
-    ) -> Outcome {
+    ) -> MemberOutcome {
         let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
         let mut meter = Meter::new(nanos(self.warm_up), nanos(self.length));
         // Reads, writes and flushes are measured separately only if the program has several of
@@ -246,7 +249,7 @@ impl Fleet {
             patience: self.patience,
         };
         let error = run(connection, client, &mut meter, &settings).err();
-        Outcome { meter, error }
+        MemberOutcome { meter, error }
     }
 }
 

@@ -12,6 +12,6 @@ mod program;
 mod socket;
 
 pub use connection::{ConnectError, Connection};
-pub use fleet::{Fleet, FleetError, Member, Outcome};
+pub use fleet::{Fleet, FleetError, FleetMember, MemberOutcome};
 pub use program::{RunError, Settings, drive, run};
 pub use weir_wire::nbd::{Address, AddressError, Uri, UriError};

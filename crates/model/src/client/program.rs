@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use weir_core::{Flags, Op};
 use weir_measure::Meter;
 use weir_wire::nbd::client::{Reply, ReplyError, ReplyParser};
-use weir_wire::nbd::{Command, CommandFlags, Request};
+use weir_wire::nbd::{CommandFlags, NbdCommand, NbdRequest};
 
 /// The size of the receive buffer in bytes.
 const RECEIVE: usize = 256 << 10;
@@ -67,9 +67,9 @@ pub fn run(
     let mut metered = Metered { client, meter };
     drive(connection, &mut metered, settings)?;
     let Metered { client, meter } = metered;
-    let ends = client.ends(weir_core::Instant::from_nanos(meter.end_ns()));
+    let ends = client.time_end(weir_core::Instant::from_nanos(meter.end_ns()));
     let ends = ends.map(weir_core::Instant::as_nanos);
-    meter.lasted(client.begins().as_nanos(), ends);
+    meter.lasted(client.time_start().as_nanos(), ends);
     Ok(())
 }
 
@@ -120,7 +120,7 @@ struct Outstanding {
 
 /// The event that a client waits for.
 #[derive(Debug, Clone, Copy)]
-enum Next {
+enum ClientWait {
     /// A reply, at any time.
     Answer,
     /// A reply, or the time of its next request.
@@ -153,7 +153,7 @@ struct Runner<'a, S> {
     /// The read reply whose payload is being received.
     incoming: Option<Incoming>,
     ends: Option<u64>,
-    heard: Instant,
+    last_input: Instant,
 }
 
 impl<'a, S: Source> Runner<'a, S> {
@@ -169,7 +169,7 @@ impl<'a, S: Source> Runner<'a, S> {
             // The cookie of a request that completes as soon as its payload has been received.
             incoming: None,
             ends: None,
-            heard: Instant::now(),
+            last_input: Instant::now(),
         }
     }
 
@@ -177,13 +177,13 @@ impl<'a, S: Source> Runner<'a, S> {
         let mut buffer = vec![0; RECEIVE];
         // The server may have sent replies right after the handshake.
         let behind = std::mem::take(&mut self.connection.received);
-        self.take(&behind)?;
+        self.process_input(&behind)?;
         loop {
             let wake = match self.issue() {
                 // A client leaves only when no request is outstanding.
-                Next::Leave => return self.leave(),
-                Next::Answer => None,
-                Next::Due(at) => Some(at),
+                ClientWait::Leave => return self.leave(),
+                ClientWait::Answer => None,
+                ClientWait::Due(at) => Some(at),
             };
             self.flush()?;
             let timeout = self.timeout(wake);
@@ -194,29 +194,29 @@ impl<'a, S: Source> Runner<'a, S> {
             }
             match self.connection.socket.receive(&mut buffer)? {
                 Some(0) => return Err(RunError::Closed(self.outstanding.len())),
-                Some(n) => self.take(&buffer[..n])?,
+                Some(n) => self.process_input(&buffer[..n])?,
                 None => {}
             }
         }
     }
 
     /// Issues all requests that are due, and returns the event to wait for.
-    fn issue(&mut self) -> Next {
+    fn issue(&mut self) -> ClientWait {
         loop {
             // Checked before each request, so that a stop takes effect within a burst. Nothing else
             // depends on the flag, so relaxed ordering is sufficient.
             if self.settings.stop.load(Ordering::Relaxed) {
                 return if self.outstanding.is_empty() {
-                    Next::Leave
+                    ClientWait::Leave
                 } else {
-                    Next::Answer
+                    ClientWait::Answer
                 };
             }
             match self.source.next(self.now()) {
                 Step::Issue(io) => self.send(io),
-                Step::WaitUntil(at) => return Next::Due(at),
-                Step::WaitForCompletion => return Next::Answer,
-                Step::Finished => return Next::Leave,
+                Step::WaitUntil(at) => return ClientWait::Due(at),
+                Step::WaitForCompletion => return ClientWait::Answer,
+                Step::Finished => return ClientWait::Leave,
             }
         }
     }
@@ -228,14 +228,14 @@ impl<'a, S: Source> Runner<'a, S> {
             CommandFlags::EMPTY
         };
         let command = match io.op {
-            Op::Read => Command::Read,
-            Op::Write => Command::Write,
-            Op::Flush => Command::Flush,
-            Op::Discard => Command::Trim,
-            Op::WriteZeroes => Command::WriteZeroes,
-            Op::Extents => Command::BlockStatus,
+            Op::Read => NbdCommand::Read,
+            Op::Write => NbdCommand::Write,
+            Op::Flush => NbdCommand::Flush,
+            Op::Discard => NbdCommand::Trim,
+            Op::WriteZeroes => NbdCommand::WriteZeroes,
+            Op::Extents => NbdCommand::BlockStatus,
         };
-        let request = Request {
+        let request = NbdRequest {
             command,
             flags,
             cookie: io.number,
@@ -247,7 +247,7 @@ impl<'a, S: Source> Runner<'a, S> {
             self.source.payload(&io, &mut self.sending);
         }
         if self.outstanding.is_empty() {
-            self.heard = Instant::now();
+            self.last_input = Instant::now();
         }
         self.outstanding
             .push_back(Outstanding { io, failed: false });
@@ -271,10 +271,10 @@ impl<'a, S: Source> Runner<'a, S> {
     }
 
     /// Processes bytes from the server: payloads and replies.
-    fn take(&mut self, mut input: &[u8]) -> Result<(), RunError> {
+    fn process_input(&mut self, mut input: &[u8]) -> Result<(), RunError> {
         // Patience begins with the first outstanding request: an idle connection is not a silent
         // server.
-        self.heard = Instant::now();
+        self.last_input = Instant::now();
         loop {
             input = self.receive(input)?;
             // More payload has to arrive before the next reply can be parsed.
@@ -282,7 +282,7 @@ impl<'a, S: Source> Runner<'a, S> {
                 return Ok(());
             }
             if let Some(cookie) = self.ends.take() {
-                self.end(cookie)?;
+                self.complete_request(cookie)?;
             }
             if input.is_empty() {
                 return Ok(());
@@ -362,7 +362,7 @@ impl<'a, S: Source> Runner<'a, S> {
         Ok(())
     }
 
-    fn end(&mut self, cookie: u64) -> Result<(), RunError> {
+    fn complete_request(&mut self, cookie: u64) -> Result<(), RunError> {
         let of = self.find(cookie)?;
         let Outstanding { io, failed } = self.outstanding.remove(of).expect("it was just found");
         let now = self.now();
@@ -394,7 +394,8 @@ impl<'a, S: Source> Runner<'a, S> {
     }
 
     fn check_patience(&self) -> Result<(), RunError> {
-        let silent = !self.outstanding.is_empty() && self.heard.elapsed() > self.settings.patience;
+        let silent =
+            !self.outstanding.is_empty() && self.last_input.elapsed() > self.settings.patience;
         if silent {
             Err(RunError::Silent(self.settings.patience))
         } else {
@@ -405,8 +406,8 @@ impl<'a, S: Source> Runner<'a, S> {
     /// Sends a disconnect; whether the server receives it does not matter.
     fn leave(mut self) -> Result<(), RunError> {
         let flags = CommandFlags::EMPTY;
-        let goodbye = Request {
-            command: Command::Disconnect,
+        let goodbye = NbdRequest {
+            command: NbdCommand::Disconnect,
             flags,
             cookie: 0,
             offset: 0,

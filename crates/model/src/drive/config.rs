@@ -1,7 +1,7 @@
 //! The configuration of a drive: one of the models with its parameters.
 
 use crate::drive::{Drive, hdd, null, ssd, volume};
-use weir_core::rule::Broken;
+use weir_core::rule::RuleViolation;
 use weir_core::{Capacity, DriveShape};
 
 /// The parameters of a drive: one of the closed set of models.
@@ -15,7 +15,7 @@ pub enum Config {
     /// A flash drive with channels, dies and cleaning.
     Ssd(ssd::Config),
     /// Several drives that form one.
-    Volume(volume::Config),
+    Volume(volume::VolumeConfig),
 }
 
 impl Config {
@@ -36,7 +36,7 @@ impl Config {
     ///
     /// # Errors
     /// The first parameter that is outside its permitted range.
-    pub fn validate(&self) -> Result<(), Broken> {
+    pub fn validate(&self) -> Result<(), RuleViolation> {
         match self {
             Self::Null(config) => config.validate(),
             Self::Hdd(config) => config.validate(),
@@ -49,7 +49,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn build(&self) -> Result<Box<dyn Drive>, Broken> {
+    pub fn build(&self) -> Result<Box<dyn Drive>, RuleViolation> {
         match self {
             Self::Null(config) => Ok(Box::new(config.build()?)),
             Self::Hdd(config) => Ok(Box::new(config.build()?)),

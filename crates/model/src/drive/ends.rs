@@ -1,11 +1,11 @@
 //! Completions whose time is already known, in the order in which a drive reports them.
 
-use crate::drive::Ended;
+use crate::drive::TimedCompletion;
 use weir_core::{Completion, Instant, Tag};
 
 /// A command with the time of its completion.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct End {
+pub(crate) struct ScheduledEnd {
     pub(crate) at: Instant,
     /// The time at which the drive began to serve the command.
     pub(crate) began: Instant,
@@ -16,10 +16,10 @@ pub(crate) struct End {
     pub(crate) queue: u16,
 }
 
-impl End {
+impl ScheduledEnd {
     /// The completion as the drive reports it.
-    pub(crate) fn ended(&self) -> Ended {
-        Ended {
+    pub(crate) fn timed_completion(&self) -> TimedCompletion {
+        TimedCompletion {
             at: self.at,
             began: self.began,
             completion: Completion::ok(self.tag),
@@ -29,12 +29,12 @@ impl End {
 
 /// Completions sorted by time, and those of the same time by the order of submission.
 #[derive(Debug)]
-pub(crate) struct Ends {
+pub(crate) struct ScheduledEnds {
     /// In descending order, so that the next one is the last element.
-    list: Vec<End>,
+    list: Vec<ScheduledEnd>,
 }
 
-impl Ends {
+impl ScheduledEnds {
     /// Creates an empty list with space for `room` commands, which is never reallocated.
     pub(crate) fn new(room: usize) -> Self {
         Self {
@@ -43,10 +43,10 @@ impl Ends {
     }
 
     /// Inserts a completion at its position in the order.
-    pub(crate) fn push(&mut self, end: End) {
+    pub(crate) fn push(&mut self, end: ScheduledEnd) {
         // The list holds at most one entry per tag, so moving entries is cheap.
         debug_assert!(end.began <= end.at, "a command ends after it began");
-        let key = |e: &End| (e.at, e.sequence);
+        let key = |e: &ScheduledEnd| (e.at, e.sequence);
         let place = self.list.partition_point(|e| key(e) > key(&end));
         debug_assert!(
             self.list.len() < self.list.capacity(),
@@ -61,7 +61,7 @@ impl Ends {
     }
 
     /// Removes the next completion if it is due by `now`.
-    pub(crate) fn pop(&mut self, now: Instant) -> Option<End> {
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<ScheduledEnd> {
         self.list.pop_if(|e| e.at <= now)
     }
 }
@@ -72,9 +72,9 @@ mod tests {
 
     #[test]
     fn ends_come_by_time_and_then_in_the_order_of_submission() {
-        let mut ends = Ends::new(4);
+        let mut ends = ScheduledEnds::new(4);
         for (sequence, at) in [(1, 20), (2, 10), (3, 20), (4, 30)] {
-            ends.push(End {
+            ends.push(ScheduledEnd {
                 at: Instant::from_nanos(at),
                 began: Instant::ZERO,
                 sequence,

@@ -1,6 +1,6 @@
 //! A drive that stops serving from time to time, as flash does during cleaning or a disk while it retries a bad sector.
 
-use crate::drive::{Busy, Drive, Ended};
+use crate::drive::{Drive, QueueFull, TimedCompletion};
 use weir_core::{Dispatch, DriveShape, Instant, Span};
 
 /// A periodic time in which a drive serves nothing.
@@ -85,7 +85,7 @@ impl Freezing {
 }
 
 impl Drive for Freezing {
-    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), Busy> {
+    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), QueueFull> {
         self.drive.submit(self.inner_now(now), command)
     }
 
@@ -93,12 +93,12 @@ impl Drive for Freezing {
         self.drive.next_completion().map(|at| self.outer_time(at))
     }
 
-    fn pop(&mut self, now: Instant) -> Option<Ended> {
+    fn pop(&mut self, now: Instant) -> Option<TimedCompletion> {
         // The inner clock has the same value during the whole freeze. Without this check, a command
         // that ends at the end of a freeze would be reported at its beginning.
         self.next_completion().filter(|at| *at <= now)?;
         let ended = self.drive.pop(self.inner_now(now))?;
-        Some(Ended {
+        Some(TimedCompletion {
             at: self.outer_time(ended.at),
             began: self.outer_time(ended.began),
             ..ended
@@ -117,7 +117,7 @@ impl Drive for Freezing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::testing::{Client, Load, command};
+    use crate::drive::testing::{ClosedLoop, LoopClient, command};
     use crate::drive::{Config, null};
     use weir_core::Op;
 
@@ -153,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_a_freeze() {
+    fn any_frozen_part_counts_as_an_overlap() {
         let overlaps = |from: u64, to: u64| FREEZE.overlaps(at(from * 1000), at(to * 1000));
         assert!(!overlaps(0, 30) && !overlaps(70, 130));
         assert!(overlaps(0, 31) && overlaps(69, 70) && overlaps(40, 50) && overlaps(0, 500));
     }
 
     #[test]
-    fn what_is_under_way_ends_later_and_nothing_begins_meanwhile() {
+    fn commands_in_flight_end_later_and_none_begins_during_a_freeze() {
         let mut drive = drive();
         // The first command ends before the freeze, the second would end during it, and the third
         // arrives during it.
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn it_serves_in_the_time_that_is_left() {
+    fn a_freezing_drive_serves_in_the_remaining_time() {
         let boxed = |freeze| -> Box<dyn Drive> {
             let drive = Config::Ssd(crate::drive::ssd::Config::generic())
                 .build()
@@ -198,8 +198,8 @@ mod tests {
             }
         };
         let rate = |freeze| {
-            let mut clients = [Client::random(Op::Read, 4096, 16)];
-            let mut load = Load::new(boxed(freeze), 1 << 30);
+            let mut clients = [LoopClient::random(Op::Read, 4096, 16)];
+            let mut load = ClosedLoop::new(boxed(freeze), 1 << 30);
             let (results, elapsed) = load.run(&mut clients, Span::from_secs(1));
             (results[0].rate(elapsed), results[0].longest)
         };

@@ -10,7 +10,7 @@ const SECOND: u64 = 1_000_000_000;
 /// is carried to the next transfer, so that a backlog of `n` bytes takes exactly `n / rate` and
 /// rounding errors do not accumulate.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct SerialLink {
     /// The rate in bytes per second: at most 10^12.
     rate: u64,
     /// The end of the last transfer: `until` and `fraction / rate` of a nanosecond.
@@ -18,7 +18,7 @@ pub(crate) struct Link {
     fraction: u64,
 }
 
-impl Link {
+impl SerialLink {
     pub(crate) fn new(rate: u64) -> Self {
         debug_assert!((1..=1_000_000_000_000).contains(&rate));
         Self {
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn four_kib_at_250_mb_a_second() {
-        let mut link = Link::new(250_000_000);
+        let mut link = SerialLink::new(250_000_000);
         // 4096 bytes at 250 MB/s take 16,384 ns. The second transfer waits for the first, the third
         // finds the link idle.
         assert_eq!(link.transfer(at(0), 4096), at(16_384));
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn fractions_round_up_once_and_never_add_up() {
         // A third of a nanosecond short: 1 byte takes 333 333 333.3 ns.
-        let mut link = Link::new(3);
+        let mut link = SerialLink::new(3);
         let ends: [u64; 4] = core::array::from_fn(|_| link.transfer(at(0), 1).as_nanos());
         assert_eq!(
             ends,

@@ -7,7 +7,7 @@
 
 use crate::drive::{Config, hdd, volume};
 use weir_core::random::Xorshift;
-use weir_core::rule::Broken;
+use weir_core::rule::RuleViolation;
 use weir_core::{Capacity, Dispatch, Instant, Op, QueueId, Tag};
 
 /// The maximum number of commands in flight.
@@ -37,12 +37,12 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn least(&self, span: u64) -> Result<Option<Capacity>, Broken> {
+    pub fn least(&self, span: u64) -> Result<Option<Capacity>, RuleViolation> {
         self.validate()?;
         Ok(match self {
             Self::Null(config) => config.capacity(),
-            Self::Volume(volume) => weakest(volume, span)?,
-            Self::Hdd(_) | Self::Ssd(_) => Some(at_least(self, span)?),
+            Self::Volume(volume) => weakest_member(volume, span)?,
+            Self::Hdd(_) | Self::Ssd(_) => Some(measure_worst_case(self, span)?),
         })
     }
 
@@ -54,16 +54,21 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn most(&self) -> Result<Capacity, Broken> {
+    pub fn most(&self) -> Result<Capacity, RuleViolation> {
         self.validate()?;
         match self {
-            Self::Null(config) => Ok(config.most()),
-            Self::Volume(volume) => together(volume),
+            Self::Null(config) => Ok(config.best_case()),
+            Self::Volume(volume) => sum_of_members(volume),
             Self::Hdd(_) | Self::Ssd(_) => {
-                let (all, beginning) = (at_least(self, u64::MAX)?, at_least(self, BEST)?);
+                let (all, beginning) = (
+                    measure_worst_case(self, u64::MAX)?,
+                    measure_worst_case(self, BEST)?,
+                );
                 // The worst case of the whole drive is one of the candidates, so that the result is
                 // never less than `least`.
-                Ok(all.zip(beginning, u64::max).zip(at_most(self)?, u64::max))
+                Ok(all
+                    .zip(beginning, u64::max)
+                    .zip(measure_best_case(self)?, u64::max))
             }
         }
     }
@@ -76,8 +81,8 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn at_random(&self, op: Op, length: u32) -> Result<u64, Broken> {
-        self.at_random_in(op, length, self.size().unwrap_or(BEST))
+    pub fn at_random(&self, op: Op, length: u32) -> Result<u64, RuleViolation> {
+        self.random_rate_in(op, length, self.size().unwrap_or(BEST))
     }
 
     /// Measures as [`Self::at_random`] does, on the first `span` bytes only, or on the whole drive
@@ -85,12 +90,12 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn at_random_in(&self, op: Op, length: u32, span: u64) -> Result<u64, Broken> {
-        let load = Load {
+    pub fn random_rate_in(&self, op: Op, length: u32, span: u64) -> Result<u64, RuleViolation> {
+        let load = CommandLoad {
             length,
-            ..Load::random(op, self.size().map_or(span, |size| size.min(span)))
+            ..CommandLoad::random(op, self.size().map_or(span, |size| size.min(span)))
         };
-        load.run(self, warming(self, op, length))
+        load.run(self, warm_up_commands(self, op, length))
     }
 
     /// Measures sequential requests of `length` bytes per second with a full queue, all reads or
@@ -98,19 +103,19 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn in_sequence(&self, op: Op, length: u32) -> Result<u64, Broken> {
-        let warming = warming(self, op, length);
+    pub fn sequential_rate(&self, op: Op, length: u32) -> Result<u64, RuleViolation> {
+        let warming = warm_up_commands(self, op, length);
         let room = u64::from(length) * (warming + COUNTED);
-        let load = Load {
+        let load = CommandLoad {
             length,
-            ..Load::sequence(op, 0, self.size().map_or(room, |size| size.min(room)))
+            ..CommandLoad::sequence(op, 0, self.size().map_or(room, |size| size.min(room)))
         };
         load.run(self, warming)
     }
 
     /// The number of writes of `length` bytes that the buffer or cache absorbs before their speed
     /// is that of the medium.
-    fn buffered(&self, length: u64) -> u64 {
+    fn absorbed_writes(&self, length: u64) -> u64 {
         match self {
             Self::Hdd(config) => (config.write_cache / length).min(hdd::DIRTY_MAX as u64),
             // The buffer is drained while it is filled, so filling it takes several times its size.
@@ -120,11 +125,11 @@ impl Config {
     }
 }
 
-fn at_least(drive: &Config, span: u64) -> Result<Capacity, Broken> {
+fn measure_worst_case(drive: &Config, span: u64) -> Result<Capacity, RuleViolation> {
     let size = drive.size().map_or(span, |size| size.min(span));
     let long = u64::from(LONG);
     let slower = |op| {
-        let warming = warming(drive, op, LONG);
+        let warming = warm_up_commands(drive, op, LONG);
         // The range is as long as all commands together, so that a cache cannot serve a second
         // pass, unless the drive is smaller.
         let room = (long * (warming + COUNTED)).min(size);
@@ -136,12 +141,12 @@ fn at_least(drive: &Config, span: u64) -> Result<Capacity, Broken> {
         };
         let mut least = u64::MAX;
         for &from in ends {
-            let rate = Load::sequence(op, from, from + room).run(drive, warming)?;
+            let rate = CommandLoad::sequence(op, from, from + room).run(drive, warming)?;
             least = least.min(rate.saturating_mul(long));
         }
         Ok(least)
     };
-    let random = |op| Load::random(op, size).run(drive, warming(drive, op, SHORT));
+    let random = |op| CommandLoad::random(op, size).run(drive, warm_up_commands(drive, op, SHORT));
     let (read, write) = (slower(Op::Read)?, slower(Op::Write)?);
     let (read_iops, write_iops) = (random(Op::Read)?, random(Op::Write)?);
     Ok(Capacity {
@@ -153,13 +158,13 @@ fn at_least(drive: &Config, span: u64) -> Result<Capacity, Broken> {
     })
 }
 
-fn at_most(drive: &Config) -> Result<Capacity, Broken> {
+fn measure_best_case(drive: &Config) -> Result<Capacity, RuleViolation> {
     let size = drive.size().map_or(BEST, |size| size.min(BEST));
     let sequence = |op| {
-        let rate = Load::sequence(op, 0, size).run(drive, 0)?;
+        let rate = CommandLoad::sequence(op, 0, size).run(drive, 0)?;
         Ok(rate.saturating_mul(LONG.into()))
     };
-    let random = |op| Load::random(op, size).run(drive, 0);
+    let random = |op| CommandLoad::random(op, size).run(drive, 0);
     let (read_iops, write_iops) = (random(Op::Read)?, random(Op::Write)?);
     Ok(Capacity {
         read: sequence(Op::Read)?,
@@ -171,17 +176,20 @@ fn at_most(drive: &Config) -> Result<Capacity, Broken> {
 }
 
 /// The number of warm-up commands after which the figures show the medium and not the buffer.
-fn warming(drive: &Config, op: Op, length: u32) -> u64 {
+fn warm_up_commands(drive: &Config, op: Op, length: u32) -> u64 {
     match op {
-        Op::Write => (2 * drive.buffered(length.into())).clamp(WARMING, WARMING_MAX),
+        Op::Write => (2 * drive.absorbed_writes(length.into())).clamp(WARMING, WARMING_MAX),
         _ => WARMING,
     }
 }
 
 /// The smallest figure of any member, where zero stands for no bound.
-fn weakest(volume: &volume::Config, span: u64) -> Result<Option<Capacity>, Broken> {
+fn weakest_member(
+    volume: &volume::VolumeConfig,
+    span: u64,
+) -> Result<Option<Capacity>, RuleViolation> {
     let mut least: Option<Capacity> = None;
-    for (member, _) in kinds(&volume.members) {
+    for (member, _) in distinct_members(&volume.members) {
         let Some(this) = member.least(span)? else {
             continue;
         };
@@ -196,9 +204,9 @@ fn weakest(volume: &volume::Config, span: u64) -> Result<Option<Capacity>, Broke
 }
 
 /// The sum of the members, or no bound (zero) if one of them has none.
-fn together(volume: &volume::Config) -> Result<Capacity, Broken> {
+fn sum_of_members(volume: &volume::VolumeConfig) -> Result<Capacity, RuleViolation> {
     let mut sum: Option<Capacity> = None;
-    for (member, count) in kinds(&volume.members) {
+    for (member, count) in distinct_members(&volume.members) {
         let one = member.most()?;
         let these = one.zip(one, |rate, _| rate.saturating_mul(count));
         sum = Some(sum.map_or(these, |sum| {
@@ -213,7 +221,7 @@ fn together(volume: &volume::Config) -> Result<Capacity, Broken> {
 
 /// The distinct members, with the number of times that each occurs. Equal members are measured only
 /// once.
-fn kinds(members: &[Config]) -> Vec<(&Config, u64)> {
+fn distinct_members(members: &[Config]) -> Vec<(&Config, u64)> {
     let mut kinds: Vec<(&Config, u64)> = Vec::new();
     for member in members {
         match kinds.iter_mut().find(|kind| kind.0 == member) {
@@ -226,7 +234,7 @@ fn kinds(members: &[Config]) -> Vec<(&Config, u64)> {
 
 /// Commands of one kind and one length in one range of a drive.
 #[derive(Clone, Copy, Debug)]
-struct Load {
+struct CommandLoad {
     op: Op,
     length: u32,
     from: u64,
@@ -234,7 +242,7 @@ struct Load {
     random: bool,
 }
 
-impl Load {
+impl CommandLoad {
     fn sequence(op: Op, from: u64, end: u64) -> Self {
         Self {
             op,
@@ -255,9 +263,9 @@ impl Load {
         }
     }
 
-    /// Runs the load and returns the commands per second after the first `warming`, rounded down,
+    /// Runs the load and returns the commands per second after the first `warm_up_commands`, rounded down,
     /// but at least 1.
-    fn run(self, config: &Config, warming: u64) -> Result<u64, Broken> {
+    fn run(self, config: &Config, warming: u64) -> Result<u64, RuleViolation> {
         let mut drive = config.build()?;
         let shape = drive.shape();
         let depth = DEPTH.min(u32::from(shape.tags) * u32::from(shape.queues));
@@ -342,7 +350,7 @@ mod tests {
     /// With a queue depth of 1, the average seek and half a revolution are the bound. A full queue
     /// is two to five times faster.
     #[test]
-    fn random_requests_are_those_of_the_arm() {
+    fn a_full_queue_serves_two_to_five_times_as_many_random_reads() {
         let least = |tags| {
             let disk = hdd::Config { tags, ..disk() };
             Config::Hdd(disk).least(u64::MAX).unwrap().unwrap()
@@ -355,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_helps_at_the_most_and_not_at_the_least() {
+    fn a_write_buffer_raises_only_the_best_case() {
         let flash = |write_buffer| {
             Config::Ssd(ssd::Config {
                 write_buffer,
@@ -378,9 +386,9 @@ mod tests {
     }
 
     #[test]
-    fn of_a_volume_it_is_the_weakest_and_all_together() {
+    fn a_volume_has_its_weakest_member_as_worst_case_and_the_sum_as_best_case() {
         let (disk, quick) = (Config::Hdd(disk()), Config::Null(null::Config::demo()));
-        let volume = |members| Config::Volume(volume::Config::stripe(members));
+        let volume = |members| Config::Volume(volume::VolumeConfig::stripe(members));
         let least = |drive: &Config| drive.least(u64::MAX).unwrap().map(parts);
         let two = volume(vec![disk.clone(), disk.clone()]);
         assert_eq!(least(&two), least(&disk));
@@ -401,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_what_long_requests_get_and_service_time_what_short_ones_do() {
+    fn the_link_bounds_long_requests_and_the_service_time_short_ones() {
         let slow = null::Config {
             tags: 1,
             ..null::Config::demo()
@@ -417,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_cannot_be_is_refused() {
+    fn an_invalid_drive_is_refused() {
         let disk = Config::Hdd(hdd::Config { rpm: 0, ..disk() });
         assert!(disk.least(u64::MAX).is_err() && disk.most().is_err());
     }

@@ -39,4 +39,4 @@ pub mod volume;
 
 pub use config::Config;
 pub use freeze::{Freeze, Freezing};
-pub use model::{Busy, Drive, Ended};
+pub use model::{Drive, QueueFull, TimedCompletion};

@@ -12,9 +12,9 @@ pub trait Drive: fmt::Debug {
     /// Submits a command, whose tag must not be in flight.
     ///
     /// # Errors
-    /// [`Busy`] if all tags of the command's queue are in flight. The drive has not changed, and
+    /// [`QueueFull`] if all tags of the command's queue are in flight. The drive has not changed, and
     /// the command can be submitted again after a completion.
-    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), Busy>;
+    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), QueueFull>;
 
     /// The time of the next completion if nothing else is submitted, or `None` while the drive is
     /// idle.
@@ -23,7 +23,7 @@ pub trait Drive: fmt::Debug {
     fn next_completion(&self) -> Option<Instant>;
 
     /// Removes the next command that has ended by `now`, if any. Call it until it returns `None`.
-    fn pop(&mut self, now: Instant) -> Option<Ended>;
+    fn pop(&mut self, now: Instant) -> Option<TimedCompletion>;
 
     /// The number of commands in flight in the drive.
     fn in_flight(&self) -> u32;
@@ -34,7 +34,7 @@ pub trait Drive: fmt::Debug {
 
 /// A completion with the times of its command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ended {
+pub struct TimedCompletion {
     /// The time at which the command ended, by the drive's clock. It is not later than the `now` of
     /// the [`Drive::pop`] that returned it.
     pub at: Instant,
@@ -50,12 +50,12 @@ pub struct Ended {
 
 /// The error of a submission to a full queue, which changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Busy;
+pub struct QueueFull;
 
-impl fmt::Display for Busy {
+impl fmt::Display for QueueFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the drive's queue is full")
     }
 }
 
-impl core::error::Error for Busy {}
+impl core::error::Error for QueueFull {}

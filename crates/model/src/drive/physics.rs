@@ -2,7 +2,7 @@
 //!
 //! The behaviour of a model with known figures is tested next to the model.
 
-use crate::drive::testing::{Client, Load, Result};
+use crate::drive::testing::{ClosedLoop, LoopClient, LoopTotals};
 use crate::drive::{Config, hdd, null, ssd, volume};
 use Box;
 use Vec;
@@ -115,7 +115,7 @@ fn any_drive() -> impl Strategy<Value = Config> {
         null().prop_map(Config::Null),
     ];
     let single = single.boxed();
-    let stripe = prop::collection::vec(single.clone(), 1..4).prop_map(volume::Config::stripe);
+    let stripe = prop::collection::vec(single.clone(), 1..4).prop_map(volume::VolumeConfig::stripe);
     prop_oneof![4 => single, 1 => stripe.prop_map(Config::Volume)]
 }
 
@@ -134,26 +134,26 @@ fn patient(mut config: Config) -> Config {
     config
 }
 
-fn load(config: &Config) -> Load<Box<dyn crate::drive::Drive>> {
+fn load(config: &Config) -> ClosedLoop<Box<dyn crate::drive::Drive>> {
     let size = config.size().unwrap_or(1 << 30);
-    Load::new(config.build().expect("it was drawn possible"), size)
+    ClosedLoop::new(config.build().expect("it was drawn possible"), size)
 }
 
 /// The rate of a client that runs alone on the drive, in bytes per second.
-fn bytes_a_second(config: &Config, client: Client, millis: u64) -> u64 {
+fn bytes_a_second(config: &Config, client: LoopClient, millis: u64) -> u64 {
     let (results, elapsed) = load(config).run(&mut [client], Span::from_millis(millis));
     results[0].rate(elapsed)
 }
 
 /// Three clients of the given kinds that share all tags of a drive.
-fn clients(config: &Config, kinds: [Op; 3], length: u32) -> Vec<Client> {
+fn clients(config: &Config, kinds: [Op; 3], length: u32) -> Vec<LoopClient> {
     let shape = config.shape();
     let places = u32::from(shape.queues) * u32::from(shape.tags);
     let depth = |i: u32| (places + i) / 3;
     let length = |op| if op == Op::Flush { 0 } else { length };
     let of = |i: usize| match i {
-        1 => Client::sequential(kinds[1], length(kinds[1]), depth(1), 0),
-        i => Client::random(kinds[i], length(kinds[i]), depth(i as u32)),
+        1 => LoopClient::sequential(kinds[1], length(kinds[1]), depth(1), 0),
+        i => LoopClient::random(kinds[i], length(kinds[i]), depth(i as u32)),
     };
     (0..3).map(of).collect()
 }
@@ -175,7 +175,7 @@ proptest! {
     fn nothing_is_lost_or_doubled_and_littles_law_holds(config in any_drive(), kinds in 0usize..4, pages in 1u32..40) {
         let mut clients = clients(&config, KINDS[kinds], pages * 4096);
         let run = Span::from_millis(30);
-        let (results, elapsed): (Vec<Result>, _) = load(&config).run(&mut clients, run);
+        let (results, elapsed): (Vec<LoopTotals>, _) = load(&config).run(&mut clients, run);
         prop_assert!(elapsed >= run || clients.iter().all(|c| c.depth == 0));
         for (client, result) in clients.iter().zip(&results) {
             prop_assert!(result.requests >= u64::from(client.depth));
@@ -196,9 +196,9 @@ proptest! {
         let depth = u32::from(config.tags) * u32::from(config.queues);
         let length = pages * 4096;
         let client = if sequential {
-            Client::sequential(op, length, depth, 0)
+            LoopClient::sequential(op, length, depth, 0)
         } else {
-            Client::random(op, length, depth)
+            LoopClient::random(op, length, depth)
         };
         let rate = bytes_a_second(&drive, client, 50);
         prop_assert!(rate <= config.link, "{rate} over a link of {}", config.link);
@@ -221,9 +221,9 @@ proptest! {
         let length = pages * 4096;
         let depth = u32::from(config.tags);
         let client = if random {
-            Client::random(Op::Read, length, depth)
+            LoopClient::random(Op::Read, length, depth)
         } else {
-            Client::sequential(Op::Read, length, depth, 0)
+            LoopClient::sequential(Op::Read, length, depth, 0)
         };
         let mut load = load(&Config::Hdd(config));
         let (results, elapsed) = load.run(&mut [client], Span::from_millis(200));
@@ -249,7 +249,7 @@ proptest! {
         for depth in [1, 2, 4, 8, 16, 32] {
             if depth <= places {
                 let millis = if shape.rotational { 3_000 } else { 100 };
-                let rate = bytes_a_second(&config, Client::random(Op::Read, 4096, depth), millis);
+                let rate = bytes_a_second(&config, LoopClient::random(Op::Read, 4096, depth), millis);
                 prop_assert!(rate * 100 >= before * 97, "depth {depth}: {rate} after {before}");
                 before = rate;
             }
@@ -265,9 +265,9 @@ proptest! {
         prop_assume!(depth >= 4);
         let gap = config.size / u64::from(depth) / 4096 * 4096;
         let mut clients: Vec<_> = (1..depth)
-            .map(|i| Client::sequential(Op::Read, length, 1, u64::from(i) * gap))
+            .map(|i| LoopClient::sequential(Op::Read, length, 1, u64::from(i) * gap))
             .collect();
-        clients.push(Client::random(Op::Read, 4096, 1));
+        clients.push(LoopClient::random(Op::Read, 4096, 1));
         let (results, _) = load(&Config::Ssd(config)).run(&mut clients, Span::from_millis(100));
         let target = results.last().expect("there is a target");
         // The reads that are served before it are those that may overtake it, those that arrived
@@ -291,8 +291,8 @@ proptest! {
         prop_assume!(config.tags >= 2);
         let length = pages * 4096;
         let mut clients = [
-            Client::sequential(Op::Read, length, u32::from(config.tags) - 1, 0),
-            Client::random(Op::Read, 4096, 1),
+            LoopClient::sequential(Op::Read, length, u32::from(config.tags) - 1, 0),
+            LoopClient::random(Op::Read, 4096, 1),
         ];
         let (results, _) = load(&Config::Hdd(config)).run(&mut clients, Span::from_millis(2_000));
         let slowest = config.zones.iter().map(|z| z.rate).min().expect("there are zones");

@@ -2,7 +2,7 @@
 
 /// A FIFO whose memory is allocated once. To push beyond the capacity is a bug of the caller.
 #[derive(Debug)]
-pub(crate) struct Ring<T> {
+pub(crate) struct FixedQueue<T> {
     slots: Vec<T>,
     /// The capacity minus one. The capacity is a power of two, so that a bit mask replaces the
     /// remainder.
@@ -11,7 +11,7 @@ pub(crate) struct Ring<T> {
     len: usize,
 }
 
-impl<T: Copy> Ring<T> {
+impl<T: Copy> FixedQueue<T> {
     /// Creates a queue for at least `capacity` entries. The value `blank` fills the unused ones.
     pub(crate) fn new(capacity: usize, blank: T) -> Self {
         let room = capacity.max(1).next_power_of_two();
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn first_in_first_out_across_the_end() {
-        let mut ring = Ring::new(3, 0);
+        let mut ring = FixedQueue::new(3, 0);
         let mut next = 0;
         for round in 0..20 {
             for i in 0..3 {

@@ -1,7 +1,7 @@
 //! A closed loop against any drive, for the models' tests: clients with a constant number of
 //! commands in flight each.
 
-use crate::drive::{Busy, Drive, Ended};
+use crate::drive::{Drive, QueueFull, TimedCompletion};
 use Box;
 use Vec;
 use weir_core::random::Rng;
@@ -9,7 +9,7 @@ use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, QueueId, Span, StreamI
 
 /// Makes a boxed drive usable by tests that choose its kind at random.
 impl Drive for Box<dyn Drive> {
-    fn submit(&mut self, now: Instant, command: &Dispatch) -> core::result::Result<(), Busy> {
+    fn submit(&mut self, now: Instant, command: &Dispatch) -> core::result::Result<(), QueueFull> {
         self.as_mut().submit(now, command)
     }
 
@@ -17,7 +17,7 @@ impl Drive for Box<dyn Drive> {
         self.as_ref().next_completion()
     }
 
-    fn pop(&mut self, now: Instant) -> Option<Ended> {
+    fn pop(&mut self, now: Instant) -> Option<TimedCompletion> {
         self.as_mut().pop(now)
     }
 
@@ -32,7 +32,7 @@ impl Drive for Box<dyn Drive> {
 
 /// The workload of one client.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Client {
+pub(crate) struct LoopClient {
     pub(crate) op: Op,
     pub(crate) flags: Flags,
     pub(crate) length: u32,
@@ -41,7 +41,7 @@ pub(crate) struct Client {
     pub(crate) next: Option<u64>,
 }
 
-impl Client {
+impl LoopClient {
     pub(crate) fn random(op: Op, length: u32, depth: u32) -> Self {
         Self {
             op,
@@ -67,14 +67,14 @@ pub(crate) fn command() -> Dispatch {
 
 /// The results of one client.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Result {
+pub(crate) struct LoopTotals {
     pub(crate) requests: u64,
     pub(crate) bytes: u64,
     pub(crate) latency: Span,
     pub(crate) longest: Span,
 }
 
-impl Result {
+impl LoopTotals {
     pub(crate) fn mean(&self) -> Span {
         Span::from_nanos(self.latency.as_nanos() / self.requests.max(1))
     }
@@ -87,7 +87,7 @@ impl Result {
 
 /// A drive and its clients.
 #[derive(Debug)]
-pub(crate) struct Load<D> {
+pub(crate) struct ClosedLoop<D> {
     pub(crate) drive: D,
     pub(crate) now: Instant,
     size: u64,
@@ -97,7 +97,7 @@ pub(crate) struct Load<D> {
     free: Vec<u32>,
 }
 
-impl<D: Drive> Load<D> {
+impl<D: Drive> ClosedLoop<D> {
     /// Creates a load whose random clients use the first `size` bytes.
     pub(crate) fn new(drive: D, size: u64) -> Self {
         let shape = drive.shape();
@@ -118,9 +118,13 @@ impl<D: Drive> Load<D> {
 
     /// Runs the clients for `length`, then until all commands have completed, each exactly once and
     /// at the announced time. Returns each client's results and the total time.
-    pub(crate) fn run(&mut self, clients: &mut [Client], length: Span) -> (Vec<Result>, Span) {
+    pub(crate) fn run(
+        &mut self,
+        clients: &mut [LoopClient],
+        length: Span,
+    ) -> (Vec<LoopTotals>, Span) {
         let begin = self.now;
-        let mut results = std::vec![Result::default(); clients.len()];
+        let mut results = std::vec![LoopTotals::default(); clients.len()];
         for client in 0..clients.len() {
             for _ in 0..clients[client].depth {
                 self.submit(clients, client);
@@ -156,7 +160,7 @@ impl<D: Drive> Load<D> {
         (results, self.now.since(begin))
     }
 
-    fn submit(&mut self, clients: &mut [Client], client: usize) {
+    fn submit(&mut self, clients: &mut [LoopClient], client: usize) {
         let random = self.random() % (self.size / 4096) * 4096;
         let c = &mut clients[client];
         let offset = match &mut c.next {

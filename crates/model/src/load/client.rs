@@ -1,11 +1,11 @@
 //! A client: the state machine that runs a program.
 
 use crate::load::offset::Offsets;
-use crate::load::pace::{Due, Pace};
+use crate::load::pace::{ArrivalDue, ArrivalPace};
 use crate::load::program::{Activity, Program, Region, SyncMode};
 use core::num::NonZeroU64;
 use weir_core::random::Rng;
-use weir_core::rule::Broken;
+use weir_core::rule::RuleViolation;
 use weir_core::{Flags, Instant, Op, Span};
 
 const PERCENT: NonZeroU64 = NonZeroU64::new(100).expect("not zero");
@@ -22,7 +22,7 @@ pub struct Client {
     seed: u64,
     rng: Rng,
     offsets: Offsets,
-    pace: Pace,
+    pace: ArrivalPace,
     issued: u64,
     outstanding: u32,
     /// The number of writes since the last flush, if the program flushes.
@@ -84,14 +84,14 @@ impl Client {
     ///
     /// # Errors
     /// A parameter of the program is out of range, or the region is too small for it.
-    pub fn new(program: &Program, seed: u64, region: Region) -> Result<Self, Broken> {
+    pub fn new(program: &Program, seed: u64, region: Region) -> Result<Self, RuleViolation> {
         program.validate(region)?;
         let mut rng = Rng::new(seed);
-        let program = drawn(program, &mut rng);
+        let program = with_random_start(program, &mut rng);
         Ok(Self {
             program,
             offsets: Offsets::new(&program, region),
-            pace: Pace::new(&program, &mut rng),
+            pace: ArrivalPace::new(&program, &mut rng),
             seed,
             rng,
             issued: 0,
@@ -109,19 +109,19 @@ impl Client {
         // A program whose stop is not after its start must not begin at all.
         self.stopped = self.stopped || self.is_past_end(now.max(start));
         if self.stopped {
-            return self.wait();
+            return self.wait_step();
         }
         if now < start {
             return Step::WaitUntil(start);
         }
-        if let Some(at) = self.rests_until(now) {
+        if let Some(at) = self.pause_end(now) {
             // If the program ends during the pause, the client need not wait for the end of the
             // pause.
             if !self.is_past_end(at) {
                 return Step::WaitUntil(at);
             }
             self.stopped = true;
-            return self.wait();
+            return self.wait_step();
         }
         if self.outstanding == self.program.depth || self.must_drain() {
             return Step::WaitForCompletion;
@@ -132,14 +132,16 @@ impl Client {
             return Step::Issue(self.issue(now));
         }
         match self.due(now) {
-            Due::Since(_) if self.pace.is_apart() => Step::Issue(self.issue_apart(now)),
-            Due::Since(due) => Step::Issue(self.issue(due)),
-            Due::At(at) if self.is_past_end(at) => {
-                self.stopped = true;
-                self.wait()
+            ArrivalDue::Since(_) if self.pace.has_separate_arrivals() => {
+                Step::Issue(self.issue_apart(now))
             }
-            Due::At(at) => Step::WaitUntil(at),
-            Due::AfterCompletion => Step::WaitForCompletion,
+            ArrivalDue::Since(due) => Step::Issue(self.issue(due)),
+            ArrivalDue::At(at) if self.is_past_end(at) => {
+                self.stopped = true;
+                self.wait_step()
+            }
+            ArrivalDue::At(at) => Step::WaitUntil(at),
+            ArrivalDue::AfterCompletion => Step::WaitForCompletion,
         }
     }
 
@@ -148,7 +150,7 @@ impl Client {
         debug_assert!(self.outstanding > 0, "a completion without a request");
         self.outstanding = self.outstanding.saturating_sub(1);
         self.syncing = self.syncing && self.outstanding > 0;
-        self.pace.answered(now);
+        self.pace.on_completion(now);
         self.answered = self.answered.max(now);
     }
 
@@ -176,7 +178,7 @@ impl Client {
             .map(|stop| within((Instant::ZERO + stop).since(now)));
         let works = program
             .activity
-            .map(|activity| within(left(activity, now.since(start))));
+            .map(|activity| within(active_time_left(activity, now.since(start))));
         let requests = program.requests.map(|n| n.saturating_sub(self.issued));
         let most = [stop, works, requests]
             .into_iter()
@@ -192,37 +194,37 @@ impl Client {
     /// Completes the first `count` reads of [`Self::streak`], the last of them at `now`.
     pub fn read_streak(&mut self, count: u64, now: Instant) {
         self.issued += count;
-        self.offsets.pass(count);
-        self.pace.answered_promptly(count);
+        self.offsets.skip(count);
+        self.pace.complete_promptly(count);
         self.answered = self.answered.max(now);
     }
 
     /// The time that a program with a limited number of requests took, from its start to its last
     /// answer. `None` until all are answered.
-    pub fn took(&self) -> Option<Span> {
+    pub fn runtime(&self) -> Option<Span> {
         let start = Instant::ZERO + self.program.start;
-        self.ended().map(|ended| ended.since(start))
+        self.end_time().map(|ended| ended.since(start))
     }
 
     /// The time of the last answer of a program with a limited number of requests. `None` until all
     /// are answered.
-    pub fn ended(&self) -> Option<Instant> {
+    pub fn end_time(&self) -> Option<Instant> {
         let over = self.program.requests.is_some_and(|n| self.issued >= n);
         (over && self.outstanding == 0).then_some(self.answered)
     }
 
     /// The time from which the program can issue requests.
-    pub fn begins(&self) -> Instant {
+    pub fn time_start(&self) -> Instant {
         Instant::ZERO + self.program.start
     }
 
     /// The first instant after the client's own time (see [`Program::end`]). `None` while a request
     /// is outstanding at `now`.
-    pub fn ends(&self, now: Instant) -> Option<Instant> {
+    pub fn time_end(&self, now: Instant) -> Option<Instant> {
         if self.outstanding > 0 {
             return None;
         }
-        let is_complete = self.ended().is_some();
+        let is_complete = self.end_time().is_some();
         self.program.end(is_complete, self.answered, now)
     }
 
@@ -238,7 +240,7 @@ impl Client {
         let last = |stop: Instant| Instant::from_nanos(stop.as_nanos() - 1);
         let at = stop.map_or(at, |stop| at.min(last(stop)));
         let at = match self.program.activity {
-            Some(activity) => start + worked(activity, at.since(start)),
+            Some(activity) => start + active_time(activity, at.since(start)),
             None => at,
         };
         let left = self.program.requests.map(|n| n.saturating_sub(self.issued));
@@ -269,7 +271,7 @@ impl Client {
     }
 
     /// The end of the present pause, if the client pauses at `now`.
-    fn rests_until(&self, now: Instant) -> Option<Instant> {
+    fn pause_end(&self, now: Instant) -> Option<Instant> {
         let activity = self.program.activity?;
         let start = Instant::ZERO + self.program.start;
         let round = activity.on.as_nanos() + activity.off.as_nanos();
@@ -278,11 +280,11 @@ impl Client {
     }
 
     /// The time at which the next request is due, for an active client.
-    fn due(&self, now: Instant) -> Due {
+    fn due(&self, now: Instant) -> ArrivalDue {
         match self.pace.due(self.clock(now)) {
-            Due::Since(due) => Due::Since(self.back(due)),
-            Due::At(at) => Due::At(self.back(at)),
-            Due::AfterCompletion => Due::AfterCompletion,
+            ArrivalDue::Since(due) => ArrivalDue::Since(self.time_of_clock(due)),
+            ArrivalDue::At(at) => ArrivalDue::At(self.time_of_clock(at)),
+            ArrivalDue::AfterCompletion => ArrivalDue::AfterCompletion,
         }
     }
 
@@ -293,13 +295,13 @@ impl Client {
             None => now,
             Some(activity) => {
                 let start = Instant::ZERO + self.program.start;
-                start + worked(activity, now.since(start))
+                start + active_time(activity, now.since(start))
             }
         }
     }
 
     /// Converts a time of [`Self::clock`] back: the time at which the clock shows `at`.
-    fn back(&self, at: Instant) -> Instant {
+    fn time_of_clock(&self, at: Instant) -> Instant {
         let Some(Activity { on, off }) = self.program.activity.filter(|_| self.pace.is_open())
         else {
             return at;
@@ -317,7 +319,7 @@ impl Client {
     }
 
     /// The step of a client that issues nothing any more.
-    fn wait(&self) -> Step {
+    fn wait_step(&self) -> Step {
         if self.outstanding > 0 {
             Step::WaitForCompletion
         } else {
@@ -339,7 +341,7 @@ impl Client {
     fn issue(&mut self, due: Instant) -> Io {
         // In an open loop, a flush is not one of the arrivals.
         if !(self.pace.is_open() && self.must_flush()) {
-            self.pace.issued(&mut self.rng);
+            self.pace.on_issue(&mut self.rng);
         }
         let number = self.issued;
         self.issued += 1;
@@ -349,7 +351,7 @@ impl Client {
         }
         // If the offset does not depend on the operation, it is chosen first. The order of the
         // random numbers must not change, because recorded runs depend on it.
-        let (op, (offset, length)) = if self.offsets.depend_on_op() {
+        let (op, (offset, length)) = if self.offsets.depends_on_op() {
             let op = self.read_or_write();
             (op, self.offsets.draw(op, &mut self.rng))
         } else {
@@ -383,7 +385,7 @@ impl Client {
         let worked = self.clock(now);
         let chosen = self.pace.choose(drawn, worked, &mut self.rng);
         let (op, due) = chosen.unwrap_or((drawn, worked));
-        let due = self.back(due);
+        let due = self.time_of_clock(due);
         let number = self.issued;
         self.issued += 1;
         self.outstanding += 1;
@@ -428,7 +430,7 @@ impl Client {
 }
 
 /// The rest of the present active period after `passed` since the start. Zero during a pause.
-fn left(activity: Activity, passed: Span) -> Span {
+fn active_time_left(activity: Activity, passed: Span) -> Span {
     let round = activity.on.as_nanos() + activity.off.as_nanos();
     activity
         .on
@@ -438,7 +440,7 @@ fn left(activity: Activity, passed: Span) -> Span {
 /// The active time within the first `passed` of the program. During a pause, it is 1 ns short of
 /// the end of the active period.
 // At the end of the active period, the clock would show a time that belongs to the next period.
-fn worked(activity: Activity, passed: Span) -> Span {
+fn active_time(activity: Activity, passed: Span) -> Span {
     let (on, passed) = (activity.on.as_nanos(), passed.as_nanos());
     let round = on + activity.off.as_nanos();
     Span::from_nanos(passed / round * on + (passed % round).min(on - 1))
@@ -446,7 +448,7 @@ fn worked(activity: Activity, passed: Span) -> Span {
 
 /// The program with its random delay. Without a spread, no random number is used, so that all later
 /// random choices stay the same.
-fn drawn(program: &Program, rng: &mut Rng) -> Program {
+fn with_random_start(program: &Program, rng: &mut Rng) -> Program {
     let spread = program.start_spread;
     if spread == Span::ZERO {
         return *program;

@@ -19,13 +19,13 @@ pub(crate) struct Offsets {
     /// The length of a file in bytes.
     file: u64,
     /// The order of offsets in each file.
-    orders: Vec<Order>,
+    orders: Vec<OffsetOrder>,
     /// The index of the file for the next request.
     next: usize,
 }
 
 #[derive(Clone, Debug)]
-enum Order {
+enum OffsetOrder {
     /// The offset of the next request within the file.
     Sequential(u64),
     /// A length, and the number of offsets that a request of this length can have. Both are kept
@@ -42,14 +42,14 @@ impl Offsets {
     pub(crate) fn new(program: &Program, region: Region) -> Self {
         let most = program.size.most();
         let file = region.length / u64::from(program.files);
-        let places = places(file, program.size, most);
+        let places = offset_count(file, program.size, most);
         let order = match program.pattern {
-            Pattern::Sequential => Order::Sequential(0),
-            Pattern::Random => Order::Random(most, places),
-            Pattern::Shuffled => Order::Shuffled(Shuffle::new(places)),
-            Pattern::Skewed(skew) => Order::Skewed(Skewed::new(skew, places)),
+            Pattern::Sequential => OffsetOrder::Sequential(0),
+            Pattern::Random => OffsetOrder::Random(most, places),
+            Pattern::Shuffled => OffsetOrder::Shuffled(Shuffle::new(places)),
+            Pattern::Skewed(skew) => OffsetOrder::Skewed(Skewed::new(skew, places)),
             Pattern::Partly { reads, writes } => {
-                Order::Partly([reads, writes].map(|random| (random.into(), 0)))
+                OffsetOrder::Partly([reads, writes].map(|random| (random.into(), 0)))
             }
         };
         Self {
@@ -63,8 +63,8 @@ impl Offsets {
     }
 
     /// Returns true if the offset depends on the operation.
-    pub(crate) fn depend_on_op(&self) -> bool {
-        matches!(self.orders[0], Order::Partly(_))
+    pub(crate) fn depends_on_op(&self) -> bool {
+        matches!(self.orders[0], OffsetOrder::Partly(_))
     }
 
     /// Chooses the offset and the length of the next request, which is a read or a write.
@@ -87,7 +87,7 @@ impl Offsets {
             0
         };
         let within = match &mut self.orders[file] {
-            Order::Sequential(next) => {
+            OffsetOrder::Sequential(next) => {
                 let begin = self.zones.map_or(*next, |zones| zones.fit(*next, length));
                 let fits = begin + u64::from(length) <= self.file;
                 // A request never crosses the end of the file.
@@ -95,21 +95,21 @@ impl Offsets {
                 *next = within + u64::from(length);
                 within
             }
-            Order::Random(of, count) => {
+            OffsetOrder::Random(of, count) => {
                 // The number of offsets costs a division, and most programs have one length.
                 if *of != length {
-                    (*of, *count) = (length, places(self.file, self.size, length));
+                    (*of, *count) = (length, offset_count(self.file, self.size, length));
                 }
                 rng.below(*count) * u64::from(step)
             }
-            Order::Shuffled(shuffle) => shuffle.place(rng) * u64::from(step),
-            Order::Skewed(skewed) => skewed.place(rng) * u64::from(step),
-            Order::Partly(kinds) => {
+            OffsetOrder::Shuffled(shuffle) => shuffle.next_position(rng) * u64::from(step),
+            OffsetOrder::Skewed(skewed) => skewed.draw_position(rng) * u64::from(step),
+            OffsetOrder::Partly(kinds) => {
                 // Reads and writes have a position each, as in fio.
                 let (random, next) = &mut kinds[usize::from(op == Op::Write)];
                 let fits = *next + u64::from(length) <= self.file;
                 let within = if rng.ratio(*random, PERCENT) {
-                    rng.below(places(self.file, self.size, length)) * u64::from(step)
+                    rng.below(offset_count(self.file, self.size, length)) * u64::from(step)
                 } else if fits {
                     *next
                 } else {
@@ -131,7 +131,7 @@ impl Offsets {
     #[inline]
     pub(crate) fn streak(&self) -> Option<(u64, u32, u64)> {
         // Only one file: with several, the requests of a streak would not be adjacent.
-        let (Size::Fixed(length), None, [Order::Sequential(next)]) =
+        let (Size::Fixed(length), None, [OffsetOrder::Sequential(next)]) =
             (self.size, self.zones, &self.orders[..])
         else {
             return None;
@@ -142,8 +142,8 @@ impl Offsets {
     }
 
     /// Skips `count` requests of a streak, as if they had been chosen.
-    pub(crate) fn pass(&mut self, count: u64) {
-        if let (Size::Fixed(length), Some(Order::Sequential(next))) =
+    pub(crate) fn skip(&mut self, count: u64) {
+        if let (Size::Fixed(length), Some(OffsetOrder::Sequential(next))) =
             (self.size, self.orders.first_mut())
         {
             *next += count * u64::from(length);
@@ -165,7 +165,7 @@ impl Zones {
 }
 
 /// The number of offsets that a request of `length` bytes can have in a file of `file` bytes.
-fn places(file: u64, size: Size, length: u32) -> NonZeroU64 {
+fn offset_count(file: u64, size: Size, length: u32) -> NonZeroU64 {
     let step = u64::from(size.bounds().2);
     debug_assert!(u64::from(length) <= file, "the largest request fits");
     let last = (file - u64::from(length)) / step;
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_at_random_goes_on_where_the_last_of_its_kind_ended() {
+    fn sequential_requests_continue_where_the_last_of_their_kind_ended() {
         let pattern = Pattern::Partly {
             reads: 100,
             writes: 0,

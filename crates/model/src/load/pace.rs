@@ -7,7 +7,7 @@ use weir_core::{Instant, Op, Span};
 
 /// The state that decides when the next request is due.
 #[derive(Clone, Debug)]
-pub(crate) enum Pace {
+pub(crate) enum ArrivalPace {
     /// Closed loop. Of `depth` requests, some are ready to be issued, some are in think time, and
     /// the others are outstanding.
     Closed {
@@ -93,7 +93,7 @@ impl Track {
 
 /// The time at which the next request is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Due {
+pub(crate) enum ArrivalDue {
     /// The request has been due since this time.
     Since(Instant),
     /// The request is due at this time.
@@ -102,7 +102,7 @@ pub(crate) enum Due {
     AfterCompletion,
 }
 
-impl Pace {
+impl ArrivalPace {
     pub(crate) fn new(program: &Program, rng: &mut Rng) -> Self {
         let start = Instant::ZERO + program.start;
         match program.arrival {
@@ -141,7 +141,7 @@ impl Pace {
 
     /// Returns true if reads and writes have arrivals of their own. In this case, [`Self::choose`]
     /// decides between them.
-    pub(crate) fn is_apart(&self) -> bool {
+    pub(crate) fn has_separate_arrivals(&self) -> bool {
         matches!(self, Self::Apart(_))
     }
 
@@ -179,26 +179,28 @@ impl Pace {
 
     /// The time at which the next request is due.
     #[inline]
-    pub(crate) fn due(&self, now: Instant) -> Due {
+    pub(crate) fn due(&self, now: Instant) -> ArrivalDue {
         match self {
             Self::Closed { idle, thinking, .. } => match thinking.front() {
-                _ if *idle > 0 => Due::Since(now),
-                None => Due::AfterCompletion,
-                Some(&at) if at > now => Due::At(at),
-                Some(_) => Due::Since(now),
+                _ if *idle > 0 => ArrivalDue::Since(now),
+                None => ArrivalDue::AfterCompletion,
+                Some(&at) if at > now => ArrivalDue::At(at),
+                Some(_) => ArrivalDue::Since(now),
             },
-            Self::Batches { filling: true, .. } => Due::Since(now),
+            Self::Batches { filling: true, .. } => ArrivalDue::Since(now),
             // The batch is complete, so nothing is issued until `low` is reached.
-            Self::Batches { .. } => Due::AfterCompletion,
-            Self::Even { next, .. } | Self::Poisson { next, .. } if *next > now => Due::At(*next),
-            Self::Even { next, .. } | Self::Poisson { next, .. } => Due::Since(*next),
+            Self::Batches { .. } => ArrivalDue::AfterCompletion,
+            Self::Even { next, .. } | Self::Poisson { next, .. } if *next > now => {
+                ArrivalDue::At(*next)
+            }
+            Self::Even { next, .. } | Self::Poisson { next, .. } => ArrivalDue::Since(*next),
             Self::Apart(tracks) => {
                 let [reads, writes] = tracks;
                 let since = [reads, writes].into_iter().filter_map(|t| t.since(now));
                 match since.min() {
-                    Some(at) => Due::Since(at),
+                    Some(at) => ArrivalDue::Since(at),
                     // Neither kind is due, so both have an interval.
-                    None => Due::At(reads.next.min(writes.next)),
+                    None => ArrivalDue::At(reads.next.min(writes.next)),
                 }
             }
         }
@@ -211,7 +213,7 @@ impl Pace {
     }
 
     /// Issues and completes `count` requests of a prompt loop, one after the other.
-    pub(crate) fn answered_promptly(&mut self, count: u64) {
+    pub(crate) fn complete_promptly(&mut self, count: u64) {
         if let Self::Closed {
             every, answered, ..
         } = self
@@ -235,7 +237,7 @@ impl Pace {
 
     /// Notes that the request that was due has been issued.
     #[inline]
-    pub(crate) fn issued(&mut self, rng: &mut Rng) {
+    pub(crate) fn on_issue(&mut self, rng: &mut Rng) {
         match self {
             // Ready requests are issued before those whose think time has ended, in the same order
             // as `due` reports them.
@@ -261,7 +263,7 @@ impl Pace {
 
     /// Notes a completion.
     #[inline]
-    pub(crate) fn answered(&mut self, now: Instant) {
+    pub(crate) fn on_completion(&mut self, now: Instant) {
         match self {
             Self::Closed {
                 think,

@@ -1,6 +1,6 @@
 //! The program of a client as data.
 
-use weir_core::rule::{self, Broken, Rule};
+use weir_core::rule::{self, Rule, RuleViolation};
 use weir_core::{Instant, Span, rules};
 
 /// The description of a client: its requests, queue depth, rate and duration.
@@ -327,7 +327,7 @@ impl Program {
     ///
     /// # Errors
     /// The first parameter outside the range that its documentation states.
-    pub fn validate(&self, region: Region) -> Result<(), Broken> {
+    pub fn validate(&self, region: Region) -> Result<(), RuleViolation> {
         let (min, max, step) = self.size.bounds();
         let every = match self.sync {
             SyncMode::Never => 1,

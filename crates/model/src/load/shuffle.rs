@@ -33,7 +33,7 @@ impl Shuffle {
 
     /// Returns the next number of the order.
     #[inline]
-    pub(crate) fn place(&mut self, rng: &mut Rng) -> u64 {
+    pub(crate) fn next_position(&mut self, rng: &mut Rng) -> u64 {
         if self.drawn == self.count {
             self.drawn = 0;
         }
@@ -73,7 +73,9 @@ mod tests {
         for count in [1, 2, 3, 4, 5, 63, 64, 65, 1_000] {
             let mut shuffle = Shuffle::new(NonZeroU64::new(count).unwrap());
             for _ in 0..3 {
-                let seen: BTreeSet<u64> = (0..count).map(|_| shuffle.place(&mut rng)).collect();
+                let seen: BTreeSet<u64> = (0..count)
+                    .map(|_| shuffle.next_position(&mut rng))
+                    .collect();
                 assert!(seen.into_iter().eq(0..count), "{count}");
             }
         }
@@ -84,7 +86,9 @@ mod tests {
         let count = 1 << 20;
         let mut shuffle = Shuffle::new(NonZeroU64::new(count).unwrap());
         let mut rng = Rng::new(4);
-        let drawn: Vec<u64> = (0..10_000).map(|_| shuffle.place(&mut rng)).collect();
+        let drawn: Vec<u64> = (0..10_000)
+            .map(|_| shuffle.next_position(&mut rng))
+            .collect();
         let near = drawn
             .windows(2)
             .filter(|w| w[0].abs_diff(w[1]) < count / 100);

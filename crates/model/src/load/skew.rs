@@ -64,7 +64,7 @@ impl Skewed {
     }
 
     /// Chooses the next position.
-    pub(crate) fn place(&self, rng: &mut Rng) -> u64 {
+    pub(crate) fn draw_position(&self, rng: &mut Rng) -> u64 {
         let n = u128::from(self.places.get());
         let rank = u128::from(match &self.ranks {
             Ranks::Zipf(zipf) => zipf.rank(self.places, rng) - 1,
@@ -173,7 +173,7 @@ impl Zipf {
             let base = 1u64 << self.octave(rng);
             let rank = base + (rng.next_u64() & (base - 1));
             let of = NonZeroU64::new(rank).expect("at least the octave's first");
-            if rank <= places.get() && self.keeps(base, of, rng) {
+            if rank <= places.get() && self.accepts(base, of, rng) {
                 return rank;
             }
         }
@@ -188,7 +188,7 @@ impl Zipf {
     }
 
     /// Returns true if a rank of the octave that begins with `base` is accepted.
-    fn keeps(&self, base: u64, rank: NonZeroU64, rng: &mut Rng) -> bool {
+    fn accepts(&self, base: u64, rank: NonZeroU64, rng: &mut Rng) -> bool {
         if self.bounds.is_empty() {
             return rng.ratio(base, rank);
         }
@@ -273,7 +273,7 @@ mod tests {
         let mut rng = Rng::new(8);
         let mut most = |law| {
             let skewed = skewed(law, u64::MAX);
-            (0..100).map(|_| skewed.place(&mut rng)).max()
+            (0..100).map(|_| skewed.draw_position(&mut rng)).max()
         };
         for law in [
             Law::Zipf(1_000_000),
@@ -291,13 +291,15 @@ mod tests {
     }
 
     #[test]
-    fn what_a_center_is_for() {
+    fn the_center_places_the_first_rank() {
         let n = NonZeroU64::new(1_000).unwrap();
         for (center, hot) in [(None, 0), (Some(250_000), 250), (Some(1_000_000), 0)] {
             let law = Law::Zipf(3_000_000);
             let skewed = Skewed::new(Skew { law, center }, n);
             let mut rng = Rng::new(5);
-            let at_hot = (0..1_000).filter(|_| skewed.place(&mut rng) == hot).count();
+            let at_hot = (0..1_000)
+                .filter(|_| skewed.draw_position(&mut rng) == hot)
+                .count();
             assert!((780..880).contains(&at_hot), "{center:?}: {at_hot}");
         }
     }
@@ -325,7 +327,7 @@ mod tests {
             let mut seen = BTreeMap::new();
             let draws = 262_144u64;
             for _ in 0..draws {
-                *seen.entry(skewed.place(&mut rng)).or_insert(0u64) += 1;
+                *seen.entry(skewed.draw_position(&mut rng)).or_insert(0u64) += 1;
             }
             let mut counts: Vec<u64> = seen.into_values().collect();
             counts.sort_unstable_by(|a, b| b.cmp(a));

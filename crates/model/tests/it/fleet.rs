@@ -7,13 +7,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weir_core::Span;
 use weir_measure::Meter;
-use weir_model::client::{Address, ConnectError, Connection, Fleet, FleetError, Member, RunError};
+use weir_model::client::{
+    Address, ConnectError, Connection, Fleet, FleetError, FleetMember, RunError,
+};
 use weir_model::load::{Client, Pattern, Program, Region, SyncMode};
 use weir_wire::nbd::client::HandshakeConfig as ClientConfig;
 use weir_wire::nbd::{
-    BlockSizes, Command, Errno, ExportInfo, Exports, Handshake, HandshakeConfig, Outcome,
-    REQUEST_LEN, Request, TransmissionFlags, append_error, encode_data_header, encode_hole,
-    encode_simple_reply, parse_request,
+    BlockSizes, Errno, ExportInfo, Exports, Handshake, HandshakeConfig, HandshakeOutcome,
+    NbdCommand, NbdRequest, REQUEST_LEN, TransmissionFlags, append_error, encode_data_header,
+    encode_hole, encode_simple_reply, parse_request,
 };
 
 const SIZE: u64 = 1 << 20;
@@ -38,10 +40,10 @@ impl Exports for One {
 
 /// A function that appends the reply to a request to the output. It returns false to end the
 /// connection.
-type Answer = fn(&Request, &mut Vec<u8>) -> bool;
+type ReplyFunction = fn(&NbdRequest, &mut Vec<u8>) -> bool;
 
 /// Starts a server on a free port, which replies to every request with `answer`.
-fn server(answer: Answer) -> Address {
+fn server(answer: ReplyFunction) -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = Address::Tcp(listener.local_addr().unwrap().to_string());
     thread::spawn(move || {
@@ -55,7 +57,7 @@ fn server(answer: Answer) -> Address {
 
 /// Serves one connection until either side closes it. Errors need no handling here, because the
 /// client under test notices them.
-fn serve(mut socket: TcpStream, answer: Answer) -> Option<()> {
+fn serve(mut socket: TcpStream, answer: ReplyFunction) -> Option<()> {
     let mut shake = Handshake::new(HandshakeConfig::default());
     let (mut input, mut output, mut chunk) = (Vec::new(), Vec::new(), vec![0; 65536]);
     shake.greet(&mut output);
@@ -66,7 +68,7 @@ fn serve(mut socket: TcpStream, answer: Answer) -> Option<()> {
         input.extend_from_slice(&chunk[..n]);
         let (used, outcome) = shake.feed(&input, &One, &mut output).ok()?;
         input.drain(..used);
-        if let Some(Outcome::Transmission(_)) = outcome {
+        if let Some(HandshakeOutcome::Transmission(_)) = outcome {
             break;
         }
     }
@@ -89,14 +91,14 @@ fn serve(mut socket: TcpStream, answer: Answer) -> Option<()> {
     }
 }
 
-fn well(request: &Request, out: &mut Vec<u8>) -> bool {
-    let Request {
+fn well(request: &NbdRequest, out: &mut Vec<u8>) -> bool {
+    let NbdRequest {
         cookie,
         offset,
         length,
         ..
     } = *request;
-    if request.command == Command::Read {
+    if request.command == NbdCommand::Read {
         // Two chunks of data with a hole between them.
         let (data, hole) = (length / 4, length / 2);
         out.extend(encode_data_header(cookie, offset, data, false));
@@ -106,15 +108,15 @@ fn well(request: &Request, out: &mut Vec<u8>) -> bool {
         let (last, rest) = (empty + u64::from(hole), length - data - hole);
         out.extend(encode_data_header(cookie, last, rest, true));
         out.extend(vec![9; rest as usize]);
-    } else if request.command != Command::Disconnect {
+    } else if request.command != NbdCommand::Disconnect {
         out.extend(encode_simple_reply(cookie, None));
     }
     true
 }
 
 /// A server on which every second request fails.
-fn half(request: &Request, out: &mut Vec<u8>) -> bool {
-    if request.cookie.is_multiple_of(2) || request.command == Command::Disconnect {
+fn half(request: &NbdRequest, out: &mut Vec<u8>) -> bool {
+    if request.cookie.is_multiple_of(2) || request.command == NbdCommand::Disconnect {
         return well(request, out);
     }
     append_error(out, request.cookie, Errno::Io, "as agreed", true);
@@ -128,8 +130,8 @@ fn reads(count: u64) -> Program {
     }
 }
 
-fn member(name: &str, program: Program) -> Member {
-    Member {
+fn member(name: &str, program: Program) -> FleetMember {
+    FleetMember {
         name: name.into(),
         export: "one".into(),
         program,
@@ -138,7 +140,7 @@ fn member(name: &str, program: Program) -> Member {
     }
 }
 
-fn fleet(address: Address, members: Vec<Member>) -> Fleet {
+fn fleet(address: Address, members: Vec<FleetMember>) -> Fleet {
     Fleet {
         address,
         members,
@@ -149,7 +151,11 @@ fn fleet(address: Address, members: Vec<Member>) -> Fleet {
 }
 
 /// Runs a program on one connection to its end.
-fn run(answer: Answer, program: &Program, patience: Duration) -> (Meter, Result<(), RunError>) {
+fn run(
+    answer: ReplyFunction,
+    program: &Program,
+    patience: Duration,
+) -> (Meter, Result<(), RunError>) {
     let config = ClientConfig::new("one");
     let connection = Connection::open(&server(answer), config, Duration::from_mins(1)).unwrap();
     assert_eq!(connection.session().size, SIZE);
@@ -224,7 +230,7 @@ fn a_fleet_stops_when_its_time_is_up() {
 }
 
 #[test]
-fn a_fleet_that_is_not_to_go_on_ends_its_clients_and_has_no_results() {
+fn an_abandoned_fleet_ends_its_clients_without_results() {
     let endless = Program::random_reads(4096, 2);
     let fleet = Fleet {
         length: LONG,
@@ -255,7 +261,7 @@ fn a_paced_client_waits_for_its_time() {
 }
 
 #[test]
-fn a_server_that_goes_away_is_an_error_that_says_what_was_under_way() {
+fn a_closed_connection_is_an_error_with_the_requests_in_flight() {
     let (_, result) = run(|_, _| false, &reads(10), LONG);
     assert!(
         matches!(result, Err(RunError::Closed(4) | RunError::Socket(_))),
@@ -272,8 +278,8 @@ fn a_server_that_does_not_answer_is_given_up() {
 
 #[test]
 fn an_answer_to_nothing_is_an_error() {
-    fn stray(request: &Request, out: &mut Vec<u8>) -> bool {
-        let other = Request {
+    fn stray(request: &NbdRequest, out: &mut Vec<u8>) -> bool {
+        let other = NbdRequest {
             cookie: request.cookie + 1000,
             ..*request
         };
@@ -285,7 +291,7 @@ fn an_answer_to_nothing_is_an_error() {
 
 #[test]
 fn a_fleet_that_cannot_start_says_whose_fault_it_is() {
-    let other = Member {
+    let other = FleetMember {
         export: "two".into(),
         ..member("b", reads(1))
     };
@@ -296,7 +302,7 @@ fn a_fleet_that_cannot_start_says_whose_fault_it_is() {
         matches!(&error, FleetError::Connect { name, error: ConnectError::Refused { export, .. } } if name == "b" && export == "two"),
         "{error}"
     );
-    let large = Member {
+    let large = FleetMember {
         region: Some(Region::new(0, 512)),
         ..member("c", reads(1))
     };

@@ -10,7 +10,7 @@ use rustix::fs::{Access, AtFlags, CWD, FileType, Mode};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Gid, Uid};
-use weir_config::{Address, Id, Server, SocketOwner};
+use weir_config::{Id, ListenAddress, Server, SocketOwner};
 
 use crate::created::{Created, DirectoryEntry, Identity};
 use crate::holder::Holder;
@@ -72,9 +72,12 @@ pub(crate) struct ListenRefusal {
 
 impl Listener {
     /// Opens the socket of an address.
-    pub(crate) fn open(address: &Address, sockets: Sockets<'_>) -> Result<Self, ListenRefusal> {
+    pub(crate) fn open(
+        address: &ListenAddress,
+        sockets: Sockets<'_>,
+    ) -> Result<Self, ListenRefusal> {
         match address {
-            Address::Unix(path) => {
+            ListenAddress::Unix(path) => {
                 let owner = numbers(sockets.owner)?;
                 let refused = |error: io::Error| system(address, &error);
                 let entry = DirectoryEntry::of(path).map_err(refused)?;
@@ -89,18 +92,18 @@ impl Listener {
                 rustix::net::listen(&socket, BACKLOG).map_err(|errno| refused(errno.into()))?;
                 Ok(Self::Unix(socket, path.clone(), Some(made)))
             }
-            Address::Tcp(address) => tcp(*address).map(|(l, a)| Self::Tcp(l, a)),
+            ListenAddress::Tcp(address) => tcp(*address).map(|(l, a)| Self::Tcp(l, a)),
         }
     }
 
     /// Checks whether the server could listen on an address, without changing anything. A returned
     /// listener keeps the TCP address occupied.
     pub(crate) fn look(
-        address: &Address,
+        address: &ListenAddress,
         sockets: Sockets<'_>,
     ) -> Result<Option<TcpListener>, ListenRefusal> {
         match address {
-            Address::Unix(path) => {
+            ListenAddress::Unix(path) => {
                 let owner = numbers(sockets.owner)?;
                 let refused = |errno: Errno| system(address, &errno.into());
                 let entry = DirectoryEntry::of(path).map_err(|error| system(address, &error))?;
@@ -115,15 +118,15 @@ impl Listener {
                 }
                 Ok(None)
             }
-            Address::Tcp(address) => tcp(*address).map(|(listener, _)| Some(listener)),
+            ListenAddress::Tcp(address) => tcp(*address).map(|(listener, _)| Some(listener)),
         }
     }
 
     /// Returns the address for clients, with the actual port.
-    pub(crate) fn address(&self) -> Address {
+    pub(crate) fn address(&self) -> ListenAddress {
         match self {
-            Self::Unix(_, path, _) => Address::Unix(path.clone()),
-            Self::Tcp(_, address) => Address::Tcp(*address),
+            Self::Unix(_, path, _) => ListenAddress::Unix(path.clone()),
+            Self::Tcp(_, address) => ListenAddress::Tcp(*address),
         }
     }
 
@@ -183,7 +186,7 @@ impl AsFd for Listener {
 
 /// Listens on TCP, without restricting clients.
 pub(crate) fn tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ListenRefusal> {
-    let refused = |error: io::Error| system(&Address::Tcp(address), &error);
+    let refused = |error: io::Error| system(&ListenAddress::Tcp(address), &error);
     let listener = TcpListener::bind(address).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
     // The standard library listens with a shorter queue. A second listen(2) changes its length.
@@ -193,21 +196,21 @@ pub(crate) fn tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), List
 }
 
 /// Returns the refusal for an error of the system, with a remedy.
-fn system(address: &Address, error: &io::Error) -> ListenRefusal {
+fn system(address: &ListenAddress, error: &io::Error) -> ListenRefusal {
     let taken = error.kind() == io::ErrorKind::AddrInUse;
     let holder = match address {
-        Address::Tcp(address) if taken => Holder::of_port(*address),
+        ListenAddress::Tcp(address) if taken => Holder::of_port(*address),
         _ => None,
     };
     let directory = match address {
-        Address::Unix(path) => path
+        ListenAddress::Unix(path) => path
             .parent()
             .unwrap_or_else(|| Path::new("/"))
             .display()
             .to_string(),
-        Address::Tcp(_) => String::new(),
+        ListenAddress::Tcp(_) => String::new(),
     };
-    let tcp = matches!(address, Address::Tcp(_));
+    let tcp = matches!(address, ListenAddress::Tcp(_));
     let help = match error.kind() {
         io::ErrorKind::NotFound => format!("create the directory {directory} first"),
         io::ErrorKind::NotADirectory => format!("use another path; {directory} is not a directory"),
@@ -241,7 +244,10 @@ const STOP: &str = "stop the other program, or use another address";
 
 /// Returns the identity of a socket at an entry on which no process listens any more, as a killed
 /// server leaves it. Anything else at the entry is a reason not to listen there.
-fn occupied(entry: &DirectoryEntry, address: &Address) -> Result<Option<Identity>, ListenRefusal> {
+fn occupied(
+    entry: &DirectoryEntry,
+    address: &ListenAddress,
+) -> Result<Option<Identity>, ListenRefusal> {
     let refused = |errno: Errno| system(address, &errno.into());
     let there = match entry.open() {
         Err(Errno::NOENT) => return Ok(None),
@@ -422,7 +428,7 @@ mod tests {
             path.display()
         );
         let config = weir_config::parse("", &config).unwrap();
-        let address = Address::Unix(path.clone());
+        let address = ListenAddress::Unix(path.clone());
         let open = || Listener::open(&address, Sockets::of_listen(&config)).unwrap();
         // This does not depend on the umask of the tests.
         let forbidden = Mode::SUID.union(Mode::SGID);

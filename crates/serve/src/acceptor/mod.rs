@@ -80,7 +80,7 @@ pub(crate) struct AcceptorHandle {
 #[derive(Debug)]
 enum DoorChange {
     Open(Door),
-    Close(weir_config::Address),
+    Close(weir_config::ListenAddress),
 }
 
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl AcceptorHandle {
     /// connections stay.
     pub(crate) fn close(&mut self, path: &Path) {
         self.sockets.retain(|socket| socket.path() != path);
-        self.change(DoorChange::Close(weir_config::Address::Unix(
+        self.change(DoorChange::Close(weir_config::ListenAddress::Unix(
             path.to_owned(),
         )));
     }

@@ -3,7 +3,7 @@
 use weir_config::Room;
 use weir_core::{Counters, Op, Span, Waits};
 use weir_measure::promise::{Rate, Seconds};
-use weir_measure::{Split, SplitUs};
+use weir_measure::{SplitUs, WaitSplit};
 
 use crate::backend::RemoteState;
 use crate::metrics::{Causes, Detail, LatencyHistogram, OP_NAMES, OPS, VolumeTally};
@@ -60,7 +60,7 @@ pub struct VolumeFigures {
     /// The sums of the waits of these requests.
     pub waits: Waits,
     /// The histograms of waits. They are present only with [`Detail::Full`].
-    pub(crate) split: Option<Split>,
+    pub(crate) split: Option<WaitSplit>,
     pub(crate) untaken_ns: u64,
     pub(crate) processor_ns: u64,
     pub(crate) latency: LatencyHistogram,

@@ -3,7 +3,7 @@
 use super::Causes;
 use super::latency::LatencyHistogram;
 use weir_core::{Done, Op, Outcome, Span, Waits};
-use weir_measure::Split;
+use weir_measure::WaitSplit;
 use weir_measure::promise::Promise;
 
 /// The number of operations. [`Op`] numbers them.
@@ -26,7 +26,7 @@ pub(crate) struct VolumeTally {
     pub(crate) bytes: [u64; OPS],
     pub(crate) errors: [u64; OPS],
     /// The histograms of the time that requests spent in each stage, and the sums.
-    pub(crate) split: Split,
+    pub(crate) split: WaitSplit,
     pub(crate) waits: Waits,
     /// The total time that requests waited before the shard took them, in nanoseconds.
     pub(crate) untaken_ns: u64,
@@ -55,7 +55,7 @@ impl VolumeTally {
             errors: [0; OPS],
             // The metrics only print powers of two, so that one bit of precision suffices. Three
             // such histograms take less than 1 KiB.
-            split: Split::with_bits(1),
+            split: WaitSplit::with_bits(1),
             waits: Waits::default(),
             untaken_ns: 0,
             processor_ns: 0,

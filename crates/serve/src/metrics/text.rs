@@ -339,7 +339,7 @@ mod tests {
             promise.sent(false);
             promise.served(bytes);
             promise.pass(second * SECOND_NS - 1, weir_measure::Window::default(), 0);
-            promise.over(false);
+            promise.end_request(false);
             let all = weir_measure::Window {
                 bytes: bytes + 900_000_000,
                 requests: 1,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use weir_config::units::Size;
-use weir_config::{Address, DrivePlan, Problem, Volume};
+use weir_config::{DrivePlan, ListenAddress, Problem, Volume};
 
 use super::{ReloadError, Server, disk, listen_problem};
 use crate::acceptor::{Door, ExportTable, Listener, Sockets, VolumeExport};
@@ -126,7 +126,7 @@ impl Server {
         }
         let coming = self.coming(config);
         problems.extend(coming.filter_map(|volume| {
-            let address = Address::Unix(volume.vhost.clone()?);
+            let address = ListenAddress::Unix(volume.vhost.clone()?);
             let refusal = Listener::look(&address, Sockets::of_listen(config)).err()?;
             Some(listen_problem(config, &volume.vhost_key(), refusal))
         }));

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use weir_core::random::Rng;
 use weir_uring::Backend;
-use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN, Request, SIMPLE_REPLY_LEN};
+use weir_wire::nbd::{CommandFlags, NbdCommand, NbdRequest, REQUEST_LEN, SIMPLE_REPLY_LEN};
 use weir_wire::ublk::{DESCRIPTOR_LEN, UblkDescriptor, UblkRules};
 
 use super::*;
@@ -144,8 +144,8 @@ fn waits(result: std::io::Result<usize>) -> usize {
     }
 }
 
-fn request(command: Command, offset: u64, length: u32) -> Vec<u8> {
-    let request = Request {
+fn request(command: NbdCommand, offset: u64, length: u32) -> Vec<u8> {
+    let request = NbdRequest {
         command,
         flags: CommandFlags::EMPTY,
         cookie: 1,
@@ -163,12 +163,12 @@ fn allocations(config: &str) -> u64 {
     let mut bench = ShardBench::new(config);
     let mut bytes = Vec::new();
     for n in 0..8 {
-        bytes.extend(request(Command::Read, n * 12_288, 4096));
-        bytes.extend(request(Command::Write, n * 12_288, 4096));
+        bytes.extend(request(NbdCommand::Read, n * 12_288, 4096));
+        bytes.extend(request(NbdCommand::Write, n * 12_288, 4096));
     }
-    bytes.extend(request(Command::Write, 65_536, 100_000));
-    bytes.extend(request(Command::Read, 65_536, 100_000));
-    bytes.extend(request(Command::Flush, 0, 0));
+    bytes.extend(request(NbdCommand::Write, 65_536, 100_000));
+    bytes.extend(request(NbdCommand::Read, 65_536, 100_000));
+    bytes.extend(request(NbdCommand::Flush, 0, 0));
     // Nine reads, nine writes and a flush are answered with 19 headers, and the reads with data.
     let expected = 19 * SIMPLE_REPLY_LEN + 8 * 4096 + 100_000;
     // Vectors grow to the largest number of elements in use at a time. On a modelled drive, that
@@ -196,7 +196,7 @@ fn the_allocation_counter_counts_a_shard() {
     let text = "drive.d = {}\nvolume.v = { drive = \"d\", memory = true, size = \"1MiB\" }\n";
     let mut bench = ShardBench::new(text);
     // The first request fills empty vectors, so the counter must not be 0.
-    let first = request(Command::Write, 0, 4096);
+    let first = request(NbdCommand::Write, 0, 4096);
     assert!(bench.exchange(&first, SIMPLE_REPLY_LEN) > 0);
 }
 
@@ -249,7 +249,7 @@ fn clients_submit_again_only_when_the_layer_has_room() {
          volume.v = {{ drive = \"d\", model = {MODEL}, size = \"1MiB\" }}\n\
          volume.w = {{ drive = \"d\", model = {MODEL}, size = \"1MiB\" }}\n"
     ));
-    let bytes = request(Command::Read, 0, 512).repeat(64);
+    let bytes = request(NbdCommand::Read, 0, 512).repeat(64);
     for _ in 0..20 {
         bench.exchange(&bytes, 64 * (SIMPLE_REPLY_LEN + 512));
     }
@@ -292,7 +292,7 @@ fn answered_before(flood: &[u8]) -> usize {
         // Throttling of the flood must have ended, because this test is not about it.
         std::thread::sleep(Duration::from_millis(60));
         bench.clients[0]
-            .write_all(&request(Command::Read, 0, 4096))
+            .write_all(&request(NbdCommand::Read, 0, 4096))
             .unwrap();
         let (mut got, mut answered) = (0, 0);
         while got < SIMPLE_REPLY_LEN + 4096 {
@@ -313,9 +313,9 @@ fn a_flood_keeps_a_promised_client_waiting_for_a_few_turns_only() {
     // request arrived.
     let bound = 4 * (schedule::TURN / schedule::REQUEST) as usize;
     for (name, one) in [
-        ("refused", request(Command::Read, 1 << 40, 4096)),
-        ("flush", request(Command::Flush, 0, 0)),
-        ("cache", request(Command::Cache, 0, 4096)),
+        ("refused", request(NbdCommand::Read, 1 << 40, 4096)),
+        ("flush", request(NbdCommand::Flush, 0, 0)),
+        ("cache", request(NbdCommand::Cache, 0, 4096)),
     ] {
         let most = answered_before(&one.repeat(100));
         println!("{name}: {most} answers before the promised client's");

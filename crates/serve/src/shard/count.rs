@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_core::record::{Call, Recorder};
 use weir_core::{Contract, Done, GroupId, Instant, Op, Outcome, PROMISABLE, Span};
 use weir_measure::explain::{Journal, note};
-use weir_measure::promise::{Pool, Promise, Rate, Standing, Verdict};
+use weir_measure::promise::{Promise, Rate, RemoteStorage, SecondWaits, Verdict};
 use weir_measure::{SECOND_NS, Window};
 
 use super::drive::ShardDrive;
@@ -34,7 +34,7 @@ struct EndedSecond<'a> {
     second: Window,
     /// The number of the second by the shard's clock.
     number: u64,
-    pool: Pool,
+    pool: RemoteStorage,
     names: &'a GroupNames,
 }
 
@@ -57,9 +57,9 @@ impl EndedSecond<'_> {
     ) {
         let standing = group.and_then(|group| told.journal.standing(self.now, group, self.number));
         let busiest = busiest.map(|group| group.0);
-        promise.standing(standing.map(|all| all.map(|of| Standing { busiest, ..of })));
+        promise.standing(standing.map(|all| all.map(|of| SecondWaits { busiest, ..of })));
         promise.pool(self.pool);
-        promise.pass_told(self.now.as_nanos(), self.second, limited, |ruling| {
+        promise.pass_with_rulings(self.now.as_nanos(), self.second, limited, |ruling| {
             if let Verdict::Short { why, .. } = ruling.verdict {
                 causes.count(why, self.names);
             }
@@ -130,20 +130,20 @@ impl ShardDrive {
     /// Returns the state of the remote storage in a second that began at `began_ns` with the
     /// service `second`. `was_busy` is true if the storage always had requests. It is slow if it
     /// did less than the part of its capacity that can be promised.
-    fn pool(&self, began_ns: u64, second: Window, was_busy: bool) -> Pool {
+    fn pool(&self, began_ns: u64, second: Window, was_busy: bool) -> RemoteStorage {
         let volumes = self.volumes.iter().flatten();
         let mut states = volumes.filter_map(|v| v.backend.remote()).peekable();
         // Local storage has no server that could be slow or away.
         if states.peek().is_none() {
-            return Pool::Fit;
+            return RemoteStorage::Fit;
         }
         let was_away =
             |s: RemoteState| s.away || s.losses > 0 && s.last_away.as_nanos() >= began_ns;
         if states.any(was_away) {
-            return Pool::Away;
+            return RemoteStorage::Away;
         }
         let Some(capacity) = self.layer.layer().config().drive.capacity else {
-            return Pool::Fit;
+            return RemoteStorage::Fit;
         };
         // In millionths, the unit of `PROMISABLE`.
         let part = |did: u64, of: u64| did.saturating_mul(1_000_000) / of.max(1);
@@ -153,9 +153,9 @@ impl ShardDrive {
             stated => part(second.requests, stated),
         };
         if was_busy && bytes.max(requests) < PROMISABLE {
-            Pool::Slow
+            RemoteStorage::Slow
         } else {
-            Pool::Fit
+            RemoteStorage::Fit
         }
     }
 
@@ -269,7 +269,7 @@ impl ShardDrive {
             volume.tally.live = volume.tally.live.saturating_sub(1);
         }
         if op != Op::Flush {
-            self.for_each_promise(now, space, |promise| promise.over(held));
+            self.for_each_promise(now, space, |promise| promise.end_request(held));
         }
     }
 

@@ -51,7 +51,7 @@ pub enum ShardError {
         /// The name of the drive.
         drive: String,
         /// The rule that the configuration of the model violates.
-        error: weir_core::rule::Broken,
+        error: weir_core::rule::RuleViolation,
     },
     /// A reload would remove volumes that have clients.
     #[error("volume {}: cannot be removed while it has clients", volumes.iter().map(|v| &v.0[..]).collect::<Vec<_>>().join(", "))]

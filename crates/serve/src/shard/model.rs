@@ -2,7 +2,7 @@
 //! carried out by the memory behind it.
 
 use weir_core::{Dispatch, Instant, Op, Span, Tag};
-use weir_model::drive::{Busy, Drive};
+use weir_model::drive::{Drive, QueueFull};
 
 use crate::backend::BackendJob;
 
@@ -29,7 +29,7 @@ impl ModelledDrive {
         config: &weir_model::drive::Config,
         path: Span,
         spaces: u32,
-    ) -> Result<Self, weir_core::rule::Broken> {
+    ) -> Result<Self, weir_core::rule::RuleViolation> {
         let drive = config.build()?;
         let shape = drive.shape();
         let tags = usize::from(shape.queues) * usize::from(shape.tags);
@@ -57,13 +57,13 @@ impl ModelledDrive {
     /// Submits a job to the modelled drive.
     ///
     /// # Errors
-    /// Returns [`Busy`] if the drive's queue is full.
+    /// Returns [`QueueFull`] if the drive's queue is full.
     pub(crate) fn submit(
         &mut self,
         now: Instant,
         dispatch: &Dispatch,
         job: BackendJob,
-    ) -> Result<(), Busy> {
+    ) -> Result<(), QueueFull> {
         let mut placed = *dispatch;
         if dispatch.op != Op::Flush {
             let base = self.places[dispatch.space.0 as usize].1;

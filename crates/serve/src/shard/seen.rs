@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weir_core::record::{Call, Observed, Observer, Recorder};
 use weir_core::{GroupId, Instant, Layer};
-use weir_measure::explain::{Journal, View};
+use weir_measure::explain::{Journal, JournalSnapshot};
 
 /// A layer that reports all its calls to a [`LayerObservers`].
 pub(crate) type ShardLayer = Observed<LayerObservers>;
@@ -26,7 +26,7 @@ pub(crate) type GroupNames = BTreeMap<GroupId, String>;
 /// The journal's view of a volume, with the names of the drive's groups.
 #[derive(Debug)]
 pub(crate) struct JournalView {
-    pub(crate) view: View,
+    pub(crate) view: JournalSnapshot,
     pub(crate) names: Arc<GroupNames>,
 }
 

@@ -29,7 +29,7 @@ use weir_core::{Contract, Max, Span};
 use weir_measure::Meter;
 use weir_model::drive::null;
 use weir_model::load::{Arrival, Program};
-use weir_sim::{Machine, Path, Policy, Run, Scenario, Stall};
+use weir_sim::{CpuStall, Machine, Path, Policy, Run, Scenario};
 
 /// The tolerance between live and simulated figures, as a fraction, in the best of some attempts.
 /// Other processes can only increase the difference.
@@ -419,7 +419,7 @@ impl Naps {
     /// Returns the behaviour of the machine: its stalls, and the lateness of timers otherwise.
     fn machine(&self) -> Machine {
         let is_stall = |nap: &&(Duration, Duration)| nap.1 >= STALL;
-        let stalls = self.0.iter().filter(is_stall).map(|&(at, late)| Stall {
+        let stalls = self.0.iter().filter(is_stall).map(|&(at, late)| CpuStall {
             at: weir_core::Instant::ZERO + span(at),
             length: span(late),
         });

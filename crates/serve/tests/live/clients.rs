@@ -13,8 +13,8 @@ use crate::tools::metrics::MetricsSnapshot;
 use crate::tools::program::{have, run, run_with};
 use crate::tools::raw::{Raw, header};
 use crate::tools::{TestSite, log, pattern, uri};
-use weir_config::Address;
-use weir_wire::nbd::{Command, CommandFlags, Errno};
+use weir_config::ListenAddress;
+use weir_wire::nbd::{CommandFlags, Errno, NbdCommand};
 
 /// The size of each volume in bytes.
 const SIZE: usize = 40 << 20;
@@ -38,7 +38,7 @@ fn site(storage: &dyn Fn(&str) -> String) -> TestSite {
 /// The site and the address that a test uses.
 struct TestPlace<'a> {
     site: &'a TestSite,
-    address: &'a Address,
+    address: &'a ListenAddress,
 }
 
 impl TestPlace<'_> {
@@ -307,7 +307,7 @@ fn zeroing_that_would_not_be_fast_is_no_failure_of_the_storage() {
     let mut raw = Raw::open(&site.unix, "v").unwrap();
     log::take();
     // A range of 100 bytes is not aligned, so it would have to be written.
-    let request = header(Command::WriteZeroes, CommandFlags::FAST_ZERO, 1, 0, 100);
+    let request = header(NbdCommand::WriteZeroes, CommandFlags::FAST_ZERO, 1, 0, 100);
     raw.stream.write_all(&request).unwrap();
     assert_eq!(raw.answer().unwrap().1, Err(Errno::NotSup));
     let errors = MetricsSnapshot::of(&site.server).sum("weir_errors_total", &[]);

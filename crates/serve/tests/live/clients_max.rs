@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use crate::tools::{TestSite, load};
-use weir_model::client::Outcome;
+use weir_model::client::MemberOutcome;
 use weir_model::load::Program;
 
 const LENGTH: Duration = Duration::from_secs(5);
@@ -21,7 +21,7 @@ struct MaxLimit {
     program: Program,
     unit: &'static str,
     wanted: f64,
-    got: fn(&Outcome) -> f64,
+    got: fn(&MemberOutcome) -> f64,
 }
 
 #[test]

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 
 use weir_serve::{Options, Server, StartError};
-use weir_wire::nbd::{Command, CommandFlags};
+use weir_wire::nbd::{CommandFlags, NbdCommand};
 
 use crate::tools::program::skip;
 use crate::tools::raw::{Raw, RequestOutcome};
 use crate::tools::{Temp, parse, until};
-use weir_config::Address;
+use weir_config::ListenAddress;
 
 const SIZE: usize = 8 << 20;
 
@@ -91,7 +91,7 @@ impl TestLoopDevice {
     }
 
     fn connect(&self) -> Raw {
-        let address = Address::Unix(self.directory.path().join("s"));
+        let address = ListenAddress::Unix(self.directory.path().join("s"));
         Raw::open(&address, "v").unwrap()
     }
 }
@@ -108,7 +108,7 @@ impl Drop for TestLoopDevice {
 /// Sends a request and returns its result.
 fn call(
     client: &mut Raw,
-    command: Command,
+    command: NbdCommand,
     offset: u64,
     length: u32,
     payload: &[u8],
@@ -134,17 +134,17 @@ fn a_device_that_grows_is_a_larger_volume() {
     server.reload(&server.config().clone()).unwrap();
     // The file behind the device has grown, but the device does not use the new size yet.
     let last = 2 * SIZE as u64 - 4096;
-    assert!(call(&mut before, Command::Write, last, 3, b"abc").is_err());
+    assert!(call(&mut before, NbdCommand::Write, last, 3, b"abc").is_err());
     run("losetup", &[Path::new("--set-capacity"), &disk.device]).unwrap();
     server.reload(&server.config().clone()).unwrap();
     let mut after = disk.connect();
-    assert!(call(&mut after, Command::Write, last, 3, b"abc").is_ok());
+    assert!(call(&mut after, NbdCommand::Write, last, 3, b"abc").is_ok());
     assert_eq!(
-        call(&mut after, Command::Read, last, 3, &[]).unwrap(),
+        call(&mut after, NbdCommand::Read, last, 3, &[]).unwrap(),
         b"abc"
     );
     // A client that connected before is still served.
-    assert!(call(&mut before, Command::Read, 0, 1, &[]).is_ok());
+    assert!(call(&mut before, NbdCommand::Read, 0, 1, &[]).is_ok());
     drop((before, after));
     assert!(server.shutdown());
     assert_eq!(
@@ -160,11 +160,11 @@ fn writes_of_clients_are_on_the_device() {
     };
     let server = disk.start_soon("");
     let mut client = disk.connect();
-    assert!(call(&mut client, Command::Write, 4095, 3, b"abc").is_ok());
-    assert!(call(&mut client, Command::Write, 65_536, 4096, &[9; 4096]).is_ok());
-    assert!(call(&mut client, Command::WriteZeroes, 1 << 20, 1 << 20, &[]).is_ok());
-    assert!(call(&mut client, Command::Flush, 0, 0, &[]).is_ok());
-    let read = call(&mut client, Command::Read, 4094, 5, &[]).unwrap();
+    assert!(call(&mut client, NbdCommand::Write, 4095, 3, b"abc").is_ok());
+    assert!(call(&mut client, NbdCommand::Write, 65_536, 4096, &[9; 4096]).is_ok());
+    assert!(call(&mut client, NbdCommand::WriteZeroes, 1 << 20, 1 << 20, &[]).is_ok());
+    assert!(call(&mut client, NbdCommand::Flush, 0, 0, &[]).is_ok());
+    let read = call(&mut client, NbdCommand::Read, 4094, 5, &[]).unwrap();
     assert_eq!(read, b"\x05abc\x05");
     // No other server may use the device at the same time.
     let second = disk.start("").map(drop);
@@ -188,12 +188,12 @@ fn a_device_to_be_read_is_not_written_to() {
     };
     let server = disk.start_soon("read_only = true\n");
     let mut client = disk.connect();
-    let read = call(&mut client, Command::Read, 4096, 4096, &[]).unwrap();
+    let read = call(&mut client, NbdCommand::Read, 4096, 4096, &[]).unwrap();
     assert_eq!(read, [5; 4096]);
     for (command, payload) in [
-        (Command::Write, &[1; 4096][..]),
-        (Command::WriteZeroes, &[]),
-        (Command::Trim, &[]),
+        (NbdCommand::Write, &[1; 4096][..]),
+        (NbdCommand::WriteZeroes, &[]),
+        (NbdCommand::Trim, &[]),
     ] {
         let refused = call(&mut client, command, 0, 4096, payload);
         assert!(refused.is_err(), "{command:?}");

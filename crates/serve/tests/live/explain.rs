@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::tools::raw::Raw;
 use crate::tools::{TestSite, until};
-use weir_config::Address;
-use weir_measure::explain::{Cause, Stage};
+use weir_config::ListenAddress;
+use weir_measure::explain::{Cause, RequestStage};
 use weir_serve::ExplainError;
 
 /// A link of 100 MB/s that serves in the order of arrival, and a client that is promised 60 MB/s.
@@ -29,7 +29,7 @@ size = \"64MiB\"
 ";
 
 /// Reads one block after another until `stop` is set.
-fn reads(address: &Address, export: &str, length: u32, stop: &AtomicBool) {
+fn reads(address: &ListenAddress, export: &str, length: u32, stop: &AtomicBool) {
     let mut raw = Raw::open(address, export).unwrap();
     let mut offset = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -63,7 +63,7 @@ fn the_neighbour_is_named_and_parts_add_up() {
         assert!((2.0..=3.6).contains(&why.seconds), "{why:#?}");
         assert_eq!(why.neighbours[0].name, "hog", "{why:#?}");
         assert_eq!(why.parts[0].cause, Cause::Neighbour, "{why:#?}");
-        assert_eq!(why.parts[0].stage, Some(Stage::Drive), "{why:#?}");
+        assert_eq!(why.parts[0].stage, Some(RequestStage::Drive), "{why:#?}");
         let promise = why.promise.unwrap();
         assert!(
             promise.promised >= 1 && promise.all_short() > 0,

@@ -10,7 +10,7 @@ use crate::tools::metrics::MetricsSnapshot;
 use crate::tools::raw::{PATIENCE, Raw, RawStream, deaf};
 use crate::tools::{TestSite, log, until};
 use rustix::net::{AddressFamily, SocketType};
-use weir_config::Address;
+use weir_config::ListenAddress;
 use weir_wire::nbd::client::HandshakeConfig;
 
 const ONE: &str =
@@ -30,7 +30,7 @@ fn room_for_many() {
 }
 
 /// Returns the time from an honest client's first packet to the end of its first read.
-fn honest(address: &Address) -> Duration {
+fn honest(address: &ListenAddress) -> Duration {
     let begun = Instant::now();
     let mut raw = Raw::open(address, "v").unwrap();
     assert_eq!(raw.read(0, 4096).unwrap(), vec![0; 4096]);
@@ -107,8 +107,8 @@ fn silent_sockets_that_are_renewed_all_the_time_keep_nobody_out() {
 }
 
 /// Connects over TCP from a local address.
-fn from(host: [u8; 4], to: &Address) -> std::io::Result<Raw> {
-    let Address::Tcp(to) = to else {
+fn from(host: [u8; 4], to: &ListenAddress) -> std::io::Result<Raw> {
+    let ListenAddress::Tcp(to) = to else {
         unreachable!("only hosts are told apart here")
     };
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;

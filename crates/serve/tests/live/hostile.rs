@@ -11,7 +11,7 @@ use crate::tools::metrics::MetricsSnapshot;
 use crate::tools::raw::{PATIENCE, Raw, RawStream, closes, deaf, header};
 use crate::tools::{TestSite, load, log, pattern, process, until};
 use weir_model::load::Program;
-use weir_wire::nbd::{Command, CommandFlags};
+use weir_wire::nbd::{CommandFlags, NbdCommand};
 
 /// The drive of the demo, with 250 MB/s.
 const DEMO: &str = "[drive.demo]\nmodel = \"demo\"\npolicy = \"contract\"\n";
@@ -46,14 +46,14 @@ fn bad_handshakes() -> Vec<Vec<u8>> {
 /// Returns invalid bytes for the transmission phase.
 fn bad_requests() -> Vec<Vec<u8>> {
     let none = CommandFlags::EMPTY;
-    let good = header(Command::Read, none, 1, 0, 4096);
+    let good = header(NbdCommand::Read, none, 1, 0, 4096);
     let mut magic = good;
     magic[0] ^= 1;
     vec![
         magic.to_vec(),
         // A valid request first. The client may miss its answer.
         [good, magic].concat(),
-        header(Command::Write, none, 2, 0, u32::MAX).to_vec(),
+        header(NbdCommand::Write, none, 2, 0, u32::MAX).to_vec(),
         pattern(1, 10_000),
     ]
 }
@@ -163,7 +163,7 @@ fn requests_beyond_five_seconds_of_a_max_are_not_read() {
          [volume.v]\ndrive = \"memory\"\nmemory = true\nsize = \"16MiB\"\nmax = { bandwidth = \"1MB/s\" }\n",
     );
     let mut raw = Raw::open(&site.unix, "v").unwrap();
-    let write = header(Command::Write, CommandFlags::EMPTY, 1, 0, 16 << 10);
+    let write = header(NbdCommand::Write, CommandFlags::EMPTY, 1, 0, 16 << 10);
     let request = [&write[..], &[7; 16 << 10]].concat();
     raw.stream.patience(Duration::from_millis(500));
     let begun = Instant::now();
@@ -195,7 +195,7 @@ fn a_connection_has_no_more_requests_under_way_than_configured() {
     let mut raw = Raw::open(&site.unix, "v").unwrap();
     let begun = Instant::now();
     for cookie in 0..40 {
-        raw.send(Command::Read, cookie, 0, 4096).unwrap();
+        raw.send(NbdCommand::Read, cookie, 0, 4096).unwrap();
     }
     for _ in 0..40 {
         assert!(raw.answer().unwrap().1.is_ok());
@@ -320,7 +320,7 @@ fn stalled_clients_cost_no_processor_time() {
         kept.push(Raw::open(&site.unix, "v").unwrap().stream);
         kept.push(deaf(&site.unix, "v", 256 << 10).stream);
         let mut half = Raw::open(&site.unix, "v").unwrap();
-        half.send(Command::Write, 1, 0, 1 << 20).unwrap();
+        half.send(NbdCommand::Write, 1, 0, 1 << 20).unwrap();
         half.stream
             .write_all(&vec![n; usize::from(n) * 50_000])
             .unwrap();

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use crate::tools::metrics::MetricsSnapshot;
 use crate::tools::raw::{Raw, header};
 use crate::tools::{TestSite, until};
-use weir_config::Address;
+use weir_config::ListenAddress;
 use weir_core::random::Rng;
-use weir_wire::nbd::{Command, CommandFlags};
+use weir_wire::nbd::{CommandFlags, NbdCommand};
 
 /// The minimum of the client in bytes per second.
 const MIN: f64 = 40e6;
@@ -47,7 +47,7 @@ struct ObservedRequest {
 
 /// Reads at random positions, one request after another, until `stop` is set.
 fn reads(
-    address: &Address,
+    address: &ListenAddress,
     export: &str,
     length: u32,
     seed: u64,
@@ -89,17 +89,17 @@ fn play(site: &TestSite) -> Vec<ObservedRequest> {
 }
 
 /// Commands that move no data, such as a read beyond the end or a flush, each with its range.
-const NOTHING: [(Command, u64, u32); 6] = [
-    (Command::Read, 1 << 40, 4096),
-    (Command::Flush, 0, 0),
-    (Command::Cache, 0, 4096),
-    (Command::Trim, 4096, 4096),
-    (Command::WriteZeroes, 8192, 4096),
-    (Command::Unknown(77), 0, 0),
+const NOTHING: [(NbdCommand, u64, u32); 6] = [
+    (NbdCommand::Read, 1 << 40, 4096),
+    (NbdCommand::Flush, 0, 0),
+    (NbdCommand::Cache, 0, 4096),
+    (NbdCommand::Trim, 4096, 4096),
+    (NbdCommand::WriteZeroes, 8192, 4096),
+    (NbdCommand::Unknown(77), 0, 0),
 ];
 
 /// Sends batches of drawn requests without data until `stop` is set.
-fn floods(address: &Address, seed: u64, stop: &AtomicBool) {
+fn floods(address: &ListenAddress, seed: u64, stop: &AtomicBool) {
     let mut raw = Raw::open(address, "hog").unwrap();
     let mut rng = Rng::new(seed);
     while !stop.load(Ordering::Relaxed) {
@@ -296,7 +296,7 @@ fn seconds_of_a_client_that_does_not_read_are_excused() {
     ));
     let mut raw = Raw::open(&site.unix, "client").unwrap();
     for n in 0..100 {
-        raw.send(Command::Read, n, n * (128 << 10), 128 << 10)
+        raw.send(NbdCommand::Read, n, n * (128 << 10), 128 << 10)
             .unwrap();
     }
     let client = ("volume", "client");

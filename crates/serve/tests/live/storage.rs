@@ -7,11 +7,11 @@ use weir_core::random::Rng;
 use weir_serve::backend::{Backend, BackendJob, Context, Prepare, Traits};
 use weir_serve::{Options, Server, StartError};
 use weir_uring::RingCompletion;
-use weir_wire::nbd::{Command, CommandFlags};
+use weir_wire::nbd::{CommandFlags, NbdCommand};
 
 use crate::tools::raw::{Raw, fua};
 use crate::tools::{Temp, parse};
-use weir_config::Address;
+use weir_config::ListenAddress;
 
 fn start(directory: &Temp, socket: &str, volume: &str) -> Result<Server, StartError> {
     start_on(directory, socket, volume, &Options::default())
@@ -33,7 +33,7 @@ fn start_on(
 }
 
 fn connect(directory: &Temp) -> Raw {
-    let address = Address::Unix(directory.path().join("s"));
+    let address = ListenAddress::Unix(directory.path().join("s"));
     Raw::open(&address, "v").unwrap()
 }
 
@@ -64,7 +64,7 @@ fn writes_of_clients_are_in_the_file() {
             }
         });
         let mut client = connect(&directory);
-        let flushed = client.call(Command::Flush, CommandFlags::EMPTY, 0, 0, &[]);
+        let flushed = client.call(NbdCommand::Flush, CommandFlags::EMPTY, 0, 0, &[]);
         assert_eq!(flushed.unwrap().error, None);
         assert!(client.read(0, SIZE as u32).unwrap() == model, "{volume}");
         drop(client);
@@ -86,10 +86,10 @@ fn write(client: &mut Raw, start: u64, model: &mut [u8], seed: u64) {
         let part = &mut model[from..to];
         let answer = if rng.range(0, 4) == 0 {
             part.fill(0);
-            client.call(Command::WriteZeroes, flags, offset, length, &[])
+            client.call(NbdCommand::WriteZeroes, flags, offset, length, &[])
         } else {
             part.fill(rng.range(1, 256) as u8);
-            client.call(Command::Write, flags, offset, length, part)
+            client.call(NbdCommand::Write, flags, offset, length, part)
         };
         assert_eq!(answer.unwrap().error, None);
     }

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use crate::tools::raw::Raw;
 use crate::tools::{Temp, TestSite};
-use weir_config::Address;
+use weir_config::ListenAddress;
 use weir_core::random::Rng;
 use weir_core::record::{Call, Reader, Recorder, Replay};
 use weir_core::{Outcome, Output};
 use weir_serve::Options;
-use weir_wire::nbd::Command;
+use weir_wire::nbd::NbdCommand;
 
 /// The environment variable with the path of the recording, for the other process.
 const RECORD: &str = "WEIR_TWIN_RECORD";
@@ -56,7 +56,7 @@ fn drawn_contract(rng: &mut Rng) -> String {
 
 /// Runs a client that connects, sends requests and disconnects repeatedly. Returns the number of
 /// its connections.
-fn come_and_go(address: &Address, number: u64, until: Instant) -> u64 {
+fn come_and_go(address: &ListenAddress, number: u64, until: Instant) -> u64 {
     let mut rng = Rng::new(number);
     let mut visits = 0;
     while Instant::now() < until {
@@ -101,7 +101,7 @@ fn burst(raw: &mut Raw, rng: &mut Rng) -> std::io::Result<u64> {
     let count = rng.range(20, 300);
     for cookie in 0..count {
         raw.send(
-            Command::Read,
+            NbdCommand::Read,
             cookie,
             rng.range(0, SIZE - (64 << 10)),
             4096 << rng.range(0, 4),
@@ -115,10 +115,10 @@ fn one(raw: &mut Raw, rng: &mut Rng, cookie: u64) -> std::io::Result<()> {
     let length = 512 * rng.range(1, 600) as u32;
     let offset = rng.range(0, SIZE - u64::from(length));
     match rng.range(0, 9) {
-        0..=4 => raw.send(Command::Read, cookie, offset, length),
+        0..=4 => raw.send(NbdCommand::Read, cookie, offset, length),
         5..=7 => raw.write(cookie, offset, &vec![cookie as u8; length as usize]),
-        8 => raw.send(Command::Trim, cookie, offset, length),
-        _ => raw.send(Command::Flush, cookie, 0, 0),
+        8 => raw.send(NbdCommand::Trim, cookie, offset, length),
+        _ => raw.send(NbdCommand::Flush, cookie, 0, 0),
     }
 }
 

@@ -8,9 +8,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::net::{Shutdown, shutdown};
-use weir_config::Address;
+use weir_config::ListenAddress;
 use weir_core::random::Rng;
-use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN};
+use weir_wire::nbd::{CommandFlags, NbdCommand, REQUEST_LEN};
 
 use super::raw::{Raw, RawStream, header};
 use super::until;
@@ -37,7 +37,7 @@ pub(crate) struct Attack {
 
 impl Attack {
     /// Starts an attack. Returns when the first ten attempts have been made.
-    pub(crate) fn start(address: &Address, export: &str, seed: u64) -> Self {
+    pub(crate) fn start(address: &ListenAddress, export: &str, seed: u64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let done = Arc::new(AtomicU64::new(0));
         let mut attacker = Attacker {
@@ -94,7 +94,7 @@ impl Drop for Attack {
 }
 
 struct Attacker {
-    address: Address,
+    address: ListenAddress,
     export: String,
     rng: Rng,
     left_open: VecDeque<RawStream>,
@@ -188,7 +188,7 @@ impl Attacker {
 
     fn bad_magic(&mut self) -> io::Result<()> {
         let mut raw = Raw::open(&self.address, &self.export)?;
-        let mut bytes = header(Command::Read, CommandFlags::EMPTY, 1, 0, 4096);
+        let mut bytes = header(NbdCommand::Read, CommandFlags::EMPTY, 1, 0, 4096);
         let at = self.rng.range(0, 3) as usize;
         bytes[at] ^= 1 << self.rng.range(0, 7);
         raw.stream.write_all(&bytes)?;
@@ -202,7 +202,7 @@ impl Attacker {
         let mut raw = Raw::open(&self.address, &self.export)?;
         let size = raw.session.size;
         for _ in 0..self.rng.range(1, 40) {
-            let command = Command::from_wire(match self.rng.range(0, 9) {
+            let command = NbdCommand::from_wire(match self.rng.range(0, 9) {
                 0 => self.rng.next_u64() as u16,
                 known => known as u16,
             });
@@ -242,7 +242,13 @@ impl Attacker {
         let mut raw = Raw::open(&self.address, &self.export)?;
         let length = self.rng.range(1, 256 << 10);
         let offset = self.rng.range(0, raw.session.size - length);
-        let bytes = header(Command::Write, CommandFlags::FUA, 9, offset, length as u32);
+        let bytes = header(
+            NbdCommand::Write,
+            CommandFlags::FUA,
+            9,
+            offset,
+            length as u32,
+        );
         raw.stream.write_all(&bytes)?;
         let sent = self.rng.range(0, length - 1) as usize;
         raw.stream.write_all(&vec![0xee; sent])?;
@@ -258,7 +264,7 @@ impl Attacker {
         raw.stream.never_wait();
         let length = 1 << self.rng.range(9, 20);
         for cookie in 0..1000 {
-            let request = header(Command::Read, CommandFlags::EMPTY, cookie, 0, length);
+            let request = header(NbdCommand::Read, CommandFlags::EMPTY, cookie, 0, length);
             // The last write can be partial, which is irrelevant here.
             if raw.stream.write(&request).is_err() {
                 break;
@@ -273,7 +279,7 @@ impl Attacker {
     fn leaving_in_the_middle(&mut self) -> io::Result<()> {
         let mut raw = Raw::open(&self.address, &self.export)?;
         for cookie in 0..self.rng.range(1, 60) {
-            raw.send(Command::Read, cookie, 0, 64 << 10)?;
+            raw.send(NbdCommand::Read, cookie, 0, 64 << 10)?;
         }
         if self.rng.range(0, 1) == 0 {
             shutdown(&raw.stream.0, Shutdown::Write)?;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use weir_config::Address;
-use weir_model::client::{Fleet, Member, Outcome};
+use weir_config::ListenAddress;
+use weir_model::client::{Fleet, FleetMember, MemberOutcome};
 use weir_model::load::Program;
 
 /// Returns a client of a volume.
-pub(crate) fn member(export: &str, program: Program) -> Member {
-    Member {
+pub(crate) fn member(export: &str, program: Program) -> FleetMember {
+    FleetMember {
         name: export.to_owned(),
         export: export.to_owned(),
         program,
@@ -20,11 +20,11 @@ pub(crate) fn member(export: &str, program: Program) -> Member {
 /// Runs clients that start together and are measured for `length` after half a second. `progress`
 /// is called repeatedly with the time since the start.
 pub(crate) fn run(
-    address: &Address,
-    members: Vec<Member>,
+    address: &ListenAddress,
+    members: Vec<FleetMember>,
     length: Duration,
     progress: impl FnMut(Duration),
-) -> Vec<Outcome> {
+) -> Vec<MemberOutcome> {
     let fleet = Fleet {
         address: super::client_address(address),
         members,
@@ -41,11 +41,11 @@ pub(crate) fn run(
 }
 
 /// Returns the bandwidth of a client in bytes per second.
-pub(crate) fn rate(outcome: &Outcome) -> f64 {
+pub(crate) fn rate(outcome: &MemberOutcome) -> f64 {
     outcome.meter.bytes() as f64 / (outcome.meter.length_ns() as f64 / 1e9)
 }
 
 /// Returns the request rate of a client per second.
-pub(crate) fn iops(outcome: &Outcome) -> f64 {
+pub(crate) fn iops(outcome: &MemberOutcome) -> f64 {
     outcome.meter.requests() as f64 / (outcome.meter.length_ns() as f64 / 1e9)
 }

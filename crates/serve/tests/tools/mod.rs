@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use weir_config::Address;
+use weir_config::ListenAddress;
 use weir_serve::{Options, ReloadError, Server};
 
 /// Waits until a condition holds. Fails if that takes longer than a working server needs.
@@ -68,8 +68,8 @@ impl Drop for Temp {
 #[derive(Debug)]
 pub(crate) struct TestSite {
     pub(crate) server: Server,
-    pub(crate) unix: Address,
-    pub(crate) tcp: Address,
+    pub(crate) unix: ListenAddress,
+    pub(crate) tcp: ListenAddress,
     /// The directory of the volumes' files.
     pub(crate) files: Temp,
     socket: Temp,
@@ -147,18 +147,18 @@ pub(crate) fn parse(text: &str) -> weir_config::Server {
 }
 
 /// Returns the NBD URI of an export.
-pub(crate) fn uri(address: &Address, export: &str) -> String {
+pub(crate) fn uri(address: &ListenAddress, export: &str) -> String {
     match address {
-        Address::Unix(path) => format!("nbd+unix:///{export}?socket={}", path.display()),
-        Address::Tcp(address) => format!("nbd://{address}/{export}"),
+        ListenAddress::Unix(path) => format!("nbd+unix:///{export}?socket={}", path.display()),
+        ListenAddress::Tcp(address) => format!("nbd://{address}/{export}"),
     }
 }
 
 /// Returns the address for Weir's own client.
-pub(crate) fn client_address(address: &Address) -> weir_model::client::Address {
+pub(crate) fn client_address(address: &ListenAddress) -> weir_model::client::Address {
     match address {
-        Address::Unix(path) => weir_model::client::Address::Unix(path.clone()),
-        Address::Tcp(address) => weir_model::client::Address::Tcp(address.to_string()),
+        ListenAddress::Unix(path) => weir_model::client::Address::Unix(path.clone()),
+        ListenAddress::Tcp(address) => weir_model::client::Address::Tcp(address.to_string()),
     }
 }
 

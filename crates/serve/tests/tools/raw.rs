@@ -9,9 +9,11 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use weir_config::Address;
-use weir_wire::nbd::client::{Handshake, HandshakeConfig, Outcome, Reply, ReplyParser, Session};
-use weir_wire::nbd::{Command, CommandFlags, Errno, Extent, REQUEST_LEN, Request};
+use weir_config::ListenAddress;
+use weir_wire::nbd::client::{
+    ClientHandshakeOutcome, ClientSession, HandshakeConfig, NbdClientHandshake, Reply, ReplyParser,
+};
+use weir_wire::nbd::{CommandFlags, Errno, Extent, NbdCommand, NbdRequest, REQUEST_LEN};
 
 /// The patience with a server. One that does not answer for longer counts as hung.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -21,10 +23,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct RawStream(pub(crate) File);
 
 impl RawStream {
-    pub(crate) fn connect(address: &Address) -> io::Result<Self> {
+    pub(crate) fn connect(address: &ListenAddress) -> io::Result<Self> {
         let socket = match address {
-            Address::Unix(path) => OwnedFd::from(UnixStream::connect(path)?),
-            Address::Tcp(address) => OwnedFd::from(TcpStream::connect(address)?),
+            ListenAddress::Unix(path) => OwnedFd::from(UnixStream::connect(path)?),
+            ListenAddress::Tcp(address) => OwnedFd::from(TcpStream::connect(address)?),
         };
         let stream = Self(socket.into());
         stream.patience(PATIENCE);
@@ -67,13 +69,13 @@ impl Write for RawStream {
 
 /// Returns the bytes of a request's header.
 pub(crate) fn header(
-    command: Command,
+    command: NbdCommand,
     flags: CommandFlags,
     cookie: u64,
     offset: u64,
     length: u32,
 ) -> [u8; REQUEST_LEN] {
-    let request = Request {
+    let request = NbdRequest {
         command,
         flags,
         cookie,
@@ -96,7 +98,7 @@ pub(crate) fn fua(durable: bool) -> CommandFlags {
 #[derive(Debug)]
 pub(crate) struct Raw {
     pub(crate) stream: RawStream,
-    pub(crate) session: Session,
+    pub(crate) session: ClientSession,
     parser: ReplyParser,
     received: Vec<u8>,
     /// The last cookie that [`Raw::request`] has used.
@@ -120,13 +122,13 @@ pub(crate) type RequestOutcome = Result<Vec<u8>, Errno>;
 
 impl Raw {
     /// Connects and completes the handshake.
-    pub(crate) fn open(address: &Address, export: &str) -> io::Result<Self> {
+    pub(crate) fn open(address: &ListenAddress, export: &str) -> io::Result<Self> {
         Self::over(RawStream::connect(address)?, HandshakeConfig::new(export))
     }
 
     /// Completes the handshake over a connected socket.
     pub(crate) fn over(mut stream: RawStream, config: HandshakeConfig) -> io::Result<Self> {
-        let mut handshake = Handshake::new(config);
+        let mut handshake = NbdClientHandshake::new(config);
         let (mut received, mut answer) = (Vec::new(), Vec::new());
         loop {
             let fed = handshake.feed(&received, &mut answer);
@@ -135,7 +137,7 @@ impl Raw {
             stream.write_all(&answer)?;
             answer.clear();
             match outcome {
-                Some(Outcome::Transmission(session)) => {
+                Some(ClientHandshakeOutcome::Transmission(session)) => {
                     return Ok(Self {
                         stream,
                         session,
@@ -146,7 +148,9 @@ impl Raw {
                         parts: BTreeMap::new(),
                     });
                 }
-                Some(Outcome::Refused { message, .. }) => return Err(io::Error::other(message)),
+                Some(ClientHandshakeOutcome::Refused { message, .. }) => {
+                    return Err(io::Error::other(message));
+                }
                 None => {}
             }
             take_more(&mut stream, &mut received)?;
@@ -156,12 +160,12 @@ impl Raw {
     /// Sends a request without flags.
     pub(crate) fn send(
         &mut self,
-        command: Command,
+        command: NbdCommand,
         cookie: u64,
         offset: u64,
         length: u32,
     ) -> io::Result<()> {
-        if command == Command::Read {
+        if command == NbdCommand::Read {
             self.reads.insert(cookie, length);
         }
         let header = header(command, CommandFlags::EMPTY, cookie, offset, length);
@@ -170,21 +174,21 @@ impl Raw {
 
     /// Sends a write with its payload.
     pub(crate) fn write(&mut self, cookie: u64, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.send(Command::Write, cookie, offset, bytes.len() as u32)?;
+        self.send(NbdCommand::Write, cookie, offset, bytes.len() as u32)?;
         self.stream.write_all(bytes)
     }
 
     /// Sends a request without waiting for the answer. Returns its cookie.
     pub(crate) fn request(
         &mut self,
-        command: Command,
+        command: NbdCommand,
         flags: CommandFlags,
         offset: u64,
         length: u32,
         payload: &[u8],
     ) -> io::Result<u64> {
         self.cookie += 1;
-        if command == Command::Read {
+        if command == NbdCommand::Read {
             self.reads.insert(self.cookie, length);
         }
         let header = header(command, flags, self.cookie, offset, length);
@@ -196,7 +200,7 @@ impl Raw {
     /// Sends a request and waits for its answer, which must be the next one.
     pub(crate) fn call(
         &mut self,
-        command: Command,
+        command: NbdCommand,
         flags: CommandFlags,
         offset: u64,
         length: u32,
@@ -234,7 +238,7 @@ impl Raw {
 
     /// Sends a read and returns its data.
     pub(crate) fn read(&mut self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
-        let answer = self.call(Command::Read, CommandFlags::EMPTY, offset, length, &[])?;
+        let answer = self.call(NbdCommand::Read, CommandFlags::EMPTY, offset, length, &[])?;
         match answer.error {
             Some(errno) => Err(io::Error::other(format!("{errno:?}"))),
             None => Ok(answer.data),
@@ -283,12 +287,12 @@ impl Raw {
 }
 
 /// Connects a client that sends as many requests as the server takes, and reads no answer.
-pub(crate) fn deaf(address: &Address, export: &str, length: u32) -> Raw {
+pub(crate) fn deaf(address: &ListenAddress, export: &str, length: u32) -> Raw {
     let mut raw = Raw::open(address, export).unwrap();
     raw.stream.never_wait();
     for cookie in 0..2_000 {
         // The loop ends when the socket is full, which shows that the server has stopped reading.
-        let request = header(Command::Read, CommandFlags::EMPTY, cookie, 0, length);
+        let request = header(NbdCommand::Read, CommandFlags::EMPTY, cookie, 0, length);
         if !matches!(raw.stream.write(&request), Ok(n) if n == request.len()) {
             break;
         }

@@ -11,11 +11,11 @@ use weir_core::{
 /// It is an observer, and must observe the run's layer from the first call on.
 /// [`Again`](crate::Again) plays it.
 #[derive(Clone, Debug, Default)]
-pub struct Load {
+pub struct LoadRecord {
     pub(crate) config: Option<Config>,
     /// The changes of the layer, with their times.
     pub(crate) edits: Vec<(Instant, Vec<Edit>)>,
-    pub(crate) streams: Vec<Stream>,
+    pub(crate) streams: Vec<RecordedStream>,
     /// The stream that holds each slot of the layer, as an index into `streams`.
     slots: Vec<Option<(StreamId, u32)>>,
     /// The stream of each outstanding request and the request's position in it.
@@ -27,13 +27,13 @@ pub struct Load {
 
 /// The recorded actions of one client.
 #[derive(Clone, Debug)]
-pub(crate) struct Stream {
+pub(crate) struct RecordedStream {
     pub(crate) spec: StreamSpec,
     pub(crate) opened: Instant,
     /// The time at which the client disconnected, if it did.
     pub(crate) closed: Option<Instant>,
     /// The client's requests in the order in which they were sent.
-    pub(crate) asks: Vec<Ask>,
+    pub(crate) asks: Vec<LoadRequest>,
     /// The position of the request that completed last, and the time of its completion.
     answered: Option<(u32, Instant)>,
     outstanding: u32,
@@ -41,7 +41,7 @@ pub(crate) struct Stream {
 
 /// A request as it was sent in the recorded run.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
+pub struct RecordedRequest {
     /// The time at which the request was sent.
     pub at: Instant,
     /// The group of the client.
@@ -56,7 +56,7 @@ pub struct Sent {
 
 /// One recorded request of a client.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct LoadRequest {
     pub(crate) request: Request,
     /// The time from the client's connection to the request.
     pub(crate) at: Span,
@@ -67,7 +67,7 @@ pub(crate) struct Ask {
     pub(crate) after: Option<(u32, Span)>,
 }
 
-impl Load {
+impl LoadRecord {
     /// The maximum number of requests that are kept, which take about 2 GB. Further requests are
     /// only counted.
     pub const MOST: usize = 20_000_000;
@@ -93,9 +93,9 @@ impl Load {
     }
 
     /// All kept requests, client by client.
-    pub fn sent(&self) -> impl Iterator<Item = Sent> + '_ {
+    pub fn sent(&self) -> impl Iterator<Item = RecordedRequest> + '_ {
         self.streams.iter().flat_map(|stream| {
-            stream.asks.iter().map(|ask| Sent {
+            stream.asks.iter().map(|ask| RecordedRequest {
                 at: stream.opened + ask.at,
                 group: stream.spec.group,
                 op: ask.request.op,
@@ -123,7 +123,7 @@ impl Load {
         }
         // A slot is used again by later streams, with another generation in the id.
         self.slots[slot] = Some((id, self.streams.len() as u32));
-        self.streams.push(Stream {
+        self.streams.push(RecordedStream {
             spec,
             opened: now,
             closed: None,
@@ -154,7 +154,7 @@ impl Load {
         let stream = &mut self.streams[number as usize];
         let place = stream.asks.len() as u32;
         stream.outstanding += 1;
-        stream.asks.push(Ask {
+        stream.asks.push(LoadRequest {
             outstanding: stream.outstanding,
             request: *request,
             at: now.since(stream.opened),
@@ -167,7 +167,7 @@ impl Load {
     }
 }
 
-impl Observer for Load {
+impl Observer for LoadRecord {
     fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
         // The first call is the earliest time at which an observer sees the layer.
         self.config.get_or_insert_with(|| layer.config().clone());
@@ -210,10 +210,10 @@ impl Observer for Load {
     }
 }
 
-impl Stream {
+impl RecordedStream {
     /// The time for which the client stayed connected after its last answer. A client that never
     /// disconnected stayed until `end`.
-    pub(crate) fn rest(&self, end: Instant) -> Span {
+    pub(crate) fn final_pause(&self, end: Instant) -> Span {
         // A client without any answer has waited since its connection.
         let last = self.answered.map_or(self.opened, |answered| answered.1);
         self.closed.unwrap_or(end).since(last)

@@ -1,19 +1,19 @@
 //! A recorded load, played again on another drive or under other contracts and policies.
 //!
-//! A recorded client ([`Load`]) sent each of its requests some time after an answer. When the load
+//! A recorded client ([`LoadRecord`]) sent each of its requests some time after an answer. When the load
 //! is played again, the client sends the request at the same distance from the same answer,
 //! whenever that arrives. Therefore a client that is served sooner sends sooner, a client with
 //! several requests in flight keeps as many, and think times stay as they were.
 //!
 //! A client also stays as long as it did in the record. If it has sent all its requests before
 //! that, it waits for as long as it stayed after its last answer in the record, and begins again.
-//! With [`Again::at_recorded_times`], requests are sent at their recorded times instead, whether or
+//! With [`Playback::at_recorded_times`], requests are sent at their recorded times instead, whether or
 //! not earlier ones have completed.
 
 mod load;
 mod player;
 
-pub use load::{Load, Sent};
+pub use load::{LoadRecord, RecordedRequest};
 
 use crate::Error;
 use player::Player;
@@ -22,7 +22,7 @@ use weir_core::{Config, Edit, Instant, Layer};
 
 /// The conditions under which a load is played again: the layer, the drive and the duration.
 #[derive(Clone, Debug)]
-pub struct Again {
+pub struct Playback {
     /// The configuration of the layer.
     pub config: Config,
     /// The changes of the layer with their times. The first ones are made before anything else.
@@ -35,13 +35,13 @@ pub struct Again {
     pub until: Instant,
 }
 
-impl Again {
+impl Playback {
     /// Plays `load`, passes every call into the layer to `observer`, and returns the layer.
     ///
     /// # Errors
     /// The drive or the layer has an invalid configuration, volumes do not fit onto the drive, the
     /// contracts are refused, a client cannot connect, or virtual time does not advance.
-    pub fn play(&self, load: &Load, observer: &mut dyn Observer) -> Result<Layer, Error> {
+    pub fn play(&self, load: &LoadRecord, observer: &mut dyn Observer) -> Result<Layer, Error> {
         let mut player = Player::new(self, load, observer)?;
         while let Some(at) = player.next().filter(|at| *at <= self.until) {
             player.turn(at)?;
@@ -65,12 +65,12 @@ mod tests {
 
     /// An observer that adds up completed bytes by the group of the stream.
     #[derive(Debug, Default)]
-    struct Answered {
+    struct CompletedBytes {
         groups: BTreeMap<u32, GroupId>,
         bytes: BTreeMap<GroupId, u64>,
     }
 
-    impl Observer for Answered {
+    impl Observer for CompletedBytes {
         fn call(&mut self, _now: Instant, call: &Call<'_>, _layer: &mut Layer) {
             match *call {
                 Call::Open {
@@ -94,7 +94,7 @@ mod tests {
 
     /// Plays two seconds of three clients: a random reader with a queue depth of 4, a sequential
     /// reader, and a reader that pauses for 10 ms after each answer.
-    fn recorded(link: u64, policy: &Policy) -> (Scenario, Load, Answered) {
+    fn recorded(link: u64, policy: &Policy) -> (Scenario, LoadRecord, CompletedBytes) {
         let drive = null::Config {
             link,
             ..null::Config::demo()
@@ -120,7 +120,7 @@ mod tests {
             ..Program::random_reads(4096, 1)
         };
         scenario.tenant("pauses", contract, 1 << 30, pauses);
-        let (mut load, mut answered) = (Load::new(), Answered::default());
+        let (mut load, mut answered) = (LoadRecord::new(), CompletedBytes::default());
         let observers: Vec<&mut dyn Observer> = vec![&mut load, &mut answered];
         let run = Run::observed(&scenario, policy, 0, observers).unwrap();
         run.run(|_| {}).unwrap();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     fn played(
-        load: &Load,
+        load: &LoadRecord,
         scenario: &Scenario,
         link: u64,
         at_recorded_times: bool,
@@ -137,14 +137,14 @@ mod tests {
             link,
             ..null::Config::demo()
         };
-        let again = Again {
+        let again = Playback {
             config: Run::config(scenario, &Policy::contract()),
             edits: load.edits().to_vec(),
             drive: weir_model::drive::Config::Null(drive),
             at_recorded_times,
             until: load.end(),
         };
-        let mut answered = Answered::default();
+        let mut answered = CompletedBytes::default();
         again.play(load, &mut answered).unwrap();
         answered.bytes
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn on_the_same_drive_the_same_comes_of_it() {
+    fn playback_on_the_same_drive_repeats_the_throughput() {
         let (scenario, load, answered) = recorded(200_000_000, &Policy::contract());
         let again = played(&load, &scenario, 200_000_000, false);
         for (group, bytes) in &answered.bytes {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn under_another_policy_it_comes_to_what_a_run_under_that_policy_does() {
+    fn playback_under_another_policy_agrees_with_a_run() {
         let (scenario, load, _) = recorded(200_000_000, &Policy::none());
         let again = played(&load, &scenario, 200_000_000, false);
         let (_, _, run) = recorded(200_000_000, &Policy::contract());
@@ -201,10 +201,10 @@ mod tests {
 
     /// Records clients that send one request each, leave after the reply, and have a group of their
     /// own that is removed with them.
-    fn record_of_visits(count: u32, config: &Config) -> Load {
+    fn record_of_visits(count: u32, config: &Config) -> LoadRecord {
         let space = SpaceId(0);
         let layer = Layer::new(config.clone()).unwrap();
-        let mut layer = Observed::new(layer, Load::new());
+        let mut layer = Observed::new(layer, LoadRecord::new());
         let (mut at, mut outputs) = (Instant::ZERO, Vec::new());
         let size = Some(1 << 20);
         let edits = [Edit::SetSpace { id: space, size }];
@@ -250,14 +250,14 @@ mod tests {
         config.sizes.streams = 1;
         let load = record_of_visits(3, &config);
         for at_recorded_times in [false, true] {
-            let again = Again {
+            let again = Playback {
                 config: config.clone(),
                 edits: load.edits().to_vec(),
                 drive: weir_model::drive::Config::Null(null::Config::demo()),
                 at_recorded_times,
                 until: load.end() + Span::from_secs(1),
             };
-            let mut answered = Answered::default();
+            let mut answered = CompletedBytes::default();
             again.play(&load, &mut answered).unwrap();
             assert_eq!(answered.bytes[&GroupId(1)], 3 * 4096);
         }
@@ -272,14 +272,14 @@ mod tests {
             id: SpaceId(2),
             size: Some(u64::MAX),
         });
-        let again = Again {
+        let again = Playback {
             config: Run::config(&scenario, &Policy::none()),
             edits,
             drive,
             at_recorded_times: false,
             until: load.end(),
         };
-        let refused = again.play(&load, &mut Answered::default());
+        let refused = again.play(&load, &mut CompletedBytes::default());
         assert!(
             matches!(refused, Err(Error::Place { space: 2, .. })),
             "{refused:?}"

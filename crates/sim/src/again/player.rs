@@ -1,7 +1,7 @@
 //! The loop that plays a load again on a layer and a drive model.
 
-use super::Again;
-use super::load::{self, Load};
+use super::Playback;
+use super::load::{self, LoadRecord};
 use crate::Error;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -19,7 +19,7 @@ const STILL_MAX: u32 = 1_000_000;
 
 /// An event of the load that is due at some time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Due {
+enum PlayerEvent {
     /// Before changes of the same instant, which may remove the client's group.
     Close(u32),
     Change(u32),
@@ -32,7 +32,7 @@ enum Due {
 
 /// The state of one client of the load while it is played.
 #[derive(Debug, Default)]
-struct Client {
+struct PlayedClient {
     id: Option<StreamId>,
     /// The requests that follow the answer to each request: the position of the first and their
     /// number.
@@ -49,16 +49,16 @@ struct Client {
 
 /// A load while it is played.
 pub(super) struct Player<'a> {
-    again: &'a Again,
-    load: &'a Load,
+    again: &'a Playback,
+    load: &'a LoadRecord,
     pub(super) layer: Observed<&'a mut dyn Observer>,
     drive: Box<dyn Drive>,
     bases: Vec<u64>,
-    due: BinaryHeap<Reverse<(Instant, Due)>>,
+    due: BinaryHeap<Reverse<(Instant, PlayerEvent)>>,
     /// Changes and arrivals that wait until requests of clients that have left are out of the
     /// drive, in order. In the record, these requests were completed by then.
-    postponed: Vec<Due>,
-    clients: Vec<Client>,
+    postponed: Vec<PlayerEvent>,
+    clients: Vec<PlayedClient>,
     /// The client of each slot of the layer's streams.
     by_slot: Vec<u32>,
     /// The client and position of each request in the layer, by cookie.
@@ -72,8 +72,8 @@ pub(super) struct Player<'a> {
 
 impl<'a> Player<'a> {
     pub(super) fn new(
-        again: &'a Again,
-        load: &'a Load,
+        again: &'a Playback,
+        load: &'a LoadRecord,
         observer: &'a mut dyn Observer,
     ) -> Result<Self, Error> {
         let layer = Layer::new(again.config.clone()).map_err(Error::Layer)?;
@@ -96,10 +96,12 @@ impl<'a> Player<'a> {
             still: 0,
         };
         for (number, (at, _)) in (0..).zip(&again.edits) {
-            player.due.push(Reverse((*at, Due::Change(number))));
+            player.due.push(Reverse((*at, PlayerEvent::Change(number))));
         }
         for (number, stream) in (0..).zip(&load.streams) {
-            player.due.push(Reverse((stream.opened, Due::Open(number))));
+            player
+                .due
+                .push(Reverse((stream.opened, PlayerEvent::Open(number))));
         }
         Ok(player)
     }
@@ -143,24 +145,24 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    fn run(&mut self, due: Due) -> Result<(), Error> {
+    fn run(&mut self, due: PlayerEvent) -> Result<(), Error> {
         match due {
-            Due::Change(number) => self.change(number)?,
-            Due::Open(number) => self.open(number)?,
-            Due::Send { stream, place } => {
+            PlayerEvent::Change(number) => self.change(number)?,
+            PlayerEvent::Open(number) => self.open(number)?,
+            PlayerEvent::Send { stream, place } => {
                 // A client that begins again does not send anything after the time at which it left.
                 let client = &mut self.clients[stream as usize];
                 if client.id.is_some() {
                     client.waiting.push_back(place);
                 }
             }
-            Due::Close(number) => self.close(number),
+            PlayerEvent::Close(number) => self.close(number),
         }
         Ok(())
     }
 
     fn change(&mut self, number: u32) -> Result<(), Error> {
-        let due = Due::Change(number);
+        let due = PlayerEvent::Change(number);
         // Changes keep their order, because a later one may add what an earlier one removes.
         if self.changes_wait() {
             self.postponed.push(due);
@@ -179,7 +181,7 @@ impl<'a> Player<'a> {
 
     /// Returns true if a change waits, whose group a later change or client may need.
     fn changes_wait(&self) -> bool {
-        let is_change = |due: &Due| matches!(due, Due::Change(_));
+        let is_change = |due: &PlayerEvent| matches!(due, PlayerEvent::Change(_));
         self.postponed.iter().any(is_change)
     }
 
@@ -193,11 +195,11 @@ impl<'a> Player<'a> {
         let id = match self.layer.open(self.now, spec) {
             Ok(id) => id,
             Err(OpenError::Full) if self.a_client_has_left() => {
-                self.postponed.push(Due::Open(number));
+                self.postponed.push(PlayerEvent::Open(number));
                 return Ok(());
             }
             Err(OpenError::NoSuchGroup(_) | OpenError::NotALeaf(_)) if self.changes_wait() => {
-                self.postponed.push(Due::Open(number));
+                self.postponed.push(PlayerEvent::Open(number));
                 return Ok(());
             }
             Err(error) => {
@@ -213,7 +215,7 @@ impl<'a> Player<'a> {
         if let Some(closed) = stream.closed {
             // A client stays as long as it did, also if it had to wait before it could connect.
             let at = self.now + closed.since(stream.opened);
-            self.due.push(Reverse((at, Due::Close(number))));
+            self.due.push(Reverse((at, PlayerEvent::Close(number))));
         }
         // The first request keeps its distance from the connection.
         self.begin(number, Span::ZERO);
@@ -243,7 +245,7 @@ impl<'a> Player<'a> {
             client.first as usize
         };
         for (place, ask) in (0..).zip(&asks[..count]) {
-            let send = Due::Send {
+            let send = PlayerEvent::Send {
                 stream: number,
                 place,
             };
@@ -307,7 +309,7 @@ impl<'a> Player<'a> {
         }
         // Completions may have freed space for requests that were refused. Another turn at the same
         // instant submits them.
-        let waits = |client: &Client| !client.paused && !client.waiting.is_empty();
+        let waits = |client: &PlayedClient| !client.paused && !client.waiting.is_empty();
         if room && (!self.postponed.is_empty() || self.clients.iter().any(waits)) {
             self.wake = Some(self.wake.map_or(self.now, |at| at.min(self.now)));
         }
@@ -342,7 +344,7 @@ impl<'a> Player<'a> {
                 let think = stream.asks[place as usize]
                     .after
                     .map_or(Span::ZERO, |a| a.1);
-                let send = Due::Send {
+                let send = PlayerEvent::Send {
                     stream: number,
                     place,
                 };
@@ -352,13 +354,13 @@ impl<'a> Player<'a> {
         // All requests of the record have completed, so the client begins again after the pause at
         // its end.
         if is_over && !self.again.at_recorded_times {
-            self.begin(number, stream.rest(self.load.end()));
+            self.begin(number, stream.final_pause(self.load.end()));
         }
     }
 }
 
 /// The state of a client before it connects.
-fn client(stream: &load::Stream) -> Client {
+fn client(stream: &load::RecordedStream) -> PlayedClient {
     let mut next = vec![(0, 0); stream.asks.len()];
     let mut first = 0;
     for (place, ask) in (0..).zip(&stream.asks) {
@@ -372,16 +374,16 @@ fn client(stream: &load::Stream) -> Client {
             None => first += 1,
         }
     }
-    Client {
+    PlayedClient {
         next,
         first,
-        ..Client::default()
+        ..PlayedClient::default()
     }
 }
 
 /// The position of each space on the drive: one after the other, as in the live server. Empty if
 /// the drive is position-independent.
-fn bases(again: &Again) -> Result<Vec<u64>, Error> {
+fn bases(again: &Playback) -> Result<Vec<u64>, Error> {
     let Some(drive) = again.drive.size() else {
         return Ok(Vec::new());
     };

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use weir_core::{Dispatch, DriveShape, Instant, Op};
-use weir_model::drive::{Busy, Drive, Ended};
+use weir_model::drive::{Drive, QueueFull, TimedCompletion};
 
 /// A drive that receives flushes only while it is empty (see
 /// [`Adapter::ata`](super::Adapter::ata)).
@@ -45,13 +45,13 @@ impl Ata {
 }
 
 impl Drive for Ata {
-    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), Busy> {
+    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), QueueFull> {
         if self.waiting.is_empty() && !self.flushing && command.op != Op::Flush {
             return self.drive.submit(now, command);
         }
         // A waiting command holds its tag, as in Linux.
         if self.in_flight() >= self.tags {
-            return Err(Busy);
+            return Err(QueueFull);
         }
         self.waiting.push_back(*command);
         self.send(now);
@@ -62,7 +62,7 @@ impl Drive for Ata {
         self.drive.next_completion()
     }
 
-    fn pop(&mut self, now: Instant) -> Option<Ended> {
+    fn pop(&mut self, now: Instant) -> Option<TimedCompletion> {
         let ended = self.drive.pop(now);
         if ended.is_some() && self.drive.in_flight() == 0 {
             // An empty drive has completed the flush, if there was one.

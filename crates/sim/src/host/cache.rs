@@ -12,7 +12,7 @@ pub(crate) struct Cache {
     /// The pages with a read-ahead marker, at which the next window is fetched.
     markers: BTreeSet<u64>,
     /// The fetches in flight, with their ranges of pages.
-    coming: Vec<Coming>,
+    coming: Vec<PendingFetch>,
 }
 
 /// A read of pages in flight, identified by its process and number.
@@ -25,7 +25,7 @@ pub(crate) struct Fetch {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Coming {
+struct PendingFetch {
     fetch: Fetch,
     start: u64,
     end: u64,
@@ -57,11 +57,11 @@ impl Cache {
     }
 
     #[inline]
-    pub(super) fn look(&self, page: u64) -> Page {
+    pub(super) fn page_state(&self, page: u64) -> Page {
         if !self.holds(page) {
             return Page::Missing;
         }
-        let of = |c: &&Coming| (c.start..c.end).contains(&page);
+        let of = |c: &&PendingFetch| (c.start..c.end).contains(&page);
         match self.coming.iter().find(of) {
             Some(coming) => Page::Coming(coming.fetch),
             None => Page::Present,
@@ -102,8 +102,8 @@ impl Cache {
     }
 
     /// The number of fetches in flight for a client's process.
-    pub(super) fn coming(&self, client: u32) -> usize {
-        let its = |c: &&Coming| c.fetch.client == client;
+    pub(super) fn fetches_in_flight(&self, client: u32) -> usize {
+        let its = |c: &&PendingFetch| c.fetch.client == client;
         self.coming.iter().filter(its).count()
     }
 
@@ -125,17 +125,17 @@ impl Cache {
     /// process fetches them twice.
     pub(super) fn fetch(&mut self, fetch: Fetch, start: u64, end: u64) {
         self.set(start, end, true);
-        self.coming.push(Coming { fetch, start, end });
+        self.coming.push(PendingFetch { fetch, start, end });
     }
 
     /// Ends a fetch. Its pages are present, or missing if the fetch failed. Returns false if the
     /// fetch is unknown.
-    pub(super) fn arrived(&mut self, fetch: Fetch, well: bool) -> bool {
+    pub(super) fn complete_fetch(&mut self, fetch: Fetch, well: bool) -> bool {
         let Some(at) = self.coming.iter().position(|c| c.fetch == fetch) else {
             return false;
         };
-        // The order is kept, so that `first_coming` returns the oldest fetch.
-        let Coming { start, end, .. } = self.coming.remove(at);
+        // The order is kept, so that `first_fetch` returns the oldest fetch.
+        let PendingFetch { start, end, .. } = self.coming.remove(at);
         if !well {
             self.set(start, end, false);
         }
@@ -143,13 +143,13 @@ impl Cache {
     }
 
     /// The first fetch in flight of a client's process.
-    pub(crate) fn first_coming(&self, client: u32) -> Option<Fetch> {
+    pub(crate) fn first_fetch(&self, client: u32) -> Option<Fetch> {
         let its = |f: &Fetch| f.client == client;
         self.coming.iter().map(|c| c.fetch).find(its)
     }
 
     /// Marks pages that a process has written as present.
-    pub(super) fn written(&mut self, start: u64, end: u64) {
+    pub(super) fn mark_written(&mut self, start: u64, end: u64) {
         self.set(start, end, true);
     }
 
@@ -158,7 +158,7 @@ impl Cache {
         self.bits.fill(0);
         self.markers.clear();
         for at in 0..self.coming.len() {
-            let Coming { start, end, .. } = self.coming[at];
+            let PendingFetch { start, end, .. } = self.coming[at];
             self.set(start, end, true);
         }
     }
@@ -202,11 +202,11 @@ mod tests {
                 match rng.range(0, 3) {
                     0 => cache.fetch(Fetch { client: 0, number }, start, end),
                     1 => cache.mark(start),
-                    _ => cache.written(start, end),
+                    _ => cache.mark_written(start, end),
                 }
             }
             let (page, most) = (rng.range(0, cache.pages() - 1), rng.range(0, 200));
-            let free = |p: &u64| cache.look(*p) == Page::Present && !cache.is_marked(*p);
+            let free = |p: &u64| cache.page_state(*p) == Page::Present && !cache.is_marked(*p);
             let scanned = (page..cache.pages()).take(most as usize).take_while(free);
             assert_eq!(cache.readable(page, most), scanned.count() as u64);
         }
@@ -218,33 +218,36 @@ mod tests {
         let [seven, eight] = [7, 8].map(|number| Fetch { client: 1, number });
         cache.fetch(seven, 60, 70);
         assert_eq!(
-            (cache.look(59), cache.look(60)),
+            (cache.page_state(59), cache.page_state(60)),
             (Page::Missing, Page::Coming(seven))
         );
         assert_eq!(
-            (cache.look(69), cache.look(70)),
+            (cache.page_state(69), cache.page_state(70)),
             (Page::Coming(seven), Page::Missing)
         );
-        cache.written(10, 12);
+        cache.mark_written(10, 12);
         cache.drop_all();
         assert_eq!(
-            (cache.look(10), cache.look(64)),
+            (cache.page_state(10), cache.page_state(64)),
             (Page::Missing, Page::Coming(seven))
         );
-        assert_eq!((cache.coming(0), cache.coming(1)), (0, 1));
         assert_eq!(
-            (cache.first_coming(0), cache.first_coming(1)),
+            (cache.fetches_in_flight(0), cache.fetches_in_flight(1)),
+            (0, 1)
+        );
+        assert_eq!(
+            (cache.first_fetch(0), cache.first_fetch(1)),
             (None, Some(seven))
         );
-        assert!(cache.arrived(seven, true) && !cache.arrived(seven, true));
-        assert_eq!(cache.look(64), Page::Present);
+        assert!(cache.complete_fetch(seven, true) && !cache.complete_fetch(seven, true));
+        assert_eq!(cache.page_state(64), Page::Present);
         assert_eq!(
             (cache.missing_after(62, 32), cache.missing_after(62, 3)),
             (70, 65)
         );
         assert_eq!((cache.history(70, 32), cache.history(70, 4)), (10, 4));
         cache.fetch(eight, 80, 81);
-        assert!(cache.arrived(eight, false));
-        assert_eq!(cache.look(80), Page::Missing);
+        assert!(cache.complete_fetch(eight, false));
+        assert_eq!(cache.page_state(80), Page::Missing);
     }
 }

@@ -8,13 +8,13 @@ use crate::ClientSpec;
 /// open.
 #[derive(Debug)]
 pub(crate) struct Files {
-    all: Vec<File>,
+    all: Vec<CachedFile>,
     /// The index of the file that each client has open, if it does buffered I/O.
     opened: Vec<Option<usize>>,
 }
 
 #[derive(Debug)]
-struct File {
+struct CachedFile {
     /// The offset of the file in its space.
     base: u64,
     cache: Cache,
@@ -52,7 +52,7 @@ impl Files {
             for region in its {
                 files.opened[region.3 as usize] = Some(files.all.len());
             }
-            files.all.push(File {
+            files.all.push(CachedFile {
                 base,
                 cache: Cache::new((end - base) / PAGE),
                 clients: its.iter().map(|r| r.3).collect(),
@@ -74,12 +74,12 @@ impl Files {
 
     /// Completes a command of a process. If the command fetched pages, returns the clients that may
     /// have waited for them.
-    pub(crate) fn arrived(&mut self, fetch: Fetch, well: bool) -> &[u32] {
+    pub(crate) fn complete_fetch(&mut self, fetch: Fetch, well: bool) -> &[u32] {
         let Some(file) = self.opened[fetch.client as usize] else {
             return &[];
         };
         let file = &mut self.all[file];
-        if file.cache.arrived(fetch, well) {
+        if file.cache.complete_fetch(fetch, well) {
             &file.clients
         } else {
             &[]
@@ -120,8 +120,8 @@ mod tests {
         let cache = files.cache(0).unwrap();
         assert_eq!(cache.pages(), 40);
         cache.fetch(fetch, 0, 5);
-        assert_eq!(files.arrived(fetch, true), [0, 4]);
-        assert!(files.arrived(fetch, true).is_empty());
+        assert_eq!(files.complete_fetch(fetch, true), [0, 4]);
+        assert!(files.complete_fetch(fetch, true).is_empty());
         assert!(files.cache(5).is_none());
     }
 }

@@ -17,7 +17,7 @@
 //! that must be read first, checkpoints, btrfs's commit every 30 s, its checksums, and direct I/O,
 //! which overwrites allocated blocks.
 
-use super::process::{Command, Then};
+use super::process::{Continuation, ProcessCommand};
 use super::read_ahead::PAGE;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_config::scenario::{Filesystem, FilesystemKind, LOG};
@@ -35,7 +35,7 @@ const BLOCKS: usize = 32;
 
 /// The transactions of a file system, between processes and the layer.
 #[derive(Debug)]
-pub(crate) struct Journal {
+pub(crate) struct FilesystemJournal {
     filesystem: Filesystem,
     /// The position of the next block of the log in its region, and of the next data of btrfs after
     /// the log.
@@ -48,7 +48,7 @@ pub(crate) struct Journal {
     running: Transaction,
     commit: Option<Commit>,
     /// The next command of the commit.
-    next: Option<Command>,
+    next: Option<ProcessCommand>,
     commands: u64,
 }
 
@@ -67,19 +67,19 @@ struct Transaction {
 #[derive(Debug)]
 struct Commit {
     transaction: Transaction,
-    stage: Stage,
+    stage: CommitStage,
 }
 
 /// The step of a commit that is in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+enum CommitStage {
     Data,
     Log,
     Flush,
     Record,
 }
 
-impl Journal {
+impl FilesystemJournal {
     pub(crate) fn new(filesystem: Filesystem) -> Self {
         Self {
             filesystem,
@@ -97,7 +97,12 @@ impl Journal {
 
     /// Processes a command of a process. Returns true for a flush that waits for a commit, which
     /// the layer must not receive.
-    pub(crate) fn asked(&mut self, now: Instant, client: u32, command: &mut Command) -> bool {
+    pub(crate) fn intercept(
+        &mut self,
+        now: Instant,
+        client: u32,
+        command: &mut ProcessCommand,
+    ) -> bool {
         match command.op {
             Op::Write => self.write(now, client, command),
             Op::Flush => return self.sync(now, client, command.number),
@@ -106,7 +111,7 @@ impl Journal {
         false
     }
 
-    fn write(&mut self, now: Instant, client: u32, command: &mut Command) {
+    fn write(&mut self, now: Instant, client: u32, command: &mut ProcessCommand) {
         match self.filesystem.kind {
             FilesystemKind::Ext4 => {
                 let (first, pages) = (command.offset / PAGE, u64::from(command.length) / PAGE);
@@ -154,14 +159,14 @@ impl Journal {
     }
 
     /// Completes a command of a process. Returns true if a commit may have waited for it.
-    pub(crate) fn written(&mut self, client: u32, number: u64) -> bool {
+    pub(crate) fn on_data_written(&mut self, client: u32, number: u64) -> bool {
         self.each(|t| t.data.remove(&(client, number)));
         self.commit.is_some()
     }
 
     /// Removes a client that has left. No commit waits for its commands, and its flushes are not
     /// answered.
-    pub(crate) fn left(&mut self, client: u32) {
+    pub(crate) fn on_client_left(&mut self, client: u32) {
         self.joined.remove(&client);
         self.each(|t| {
             t.data.retain(|d| d.0 != client);
@@ -178,13 +183,13 @@ impl Journal {
 
     /// Continues the commit at `now`. Adds the next command to `commands`, and returns when to call
     /// again.
-    pub(crate) fn run(&mut self, now: Instant, commands: &mut Vec<Command>) -> Then {
+    pub(crate) fn run(&mut self, now: Instant, commands: &mut Vec<ProcessCommand>) -> Continuation {
         if self.commit.is_none() {
             let Some(began) = self.running.began else {
-                return Then::Answer;
+                return Continuation::Answer;
             };
             if self.running.waiters.is_empty() && now < began + PERIOD {
-                return Then::At(began + PERIOD);
+                return Continuation::At(began + PERIOD);
             }
             let gathering = Transaction {
                 number: self.running.number + 1,
@@ -192,14 +197,14 @@ impl Journal {
             };
             self.commit = Some(Commit {
                 transaction: std::mem::replace(&mut self.running, gathering),
-                stage: Stage::Data,
+                stage: CommitStage::Data,
             });
         }
         if let Some(Commit { transaction, stage }) = &mut self.commit
-            && *stage == Stage::Data
+            && *stage == CommitStage::Data
             && transaction.data.is_empty()
         {
-            *stage = Stage::Log;
+            *stage = CommitStage::Log;
             let leaves = transaction.files.len().div_ceil(INODES);
             let blocks = match self.filesystem.kind {
                 // A descriptor, a block bitmap, the descriptor of its group, and blocks of inodes.
@@ -211,18 +216,18 @@ impl Journal {
             self.log(Flags::NONE, blocks.min(BLOCKS) as u32);
         }
         commands.extend(self.next.take());
-        Then::Answer
+        Continuation::Answer
     }
 
     /// Completes the commit's command. If the commit ends with it, returns the flushes that it
     /// answers.
-    pub(crate) fn answered(&mut self, well: bool) -> Vec<(u32, u64)> {
+    pub(crate) fn on_answer(&mut self, well: bool) -> Vec<(u32, u64)> {
         let Some(commit) = &mut self.commit else {
             return Vec::new();
         };
         commit.stage = match commit.stage {
-            Stage::Log if well => Stage::Flush,
-            Stage::Flush if well => Stage::Record,
+            CommitStage::Log if well => CommitStage::Flush,
+            CommitStage::Flush if well => CommitStage::Record,
             // The record was the last step. A failed command also ends the commit, and its error is
             // passed to the waiting flushes.
             _ => {
@@ -231,7 +236,7 @@ impl Journal {
             }
         };
         match (commit.stage, self.filesystem.kind) {
-            (Stage::Flush, _) => self.send(Op::Flush, Flags::NONE, 0, 0),
+            (CommitStage::Flush, _) => self.send(Op::Flush, Flags::NONE, 0, 0),
             // The commit block and the superblock are written with FUA, so that the transaction is
             // durable when they complete.
             (_, FilesystemKind::Ext4) => self.log(Flags::FUA, 1),
@@ -258,7 +263,7 @@ impl Journal {
         } else {
             Flags::NONE
         };
-        self.next = Some(Command {
+        self.next = Some(ProcessCommand {
             number: self.commands,
             op,
             flags: flags.with(Flags::SYNC).with(of_op),
@@ -271,7 +276,7 @@ impl Journal {
 
 /// Allocates the next position for a command's data between `start` and `end`, and starts again at
 /// `start` if the rest is too short.
-fn next(place: &mut u64, start: u64, end: u64, command: &Command) -> u64 {
+fn next(place: &mut u64, start: u64, end: u64, command: &ProcessCommand) -> u64 {
     let length = u64::from(command.length);
     if *place + length > end {
         *place = start;

@@ -15,7 +15,7 @@
 //! into memory) and write-back without `fdatasync`. Unless a scenario names a file system, blocks
 //! are already allocated, so that `fdatasync` after an overwrite needs no commit in ext4. If a
 //! scenario names a file system, writes to new blocks and flushes of processes pass its
-//! [`Journal`].
+//! [`FilesystemJournal`].
 
 mod ata;
 mod cache;
@@ -27,5 +27,5 @@ mod read_ahead;
 pub(crate) use ata::Ata;
 pub(crate) use cache::Fetch;
 pub(crate) use files::Files;
-pub(crate) use journal::Journal;
-pub(crate) use process::{Command, Process, Then};
+pub(crate) use journal::FilesystemJournal;
+pub(crate) use process::{Continuation, Process, ProcessCommand};

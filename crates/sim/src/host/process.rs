@@ -1,7 +1,7 @@
 //! A process that makes one system call at a time on one file.
 
 use super::cache::{Cache, Fetch, Page};
-use super::read_ahead::{Need, PAGE, ReadAhead, Window};
+use super::read_ahead::{PAGE, ReadAhead, ReadAheadNeed, ReadAheadWindow};
 use crate::{Advice, Buffered, ClientSpec, Error};
 use std::collections::BTreeSet;
 use weir_core::random::Rng;
@@ -33,7 +33,7 @@ pub(crate) struct Process {
     /// The page that the process read last.
     previous: Option<u64>,
     dirty: BTreeSet<u64>,
-    call: Option<Call>,
+    call: Option<SystemCall>,
     /// The process is busy until this time.
     free: Instant,
     /// Draws the delays with which the process continues after waiting.
@@ -44,7 +44,7 @@ pub(crate) struct Process {
 
 /// A command that a process sends to the block layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Command {
+pub(crate) struct ProcessCommand {
     /// The number of the process's commands before this one.
     pub(crate) number: u64,
     pub(crate) op: Op,
@@ -55,7 +55,7 @@ pub(crate) struct Command {
 
 /// The event after which a process continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Then {
+pub(crate) enum Continuation {
     At(Instant),
     /// The completion of a command, if one is in flight.
     Answer,
@@ -63,18 +63,18 @@ pub(crate) enum Then {
 
 /// A system call that has not returned yet.
 #[derive(Clone, Copy, Debug)]
-struct Call {
+struct SystemCall {
     io: Io,
     /// The next page that the call needs, and the page after its last one.
     page: u64,
     end: u64,
-    stage: Stage,
+    stage: CallStage,
     parts: Breakdown,
     failed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+enum CallStage {
     /// The call runs, or can run.
     Running,
     /// The call has waited for this fetch since then.
@@ -126,16 +126,16 @@ impl Process {
     }
 
     /// Runs the process at `now` until it has to wait. Appends to `commands`, which are in flight
-    /// from then on, and returns when to call again. A completion ([`Self::answered`],
-    /// [`Self::fetched`]) is another reason to call.
+    /// from then on, and returns when to call again. A completion ([`Self::on_answer`],
+    /// [`Self::on_fetched`]) is another reason to call.
     pub(crate) fn run(
         &mut self,
         now: Instant,
         cache: &mut Cache,
         program: &mut Client,
         meter: &mut Meter,
-        commands: &mut Vec<Command>,
-    ) -> Then {
+        commands: &mut Vec<ProcessCommand>,
+    ) -> Continuation {
         loop {
             let t = now.max(self.free);
             let mut call = if let Some(call) = self.call.take() {
@@ -144,7 +144,7 @@ impl Process {
                 // Without this bound, a process whose pages are all present would run to its end in
                 // one call, and pages that others fetch in the meantime would be missing.
                 if t > now + AHEAD {
-                    return Then::At(t);
+                    return Continuation::At(t);
                 }
                 if self.read_streak(now, t, cache, program, meter) {
                     continue;
@@ -155,8 +155,8 @@ impl Process {
                         meter.issued(io.op, io.due.as_nanos(), bytes);
                         self.begin(cache, io)
                     }
-                    Step::WaitUntil(at) => return Then::At(at),
-                    Step::WaitForCompletion | Step::Finished => return Then::Answer,
+                    Step::WaitUntil(at) => return Continuation::At(at),
+                    Step::WaitForCompletion | Step::Finished => return Continuation::Answer,
                 }
             };
             if let Some(then) = self.proceed(now, t, &mut call, cache, commands) {
@@ -217,7 +217,7 @@ impl Process {
 
     /// Completes a fetch of any process that has the file open. `parts` divides its time. Returns
     /// true if this process has waited for the fetch and continues.
-    pub(crate) fn fetched(
+    pub(crate) fn on_fetched(
         &mut self,
         now: Instant,
         over: Fetch,
@@ -227,14 +227,14 @@ impl Process {
         let Some(call) = &mut self.call else {
             return false;
         };
-        let Stage::Blocked { fetch, since } = call.stage else {
+        let CallStage::Blocked { fetch, since } = call.stage else {
             return false;
         };
         // Another fetch of the file ended.
         if fetch != over {
             return false;
         }
-        call.stage = Stage::Running;
+        call.stage = CallStage::Running;
         // A page that another process could not read is missing, and this process reads it itself.
         call.failed |= !well && over.client == self.client;
         call.parts.add(parts.last(now.since(since)));
@@ -244,17 +244,17 @@ impl Process {
 
     /// Completes a command of this process other than a read, successfully or not. `parts` divides
     /// its time.
-    pub(crate) fn answered(&mut self, now: Instant, number: u64, parts: Breakdown, well: bool) {
+    pub(crate) fn on_answer(&mut self, now: Instant, number: u64, parts: Breakdown, well: bool) {
         let Some(call) = &mut self.call else { return };
         let (over, since) = match &mut call.stage {
-            Stage::Flushing { flush, since } if *flush == number => (Stage::Over, *since),
-            Stage::Writing { from, left, since } if number >= *from => {
+            CallStage::Flushing { flush, since } if *flush == number => (CallStage::Over, *since),
+            CallStage::Writing { from, left, since } if number >= *from => {
                 call.failed |= !well;
                 *left -= 1;
                 if *left > 0 {
                     return;
                 }
-                (Stage::Running, *since)
+                (CallStage::Running, *since)
             }
             _ => return,
         };
@@ -273,28 +273,28 @@ impl Process {
     }
 
     /// Returns true if the process continues after random delays, so that repetitions differ.
-    pub(crate) fn draws(&self) -> bool {
+    pub(crate) fn has_random_delays(&self) -> bool {
         self.buffered.wakeup > Span::ZERO
     }
 
-    fn begin(&self, cache: &mut Cache, io: Io) -> Call {
+    fn begin(&self, cache: &mut Cache, io: Io) -> SystemCall {
         let within = io.offset.saturating_sub(self.base);
         // Each pass through the file begins with an empty cache, as with fio's `invalidate`.
         if self.loops && within == self.first * PAGE && io.number > 0 && io.op == Op::Read {
             cache.drop_all();
         }
-        Call {
+        SystemCall {
             io,
             page: within / PAGE,
             end: (within + u64::from(io.length)).div_ceil(PAGE),
-            stage: Stage::Running,
+            stage: CallStage::Running,
             parts: Breakdown::default(),
             failed: false,
         }
     }
 
     /// Completes the system call, after the time for copying its pages.
-    fn end(&mut self, t: Instant, call: &Call, program: &mut Client, meter: &mut Meter) {
+    fn end(&mut self, t: Instant, call: &SystemCall, program: &mut Client, meter: &mut Meter) {
         let pages = u64::from(call.io.length).div_ceil(PAGE);
         // A flush copies nothing, but the system call itself takes time, which is counted as one
         // page.
@@ -315,12 +315,12 @@ impl Process {
         &mut self,
         now: Instant,
         t: Instant,
-        call: &mut Call,
+        call: &mut SystemCall,
         cache: &mut Cache,
-        commands: &mut Vec<Command>,
-    ) -> Option<Then> {
+        commands: &mut Vec<ProcessCommand>,
+    ) -> Option<Continuation> {
         // A failed `fdatasync` first waits for its other writes.
-        let writing = matches!(call.stage, Stage::Writing { .. });
+        let writing = matches!(call.stage, CallStage::Writing { .. });
         if call.failed && !writing {
             return None;
         }
@@ -328,7 +328,7 @@ impl Process {
             Op::Read => self.read(now, t, call, cache, commands),
             Op::Flush => self.sync(now, t, call, commands),
             _ => {
-                cache.written(call.page, call.end);
+                cache.mark_written(call.page, call.end);
                 self.dirty.extend(call.page..call.end);
                 None
             }
@@ -340,24 +340,24 @@ impl Process {
         &mut self,
         now: Instant,
         t: Instant,
-        call: &mut Call,
+        call: &mut SystemCall,
         cache: &mut Cache,
-        commands: &mut Vec<Command>,
-    ) -> Option<Then> {
-        if call.stage != Stage::Running {
-            return Some(Then::Answer);
+        commands: &mut Vec<ProcessCommand>,
+    ) -> Option<Continuation> {
+        if call.stage != CallStage::Running {
+            return Some(Continuation::Answer);
         }
         while call.page < call.end {
             let (page, pages) = (call.page, call.end - call.page);
             let marked = cache.is_marked(page);
-            match cache.look(page) {
+            match cache.page_state(page) {
                 Page::Present if !marked => {
                     self.previous = Some(page);
                     call.page += 1;
                 }
                 // The process is ahead of virtual time. It must not send commands, or wait for
                 // pages, before that time has come.
-                _ if t > now => return Some(Then::At(t)),
+                _ if t > now => return Some(Continuation::At(t)),
                 Page::Missing => self.miss(page, pages, cache, commands),
                 // The marker is the sign to fetch the next window, even if its own page is still in
                 // flight.
@@ -366,8 +366,8 @@ impl Process {
                     self.fetch_ahead(page, pages, true, cache, commands);
                 }
                 Page::Coming(fetch) => {
-                    call.stage = Stage::Blocked { fetch, since: now };
-                    return Some(Then::Answer);
+                    call.stage = CallStage::Blocked { fetch, since: now };
+                    return Some(Continuation::Answer);
                 }
                 Page::Present => unreachable!("marked or not"),
             }
@@ -376,7 +376,13 @@ impl Process {
     }
 
     /// Fetches a missing page, with read-ahead unless the advice is random access.
-    fn miss(&mut self, page: u64, pages: u64, cache: &mut Cache, commands: &mut Vec<Command>) {
+    fn miss(
+        &mut self,
+        page: u64,
+        pages: u64,
+        cache: &mut Cache,
+        commands: &mut Vec<ProcessCommand>,
+    ) {
         match self.buffered.advice {
             // With `POSIX_FADV_RANDOM`, Linux reads only the pages of the call.
             Advice::Random => self.fetch(page, page + pages, cache, commands),
@@ -384,7 +390,7 @@ impl Process {
             _ => {}
         }
         // Read-ahead can be off or out of requests. In both cases, the page alone is fetched.
-        if cache.look(page) == Page::Missing {
+        if cache.page_state(page) == Page::Missing {
             self.send_read(page, page + 1, cache, commands);
         }
     }
@@ -395,7 +401,7 @@ impl Process {
         pages: u64,
         marked: bool,
         cache: &mut Cache,
-        commands: &mut Vec<Command>,
+        commands: &mut Vec<ProcessCommand>,
     ) {
         // A read that is larger than a window is fetched in requests of up to the drive's maximum
         // transfer.
@@ -404,14 +410,14 @@ impl Process {
         } else {
             self.window
         };
-        let need = Need {
+        let need = ReadAheadNeed {
             page,
             pages,
             missing: marked.then(|| cache.missing_after(page + 1, most)),
             previous: self.previous,
             history: cache.history(page, most),
         };
-        let Some(Window {
+        let Some(ReadAheadWindow {
             start,
             pages,
             marker,
@@ -429,10 +435,16 @@ impl Process {
 
     /// Fetches the missing pages of a range, as far as it is inside the file. Contiguous pages are
     /// one request, within the limits.
-    fn fetch(&mut self, start: u64, end: u64, cache: &mut Cache, commands: &mut Vec<Command>) {
+    fn fetch(
+        &mut self,
+        start: u64,
+        end: u64,
+        cache: &mut Cache,
+        commands: &mut Vec<ProcessCommand>,
+    ) {
         let end = end.min(cache.pages());
         let mut page = start;
-        while page < end && cache.coming(self.client) < self.room {
+        while page < end && cache.fetches_in_flight(self.client) < self.room {
             if cache.holds(page) {
                 page += 1;
                 continue;
@@ -444,7 +456,13 @@ impl Process {
         }
     }
 
-    fn send_read(&mut self, start: u64, end: u64, cache: &mut Cache, commands: &mut Vec<Command>) {
+    fn send_read(
+        &mut self,
+        start: u64,
+        end: u64,
+        cache: &mut Cache,
+        commands: &mut Vec<ProcessCommand>,
+    ) {
         let fetch = Fetch {
             client: self.client,
             number: self.commands,
@@ -453,13 +471,20 @@ impl Process {
         self.send(Op::Read, Flags::NONE, start, end, commands);
     }
 
-    fn send(&mut self, op: Op, flags: Flags, start: u64, end: u64, commands: &mut Vec<Command>) {
+    fn send(
+        &mut self,
+        op: Op,
+        flags: Flags,
+        start: u64,
+        end: u64,
+        commands: &mut Vec<ProcessCommand>,
+    ) {
         let offset = if op == Op::Flush {
             0
         } else {
             self.base + start * PAGE
         };
-        commands.push(Command {
+        commands.push(ProcessCommand {
             number: self.commands,
             op,
             flags,
@@ -475,37 +500,37 @@ impl Process {
         &mut self,
         now: Instant,
         t: Instant,
-        call: &mut Call,
-        commands: &mut Vec<Command>,
-    ) -> Option<Then> {
+        call: &mut SystemCall,
+        commands: &mut Vec<ProcessCommand>,
+    ) -> Option<Continuation> {
         match call.stage {
-            Stage::Over => return None,
-            Stage::Running => {}
-            Stage::Blocked { .. } | Stage::Writing { .. } | Stage::Flushing { .. } => {
-                return Some(Then::Answer);
+            CallStage::Over => return None,
+            CallStage::Running => {}
+            CallStage::Blocked { .. } | CallStage::Writing { .. } | CallStage::Flushing { .. } => {
+                return Some(Continuation::Answer);
             }
         }
         if t > now {
-            return Some(Then::At(t));
+            return Some(Continuation::At(t));
         }
         let from = self.commands;
         self.write_dirty(commands);
         let left = self.commands - from;
         if left > 0 {
             let since = now;
-            call.stage = Stage::Writing { from, left, since };
+            call.stage = CallStage::Writing { from, left, since };
         } else {
-            call.stage = Stage::Flushing {
+            call.stage = CallStage::Flushing {
                 flush: from,
                 since: now,
             };
             self.send(Op::Flush, Flags::SYNC, 0, 0, commands);
         }
-        Some(Then::Answer)
+        Some(Continuation::Answer)
     }
 
     /// Writes all dirty pages. Contiguous pages are one request, up to the maximum length.
-    fn write_dirty(&mut self, commands: &mut Vec<Command>) {
+    fn write_dirty(&mut self, commands: &mut Vec<ProcessCommand>) {
         while let Some(start) = self.dirty.pop_first() {
             let mut end = start + 1;
             while end - start < self.request && self.dirty.remove(&end) {

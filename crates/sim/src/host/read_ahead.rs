@@ -20,7 +20,7 @@ pub(super) struct ReadAhead {
 
 /// A range of pages to fetch, and the page that gets the marker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Window {
+pub(super) struct ReadAheadWindow {
     pub(super) start: u64,
     pub(super) pages: u64,
     pub(super) marker: Option<u64>,
@@ -28,7 +28,7 @@ pub(super) struct Window {
 
 /// A read that misses a page or reaches a marker.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Need {
+pub(super) struct ReadAheadNeed {
     /// The page that is missing or has the marker.
     pub(super) page: u64,
     /// The number of pages of the read from that page on.
@@ -44,8 +44,8 @@ pub(super) struct Need {
 impl ReadAhead {
     /// Returns the pages to fetch for a read (`ondemand_readahead`), with windows of at most `most`
     /// pages.
-    pub(super) fn window(&mut self, need: &Need, most: u64) -> Option<Window> {
-        let Need { page, pages, .. } = *need;
+    pub(super) fn window(&mut self, need: &ReadAheadNeed, most: u64) -> Option<ReadAheadWindow> {
+        let ReadAheadNeed { page, pages, .. } = *need;
         // A second read within the same page is adjacent, too.
         let adjacent = need
             .previous
@@ -88,7 +88,7 @@ impl ReadAhead {
             self.extra = 1;
         } else {
             // A random read is fetched without read-ahead, and leaves the state as it is.
-            return Some(Window {
+            return Some(ReadAheadWindow {
                 start: page,
                 pages,
                 marker: None,
@@ -105,7 +105,7 @@ impl ReadAhead {
                 self.extra = most / 2;
             }
         }
-        Some(Window {
+        Some(ReadAheadWindow {
             start: self.start,
             pages: self.size,
             marker: Some(self.start + self.size - self.extra),

@@ -1,8 +1,8 @@
 //! The back end of the rings: its threads, and its half of each ring.
 
-use super::notify::{self, Calls};
+use super::notify::{self, CallState};
 use super::queue::BackHalf;
-use super::{Cx, Event, Out};
+use super::{RingContext, RingNotification, RingOutput};
 use std::collections::VecDeque;
 use weir_config::scenario::Guest;
 use weir_core::{Instant, Span};
@@ -10,10 +10,10 @@ use weir_wire::notify::{Kicks, Plan};
 
 /// The back end's side of one guest's ring.
 #[derive(Debug)]
-pub(super) struct Back {
+pub(super) struct GuestBack {
     ring: BackHalf,
     kicks: Kicks,
-    calls: Calls,
+    calls: CallState,
     /// True while the thread is at the ring: it takes requests, spins, or is about to ask for the
     /// next kick.
     open: bool,
@@ -29,14 +29,14 @@ pub(super) struct Back {
 
 /// A thread of the back end with a processor of its own.
 #[derive(Debug)]
-pub(super) struct Thread {
+pub(super) struct BackEndThread {
     guests: Vec<usize>,
     /// True if completions of the drive wake the thread. Otherwise responses are made in the
     /// drive's interrupt, on the same processor.
     wakes_for_answers: bool,
     awake: bool,
     /// The present task of the processor and the time at which it ends.
-    task: Option<(Instant, Task)>,
+    task: Option<(Instant, BackEndTask)>,
     /// The guest and cookie of each completed request whose response is not in the ring yet.
     answers: VecDeque<(usize, u64)>,
     /// The position of the guest that is served next. Guests are served round-robin.
@@ -46,7 +46,7 @@ pub(super) struct Thread {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Task {
+enum BackEndTask {
     Wake,
     Look(usize),
     Take(u64),
@@ -54,12 +54,12 @@ enum Task {
     Call(usize),
 }
 
-impl Back {
+impl GuestBack {
     pub(super) fn new(ring: BackHalf, guest: &Guest) -> Self {
         Self {
             ring,
             kicks: notify::kicks(guest.kicks),
-            calls: Calls::new(guest.calls),
+            calls: CallState::new(guest.calls),
             open: false,
             noise: false,
             left: 0,
@@ -70,11 +70,11 @@ impl Back {
     }
 
     /// Processes a kick that has arrived. While the thread is at the ring, the kick is only noted.
-    pub(super) fn kicked(&mut self, now: Instant) {
+    pub(super) fn on_kick(&mut self, now: Instant) {
         if self.open {
             self.noise = true;
         } else {
-            self.kicks.kicked(now, now);
+            self.kicks.on_kick(now, now);
         }
     }
 
@@ -86,20 +86,20 @@ impl Back {
     }
 
     /// Returns true if the ring is being checked, or will be checked without another kick.
-    pub(super) fn is_going_to_look(&self) -> bool {
+    pub(super) fn is_look_pending(&self) -> bool {
         self.open || !matches!(self.kicks.plan(), Plan::Arm | Plan::Nothing)
     }
 
     /// Returns true if the thread must check the ring now, because of a kick or a timer.
     fn is_due(&mut self, now: Instant) -> bool {
         if !self.open {
-            self.kicks.timer(now);
+            self.kicks.on_timer(now);
         }
         !self.open && self.kicks.plan() == Plan::Look
     }
 
     /// Returns true if the guest will be called.
-    pub(super) fn is_going_to_call(&self) -> bool {
+    pub(super) fn is_call_pending(&self) -> bool {
         self.calls.next().is_some()
     }
 
@@ -132,7 +132,7 @@ impl Back {
     }
 }
 
-impl Thread {
+impl BackEndThread {
     pub(super) fn new(guests: Vec<usize>, wakes_for_answers: bool) -> Self {
         Self {
             guests,
@@ -156,7 +156,7 @@ impl Thread {
 
     /// Completes the task that has ended by now and begins the next ones. Returns true if anything
     /// happened.
-    pub(super) fn run(&mut self, backs: &mut [Back], cx: &mut Cx<'_>) -> bool {
+    pub(super) fn run(&mut self, backs: &mut [GuestBack], cx: &mut RingContext<'_>) -> bool {
         let mut happened = false;
         loop {
             if let Some((until, task)) = self.task {
@@ -167,7 +167,7 @@ impl Thread {
                 self.end(task, backs, cx);
             } else if let Some((length, task)) = self.begin(backs, cx) {
                 // Spinning ends where a task begins, so that its time is not counted twice.
-                self.spun(cx);
+                self.count_spin_time(cx);
                 cx.count.backend(cx.now, length);
                 self.task = Some((cx.now + length, task));
             } else {
@@ -178,25 +178,25 @@ impl Thread {
     }
 
     /// Counts the time for which the thread has been spinning as time of its processor.
-    fn spun(&mut self, cx: &mut Cx<'_>) {
+    fn count_spin_time(&mut self, cx: &mut RingContext<'_>) {
         if let Some(since) = self.spins.take() {
             cx.count.backend(since, cx.now.since(since));
         }
     }
 
-    fn end(&mut self, task: Task, backs: &mut [Back], cx: &mut Cx<'_>) {
+    fn end(&mut self, task: BackEndTask, backs: &mut [GuestBack], cx: &mut RingContext<'_>) {
         let now = cx.now;
         match task {
-            Task::Wake => self.awake = true,
-            Task::Look(guest) => {
+            BackEndTask::Wake => self.awake = true,
+            BackEndTask::Look(guest) => {
                 backs[guest].open = true;
                 backs[guest].look();
             }
-            Task::Take(cookie) => {
+            BackEndTask::Take(cookie) => {
                 let request = cx.requests[cookie as usize];
-                cx.out.extend(request.map(Out::Submit));
+                cx.out.extend(request.map(RingOutput::Submit));
             }
-            Task::Answer(guest, cookie) => {
+            BackEndTask::Answer(guest, cookie) => {
                 let back = &mut backs[guest];
                 back.ring.answer(cookie);
                 back.answered += 1;
@@ -207,27 +207,31 @@ impl Thread {
                 if back.ring.answered() {
                     // The re-arm of rings before 2011 has found a request for which no kick will
                     // come. The back end must behave as if it had been kicked.
-                    back.kicked(now);
+                    back.on_kick(now);
                 }
             }
-            Task::Call(guest) => {
+            BackEndTask::Call(guest) => {
                 cx.count.call(now);
-                cx.send(Event::Call(guest));
+                cx.send(RingNotification::Call(guest));
             }
         }
     }
 
     /// Chooses the next task of the processor. Returns the task's length and the task.
-    fn begin(&mut self, backs: &mut [Back], cx: &mut Cx<'_>) -> Option<(Span, Task)> {
+    fn begin(
+        &mut self,
+        backs: &mut [GuestBack],
+        cx: &mut RingContext<'_>,
+    ) -> Option<(Span, BackEndTask)> {
         let (now, cost) = (cx.now, cx.cost);
         for &guest in &self.guests {
             if backs[guest].calls.take(now) {
-                return Some((cost.event, Task::Call(guest)));
+                return Some((cost.event, BackEndTask::Call(guest)));
             }
         }
         let asleep = self.wakes_for_answers && !self.awake;
         if !asleep && let Some((guest, cookie)) = self.answers.pop_front() {
-            return Some((cost.answer, Task::Answer(guest, cookie)));
+            return Some((cost.answer, BackEndTask::Answer(guest, cookie)));
         }
         // A sleeping thread first has to wake up, which costs time on its processor.
         if !self.awake {
@@ -236,16 +240,16 @@ impl Thread {
                 return None;
             }
             cx.count.wakeup(now);
-            return Some((cost.wake, Task::Wake));
+            return Some((cost.wake, BackEndTask::Wake));
         }
         let mut spins = false;
         for turn in 0..self.guests.len() {
             let at = (self.turn + turn) % self.guests.len();
             let guest = self.guests[at];
-            if let Some(task) = backs[guest].work(guest, now, &mut spins) {
+            if let Some(task) = backs[guest].next_task(guest, now, &mut spins) {
                 self.turn = at + 1;
                 let length = match task {
-                    Task::Look(_) => cost.look,
+                    BackEndTask::Look(_) => cost.look,
                     _ => cost.take,
                 };
                 return Some((length, task));
@@ -254,28 +258,28 @@ impl Thread {
         if spins {
             self.spins.get_or_insert(now);
         } else {
-            self.spun(cx);
+            self.count_spin_time(cx);
             self.awake = false;
         }
         None
     }
 }
 
-impl Back {
+impl GuestBack {
     /// Chooses the next step after all seen requests have been taken. Returns a request that has
     /// arrived in the meantime, and sets `spins` if the thread spins for this ring.
-    fn rest(&mut self, now: Instant, spins: &mut bool) -> Option<u64> {
+    fn finish_look(&mut self, now: Instant, spins: &mut bool) -> Option<u64> {
         while self.open {
             let found = std::mem::take(&mut self.found);
             match self.kicks.plan() {
                 _ if found > 0 => {
-                    self.kicks.looked(now, found);
+                    self.kicks.on_checked(now, found);
                 }
                 Plan::Look => {
-                    self.kicks.looked(now, 0);
+                    self.kicks.on_checked(now, 0);
                 }
                 Plan::Spin(until) if until <= now => {
-                    self.kicks.timer(now);
+                    self.kicks.on_timer(now);
                 }
                 Plan::Spin(_) => {
                     self.look();
@@ -296,21 +300,21 @@ impl Back {
 
     /// The next task for this ring: the next request that was seen, the next look, or none. In the
     /// last case, the thread may spin.
-    fn work(&mut self, guest: usize, now: Instant, spins: &mut bool) -> Option<Task> {
+    fn next_task(&mut self, guest: usize, now: Instant, spins: &mut bool) -> Option<BackEndTask> {
         if let Some(cookie) = self.take() {
-            return Some(Task::Take(cookie));
+            return Some(BackEndTask::Take(cookie));
         }
-        if let Some(cookie) = self.rest(now, spins) {
-            return Some(Task::Take(cookie));
+        if let Some(cookie) = self.finish_look(now, spins) {
+            return Some(BackEndTask::Take(cookie));
         }
         let heard = std::mem::take(&mut self.noise);
         if self.open {
             // The thread spins, and a kick interrupts it.
-            return heard.then_some(Task::Look(guest));
+            return heard.then_some(BackEndTask::Look(guest));
         }
         if heard {
-            self.kicks.kicked(now, now);
+            self.kicks.on_kick(now, now);
         }
-        self.is_due(now).then_some(Task::Look(guest))
+        self.is_due(now).then_some(BackEndTask::Look(guest))
     }
 }

@@ -1,20 +1,20 @@
 //! A guest: its processor and its half of the ring.
 
 use super::queue::FrontHalf;
-use super::{Cx, Event, Out};
+use super::{RingContext, RingNotification, RingOutput};
 use std::collections::VecDeque;
 use weir_core::{Instant, Span};
 
 /// The block driver of one guest, with the guest's processor.
 #[derive(Debug)]
-pub(super) struct Front {
+pub(super) struct GuestFront {
     ring: FrontHalf,
     /// The maximum number of requests before a notification.
     plug: u32,
     /// Requests that are not in the ring yet: cookie and batch.
     queue: VecDeque<(u64, u64)>,
     /// The present task of the processor and the time at which it ends.
-    task: Option<(Instant, Task)>,
+    task: Option<(Instant, GuestTask)>,
     /// True if a call has arrived and its interrupt has not been taken yet.
     called: bool,
     /// True while the interrupt handler takes responses.
@@ -31,7 +31,7 @@ pub(super) struct Front {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Task {
+enum GuestTask {
     /// A request is prepared and put into the ring.
     Request(u64, u64),
     /// The back end is notified.
@@ -41,7 +41,7 @@ enum Task {
     Response(u64),
 }
 
-impl Front {
+impl GuestFront {
     pub(super) fn new(ring: FrontHalf, plug: u32) -> Self {
         Self {
             ring,
@@ -63,7 +63,7 @@ impl Front {
     }
 
     /// Notes a call of the back end, which interrupts the guest.
-    pub(super) fn called(&mut self) {
+    pub(super) fn on_call(&mut self) {
         self.called = true;
     }
 
@@ -84,7 +84,7 @@ impl Front {
 
     /// Completes the task that has ended by now and begins the next ones. Returns true if anything
     /// happened.
-    pub(super) fn run(&mut self, number: usize, cx: &mut Cx<'_>) -> bool {
+    pub(super) fn run(&mut self, number: usize, cx: &mut RingContext<'_>) -> bool {
         let mut happened = false;
         loop {
             if let Some((until, task)) = self.task {
@@ -103,42 +103,42 @@ impl Front {
         }
     }
 
-    fn end(&mut self, task: Task, number: usize, cx: &mut Cx<'_>) {
+    fn end(&mut self, task: GuestTask, number: usize, cx: &mut RingContext<'_>) {
         match task {
-            Task::Request(cookie, batch) => {
+            GuestTask::Request(cookie, batch) => {
                 self.ring.push(cookie);
                 self.unseen += 1;
                 self.batch = batch;
             }
-            Task::Kick => {
+            GuestTask::Kick => {
                 cx.count.kick(cx.now);
-                cx.send(Event::Kick(number));
+                cx.send(RingNotification::Kick(number));
             }
-            Task::Interrupt => self.handling = true,
-            Task::Response(cookie) => {
+            GuestTask::Interrupt => self.handling = true,
+            GuestTask::Response(cookie) => {
                 cx.requests[cookie as usize] = None;
                 let done = cx.answers[cookie as usize].take();
-                cx.out.extend(done.map(Out::Deliver));
+                cx.out.extend(done.map(RingOutput::Deliver));
             }
         }
     }
 
     /// Chooses the next task of the processor. Returns the task's length and the task.
-    fn begin(&mut self, cx: &Cx<'_>) -> Option<(Span, Task)> {
+    fn begin(&mut self, cx: &RingContext<'_>) -> Option<(Span, GuestTask)> {
         let cost = cx.cost;
         // Requests are published in groups, so that one notification serves several of them.
-        if self.unseen > 0 && !self.goes_on() {
+        if self.unseen > 0 && !self.continues_batch() {
             self.pushed += u64::from(std::mem::take(&mut self.unseen));
             // The ring returns false if the back end has not asked for a kick, so that it needs
             // none.
             if self.ring.publish() {
-                return Some((cost.event, Task::Kick));
+                return Some((cost.event, GuestTask::Kick));
             }
         }
         while self.handling {
             if let Some(cookie) = self.ring.take() {
                 self.taken += 1;
-                return Some((cost.response, Task::Response(cookie)));
+                return Some((cost.response, GuestTask::Response(cookie)));
             }
             // After the last response, the handler asks for the next call and checks once more, so
             // that no response is missed in between.
@@ -146,7 +146,7 @@ impl Front {
         }
         if self.called {
             self.called = false;
-            return Some((cost.interrupt, Task::Interrupt));
+            return Some((cost.interrupt, GuestTask::Interrupt));
         }
         // Responses must free slots first.
         if !self.ring.has_room() {
@@ -157,11 +157,11 @@ impl Front {
             self.full = false;
             return None;
         };
-        Some((cost.request, Task::Request(cookie, batch)))
+        Some((cost.request, GuestTask::Request(cookie, batch)))
     }
 
     /// Returns true if another request is pushed before the back end is notified.
-    fn goes_on(&self) -> bool {
+    fn continues_batch(&self) -> bool {
         let same = |next: &(u64, u64)| self.full || next.1 == self.batch;
         self.unseen < self.plug && self.ring.has_room() && self.queue.front().is_some_and(same)
     }

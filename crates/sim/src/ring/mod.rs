@@ -17,9 +17,9 @@ mod front;
 mod notify;
 mod queue;
 
-use back::{Back, Thread};
+use back::{BackEndThread, GuestBack};
 use count::Count;
-use front::Front;
+use front::GuestFront;
 use std::collections::VecDeque;
 use weir_config::scenario::{Cost, Guest, Scenario, Threads};
 use weir_core::{Done, Instant, Request, Span};
@@ -27,7 +27,7 @@ use weir_measure::Rings as Counted;
 
 /// An effect of the rings on the rest of the run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Out {
+pub(crate) enum RingOutput {
     /// The back end submits a request to the layer.
     Submit(Request),
     /// A guest delivers a response to its client.
@@ -37,9 +37,9 @@ pub(crate) enum Out {
 /// All guests, and all threads of the back end.
 #[derive(Debug)]
 pub(crate) struct Rings {
-    guests: Vec<Front>,
-    backs: Vec<Back>,
-    threads: Vec<Thread>,
+    guests: Vec<GuestFront>,
+    backs: Vec<GuestBack>,
+    threads: Vec<BackEndThread>,
     /// The guest of each client, and of each request by cookie.
     of: Vec<u32>,
     by_cookie: Vec<u32>,
@@ -49,7 +49,7 @@ pub(crate) struct Rings {
     /// The number of the present batch, to which new requests belong.
     batch: u64,
     /// Notifications in transit, in order of arrival.
-    events: VecDeque<(Instant, Event)>,
+    events: VecDeque<(Instant, RingNotification)>,
     storms: Vec<Storm>,
     /// True if a request was sent or answered since the last call of `run`.
     changed: bool,
@@ -59,7 +59,7 @@ pub(crate) struct Rings {
 
 /// A notification in transit. All notifications take the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Event {
+enum RingNotification {
     /// A kick from a guest to the back end.
     Kick(usize),
     /// A call from the back end to a guest.
@@ -92,19 +92,19 @@ impl Storm {
 }
 
 /// The state that all parts share while they run.
-struct Cx<'a> {
+struct RingContext<'a> {
     now: Instant,
     cost: &'a Cost,
     count: &'a mut Count,
     requests: &'a mut Vec<Option<Request>>,
     answers: &'a mut Vec<Option<Done>>,
-    events: &'a mut VecDeque<(Instant, Event)>,
-    out: &'a mut Vec<Out>,
+    events: &'a mut VecDeque<(Instant, RingNotification)>,
+    out: &'a mut Vec<RingOutput>,
 }
 
-impl Cx<'_> {
+impl RingContext<'_> {
     /// Sends a notification, which arrives after the latency of an inter-processor interrupt.
-    fn send(&mut self, event: Event) {
+    fn send(&mut self, event: RingNotification) {
         (self.events).push_back((self.now + self.cost.ipi, event));
     }
 }
@@ -118,12 +118,14 @@ impl Rings {
         let (mut guests, mut backs) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let (front, back) = queue::ring(guest.ring, guest.slots, requests);
-            guests.push(Front::new(front, guest.plug));
-            backs.push(Back::new(back, guest));
+            guests.push(GuestFront::new(front, guest.plug));
+            backs.push(GuestBack::new(back, guest));
         }
         let threads = match guest.threads {
-            Threads::Each => (0..count).map(|g| Thread::new(vec![g], false)).collect(),
-            Threads::One => vec![Thread::new((0..count).collect(), true)],
+            Threads::Each => (0..count)
+                .map(|g| BackEndThread::new(vec![g], false))
+                .collect(),
+            Threads::One => vec![BackEndThread::new((0..count).collect(), true)],
         };
         let storms = (0..count).filter_map(|number| Storm::new(scenario, number));
         let start = Instant::ZERO + scenario.warm_up;
@@ -175,9 +177,9 @@ impl Rings {
         if self.changed {
             return Some(now);
         }
-        let guests = self.guests.iter().filter_map(Front::next);
+        let guests = self.guests.iter().filter_map(GuestFront::next);
         // The rings run after such a change, because another side may be able to continue.
-        let threads = self.threads.iter().filter_map(Thread::next);
+        let threads = self.threads.iter().filter_map(BackEndThread::next);
         // A timer that is due while its thread is busy waits for the end of the task.
         let busy = |guest: usize| self.threads[self.thread_of(guest)].next().is_some();
         let timers = self.backs.iter().enumerate();
@@ -195,23 +197,23 @@ impl Rings {
     }
 
     /// Processes all events up to `now`.
-    pub(crate) fn run(&mut self, now: Instant, out: &mut Vec<Out>) {
+    pub(crate) fn run(&mut self, now: Instant, out: &mut Vec<RingOutput>) {
         self.changed = false;
         for storm in &mut self.storms {
             if storm.next <= now {
                 storm.next = now + storm.each;
                 self.count.kick(now);
-                self.backs[storm.guest].kicked(now);
+                self.backs[storm.guest].on_kick(now);
             }
         }
         while let Some(&(_, event)) = self.events.front().filter(|e| e.0 <= now) {
             self.events.pop_front();
             match event {
-                Event::Kick(guest) => self.backs[guest].kicked(now),
-                Event::Call(guest) => self.guests[guest].called(),
+                RingNotification::Kick(guest) => self.backs[guest].on_kick(now),
+                RingNotification::Call(guest) => self.guests[guest].on_call(),
             }
         }
-        let mut cx = Cx {
+        let mut cx = RingContext {
             now,
             cost: &self.cost,
             count: &mut self.count,
@@ -234,7 +236,11 @@ impl Rings {
                 break;
             }
         }
-        debug_assert_eq!(self.forgotten(), None, "asleep with work at {now:?}");
+        debug_assert_eq!(
+            self.sleeping_guest_with_work(),
+            None,
+            "asleep with work at {now:?}"
+        );
     }
 
     /// The counters up to `until`.
@@ -244,18 +250,20 @@ impl Rings {
 
     /// The first guest with work for a side that sleeps although no event is in transit. Such a
     /// guest would hang, so there must be none, whatever the costs and policies.
-    fn forgotten(&self) -> Option<usize> {
-        let on_way = |wanted: Event| self.events.iter().any(|(_, event)| *event == wanted);
+    fn sleeping_guest_with_work(&self) -> Option<usize> {
+        let on_way =
+            |wanted: RingNotification| self.events.iter().any(|(_, event)| *event == wanted);
         (0..self.guests.len()).find(|&guest| {
             let (front, back) = (&self.guests[guest], &self.backs[guest]);
             let thread = &self.threads[self.thread_of(guest)];
-            if front.next().is_some() || thread.next().is_some() || back.is_going_to_look() {
+            if front.next().is_some() || thread.next().is_some() || back.is_look_pending() {
                 return false;
             }
             let requests = front.pushed() > back.taken() && back.in_flight() == 0;
             let responses = back.answered() > front.taken();
-            let kicked = requests && !on_way(Event::Kick(guest));
-            let called = responses && !on_way(Event::Call(guest)) && !back.is_going_to_call();
+            let kicked = requests && !on_way(RingNotification::Kick(guest));
+            let called =
+                responses && !on_way(RingNotification::Call(guest)) && !back.is_call_pending();
             kicked || called
         })
     }

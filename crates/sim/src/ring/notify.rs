@@ -15,12 +15,12 @@ const JIFFY: Span = Span::from_millis(4);
 const BURST: u32 = 16;
 
 /// Creates the state machine for a queue's kicks, in the enabled state.
-pub(super) fn kicks(policy: said::Kicks) -> Kicks {
+pub(super) fn kicks(policy: said::KickReaction) -> Kicks {
     let policy = match policy {
-        said::Kicks::AtOnce => KickPolicy::AtOnce,
-        said::Kicks::Spin(span) => KickPolicy::Spin { span },
-        said::Kicks::Sleep(span) => KickPolicy::Sleep { span },
-        said::Kicks::Throttle(rate) => KickPolicy::Throttle {
+        said::KickReaction::AtOnce => KickPolicy::AtOnce,
+        said::KickReaction::Spin(span) => KickPolicy::Spin { span },
+        said::KickReaction::Sleep(span) => KickPolicy::Sleep { span },
+        said::KickReaction::Throttle(rate) => KickPolicy::Throttle {
             interval: Span::from_nanos(1_000_000_000 / u64::from(rate.max(1))),
             burst: BURST,
             jiffy: JIFFY,
@@ -41,21 +41,21 @@ pub(super) fn instant(kicks: &Kicks) -> Option<Instant> {
 
 /// The state machine for a queue's calls.
 #[derive(Debug)]
-pub(super) struct Calls {
+pub(super) struct CallState {
     machine: Machine,
     /// True if the guest must be called now.
     owed: bool,
 }
 
-impl Calls {
-    pub(super) fn new(policy: said::Calls) -> Self {
+impl CallState {
+    pub(super) fn new(policy: said::CallTiming) -> Self {
         let policy = match policy {
-            said::Calls::AtOnce => CallPolicy::AtOnce,
-            said::Calls::Delay { time: delay, count } => {
+            said::CallTiming::AtOnce => CallPolicy::AtOnce,
+            said::CallTiming::Delay { time: delay, count } => {
                 CallPolicy::Gather(Gather { count, delay })
             }
-            said::Calls::Vic => CallPolicy::Vic(Vic::default()),
-            said::Calls::Spdk(base) => CallPolicy::Spdk(Spdk {
+            said::CallTiming::Vic => CallPolicy::Vic(Vic::default()),
+            said::CallTiming::Spdk(base) => CallPolicy::Spdk(Spdk {
                 base,
                 ..Spdk::default()
             }),
@@ -69,13 +69,13 @@ impl Calls {
     /// Notes a response that the guest can see. `in_flight` is the number of requests without a
     /// response. `wanted` is true if the guest has asked for a call.
     pub(super) fn answered(&mut self, now: Instant, in_flight: u64, wanted: bool) {
-        let decision = self.machine.published(now, 1, in_flight as u32, wanted);
+        let decision = self.machine.on_published(now, 1, in_flight as u32, wanted);
         self.owed |= decision == Decision::Call;
     }
 
     /// Returns true if the guest must be called now, once for each call.
     pub(super) fn take(&mut self, now: Instant) -> bool {
-        self.owed |= self.machine.timer(now) == Decision::Call;
+        self.owed |= self.machine.on_timer(now) == Decision::Call;
         std::mem::take(&mut self.owed)
     }
 

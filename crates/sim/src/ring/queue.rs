@@ -1,10 +1,12 @@
 //! Both halves of a ring, of either kind. Requests pass through it as their cookies.
 
-use weir_config::scenario::Ring;
+use weir_config::scenario::GuestRing;
 use weir_core::Cookie;
 use weir_wire::ring::plain::{Memory, Regions};
 use weir_wire::ring::split::{Areas, Buffer, Chain, Device, Driver, Settings};
-use weir_wire::ring::xen::{self, Operation, Rearm, Request, Response, Segment, Status};
+use weir_wire::ring::xen::{
+    self, Rearm, Response, XenOperation, XenRequest, XenSegment, XenStatus,
+};
 
 /// The reason why errors of the ring cannot occur: both halves belong to this process, and neither
 /// violates the protocol.
@@ -16,7 +18,7 @@ const INDICES: usize = 64;
 /// A guest's half of the ring.
 #[derive(Debug)]
 pub(super) enum FrontHalf {
-    Xen(xen::Front<Memory>),
+    Xen(xen::XenFrontEnd<Memory>),
     Virtio {
         driver: Driver<Memory>,
         /// The cookie of each descriptor chain, by its head.
@@ -27,7 +29,7 @@ pub(super) enum FrontHalf {
 /// The back end's half of the ring.
 #[derive(Debug)]
 pub(super) enum BackHalf {
-    Xen(xen::Back<Memory>),
+    Xen(xen::XenBackEnd<Memory>),
     Virtio(Box<Virtio>),
 }
 
@@ -42,11 +44,11 @@ pub(super) struct Virtio {
 }
 
 /// Creates a ring with space for `slots` requests, whose cookies are below `requests`.
-pub(super) fn ring(kind: Ring, slots: u32, requests: u32) -> (FrontHalf, BackHalf) {
+pub(super) fn ring(kind: GuestRing, slots: u32, requests: u32) -> (FrontHalf, BackHalf) {
     match kind {
-        Ring::Xen => xen_ring(slots, Rearm::Drained),
-        Ring::XenBefore2011 => xen_ring(slots, Rearm::Answered),
-        Ring::Virtio => virtqueue(slots as u16, requests),
+        GuestRing::Xen => xen_ring(slots, Rearm::Drained),
+        GuestRing::XenBefore2011 => xen_ring(slots, Rearm::Answered),
+        GuestRing::Virtio => virtqueue(slots as u16, requests),
     }
 }
 
@@ -55,8 +57,8 @@ fn xen_ring(slots: u32, rearm: Rearm) -> (FrontHalf, BackHalf) {
     // pages would have more of them.
     let memory = Memory::new(INDICES + slots as usize * xen::SLOT);
     xen::init(&memory);
-    let front = xen::Front::new(memory.clone()).expect("there is a slot");
-    let back = xen::Back::new(memory, rearm).expect("there is a slot");
+    let front = xen::XenFrontEnd::new(memory.clone()).expect("there is a slot");
+    let back = xen::XenBackEnd::new(memory, rearm).expect("there is a slot");
     (FrontHalf::Xen(front), BackHalf::Xen(back))
 }
 
@@ -97,12 +99,12 @@ impl FrontHalf {
             Self::Xen(front) => {
                 // The segment and the operation are placeholders. The request itself is looked up
                 // by its cookie.
-                let segment = Segment {
+                let segment = XenSegment {
                     grant: 0,
                     first: 0,
                     last: 0,
                 };
-                let request = Request::new(Operation::Read, cookie, 0, &[segment]);
+                let request = XenRequest::new(XenOperation::Read, cookie, 0, &[segment]);
                 front.push(&request).expect("there was room");
             }
             Self::Virtio { driver, cookies } => {
@@ -129,7 +131,7 @@ impl FrontHalf {
     pub(super) fn take(&mut self) -> Option<Cookie> {
         match self {
             Self::Xen(front) => {
-                front.look().expect(OURS);
+                front.poll_responses().expect(OURS);
                 front.take().map(|response| response.id)
             }
             Self::Virtio { driver, cookies } => {
@@ -152,8 +154,8 @@ impl BackHalf {
     /// Returns the number of requests that can be taken now.
     pub(super) fn look(&mut self) -> u32 {
         match self {
-            Self::Xen(back) => back.look().expect(OURS),
-            Self::Virtio(queue) => queue.device.look().expect(OURS).into(),
+            Self::Xen(back) => back.poll_requests().expect(OURS),
+            Self::Virtio(queue) => queue.device.poll_available().expect(OURS).into(),
         }
     }
 
@@ -179,8 +181,8 @@ impl BackHalf {
         match self {
             Self::Xen(back) => back.answer(&Response {
                 id: cookie,
-                operation: Operation::Read,
-                status: Status::Okay,
+                operation: XenOperation::Read,
+                status: XenStatus::Okay,
             }),
             Self::Virtio(queue) => queue.device.finish(queue.heads[cookie as usize], 1),
         }
@@ -198,7 +200,7 @@ impl BackHalf {
     /// once more. Returns true if there is a request.
     pub(super) fn drained(&mut self) -> bool {
         match self {
-            Self::Xen(back) => back.drained().expect(OURS),
+            Self::Xen(back) => back.on_drained().expect(OURS),
             Self::Virtio(queue) => queue.device.arm().expect(OURS),
         }
     }
@@ -207,7 +209,7 @@ impl BackHalf {
     /// to take.
     pub(super) fn answered(&mut self) -> bool {
         match self {
-            Self::Xen(back) => back.answered().expect(OURS),
+            Self::Xen(back) => back.on_answered().expect(OURS),
             Self::Virtio(_) => false,
         }
     }

@@ -3,7 +3,7 @@
 use super::Run;
 use crate::Error;
 use crate::flights::Flight;
-use crate::host::{Fetch, Files, Then};
+use crate::host::{Continuation, Fetch, Files};
 use weir_core::{Done, Op, Outcome, Reject, Request, StreamId, StreamSpec, Waits};
 use weir_measure::Breakdown;
 use weir_model::load::Step;
@@ -42,7 +42,7 @@ impl Run<'_> {
             self.timers.clear(client);
             self.layer.close(self.now, stream);
             for request in unread {
-                self.given_up(&request);
+                self.cancel_unsubmitted(&request);
             }
             self.abandon_fetches(client);
             self.leave_journal(client);
@@ -52,14 +52,14 @@ impl Run<'_> {
     /// Cancels the fetches of a client that has left. The pages are missing again, and other
     /// clients that need them fetch them themselves.
     fn abandon_fetches(&mut self, client: u32) {
-        let first = |files: &mut Files| files.cache(client)?.first_coming(client);
+        let first = |files: &mut Files| files.cache(client)?.first_fetch(client);
         while let Some(fetch) = first(&mut self.files) {
-            self.fetched(fetch, Breakdown::default(), false);
+            self.on_fetched(fetch, Breakdown::default(), false);
         }
     }
 
     pub(super) fn wake_guest(&mut self, client: u32) {
-        if self.guests[client as usize].is_woken() {
+        if self.guests[client as usize].mark_ready() {
             self.ready.push_back(client);
         }
     }
@@ -89,7 +89,7 @@ impl Run<'_> {
                 Step::WaitForCompletion | Step::Finished => break self.timers.clear(client),
             }
         }
-        self.sent();
+        self.end_batch();
     }
 
     /// Sends a request of a client, in parts if it is longer than the layer accepts.
@@ -104,7 +104,7 @@ impl Run<'_> {
         let cookie = self.flights.insert(flight);
         let whole = Request { cookie, ..request };
         if whole.length <= self.longest || !matches!(whole.op, Op::Read | Op::Write) {
-            return self.pass(client, whole);
+            return self.forward_request(client, whole);
         }
         // A server receives the parts that a guest has split as separate requests of its client.
         let is_counted_whole = self.rings.is_none();
@@ -117,13 +117,13 @@ impl Run<'_> {
                 within: if is_counted_whole { done } else { 0 },
                 ..whole
             };
-            self.pass(client, part);
+            self.forward_request(client, part);
         }
     }
 
     /// Passes a request, or a part of one, on the client's path: into a ring, into the layer, or
     /// onto the way to the server.
-    fn pass(&mut self, client: u32, request: Request) {
+    fn forward_request(&mut self, client: u32, request: Request) {
         if let Some(rings) = &mut self.rings {
             rings.send(client, request);
         } else if self.transit.is_direct() {
@@ -134,7 +134,7 @@ impl Run<'_> {
     }
 
     /// Ends a client's submissions at this instant, and thereby their batch.
-    fn sent(&mut self) {
+    fn end_batch(&mut self) {
         if let Some(rings) = &mut self.rings {
             rings.next_batch(true);
         }
@@ -154,12 +154,12 @@ impl Run<'_> {
             &mut guest.meter,
             &mut self.commands,
         );
-        self.pass_journal(client);
+        self.filter_commands(client);
         self.send_commands(client, stream, then);
     }
 
     /// Sends the commands of a process or of the file system, which continues at `then`.
-    pub(super) fn send_commands(&mut self, client: u32, stream: StreamId, then: Then) {
+    pub(super) fn send_commands(&mut self, client: u32, stream: StreamId, then: Continuation) {
         let mut commands = std::mem::take(&mut self.commands);
         // The list is taken out of `self` so that its allocation can be reused.
         for command in commands.drain(..) {
@@ -172,17 +172,17 @@ impl Run<'_> {
         }
         self.commands = commands;
         match then {
-            Then::At(at) => self.timers.set(client, at),
-            Then::Answer => self.timers.clear(client),
+            Continuation::At(at) => self.timers.set(client, at),
+            Continuation::Answer => self.timers.clear(client),
         }
-        self.sent();
+        self.end_batch();
     }
 
     /// Receives a request in the server, and submits it unless the layer has paused its stream.
     pub(super) fn receive(&mut self, client: u32, request: Request) {
         let guest = &mut self.guests[client as usize];
         if guest.stream != Some(request.stream) {
-            self.given_up(&request);
+            self.cancel_unsubmitted(&request);
         } else if guest.paused {
             guest.unread.push_back(request);
         } else {
@@ -191,7 +191,7 @@ impl Run<'_> {
     }
 
     /// Handles a request that the layer did not accept.
-    pub(super) fn refused(&mut self, request: Request, reason: Reject) {
+    pub(super) fn on_rejection(&mut self, request: Request, reason: Reject) {
         let client = self.by_slot[request.stream.slot() as usize];
         let guest = &mut self.guests[client as usize];
         match reason {
@@ -201,23 +201,23 @@ impl Run<'_> {
                 guest.paused = true;
                 guest.unread.push_back(request);
             }
-            Reject::UnknownStream => self.given_up(&request),
-            _ => self.answered(&self.failed(&request, EINVAL)),
+            Reject::UnknownStream => self.cancel_unsubmitted(&request),
+            _ => self.forward_answer(&self.error_answer(&request, EINVAL)),
         }
     }
 
     /// Ends a request that does not reach the layer because its client has left. No client receives
     /// the answer, but in a ring the request has a slot that must be freed.
-    fn given_up(&mut self, request: &Request) {
-        let done = self.failed(request, ECANCELED);
+    fn cancel_unsubmitted(&mut self, request: &Request) {
+        let done = self.error_answer(request, ECANCELED);
         if self.rings.is_some() {
-            self.answered(&done);
+            self.forward_answer(&done);
         } else {
             self.flights.end(&done);
         }
     }
 
-    fn failed(&self, request: &Request, error: u16) -> Done {
+    fn error_answer(&self, request: &Request, error: u16) -> Done {
         Done {
             stream: request.stream,
             cookie: request.cookie,
@@ -231,7 +231,7 @@ impl Run<'_> {
 
     /// Passes an answer of the layer, or of the server, back on the client's path.
     #[inline]
-    pub(super) fn answered(&mut self, done: &Done) {
+    pub(super) fn forward_answer(&mut self, done: &Done) {
         if let Some(rings) = &mut self.rings {
             rings.answer(*done);
         } else if self.transit.is_direct() {
@@ -250,28 +250,28 @@ impl Run<'_> {
         let guest = &mut self.guests[flight.client as usize];
         // A client that has left and connected again has another stream.
         if guest.stream == Some(done.stream) {
-            if self.tell_journal(&flight, &done) {
+            if self.notify_journal(&flight, &done) {
                 return;
             }
             let guest = &mut self.guests[flight.client as usize];
-            guest.answered(self.now, &flight, &done);
+            guest.on_answer(self.now, &flight, &done);
             self.wake_guest(flight.client);
             let fetch = Fetch {
                 client: flight.client,
                 number: flight.number,
             };
-            self.fetched(fetch, flight.parts(&done), done.outcome == Outcome::Ok);
+            self.on_fetched(fetch, flight.breakdown(&done), done.outcome == Outcome::Ok);
         }
     }
 
     /// Completes a command of a process. If the command fetched pages, clients that have waited for
     /// them continue.
-    fn fetched(&mut self, fetch: Fetch, parts: Breakdown, well: bool) {
-        for &client in self.files.arrived(fetch, well) {
+    fn on_fetched(&mut self, fetch: Fetch, parts: Breakdown, well: bool) {
+        for &client in self.files.complete_fetch(fetch, well) {
             let guest = &mut self.guests[client as usize];
             let process = guest.process.as_mut();
-            let waited = process.is_some_and(|p| p.fetched(self.now, fetch, parts, well));
-            if waited && guest.is_woken() {
+            let waited = process.is_some_and(|p| p.on_fetched(self.now, fetch, parts, well));
+            if waited && guest.mark_ready() {
                 self.ready.push_back(client);
             }
         }

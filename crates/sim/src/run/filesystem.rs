@@ -12,7 +12,7 @@ use weir_model::load::Program;
 /// Streams belong to leaves of the tree of groups. If the scenario has groups, the file system
 /// therefore gets a group of its own with the default contract, whereas Linux's kernel threads are
 /// in the root group.
-pub(super) fn added(scenario: Cow<'_, Scenario>) -> Cow<'_, Scenario> {
+pub(super) fn with_filesystem_client(scenario: Cow<'_, Scenario>) -> Cow<'_, Scenario> {
     let Some(filesystem) = scenario.filesystem else {
         return scenario;
     };
@@ -54,41 +54,41 @@ impl Run<'_> {
 
     /// Passes the commands of a process through the file system, which keeps the flushes that a
     /// commit answers.
-    pub(super) fn pass_journal(&mut self, client: u32) {
+    pub(super) fn filter_commands(&mut self, client: u32) {
         let Some(journal) = &mut self.journal else {
             return;
         };
         let now = self.now;
         self.commands
-            .retain_mut(|command| !journal.asked(now, client, command));
+            .retain_mut(|command| !journal.intercept(now, client, command));
         self.wake_journal();
     }
 
     /// Notes that a client has left.
     pub(super) fn leave_journal(&mut self, client: u32) {
         if let Some(journal) = &mut self.journal {
-            journal.left(client);
+            journal.on_client_left(client);
             self.wake_journal();
         }
     }
 
     /// Passes an answer to the file system. Returns true if the request was the file system's own.
     /// If a commit ends with it, clients that have waited for the commit continue.
-    pub(super) fn tell_journal(&mut self, flight: &Flight, done: &Done) -> bool {
+    pub(super) fn notify_journal(&mut self, flight: &Flight, done: &Done) -> bool {
         let own = self.journal_client() == Some(flight.client);
         let Some(journal) = &mut self.journal else {
             return false;
         };
         if !own {
-            if journal.written(flight.client, flight.number) {
+            if journal.on_data_written(flight.client, flight.number) {
                 self.wake_journal();
             }
             return false;
         }
         let well = done.outcome == Outcome::Ok;
-        for (client, number) in journal.answered(well) {
+        for (client, number) in journal.on_answer(well) {
             if let Some(process) = &mut self.guests[client as usize].process {
-                process.answered(self.now, number, flight.parts(done), well);
+                process.on_answer(self.now, number, flight.breakdown(done), well);
                 self.wake_guest(client);
             }
         }

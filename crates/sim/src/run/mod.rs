@@ -11,12 +11,12 @@ mod turn;
 
 use crate::agenda::Agenda;
 use crate::flights::Flights;
-use crate::guest::{Guest, measured};
-use crate::host::{Ata, Command, Files, Journal};
+use crate::guest::{SimClient, measured};
+use crate::host::{Ata, Files, FilesystemJournal, ProcessCommand};
 use crate::idling::Idling;
 use crate::path::Transit;
 use crate::results::{ClientResult, Results, name};
-use crate::ring::{Out, Rings};
+use crate::ring::{RingOutput, Rings};
 use crate::states::States;
 use crate::timers::Timers;
 use crate::{ClientSpec, Error, Policy, Scenario};
@@ -29,7 +29,7 @@ use weir_core::{
     Completion, Config, Cookie, DriveShape, Edit, GroupId, Instant, Knobs, Layer, Output, Promised,
     Refusal, Request, SpaceId, Span,
 };
-use weir_measure::{Level, Meter, Occupancy};
+use weir_measure::{LevelSeries, Meter, Occupancy};
 use weir_model::drive::{Drive, Freezing};
 
 /// A scenario run under a policy, in virtual time.
@@ -41,12 +41,12 @@ pub struct Run<'a> {
     drive: Box<dyn Drive>,
     /// The offset of each space on the drive. Empty if the drive is position-independent.
     bases: Vec<u64>,
-    guests: Vec<Guest>,
+    guests: Vec<SimClient>,
     /// The files that clients with buffered I/O have open.
     files: Files,
     /// The journal of the clients' file system. Its stream is that of the client after those of the
     /// scenario.
-    journal: Option<Box<Journal>>,
+    journal: Option<Box<FilesystemJournal>>,
     /// The client of each stream slot of the layer.
     by_slot: Vec<u32>,
     /// The cookie of the last dispatch, by tag.
@@ -54,7 +54,7 @@ pub struct Run<'a> {
     /// The time for which the elevator has idled.
     idling: Idling,
     /// The number of commands in flight over time, if it is recorded.
-    depth: Option<Level>,
+    depth: Option<LevelSeries>,
     /// The states of controllers and the elevator over time, if they are recorded.
     states: Option<States>,
     /// The time in which at least one command was in flight.
@@ -68,7 +68,7 @@ pub struct Run<'a> {
     /// The rings between clients in virtual machines and their back end.
     rings: Option<Rings>,
     /// The effects of the rings in the present turn.
-    out: Vec<Out>,
+    out: Vec<RingOutput>,
     timers: Timers,
     agenda: Agenda,
     /// The time at which the layer must be polled again.
@@ -80,10 +80,10 @@ pub struct Run<'a> {
     ready: VecDeque<u32>,
     completions: Vec<Completion>,
     /// The number of completions that the layer received in this turn.
-    told: usize,
+    completions_received: usize,
     requests: Vec<Request>,
     /// The commands of a process in the present step.
-    commands: Vec<Command>,
+    commands: Vec<ProcessCommand>,
     /// True if the layer merges requests.
     merging: bool,
     /// True if queued reads of one instant are sent together (see [`is_late`]).
@@ -96,7 +96,7 @@ pub struct Run<'a> {
     end: Instant,
     turns: u64,
     /// The number of turns at this instant so far.
-    still: u32,
+    turns_at_instant: u32,
     promised: Promised,
     refusals: Vec<(Instant, Refusal)>,
 }
@@ -150,11 +150,11 @@ impl<'a> Run<'a> {
     ) -> Result<Self, Error> {
         // The order matters: the layer is configured for the scenario with its run-in, but without
         // the file system's own client, for which `sizes` already has space.
-        let scenario = run_in::delayed(scenario);
+        let scenario = run_in::shifted_scenario(scenario);
         let config = Self::config(&scenario, policy);
         let streams = config.sizes.streams;
         let (merging, sends_late) = (config.merge.is_on(), is_late(&config.elevator));
-        let scenario = filesystem::added(scenario);
+        let scenario = filesystem::with_filesystem_client(scenario);
         let mut layer = Observed::new(Layer::new(config).map_err(Error::Layer)?, observers);
         let promised = layer
             .change(Instant::ZERO, &Self::edits(&scenario, policy))
@@ -169,7 +169,7 @@ impl<'a> Run<'a> {
                 // Neither policy nor drive is part of the seed, so that all of them are compared on
                 // the same requests.
                 let seed = weir_model::load::seed(&scenario.name, repetition, spec.sequence);
-                Guest::new(&scenario, client, &files, seed)
+                SimClient::new(&scenario, client, &files, seed)
             })
             .collect::<Result<Vec<_>, _>>()?;
         let clients = scenario.clients.iter();
@@ -207,9 +207,11 @@ impl<'a> Run<'a> {
             ready: VecDeque::with_capacity(guests.len()),
             guests,
             files,
-            journal: scenario.filesystem.map(|f| Box::new(Journal::new(f))),
+            journal: scenario
+                .filesystem
+                .map(|f| Box::new(FilesystemJournal::new(f))),
             completions: Vec::new(),
-            told: 0,
+            completions_received: 0,
             requests: Vec::with_capacity(outstanding as usize),
             commands: Vec::new(),
             merging,
@@ -219,7 +221,7 @@ impl<'a> Run<'a> {
             reached: Instant::ZERO,
             end: scenario.ends().0,
             turns: 0,
-            still: 0,
+            turns_at_instant: 0,
             promised,
             refusals: Vec::new(),
             scenario,
@@ -237,7 +239,7 @@ impl<'a> Run<'a> {
         let length = self.end.since(start).as_nanos();
         self.states = Some(States::new(start, step));
         let step = step.as_nanos();
-        self.depth = Some(Level::covering(start.as_nanos(), step, length));
+        self.depth = Some(LevelSeries::covering(start.as_nanos(), step, length));
         for guest in &mut self.guests {
             guest.meter.follow(step);
         }
@@ -371,7 +373,7 @@ impl<'a> Run<'a> {
     /// Returns true if the client with which the run ends has finished its program.
     fn is_over(&self) -> bool {
         let last = self.scenario.exits.and_then(|at| self.guests.get(at));
-        last.is_some_and(|guest| guest.program.took().is_some())
+        last.is_some_and(|guest| guest.program.runtime().is_some())
     }
 
     /// Returns true if the awaited client has a request outstanding.
@@ -399,20 +401,20 @@ impl<'a> Run<'a> {
         let count = scenario.clients.len() - usize::from(self.journal.is_some());
         let specs = &scenario.clients[..count];
         let members = |group| specs.iter().filter(|c| c.group == group).count();
-        let drew = self.guests.iter().any(Guest::has_drawn);
+        let drew = self.guests.iter().any(SimClient::has_drawn);
         let (mut clients, mut unanswered) = (Vec::new(), 0);
         let guests = self.guests.into_iter().zip(specs);
         for (i, (mut guest, spec)) in guests.enumerate() {
-            guest.cut(until, spec.deadline);
+            guest.end_measurement(until, spec.deadline);
             // No client waits for pages that are read ahead.
             let waits = match &guest.process {
                 Some(process) => process.due().into_iter().min(),
-                None => self.flights.of(i as u32).min(),
+                None => self.flights.due_times(i as u32).min(),
             };
             if let Some(due) = waits {
                 guest.meter.unanswered(due.as_nanos());
             }
-            guest.leave(spec, until);
+            guest.restrict_measurement(spec, until);
             if guest.stream.is_some() {
                 // A client that has left waits for nothing.
                 unanswered += u64::from(guest.program.outstanding());
@@ -424,7 +426,7 @@ impl<'a> Run<'a> {
                 alone: members(spec.group) == 1,
                 depth: spec.program.depth,
                 issued: guest.program.issued(),
-                took: guest.program.took(),
+                took: guest.program.runtime(),
                 meter: guest.meter,
             });
         }
@@ -434,7 +436,7 @@ impl<'a> Run<'a> {
             clients,
             standings: BTreeMap::new(),
             total,
-            drew,
+            used_random_numbers: drew,
             promised: self.promised,
             refusals: self.refusals,
             counters: self.layer.layer().counters(),
@@ -521,7 +523,7 @@ fn bases(scenario: &Scenario) -> Result<Vec<u64>, Error> {
         // An end beyond 64 bits is beyond any drive, too.
         let end = base.saturating_add(size);
         if end > drive {
-            let clients = beyond(scenario, SpaceId(space), base, drive);
+            let clients = clients_beyond_drive(scenario, SpaceId(space), base, drive);
             return Err(Error::Beyond {
                 clients,
                 end,
@@ -534,7 +536,7 @@ fn bases(scenario: &Scenario) -> Result<Vec<u64>, Error> {
 
 /// Names the clients whose regions of a space end after the end of the drive, or all clients of the
 /// space if no region does.
-fn beyond(scenario: &Scenario, space: SpaceId, base: u64, drive: u64) -> String {
+fn clients_beyond_drive(scenario: &Scenario, space: SpaceId, base: u64, drive: u64) -> String {
     const FEW: usize = 3;
     let all = scenario.clients.iter().filter(|c| c.space == space);
     let ends = |c: &&ClientSpec| {

@@ -1,17 +1,17 @@
 //! Clients in virtual machines, whose requests and answers pass through rings.
 
 use super::Run;
-use crate::ring::Out;
-use weir_config::scenario::Plug;
+use crate::ring::RingOutput;
+use weir_config::scenario::PlugScope;
 use weir_core::Instant;
 
 impl Run<'_> {
     /// Returns true if the requests that a client sends at one instant are kept together.
     pub(super) fn is_plugged(&self, client: u32) -> bool {
         match self.scenario.merging.plug {
-            Plug::Cache => self.guests[client as usize].process.is_some(),
-            Plug::All => true,
-            Plug::None => false,
+            PlugScope::Cache => self.guests[client as usize].process.is_some(),
+            PlugScope::All => true,
+            PlugScope::None => false,
         }
     }
 
@@ -29,11 +29,11 @@ impl Run<'_> {
         rings.run(self.now, &mut out);
         for out in out.drain(..) {
             match out {
-                Out::Submit(request) => {
+                RingOutput::Submit(request) => {
                     let client = self.by_slot[request.stream.slot() as usize];
                     self.receive(client, request);
                 }
-                Out::Deliver(done) => self.deliver(&done),
+                RingOutput::Deliver(done) => self.deliver(&done),
             }
         }
         self.out = out;

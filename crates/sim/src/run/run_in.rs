@@ -26,7 +26,7 @@ pub(super) fn length(scenario: &Scenario) -> Span {
 }
 
 /// The scenario as it is played: all events happen later by the length of the run-in.
-pub(super) fn delayed(scenario: &Scenario) -> Cow<'_, Scenario> {
+pub(super) fn shifted_scenario(scenario: &Scenario) -> Cow<'_, Scenario> {
     let by = length(scenario);
     // Most scenarios have no run-in, and are not copied.
     if by == Span::ZERO {
@@ -71,7 +71,7 @@ pub(super) fn play(
         return Ok(None);
     }
     let (group, stream) = open(scenario, layer)?;
-    let mut reader = Reader {
+    let mut reader = RunInReader {
         stream,
         // A rest that is shorter than a read is left out.
         pieces: size / LENGTH,
@@ -166,14 +166,14 @@ fn change(
 }
 
 /// The reader of the run-in, which reads the space sequentially and starts again at its end.
-struct Reader {
+struct RunInReader {
     stream: StreamId,
     pieces: u64,
     sent: Cookie,
     in_flight: u32,
 }
 
-impl Reader {
+impl RunInReader {
     fn fill(&mut self, now: Instant, layer: &mut Observed<Vec<&mut dyn Observer>>) {
         while self.in_flight < RUN_IN_DEPTH {
             let request = Request {

@@ -2,8 +2,8 @@
 
 use super::{Run, run_in};
 use crate::Error;
-use crate::agenda::Item;
-use weir_core::{Completion, Cookie, Dispatch, Instant, Op, Output, Sample, Wanted};
+use crate::agenda::AgendaItem;
+use weir_core::{Completion, Cookie, Dispatch, Instant, Op, Output, Sample, SampleMask};
 
 /// The number of turns at one instant after which the run counts as stuck.
 const STILL_MAX: u32 = 1_000_000;
@@ -13,8 +13,12 @@ impl Run<'_> {
     /// instant.
     pub(super) fn turn(&mut self, now: Instant) -> Result<(), Error> {
         // Several turns at one instant are normal, since events follow from events.
-        self.still = if now == self.now { self.still + 1 } else { 0 };
-        if self.still > STILL_MAX {
+        self.turns_at_instant = if now == self.now {
+            self.turns_at_instant + 1
+        } else {
+            0
+        };
+        if self.turns_at_instant > STILL_MAX {
             return Err(Error::Stuck { at: now });
         }
         self.now = now;
@@ -25,7 +29,7 @@ impl Run<'_> {
             if self.is_quiet() {
                 return Ok(());
             }
-            self.act()?;
+            self.run_agenda()?;
             self.rings();
             self.clients();
             self.submit();
@@ -39,7 +43,7 @@ impl Run<'_> {
         if served {
             self.complete();
         }
-        self.act()?;
+        self.run_agenda()?;
         if served {
             self.serve();
         }
@@ -52,7 +56,7 @@ impl Run<'_> {
     #[inline]
     fn is_quiet(&self) -> bool {
         let later = |at: Option<Instant>| at.is_none_or(|at| at > self.now);
-        self.told == 0
+        self.completions_received == 0
             && later(self.wake)
             && self.requests.is_empty()
             && self.ready.is_empty()
@@ -64,7 +68,7 @@ impl Run<'_> {
     /// Processes the server's part of a turn, after the drive's completions, including everything
     /// that follows at the same instant.
     fn serve(&mut self) {
-        while let Some(request) = self.transit.arrived(self.now) {
+        while let Some(request) = self.transit.pop_request(self.now) {
             let client = self.by_slot[request.stream.slot() as usize];
             self.receive(client, request);
         }
@@ -96,18 +100,18 @@ impl Run<'_> {
             }
             self.completions.push(ended.completion);
         }
-        self.told = self.completions.len();
-        if self.told > 0 {
+        self.completions_received = self.completions.len();
+        if self.completions_received > 0 {
             self.layer.complete(self.now, &self.completions);
             self.completions.clear();
         }
     }
 
     /// Processes the planned events that are due.
-    fn act(&mut self) -> Result<(), Error> {
+    fn run_agenda(&mut self) -> Result<(), Error> {
         while let Some(item) = self.agenda.pop(self.now) {
             match item {
-                Item::Change(edits) => {
+                AgendaItem::Change(edits) => {
                     if let Err(refusal) = self.layer.change(self.now, &edits) {
                         // Users know the times of the scenario, which begin after the run-in.
                         let at = Instant::ZERO
@@ -117,16 +121,16 @@ impl Run<'_> {
                         self.refusals.push((at, refusal));
                     }
                 }
-                Item::Arrive(client) => self.connect(client)?,
-                Item::Leave(client) => self.disconnect(client),
-                Item::Hold(client, held) => {
+                AgendaItem::Arrive(client) => self.connect(client)?,
+                AgendaItem::Leave(client) => self.disconnect(client),
+                AgendaItem::Hold(client, held) => {
                     if let Some(stream) = self.guests[client as usize].stream {
                         self.layer.hold(self.now, stream, held);
                     }
                 }
-                Item::Cancel(client) => {
+                AgendaItem::Cancel(client) => {
                     if let Some(stream) = self.guests[client as usize].stream {
-                        for cookie in self.flights.oldest(client) {
+                        for cookie in self.flights.oldest_cookies(client) {
                             self.layer.cancel(self.now, stream, cookie);
                         }
                     }
@@ -138,7 +142,7 @@ impl Run<'_> {
 
     /// Delivers answers to clients, and runs the clients.
     fn clients(&mut self) {
-        while let Some(done) = self.transit.answered(self.now) {
+        while let Some(done) = self.transit.pop_answer(self.now) {
             self.deliver(&done);
         }
         while let Some(client) = self.timers.pop(self.now) {
@@ -168,7 +172,7 @@ impl Run<'_> {
             };
             from += rejected.accepted + 1;
             let request = self.requests[from - 1];
-            self.refused(request, rejected.reason);
+            self.on_rejection(request, rejected.reason);
         }
         self.requests.clear();
     }
@@ -209,7 +213,7 @@ impl Run<'_> {
         for output in &outputs {
             match output {
                 Output::Dispatch(command) => self.dispatch(command),
-                Output::Done(done) => self.answered(done),
+                Output::Done(done) => self.forward_answer(done),
                 Output::Pause(stream) => {
                     let client = self.by_slot[stream.slot() as usize];
                     self.guests[client as usize].paused = true;
@@ -227,7 +231,7 @@ impl Run<'_> {
         // Idling is sampled after each poll, because only a call of the layer changes it.
         let mut idles = false;
         let layer = self.layer.layer();
-        layer.sample(Wanted::SERVICE, &mut |sample| {
+        layer.sample(SampleMask::SERVICE, &mut |sample| {
             idles |= matches!(sample, Sample::Idling { .. });
         });
         self.idling.set(self.now, idles);
@@ -244,13 +248,13 @@ impl Run<'_> {
             depth.set(self.now.as_nanos(), self.drive.in_flight().into());
         }
         if let Some(states) = &mut self.states {
-            states.look(self.now, layer, &self.scenario, &self.by_slot);
+            states.sample_if_due(self.now, layer, &self.scenario, &self.by_slot);
         }
     }
 
     /// Notes that a request leaves the elevator, which fixes the idle time of its wait.
     #[inline]
-    fn taken(&mut self, cookie: Cookie) {
+    fn on_dispatched(&mut self, cookie: Cookie) {
         let idled = self.idling.until(self.now);
         if let Some(flight) = self.flights.get_mut(cookie) {
             flight.idle = idled.saturating_sub(flight.idle);
@@ -280,14 +284,14 @@ impl Run<'_> {
         if command.within > 0 {
             return;
         }
-        self.taken(command.cookie);
+        self.on_dispatched(command.cookie);
         if self.merging {
             let parts: Vec<Cookie> = (self.layer.layer().parts(command.tag))
                 .map(|part| part.cookie)
                 .filter(|&cookie| cookie != command.cookie)
                 .collect();
             for cookie in parts {
-                self.taken(cookie);
+                self.on_dispatched(cookie);
             }
         }
     }

@@ -36,7 +36,7 @@ use weir_model::load::{Arrival, Pattern, Program, Size, SyncMode};
 use weir_sim::{Run, Scenario};
 
 /// The state that a server keeps for a client, from the beginning of the measurement on.
-struct Counted {
+struct ClientMetrics {
     rate: Option<Rate>,
     stream: Option<StreamId>,
     /// The number of outstanding requests, without flushes.
@@ -49,7 +49,7 @@ struct Counted {
     seconds: Vec<(Seconds, u64)>,
 }
 
-impl Counted {
+impl ClientMetrics {
     fn observe_length(&mut self, what: usize, bytes: u64) {
         self.longest[what] = self.longest[what].max(bytes);
     }
@@ -61,8 +61,8 @@ impl Counted {
 }
 
 /// The state that a server keeps for a drive.
-struct Metrics {
-    clients: Vec<Counted>,
+struct DriveMetrics {
+    clients: Vec<ClientMetrics>,
     start: u64,
     /// The end of the current second, and the amount that all clients received in it.
     ends: u64,
@@ -71,11 +71,11 @@ struct Metrics {
     dispatched: BTreeMap<u32, Dispatch>,
 }
 
-impl Metrics {
+impl DriveMetrics {
     fn new(scenario: &Scenario) -> Self {
         let clients = (0..scenario.clients.len()).map(|client| {
             let contract = scenario.contract(client);
-            Counted {
+            ClientMetrics {
                 rate: Rate::of(&contract),
                 stream: None,
                 live: 0,
@@ -134,7 +134,7 @@ impl Metrics {
         }
     }
 
-    fn client(&mut self, stream: StreamId) -> &mut Counted {
+    fn client(&mut self, stream: StreamId) -> &mut ClientMetrics {
         let mut clients = self.clients.iter_mut();
         let client = clients.find(|client| client.stream == Some(stream));
         client.expect("it has been opened")
@@ -162,7 +162,7 @@ impl Metrics {
     }
 }
 
-impl Observer for Metrics {
+impl Observer for DriveMetrics {
     fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
         let now = now.as_nanos();
         self.pass(now, |stream| layer.gauges(stream).map_or(0, |g| g.limited));
@@ -208,14 +208,14 @@ impl Observer for Metrics {
 
 /// The verdict about one second, with the missing bytes and requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Verdict {
+enum SecondVerdict {
     Kept,
     Short(Cause, Window),
     Excused(Excuse),
 }
 
 /// The verdict that was added between two consecutive seconds.
-fn verdict(before: &Seconds, after: &Seconds) -> Verdict {
+fn verdict(before: &Seconds, after: &Seconds) -> SecondVerdict {
     assert_eq!(after.promised, before.promised + 1, "one second");
     let grew = |why: usize| after.short[why] > before.short[why];
     if let Some(why) = Cause::ALL.into_iter().find(|why| grew(*why as usize)) {
@@ -223,25 +223,25 @@ fn verdict(before: &Seconds, after: &Seconds) -> Verdict {
             bytes: after.lacking.bytes - before.lacking.bytes,
             requests: after.lacking.requests - before.lacking.requests,
         };
-        return Verdict::Short(why, lacking);
+        return SecondVerdict::Short(why, lacking);
     }
     let grew = |why: usize| after.excused[why] > before.excused[why];
     let excuse = Excuse::ALL.into_iter().find(|why| grew(*why as usize));
-    excuse.map_or(Verdict::Kept, Verdict::Excused)
+    excuse.map_or(SecondVerdict::Kept, SecondVerdict::Excused)
 }
 
 /// Returns true if two verdicts are equal, except for facts that only one side can know. For
-/// `slack`, see [`Counted::slack`].
-fn agrees(metrics: Verdict, record: Verdict, is_limited: bool, slack: u64) -> bool {
+/// `slack`, see [`ClientMetrics::slack`].
+fn agrees(metrics: SecondVerdict, record: SecondVerdict, is_limited: bool, slack: u64) -> bool {
     let is_wait = |why| matches!(why, Cause::Idling | Cause::SlowDrive);
     match (metrics, record) {
-        (Verdict::Short(a, lacking), Verdict::Short(b, too)) => {
+        (SecondVerdict::Short(a, lacking), SecondVerdict::Short(b, too)) => {
             lacking.requests == too.requests
                 && lacking.bytes.abs_diff(too.bytes) <= slack
                 && (a == b || is_wait(a) && is_wait(b))
         }
-        (Verdict::Short(..), Verdict::Excused(Excuse::Limit))
-        | (Verdict::Excused(Excuse::Limit), Verdict::Short(..)) => is_limited,
+        (SecondVerdict::Short(..), SecondVerdict::Excused(Excuse::Limit))
+        | (SecondVerdict::Excused(Excuse::Limit), SecondVerdict::Short(..)) => is_limited,
         _ => metrics == record,
     }
 }
@@ -347,7 +347,7 @@ fn draw(seed: u64) -> Scenario {
 /// `None` if the promises are refused.
 fn compare(scenario: &Scenario, policy: &str) -> Option<(u64, Vec<String>)> {
     let policy = find(policy).expect("there is one of that name");
-    let mut metrics = Metrics::new(scenario);
+    let mut metrics = DriveMetrics::new(scenario);
     let results = Run::observed(scenario, &policy, 0, vec![&mut metrics]).ok()?;
     let results = results.run(|_| {}).expect("it comes to its end");
     let (mut seconds, mut faults) = (0, Vec::new());

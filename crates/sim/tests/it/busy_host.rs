@@ -2,7 +2,7 @@
 
 use weir_core::{Instant, Span};
 use weir_measure::promise::Rate;
-use weir_sim::{Path, Policy, Results, Run, Scenario, Stall, scenario};
+use weir_sim::{CpuStall, Path, Policy, Results, Run, Scenario, scenario};
 
 const SECONDS: u64 = 3;
 
@@ -31,7 +31,7 @@ fn busy(stall: Span, length: Span) -> Scenario {
     let periods = scenario.duration.as_nanos() / length.as_nanos();
     // The beginning of the stall moves within the period, as on a real machine.
     let begin = |n: u64| n * length.as_nanos() + n * 7_919 % (length - stall).as_nanos();
-    let stalls = (1..periods).map(|n| Stall {
+    let stalls = (1..periods).map(|n| CpuStall {
         at: Instant::from_nanos(begin(n)),
         length: stall,
     });

@@ -82,7 +82,7 @@ fn sixteen_equal_readers_share_the_link_equally() {
 fn records_name_promise_limit_and_split() {
     let scenario = scenario::demo(Span::from_secs(2));
     let results = run(&scenario, &Policy::none());
-    let records = results.records(&alone(&scenario).unwrap());
+    let records = results.records(&measure_alone(&scenario).unwrap());
     assert_eq!(records.len(), 17);
     let target = &records[0];
     assert_eq!(

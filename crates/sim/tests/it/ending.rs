@@ -80,7 +80,7 @@ fn a_run_ends_with_the_program_that_it_is_about() {
 }
 
 #[test]
-fn what_misses_its_deadline_is_counted_answered_or_not() {
+fn late_requests_are_counted_even_without_an_answer() {
     let frames = |rate: u64| Program {
         arrival: Arrival::Even {
             interval: Span::from_nanos(1_000_000_000 / rate),
@@ -113,7 +113,7 @@ fn what_misses_its_deadline_is_counted_answered_or_not() {
 }
 
 #[test]
-fn a_run_that_is_not_to_go_on_has_no_results() {
+fn an_abandoned_run_has_no_results() {
     let mut scenario = scenario();
     add(&mut scenario, "other", Program::random_reads(4096, 1));
     let run = || Run::new(&scenario, &Policy::none(), 0).unwrap();
@@ -141,7 +141,7 @@ fn every_repetition_is_the_same_where_nothing_is_drawn() {
             for record in &mut records {
                 (record.repeat, record.seed) = (0, None);
             }
-            (results.drew, records)
+            (results.used_random_numbers, records)
         })
     };
     let [first, later] = repeated(Program::sequential_reads(8192, 2));

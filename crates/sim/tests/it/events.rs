@@ -7,7 +7,7 @@ use weir_core::{
 use weir_measure::promise::{Excuse, Rate};
 use weir_model::drive::null;
 use weir_model::load::Program;
-use weir_sim::{Action, Error, Observer, Policy, Run, Scenario, Scheduled};
+use weir_sim::{Action, Error, Observer, Policy, Run, Scenario, ScheduledAction};
 
 fn scenario(clients: u32, depth: u32) -> Scenario {
     let drive = weir_model::drive::Config::Null(null::Config::demo());
@@ -19,8 +19,8 @@ fn scenario(clients: u32, depth: u32) -> Scenario {
     scenario
 }
 
-fn at(ms: u64, action: Action) -> Scheduled {
-    Scheduled {
+fn at(ms: u64, action: Action) -> ScheduledAction {
+    ScheduledAction {
         at: Span::from_millis(ms),
         action,
     }
@@ -34,7 +34,7 @@ fn set(id: u32, contract: Contract) -> Action {
 }
 
 #[test]
-fn a_client_is_there_from_its_coming_to_its_going() {
+fn a_client_is_served_from_its_arrival_to_its_departure() {
     let mut s = scenario(2, 4);
     s.clients[1].arrives = Span::from_secs(1);
     s.clients[1].leaves = Some(Span::from_secs(3));
@@ -170,7 +170,7 @@ fn a_cancelled_request_fails_and_its_client_goes_on() {
 }
 
 #[test]
-fn what_the_layer_has_no_room_for_waits_and_comes_later() {
+fn refused_requests_are_submitted_again() {
     let mut s = scenario(4, 50);
     for client in &mut s.clients {
         client.program.requests = Some(5_000);
@@ -205,7 +205,7 @@ fn what_the_layer_has_no_room_for_waits_and_comes_later() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_before_it_begins() {
+fn invalid_scenarios_are_refused_before_the_run() {
     let error = |spoil: fn(&mut Scenario)| {
         let mut s = scenario(2, 1);
         spoil(&mut s);

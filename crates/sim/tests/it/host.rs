@@ -57,7 +57,7 @@ fn watched<'a>(
 
 /// An observer of each stream's outstanding requests and of the pages that it has read.
 #[derive(Default)]
-struct Watch {
+struct ProcessWatch {
     outstanding: BTreeMap<(StreamId, Cookie), Op>,
     /// The number of writes of each stream that have completed since its last flush.
     unsafe_writes: BTreeMap<StreamId, u32>,
@@ -67,7 +67,7 @@ struct Watch {
     flushes: u64,
 }
 
-impl Watch {
+impl ProcessWatch {
     fn asked(&mut self, stream: StreamId, op: Op, cookie: Cookie, offset: u64, length: u32) {
         let of_stream = (self.outstanding.iter()).filter(|((s, _), _)| *s == stream);
         let writing = of_stream.filter(|(_, o)| **o != Op::Read).count();
@@ -104,7 +104,7 @@ impl Watch {
     }
 }
 
-impl Observer for Watch {
+impl Observer for ProcessWatch {
     fn call(&mut self, _now: Instant, call: &Call<'_>, _layer: &mut Layer) {
         match call {
             Call::Submit { batch, result } => {
@@ -129,7 +129,7 @@ impl Observer for Watch {
 fn nothing_is_lost_or_doubled_and_fdatasync_writes_before_it_flushes() {
     for (scenario, control) in cases() {
         let what = format!("{} {} {control:?}", scenario.drive.name(), scenario.case);
-        let (mut watch, mut auditors) = (Watch::default(), Auditors::new());
+        let (mut watch, mut auditors) = (ProcessWatch::default(), Auditors::new());
         let results = watched(&scenario, control, vec![&mut watch, &mut auditors]);
         let found = auditors.end(false);
         assert!(found.is_empty(), "{what}: {:?}", found.kept());
@@ -182,7 +182,7 @@ fn a_file_that_is_read_in_sequence_is_fetched_once_and_the_readers_fill_the_driv
         let client = scenario.tenant(name, Contract::DEFAULT, 16 * MIB, program);
         client.buffered = Some(Buffered::default());
     }
-    let mut watch = Watch::default();
+    let mut watch = ProcessWatch::default();
     let results = watched(&scenario, "none", vec![&mut watch]);
     assert_eq!((watch.read.len(), watch.twice), (2 * 16 * 256, 0));
     // 16 MiB in windows of 128 KiB, and the smaller windows at the beginning.
@@ -235,7 +235,7 @@ fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[test]
-fn the_first_seeds_picture() {
+fn bfq_lowers_latency_on_flash_and_disk() {
     let mean = |drive: &Config, interferers, control| {
         let scenario = latency(drive, interferers, control, Reads::Continuous, 512 * MIB);
         let results = watched(&scenario, control, Vec::new());

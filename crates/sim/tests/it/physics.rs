@@ -3,7 +3,7 @@
 use weir_core::{Contract, Instant, Span};
 use weir_model::drive::{Freeze, null};
 use weir_model::load::{Arrival, Program, SyncMode};
-use weir_sim::{Error, Path, Policy, Results, Run, Scenario, Stall};
+use weir_sim::{CpuStall, Error, Path, Policy, Results, Run, Scenario};
 
 fn idle() -> Scenario {
     let drive = weir_model::drive::Config::Null(null::Config::demo());
@@ -63,7 +63,7 @@ fn a_path_adds_its_latency_twice_and_the_turn_of_the_answer() {
 }
 
 #[test]
-fn a_server_does_one_thing_after_the_other() {
+fn a_server_processes_requests_one_after_the_other() {
     // 32 requests at once: the processor takes 50 us for each, and the link takes less.
     let mut scenario = one(Program::random_reads(4096, 32));
     scenario.path.processor = Span::from_micros(50);
@@ -97,7 +97,7 @@ fn a_stall_delays_what_ends_in_it_and_lengthens_the_turn_it_falls_into() {
     scenario.path.turn = Span::from_micros(10);
     // 46.384 us in the drive and the turn of 10 us.
     assert_eq!(latency(&scenario), 56_384);
-    let stall = |at: u64| Stall {
+    let stall = |at: u64| CpuStall {
         at: Instant::from_nanos(1_000_000 + at),
         length: Span::from_micros(1_000),
     };
@@ -109,7 +109,7 @@ fn a_stall_delays_what_ends_in_it_and_lengthens_the_turn_it_falls_into() {
     scenario.machine.stalls = vec![stall(50_000)];
     assert_eq!(latency(&scenario), 56_384 + 1_000_000);
     // When this stall ends, nothing is due for another 30 us.
-    scenario.machine.stalls = vec![Stall {
+    scenario.machine.stalls = vec![CpuStall {
         at: Instant::from_nanos(1_015_000),
         length: Span::from_micros(1),
     }];
@@ -174,7 +174,7 @@ fn flushes_move_no_bytes_and_wait_for_writes() {
 }
 
 #[test]
-fn time_that_stands_still_is_noticed() {
+fn a_run_without_advancing_time_is_an_error() {
     let mut scenario = one(Program::random_reads(4096, 1));
     scenario.drive = weir_model::drive::Config::Null(null::Config {
         service: Span::ZERO,

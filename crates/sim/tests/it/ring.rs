@@ -5,7 +5,9 @@ use weir_core::{Contract, Span};
 use weir_measure::Rings;
 use weir_model::drive::{Config, null};
 use weir_model::load::{Arrival, Pattern, Program, Rng, Size};
-use weir_sim::{Calls, Cost, Guest, Kicks, Policy, Results, Ring, Run, Scenario, Threads};
+use weir_sim::{
+    CallTiming, Cost, Guest, GuestRing, KickReaction, Policy, Results, Run, Scenario, Threads,
+};
 use weir_verify::audit::Auditors;
 
 const fn us(us: u64) -> Span {
@@ -67,7 +69,7 @@ fn a_request_takes_what_each_step_of_it_costs() {
     // answer, event, notification, interrupt, response.
     let there = 3 + 1 + 11 + 13 + 17 + 19;
     let back = 23 + 1 + 11 + 7 + 2;
-    for ring in [Ring::Xen, Ring::XenBefore2011, Ring::Virtio] {
+    for ring in [GuestRing::Xen, GuestRing::XenBefore2011, GuestRing::Virtio] {
         let guest = Guest {
             ring,
             cost,
@@ -125,7 +127,7 @@ fn a_plug_tells_of_many_requests_at_once() {
             },
             8,
         );
-        scenario.merging.plug = weir_sim::Plug::All;
+        scenario.merging.plug = weir_sim::PlugScope::All;
         let results = play(&scenario);
         let requests = results.clients[0].meter.requests();
         results.rings.unwrap().kicks as f64 / requests as f64
@@ -135,7 +137,7 @@ fn a_plug_tells_of_many_requests_at_once() {
 }
 
 /// A drive with eight disks, which serves two requests at once unless they are on the same disk.
-fn two_at_once(ring: Ring) -> Results {
+fn two_at_once(ring: GuestRing) -> Results {
     let guest = Guest {
         ring,
         ..Guest::default()
@@ -149,7 +151,10 @@ fn two_at_once(ring: Ring) -> Results {
 
 #[test]
 fn before_2011_what_came_second_waited_for_the_first() {
-    let (old, new) = (two_at_once(Ring::XenBefore2011), two_at_once(Ring::Xen));
+    let (old, new) = (
+        two_at_once(GuestRing::XenBefore2011),
+        two_at_once(GuestRing::Xen),
+    );
     let inside = |r: &Results| {
         let split = r.clients[0].meter.split().mean_us().unwrap_or_default();
         split.total() * 1000.0
@@ -171,7 +176,7 @@ fn before_2011_what_came_second_waited_for_the_first() {
 fn sleeping_bounds_wake_ups_and_adds_no_more_than_its_time() {
     for depth in [1, 2, 8, 32] {
         let sleep = Guest {
-            kicks: Kicks::Sleep(us(200)),
+            kicks: KickReaction::Sleep(us(200)),
             ..Guest::default()
         };
         let results = play(&reader(sleep, depth));
@@ -184,9 +189,9 @@ fn sleeping_bounds_wake_ups_and_adds_no_more_than_its_time() {
     }
 }
 
-fn with_calls(calls: Calls, depth: u32) -> (u64, f64) {
+fn with_calls(calls: CallTiming, depth: u32) -> (u64, f64) {
     let guest = Guest {
-        ring: Ring::Virtio,
+        ring: GuestRing::Virtio,
         calls,
         ..Guest::default()
     };
@@ -200,8 +205,8 @@ fn with_calls(calls: Calls, depth: u32) -> (u64, f64) {
 
 #[test]
 fn one_request_at_a_time_is_not_delayed_by_policies_that_adapt() {
-    let at_once = with_calls(Calls::AtOnce, 1);
-    for calls in [Calls::Vic, Calls::Spdk(us(10))] {
+    let at_once = with_calls(CallTiming::AtOnce, 1);
+    for calls in [CallTiming::Vic, CallTiming::Spdk(us(10))] {
         assert_eq!(with_calls(calls, 1), at_once, "{calls}");
     }
 }
@@ -209,11 +214,11 @@ fn one_request_at_a_time_is_not_delayed_by_policies_that_adapt() {
 #[test]
 fn with_32_at_a_time_a_quarter_of_the_calls_is_enough() {
     for calls in [
-        Calls::Delay {
+        CallTiming::Delay {
             time: us(100),
             count: 8,
         },
-        Calls::Vic,
+        CallTiming::Vic,
     ] {
         let (_, each) = with_calls(calls, 32);
         assert!(each <= 0.25, "{calls}: {each}");
@@ -222,10 +227,10 @@ fn with_32_at_a_time_a_quarter_of_the_calls_is_enough() {
 
 /// Two guests on one thread. The first one reads, the other one sends `storm` kicks per second
 /// without a request.
-fn beside_a_storm(storm: u32, kicks: Kicks) -> Results {
+fn beside_a_storm(storm: u32, kicks: KickReaction) -> Results {
     let guest = Guest {
         threads: Threads::One,
-        ring: Ring::Virtio,
+        ring: GuestRing::Virtio,
         kicks,
         ..Guest::default()
     };
@@ -244,11 +249,11 @@ fn beside_a_storm(storm: u32, kicks: Kicks) -> Results {
 }
 
 #[test]
-fn who_kicks_without_work_is_looked_at_late() {
+fn a_guest_with_empty_kicks_is_checked_late() {
     let looked = |results: &Results| results.rings.unwrap().backend_ns;
-    let calm = beside_a_storm(0, Kicks::AtOnce);
-    let storm = beside_a_storm(1_000_000, Kicks::AtOnce);
-    let throttled = beside_a_storm(1_000_000, Kicks::Throttle(100_000));
+    let calm = beside_a_storm(0, KickReaction::AtOnce);
+    let storm = beside_a_storm(1_000_000, KickReaction::AtOnce);
+    let throttled = beside_a_storm(1_000_000, KickReaction::Throttle(100_000));
     assert!(
         looked(&storm) > looked(&calm) + 100_000_000,
         "it costs time"
@@ -275,21 +280,22 @@ fn drawn(seed: u64) -> Scenario {
         take: cost(),
         answer: cost(),
     };
-    let ring = [Ring::Xen, Ring::XenBefore2011, Ring::Virtio][rng.range(0, 2) as usize];
+    let ring =
+        [GuestRing::Xen, GuestRing::XenBefore2011, GuestRing::Virtio][rng.range(0, 2) as usize];
     let kicks = match rng.range(0, 3) {
-        0 => Kicks::AtOnce,
-        1 => Kicks::Spin(us(rng.range(1, 300))),
-        2 => Kicks::Sleep(us(rng.range(1, 500))),
-        _ => Kicks::Throttle(rng.range(1, 20_000) as u32),
+        0 => KickReaction::AtOnce,
+        1 => KickReaction::Spin(us(rng.range(1, 300))),
+        2 => KickReaction::Sleep(us(rng.range(1, 500))),
+        _ => KickReaction::Throttle(rng.range(1, 20_000) as u32),
     };
     let calls = match rng.range(0, 3) {
-        0 => Calls::AtOnce,
-        1 => Calls::Delay {
+        0 => CallTiming::AtOnce,
+        1 => CallTiming::Delay {
             time: us(rng.range(1, 1000)),
             count: rng.range(1, 64) as u32,
         },
-        2 => Calls::Vic,
-        _ => Calls::Spdk(us(rng.range(1, 100))),
+        2 => CallTiming::Vic,
+        _ => CallTiming::Spdk(us(rng.range(1, 100))),
     };
     let guest = Guest {
         ring,

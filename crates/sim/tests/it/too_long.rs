@@ -7,7 +7,7 @@ use weir_core::record::Call;
 use weir_core::{Contract, Cookie, Instant, Layer, Op, Sizes, Span, StreamId};
 use weir_model::drive::null;
 use weir_model::load::{Program, Rng, Size};
-use weir_sim::{Action, NrRequests, Observer, Policy, Results, Run, Scenario, Scheduled};
+use weir_sim::{Action, NrRequests, Observer, Policy, Results, Run, Scenario, ScheduledAction};
 use weir_verify::audit::Auditors;
 
 const TRANSFER: u32 = 256 << 10;
@@ -26,13 +26,13 @@ fn scenario(tags: u16) -> Scenario {
 
 /// An observer of the requests that the layer accepted, and of the maximum number at a time.
 #[derive(Default)]
-struct Accepted {
+struct AcceptedRequests {
     live: BTreeMap<(StreamId, Cookie), u32>,
     most: usize,
     longest: u32,
 }
 
-impl Observer for Accepted {
+impl Observer for AcceptedRequests {
     fn call(&mut self, _: Instant, call: &Call<'_>, _: &mut Layer) {
         match call {
             Call::Submit { batch, result } => {
@@ -58,7 +58,7 @@ impl Observer for Accepted {
     }
 }
 
-fn played(scenario: &Scenario, policy: &Policy, seen: &mut Accepted) -> Results {
+fn played(scenario: &Scenario, policy: &Policy, seen: &mut AcceptedRequests) -> Results {
     let mut auditors = Auditors::new();
     let observers: Vec<&mut dyn Observer> = vec![&mut *seen, &mut auditors];
     let run = Run::observed(scenario, policy, 0, observers).unwrap();
@@ -77,7 +77,7 @@ fn a_read_of_a_mebibyte_takes_four_tags_under_a_policy_of_linux_and_is_one_reque
     };
     scenario.tenant("reader", Contract::DEFAULT, 1 << 30, read);
     for (policy, requests) in [("mq-deadline", 4), ("contract", 1), ("bfq-bytes", 1)] {
-        let mut seen = Accepted::default();
+        let mut seen = AcceptedRequests::default();
         let results = played(&scenario, &find(policy).unwrap(), &mut seen);
         let (counters, meter) = (results.counters, &results.clients[0].meter);
         assert_eq!((counters.accepted, counters.dispatched), (requests, 4));
@@ -107,7 +107,7 @@ fn limits_charge_the_bytes_of_all_parts_and_each_part_as_a_request() {
     let limited = played(
         &scenario,
         &find("io.max").unwrap(),
-        &mut Accepted::default(),
+        &mut AcceptedRequests::default(),
     );
     for client in &limited.clients {
         // 25 MiB/s, or 100 parts of 256 KiB per second, are 1500 MiB in a minute.
@@ -143,7 +143,11 @@ fn a_max_counts_requests_as_their_client_sent_them_under_every_policy() {
         // Linux counts commands, and has no such size.
         ("io.max", [1500, 1500]),
     ] {
-        let results = played(&scenario, &find(policy).unwrap(), &mut Accepted::default());
+        let results = played(
+            &scenario,
+            &find(policy).unwrap(),
+            &mut AcceptedRequests::default(),
+        );
         let requests = |n: usize| results.clients[n].meter.requests();
         let near = [0, 1].map(|n: usize| requests(n).abs_diff(expected[n]) <= 10);
         assert_eq!(near, [true; 2], "{policy}: {} {}", requests(0), requests(1));
@@ -164,7 +168,7 @@ fn slices_count_the_commands_of_a_request_that_is_not_split_before() {
     };
     let reads = Program::sequential_reads(1 << 20, 4);
     scenario.tenant("requests", contract, 1 << 30, reads);
-    let mut seen = Accepted::default();
+    let mut seen = AcceptedRequests::default();
     let results = played(&scenario, &find("io.max").unwrap(), &mut seen);
     assert_eq!(seen.longest, 1 << 20);
     let requests = results.clients[0].meter.requests();
@@ -197,7 +201,7 @@ fn drawn(seed: u64) -> Scenario {
         for _ in 0..rng.range(0, 3) {
             let at = Span::from_micros(rng.range(1, 100_000));
             let action = Action::Cancel { client };
-            scenario.actions.push(Scheduled { at, action });
+            scenario.actions.push(ScheduledAction { at, action });
         }
     }
     if rng.range(0, 2) > 0 {
@@ -227,14 +231,14 @@ fn whatever_is_refused_or_given_up_every_read_and_write_is_over_once_and_whole()
     for seed in 0..150 {
         let scenario = drawn(seed);
         for policy in policies {
-            let mut seen = Accepted::default();
+            let mut seen = AcceptedRequests::default();
             let policy = find(policy).unwrap();
             let results = played(&scenario, &policy, &mut seen);
             let what = format!("seed {seed}, {}", policy.name);
             assert!(seen.live.is_empty(), "{what}");
             assert_eq!(results.unanswered, 0, "{what}");
             assert!(
-                !policy.splits_before() || seen.longest <= TRANSFER,
+                !policy.needs_split_requests() || seen.longest <= TRANSFER,
                 "{what}"
             );
             refused += results.counters.rejected;

@@ -8,8 +8,8 @@ use weir_core::{
 use weir_model::drive::{null, ssd};
 use weir_model::load::{Arrival, Pattern, Program, Rng, Size, SyncMode};
 use weir_sim::{
-    Action, Advice, Buffered, GroupSpec, NrRequests, Observer, Path, Policy, Results, Run,
-    Scenario, Scheduled, Stall, scenario,
+    Action, Advice, Buffered, CpuStall, GroupSpec, NrRequests, Observer, Path, Policy, Results,
+    Run, Scenario, ScheduledAction, scenario,
 };
 use weir_verify::audit::Auditors;
 
@@ -32,7 +32,7 @@ fn recorded(scenario: &Scenario, policy: &Policy, repetition: u32) -> (Vec<u8>, 
 #[test]
 fn the_same_seed_gives_the_same_bytes_and_another_repetition_others() {
     let mut scenario = scenario::demo(Span::from_millis(60));
-    scenario.actions = vec![Scheduled {
+    scenario.actions = vec![ScheduledAction {
         at: Span::from_millis(30),
         action: Action::Hold {
             client: 3,
@@ -71,13 +71,13 @@ fn watching_changes_nothing() {
 
 /// An observer that checks the order of calls within an instant, and that time never decreases.
 #[derive(Default)]
-struct Order {
+struct CallOrder {
     now: Instant,
     class: u8,
     calls: u64,
 }
 
-impl Observer for Order {
+impl Observer for CallOrder {
     fn call(&mut self, now: Instant, call: &Call<'_>, _layer: &mut Layer) {
         let class = match call {
             Call::Complete { .. } => 0,
@@ -150,7 +150,7 @@ fn drawn(seed: u64) -> Scenario {
             s.machine.late.push(Span::from_micros(rng.range(0, 20)));
         }
         for n in 0..rng.range(0, 3) {
-            s.machine.stalls.push(Stall {
+            s.machine.stalls.push(CpuStall {
                 at: Instant::from_nanos(n * 10_000_000 + rng.range(0, 9_000_000)),
                 length: Span::from_micros(rng.range(0, 1_000)),
             });
@@ -208,7 +208,7 @@ fn buffer(rng: &mut Rng, s: &mut Scenario) {
 }
 
 /// Random actions: requests are cancelled, contracts change, and clients are put on hold.
-fn actions(rng: &mut Rng, s: &Scenario) -> Vec<Scheduled> {
+fn actions(rng: &mut Rng, s: &Scenario) -> Vec<ScheduledAction> {
     let mut actions = Vec::new();
     for _ in 0..rng.range(0, 12) {
         let client = rng.range(0, s.clients.len() as u64 - 1) as usize;
@@ -221,7 +221,7 @@ fn actions(rng: &mut Rng, s: &Scenario) -> Vec<Scheduled> {
                 contract: contract(rng),
             }]),
         };
-        actions.push(Scheduled { at, action });
+        actions.push(ScheduledAction { at, action });
     }
     // At the end, all clients are released, so that each request can complete.
     for client in 0..s.clients.len() {
@@ -230,7 +230,7 @@ fn actions(rng: &mut Rng, s: &Scenario) -> Vec<Scheduled> {
             client,
             held: false,
         };
-        actions.push(Scheduled { at, action });
+        actions.push(ScheduledAction { at, action });
     }
     actions
 }
@@ -323,7 +323,7 @@ fn whatever_the_scenario_every_request_is_answered_once() {
     for seed in 0..600 {
         let scenario = drawn(seed);
         for policy in policies() {
-            let mut order = Order::default();
+            let mut order = CallOrder::default();
             let mut auditors = Auditors::new();
             let observers: Vec<&mut dyn Observer> = vec![&mut order, &mut auditors];
             let run = Run::observed(&scenario, &policy, 0, observers).unwrap();

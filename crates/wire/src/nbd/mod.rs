@@ -9,11 +9,11 @@
 //!
 //! # The server's side
 //! 1. Create a [`Handshake`] and send the bytes that [`Handshake::greet`] appends. Then pass
-//!    received bytes to [`Handshake::feed`] and send its output until it returns an [`Outcome`].
+//!    received bytes to [`Handshake::feed`] and send its output until it returns an [`HandshakeOutcome`].
 //!    Bytes that were not consumed by then are the first requests.
 //! 2. Get the rules of the session from [`Session::rules`] and parse the requests with
-//!    [`parse_request`]. Check each request with [`Request::check_payload`] (an error ends the
-//!    connection) and [`Request::validate`] (an error is sent as the reply). A WRITE's payload
+//!    [`parse_request`]. Check each request with [`NbdRequest::check_payload`] (an error ends the
+//!    connection) and [`NbdRequest::validate`] (an error is sent as the reply). A WRITE's payload
 //!    follows its header. The server must receive or skip it even if it refuses the request.
 //! 3. Reply. If [`Session::structured`] is set, READ and `BLOCK_STATUS` must be answered with
 //!    chunks, even in case of an error. All other commands, and all commands without structured
@@ -22,7 +22,7 @@
 //!
 //! # The client's side
 //! Parse the address of an export with [`Uri`], negotiate with [`client::Handshake`], send requests
-//! with [`Request::encode`] and read replies with [`client::ReplyParser`].
+//! with [`NbdRequest::encode`] and read replies with [`client::ReplyParser`].
 //!
 //! # Example
 //! ```
@@ -122,13 +122,13 @@ pub use constants::*;
 pub use errno::Errno;
 pub use export::{BlockSizes, Denial, ExportInfo, Exports};
 pub use flags::{CommandFlags, ExtentFlags, TransmissionFlags};
-pub use handshake::{Handshake, HandshakeConfig, HandshakeError, Outcome, Session};
+pub use handshake::{Handshake, HandshakeConfig, HandshakeError, HandshakeOutcome, Session};
 pub use meta::Extent;
 pub use reply::{
     DATA_HEADER_LEN, ERROR_LEN, ERROR_OFFSET_LEN, HOLE_LEN, MAX_CHUNK_DATA, MAX_EXTENTS,
     append_block_status, append_error, encode_data_header, encode_error, encode_error_offset,
     encode_hole, encode_none, encode_simple_reply,
 };
-pub use request::{Command, FatalError, Request, parse_request};
+pub use request::{FatalError, NbdCommand, NbdRequest, parse_request};
 pub use rules::{RequestError, RuleSettings, Rules};
 pub use uri::{Uri, UriError};

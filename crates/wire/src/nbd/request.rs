@@ -5,7 +5,7 @@ use super::flags::CommandFlags;
 
 /// The command of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Command {
+pub enum NbdCommand {
     /// Reads `length` bytes at `offset`.
     Read,
     /// Writes the `length` bytes that follow the header at `offset`.
@@ -26,7 +26,7 @@ pub enum Command {
     Unknown(u16),
 }
 
-impl Command {
+impl NbdCommand {
     /// Returns the command with this code.
     #[inline]
     pub const fn from_wire(code: u16) -> Self {
@@ -68,9 +68,9 @@ impl Command {
 
 /// The header of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Request {
+pub struct NbdRequest {
     /// The command that the server must execute.
-    pub command: Command,
+    pub command: NbdCommand,
     /// The flags of the command.
     pub flags: CommandFlags,
     /// The client's identifier of the request, which the reply repeats.
@@ -81,7 +81,7 @@ pub struct Request {
     pub length: u32,
 }
 
-impl Request {
+impl NbdRequest {
     /// Returns the length in bytes of the payload that follows the header: `length` for WRITE,
     /// otherwise zero.
     ///
@@ -90,7 +90,7 @@ impl Request {
     pub const fn payload_len(&self) -> u32 {
         match self.command {
             // Only WRITE has a payload in the request (`proto.md`, Request types).
-            Command::Write => self.length,
+            NbdCommand::Write => self.length,
             _ => 0,
         }
     }
@@ -128,13 +128,13 @@ impl Request {
 /// Parses the header at the start of `input`. Returns `None` if there are fewer than
 /// [`REQUEST_LEN`] bytes.
 ///
-/// The caller advances by [`REQUEST_LEN`], then by [`Request::payload_len`]. An unknown command
-/// does not end the stream. It is returned as [`Command::Unknown`], and the reply is EINVAL.
+/// The caller advances by [`REQUEST_LEN`], then by [`NbdRequest::payload_len`]. An unknown command
+/// does not end the stream. It is returned as [`NbdCommand::Unknown`], and the reply is EINVAL.
 ///
 /// # Errors
 /// Returns [`FatalError::BadMagic`] if the stream is out of sync, so that the connection must end.
 #[inline]
-pub fn parse_request(input: &[u8]) -> Result<Option<Request>, FatalError> {
+pub fn parse_request(input: &[u8]) -> Result<Option<NbdRequest>, FatalError> {
     // Without extended headers, every request has the same length (`proto.md`, Request message).
     let Some(bytes) = input.first_chunk::<REQUEST_LEN>() else {
         return Ok(None);
@@ -143,8 +143,8 @@ pub fn parse_request(input: &[u8]) -> Result<Option<Request>, FatalError> {
     if magic != REQUEST_MAGIC {
         return Err(FatalError::BadMagic { found: magic });
     }
-    Ok(Some(Request {
-        command: Command::from_wire(u16::from_be_bytes([bytes[6], bytes[7]])),
+    Ok(Some(NbdRequest {
+        command: NbdCommand::from_wire(u16::from_be_bytes([bytes[6], bytes[7]])),
         flags: CommandFlags::from_bits(u16::from_be_bytes([bytes[4], bytes[5]])),
         cookie: be_u64(bytes, 8),
         offset: be_u64(bytes, 16),
@@ -193,8 +193,8 @@ mod tests {
             0, 0, 0, 0, 0x10, 0, 0x20, 0, // offset
             0, 0, 0x10, 0, // length
         ];
-        let write = Request {
-            command: Command::Write,
+        let write = NbdRequest {
+            command: NbdCommand::Write,
             flags: CommandFlags::FUA,
             cookie: 0x0001_0203_0405_0607,
             offset: 0x1000_2000,
@@ -215,21 +215,21 @@ mod tests {
         bytes[3] = 0x13;
         bytes[6..8].copy_from_slice(&[0x12, 0x34]);
         let request = parse_request(&bytes).unwrap().unwrap();
-        assert_eq!(request.command, Command::Unknown(0x1234));
+        assert_eq!(request.command, NbdCommand::Unknown(0x1234));
     }
 
     #[test]
     fn only_writes_have_a_payload_and_it_is_bounded() {
         for code in 0..10 {
-            let command = Command::from_wire(code);
-            let request = Request {
+            let command = NbdCommand::from_wire(code);
+            let request = NbdRequest {
                 command,
                 flags: CommandFlags::EMPTY,
                 cookie: 0,
                 offset: 0,
                 length: 4097,
             };
-            let write = command == Command::Write;
+            let write = command == NbdCommand::Write;
             assert_eq!(
                 request.payload_len(),
                 if write { 4097 } else { 0 },

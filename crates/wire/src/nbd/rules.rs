@@ -2,7 +2,7 @@
 
 use super::errno::Errno;
 use super::flags::{CommandFlags, TransmissionFlags};
-use super::request::{Command, Request};
+use super::request::{NbdCommand, NbdRequest};
 
 /// The negotiated properties of a connection against which its requests are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Rules {
             unaligned: u64::from(settings.minimum_block) - 1,
         };
         for code in 0..COMMANDS {
-            let command = Command::from_wire(code as u16);
+            let command = NbdCommand::from_wire(code as u16);
             rules.forbidden[code] = !settings.allowed_flags(command).bits();
             // A limit of 0 sends the request to the detailed check, which finds the error to reply.
             if !settings.is_refused_as_read_only(command) && settings.is_offered(command) {
@@ -74,9 +74,9 @@ impl Rules {
     /// Returns true if a request with a range is valid. [`validate_in_detail`](Self::explain) decides about
     /// all others.
     #[inline]
-    fn is_valid_fast(&self, request: &Request) -> bool {
+    fn is_valid_fast(&self, request: &NbdRequest) -> bool {
         let code = usize::from(request.command.to_wire());
-        let Request { offset, length, .. } = *request;
+        let NbdRequest { offset, length, .. } = *request;
         code < COMMANDS
             && request.flags.bits() & self.forbidden[code] == 0
             // A length of 0 wraps to `u32::MAX`, which is below no limit, so that one comparison
@@ -87,17 +87,17 @@ impl Rules {
             && (offset | u64::from(length)) & self.unaligned == 0
     }
 
-    /// Checks the request in the order that [`Request::validate`] documents.
+    /// Checks the request in the order that [`NbdRequest::validate`] documents.
     #[cold]
-    fn validate_in_detail(&self, request: &Request) -> Result<(), RequestError> {
+    fn validate_in_detail(&self, request: &NbdRequest) -> Result<(), RequestError> {
         let settings = &self.settings;
-        let Request {
+        let NbdRequest {
             command,
             offset,
             length,
             ..
         } = *request;
-        if let Command::Unknown(_) = command {
+        if let NbdCommand::Unknown(_) = command {
             return Err(RequestError::UnknownCommand);
         }
         if !settings.allowed_flags(command).contains(request.flags) {
@@ -110,7 +110,7 @@ impl Rules {
             return Err(RequestError::NotOffered);
         }
         // `proto.md` (Request types): offset and length of these commands must be zero.
-        if matches!(command, Command::Flush | Command::Disconnect) {
+        if matches!(command, NbdCommand::Flush | NbdCommand::Disconnect) {
             return if offset == 0 && length == 0 {
                 Ok(())
             } else {
@@ -127,7 +127,7 @@ impl Rules {
             // `proto.md` (Error values): a server should reply ENOSPC to writes beyond the end, and
             // EINVAL to other ranges.
             return Err(match command {
-                Command::Write | Command::WriteZeroes => RequestError::WriteBeyondEnd,
+                NbdCommand::Write | NbdCommand::WriteZeroes => RequestError::WriteBeyondEnd,
                 _ => RequestError::BeyondEnd,
             });
         }
@@ -146,7 +146,7 @@ impl RuleSettings {
     ///
     /// If FUA was offered, it is permitted with every command. Some clients set it where it has no
     /// effect, and the protocol requires servers to accept it (`proto.md`, Command flags).
-    fn allowed_flags(&self, command: Command) -> CommandFlags {
+    fn allowed_flags(&self, command: NbdCommand) -> CommandFlags {
         let mut allowed = CommandFlags::EMPTY;
         let mut allow = |offered: TransmissionFlags, flag: CommandFlags| {
             if self.flags.contains(offered) {
@@ -155,41 +155,41 @@ impl RuleSettings {
         };
         allow(TransmissionFlags::SEND_FUA, CommandFlags::FUA);
         match command {
-            Command::Read => allow(TransmissionFlags::SEND_DF, CommandFlags::DF),
-            Command::WriteZeroes => {
+            NbdCommand::Read => allow(TransmissionFlags::SEND_DF, CommandFlags::DF),
+            NbdCommand::WriteZeroes => {
                 allow(TransmissionFlags::SEND_WRITE_ZEROES, CommandFlags::NO_HOLE);
                 allow(TransmissionFlags::SEND_FAST_ZERO, CommandFlags::FAST_ZERO);
             }
             // There is no transmission flag for `REQ_ONE`, so it is always offered.
-            Command::BlockStatus => allow(TransmissionFlags::EMPTY, CommandFlags::REQ_ONE),
+            NbdCommand::BlockStatus => allow(TransmissionFlags::EMPTY, CommandFlags::REQ_ONE),
             _ => {}
         }
         allowed
     }
 
-    fn is_refused_as_read_only(&self, command: Command) -> bool {
+    fn is_refused_as_read_only(&self, command: NbdCommand) -> bool {
         command.modifies() && self.flags.contains(TransmissionFlags::READ_ONLY)
     }
 
-    fn is_offered(&self, command: Command) -> bool {
+    fn is_offered(&self, command: NbdCommand) -> bool {
         match command {
-            Command::Read | Command::Write | Command::Disconnect => true,
-            Command::Flush => self.flags.contains(TransmissionFlags::SEND_FLUSH),
-            Command::Trim => self.flags.contains(TransmissionFlags::SEND_TRIM),
-            Command::Cache => self.flags.contains(TransmissionFlags::SEND_CACHE),
-            Command::WriteZeroes => self.flags.contains(TransmissionFlags::SEND_WRITE_ZEROES),
-            Command::BlockStatus => self.meta_allocation,
-            Command::Unknown(_) => false,
+            NbdCommand::Read | NbdCommand::Write | NbdCommand::Disconnect => true,
+            NbdCommand::Flush => self.flags.contains(TransmissionFlags::SEND_FLUSH),
+            NbdCommand::Trim => self.flags.contains(TransmissionFlags::SEND_TRIM),
+            NbdCommand::Cache => self.flags.contains(TransmissionFlags::SEND_CACHE),
+            NbdCommand::WriteZeroes => self.flags.contains(TransmissionFlags::SEND_WRITE_ZEROES),
+            NbdCommand::BlockStatus => self.meta_allocation,
+            NbdCommand::Unknown(_) => false,
         }
     }
 
     /// Returns the maximum length of a range in bytes, or 0 for a command without a range.
-    fn longest(&self, command: Command) -> u32 {
+    fn longest(&self, command: NbdCommand) -> u32 {
         match command {
-            Command::Read | Command::Write => self.maximum_payload,
-            Command::Trim | Command::Cache | Command::WriteZeroes => self.maximum_range,
-            Command::BlockStatus => u32::MAX,
-            Command::Flush | Command::Disconnect | Command::Unknown(_) => 0,
+            NbdCommand::Read | NbdCommand::Write => self.maximum_payload,
+            NbdCommand::Trim | NbdCommand::Cache | NbdCommand::WriteZeroes => self.maximum_range,
+            NbdCommand::BlockStatus => u32::MAX,
+            NbdCommand::Flush | NbdCommand::Disconnect | NbdCommand::Unknown(_) => 0,
         }
     }
 }
@@ -244,7 +244,7 @@ impl RequestError {
     }
 }
 
-impl Request {
+impl NbdRequest {
     /// Checks the request against the negotiated rules.
     ///
     /// Returns the first error that applies, in this order: unknown command, flags, read-only, not
@@ -289,8 +289,8 @@ mod tests {
         }
     }
 
-    fn request(command: Command, flags: CommandFlags, offset: u64, length: u32) -> Request {
-        Request {
+    fn request(command: NbdCommand, flags: CommandFlags, offset: u64, length: u32) -> NbdRequest {
+        NbdRequest {
             command,
             flags,
             cookie: 1,
@@ -301,20 +301,20 @@ mod tests {
 
     fn check(
         settings: RuleSettings,
-        command: Command,
+        command: NbdCommand,
         offset: u64,
         length: u32,
     ) -> Result<(), RequestError> {
         request(command, CommandFlags::EMPTY, offset, length).validate(&Rules::new(settings))
     }
 
-    const RANGED: [Command; 6] = [
-        Command::Read,
-        Command::Write,
-        Command::Trim,
-        Command::Cache,
-        Command::WriteZeroes,
-        Command::BlockStatus,
+    const RANGED: [NbdCommand; 6] = [
+        NbdCommand::Read,
+        NbdCommand::Write,
+        NbdCommand::Trim,
+        NbdCommand::Cache,
+        NbdCommand::WriteZeroes,
+        NbdCommand::BlockStatus,
     ];
 
     #[test]
@@ -327,8 +327,8 @@ mod tests {
                 "{command:?}"
             );
         }
-        assert_eq!(check(settings(), Command::Flush, 0, 0), Ok(()));
-        assert_eq!(check(settings(), Command::Disconnect, 0, 0), Ok(()));
+        assert_eq!(check(settings(), NbdCommand::Flush, 0, 0), Ok(()));
+        assert_eq!(check(settings(), NbdCommand::Disconnect, 0, 0), Ok(()));
     }
 
     #[test]
@@ -337,7 +337,7 @@ mod tests {
             // The export has 1 MiB: begins at the end, extends beyond the end, lies far beyond it.
             for (offset, length) in [(1 << 20, 512), ((1 << 20) - 512, 1024), (1 << 40, 512)] {
                 let error = check(settings(), command, offset, length).unwrap_err();
-                let writes = matches!(command, Command::Write | Command::WriteZeroes);
+                let writes = matches!(command, NbdCommand::Write | NbdCommand::WriteZeroes);
                 let expected = if writes { Errno::NoSpc } else { Errno::Inval };
                 assert_eq!(error.errno(), expected, "{command:?} at {offset}");
             }
@@ -352,12 +352,12 @@ mod tests {
         for command in RANGED {
             assert_eq!(check(settings(), command, 0, 0), Err(RequestError::Empty));
             let limit = match command {
-                Command::Read | Command::Write => 64 << 10,
-                Command::BlockStatus => 1 << 20,
+                NbdCommand::Read | NbdCommand::Write => 64 << 10,
+                NbdCommand::BlockStatus => 1 << 20,
                 _ => 256 << 10,
             };
             assert_eq!(check(settings(), command, 0, limit), Ok(()), "{command:?}");
-            if command != Command::BlockStatus {
+            if command != NbdCommand::BlockStatus {
                 assert_eq!(
                     check(settings(), command, 0, limit + 512),
                     Err(RequestError::TooLong)
@@ -373,11 +373,11 @@ mod tests {
             );
         }
         assert_eq!(
-            check(settings(), Command::Flush, 512, 0),
+            check(settings(), NbdCommand::Flush, 512, 0),
             Err(RequestError::Range)
         );
         assert_eq!(
-            check(settings(), Command::Disconnect, 0, 1),
+            check(settings(), NbdCommand::Disconnect, 0, 1),
             Err(RequestError::Range)
         );
     }
@@ -391,8 +391,8 @@ mod tests {
         };
         for command in RANGED {
             let expected = match command {
-                Command::Read => Ok(()),
-                Command::Write | Command::Trim | Command::WriteZeroes => {
+                NbdCommand::Read => Ok(()),
+                NbdCommand::Write | NbdCommand::Trim | NbdCommand::WriteZeroes => {
                     Err(RequestError::ReadOnly)
                 }
                 _ => Err(RequestError::NotOffered),
@@ -401,7 +401,7 @@ mod tests {
         }
         assert_eq!(RequestError::ReadOnly.errno(), Errno::Perm);
         assert_eq!(
-            check(read_only, Command::Flush, 0, 0),
+            check(read_only, NbdCommand::Flush, 0, 0),
             Err(RequestError::NotOffered)
         );
     }
@@ -409,11 +409,11 @@ mod tests {
     #[test]
     fn flags_belong_to_their_command_and_must_be_offered() {
         let own = |command| match command {
-            Command::Read => CommandFlags::FUA | CommandFlags::DF,
-            Command::WriteZeroes => {
+            NbdCommand::Read => CommandFlags::FUA | CommandFlags::DF,
+            NbdCommand::WriteZeroes => {
                 CommandFlags::FUA | CommandFlags::NO_HOLE | CommandFlags::FAST_ZERO
             }
-            Command::BlockStatus => CommandFlags::FUA | CommandFlags::REQ_ONE,
+            NbdCommand::BlockStatus => CommandFlags::FUA | CommandFlags::REQ_ONE,
             _ => CommandFlags::FUA,
         };
         let all = Rules::new(settings());
@@ -433,7 +433,7 @@ mod tests {
                 assert_eq!(request.validate(&all), expected, "{command:?} {flag:?}");
                 // `REQ_ONE` is always permitted with `BLOCK_STATUS`, because no transmission flag
                 // announces it.
-                if command != Command::BlockStatus || flag != CommandFlags::REQ_ONE {
+                if command != NbdCommand::BlockStatus || flag != CommandFlags::REQ_ONE {
                     assert_eq!(
                         request.validate(&fewer),
                         Err(RequestError::Flags),
@@ -448,7 +448,7 @@ mod tests {
     fn unknown_commands_are_einval() {
         // Code 8 is RESIZE, which is not supported.
         for code in [8, 9, 1000, u16::MAX] {
-            let error = check(settings(), Command::Unknown(code), 0, 512).unwrap_err();
+            let error = check(settings(), NbdCommand::Unknown(code), 0, 512).unwrap_err();
             assert_eq!(
                 (error, error.errno()),
                 (RequestError::UnknownCommand, Errno::Inval)
@@ -461,9 +461,9 @@ mod tests {
     #[test]
     fn the_detailed_check_accepts_requests_at_the_limits() {
         let rules = Rules::new(settings());
-        let to_the_end = request(Command::Read, CommandFlags::EMPTY, (1 << 20) - 512, 512);
+        let to_the_end = request(NbdCommand::Read, CommandFlags::EMPTY, (1 << 20) - 512, 512);
         assert_eq!(rules.validate_in_detail(&to_the_end), Ok(()));
-        let longest = request(Command::Read, CommandFlags::EMPTY, 0, 64 << 10);
+        let longest = request(NbdCommand::Read, CommandFlags::EMPTY, 0, 64 << 10);
         assert_eq!(rules.validate_in_detail(&longest), Ok(()));
     }
 
@@ -490,9 +490,9 @@ mod tests {
                 maximum_payload: limits.0,
                 maximum_range: limits.1,
             });
-            let request = request(Command::from_wire(code), CommandFlags::from_bits(flags), offset, length);
+            let request = request(NbdCommand::from_wire(code), CommandFlags::from_bits(flags), offset, length);
             let explained = rules.validate_in_detail(&request);
-            if matches!(request.command, Command::Flush | Command::Disconnect) {
+            if matches!(request.command, NbdCommand::Flush | NbdCommand::Disconnect) {
                 prop_assert!(!rules.is_valid_fast(&request));
             } else {
                 prop_assert_eq!(rules.is_valid_fast(&request), explained.is_ok());

@@ -91,7 +91,7 @@ impl Gather {
 pub enum Decision {
     /// Call the guest now.
     Call,
-    /// Do not call yet, but call [`Calls::timer`] at this instant.
+    /// Do not call yet, but call [`Calls::on_timer`] at this instant.
     Wait(Instant),
     /// There are no responses of which the guest must be notified.
     Nothing,
@@ -142,7 +142,7 @@ impl Calls {
         }
     }
 
-    /// Returns the time at which to call [`timer`](Self::timer), if nothing happens earlier.
+    /// Returns the time at which to call [`on_timer`](Self::timer), if nothing happens earlier.
     pub const fn due(&self) -> Option<Instant> {
         self.due
     }
@@ -155,7 +155,7 @@ impl Calls {
     /// Reports that `responses` were published. `in_flight` commands of the guest are not yet
     /// answered. `wanted` is true if the guest needs a call for the published responses, and false
     /// if it polls.
-    pub fn published(
+    pub fn on_published(
         &mut self,
         now: Instant,
         responses: u32,
@@ -184,7 +184,7 @@ impl Calls {
     }
 
     /// Reports that the time of the last decision may have come.
-    pub fn timer(&mut self, now: Instant) -> Decision {
+    pub fn on_timer(&mut self, now: Instant) -> Decision {
         match self.due {
             Some(due) if now >= due => self.call(now),
             Some(due) => Decision::Wait(due),
@@ -387,8 +387,8 @@ mod tests {
         // 20 ms on, a whole period without responses has passed.
         for (next, expected) in [(10, 40), (19, 40), (20, 0)] {
             let mut calls = Calls::new(CallPolicy::Spdk(spdk), Gather::MOST);
-            calls.published(ms(1), 1200, 0, true);
-            calls.published(ms(next), 1, 0, true);
+            calls.on_published(ms(1), 1200, 0, true);
+            calls.on_published(ms(next), 1, 0, true);
             assert_eq!(calls.delay, Span::from_micros(expected), "{next} ms");
         }
     }
@@ -406,13 +406,16 @@ mod tests {
         // The first response of the cycle is notified at once. The second waits until the limit of
         // 50 us has passed.
         let us = |n| Instant::ZERO + Span::from_micros(n);
-        assert_eq!(calls.published(us(0), 1, 9, true), Decision::Call);
-        assert_eq!(calls.published(us(1), 1, 9, true), Decision::Wait(us(51)));
-        assert_eq!(calls.published(us(51), 1, 9, true), Decision::Call);
+        assert_eq!(calls.on_published(us(0), 1, 9, true), Decision::Call);
+        assert_eq!(
+            calls.on_published(us(1), 1, 9, true),
+            Decision::Wait(us(51))
+        );
+        assert_eq!(calls.on_published(us(51), 1, 9, true), Decision::Call);
         // The third waiting response reaches the limit of 3.
         for (now, decision) in [(60, None), (61, None), (62, Some(Decision::Call))] {
             let expected = decision.unwrap_or_else(|| Decision::Wait(us(110)));
-            assert_eq!(calls.published(us(now), 1, 9, true), expected);
+            assert_eq!(calls.on_published(us(now), 1, 9, true), expected);
         }
     }
 }

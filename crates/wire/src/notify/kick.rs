@@ -48,15 +48,15 @@ const LONGEST: Span = Span::from_secs(1);
 /// The action that the caller must take now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Plan {
-    /// Take all requests from the queue, then call [`Kicks::looked`].
+    /// Take all requests from the queue, then call [`Kicks::on_checked`].
     Look,
     /// Keep checking the queue without requesting a kick. If a request is found, take all requests
-    /// and call [`Kicks::looked`]. Otherwise call [`Kicks::timer`] at this instant.
+    /// and call [`Kicks::on_checked`]. Otherwise call [`Kicks::on_timer`] at this instant.
     Spin(Instant),
     /// Request a kick and check the queue once more. If there are requests, take all of them and
-    /// call [`Kicks::looked`]. Otherwise sleep until a kick arrives, and call [`Kicks::kicked`].
+    /// call [`Kicks::on_checked`]. Otherwise sleep until a kick arrives, and call [`Kicks::on_kick`].
     Arm,
-    /// Sleep without requesting a kick and ignore any that arrive. Call [`Kicks::timer`] at this
+    /// Sleep without requesting a kick and ignore any that arrive. Call [`Kicks::on_timer`] at this
     /// instant.
     Wait(Instant),
     /// Continue with the current action.
@@ -126,10 +126,10 @@ impl Kicks {
     ///
     /// During a [`Plan::Wait`], a kick changes nothing. The requests that it announces are found at
     /// the end of the wait.
-    pub fn kicked(&mut self, now: Instant, turn: Instant) -> Plan {
+    pub fn on_kick(&mut self, now: Instant, turn: Instant) -> Plan {
         match self.plan {
             _ if !self.enabled => Plan::Nothing,
-            Plan::Wait(_) => self.timer(now),
+            Plan::Wait(_) => self.on_timer(now),
             Plan::Look | Plan::Spin(_) => self.plan,
             Plan::Arm | Plan::Nothing => {
                 let plan = self.wake(now, true);
@@ -142,7 +142,7 @@ impl Kicks {
     }
 
     /// Reports that the time of the current action may have come.
-    pub fn timer(&mut self, now: Instant) -> Plan {
+    pub fn on_timer(&mut self, now: Instant) -> Plan {
         match self.plan {
             Plan::Wait(until) if now >= until => self.wake(now, false),
             Plan::Spin(until) if now >= until => self.set(Plan::Arm),
@@ -152,7 +152,7 @@ impl Kicks {
 
     /// Reports that the queue was checked and is now empty. `found` requests were taken, whether
     /// after [`Plan::Look`], during [`Plan::Spin`] or in the last check of [`Plan::Arm`].
-    pub fn looked(&mut self, now: Instant, found: u32) -> Plan {
+    pub fn on_checked(&mut self, now: Instant, found: u32) -> Plan {
         if !self.enabled {
             return Plan::Nothing;
         }

@@ -154,7 +154,7 @@ pub(crate) fn replies(data: &[u8]) {
 struct ServerRun {
     consumed: usize,
     out: Vec<u8>,
-    end: Result<Option<Outcome>, HandshakeError>,
+    end: Result<Option<HandshakeOutcome>, HandshakeError>,
 }
 
 /// Runs a server's handshake on the first `limit` bytes of `stream`.
@@ -216,11 +216,11 @@ fn serve(config: HandshakeConfig, stream: &[u8], limit: usize, cuts: &mut Cuts) 
 struct ClientRun {
     consumed: usize,
     out: Vec<u8>,
-    end: Result<Option<client::Outcome>, client::HandshakeError>,
+    end: Result<Option<client::ClientHandshakeOutcome>, client::ClientHandshakeError>,
 }
 
 fn connect(config: &client::HandshakeConfig, stream: &[u8], cuts: &mut Cuts) -> ClientRun {
-    let mut handshake = client::Handshake::new(config.clone());
+    let mut handshake = client::NbdClientHandshake::new(config.clone());
     let mut connected = ClientRun {
         consumed: 0,
         out: Vec::new(),
@@ -253,8 +253,8 @@ fn connect(config: &client::HandshakeConfig, stream: &[u8], cuts: &mut Cuts) -> 
 }
 
 /// Checks the verdict against a second, independent formulation of the rules.
-fn check_verdict(request: &Request, settings: &RuleSettings, verdict: Result<(), RequestError>) {
-    let Request {
+fn check_verdict(request: &NbdRequest, settings: &RuleSettings, verdict: Result<(), RequestError>) {
+    let NbdRequest {
         command,
         flags,
         offset,
@@ -264,7 +264,9 @@ fn check_verdict(request: &Request, settings: &RuleSettings, verdict: Result<(),
     let end = u128::from(offset) + u128::from(length);
     let read_only = settings.flags.contains(TransmissionFlags::READ_ONLY);
     match verdict {
-        Ok(()) if matches!(command, Command::Flush | Command::Disconnect) => assert_eq!(end, 0),
+        Ok(()) if matches!(command, NbdCommand::Flush | NbdCommand::Disconnect) => {
+            assert_eq!(end, 0)
+        }
         Ok(()) => {
             assert!(
                 length > 0 && end <= u128::from(settings.size),
@@ -280,11 +282,11 @@ fn check_verdict(request: &Request, settings: &RuleSettings, verdict: Result<(),
                 "a write to a read-only export"
             );
             assert!(
-                !matches!(command, Command::Unknown(_)),
+                !matches!(command, NbdCommand::Unknown(_)),
                 "an unknown command"
             );
-            assert!(command != Command::BlockStatus || settings.meta_allocation);
-            if matches!(command, Command::Read | Command::Write) {
+            assert!(command != NbdCommand::BlockStatus || settings.meta_allocation);
+            if matches!(command, NbdCommand::Read | NbdCommand::Write) {
                 assert!(
                     length <= settings.maximum_payload,
                     "a payload that is too long"

@@ -10,7 +10,7 @@ use weir_wire::ring::plain::{Memory, Regions};
 use weir_wire::ring::split::{
     Areas, Buffer, Chain, DESCRIPTOR, Descriptor, Device, Driver, QueueError, Settings, TakeError,
 };
-use weir_wire::ring::xen::{self, Back, Front, Rearm, Request, Response, Status};
+use weir_wire::ring::xen::{self, Rearm, Response, XenBackEnd, XenFrontEnd, XenRequest, XenStatus};
 use weir_wire::ring::{Guest, Load, OutsideGuestError, Shared, Store};
 use weir_wire::virtio_blk::{self, Command, RangeLimits, Rules, SECTOR};
 
@@ -245,7 +245,7 @@ impl AttackedDevice {
             _ => {
                 self.device.disarm();
                 // The number of available chains never exceeds the size of the queue.
-                let looked = self.device.look();
+                let looked = self.device.poll_available();
                 assert!(looked.unwrap_or(0) <= self.settings.size);
                 self.note(looked.err());
             }
@@ -467,8 +467,8 @@ pub(crate) fn xen(data: &[u8]) {
     let page = Memory::new(PAGE);
     xen::init_at(&page, start);
     let mut ring = AttackedRing {
-        back: Back::at(page.clone(), rearm, start).expect("it fits"),
-        front: Front::at(page.clone(), start).expect("it fits"),
+        back: XenBackEnd::at(page.clone(), rearm, start).expect("it fits"),
+        front: XenFrontEnd::at(page.clone(), start).expect("it fits"),
         page,
         in_drive: VecDeque::new(),
         broken: [None; 2],
@@ -489,8 +489,8 @@ pub(crate) fn xen(data: &[u8]) {
 /// Xen's ring with both sides, and a page to which an attacker writes on behalf of either side.
 struct AttackedRing {
     page: Memory,
-    back: Back<Memory>,
-    front: Front<Memory>,
+    back: XenBackEnd<Memory>,
+    front: XenFrontEnd<Memory>,
     in_drive: VecDeque<Response>,
     /// The errors with which the back end and the front end stopped.
     broken: [Option<xen::RingError>; 2],
@@ -522,7 +522,7 @@ impl AttackedRing {
         let back = &mut self.back;
         let told = match operation {
             3 => {
-                let looked = back.look();
+                let looked = back.poll_requests();
                 assert!(looked.unwrap_or(0) <= 4);
                 looked.err()
             }
@@ -531,7 +531,7 @@ impl AttackedRing {
                     Some(Ok(request)) => {
                         check_xen(&request);
                         self.in_drive
-                            .push_back(Response::to(&request, Status::Okay));
+                            .push_back(Response::to(&request, XenStatus::Okay));
                     }
                     Some(Err(refused)) => self.in_drive.push_back(refused.response()),
                     None => {}
@@ -541,9 +541,9 @@ impl AttackedRing {
             5 => self.in_drive.pop_front().and_then(|response| {
                 back.answer(&response);
                 let _ = back.publish();
-                back.answered().err()
+                back.on_answered().err()
             }),
-            _ => back.drained().err(),
+            _ => back.on_drained().err(),
         };
         keep(&mut self.broken[0], told);
     }
@@ -552,7 +552,7 @@ impl AttackedRing {
         let front = &mut self.front;
         let told = match operation {
             7 => {
-                assert!(front.push(&Request::flush(7)).is_ok() || front.free() == 0);
+                assert!(front.push(&XenRequest::flush(7)).is_ok() || front.free() == 0);
                 None
             }
             8 => {
@@ -560,7 +560,7 @@ impl AttackedRing {
                 None
             }
             9 => {
-                let looked = front.look();
+                let looked = front.poll_responses();
                 assert!(looked.unwrap_or(0) <= 4);
                 looked.err()
             }
@@ -583,8 +583,8 @@ fn keep(known: &mut Option<xen::RingError>, broken: Option<xen::RingError>) {
 }
 
 /// Checks an accepted request of Xen's ring.
-fn check_xen(request: &Request) {
-    assert_eq!(Request::decode(&request.encode()), Ok(*request));
+fn check_xen(request: &XenRequest) {
+    assert_eq!(XenRequest::decode(&request.encode()), Ok(*request));
     assert!(request.segments().len() <= xen::MAX_SEGMENTS);
     // 11 segments of at most 8 sectors.
     assert!(request.sectors() <= 88);

@@ -257,8 +257,8 @@ fn server_seeds() -> Seeds {
 }
 
 fn request(command: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
-    let request = Request {
-        command: Command::from_wire(command),
+    let request = NbdRequest {
+        command: NbdCommand::from_wire(command),
         flags: CommandFlags::from_bits(flags),
         cookie: 0x636f_6f6b_6965,
         offset,

@@ -63,23 +63,23 @@ fn run(policy: KickPolicy, guest: &ScriptedGuest, work: u64) -> QueueRecord {
         plan = match plan {
             Plan::Look => {
                 let found = take(&mut seen, &mut now);
-                kicks.looked(ns(now), found)
+                kicks.on_checked(ns(now), found)
             }
             Plan::Spin(until) => match next {
                 Some(at) if at < until.as_nanos() => {
                     now = now.max(at);
                     let found = take(&mut seen, &mut now);
-                    kicks.looked(ns(now), found)
+                    kicks.on_checked(ns(now), found)
                 }
                 _ => {
                     now = now.max(until.as_nanos());
-                    kicks.timer(ns(now))
+                    kicks.on_timer(ns(now))
                 }
             },
             Plan::Arm => {
                 let found = take(&mut seen, &mut now);
                 if found > 0 {
-                    plan = kicks.looked(ns(now), found);
+                    plan = kicks.on_checked(ns(now), found);
                     continue;
                 }
                 // Kicks that arrived while the queue ignored them count as one kick now.
@@ -96,13 +96,13 @@ fn run(policy: KickPolicy, guest: &ScriptedGuest, work: u64) -> QueueRecord {
                 storm += usize::from(guest.storms.get(storm) == Some(&at));
                 now = at;
                 seen.wakes.push(now);
-                kicks.kicked(ns(now), ns(now))
+                kicks.on_kick(ns(now), ns(now))
             }
             Plan::Wait(until) => {
                 assert!(until > ns(now), "a wait that is over");
                 now = until.as_nanos();
                 seen.wakes.push(now);
-                kicks.timer(ns(now))
+                kicks.on_timer(ns(now))
             }
             Plan::Nothing => panic!("an enabled queue has something to do"),
         };
@@ -200,20 +200,20 @@ fn kicks_without_work_are_answered_later_and_later() {
     };
     let mut kicks = Kicks::new(policy);
     kicks.enable(ns(0));
-    assert_eq!(kicks.looked(ns(0), 0), Plan::Arm);
+    assert_eq!(kicks.on_checked(ns(0), 0), Plan::Arm);
     let mut now = us(1);
     let mut delays = Vec::new();
     // The first kick without a request has no delay. From the second on, the delays are 4 ms · 2^n,
     // at most 1 s.
     for _ in 0..14 {
-        assert_eq!(kicks.kicked(now, now), Plan::Look);
-        if let Plan::Wait(until) = kicks.looked(now, 0) {
+        assert_eq!(kicks.on_kick(now, now), Plan::Look);
+        if let Plan::Wait(until) = kicks.on_checked(now, 0) {
             delays.push(until.since(now).as_nanos() / 1_000_000);
             // A kick during the wait changes nothing, and the check after the wait finds nothing,
             // so the queue arms.
-            assert_eq!(kicks.kicked(now, now), Plan::Wait(until), "nobody listens");
-            assert_eq!(kicks.timer(until), Plan::Look);
-            assert_eq!(kicks.looked(until, 0), Plan::Arm);
+            assert_eq!(kicks.on_kick(now, now), Plan::Wait(until), "nobody listens");
+            assert_eq!(kicks.on_timer(until), Plan::Look);
+            assert_eq!(kicks.on_checked(until, 0), Plan::Arm);
             now = until;
         }
     }
@@ -222,18 +222,18 @@ fn kicks_without_work_are_answered_later_and_later() {
     ];
     assert_eq!(delays, expected);
     // One request ends the distrust.
-    assert_eq!(kicks.kicked(now, now), Plan::Look);
-    assert_eq!(kicks.looked(now, 1), Plan::Arm);
+    assert_eq!(kicks.on_kick(now, now), Plan::Look);
+    assert_eq!(kicks.on_checked(now, 1), Plan::Arm);
     // The pass of the event loop has lasted exactly two jiffies when the kick arrives, and then
     // slightly more than two.
     let turn = now.saturating_sub(jiffy.saturating_mul(2));
-    assert_eq!(kicks.kicked(now, turn), Plan::Look);
-    assert_eq!(kicks.looked(now, 1), Plan::Arm);
+    assert_eq!(kicks.on_kick(now, turn), Plan::Look);
+    assert_eq!(kicks.on_checked(now, 1), Plan::Arm);
     // Two jiffies of 4 ms are 8,000,000 ns.
     let turn = now.saturating_sub(Span::from_nanos(8_000_001));
-    assert_eq!(kicks.kicked(now, turn), Plan::Look);
+    assert_eq!(kicks.on_kick(now, turn), Plan::Look);
     assert_eq!(
-        kicks.looked(now, 1),
+        kicks.on_checked(now, 1),
         Plan::Wait(now + jiffy.saturating_mul(10))
     );
 }
@@ -243,16 +243,16 @@ fn a_time_that_is_over_is_not_waited_for() {
     // The work takes as long as the sleep would, from 10 us to 210 us, so the queue arms at once.
     let mut kicks = Kicks::new(KickPolicy::Sleep { span: span(200) });
     kicks.enable(us(0));
-    kicks.looked(us(0), 0);
-    assert_eq!(kicks.kicked(us(10), us(10)), Plan::Look);
-    assert_eq!(kicks.looked(us(210), 1), Plan::Arm);
+    kicks.on_checked(us(0), 0);
+    assert_eq!(kicks.on_kick(us(10), us(10)), Plan::Look);
+    assert_eq!(kicks.on_checked(us(210), 1), Plan::Arm);
     let mut kicks = Kicks::new(KickPolicy::Spin { span: Span::ZERO });
     kicks.enable(us(0));
-    assert_eq!(kicks.looked(us(0), 1), Plan::Arm);
+    assert_eq!(kicks.on_checked(us(0), 1), Plan::Arm);
     // The queue does not spin if there has never been a request.
     let mut kicks = Kicks::new(KickPolicy::Spin { span: span(20) });
     kicks.enable(us(0));
-    assert_eq!(kicks.looked(us(0), 0), Plan::Arm);
+    assert_eq!(kicks.on_checked(us(0), 0), Plan::Arm);
     let most = Gather {
         count: 9,
         delay: span(50),
@@ -263,10 +263,13 @@ fn a_time_that_is_over_is_not_waited_for() {
     };
     // The limit of 50 us is shorter than the policy's delay of 100 us.
     let mut calls = Calls::new(CallPolicy::Gather(gather), most);
-    assert_eq!(calls.published(us(0), 1, 9, true), Decision::Wait(us(50)));
-    assert_eq!(calls.timer(us(49)), Decision::Wait(us(50)), "not yet");
-    assert_eq!(calls.published(us(50), 1, 9, true), Decision::Call);
-    assert_eq!(calls.timer(us(50)), Decision::Nothing);
+    assert_eq!(
+        calls.on_published(us(0), 1, 9, true),
+        Decision::Wait(us(50))
+    );
+    assert_eq!(calls.on_timer(us(49)), Decision::Wait(us(50)), "not yet");
+    assert_eq!(calls.on_published(us(50), 1, 9, true), Decision::Call);
+    assert_eq!(calls.on_timer(us(50)), Decision::Nothing);
 }
 
 #[test]
@@ -279,9 +282,9 @@ fn vic_delays_nothing_below_its_rate() {
         for step in 0..2000u64 {
             now += span(gap);
             if calls.due().is_some_and(|due| due <= now) {
-                calls.timer(now);
+                calls.on_timer(now);
             }
-            let waited = calls.published(now, 1, 31, true) != Decision::Call;
+            let waited = calls.on_published(now, 1, 31, true) != Decision::Call;
             // The ratio of the previous epoch still applies for up to one more, so the first 400 ms
             // do not count.
             waits += u64::from(waited && step * gap > 400_000);
@@ -322,13 +325,13 @@ fn no_policy_delays_a_request_for_more_than_two_seconds() {
 #[test]
 fn a_kick_before_the_queue_is_enabled_is_not_lost() {
     let mut kicks = Kicks::new(KickPolicy::AtOnce);
-    assert_eq!(kicks.kicked(us(1), us(1)), Plan::Nothing);
-    assert_eq!(kicks.looked(us(1), 1), Plan::Nothing);
+    assert_eq!(kicks.on_kick(us(1), us(1)), Plan::Nothing);
+    assert_eq!(kicks.on_checked(us(1), 1), Plan::Nothing);
     assert_eq!(kicks.enable(us(2)), Plan::Look);
-    assert_eq!(kicks.looked(us(2), 1), Plan::Arm);
+    assert_eq!(kicks.on_checked(us(2), 1), Plan::Arm);
     // Kicks mean nothing while the queue is disabled, and enabling it checks it.
     kicks.disable();
-    assert_eq!(kicks.kicked(us(3), us(3)), Plan::Nothing);
+    assert_eq!(kicks.on_kick(us(3), us(3)), Plan::Nothing);
     assert_eq!(kicks.enable(us(4)), Plan::Look);
 }
 
@@ -374,9 +377,9 @@ fn closed(
             busy.pop();
             told.push(now);
             seen.responses += u64::from(now >= from);
-            calls.published(ns(now), 1, queued + busy.len() as u32, true)
+            calls.on_published(ns(now), 1, queued + busy.len() as u32, true)
         } else {
-            calls.timer(ns(now))
+            calls.on_timer(ns(now))
         };
         if decision == Decision::Call {
             seen.calls += u64::from(now >= from);
@@ -456,30 +459,33 @@ fn spdks_delay_ends_with_the_load() {
     // Twice the threshold, 120,000 responses per second (one in 8.333 us), for 30 ms.
     let mut delayed = 0;
     for step in 0..3600u64 {
-        let decision = calls.published(ns(step * 8_333), 1, 32, true);
+        let decision = calls.on_published(ns(step * 8_333), 1, 32, true);
         delayed += u64::from(decision != Decision::Call);
     }
     assert!(delayed > 1000, "{delayed} of 3600 were delayed");
     // One response a second later and another one directly after it are not delayed, because the
     // period without responses ended the delay.
-    assert_eq!(calls.timer(ns(SECOND)), Decision::Call);
-    assert_eq!(calls.published(ns(2 * SECOND), 1, 0, true), Decision::Call);
+    assert_eq!(calls.on_timer(ns(SECOND)), Decision::Call);
     assert_eq!(
-        calls.published(ns(2 * SECOND + 1), 1, 0, true),
+        calls.on_published(ns(2 * SECOND), 1, 0, true),
+        Decision::Call
+    );
+    assert_eq!(
+        calls.on_published(ns(2 * SECOND + 1), 1, 0, true),
         Decision::Call
     );
     // The delay also ends after a period with few responses.
     let mut calls = Calls::new(CallPolicy::Spdk(spdk), most);
     for step in 0..2400u64 {
-        calls.published(ns(step * 8_333), 1, 32, true);
+        calls.on_published(ns(step * 8_333), 1, 32, true);
     }
     for step in 0..20u64 {
-        calls.timer(ns(20_000_000 + step * SECOND / 1000));
-        calls.published(ns(20_000_000 + step * SECOND / 1000), 1, 1, true);
+        calls.on_timer(ns(20_000_000 + step * SECOND / 1000));
+        calls.on_published(ns(20_000_000 + step * SECOND / 1000), 1, 1, true);
     }
     let at = 41_000_000;
-    assert_eq!(calls.published(ns(at), 1, 1, true), Decision::Call);
-    assert_eq!(calls.published(ns(at + 1), 1, 1, true), Decision::Call);
+    assert_eq!(calls.on_published(ns(at), 1, 1, true), Decision::Call);
+    assert_eq!(calls.on_published(ns(at + 1), 1, 1, true), Decision::Call);
 }
 
 fn call_policy() -> impl Strategy<Value = CallPolicy> {
@@ -522,7 +528,7 @@ proptest! {
             // would.
             if let Some(due) = calls.due().filter(|due| due.as_nanos() <= next) {
                 prop_assert!(waits.is_some(), "an instant for nothing");
-                prop_assert_eq!(calls.timer(due), Decision::Call);
+                prop_assert_eq!(calls.on_timer(due), Decision::Call);
                 waits = None;
             }
             now = next;
@@ -530,7 +536,7 @@ proptest! {
             if wanted && responses > 0 {
                 waits = waits.or(Some(now));
             }
-            match calls.published(ns(now), responses, in_flight, wanted) {
+            match calls.on_published(ns(now), responses, in_flight, wanted) {
                 Decision::Call => {
                     prop_assert!(waits.is_some(), "a call for nothing");
                     waits = None;
@@ -599,12 +605,12 @@ fn kick_table(table: &mut String) {
         let _ = writeln!(table, "kicks, {name}");
         let mut kicks = Kicks::new(policy);
         kicks.enable(us(0));
-        kicks.looked(us(0), 0);
+        kicks.on_checked(us(0), 0);
         for (now, found) in steps {
             let now = us(now);
-            kicks.timer(now);
-            let (heard, plan) = match kicks.kicked(now, now) {
-                Plan::Look | Plan::Spin(_) => ("looks", kicks.looked(now, found)),
+            kicks.on_timer(now);
+            let (heard, plan) = match kicks.on_kick(now, now) {
+                Plan::Look | Plan::Spin(_) => ("looks", kicks.on_checked(now, found)),
                 plan => ("sleeps", plan),
             };
             let then = match plan {
@@ -651,10 +657,10 @@ fn call_table(table: &mut String) {
         let mut line = String::new();
         for (now, in_flight) in busy.chain(idle) {
             if calls.due().is_some_and(|due| due <= us(now)) {
-                calls.timer(us(now));
+                calls.on_timer(us(now));
                 line.push('t');
             }
-            line.push(match calls.published(us(now), 1, in_flight, true) {
+            line.push(match calls.on_published(us(now), 1, in_flight, true) {
                 Decision::Call => 'C',
                 Decision::Wait(_) => '.',
                 Decision::Nothing => '-',

@@ -8,8 +8,8 @@ use weir_wire::ring::split::{
     QueueError as QueueBroken, Settings, TableError, TakeError, write_table,
 };
 use weir_wire::ring::xen::{
-    Back, Front, Operation, Rearm, Request, Response, RingError as RingBroken, Segment, Status,
-    XenRefusal, init, init_at, slots,
+    Rearm, Response, RingError as RingBroken, XenBackEnd, XenFrontEnd, XenOperation, XenRefusal,
+    XenRequest, XenSegment, XenStatus, init, init_at, slots,
 };
 use weir_wire::ring::{Guest, Load, Shared, Store, crossed16, crossed32};
 
@@ -49,7 +49,7 @@ fn refused(settings: Settings, descriptors: &[Descriptor], guest: &Regions) -> C
             // The head returns to the driver, and the queue continues.
             device.finish(0, 0);
             assert!(device.publish());
-            assert_eq!((device.in_flight(), device.look()), (0, Ok(0)));
+            assert_eq!((device.in_flight(), device.poll_available()), (0, Ok(0)));
             why
         }
         other => panic!("{other:?}"),
@@ -193,7 +193,7 @@ fn a_broken_queue_stays_broken() {
         };
         assert_eq!(jumped.take(&guest, &mut chain), Err(broken.into()));
         areas.available.store16(2, 1, Store::Release);
-        assert_eq!(jumped.look(), Err(broken), "it stays broken");
+        assert_eq!(jumped.poll_available(), Err(broken), "it stays broken");
         assert_eq!(jumped.arm(), Err(broken), "it stays broken");
         assert_eq!(device.take(&guest, &mut chain), Ok(Some(0)));
     }
@@ -240,7 +240,7 @@ fn an_index_that_goes_back_breaks_the_queue() {
         taken: 2,
         size: 4,
     };
-    assert_eq!(device.look(), Err(broken));
+    assert_eq!(device.poll_available(), Err(broken));
 }
 
 #[test]
@@ -277,13 +277,13 @@ fn xen_indices_that_make_no_sense_break_the_ring() {
         let page = Memory::new(4096);
         init(&page);
         page.store32(0, found, Store::Release);
-        let mut back = Back::new(page.clone(), Rearm::Drained).expect("it fits");
+        let mut back = XenBackEnd::new(page.clone(), Rearm::Drained).expect("it fits");
         let broken = RingBroken {
             found,
             least: 0,
             most: 32,
         };
-        assert_eq!(back.look(), Err(broken));
+        assert_eq!(back.poll_requests(), Err(broken));
         // Restoring a valid index does not repair the ring.
         page.store32(0, 1, Store::Release);
         assert_eq!(back.arm(), Err(broken), "it stays broken");
@@ -291,34 +291,38 @@ fn xen_indices_that_make_no_sense_break_the_ring() {
 
         init(&page);
         page.store32(8, found, Store::Release);
-        let mut front = Front::new(page).expect("it fits");
-        front.push(&Request::flush(1)).expect("there is room");
+        let mut front = XenFrontEnd::new(page).expect("it fits");
+        front.push(&XenRequest::flush(1)).expect("there is room");
         let _ = front.publish();
-        assert!(front.look().is_err());
+        assert!(front.poll_responses().is_err());
     }
 }
 
 #[test]
 fn invalid_xen_requests_have_errors_of_their_own() {
-    let segment = |first, last| Segment {
+    let segment = |first, last| XenSegment {
         grant: 1,
         first,
         last,
     };
-    let read = |segments: &[Segment]| Request::new(Operation::Read, 9, 0, segments);
+    let read = |segments: &[XenSegment]| XenRequest::new(XenOperation::Read, 9, 0, segments);
     let mut too_many = read(&[segment(0, 7)]).encode();
     too_many[1] = 12;
     // Operation 6 (indirect segments) is not offered.
     let mut unknown = read(&[]).encode();
     unknown[0] = 6;
     for (bytes, why, status) in [
-        (read(&[]).encode(), XenRefusal::NoSegments, Status::Error),
+        (read(&[]).encode(), XenRefusal::NoSegments, XenStatus::Error),
         (
             too_many,
             XenRefusal::TooManySegments { count: 12 },
-            Status::Error,
+            XenStatus::Error,
         ),
-        (unknown, XenRefusal::UnknownOperation, Status::NotSupported),
+        (
+            unknown,
+            XenRefusal::UnknownOperation,
+            XenStatus::NotSupported,
+        ),
         (
             read(&[segment(0, 7), segment(3, 2)]).encode(),
             XenRefusal::BadSegment {
@@ -326,7 +330,7 @@ fn invalid_xen_requests_have_errors_of_their_own() {
                 first: 3,
                 last: 2,
             },
-            Status::Error,
+            XenStatus::Error,
         ),
         (
             read(&[segment(0, 8)]).encode(),
@@ -335,10 +339,10 @@ fn invalid_xen_requests_have_errors_of_their_own() {
                 first: 0,
                 last: 8,
             },
-            Status::Error,
+            XenStatus::Error,
         ),
     ] {
-        let refused = Request::decode(&bytes).expect_err("it makes no sense");
+        let refused = XenRequest::decode(&bytes).expect_err("it makes no sense");
         assert_eq!((refused.why, refused.id), (why, 9));
         assert_eq!(refused.response().status, status);
     }
@@ -351,21 +355,21 @@ fn before_the_patch_a_request_waits_for_the_one_in_the_drive() {
     for (rearm, told) in [(Rearm::Answered, false), (Rearm::Drained, true)] {
         let page = Memory::new(4096);
         init(&page);
-        let mut front = Front::new(page.clone()).expect("it fits");
-        let mut back = Back::new(page, rearm).expect("it fits");
-        front.push(&Request::flush(1)).expect("there is room");
+        let mut front = XenFrontEnd::new(page.clone()).expect("it fits");
+        let mut back = XenBackEnd::new(page, rearm).expect("it fits");
+        front.push(&XenRequest::flush(1)).expect("there is room");
         assert!(front.publish(), "the first request is told of");
-        assert_eq!(back.look(), Ok(1));
+        assert_eq!(back.poll_requests(), Ok(1));
         let first = back.take().expect("there is one").expect("it makes sense");
-        assert_eq!(back.drained(), Ok(false));
+        assert_eq!(back.on_drained(), Ok(false));
         // The first request is in the drive when the second one is pushed.
-        front.push(&Request::flush(2)).expect("there is room");
+        front.push(&XenRequest::flush(2)).expect("there is room");
         assert_eq!(front.publish(), told, "{rearm:?}");
         // With either rule, the second request is found after the first one is answered.
-        back.answer(&Response::to(&first, Status::Okay));
+        back.answer(&Response::to(&first, XenStatus::Okay));
         let _ = back.publish();
-        let more = back.answered().expect("the ring goes on");
-        assert!(more || back.look() == Ok(1), "{rearm:?}");
+        let more = back.on_answered().expect("the ring goes on");
+        assert!(more || back.poll_requests() == Ok(1), "{rearm:?}");
     }
 }
 
@@ -379,17 +383,17 @@ proptest! {
     ) {
         let segments: Vec<_> = drawn
             .iter()
-            .map(|&(grant, a, b)| Segment { grant, first: a.min(b), last: a.max(b) })
+            .map(|&(grant, a, b)| XenSegment { grant, first: a.min(b), last: a.max(b) })
             .collect();
-        let request = Request::new(Operation::from_wire(number), id, sector, &segments);
-        prop_assert_eq!(Request::decode(&request.encode()), Ok(request));
+        let request = XenRequest::new(XenOperation::from_wire(number), id, sector, &segments);
+        prop_assert_eq!(XenRequest::decode(&request.encode()), Ok(request));
         let sectors: usize = segments.iter().map(|s| usize::from(s.last) + 1 - usize::from(s.first)).sum();
         prop_assert_eq!(request.sectors() as usize, sectors);
-        let barrier = Request::new(Operation::WriteBarrier, id, sector, &[]);
-        prop_assert_eq!(Request::decode(&barrier.encode()), Ok(barrier));
-        let discard = Request::discard(id, sector, u64::from(segments[0].grant));
-        prop_assert_eq!(Request::decode(&discard.encode()), Ok(discard));
-        let response = Response::to(&request, Status::NotSupported);
+        let barrier = XenRequest::new(XenOperation::WriteBarrier, id, sector, &[]);
+        prop_assert_eq!(XenRequest::decode(&barrier.encode()), Ok(barrier));
+        let discard = XenRequest::discard(id, sector, u64::from(segments[0].grant));
+        prop_assert_eq!(XenRequest::decode(&discard.encode()), Ok(discard));
+        let response = Response::to(&request, XenStatus::NotSupported);
         prop_assert_eq!(Response::decode(&response.encode()), response);
     }
 
@@ -411,28 +415,28 @@ proptest! {
     ) {
         let page = Memory::new(4096);
         init_at(&page, start);
-        let mut front = Front::at(page.clone(), start).expect("it fits");
-        let mut back = Back::at(page, Rearm::Drained, start).expect("it fits");
+        let mut front = XenFrontEnd::at(page.clone(), start).expect("it fits");
+        let mut back = XenBackEnd::at(page, Rearm::Drained, start).expect("it fits");
         let (mut pushed, mut taken, mut answered) = (0u64, 0u64, 0u64);
         let mut in_drive = VecDeque::new();
         for step in moves {
             match step {
                 0 if front.free() > 0 => {
-                    front.push(&Request::flush(pushed)).expect("there is room");
+                    front.push(&XenRequest::flush(pushed)).expect("there is room");
                     pushed += 1;
                 }
                 1 => { let _ = front.publish(); }
-                2 if back.look().expect("it goes on") > 0 => {
+                2 if back.poll_requests().expect("it goes on") > 0 => {
                     let request = back.take().expect("counted").expect("it makes sense");
                     prop_assert_eq!(request.id, taken);
                     taken += 1;
                     in_drive.push_back(request);
                 }
                 3 => if let Some(request) = in_drive.pop_front() {
-                    back.answer(&Response::to(&request, Status::Okay));
+                    back.answer(&Response::to(&request, XenStatus::Okay));
                 },
                 4 => { let _ = back.publish(); }
-                5 if front.look().expect("it goes on") > 0 => {
+                5 if front.poll_responses().expect("it goes on") > 0 => {
                     prop_assert_eq!(front.take().map(|r| r.id), Some(answered));
                     answered += 1;
                 }

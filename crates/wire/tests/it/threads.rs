@@ -6,7 +6,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 use weir_wire::ring::plain::{Memory, Regions};
 use weir_wire::ring::split::{Areas, Buffer, Chain, Device, Driver, Settings};
-use weir_wire::ring::xen::{self, Back, Front, Rearm, Request, Response, Status};
+use weir_wire::ring::xen::{self, Rearm, Response, XenBackEnd, XenFrontEnd, XenRequest, XenStatus};
 
 const REQUESTS: u64 = 200_000;
 
@@ -103,12 +103,12 @@ fn xen_ring() {
     // The indices wrap after 1001 requests.
     let start = u32::MAX - 1000;
     xen::init_at(&page, start);
-    let mut front = Front::at(page.clone(), start).expect("it fits");
-    let mut back = Back::at(page, Rearm::Drained, start).expect("it fits");
+    let mut front = XenFrontEnd::at(page.clone(), start).expect("it fits");
+    let mut back = XenBackEnd::at(page, Rearm::Drained, start).expect("it fits");
     let serve = move |guest: Thread| {
         let mut served = 0;
         while served < REQUESTS {
-            while back.look().expect("it goes on") > 0 {
+            while back.poll_requests().expect("it goes on") > 0 {
                 let request = back
                     .take()
                     .expect("it was counted")
@@ -117,13 +117,13 @@ fn xen_ring() {
                     request.id, served,
                     "a request was read before it was written"
                 );
-                back.answer(&Response::to(&request, Status::Okay));
+                back.answer(&Response::to(&request, XenStatus::Okay));
                 served += 1;
                 if back.publish() {
                     guest.unpark();
                 }
             }
-            if served < REQUESTS && !back.drained().expect("it goes on") {
+            if served < REQUESTS && !back.on_drained().expect("it goes on") {
                 thread::park();
             }
         }
@@ -131,7 +131,7 @@ fn xen_ring() {
     let drive = move |back_end: Thread| {
         let (mut given, mut answered) = (0, 0);
         while answered < REQUESTS {
-            while given < REQUESTS && front.push(&Request::flush(given)).is_ok() {
+            while given < REQUESTS && front.push(&XenRequest::flush(given)).is_ok() {
                 given += 1;
                 // Half of the time, each request is published alone. Otherwise many are published
                 // at once.
@@ -142,7 +142,7 @@ fn xen_ring() {
             if front.publish() {
                 back_end.unpark();
             }
-            while front.look().expect("it goes on") > 0 {
+            while front.poll_responses().expect("it goes on") > 0 {
                 let response = front.take().expect("it was counted");
                 assert_eq!(
                     response.id, answered,

@@ -19,7 +19,7 @@ pub(super) fn play(mut played: Repetition<'_>) -> Result<Option<RunOutcome>, Str
     let mut observers: Vec<&mut dyn weir_sim::Observer> = Vec::new();
     observers.extend(auditors.as_mut().map(|auditors| auditors as _));
     observers.extend(standings.as_mut().map(|standings| standings as _));
-    let failed = |error: weir_sim::Error| error.of(scenario);
+    let failed = |error: weir_sim::Error| error.message_for(scenario);
     let run = Run::observed(scenario, policy, played.run.repeat, observers).map_err(failed)?;
     let run = match played.step() {
         Some(step) => run.followed(step),
@@ -48,7 +48,7 @@ pub(super) fn play(mut played: Repetition<'_>) -> Result<Option<RunOutcome>, Str
     let records = results.records(played.alone);
     let meter = &results.clients[played.target].meter;
     let mut outcome = played.outcome(records, meter);
-    outcome.drew = results.drew;
+    outcome.drew = results.used_random_numbers;
     outcome.notes = refused_changes(scenario, &results);
     if let Some((over, depth)) = outcome.over_time.as_mut().zip(results.depth.as_ref()) {
         over.depth = depth.means(meter.end_ns());
@@ -61,7 +61,7 @@ pub(super) fn play(mut played: Repetition<'_>) -> Result<Option<RunOutcome>, Str
 fn refused_changes(scenario: &Scenario, results: &Results) -> Vec<String> {
     let of = |(at, refusal): &(Instant, weir_core::Refusal)| {
         let after = Time(at.since(Instant::ZERO));
-        let why = weir_sim::Error::Refused(*refusal).of(scenario);
+        let why = weir_sim::Error::Refused(*refusal).message_for(scenario);
         format!(
             "the [[change]] at {after} was refused, and the previous contract stays, because {why}"
         )

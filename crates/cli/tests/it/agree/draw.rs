@@ -5,13 +5,13 @@ use weir_core::random::Rng;
 
 /// The clients of one `[[client]]`, which the table shows together.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct ClientGroup {
     pub(crate) name: &'static str,
     /// The value of `numjobs`, if the scenario has the key.
     pub(crate) jobs: Option<u64>,
 }
 
-impl Group {
+impl ClientGroup {
     /// Returns the names of the clients in records.
     pub(crate) fn members(&self) -> Vec<String> {
         match self.jobs {
@@ -34,41 +34,41 @@ impl Group {
 
 /// A generated scenario file, with the facts that the checks need.
 #[derive(Debug)]
-pub(crate) struct Drawn {
+pub(crate) struct RandomScenario {
     pub(crate) text: String,
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Vec<ClientGroup>,
     pub(crate) drive: &'static str,
 }
 
 /// A drive, with the bytes and requests per second by which promises are generated, and with
 /// request sizes that keep a run short.
-struct Kind {
+struct RandomDrive {
     name: &'static str,
     bytes: u64,
     iops: u64,
     sizes: &'static [&'static str],
 }
 
-const DRIVES: [Kind; 4] = [
-    Kind {
+const DRIVES: [RandomDrive; 4] = [
+    RandomDrive {
         name: "demo",
         bytes: 240_000_000,
         iops: 4_000,
         sizes: &["16KiB", "64KiB", "128KiB", "1MiB", "32KiB-128KiB"],
     },
-    Kind {
+    RandomDrive {
         name: "hitachi-hts72755",
         bytes: 100_000_000,
         iops: 450,
         sizes: &["4KiB", "16KiB", "128KiB", "4KiB/60:64KiB/40"],
     },
-    Kind {
+    RandomDrive {
         name: "samsung-860-500gb",
         bytes: 400_000_000,
         iops: 6_000,
         sizes: &["64KiB", "128KiB", "512KiB"],
     },
-    Kind {
+    RandomDrive {
         name: "plextor-px-256m5s",
         bytes: 300_000_000,
         iops: 6_000,
@@ -92,7 +92,7 @@ const OTHERS: [&str; 9] = [
 const NAMES: [&str; 6] = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"];
 
 /// Generates the scenario of a seed.
-pub(crate) fn draw(seed: u64) -> Drawn {
+pub(crate) fn draw(seed: u64) -> RandomScenario {
     let rng = &mut Rng::new(seed);
     // The drive is `demo` in three of seven scenarios, and the hard disk in two.
     let kind = &DRIVES[[0, 0, 0, 1, 1, 2, 3][rng.range(0, 6) as usize]];
@@ -127,10 +127,10 @@ pub(crate) fn draw(seed: u64) -> Drawn {
         left -= jobs.unwrap_or(1);
         program(rng, kind, &mut text);
         contract(rng, each, iops, &mut text);
-        groups.push(Group { name, jobs });
+        groups.push(ClientGroup { name, jobs });
     }
     text += "\n[[expect]]\npromise = \"all\"\n";
-    Drawn {
+    RandomScenario {
         text,
         groups,
         drive: kind.name,
@@ -138,7 +138,7 @@ pub(crate) fn draw(seed: u64) -> Drawn {
 }
 
 /// Writes the program of a client.
-fn program(rng: &mut Rng, kind: &Kind, text: &mut String) {
+fn program(rng: &mut Rng, kind: &RandomDrive, text: &mut String) {
     let rw = pick(
         rng,
         &["read", "write", "randread", "randwrite", "randrw", "rw"],

@@ -24,7 +24,7 @@ const FOUND: [u64; 3] = [6, 17, 105];
 
 /// The counts of the compared scenarios, and the disagreements.
 #[derive(Debug, Default)]
-struct Tally {
+struct AgreementTally {
     played: u64,
     refused: u64,
     clients: u64,
@@ -38,7 +38,7 @@ fn number(variable: &str, default: u64) -> u64 {
 }
 
 /// Compares the scenario of a seed. `None` if its promises are refused.
-fn compare(seed: u64) -> Option<Tally> {
+fn compare(seed: u64) -> Option<AgreementTally> {
     let drawn = draw::draw(seed);
     let scratch = Scratch::new();
     scratch.file("drawn.toml", &drawn.text);
@@ -53,9 +53,9 @@ fn compare(seed: u64) -> Option<Tally> {
     if err.contains(": the contracts cannot be admitted: ") {
         return None;
     }
-    let mut tally = Tally {
+    let mut tally = AgreementTally {
         played: 1,
-        ..Tally::default()
+        ..AgreementTally::default()
     };
     let read = |name: &str| std::fs::read_to_string(scratch.path(name)).unwrap_or_default();
     let (json, page) = (read("j"), read("p"));
@@ -64,7 +64,7 @@ fn compare(seed: u64) -> Option<Tally> {
     } else {
         let cells = records::cells(&json);
         records::check(&cells, &mut faults);
-        let written = shown::Written {
+        let written = shown::ComparisonOutput {
             out: &out,
             err: &err,
             status: output.status.code(),
@@ -86,7 +86,7 @@ fn compare(seed: u64) -> Option<Tally> {
 #[test]
 fn table_page_records_and_exit_status_say_the_same_of_every_client() {
     let (first, draws) = (number("WEIR_FUZZ_SEED", 1), number("WEIR_DRAWS", 40));
-    let (next, all) = (AtomicUsize::new(0), Mutex::new(Tally::default()));
+    let (next, all) = (AtomicUsize::new(0), Mutex::new(AgreementTally::default()));
     let seeds = (first..first + draws).filter(|seed| !FOUND.contains(seed));
     let seeds: Vec<u64> = FOUND.into_iter().chain(seeds).collect();
     let work = || {

@@ -4,16 +4,16 @@ use crate::agree::faults::Faults;
 use serde_json::Value;
 
 /// The record of a client in one run.
-pub(crate) type Record = Value;
+pub(crate) type JsonRecord = Value;
 
 /// The records of one run: those of the clients, and that of the total.
-pub(crate) type Run = Vec<Record>;
+pub(crate) type RunRecords = Vec<JsonRecord>;
 
 /// Returns the runs of each policy, in the order in which they are written.
-pub(crate) fn cells(json: &str) -> Vec<(String, Vec<Run>)> {
-    let mut cells: Vec<(String, Vec<Run>)> = Vec::new();
+pub(crate) fn cells(json: &str) -> Vec<(String, Vec<RunRecords>)> {
+    let mut cells: Vec<(String, Vec<RunRecords>)> = Vec::new();
     for line in json.lines() {
-        let record: Record = serde_json::from_str(line).expect("an object a line");
+        let record: JsonRecord = serde_json::from_str(line).expect("an object a line");
         let policy = record["policy"].as_str().expect("a name").to_owned();
         let repeat = record["repeat"].as_u64().expect("a number");
         // The records of a policy follow each other, and so do those of a run.
@@ -37,12 +37,12 @@ pub(crate) fn count(of: &Value) -> u64 {
     of.as_u64().unwrap_or(0)
 }
 
-pub(crate) fn name(record: &Record) -> &str {
+pub(crate) fn name(record: &JsonRecord) -> &str {
     record["client"].as_str().expect("a name")
 }
 
 /// Returns the fate of the client's promise, if it has one.
-pub(crate) fn fate(record: &Record) -> Option<&str> {
+pub(crate) fn fate(record: &JsonRecord) -> Option<&str> {
     record["promise"].as_str()
 }
 
@@ -52,14 +52,14 @@ pub(crate) fn is_failure(fate: &str) -> bool {
 }
 
 /// Returns the longest wait of a request of the client, in microseconds.
-pub(crate) fn longest_us(record: &Record) -> Option<f64> {
+pub(crate) fn longest_us(record: &JsonRecord) -> Option<f64> {
     let answered = record["latency_us"]["max"].as_f64();
     let waiting = record["unanswered_us"].as_f64();
     answered.into_iter().chain(waiting).reduce(f64::max)
 }
 
 /// Checks every record of every run.
-pub(crate) fn check(cells: &[(String, Vec<Run>)], faults: &mut Faults) {
+pub(crate) fn check(cells: &[(String, Vec<RunRecords>)], faults: &mut Faults) {
     let none = cells.iter().find(|(policy, _)| policy == "none");
     let none = none.map_or(&[][..], |(_, runs)| runs);
     for (policy, runs) in cells {
@@ -92,7 +92,7 @@ pub(crate) fn check(cells: &[(String, Vec<Run>)], faults: &mut Faults) {
 }
 
 /// Checks the figures of one record.
-fn alone(record: &Record, faults: &mut Faults) {
+fn alone(record: &JsonRecord, faults: &mut Faults) {
     nulls("", record, faults);
     let (requests, bytes) = (count(&record["requests"]), count(&record["bytes"]));
     let latency = &record["latency_us"];
@@ -154,7 +154,7 @@ fn nulls(key: &str, value: &Value, faults: &mut Faults) {
 }
 
 /// Checks the verdicts on a promise.
-fn promise(record: &Record, faults: &mut Faults) {
+fn promise(record: &JsonRecord, faults: &mut Faults) {
     let is_promised = ["promised_mb_per_s", "promised_iops"].map(|key| record.get(key).is_some());
     let is_promised = is_promised.contains(&true);
     faults.same("a fate", fate(record).is_some(), is_promised);
@@ -222,7 +222,12 @@ fn promise(record: &Record, faults: &mut Faults) {
 
 /// Checks the fate of a promise that was kept in `kept` seconds, short in `short`, and excused
 /// because of the queue depth in `depth`.
-fn judged(record: &Record, fate: &str, (kept, short, depth): (u64, u64, u64), faults: &mut Faults) {
+fn judged(
+    record: &JsonRecord,
+    fate: &str,
+    (kept, short, depth): (u64, u64, u64),
+    faults: &mut Faults,
+) {
     let promised = count(&record["promise_seconds"]["promised"]);
     let wanted = match (short, kept) {
         _ if promised == 0 => "not judged",
@@ -240,7 +245,7 @@ fn judged(record: &Record, fate: &str, (kept, short, depth): (u64, u64, u64), fa
 
 /// Returns true if the client would not get its min even with the drive to itself. `None` if the
 /// record does not contain enough information.
-fn is_beyond(record: &Record) -> Option<bool> {
+fn is_beyond(record: &JsonRecord) -> Option<bool> {
     let promised = record["promised_mb_per_s"].as_f64()?;
     let Some(alone) = record["alone_mb_per_s"].as_f64() else {
         return Some(false);
@@ -252,7 +257,7 @@ fn is_beyond(record: &Record) -> Option<bool> {
 }
 
 /// Checks whether a client starves, compared with its bandwidth under `none`.
-fn starves(record: &Record, before: Option<&Record>, faults: &mut Faults) {
+fn starves(record: &JsonRecord, before: Option<&JsonRecord>, faults: &mut Faults) {
     let got = number(&record["bandwidth_mb_per_s"]);
     let least = before.map(|before| number(&before["bandwidth_mb_per_s"]) / 100.0);
     let waits = longest_us(record).is_some_and(|us| us > 1e6);

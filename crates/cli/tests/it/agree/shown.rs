@@ -1,20 +1,22 @@
 //! Derives the expected tables, page and exit status from the records, and checks them.
 
-use crate::agree::draw::{Drawn, Group};
+use crate::agree::draw::{ClientGroup, RandomScenario};
 use crate::agree::faults::Faults;
-use crate::agree::page::{self, Cell};
-use crate::agree::records::{Record, Run, count, fate, is_failure, longest_us, name, number};
-use crate::agree::table::{Table, shows, tables, value};
+use crate::agree::page::{self, MatrixCell};
+use crate::agree::records::{
+    JsonRecord, RunRecords, count, fate, is_failure, longest_us, name, number,
+};
+use crate::agree::table::{PrintedTable, shows, tables, value};
 use serde_json::Value;
 
 /// A client in all runs of one policy.
-struct Member<'a> {
+struct ClientAcrossRuns<'a> {
     runs: Vec<&'a Value>,
 }
 
 /// The figures of a client: its bandwidth in all runs, with its interval and its worst second, and
 /// its latency (mean, 99th percentile, longest).
-struct Figures {
+struct ExpectedFigures {
     /// The mean bandwidth, which flushes do not have.
     got: Option<f64>,
     half: Option<f64>,
@@ -24,9 +26,9 @@ struct Figures {
     longest: Option<f64>,
 }
 
-impl<'a> Member<'a> {
-    fn new(name_of: &str, runs: &'a [Run]) -> Self {
-        let of = |run: &'a Run| run.iter().find(|record| name(record) == name_of);
+impl<'a> ClientAcrossRuns<'a> {
+    fn new(name_of: &str, runs: &'a [RunRecords]) -> Self {
+        let of = |run: &'a RunRecords| run.iter().find(|record| name(record) == name_of);
         Self {
             runs: runs.iter().map(|run| of(run).expect("a record")).collect(),
         }
@@ -66,7 +68,7 @@ impl<'a> Member<'a> {
     }
 
     /// Returns the figures of all requests, or of one kind.
-    fn figures(&self, kind: Option<&str>) -> Figures {
+    fn figures(&self, kind: Option<&str>) -> ExpectedFigures {
         let runs = self.runs.iter().map(|r| kind.map_or(*r, |kind| &r[kind]));
         let runs: Vec<&Value> = runs.collect();
         let got: Vec<f64> = runs
@@ -93,7 +95,7 @@ impl<'a> Member<'a> {
             }
             _ => None,
         };
-        Figures {
+        ExpectedFigures {
             got: (kind != Some("flushes") && self.absence().is_none())
                 .then(|| got.iter().sum::<f64>() / got.len() as f64),
             half,
@@ -111,7 +113,7 @@ impl<'a> Member<'a> {
 }
 
 /// The output of a comparison besides its records.
-pub(crate) struct Written<'a> {
+pub(crate) struct ComparisonOutput<'a> {
     pub(crate) out: &'a str,
     pub(crate) err: &'a str,
     pub(crate) status: Option<i32>,
@@ -120,9 +122,9 @@ pub(crate) struct Written<'a> {
 
 /// Checks all output about the runs of each policy.
 pub(crate) fn check(
-    drawn: &Drawn,
-    cells: &[(String, Vec<Run>)],
-    written: &Written<'_>,
+    drawn: &RandomScenario,
+    cells: &[(String, Vec<RunRecords>)],
+    written: &ComparisonOutput<'_>,
     faults: &mut Faults,
 ) {
     for (what, text) in [("page", written.page), ("table", written.out)] {
@@ -134,9 +136,12 @@ pub(crate) fn check(
     let mut failed = Vec::new();
     for (at, (policy, runs)) in cells.iter().enumerate() {
         faults.within(policy, |faults| {
-            let members = |group: &Group| -> Vec<Member<'_>> {
+            let members = |group: &ClientGroup| -> Vec<ClientAcrossRuns<'_>> {
                 let names = group.members();
-                names.iter().map(|name| Member::new(name, runs)).collect()
+                names
+                    .iter()
+                    .map(|name| ClientAcrossRuns::new(name, runs))
+                    .collect()
             };
             let groups: Vec<_> = drawn.groups.iter().map(|g| (g, members(g))).collect();
             summary(&tables[0].rows[at], policy, &groups, runs, faults);
@@ -164,8 +169,8 @@ pub(crate) fn check(
 fn summary(
     row: &[String],
     policy: &str,
-    groups: &[(&Group, Vec<Member<'_>>)],
-    runs: &[Run],
+    groups: &[(&ClientGroup, Vec<ClientAcrossRuns<'_>>)],
+    runs: &[RunRecords],
     faults: &mut Faults,
 ) {
     let members = || groups.iter().flat_map(|(_, members)| members);
@@ -196,7 +201,7 @@ fn summary(
     // The first client with a problem is named, and the others are only counted.
     let troubles = groups.iter().flat_map(|(group, members)| {
         let is_short = members.iter().any(|m| m.fate().is_some_and(is_failure));
-        let starves = members.iter().any(Member::starves);
+        let starves = members.iter().any(ClientAcrossRuns::starves);
         [is_short, starves].map(|is| is.then(|| group.shown()))
     });
     let troubles: Vec<String> = troubles.flatten().collect();
@@ -215,9 +220,9 @@ fn summary(
 /// Checks the rows of clients that are shown together: those of all requests, and those of each
 /// kind.
 fn figures<'a>(
-    group: &Group,
-    members: &[Member<'_>],
-    table: &Table,
+    group: &ClientGroup,
+    members: &[ClientAcrossRuns<'_>],
+    table: &PrintedTable,
     rows: &mut impl Iterator<Item = &'a Vec<String>>,
     faults: &mut Faults,
 ) {
@@ -225,7 +230,7 @@ fn figures<'a>(
     let kinds = ["reads", "writes", "flushes"].into_iter();
     let kinds = kinds.filter(|kind| members[0].runs[0].get(kind).is_some());
     for kind in [None].into_iter().chain(kinds.map(Some)) {
-        let all: Vec<Figures> = members.iter().map(|m| m.figures(kind)).collect();
+        let all: Vec<ExpectedFigures> = members.iter().map(|m| m.figures(kind)).collect();
         let (head, label) = match kind {
             None => (group.shown(), String::new()),
             Some(kind) => (format!("  {kind}"), ",".to_owned()),
@@ -255,19 +260,19 @@ fn figures<'a>(
 /// Returns the worst or the best figures of similar clients. A client without completed requests
 /// has the worst latency.
 fn joined(
-    all: &[Figures],
+    all: &[ExpectedFigures],
     rate: fn(f64, f64) -> f64,
     time: fn(f64, f64) -> f64,
     is_worst: bool,
-) -> Figures {
-    let of = |get: fn(&Figures) -> Option<f64>, pick: fn(f64, f64) -> f64| {
+) -> ExpectedFigures {
+    let of = |get: fn(&ExpectedFigures) -> Option<f64>, pick: fn(f64, f64) -> f64| {
         all.iter().filter_map(get).reduce(pick)
     };
-    let answered = |get: fn(&Figures) -> Option<f64>| {
+    let answered = |get: fn(&ExpectedFigures) -> Option<f64>| {
         let unknown = is_worst && all.iter().any(|figures| get(figures).is_none());
         of(get, time).filter(|_| !unknown)
     };
-    Figures {
+    ExpectedFigures {
         got: of(|f| f.got, rate),
         half: of(|f| f.half, f64::max),
         worst: of(|f| f.worst, rate),
@@ -278,7 +283,7 @@ fn joined(
 }
 
 /// Checks the bandwidths and latencies in a row.
-fn one(row: &[String], has_half: bool, wanted: &Figures, faults: &mut Faults) {
+fn one(row: &[String], has_half: bool, wanted: &ExpectedFigures, faults: &mut Faults) {
     let after = usize::from(has_half);
     let cells = [
         ("got", &row[2], wanted.got),
@@ -304,7 +309,7 @@ fn one(row: &[String], has_half: bool, wanted: &Figures, faults: &mut Faults) {
 
 /// Returns the fraction of the time in which a client had nothing outstanding, if it got less than
 /// its min for this reason.
-fn idle(record: &Record) -> Option<f64> {
+fn idle(record: &JsonRecord) -> Option<f64> {
     let seconds = &record["promise_seconds"];
     let outstanding = seconds["outstanding_ms"].as_f64()? / 1e3;
     Some(1.0 - outstanding / number(&seconds["promised"]))
@@ -312,10 +317,17 @@ fn idle(record: &Record) -> Option<f64> {
 
 /// Returns the state of clients that are shown together, in words and as a class on the page.
 /// Checks that the row shows it.
-fn standing(members: &[Member<'_>], row: &[String], faults: &mut Faults) -> (String, &'static str) {
+fn standing(
+    members: &[ClientAcrossRuns<'_>],
+    row: &[String],
+    faults: &mut Faults,
+) -> (String, &'static str) {
     const WORSE: [&str; 5] = ["excused", "kept", "not judged", "out of reach", "broken"];
     let rank = |fate: &&str| WORSE.iter().position(|known| known == fate);
-    let fate = members.iter().filter_map(Member::fate).max_by_key(rank);
+    let fate = members
+        .iter()
+        .filter_map(ClientAcrossRuns::fate)
+        .max_by_key(rank);
     let kept = members.iter().filter(|m| m.is_kept()).count();
     let starved = members.iter().filter(|m| m.starves()).count();
     let (all, mut parts) = (members.len(), Vec::new());
@@ -329,7 +341,7 @@ fn standing(members: &[Member<'_>], row: &[String], faults: &mut Faults) -> (Str
             parts.push(format!("{kept} of {all} kept"));
         }
         Some("broken") => {
-            let short = members.iter().map(Member::short).max();
+            let short = members.iter().map(ClientAcrossRuns::short).max();
             let (short, all) = short.unwrap_or_default();
             parts.push(format!("short {short} of {all} s"));
         }
@@ -386,8 +398,8 @@ fn standing(members: &[Member<'_>], row: &[String], faults: &mut Faults) -> (Str
 
 /// Checks a cell of the page's matrix against the first row of the table.
 fn in_matrix(
-    cell: Option<&Cell>,
-    table: &Table,
+    cell: Option<&MatrixCell>,
+    table: &PrintedTable,
     row: &[String],
     (standing, tone): (&str, &str),
     faults: &mut Faults,
@@ -404,7 +416,7 @@ fn in_matrix(
 }
 
 /// Returns the clients whose promise failed, and the number of clients with a promise.
-fn named(groups: &[(&Group, Vec<Member<'_>>)]) -> (Vec<String>, usize) {
+fn named(groups: &[(&ClientGroup, Vec<ClientAcrossRuns<'_>>)]) -> (Vec<String>, usize) {
     let members = || groups.iter().flat_map(|(_, members)| members);
     let failed = members().filter(|m| m.fate().is_some_and(is_failure));
     let failed = failed.map(|m| name(m.runs[0]).to_owned());
@@ -415,9 +427,9 @@ fn named(groups: &[(&Group, Vec<Member<'_>>)]) -> (Vec<String>, usize) {
 /// Checks the exit status, and the clients that are named: the first four, and the number of the
 /// others.
 fn exit(
-    drawn: &Drawn,
+    drawn: &RandomScenario,
     policies: &[(&str, (Vec<String>, usize))],
-    written: &Written<'_>,
+    written: &ComparisonOutput<'_>,
     faults: &mut Faults,
 ) {
     let is_met = |(_, (failed, promised)): &&(&str, (Vec<String>, usize))| {

@@ -2,7 +2,7 @@
 
 /// A table: its title, its head, and the cells of its rows.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct PrintedTable {
     pub(crate) title: String,
     pub(crate) head: String,
     pub(crate) rows: Vec<Vec<String>>,
@@ -10,7 +10,7 @@ pub(crate) struct Table {
 
 /// Returns all tables in a text, in their order. The line of dashes below a head shows the width of
 /// the columns.
-pub(crate) fn tables(text: &str) -> Vec<Table> {
+pub(crate) fn tables(text: &str) -> Vec<PrintedTable> {
     let lines: Vec<&str> = text.lines().collect();
     let is_ruler =
         |line: &str| line.starts_with('-') && line.chars().all(|c| matches!(c, '-' | ' '));
@@ -29,7 +29,7 @@ pub(crate) fn tables(text: &str) -> Vec<Table> {
                 _ => all.push(row),
             }
         }
-        Table {
+        PrintedTable {
             title: title.unwrap_or_default().to_owned(),
             head: lines[begin..at].join(" "),
             rows: all,

@@ -3,7 +3,7 @@
 
 use crate::common::root;
 use crate::published::Runs;
-use crate::published::played::{Cell, Run};
+use crate::published::played::{CompareArguments, FigurePlace};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,15 +16,15 @@ const NEAR: f64 = 1.5;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Claims {
-    run: BTreeMap<String, Run>,
-    document: Vec<Document>,
-    claim: Vec<Claim>,
+    run: BTreeMap<String, CompareArguments>,
+    document: Vec<PublishedDocument>,
+    claim: Vec<PublishedClaim>,
 }
 
 /// A published document, and the number of its last claim.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+struct PublishedDocument {
     title: String,
     source: String,
     last: usize,
@@ -33,16 +33,16 @@ struct Document {
 /// A claim with its evidence. If it has several parts, it appears only if all of them do.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Claim {
+struct PublishedClaim {
     number: usize,
     says: String,
     /// The words of the document, instead of published figures.
     published: Option<String>,
     /// The default place of its figures.
     #[serde(default)]
-    of: Cell,
+    of: FigurePlace,
     #[serde(default)]
-    figures: Vec<Figure>,
+    figures: Vec<ClaimFigure>,
     /// The evidence for a claim that is not a figure.
     seen: Option<String>,
     /// A part that does not appear, with the reason.
@@ -56,12 +56,12 @@ struct Claim {
 /// A published figure, and the place of the corresponding figure here.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Figure {
+struct ClaimFigure {
     label: Option<String>,
     #[serde(default)]
-    at: Cell,
+    at: FigurePlace,
     /// The cell to which the figure is relative.
-    beside: Option<Cell>,
+    beside: Option<FigurePlace>,
     value: Option<f64>,
     at_least: Option<f64>,
     at_most: Option<f64>,
@@ -71,7 +71,7 @@ struct Figure {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum ClaimVerdict {
     Appears,
     InPart,
     No,
@@ -129,10 +129,10 @@ impl Claims {
     }
 }
 
-impl Figure {
-    fn here(&self, of: &Cell, runs: &Runs) -> f64 {
+impl ClaimFigure {
+    fn here(&self, of: &FigurePlace, runs: &Runs) -> f64 {
         let cell = self.at.or(of);
-        let figure = |cell: &Cell| {
+        let figure = |cell: &FigurePlace| {
             let run = cell.run.as_ref().expect("a figure names its run");
             let run = runs.get(run).unwrap_or_else(|| panic!("no run {run}"));
             run.figure(cell)
@@ -187,9 +187,13 @@ fn digits(value: f64) -> String {
     }
 }
 
-impl Claim {
+impl PublishedClaim {
     /// Returns the row of the claim, and its verdict.
-    fn row(&self, played: &Runs, runs: &BTreeMap<String, Run>) -> (String, Verdict) {
+    fn row(
+        &self,
+        played: &Runs,
+        runs: &BTreeMap<String, CompareArguments>,
+    ) -> (String, ClaimVerdict) {
         let here: Vec<f64> = self
             .figures
             .iter()
@@ -222,7 +226,7 @@ impl Claim {
         if let Some(words) = &self.published {
             return words.clone();
         }
-        let texts: Vec<String> = self.figures.iter().map(Figure::published).collect();
+        let texts: Vec<String> = self.figures.iter().map(ClaimFigure::published).collect();
         if texts.iter().all(|text| *text == texts[0]) {
             return texts.into_iter().next().unwrap_or_default();
         }
@@ -232,22 +236,22 @@ impl Claim {
 
     /// Returns the verdict that follows from the parts: the figures, the other evidence, and the
     /// parts that do not appear.
-    fn verdict(&self, here: &[f64]) -> Verdict {
+    fn verdict(&self, here: &[f64]) -> ClaimVerdict {
         let figures = self.figures.iter().zip(here);
         let parts = figures.map(|(figure, here)| figure.holds(*here));
         let parts = parts.chain(self.seen.iter().map(|_| true));
         let parts: Vec<bool> = parts.chain(self.none.iter().map(|_| false)).collect();
         match parts.iter().filter(|holds| **holds).count() {
             // A claim of which no part holds is either not about storage, or does not appear.
-            0 if self.aside.is_some() => Verdict::Aside,
-            0 => Verdict::No,
-            n if n == parts.len() => Verdict::Appears,
-            _ => Verdict::InPart,
+            0 if self.aside.is_some() => ClaimVerdict::Aside,
+            0 => ClaimVerdict::No,
+            n if n == parts.len() => ClaimVerdict::Appears,
+            _ => ClaimVerdict::InPart,
         }
     }
 
     /// Returns the scenarios of the figures.
-    fn scenarios(&self, runs: &BTreeMap<String, Run>) -> String {
+    fn scenarios(&self, runs: &BTreeMap<String, CompareArguments>) -> String {
         let cells = self.figures.iter().map(|figure| figure.at.or(&self.of));
         let runs = cells.map(|cell| &runs[&cell.run.expect("it was played")]);
         let mut names: Vec<String> = runs.map(|run| format!("`{}`", run.scenario)).collect();
@@ -257,9 +261,9 @@ impl Claim {
 
     /// Returns the errors of the claim: fields that are missing or superfluous, and names that do
     /// not exist.
-    fn wrong(&self, verdict: Verdict) -> Vec<String> {
+    fn wrong(&self, verdict: ClaimVerdict) -> Vec<String> {
         let mut wrong = Vec::new();
-        let differs = !self.figures.is_empty() && verdict != Verdict::Appears;
+        let differs = !self.figures.is_empty() && verdict != ClaimVerdict::Appears;
         // A reason is necessary if figures differ, and superfluous otherwise.
         if self.why.is_some() != differs {
             wrong.push(format!(
@@ -298,7 +302,7 @@ fn join(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
-impl Verdict {
+impl ClaimVerdict {
     fn word(self) -> &'static str {
         match self {
             Self::Appears => "appears",
@@ -309,14 +313,18 @@ impl Verdict {
     }
 }
 
-fn count(verdicts: &[Verdict]) -> String {
+fn count(verdicts: &[ClaimVerdict]) -> String {
     let of = |verdict| verdicts.iter().filter(|v| **v == verdict).count();
-    let (appear, part, no) = (of(Verdict::Appears), of(Verdict::InPart), of(Verdict::No));
+    let (appear, part, no) = (
+        of(ClaimVerdict::Appears),
+        of(ClaimVerdict::InPart),
+        of(ClaimVerdict::No),
+    );
     let all = appear + part + no;
     let percent = 100 * appear / all;
     format!(
         "\n## Count of the verdicts\n\n{appear} of {all} claims appear ({percent} %), {part} appear in part, and {no} do not appear. {} claims are not about storage and are not counted.\n",
-        of(Verdict::Aside)
+        of(ClaimVerdict::Aside)
     )
 }
 

@@ -6,12 +6,12 @@ mod claims;
 mod played;
 
 use claims::Claims;
-use played::{Cell, OfRuns, OverTime, Played};
+use played::{CompareResults, FigurePlace, RunAggregate, TimeAggregate};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The results of the runs, by name.
-type Runs = BTreeMap<String, Played>;
+type Runs = BTreeMap<String, CompareResults>;
 
 fn page() -> String {
     let claims = Claims::read();
@@ -25,12 +25,12 @@ fn page() -> String {
     page
 }
 
-fn cell(case: &str, policy: &str, client: &str) -> Cell {
-    Cell {
+fn cell(case: &str, policy: &str, client: &str) -> FigurePlace {
+    FigurePlace {
         case: Some(case.to_owned()),
         policy: Some(policy.to_owned()),
         client: Some(client.to_owned()),
-        ..Cell::default()
+        ..FigurePlace::default()
     }
 }
 
@@ -41,13 +41,13 @@ fn interleaved(page: &mut String, runs: &Runs) {
     for readers in [5, 7, 9] {
         let [old, new] = ["old", "new"].map(|test| {
             let total = cell(&format!("{readers}-{test}"), "bfq-4.18", "total");
-            let unlucky = Cell {
+            let unlucky = FigurePlace {
                 // A run is unlucky if it reaches less than half of 115 MB/s.
                 below: Some(0.5 * 115.0),
                 ..total.clone()
             };
-            let worst = Cell {
-                runs: Some(OfRuns::Least),
+            let worst = FigurePlace {
+                runs: Some(RunAggregate::Least),
                 ..total
             };
             let (unlucky, worst) = (played.figure(&unlucky), played.figure(&worst));
@@ -73,8 +73,8 @@ fn weights_and_rate(page: &mut String, runs: &Runs) {
         for policy in ["io.cost-5.5", "io.cost", "io.cost-s"] {
             let mb_per_s = |policy, client| played.figure(&cell(case, policy, client));
             let range = |state: &str, of| {
-                let [least, most] = [OverTime::Least, OverTime::Most].map(|bound| {
-                    played.figure(&Cell {
+                let [least, most] = [TimeAggregate::Least, TimeAggregate::Most].map(|bound| {
+                    played.figure(&FigurePlace {
                         state: Some(state.to_owned()),
                         over_time: Some(bound),
                         ..cell(case, policy, of)

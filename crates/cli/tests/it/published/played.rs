@@ -8,7 +8,7 @@ use std::fs;
 /// The arguments of one `weir compare`. Missing fields have the value of the scenario.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Run {
+pub(crate) struct CompareArguments {
     pub(crate) scenario: String,
     #[serde(default)]
     pub(crate) drives: Vec<String>,
@@ -21,7 +21,7 @@ pub(crate) struct Run {
 
 /// The records of a comparison, and the states of its controllers in the first repetition.
 #[derive(Debug)]
-pub(crate) struct Played {
+pub(crate) struct CompareResults {
     records: Vec<Value>,
     states: Vec<Value>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Played {
 /// target.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Cell {
+pub(crate) struct FigurePlace {
     pub(crate) run: Option<String>,
     pub(crate) drive: Option<String>,
     pub(crate) case: Option<String>,
@@ -39,17 +39,17 @@ pub(crate) struct Cell {
     /// The key of a record, with dots between nested keys. The default is the bandwidth.
     pub(crate) figure: Option<String>,
     /// The function over several runs. The default is the mean.
-    pub(crate) runs: Option<OfRuns>,
+    pub(crate) runs: Option<RunAggregate>,
     /// If set, the figure is the fraction of runs whose value is below this bound.
     pub(crate) below: Option<f64>,
     /// A state of a trace instead of a figure, with the function of it in `over_time`.
     pub(crate) state: Option<String>,
-    pub(crate) over_time: Option<OverTime>,
+    pub(crate) over_time: Option<TimeAggregate>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum OfRuns {
+pub(crate) enum RunAggregate {
     Least,
     /// The largest value divided by the smallest.
     Spread,
@@ -57,15 +57,15 @@ pub(crate) enum OfRuns {
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum OverTime {
+pub(crate) enum TimeAggregate {
     Least,
     Most,
     /// The number of times that the value returns to its maximum.
     Rises,
 }
 
-impl Run {
-    pub(crate) fn play(&self) -> Played {
+impl CompareArguments {
+    pub(crate) fn play(&self) -> CompareResults {
         let scratch = Scratch::new();
         let trace = scratch.path("trace.jsonl");
         let mut line = format!(
@@ -88,14 +88,14 @@ impl Run {
         limit("--repetitions", self.repetitions);
         limit("--seconds", self.seconds);
         let said = run(&scratch, &line).ended(0);
-        Played {
+        CompareResults {
             records: records(&said.out),
             states: records(&fs::read_to_string(&trace).expect("it was written")),
         }
     }
 }
 
-impl Cell {
+impl FigurePlace {
     /// Returns this cell, in which missing fields are taken from `base`.
     pub(crate) fn or(&self, base: &Self) -> Self {
         let or =
@@ -131,9 +131,9 @@ impl Cell {
     }
 }
 
-impl Played {
+impl CompareResults {
     /// Returns the figure of a cell.
-    pub(crate) fn figure(&self, cell: &Cell) -> f64 {
+    pub(crate) fn figure(&self, cell: &FigurePlace) -> f64 {
         if let Some(state) = &cell.state {
             let of = cell.over_time.expect("it says what over time");
             return over_time(&self.points(cell, state), of);
@@ -154,7 +154,7 @@ impl Played {
 
     /// Returns the figure of each run with its weight in a mean. A latency has the number of
     /// requests as its weight.
-    fn runs(&self, cell: &Cell, client: &str) -> Vec<(f64, f64)> {
+    fn runs(&self, cell: &FigurePlace, client: &str) -> Vec<(f64, f64)> {
         let key = cell.figure.as_deref().unwrap_or("bandwidth_mb_per_s");
         let pointer = format!("/{}", key.replace('.', "/"));
         let found = self
@@ -181,7 +181,7 @@ impl Played {
     }
 
     /// Returns the values of a state over time.
-    fn points(&self, cell: &Cell, state: &str) -> Vec<f64> {
+    fn points(&self, cell: &FigurePlace, state: &str) -> Vec<f64> {
         let of = |s: &&Value| s["state"] == state && cell.is_of(s, "of", cell.client());
         let mut found = self.states.iter().filter(of);
         let first = found.next().unwrap_or_else(|| panic!("no {cell:?}"));
@@ -197,7 +197,7 @@ fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold(start, |(a, b), v| (a.min(v), b.max(v)))
 }
 
-fn over_runs(runs: &[(f64, f64)], cell: &Cell) -> f64 {
+fn over_runs(runs: &[(f64, f64)], cell: &FigurePlace) -> f64 {
     if let Some(bound) = cell.below {
         let low = runs.iter().filter(|run| run.0 < bound).count();
         return low as f64 / runs.len() as f64;
@@ -208,17 +208,17 @@ fn over_runs(runs: &[(f64, f64)], cell: &Cell) -> f64 {
             let all: f64 = runs.iter().map(|run| run.1).sum();
             runs.iter().map(|run| run.0 * run.1).sum::<f64>() / all
         }
-        Some(OfRuns::Least) => least,
-        Some(OfRuns::Spread) => most / least,
+        Some(RunAggregate::Least) => least,
+        Some(RunAggregate::Spread) => most / least,
     }
 }
 
-fn over_time(points: &[f64], of: OverTime) -> f64 {
+fn over_time(points: &[f64], of: TimeAggregate) -> f64 {
     let (least, most) = bounds(points.iter().copied());
     match of {
-        OverTime::Least => least,
-        OverTime::Most => most,
-        OverTime::Rises => {
+        TimeAggregate::Least => least,
+        TimeAggregate::Most => most,
+        TimeAggregate::Rises => {
             let rises = points.windows(2).filter(|p| p[0] < most && p[1] >= most);
             rises.count() as f64
         }

@@ -74,14 +74,14 @@ fn end(child: Option<Child>) {
 
 /// The environment of the tests: a server, the driver, and the proxy.
 #[derive(Debug)]
-pub(crate) struct Bench {
+pub(crate) struct CsiBench {
     pub(crate) scratch: Scratch,
     moments: Arc<Mutex<Moments>>,
     server: Option<Child>,
     runtime: tokio::runtime::Runtime,
 }
 
-impl Drop for Bench {
+impl Drop for CsiBench {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let said = fs::read_to_string(self.scratch.path(LOG)).unwrap_or_default();
@@ -99,7 +99,7 @@ impl Drop for Bench {
     }
 }
 
-impl Bench {
+impl CsiBench {
     /// Starts a server with a drive that can promise 108 MB/s (90 % of 120 MB/s). `volumes` is the
     /// directory for the files of volumes.
     pub(crate) fn new(volumes: Option<PathBuf>) -> Self {
@@ -251,7 +251,7 @@ impl Bench {
     }
 
     /// Makes a call, without repeating it.
-    pub(crate) fn call<C: Call>(&self, call: C) -> Result<C::Answer, Status> {
+    pub(crate) fn call<C: DriverCall>(&self, call: C) -> Result<C::Answer, Status> {
         let uri = format!("unix:{}", self.scratch.path("csi").display());
         self.runtime.block_on(async {
             let endpoint = Endpoint::from_shared(uri).expect("a path");
@@ -274,7 +274,7 @@ impl Bench {
 }
 
 /// A call of the driver, which is identified by the type of its request.
-pub(crate) trait Call {
+pub(crate) trait DriverCall {
     type Answer;
 
     async fn make(self, driver: Channel) -> Result<Response<Self::Answer>, Status>;
@@ -282,7 +282,7 @@ pub(crate) trait Call {
 
 macro_rules! calls {
     ($($client:ident { $($method:ident: $request:ident -> $answer:ident,)* })*) => {$($(
-        impl Call for $request {
+        impl DriverCall for $request {
             type Answer = $answer;
 
             async fn make(self, driver: Channel) -> Result<Response<$answer>, Status> {

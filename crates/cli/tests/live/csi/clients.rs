@@ -1,7 +1,7 @@
 //! Clients in other languages, as the bytes that they send. They differ in the name of the host
 //! that they request.
 
-use crate::csi::bench::Bench;
+use crate::csi::bench::CsiBench;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -57,7 +57,7 @@ fn answer(stream: &mut UnixStream, number: u8) -> Vec<u8> {
 
 #[test]
 fn clients_that_call_the_host_by_the_path_of_the_socket_are_answered() {
-    let bench = Bench::new(None);
+    let bench = CsiBench::new(None);
     bench.driver(None);
     // In this order: the C core (Python, C++, Ruby), .NET and Java, `grpcurl` with an option, and
     // Go.

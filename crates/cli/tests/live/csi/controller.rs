@@ -1,7 +1,7 @@
 //! The calls of the controller service. The driver is killed at each of its requests to the server,
 //! and at times between them.
 
-use crate::csi::bench::{Bench, capability, id, range};
+use crate::csi::bench::{CsiBench, capability, id, range};
 use std::collections::HashMap;
 use std::time::Duration;
 use tonic::{Code, Status};
@@ -17,7 +17,7 @@ fn map(pairs: &[(&str, &str)]) -> HashMap<String, String> {
 
 /// A call of the controller service.
 #[derive(Clone, Copy, Debug)]
-enum Call {
+enum ControllerCall {
     Create(&'static str, &'static str),
     Modify(&'static str, &'static str),
     Expand(&'static str, i64),
@@ -26,17 +26,17 @@ enum Call {
     Look,
 }
 
-impl Call {
+impl ControllerCall {
     /// Repeats the call until it has a final answer, as Kubernetes does. The answer `Aborted` means
     /// that the server still processed a request of the killed driver.
-    fn insist(&self, bench: &Bench) -> Result<String, Status> {
+    fn insist(&self, bench: &CsiBench) -> Result<String, Status> {
         let mut answers = (0..50).map(|_| self.make(bench));
         let is_final = |answer: &Result<_, Status>| !matches!(answer, Err(status) if status.code() == Code::Aborted);
         answers.find(is_final).expect("the server comes to its end")
     }
 
     /// Makes the call once, and returns the answer as text.
-    fn make(&self, bench: &Bench) -> Result<String, Status> {
+    fn make(&self, bench: &CsiBench) -> Result<String, Status> {
         Ok(match *self {
             Self::Create(name, min) => format!("{:?}", bench.call(create(name, min))?),
             Self::Modify(name, min) => {
@@ -82,7 +82,7 @@ fn create(name: &str, min: &str) -> CreateVolumeRequest {
     }
 }
 
-fn look(bench: &Bench) -> Result<String, Status> {
+fn look(bench: &CsiBench) -> Result<String, Status> {
     let list = bench.call(ListVolumesRequest::default())?;
     let get = ControllerGetVolumeRequest {
         volume_id: id("there"),
@@ -108,7 +108,7 @@ fn look(bench: &Bench) -> Result<String, Status> {
 
 /// Returns the name, min and size of each volume. Each volume must have one file, and there must be
 /// no other files.
-fn state(bench: &Bench) -> Vec<(String, u64, u64)> {
+fn state(bench: &CsiBench) -> Vec<(String, u64, u64)> {
     let (volumes, files) = bench.volumes();
     assert_eq!(files, volumes.len(), "files of {volumes:?}");
     let state = volumes.into_iter().map(|v| {
@@ -124,8 +124,13 @@ fn state(bench: &Bench) -> Vec<(String, u64, u64)> {
 ///
 /// `before` creates the objects that the call needs, and `after` removes those that it leaves, so
 /// that the state is the same before and after.
-fn sweep(bench: &Bench, before: Option<Call>, call: &Call, after: Option<Call>) -> usize {
-    let all = |call: Option<Call>| {
+fn sweep(
+    bench: &CsiBench,
+    before: Option<ControllerCall>,
+    call: &ControllerCall,
+    after: Option<ControllerCall>,
+) -> usize {
+    let all = |call: Option<ControllerCall>| {
         bench.driver(None);
         if let Some(call) = call {
             call.insist(bench)
@@ -169,18 +174,25 @@ fn sweep(bench: &Bench, before: Option<Call>, call: &Call, after: Option<Call>) 
 
 #[test]
 fn a_driver_that_is_ended_at_any_request_loses_and_leaks_nothing() {
-    let bench = Bench::new(None);
+    let bench = CsiBench::new(None);
     bench.driver(None);
-    let there = Call::Create("there", "1MB/s");
+    let there = ControllerCall::Create("there", "1MB/s");
     there.make(&bench).expect("the server has room");
-    let (made, gone) = (Call::Create("a", "10MB/s"), Call::Delete("a"));
+    let (made, gone) = (
+        ControllerCall::Create("a", "10MB/s"),
+        ControllerCall::Delete("a"),
+    );
     let mut moments = 0;
     for (before, call, after) in [
         (None, made, Some(gone)),
-        (Some(made), Call::Modify("a", "20MB/s"), Some(gone)),
-        (Some(made), Call::Expand("a", 8), Some(gone)),
+        (
+            Some(made),
+            ControllerCall::Modify("a", "20MB/s"),
+            Some(gone),
+        ),
+        (Some(made), ControllerCall::Expand("a", 8), Some(gone)),
         (Some(made), gone, None),
-        (None, Call::Look, None),
+        (None, ControllerCall::Look, None),
     ] {
         let ended = sweep(&bench, before, &call, after);
         assert!(ended >= 4, "{call:?} was ended {ended} times");
@@ -196,8 +208,11 @@ fn a_driver_that_is_ended_at_any_request_loses_and_leaks_nothing() {
 /// be left.
 #[test]
 fn an_attempt_that_is_refused_in_the_end_leaves_nothing() {
-    let bench = Bench::new(None);
-    let (large, other) = (Call::Create("a", "100MB/s"), Call::Create("b", "50MB/s"));
+    let bench = CsiBench::new(None);
+    let (large, other) = (
+        ControllerCall::Create("a", "100MB/s"),
+        ControllerCall::Create("b", "50MB/s"),
+    );
     for moment in 0.. {
         bench.driver(Some(moment));
         let _ = large.make(&bench);
@@ -219,7 +234,9 @@ fn an_attempt_that_is_refused_in_the_end_leaves_nothing() {
         }
         assert_eq!(state(&bench).len(), 1);
         for name in ["a", "b"] {
-            Call::Delete(name).insist(&bench).expect("it goes");
+            ControllerCall::Delete(name)
+                .insist(&bench)
+                .expect("it goes");
         }
         assert_eq!(state(&bench), []);
         if !ended {
@@ -230,12 +247,12 @@ fn an_attempt_that_is_refused_in_the_end_leaves_nothing() {
 
 #[test]
 fn a_driver_that_is_ended_at_any_time_loses_and_leaks_nothing() {
-    let bench = Bench::new(None);
+    let bench = CsiBench::new(None);
     let calls = [
-        Call::Create("a", "10MB/s"),
-        Call::Modify("a", "20MB/s"),
-        Call::Expand("a", 8),
-        Call::Delete("a"),
+        ControllerCall::Create("a", "10MB/s"),
+        ControllerCall::Modify("a", "20MB/s"),
+        ControllerCall::Expand("a", 8),
+        ControllerCall::Delete("a"),
     ];
     let mut ended = 0;
     for run in 0..60u64 {

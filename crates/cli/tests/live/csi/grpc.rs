@@ -1,6 +1,6 @@
 //! A client with gRPC's C core, in Python, which uses the path of the socket as the host.
 
-use super::bench::{Bench, program};
+use super::bench::{CsiBench, program};
 use std::process::Command;
 
 /// Calls two services with the default settings of the client, several times over one connection.
@@ -25,7 +25,7 @@ fn a_client_in_python_is_answered() {
     let Some(python) = program("grpc-python") else {
         return;
     };
-    let bench = Bench::new(None);
+    let bench = CsiBench::new(None);
     bench.driver(None);
     let made = bench.scratch.path("made");
     std::fs::create_dir(&made).expect("a directory");

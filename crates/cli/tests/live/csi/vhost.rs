@@ -2,7 +2,7 @@
 //! the driver publishes, and the driver is killed at every moment of every call.
 
 use crate::common::program::skip;
-use crate::csi::bench::{Bench, capability, id, range};
+use crate::csi::bench::{CsiBench, capability, id, range};
 use crate::guest::TestGuest;
 use std::collections::HashMap;
 use std::fs;
@@ -19,12 +19,12 @@ const NAME: &str = "pvc-1";
 const MAGIC: (usize, [u8; 2]) = (1024 + 0x38, [0x53, 0xef]);
 
 /// A volume that is used as a block device or with a file system.
-struct Disk<'a> {
-    bench: &'a Bench,
+struct VhostVolume<'a> {
+    bench: &'a CsiBench,
     used: AccessType,
 }
 
-impl Disk<'_> {
+impl VhostVolume<'_> {
     fn capability(&self) -> VolumeCapability {
         capability(Mode::SingleNodeMultiWriter, self.used.clone())
     }
@@ -158,8 +158,8 @@ fn guest(path: &Path) -> TestGuest {
     TestGuest::start(path, 1)
 }
 
-fn block(bench: &Bench) -> Disk<'_> {
-    Disk {
+fn block(bench: &CsiBench) -> VhostVolume<'_> {
+    VhostVolume {
         bench,
         used: AccessType::Block(BlockVolume {}),
     }
@@ -167,7 +167,7 @@ fn block(bench: &Bench) -> Disk<'_> {
 
 #[test]
 fn a_block_volume_is_published_as_its_socket() {
-    let mut bench = Bench::new(None);
+    let mut bench = CsiBench::new(None);
     bench.driver(None);
     let one = block(&bench);
     for _ in 0..2 {
@@ -206,7 +206,7 @@ fn a_block_volume_is_published_as_its_socket() {
 
 /// Returns true if file systems can be created and mounted here. Otherwise prints that the test is
 /// skipped.
-fn can_mount(bench: &Bench) -> bool {
+fn can_mount(bench: &CsiBench) -> bool {
     let at = bench.scratch.path("try");
     fs::create_dir(&at).expect("there is room");
     let run = |program: &str, arguments: &[&Path]| {
@@ -224,8 +224,8 @@ fn can_mount(bench: &Bench) -> bool {
     can
 }
 
-fn mounted(bench: &Bench) -> Disk<'_> {
-    Disk {
+fn mounted(bench: &CsiBench) -> VhostVolume<'_> {
+    VhostVolume {
         bench,
         used: AccessType::Mount(MountVolume {
             mount_flags: vec!["noatime".into()],
@@ -236,7 +236,7 @@ fn mounted(bench: &Bench) -> Disk<'_> {
 
 #[test]
 fn a_mounted_volume_is_a_direct_volume_of_kata() {
-    let bench = Bench::new(None);
+    let bench = CsiBench::new(None);
     if !can_mount(&bench) {
         return;
     }
@@ -282,16 +282,16 @@ fn a_mounted_volume_is_a_direct_volume_of_kata() {
 }
 
 /// A call of the driver, as a closure.
-type Call<'a> = &'a dyn Fn() -> Result<(), Status>;
+type VhostCall<'a> = &'a dyn Fn() -> Result<(), Status>;
 
 #[test]
 fn a_driver_that_is_ended_at_any_moment_leaves_nothing_of_a_socket() {
-    let bench = Bench::new(None);
+    let bench = CsiBench::new(None);
     if !can_mount(&bench) {
         return;
     }
     let disk = mounted(&bench);
-    let calls: [(&str, Call<'_>); 6] = [
+    let calls: [(&str, VhostCall<'_>); 6] = [
         ("create", &|| disk.create()),
         ("stage", &|| disk.stage()),
         ("publish", &|| disk.publish("a", false)),

@@ -1,7 +1,7 @@
 //! Claims in a real API server, with the provisioner and the resizer of Kubernetes, and with a
 //! server and a driver on each of two nodes.
 
-use super::lab::{Lab, documents, packaging};
+use super::lab::{ControlPlane, documents, packaging};
 use super::program;
 use crate::common::{in_scratch, program_of, weir, words};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use std::process::Command;
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
 /// Starts a node: a server with a drive, the driver, and its sidecars.
-fn node(lab: &mut Lab, name: &str) -> Option<()> {
+fn node(lab: &mut ControlPlane, name: &str) -> Option<()> {
     let [provisioner, resizer] = [program("csi-provisioner")?, program("csi-resizer")?];
     let [serve, manage, csi, nbd] =
         ["toml", "manage", "csi", "nbd"].map(|end| lab.file(&format!("{name}.{end}")));
@@ -63,7 +63,7 @@ fn node(lab: &mut Lab, name: &str) -> Option<()> {
 
 /// Creates a claim. There is no scheduler, so the annotation names the node that it would have
 /// chosen.
-fn claim(lab: &Lab, name: &str, class: &str, attributes: &str, node: &str) {
+fn claim(lab: &ControlPlane, name: &str, class: &str, attributes: &str, node: &str) {
     let object = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": { "name": name, "annotations": { "volume.kubernetes.io/selected-node": node } },
@@ -77,23 +77,23 @@ fn claim(lab: &Lab, name: &str, class: &str, attributes: &str, node: &str) {
 }
 
 /// Returns the current state of the claim.
-fn claimed(lab: &Lab, name: &str) -> Value {
+fn claimed(lab: &ControlPlane, name: &str) -> Value {
     lab.get(&format!("{CLAIMS}/{name}")).1
 }
 
-fn is_bound(lab: &Lab, name: &str) -> bool {
+fn is_bound(lab: &ControlPlane, name: &str) -> bool {
     claimed(lab, name)["status"]["phase"] == "Bound"
 }
 
 /// Returns the response of a node's server.
-fn server(lab: &Lab, node: &str, path: &str) -> Value {
+fn server(lab: &ControlPlane, node: &str, path: &str) -> Value {
     let client =
         weir_manage::api::Client::new(&lab.scratch.path(&format!("{node}.manage"))).unwrap();
     client.get(path).unwrap()
 }
 
 /// Returns the names of the volumes of a node.
-fn volumes(lab: &Lab, node: &str) -> Vec<String> {
+fn volumes(lab: &ControlPlane, node: &str) -> Vec<String> {
     let all = server(lab, node, "/v1/volumes");
     let names = all
         .as_array()
@@ -104,7 +104,7 @@ fn volumes(lab: &Lab, node: &str) -> Vec<String> {
 }
 
 /// Returns the event about the refusal of a claim.
-fn refusal(lab: &Lab, name: &str) -> Option<String> {
+fn refusal(lab: &ControlPlane, name: &str) -> Option<String> {
     let (_, events) = lab.get("/api/v1/namespaces/default/events");
     let events = events["items"].as_array()?.iter();
     let of = events.filter(|e| e["involvedObject"]["name"] == name && e["type"] == "Warning");
@@ -114,7 +114,7 @@ fn refusal(lab: &Lab, name: &str) -> Option<String> {
 }
 
 /// Returns the capacity that the scheduler sees for a class on a node, in bytes.
-fn capacity(lab: &Lab, class: &str, node: &str) -> Option<String> {
+fn capacity(lab: &ControlPlane, class: &str, node: &str) -> Option<String> {
     let (_, all) = lab.get("/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities");
     let mut all = all["items"].as_array()?.iter();
     let of = all.find(|c| {
@@ -124,7 +124,7 @@ fn capacity(lab: &Lab, class: &str, node: &str) -> Option<String> {
     Some(of?["capacity"].as_str()?.to_owned())
 }
 
-fn install(lab: &Lab) {
+fn install(lab: &ControlPlane) {
     let chart = std::fs::read_to_string(packaging().join("weir.yaml")).expect("the manifests");
     let classes = std::fs::read_to_string(packaging().join("classes.yaml")).expect("the classes");
     let driver = documents(&chart)
@@ -143,7 +143,7 @@ fn install(lab: &Lab) {
 
 #[test]
 fn claims_become_volumes_with_contracts_that_change_and_are_refused_with_the_sums() {
-    let Some(mut lab) = Lab::start() else {
+    let Some(mut lab) = ControlPlane::start() else {
         return;
     };
     install(&lab);
@@ -179,7 +179,7 @@ fn claims_become_volumes_with_contracts_that_change_and_are_refused_with_the_sum
             "",
         );
     }
-    let left = |lab: &Lab| [volumes(lab, "a"), volumes(lab, "b")].concat().len();
+    let left = |lab: &ControlPlane| [volumes(lab, "a"), volumes(lab, "b")].concat().len();
     lab.wait("the end of the volumes", |lab| left(lab) == 0);
     let files = ["a", "b"].map(|node| std::fs::read_dir(lab.file(&format!("volumes-{node}/fast"))));
     let files = files
@@ -195,7 +195,7 @@ fn claims_become_volumes_with_contracts_that_change_and_are_refused_with_the_sum
 }
 
 /// Changes the contract while fio writes and verifies through the server, over one connection.
-fn changes_while_it_is_used(lab: &Lab, volume: &str, min: &dyn Fn(&str) -> Value) {
+fn changes_while_it_is_used(lab: &ControlPlane, volume: &str, min: &dyn Fn(&str) -> Value) {
     let mut fio = Command::new("fio");
     fio.args(words(
         "--name=verified --ioengine=nbd --rw=randwrite --bs=16k --iodepth=8 \
@@ -215,8 +215,9 @@ fn changes_while_it_is_used(lab: &Lab, volume: &str, min: &dyn Fn(&str) -> Value
         &claim,
         &json!({ "spec": { "volumeAttributesClassName": "gold" } }),
     );
-    let is_gold =
-        |lab: &Lab| claimed(lab, "one")["status"]["currentVolumeAttributesClassName"] == "gold";
+    let is_gold = |lab: &ControlPlane| {
+        claimed(lab, "one")["status"]["currentVolumeAttributesClassName"] == "gold"
+    };
     let took = lab.wait("the change of the class", is_gold);
     assert_eq!(min("a"), 30_000_000);
     // If fio had ended before, the change would not have been tested under load.
@@ -233,7 +234,7 @@ fn changes_while_it_is_used(lab: &Lab, volume: &str, min: &dyn Fn(&str) -> Value
 
 /// Checks that a claim for more than the drive can promise stays pending with the sums in its
 /// event, and is bound to a node with enough capacity.
-fn refused_with_the_sums(lab: &Lab) {
+fn refused_with_the_sums(lab: &ControlPlane) {
     lab.wait("what the drives can promise", |lab| {
         capacity(lab, "weir-database", "a").is_some_and(|c| c != "0")
     });
@@ -249,7 +250,7 @@ fn refused_with_the_sums(lab: &Lab) {
         "{said}"
     );
     // The provisioner has removed the choice of the node, so the scheduler can choose again.
-    let chosen = |lab: &Lab| {
+    let chosen = |lab: &ControlPlane| {
         claimed(lab, "two")["metadata"]["annotations"]["volume.kubernetes.io/selected-node"].clone()
     };
     lab.wait("the node to be given back", |lab| chosen(lab).is_null());
@@ -277,7 +278,7 @@ fn refused_with_the_sums(lab: &Lab) {
 
 /// Checks that a larger claim enlarges the volume while it is served. The file system would be
 /// resized by kubelet, which is not there.
-fn grows(lab: &Lab, volume: &str) {
+fn grows(lab: &ControlPlane, volume: &str) {
     let size = json!({ "spec": { "resources": { "requests": { "storage": "128Mi" } } } });
     lab.patch(&format!("{CLAIMS}/one"), &size);
     let path = weir_manage::api::path("volume", volume);

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A process that ends with the test.
-pub(super) struct Process(Child);
+pub(super) struct LabProcess(Child);
 
-impl Process {
+impl LabProcess {
     /// Starts a command that writes to `NAME.log`.
     pub(super) fn start(scratch: &Scratch, name: &str, command: &mut Command) -> Self {
         let log = File::create(scratch.path(&format!("{name}.log"))).expect("a log");
@@ -32,7 +32,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for LabProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -40,21 +40,21 @@ impl Drop for Process {
 }
 
 /// A running control plane.
-pub(super) struct Lab {
+pub(super) struct ControlPlane {
     pub(super) scratch: Scratch,
     port: u16,
     token: String,
     /// The processes, of which the last one ends first.
-    processes: Vec<Process>,
+    processes: Vec<LabProcess>,
 }
 
-impl Drop for Lab {
+impl Drop for ControlPlane {
     fn drop(&mut self) {
         while self.processes.pop().is_some() {}
     }
 }
 
-impl Lab {
+impl ControlPlane {
     /// Starts the control plane, and waits until it is ready. `None`, with a message, if a program
     /// is missing.
     pub(super) fn start() -> Option<Self> {
@@ -132,7 +132,7 @@ impl Lab {
 
     /// Starts a process that ends with the lab.
     pub(super) fn run(&mut self, name: &str, command: &mut Command) {
-        let process = Process::start(&self.scratch, name, command);
+        let process = LabProcess::start(&self.scratch, name, command);
         self.processes.push(process);
     }
 

@@ -1,6 +1,6 @@
 //! The chart and the manifests, which a real API server must accept.
 
-use super::lab::{Lab, documents, packaging};
+use super::lab::{ControlPlane, documents, packaging};
 use super::program;
 use std::process::Command;
 
@@ -38,7 +38,7 @@ fn the_manifests_are_what_the_chart_comes_to() {
 
 #[test]
 fn a_real_api_server_takes_every_object() {
-    let Some(lab) = Lab::start() else {
+    let Some(lab) = ControlPlane::start() else {
         return;
     };
     let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {NAMESPACE}\n");

@@ -3,7 +3,7 @@
 
 use super::sanity::guest;
 use crate::common::{has, words};
-use crate::csi::bench::{Bench, capability, id, range};
+use crate::csi::bench::{CsiBench, capability, id, range};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ fn mounted() -> VolumeCapability {
 
 /// A call of the node service for the volume `a`.
 #[derive(Clone, Copy, Debug)]
-enum Call {
+enum NodeCall {
     Stage,
     Publish,
     Expand,
@@ -57,8 +57,8 @@ enum Call {
     Unstage,
 }
 
-impl Call {
-    fn make(self, bench: &Bench) -> Result<(), Status> {
+impl NodeCall {
+    fn make(self, bench: &CsiBench) -> Result<(), Status> {
         match self {
             Self::Stage => bench.call(stage("a", STAGED)).map(drop),
             Self::Publish => bench.call(publish()).map(drop),
@@ -70,7 +70,7 @@ impl Call {
     }
 
     /// Repeats the call until it is answered, as kubelet does.
-    fn insist(self, bench: &Bench) {
+    fn insist(self, bench: &CsiBench) {
         let began = Instant::now();
         loop {
             bench.driver(None);
@@ -145,7 +145,7 @@ fn kernel() -> (usize, [bool; 2]) {
     )
 }
 
-fn create(bench: &Bench, name: &str, source: Option<&str>) {
+fn create(bench: &CsiBench, name: &str, source: Option<&str>) {
     let source = source.map(|source| VolumeContentSource {
         r#type: Some(volume_content_source::Type::Volume(
             volume_content_source::VolumeSource {
@@ -163,7 +163,7 @@ fn create(bench: &Bench, name: &str, source: Option<&str>) {
     bench.call(request).expect("it is made");
 }
 
-fn delete(bench: &Bench, name: &str) {
+fn delete(bench: &CsiBench, name: &str) {
     let request = DeleteVolumeRequest {
         volume_id: id(name),
         ..Default::default()
@@ -174,7 +174,7 @@ fn delete(bench: &Bench, name: &str) {
 #[test]
 #[ignore = "it runs in a guest, with a kernel that has NBD"]
 fn inside_a_guest() {
-    let mut bench = Bench::new(Some("/vol".into()));
+    let mut bench = CsiBench::new(Some("/vol".into()));
     bench.driver(None);
     server_killed(&mut bench);
     cloned(&bench);
@@ -186,17 +186,17 @@ fn inside_a_guest() {
 /// the device for some seconds.
 const INSISTENCE: Duration = Duration::from_mins(1);
 
-const ROUND: [Call; 6] = [
-    Call::Stage,
-    Call::Publish,
-    Call::Expand,
-    Call::Stats,
-    Call::Unpublish,
-    Call::Unstage,
+const ROUND: [NodeCall; 6] = [
+    NodeCall::Stage,
+    NodeCall::Publish,
+    NodeCall::Expand,
+    NodeCall::Stats,
+    NodeCall::Unpublish,
+    NodeCall::Unstage,
 ];
 
 /// Kills the driver at each moment of the requests of each call.
-fn sweep(bench: &Bench) {
+fn sweep(bench: &CsiBench) {
     let mut moments = 0;
     create(bench, "a", None);
     let all = [
@@ -238,7 +238,7 @@ const RUNS: u64 = 4;
 
 /// Kills the driver at times between requests: while a device is connected, a file system is
 /// created, or it is mounted.
-fn at_times(bench: &Bench) {
+fn at_times(bench: &CsiBench) {
     let mut ended = 0;
     for run in 0..RUNS {
         bench.driver(None);
@@ -251,7 +251,7 @@ fn at_times(bench: &Bench) {
             std::thread::sleep(Duration::from_millis(2));
             ended += usize::from(bench.has_ended());
             call.insist(bench);
-            if matches!(call, Call::Publish) {
+            if matches!(call, NodeCall::Publish) {
                 std::fs::write(Path::new(TARGET).join("file"), "text")
                     .expect("it is a file system");
             }
@@ -280,10 +280,10 @@ fn fio(file: PathBuf) -> Child {
 
 /// Kills and restarts the server under fio, with and without the driver, and changes the contract
 /// at the same time.
-fn server_killed(bench: &mut Bench) {
+fn server_killed(bench: &mut CsiBench) {
     create(bench, "a", None);
-    Call::Stage.insist(bench);
-    Call::Publish.insist(bench);
+    NodeCall::Stage.insist(bench);
+    NodeCall::Publish.insist(bench);
     let mut running = fio(Path::new(TARGET).join("verified"));
     std::thread::sleep(Duration::from_secs(2));
     bench.serve();
@@ -307,7 +307,7 @@ fn server_killed(bench: &mut Bench) {
 
 /// Checks that a clone of a volume in use has the data that was written before, and is independent
 /// afterwards.
-fn cloned(bench: &Bench) {
+fn cloned(bench: &CsiBench) {
     let written = Path::new(TARGET).join("verified");
     let kept = Command::new("cp")
         .arg(&written)
@@ -325,8 +325,8 @@ fn cloned(bench: &Bench) {
     assert!(same.expect("cmp is there").success());
     bench.call(unstage("b", staged)).expect("it is unstaged");
     delete(bench, "b");
-    Call::Unpublish.insist(bench);
-    Call::Unstage.insist(bench);
+    NodeCall::Unpublish.insist(bench);
+    NodeCall::Unstage.insist(bench);
     delete(bench, "a");
     assert_eq!((bench.volumes().0.len(), bench.volumes().1), (0, 0));
     println!(

@@ -2,7 +2,7 @@
 //! directories.
 
 use crate::common::program::skip;
-use crate::common::running::{Running, fleet, start};
+use crate::common::running::{RunningServer, fleet, start};
 use crate::common::{Scratch, free_port, signal, wait, weir};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -42,19 +42,19 @@ fn http(port: u16, request: &str, patience: Duration) -> Option<String> {
 }
 
 /// A member of an etcd cluster.
-struct Node {
+struct EtcdMember {
     child: Child,
     command: Vec<String>,
     client: u16,
 }
 
 /// An etcd cluster, which ends with the test.
-pub(crate) struct Etcd {
-    nodes: Vec<Node>,
+pub(crate) struct EtcdCluster {
+    nodes: Vec<EtcdMember>,
     _scratch: Scratch,
 }
 
-impl Etcd {
+impl EtcdCluster {
     pub(crate) fn start(count: usize) -> Self {
         let scratch = Scratch::new();
         let ports: Vec<[u16; 2]> = (0..count).map(|_| [free_port(), free_port()]).collect();
@@ -79,7 +79,7 @@ impl Etcd {
             .into_iter()
             .flat_map(|(option, value)| [option.to_owned(), value])
             .collect();
-            Node {
+            EtcdMember {
                 child: spawn(&command),
                 command,
                 client: *client,
@@ -131,7 +131,7 @@ impl Etcd {
     }
 }
 
-impl Drop for Etcd {
+impl Drop for EtcdCluster {
     fn drop(&mut self) {
         for node in &mut self.nodes {
             let _ = node.child.kill();
@@ -153,8 +153,8 @@ fn spawn(arguments: &[String]) -> Child {
 }
 
 /// A server with the volume `v`, whose min is shared, and the volume `other`, on a modelled drive.
-pub(crate) struct Server {
-    pub(crate) running: Running,
+pub(crate) struct GatewayLabServer {
+    pub(crate) running: RunningServer,
     pub(crate) metrics: u16,
     pub(crate) name: &'static str,
 }
@@ -162,8 +162,8 @@ pub(crate) struct Server {
 /// The min that the servers share, in bytes per second.
 pub(crate) const MIN: f64 = 30e6;
 
-impl Server {
-    pub(crate) fn start(scratch: &Scratch, name: &'static str, etcd: &Etcd) -> Self {
+impl GatewayLabServer {
+    pub(crate) fn start(scratch: &Scratch, name: &'static str, etcd: &EtcdCluster) -> Self {
         let (nbd, manage) = (
             scratch.path(&format!("{name}.nbd")),
             scratch.path(&format!("{name}.manage")),
@@ -285,11 +285,11 @@ pub(crate) fn within(what: &str, most: Duration, mut is_so: impl FnMut() -> bool
 /// Records the parts of all servers repeatedly, until it is stopped.
 pub(crate) struct Sampler {
     stop: std::sync::mpsc::Sender<()>,
-    thread: JoinHandle<Vec<Sample>>,
+    thread: JoinHandle<Vec<PartSample>>,
 }
 
 /// A time, with the part of each port. A server that did not respond promises nothing.
-type Sample = (Instant, BTreeMap<u16, f64>);
+type PartSample = (Instant, BTreeMap<u16, f64>);
 
 impl Sampler {
     pub(crate) fn start(ports: Vec<u16>) -> Self {

@@ -9,7 +9,7 @@ mod lab;
 mod wrong;
 
 use crate::common::Scratch;
-use lab::{AGE, Etcd, MIN, Sampler, Server, eager, greedy, have, within};
+use lab::{AGE, EtcdCluster, GatewayLabServer, MIN, Sampler, eager, greedy, have, within};
 use rustix::process::Signal;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(5);
 
-fn has(server: &Server, least: f64, most: f64) -> bool {
+fn has(server: &GatewayLabServer, least: f64, most: f64) -> bool {
     server
         .part()
         .is_some_and(|part| (least..=most).contains(&part))
@@ -29,8 +29,8 @@ fn parts_go_where_demand_is_and_come_free_when_servers_or_etcd_fail() {
         return;
     }
     let scratch = Scratch::new();
-    let mut etcd = Etcd::start(3);
-    let mut servers = ["a", "b", "c"].map(|name| Server::start(&scratch, name, &etcd));
+    let mut etcd = EtcdCluster::start(3);
+    let mut servers = ["a", "b", "c"].map(|name| GatewayLabServer::start(&scratch, name, &etcd));
     let sampler = Sampler::start(servers.iter().map(|s| s.metrics).collect());
     let loads = demand_moves(&servers);
     a_server_is_killed(&mut servers);
@@ -48,7 +48,7 @@ fn parts_go_where_demand_is_and_come_free_when_servers_or_etcd_fail() {
     c.running.end();
 }
 
-fn demand_moves(servers: &[Server; 3]) -> Vec<thread::JoinHandle<()>> {
+fn demand_moves(servers: &[GatewayLabServer; 3]) -> Vec<thread::JoinHandle<()>> {
     let [a, b, c] = servers;
     let each = servers.iter();
     let mut loads: Vec<_> = each.map(|s| s.load("other", greedy(), 75)).collect();
@@ -73,7 +73,7 @@ fn demand_moves(servers: &[Server; 3]) -> Vec<thread::JoinHandle<()>> {
     loads
 }
 
-fn a_server_is_killed(servers: &mut [Server; 3]) {
+fn a_server_is_killed(servers: &mut [GatewayLabServer; 3]) {
     let before = servers[1].gets();
     let killed = Instant::now();
     servers[0].kill();
@@ -94,7 +94,7 @@ fn a_server_is_killed(servers: &mut [Server; 3]) {
     assert!(after > 0.95 * MIN && before < 0.8 * MIN, "{before} {after}");
 }
 
-fn etcd_is_cut_off(etcd: &Etcd, b: &Server, c: &Server) {
+fn etcd_is_cut_off(etcd: &EtcdCluster, b: &GatewayLabServer, c: &GatewayLabServer) {
     let lapses = b.lapses();
     // A stopped etcd does not answer, so leases cannot be renewed.
     etcd.signal_all(Signal::STOP);
@@ -126,7 +126,7 @@ fn etcd_is_cut_off(etcd: &Etcd, b: &Server, c: &Server) {
     );
 }
 
-fn a_member_of_etcd_is_killed(etcd: &mut Etcd, b: &Server) {
+fn a_member_of_etcd_is_killed(etcd: &mut EtcdCluster, b: &GatewayLabServer) {
     for member in 0..3 {
         let lapses = b.lapses();
         etcd.kill(member);
@@ -143,7 +143,7 @@ fn a_member_of_etcd_is_killed(etcd: &mut Etcd, b: &Server) {
     }
 }
 
-fn a_server_is_stopped_past_its_lease(b: &Server, c: &Server) {
+fn a_server_is_stopped_past_its_lease(b: &GatewayLabServer, c: &GatewayLabServer) {
     let load = c.load("v", eager(), 12);
     within("two demands have equal parts", 5 * SECOND, || {
         has(b, 0.45, 0.5) && has(c, 0.45, 0.5)
@@ -168,7 +168,7 @@ fn a_server_is_stopped_past_its_lease(b: &Server, c: &Server) {
     load.join().expect("a client");
 }
 
-fn a_server_ends(b: Server, c: &Server) {
+fn a_server_ends(b: GatewayLabServer, c: &GatewayLabServer) {
     let load = c.load("v", eager(), 6);
     within("c has a part", 5 * SECOND, || has(c, 0.45, 1.0));
     b.running.end();
@@ -184,7 +184,7 @@ fn a_server_ends(b: Server, c: &Server) {
 }
 
 /// Prints and checks the seconds in which the server promised its part.
-fn report(server: &Server) {
+fn report(server: &GatewayLabServer) {
     let count = |name: &str| server.metric(&format!("{name}{{volume=\"v\"}}"));
     let (promised, short) = (
         count("weir_promised_seconds_total"),

@@ -2,7 +2,7 @@
 //! refuses writes.
 
 use super::has;
-use super::lab::{Etcd, MIN, Server, eager, have, within};
+use super::lab::{EtcdCluster, GatewayLabServer, MIN, eager, have, within};
 use crate::common::{Scratch, run};
 use std::thread;
 use std::time::Duration;
@@ -19,8 +19,8 @@ fn strange_rows_other_minimums_and_a_full_etcd_never_promise_more() {
         return;
     }
     let scratch = Scratch::new();
-    let etcd = Etcd::start(1);
-    let [a, b] = ["a", "b"].map(|name| Server::start(&scratch, name, &etcd));
+    let etcd = EtcdCluster::start(1);
+    let [a, b] = ["a", "b"].map(|name| GatewayLabServer::start(&scratch, name, &etcd));
     let load = a.load("v", eager(), 40);
     within("the demand has its part", 5 * SECOND, || has(&a, 0.95, 1.0));
     strange_row(&etcd, &a);
@@ -32,7 +32,7 @@ fn strange_rows_other_minimums_and_a_full_etcd_never_promise_more() {
     b.running.end();
 }
 
-fn strange_row(etcd: &Etcd, a: &Server) {
+fn strange_row(etcd: &EtcdCluster, a: &GatewayLabServer) {
     let put = format!("{{\"key\":\"{KEY}\",\"value\":\"{VALUE}\"}}");
     etcd.post(0, "/v3/kv/put", &put).expect("etcd answers");
     within(
@@ -48,12 +48,13 @@ fn strange_row(etcd: &Etcd, a: &Server) {
     println!("a stranger's row: nothing is promised until it is removed");
 }
 
-fn other_minimum(scratch: &Scratch, a: &Server, b: &Server) {
-    let set = |server: &Server, min: &str| {
+fn other_minimum(scratch: &Scratch, a: &GatewayLabServer, b: &GatewayLabServer) {
+    let set = |server: &GatewayLabServer, min: &str| {
         let line = format!("ctl --socket {}.manage set v min={min}", server.name);
         run(scratch, &line).ended(0);
     };
-    let promised = |server: &Server| server.metric("weir_min_bytes_per_second{volume=\"v\"}");
+    let promised =
+        |server: &GatewayLabServer| server.metric("weir_min_bytes_per_second{volume=\"v\"}");
     // If servers state different minimums, the smallest one is divided.
     set(b, "6MB/s");
     within("the least is split", 5 * SECOND, || {
@@ -79,7 +80,7 @@ fn other_minimum(scratch: &Scratch, a: &Server, b: &Server) {
     println!("servers that state 30 and 6 MB/s split 6 MB/s, and say that they differ");
 }
 
-fn full(etcd: &Etcd, a: &Server, b: &Server) {
+fn full(etcd: &EtcdCluster, a: &GatewayLabServer, b: &GatewayLabServer) {
     let alarm = |action: &str| {
         let body = format!("{{\"action\":\"{action}\",\"memberID\":\"0\",\"alarm\":\"NOSPACE\"}}");
         let said = etcd.post(0, "/v3/maintenance/alarm", &body);

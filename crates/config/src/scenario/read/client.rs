@@ -13,7 +13,7 @@ use crate::terms::knobs;
 use crate::text::quoted;
 use crate::units::{Rate, Size as Bytes, Time, UnitError};
 use crate::words::Words;
-use weir_core::rule::Broken;
+use weir_core::rule::RuleViolation;
 use weir_core::{Class, Contract, GroupId, Priority, PriorityClass, ROOT, Span};
 use weir_model::load::{
     Activity, Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones,
@@ -627,7 +627,7 @@ fn check_direct<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, program: &P
 /// Checks the program against its region, and reports a broken rule at the key of the file.
 fn check<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>, client: &ClientSpec) {
     if let Err(error) = client.program.validate(client.region) {
-        let Broken {
+        let RuleViolation {
             field,
             value,
             allowed,

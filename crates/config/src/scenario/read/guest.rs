@@ -1,6 +1,6 @@
 //! Reading of guests: their rings, the rules for notifications, and the CPU times.
 
-use super::super::guest::{Calls, Cost, Guest, Kicks, Ring};
+use super::super::guest::{CallTiming, Cost, Guest, GuestRing, KickReaction};
 use crate::document::{Document, KeyEntry, ShapedTable, refuse};
 use crate::key::{COSTS, GUEST};
 use crate::nearest;
@@ -25,7 +25,11 @@ pub(super) fn guest<'a>(doc: &mut Document<'a>, root: &ShapedTable<'a>) -> Optio
 pub(in crate::scenario) fn stated<'a>(doc: &mut Document<'a>, table: &ShapedTable<'a>) -> Guest {
     let ring = table.field(doc, "ring");
     // The maximum of virtio's split virtqueue is 32768 (virtio 1.2, section 2.7).
-    let most = if ring == Ring::Virtio { 32_768 } else { 512 };
+    let most = if ring == GuestRing::Virtio {
+        32_768
+    } else {
+        512
+    };
     let slots = table.entry("slots").and_then(|e| slots(doc, &e, most));
     let longest = table.entry("longest");
     let longest = longest.and_then(|e| e.size(doc));
@@ -39,8 +43,8 @@ pub(in crate::scenario) fn stated<'a>(doc: &mut Document<'a>, table: &ShapedTabl
         longest: longest.map_or_else(|| Guest::longest(ring), |bytes| bytes as u32),
         plug: table.field(doc, "plug"),
         threads: table.field(doc, "threads"),
-        kicks: kicks.unwrap_or(Kicks::AtOnce),
-        calls: calls.unwrap_or(Calls::AtOnce),
+        kicks: kicks.unwrap_or(KickReaction::AtOnce),
+        calls: calls.unwrap_or(CallTiming::AtOnce),
         cost,
     }
 }
@@ -121,7 +125,7 @@ fn number(
     number
 }
 
-fn kicks(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<Kicks> {
+fn kicks(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<KickReaction> {
     let known = [
         ("at-once", ""),
         ("spin", "50us"),
@@ -130,16 +134,16 @@ fn kicks(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<Kicks> {
     ];
     let words = policy(doc, entry, &known)?;
     match words[..] {
-        ["spin", time] => span(doc, entry, time).map(Kicks::Spin),
-        ["sleep", time] => span(doc, entry, time).map(Kicks::Sleep),
+        ["spin", time] => span(doc, entry, time).map(KickReaction::Spin),
+        ["sleep", time] => span(doc, entry, time).map(KickReaction::Sleep),
         ["throttle", rate] => {
-            number(doc, entry, rate, "wake-ups a second", 1_000_000).map(Kicks::Throttle)
+            number(doc, entry, rate, "wake-ups a second", 1_000_000).map(KickReaction::Throttle)
         }
-        _ => Some(Kicks::AtOnce),
+        _ => Some(KickReaction::AtOnce),
     }
 }
 
-fn calls(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<Calls> {
+fn calls(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<CallTiming> {
     let known = [
         ("at-once", ""),
         ("delay", "100us 8"),
@@ -151,10 +155,10 @@ fn calls(doc: &mut Document<'_>, entry: &KeyEntry<'_>) -> Option<Calls> {
         ["delay", time, count] => {
             let time = span(doc, entry, time)?;
             let count = number(doc, entry, count, "responses", 256)?;
-            Some(Calls::Delay { time, count })
+            Some(CallTiming::Delay { time, count })
         }
-        ["spdk", base] => span(doc, entry, base).map(Calls::Spdk),
-        ["vic"] => Some(Calls::Vic),
-        _ => Some(Calls::AtOnce),
+        ["spdk", base] => span(doc, entry, base).map(CallTiming::Spdk),
+        ["vic"] => Some(CallTiming::Vic),
+        _ => Some(CallTiming::AtOnce),
     }
 }

@@ -2,16 +2,16 @@
 
 use crate::ConfigError;
 use crate::Span;
-use crate::tunable::{Allowed, MS, SECOND, Unit, tunables};
+use crate::tunable::{Allowed, MS, SECOND, TunableUnit, tunables};
 
 tunables! {
     /// Tunables of `io.max` in slices. A layer refuses values outside their bounds, which
     /// [`Self::validate`] checks.
     pub struct Config {
-        throttle_sample_time: Span, Unit::Time, [0, SECOND], 0,
+        throttle_sample_time: Span, TunableUnit::Time, [0, SECOND], 0,
             "The length of a time slice, rounded up to whole ticks. Zero: 20 ms on flash, 100 ms on disks.",
             "block/blk-throttle.c: throtl_slice, DFL_THROTL_SLICE_SSD, DFL_THROTL_SLICE_HD";
-        tick: Span, Unit::Time, [MS, 10 * MS], 4 * MS,
+        tick: Span, TunableUnit::Time, [MS, 10 * MS], 4 * MS,
             "The unit in which time is counted: a tick of the kernel's timer. The default is that of a kernel with 250 ticks per second.",
             "CONFIG_HZ";
     }

@@ -63,7 +63,7 @@ use crate::event::Expiry;
 use crate::id::GroupId;
 use crate::list::NIL;
 use crate::merge::Side;
-use crate::sample::{Sample, Take, Wanted};
+use crate::sample::{Sample, SampleMask, Take};
 use crate::table::{Piece, Table};
 use crate::{Instant, Op, Tag};
 use budget::Budgets;
@@ -308,9 +308,9 @@ impl Bfq {
 }
 
 impl Schedule for Bfq {
-    fn sample(&self, cx: &Cx, wanted: Wanted, take: &mut Take<'_>) {
+    fn sample(&self, cx: &Cx, wanted: SampleMask, take: &mut Take<'_>) {
         let q = self.turn.queue;
-        if wanted.has(Wanted::SERVICE) && q != NIL {
+        if wanted.has(SampleMask::SERVICE) && q != NIL {
             let queue = self.queue(q);
             let stream = queue.stream;
             take(Sample::Serving {
@@ -324,11 +324,11 @@ impl Schedule for Bfq {
                 take(Sample::Idling { stream });
             }
         }
-        if wanted.has(Wanted::DRIVE) {
+        if wanted.has(SampleMask::DRIVE) {
             let rate = self.peak.bytes_a_second();
             take(Sample::Peak { rate });
         }
-        if wanted.has(Wanted::GROUPS) {
+        if wanted.has(SampleMask::GROUPS) {
             for queue in self.queues.iter().filter(|queue| queue.busy) {
                 take(Sample::Weight {
                     stream: queue.stream,

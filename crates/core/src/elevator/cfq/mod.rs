@@ -52,7 +52,7 @@ use crate::elevator::common::think::Think;
 use crate::id::GroupId;
 use crate::list::NIL;
 use crate::merge::Side;
-use crate::sample::{Sample, Take, Wanted};
+use crate::sample::{Sample, SampleMask, Take};
 use crate::table::{Piece, Table};
 use crate::tree::Sorted;
 use crate::{Instant, Op, Span, Tag};
@@ -199,9 +199,9 @@ impl Cfq {
 }
 
 impl Schedule for Cfq {
-    fn sample(&self, cx: &Cx, wanted: Wanted, take: &mut Take<'_>) {
+    fn sample(&self, cx: &Cx, wanted: SampleMask, take: &mut Take<'_>) {
         let q = self.turn.queue;
-        if wanted.has(Wanted::SERVICE) && q != NIL {
+        if wanted.has(SampleMask::SERVICE) && q != NIL {
             let queue = self.queue(q);
             let stream = queue.stream;
             take(Sample::Slice {
@@ -214,7 +214,7 @@ impl Schedule for Cfq {
                 take(Sample::Idling { stream });
             }
         }
-        if wanted.has(Wanted::GROUPS) {
+        if wanted.has(SampleMask::GROUPS) {
             for (group, busy) in self.groups.iter_busy() {
                 take(Sample::Used {
                     group: GroupId(group),

@@ -53,7 +53,7 @@ use crate::contract::Class;
 use crate::cx::Cx;
 use crate::flush::Flushes;
 use crate::list::{Links, List, NIL};
-use crate::sample::{Sample, Take, Wanted};
+use crate::sample::{Sample, SampleMask, Take};
 use crate::table::{Live, Piece, Table};
 use crate::time::mul_div_ceil;
 use crate::wake::{Reason, Wake};
@@ -591,14 +591,14 @@ impl Schedule for Contracts {
         self.check(cx, queued, sums);
     }
 
-    fn sample(&self, cx: &Cx, wanted: Wanted, take: &mut Take<'_>) {
+    fn sample(&self, cx: &Cx, wanted: SampleMask, take: &mut Take<'_>) {
         if let Some(stream) = self.idles
-            && wanted.has(Wanted::SERVICE)
+            && wanted.has(SampleMask::SERVICE)
             && !cx.table.pieces.is_full()
         {
             take(Sample::Idling { stream });
         }
-        if wanted.has(Wanted::DRIVE) {
+        if wanted.has(SampleMask::DRIVE) {
             let cost =
                 |op| Span::from_nanos(self.model.cost(op, Locality::Far, 64 << 10).as_nanos());
             take(Sample::Drive {

@@ -24,7 +24,7 @@ use crate::cx::Cx;
 use crate::id::{QueueId, Tag};
 use crate::merge::Join;
 use crate::request::Op;
-use crate::sample::{Domain, Sample, Take, Wanted};
+use crate::sample::{Domain, Sample, SampleMask, Take};
 use crate::table::Table;
 use crate::time::Instant;
 use alloc::vec;
@@ -190,8 +190,8 @@ impl Schedule for Kyber {
         cx.table.first_join(fresh, request)
     }
 
-    fn sample(&self, _cx: &Cx, wanted: Wanted, take: &mut Take<'_>) {
-        if !wanted.has(Wanted::DRIVE) {
+    fn sample(&self, _cx: &Cx, wanted: SampleMask, take: &mut Take<'_>) {
+        if !wanted.has(SampleMask::DRIVE) {
             return;
         }
         for (place, &domain) in Domain::ALL.iter().enumerate() {

@@ -33,7 +33,7 @@ use std::fmt::Write as _;
 use super::host::{NullDrive, READS, TOP, host};
 use weir_core::control::cost::{Config, Control, DonationRule};
 use weir_core::testing::{AccessPattern, Client, SECOND, ms, us};
-use weir_core::{GroupId, Op, Sample, Span, Wanted};
+use weir_core::{GroupId, Op, Sample, SampleMask, Span};
 
 /// An experiment with its result in Linux.
 struct Row {
@@ -263,7 +263,7 @@ fn vrates(config: Config, drive: NullDrive, samples: usize) -> (Vec<u32>, Vec<u6
     for _ in 0..samples {
         host.run_for(ms(100));
         let rate = host
-            .samples(Wanted::GROUPS)
+            .samples(SampleMask::GROUPS)
             .into_iter()
             .find_map(|s| match s {
                 Sample::Rate { vrate, .. } => Some(vrate),

@@ -8,7 +8,7 @@ use weir_core::control::cost::Config;
 use weir_core::merge::Config as Merge;
 use weir_core::random::Rng;
 use weir_core::testing::{AccessPattern, Client, SECOND, Tally, change, ms, share, us};
-use weir_core::{Flags, GroupId, Op, Sample, Wanted};
+use weir_core::{Flags, GroupId, Op, Sample, SampleMask};
 
 /// A drive that is never the bottleneck.
 const DRIVE: NullDrive = NullDrive {
@@ -165,7 +165,7 @@ fn clocks_in_scene(seed: u64) -> RuleResult {
     }
     let mut host = scene.host();
     while host.step(SECOND) {
-        clocks_now(&scene, &host.samples(Wanted::GROUPS))?;
+        clocks_now(&scene, &host.samples(SampleMask::GROUPS))?;
     }
     Ok(())
 }
@@ -285,7 +285,7 @@ fn a_merged_request_pays_for_its_bytes_only() -> RuleResult {
         host.add(near);
         host.run_for(us(1));
         let lead = host
-            .samples(Wanted::GROUPS)
+            .samples(SampleMask::GROUPS)
             .into_iter()
             .find_map(|s| match s {
                 Sample::Spends { lead, .. } => lead,
@@ -308,7 +308,7 @@ fn an_idle_controller_never_wakes() -> RuleResult {
     host.stop();
     host.run_for(PERIOD * 4);
     let woken = host.step(host.now + 10 * SECOND);
-    let samples = host.samples(Wanted::GROUPS);
+    let samples = host.samples(SampleMask::GROUPS);
     if woken || samples.len() > 1 {
         return Err(format!("woken: {woken}, {samples:?}"));
     }

@@ -10,8 +10,8 @@ use weir_core::random::Rng;
 use weir_core::{
     Class, Completion, Config, Contract, DriveShape, Edit, Event, Flags, GroupId, Instant, Knobs,
     Layer, Listener, LowKnobs, Mask, Max, Op, Outcome, Output, Priority, PriorityClass, Publish,
-    ROOT, Request, Sample, Sizes, SpaceId, Span, StreamId, StreamSpec, Tag, Wake, Wanted, control,
-    elevator, merge, tunable::Tuned,
+    ROOT, Request, Sample, SampleMask, Sizes, SpaceId, Span, StreamId, StreamSpec, Tag, Wake,
+    control, elevator, merge, tunable::Tuned,
 };
 
 use crate::decisions::listing::{Digest, sampled};
@@ -146,7 +146,7 @@ pub(crate) fn nothing_is_lost(policy: &Config, runs: u64) -> bool {
         churn.rng = rng;
         for _ in 0..1_500 {
             churn.step();
-            churn.layer.sample(Wanted::GROUPS, &mut |sample| {
+            churn.layer.sample(SampleMask::GROUPS, &mut |sample| {
                 limited |= matches!(sample, Sample::Low { limited: true, .. });
             });
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_core::{Layer, Op, Sample, Span, Wanted};
+use weir_core::{Layer, Op, Sample, SampleMask, Span};
 
 use crate::decisions::host::{Decision, Scene};
 
@@ -142,7 +142,7 @@ fn of_slices(sample: &Sample) -> Vec<u64> {
 /// Returns all samples as numbers.
 pub(crate) fn sampled(layer: &Layer) -> Vec<u64> {
     let mut numbers = Vec::new();
-    layer.sample(Wanted::ALL, &mut |sample| match sample {
+    layer.sample(SampleMask::ALL, &mut |sample| match sample {
         Sample::Serving {
             stream,
             served,

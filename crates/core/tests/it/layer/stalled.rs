@@ -3,7 +3,7 @@
 
 use super::{at, open};
 use std::collections::{BTreeMap, BTreeSet};
-use weir_core::elevator::{self, KINDS, Kind};
+use weir_core::elevator::{self, ElevatorKind, KINDS};
 use weir_core::testing::{group, request, space};
 use weir_core::{
     Completion, Config, Contract, GroupId, Layer, Op, Output, Request, Sizes, SpaceId, Span,
@@ -162,7 +162,7 @@ impl StallHost {
 
 /// Returns true if the elevator serves one queue at a time, and waits for that queue's requests in
 /// the drive.
-fn waits_for_one(kind: &Kind) -> bool {
+fn waits_for_one(kind: &ElevatorKind) -> bool {
     matches!(kind.name, "bfq" | "cfq")
 }
 

@@ -7,7 +7,7 @@ use weir_measure::explain::{Cause, Standings};
 use weir_measure::promise::Excuse;
 use weir_model::drive::null;
 use weir_model::load::{Arrival, Program};
-use weir_sim::{Path, Policy, Run, Scenario, Stall};
+use weir_sim::{CpuStall, Path, Policy, Run, Scenario};
 
 /// Returns the cause, with the neighbour, that the records of a comparison name for the short and
 /// excused seconds of the first client.
@@ -17,7 +17,7 @@ pub(crate) fn recorded(scenario: &Scenario, policy: &Policy) -> Option<(Cause, O
     let run = Run::observed(scenario, policy, 0, vec![&mut standings]).expect("it can be played");
     let mut results = run.run(|_| {}).expect("it makes progress");
     results.standings = standings.into_all();
-    let alone = weir_sim::alone(scenario).expect("it can be played");
+    let alone = weir_sim::measure_alone(scenario).expect("it can be played");
     let record = results.records(&alone).into_iter().next()?;
     let seconds = record.promise_seconds?;
     if let Some(cause) = seconds.main_short() {
@@ -32,7 +32,7 @@ pub(crate) fn recorded(scenario: &Scenario, policy: &Policy) -> Option<(Cause, O
 }
 
 /// A scenario whose first client suffers from a known cause.
-pub(crate) struct Alike {
+pub(crate) struct PlantedScenario {
     pub(crate) name: &'static str,
     pub(crate) scenario: Scenario,
     pub(crate) policy: Policy,
@@ -41,14 +41,14 @@ pub(crate) struct Alike {
 }
 
 /// A client: its name, its min in MB/s, and its program.
-type Member = (&'static str, u64, Program);
+type PlantedClient = (&'static str, u64, Program);
 
 fn reads(kib: u32, depth: u32) -> Program {
     Program::random_reads(kib << 10, depth)
 }
 
 /// Returns a scenario with clients on a drive of `link` MB/s and a queue of `tags`.
-fn on(link: u64, tags: u16, clients: &[Member]) -> Scenario {
+fn on(link: u64, tags: u16, clients: &[PlantedClient]) -> Scenario {
     let config = null::Config {
         service: Span::from_micros(30),
         link: link * 1_000_000,
@@ -66,7 +66,7 @@ fn on(link: u64, tags: u16, clients: &[Member]) -> Scenario {
 
 /// Returns a scenario with clients on a drive of 20 MB/s, for which a capacity of 100 MB/s is
 /// stated.
-fn slow(clients: &[Member]) -> Scenario {
+fn slow(clients: &[PlantedClient]) -> Scenario {
     let mut scenario = on(20, 32, clients);
     scenario.capacity = Some(Capacity {
         read: 100_000_000,
@@ -78,7 +78,7 @@ fn slow(clients: &[Member]) -> Scenario {
 
 /// Returns a scenario with clients on a drive of 100 MB/s, whose server has no CPU for most of the
 /// time.
-fn late(clients: &[Member]) -> Scenario {
+fn late(clients: &[PlantedClient]) -> Scenario {
     let mut scenario = on(100, 32, clients);
     scenario.path = Path {
         latency: Span::from_micros(10),
@@ -89,7 +89,7 @@ fn late(clients: &[Member]) -> Scenario {
     // The server is stalled for 70 of every 95 ms.
     while at < Instant::ZERO + scenario.duration {
         let length = Span::from_millis(70);
-        scenario.machine.stalls.push(Stall { at, length });
+        scenario.machine.stalls.push(CpuStall { at, length });
         at = at + length + Span::from_millis(25);
     }
     scenario
@@ -98,15 +98,15 @@ fn late(clients: &[Member]) -> Scenario {
 /// Returns scenarios for eight of the causes that `causes.rs` plants live. The others do not occur
 /// here: a model neither fails requests nor is on another server, its clients always read their
 /// replies, and no group of these scenarios has two clients and a max.
-pub(crate) fn alike() -> Vec<Alike> {
-    let neighbours = |name, scenario, neighbour| Alike {
+pub(crate) fn alike() -> Vec<PlantedScenario> {
+    let neighbours = |name, scenario, neighbour| PlantedScenario {
         name,
         scenario,
         policy: Policy::none(),
         cause: Cause::Neighbour,
         neighbour: Some(neighbour),
     };
-    let own = |name, cause, scenario| Alike {
+    let own = |name, cause, scenario| PlantedScenario {
         name,
         scenario,
         policy: Policy::contract(),

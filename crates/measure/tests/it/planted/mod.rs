@@ -6,10 +6,10 @@ use std::rc::Rc;
 use weir_core::random::Rng;
 use weir_core::record::{Call, Observer};
 use weir_core::{Capacity, Contract, GroupId, Instant, Layer, Max, Outcome, Output, Span};
-use weir_measure::explain::{Cause, Explanation, Watch};
+use weir_measure::explain::{Cause, Explanation, JudgingJournal};
 use weir_model::drive::null;
 use weir_model::load::{Arrival, Program};
-use weir_sim::{Path, Policy, Run, Scenario, Stall};
+use weir_sim::{CpuStall, Path, Policy, Run, Scenario};
 use weir_verify::search::batch::{Draw, drawn};
 
 /// The bytes of the journals of these runs.
@@ -27,7 +27,7 @@ pub(crate) const CAUSES: [Cause; 5] = [
 /// An auditor that does not use the journal. It measures latencies from outside of the layer, from
 /// the call that submitted a request to the call that completed it.
 #[derive(Debug, Default)]
-pub(crate) struct Measured {
+pub(crate) struct LatencyAuditor {
     sent: HashMap<(u64, u64), Instant>,
     groups: HashMap<u64, GroupId>,
     /// The number of requests that completed without an error, and the sum of their latencies in
@@ -35,7 +35,7 @@ pub(crate) struct Measured {
     pub(crate) all: BTreeMap<GroupId, (u64, u64)>,
 }
 
-impl Observer for Measured {
+impl Observer for LatencyAuditor {
     fn call(&mut self, now: Instant, call: &Call<'_>, _layer: &mut Layer) {
         match *call {
             Call::Open {
@@ -71,16 +71,16 @@ impl Observer for Measured {
 /// A journal that receives the time without a CPU from the simulated machine, as the live server
 /// receives it from the kernel.
 #[derive(Debug)]
-struct Told {
-    watch: Rc<RefCell<Watch>>,
-    stalls: Vec<Stall>,
+struct StallReporter {
+    watch: Rc<RefCell<JudgingJournal>>,
+    stalls: Vec<CpuStall>,
     looked: Instant,
 }
 
 /// The interval at which the live server asks the kernel.
 const LOOK: Span = Span::from_millis(10);
 
-impl Observer for Told {
+impl Observer for StallReporter {
     fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
         let mut watch = self.watch.borrow_mut();
         if now.since(self.looked) >= LOOK {
@@ -101,13 +101,13 @@ pub(crate) fn play(
     policy: &Policy,
     journal: usize,
 ) -> Vec<(GroupId, Explanation, (u64, u64))> {
-    let watch = Rc::new(RefCell::new(Watch::new(journal)));
-    let mut told = Told {
+    let watch = Rc::new(RefCell::new(JudgingJournal::new(journal)));
+    let mut told = StallReporter {
         watch: Rc::clone(&watch),
         stalls: scenario.machine.stalls.clone(),
         looked: Instant::ZERO,
     };
-    let mut measured = Measured::default();
+    let mut measured = LatencyAuditor::default();
     let end = scenario.ends().1;
     let views: Vec<_> = {
         let observers: Vec<&mut dyn Observer> = vec![&mut told, &mut measured];
@@ -317,7 +317,7 @@ fn plant_late(scenario: &mut Scenario, capacity: u64, rng: &mut Rng) {
     let mut at = Span::from_millis(rng.range(1, 50));
     while at < scenario.duration {
         let length = Span::from_millis(rng.range(30, 120));
-        scenario.machine.stalls.push(Stall {
+        scenario.machine.stalls.push(CpuStall {
             at: Instant::ZERO + at,
             length,
         });

@@ -2,7 +2,7 @@
 
 /// A segment of the cache with the data of one stream: the bytes from `start` to `end`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Segment {
+pub(super) struct CacheSegment {
     pub(super) start: u64,
     pub(super) end: u64,
     used: u64,
@@ -12,7 +12,7 @@ pub(super) struct Segment {
 /// while the head reads ahead.
 #[derive(Debug)]
 pub(super) struct Segments {
-    list: Vec<Segment>,
+    list: Vec<CacheSegment>,
     most: usize,
     size: u64,
     current: Option<usize>,
@@ -43,7 +43,7 @@ impl Segments {
     }
 
     /// The segment that was last read into, if any.
-    pub(super) fn current(&self) -> Option<&Segment> {
+    pub(super) fn current(&self) -> Option<&CacheSegment> {
         self.current.map(|at| &self.list[at])
     }
 
@@ -59,7 +59,7 @@ impl Segments {
             .iter()
             // A read that begins at the end of a segment continues the segment's stream.
             .position(|s| s.start <= start && start <= s.end);
-        let at = continued.unwrap_or_else(|| self.room());
+        let at = continued.unwrap_or_else(|| self.slot_for_new_stream());
         if continued.is_none() {
             self.list[at].start = start;
         }
@@ -79,7 +79,7 @@ impl Segments {
     }
 
     /// Invalidates the segments that a write has overwritten, even in part.
-    pub(super) fn written(&mut self, start: u64, end: u64) {
+    pub(super) fn invalidate(&mut self, start: u64, end: u64) {
         for segment in &mut self.list {
             if start < segment.end && segment.start < end {
                 // The whole segment is dropped, because a segment holds one contiguous range.
@@ -94,9 +94,9 @@ impl Segments {
     }
 
     /// The index of the segment to fill next: a free one, or the least recently used one.
-    fn room(&mut self) -> usize {
+    fn slot_for_new_stream(&mut self) -> usize {
         if self.list.len() < self.most {
-            self.list.push(Segment {
+            self.list.push(CacheSegment {
                 start: 0,
                 end: 0,
                 used: 0,

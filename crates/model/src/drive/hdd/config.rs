@@ -2,7 +2,7 @@
 
 use super::geometry::Geometry;
 use super::{Hdd, Seek, Zone};
-use weir_core::rule::{self, Broken};
+use weir_core::rule::{self, RuleViolation};
 use weir_core::{DriveShape, Span, rules};
 
 /// The number of zones of a disk.
@@ -86,7 +86,7 @@ impl Config {
     ///
     /// # Errors
     /// The first parameter outside the range that its documentation states.
-    pub fn validate(&self) -> Result<(), Broken> {
+    pub fn validate(&self) -> Result<(), RuleViolation> {
         let zone = |ok: fn(&Zone) -> bool| self.zones.iter().position(|z| !ok(z));
         let bytes =
             zone(|z| (1 << 20..=1 << 44).contains(&z.bytes) && z.bytes.is_multiple_of(4096));
@@ -122,7 +122,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn build(&self) -> Result<Hdd, Broken> {
+    pub fn build(&self) -> Result<Hdd, RuleViolation> {
         self.validate()?;
         Ok(Hdd::new(self))
     }

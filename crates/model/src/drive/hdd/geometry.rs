@@ -16,7 +16,7 @@ pub struct Zone {
 
 /// A position on the platters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct PlatterPosition {
     /// The number of the track, counted from the outer edge.
     pub(super) track: u32,
     /// The time within a revolution at which the position passes under the head, in nanoseconds.
@@ -67,13 +67,13 @@ impl Geometry {
     }
 
     /// The position of a byte. Addresses beyond the end count as the innermost zone.
-    pub(super) fn place(&self, byte: u64) -> Place {
+    pub(super) fn place(&self, byte: u64) -> PlatterPosition {
         // The first zone starts at zero, so there is always one.
         let zone = self.zones.partition_point(|z| z.start <= byte) - 1;
         let spiral = &self.zones[zone];
         let within = byte - spiral.start;
         let past = within % spiral.track_bytes;
-        Place {
+        PlatterPosition {
             track: spiral.first_track + (within / spiral.track_bytes) as u32,
             angle: past * self.revolution / spiral.track_bytes,
             zone,

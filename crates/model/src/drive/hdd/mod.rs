@@ -21,12 +21,12 @@ pub use config::{Config, ZONES};
 pub use geometry::Zone;
 pub use seek::Seek;
 
-use crate::drive::ends::{End, Ends};
-use crate::drive::link::Link;
-use crate::drive::{Busy, Drive, Ended};
+use crate::drive::ends::{ScheduledEnd, ScheduledEnds};
+use crate::drive::link::SerialLink;
+use crate::drive::{Drive, QueueFull, TimedCompletion};
 use cache::Segments;
 use divisor::Divisor;
-use geometry::{Geometry, Place};
+use geometry::{Geometry, PlatterPosition};
 use seek::Curve;
 use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, Span, Tag};
 
@@ -40,7 +40,7 @@ pub struct Hdd {
     geometry: Geometry,
     curve: Curve,
     revolution: Divisor,
-    link: Link,
+    link: SerialLink,
     segments: Segments,
     head: Head,
     /// Commands that wait for the actuator or for a flush, in no particular order.
@@ -50,9 +50,9 @@ pub struct Hdd {
     /// The ranges in the write cache, in no particular order, followed by the sum of their bytes.
     dirty: Vec<Job>,
     cached: u64,
-    active: Option<Active>,
+    active: Option<ActiveJob>,
     /// Commands with a known time of completion, in the order of that time.
-    ended: Ends,
+    ended: ScheduledEnds,
     in_flight: u32,
     now: Instant,
     sequence: u64,
@@ -67,7 +67,7 @@ struct Job {
     fua: bool,
     start: u64,
     end: u64,
-    place: Place,
+    place: PlatterPosition,
     /// The time at which the command arrived, and the time at which the disk can begin with it.
     arrived: Instant,
     ready: Instant,
@@ -75,7 +75,7 @@ struct Job {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Active {
+struct ActiveJob {
     job: Job,
     /// The time at which the arm starts to move.
     began: Instant,
@@ -104,7 +104,7 @@ impl Hdd {
             geometry: Geometry::new(&config.zones, config.revolution()),
             curve: Curve::new(&config.seek, config.tracks()),
             revolution: Divisor::new(config.revolution().as_nanos()),
-            link: Link::new(config.link),
+            link: SerialLink::new(config.link),
             segments: Segments::new(config.segments.into(), config.segment.into()),
             head: Head {
                 track: 0,
@@ -118,7 +118,7 @@ impl Hdd {
             dirty: Vec::with_capacity(DIRTY_MAX),
             cached: 0,
             active: None,
-            ended: Ends::new(room),
+            ended: ScheduledEnds::new(room),
             in_flight: 0,
             now: Instant::ZERO,
             sequence: 0,
@@ -143,7 +143,7 @@ impl Hdd {
     /// Starts the next job at `t`, when the actuator is idle.
     fn begin(&mut self, t: Instant) {
         while self.active.is_none() {
-            let Some((from, index)) = self.choose(t) else {
+            let Some((from, index)) = self.choose_job(t) else {
                 // The next command may be another flush without a job in between.
                 if self.flush(t) {
                     continue;
@@ -151,19 +151,19 @@ impl Hdd {
                 return;
             };
             let job = match from {
-                From::Queue => self.waiting.swap_remove(index),
-                From::WriteCache => self.dirty.swap_remove(index),
+                JobSource::Queue => self.waiting.swap_remove(index),
+                JobSource::WriteCache => self.dirty.swap_remove(index),
             };
-            self.work(t, job);
+            self.start_job(t, job);
         }
     }
 
     /// Runs a job on the actuator from `t` on.
-    fn work(&mut self, t: Instant, job: Job) {
+    fn start_job(&mut self, t: Instant, job: Job) {
         let at = t.max(job.ready);
-        let read = self.read_on(at);
+        let read = self.read_ahead_end(at);
         // An earlier read may have brought the data into the cache since the command arrived.
-        if job.op == Op::Read && self.hit(t, at, &job) {
+        if job.op == Op::Read && self.complete_from_cache(t, at, &job) {
             return;
         }
         let access = self.access(t, &job, read);
@@ -174,7 +174,7 @@ impl Hdd {
         }
         debug_assert!((job.start..=job.end).contains(&access.from));
         let bytes = job.end - access.from;
-        self.active = Some(Active {
+        self.active = Some(ActiveJob {
             job,
             began: t,
             begins: access.begins,
@@ -183,9 +183,9 @@ impl Hdd {
     }
 
     /// Completes a read from the caches if they contain all of it. Returns true if they do.
-    fn hit(&mut self, began: Instant, at: Instant, job: &Job) -> bool {
+    fn complete_from_cache(&mut self, began: Instant, at: Instant, job: &Job) -> bool {
         if self.head.reading {
-            let read = self.read_on(at);
+            let read = self.read_ahead_end(at);
             self.segments.extend(read);
         }
         let within = |d: &Job| d.start <= job.start && job.end <= d.end;
@@ -193,12 +193,12 @@ impl Hdd {
         if found {
             let ready = at.max(job.ready);
             let ends = self.link.transfer(ready, (job.end - job.start) as u32);
-            self.answer(job, began, ends);
+            self.complete(job, began, ends);
         }
         found
     }
 
-    fn finish(&mut self, active: Active) {
+    fn finish(&mut self, active: ActiveJob) {
         let job = active.job;
         if job.op == Op::Flush {
             self.end_flush(&job, active.ends);
@@ -217,7 +217,7 @@ impl Hdd {
         let Some(_) = job.tag else {
             debug_assert!(job.end - job.start <= self.cached);
             self.cached -= job.end - job.start;
-            self.admit(active.ends);
+            self.admit_writes(active.ends);
             return;
         };
         let mut ends = active.ends;
@@ -229,12 +229,12 @@ impl Hdd {
                     .transfer(active.begins, (job.end - job.start) as u32),
             );
         }
-        self.answer(&job, active.began, ends);
+        self.complete(&job, active.began, ends);
     }
 
-    fn answer(&mut self, job: &Job, began: Instant, at: Instant) {
+    fn complete(&mut self, job: &Job, began: Instant, at: Instant) {
         let Some(tag) = job.tag else { return };
-        self.ended.push(End {
+        self.ended.push(ScheduledEnd {
             at,
             began,
             sequence: job.sequence,
@@ -270,7 +270,7 @@ impl Hdd {
             self.end_flush(&job, begins);
         } else {
             let ends = begins + self.config.flush;
-            self.active = Some(Active {
+            self.active = Some(ActiveJob {
                 job,
                 began: t,
                 begins,
@@ -285,12 +285,12 @@ impl Hdd {
         self.flushes -= 1;
         // Writing the earlier data is part of the flush's service, so the service begins with its
         // arrival.
-        self.answer(job, job.arrived, at);
-        self.admit(at);
+        self.complete(job, job.arrived, at);
+        self.admit_writes(at);
     }
 
     /// Moves writes into the write cache while it has space, in order of arrival.
-    fn admit(&mut self, t: Instant) {
+    fn admit_writes(&mut self, t: Instant) {
         let barrier = self.barrier();
         loop {
             let cacheable = self.waiting.iter().enumerate();
@@ -302,7 +302,7 @@ impl Hdd {
                 return;
             }
             self.waiting.swap_remove(index);
-            self.cache(t, job);
+            self.write_to_cache(t, job);
         }
     }
 
@@ -317,11 +317,11 @@ impl Hdd {
             && self.cached + (job.end - job.start) <= self.config.write_cache
     }
 
-    fn cache(&mut self, t: Instant, job: Job) {
+    fn write_to_cache(&mut self, t: Instant, job: Job) {
         let ready = t.max(job.ready);
         let ends = self.link.transfer(ready, (job.end - job.start) as u32);
-        self.answer(&job, t, ends);
-        self.segments.written(job.start, job.end);
+        self.complete(&job, t, ends);
+        self.segments.invalidate(job.start, job.end);
         // An overwritten range is written to the platters once.
         let same = |d: &&mut Job| d.start <= job.start && job.end <= d.end;
         if self.dirty.iter_mut().find(same).is_some() {
@@ -340,7 +340,7 @@ impl Hdd {
 
 /// The list from which a job is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum From {
+enum JobSource {
     Queue,
     WriteCache,
 }
@@ -357,17 +357,17 @@ struct Access {
 impl Hdd {
     /// Chooses the job to start at `t`: the oldest overdue one, otherwise the one that can begin
     /// first.
-    fn choose(&self, t: Instant) -> Option<(From, usize)> {
+    fn choose_job(&self, t: Instant) -> Option<(JobSource, usize)> {
         let barrier = self.barrier();
         let queue = self.waiting.iter().enumerate();
         // Cacheable writes wait for space in the cache, not for the arm.
         let queue = queue.filter(|(_, j)| j.sequence < barrier && !self.is_cacheable(j));
-        let queue = queue.map(|(i, j)| (From::Queue, i, j));
-        let writes = self.writes_now(barrier);
+        let queue = queue.map(|(i, j)| (JobSource::Queue, i, j));
+        let writes = self.can_write_out(barrier);
         let dirty = self.dirty.iter().enumerate().filter(|_| writes);
-        let dirty = dirty.map(|(i, j)| (From::WriteCache, i, j));
-        let read = self.read_on(t);
-        let mut best: Option<(bool, Instant, u64, From, usize)> = None;
+        let dirty = dirty.map(|(i, j)| (JobSource::WriteCache, i, j));
+        let read = self.read_ahead_end(t);
+        let mut best: Option<(bool, Instant, u64, JobSource, usize)> = None;
         // At this distance, the arm arrives later than the best candidate can begin, whatever the
         // rotation. A longer seek is never faster, so farther jobs need no computation.
         let mut too_far = u32::MAX;
@@ -376,8 +376,8 @@ impl Hdd {
         let flush = self.waiting.iter().find(|j| j.sequence == barrier);
         for (from, index, job) in queue.chain(dirty) {
             let since = match from {
-                From::Queue => Some(job.arrived),
-                From::WriteCache => flush.map(|f| f.arrived),
+                JobSource::Queue => Some(job.arrived),
+                JobSource::WriteCache => flush.map(|f| f.arrived),
             };
             let overdue = since.is_some_and(|since| t.since(since) > ageing);
             let when = if overdue {
@@ -415,7 +415,7 @@ impl Hdd {
 
     /// Returns true if the write cache can be written out: no read waits, the cache is half full,
     /// or a flush waits for it.
-    fn writes_now(&self, barrier: u64) -> bool {
+    fn can_write_out(&self, barrier: u64) -> bool {
         self.cached > 0
             && (barrier != u64::MAX
                 || 2 * self.cached >= self.config.write_cache
@@ -423,7 +423,7 @@ impl Hdd {
     }
 
     /// The address up to which the head has read ahead at `t`.
-    fn read_on(&self, t: Instant) -> u64 {
+    fn read_ahead_end(&self, t: Instant) -> u64 {
         if !self.head.reading {
             return self.head.end;
         }
@@ -486,10 +486,10 @@ impl Hdd {
 }
 
 impl Drive for Hdd {
-    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), Busy> {
+    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), QueueFull> {
         self.advance(now);
         if self.in_flight == u32::from(self.config.tags) {
-            return Err(Busy);
+            return Err(QueueFull);
         }
         self.in_flight += 1;
         self.sequence += 1;
@@ -506,18 +506,18 @@ impl Drive for Hdd {
         };
         // Both need no access to the platters in this model.
         if matches!(job.op, Op::Discard | Op::Extents) {
-            self.answer(&job, job.arrived, job.ready);
+            self.complete(&job, job.arrived, job.ready);
             return Ok(());
         }
         // A read that arrives at an idle disk can complete from the caches at once. With a flush in
         // front of it, it must wait.
         let open = self.barrier() == u64::MAX;
         let still = open && self.active.is_none();
-        if still && job.op == Op::Read && self.hit(self.now, job.ready, &job) {
+        if still && job.op == Op::Read && self.complete_from_cache(self.now, job.ready, &job) {
             return Ok(());
         }
         if open && self.is_cacheable(&job) && self.has_room(&job) {
-            self.cache(self.now, job);
+            self.write_to_cache(self.now, job);
         } else {
             self.flushes += u32::from(job.op == Op::Flush);
             self.waiting.push(job);
@@ -531,11 +531,11 @@ impl Drive for Hdd {
         self.ended.first().into_iter().chain(active).min()
     }
 
-    fn pop(&mut self, now: Instant) -> Option<Ended> {
+    fn pop(&mut self, now: Instant) -> Option<TimedCompletion> {
         self.advance(now);
         let end = self.ended.pop(self.now)?;
         self.in_flight -= 1;
-        Some(end.ended())
+        Some(end.timed_completion())
     }
 
     fn in_flight(&self) -> u32 {

@@ -1,7 +1,7 @@
 //! Tests of the disk with known figures: timing, order, caches and flushes.
 
 use super::*;
-use crate::drive::testing::{Client, Load, Result};
+use crate::drive::testing::{ClosedLoop, LoopClient, LoopTotals};
 use Vec;
 use weir_core::Span;
 
@@ -9,13 +9,13 @@ fn config() -> Config {
     Config::generic()
 }
 
-fn load(config: &Config) -> Load<Hdd> {
-    Load::new(config.build().unwrap(), config.size())
+fn load(config: &Config) -> ClosedLoop<Hdd> {
+    ClosedLoop::new(config.build().unwrap(), config.size())
 }
 
 const SECOND: Span = Span::from_secs(1);
 
-fn run(config: &Config, clients: &mut [Client], seconds: u64) -> (Vec<Result>, Span) {
+fn run(config: &Config, clients: &mut [LoopClient], seconds: u64) -> (Vec<LoopTotals>, Span) {
     load(config).run(clients, SECOND.saturating_mul(seconds))
 }
 
@@ -31,7 +31,7 @@ fn near(value: u64, expected: u64, percent: u64) {
 #[test]
 fn a_random_read_takes_a_seek_half_a_revolution_and_its_transfer() {
     let config = config();
-    let mut clients = [Client::random(Op::Read, 4096, 1)];
+    let mut clients = [LoopClient::random(Op::Read, 4096, 1)];
     let (results, _) = run(&config, &mut clients, 60);
     // The mean over random pairs of positions covers the whole curve, not only its middle point.
     let curve = Curve::new(&config.seek, config.tracks());
@@ -59,7 +59,7 @@ fn a_random_read_takes_a_seek_half_a_revolution_and_its_transfer() {
 fn a_long_read_goes_at_the_rate_of_its_zone() {
     let mut from = 0;
     for zone in config().zones {
-        let mut clients = [Client::sequential(Op::Read, 128 << 10, 4, from)];
+        let mut clients = [LoopClient::sequential(Op::Read, 128 << 10, 4, from)];
         let (results, elapsed) = run(&config(), &mut clients, 5);
         near(results[0].rate(elapsed), zone.rate, 1);
         from += zone.bytes;
@@ -68,14 +68,14 @@ fn a_long_read_goes_at_the_rate_of_its_zone() {
 
 #[test]
 fn one_reader_that_waits_for_each_answer_keeps_the_rate_by_read_ahead() {
-    let mut clients = [Client::sequential(Op::Read, 64 << 10, 1, 0)];
+    let mut clients = [LoopClient::sequential(Op::Read, 64 << 10, 1, 0)];
     let (results, elapsed) = run(&config(), &mut clients, 5);
     near(results[0].rate(elapsed), 110_000_000, 3);
     let blind = Config {
         segment: 0,
         ..config()
     };
-    let mut clients = [Client::sequential(Op::Read, 64 << 10, 1, 0)];
+    let mut clients = [LoopClient::sequential(Op::Read, 64 << 10, 1, 0)];
     let (results, elapsed) = run(&blind, &mut clients, 5);
     // Without read-ahead, the next 64 KiB pass under the head before their command arrives, so each
     // read waits for a revolution of 8.3 ms: 7.9 MB/s.
@@ -86,7 +86,7 @@ fn one_reader_that_waits_for_each_answer_keeps_the_rate_by_read_ahead() {
 fn a_deeper_queue_is_never_slower_for_random_reads() {
     let mut before = 0;
     for depth in [1, 2, 4, 8, 16, 32] {
-        let mut clients = [Client::random(Op::Read, 4096, depth)];
+        let mut clients = [LoopClient::random(Op::Read, 4096, depth)];
         let (results, elapsed) = run(&config(), &mut clients, 60);
         let rate = results[0].requests * SECOND.as_nanos() / elapsed.as_nanos().max(1);
         assert!(rate >= before, "depth {depth}: {rate} after {before}");
@@ -96,10 +96,10 @@ fn a_deeper_queue_is_never_slower_for_random_reads() {
 }
 
 #[test]
-fn what_is_outstanding_is_rate_times_latency() {
+fn littles_law_holds_for_a_disk() {
     let mut clients = [
-        Client::random(Op::Read, 4096, 16),
-        Client::sequential(Op::Write, 65536, 4, 1 << 30),
+        LoopClient::random(Op::Read, 4096, 16),
+        LoopClient::sequential(Op::Write, 65536, 4, 1 << 30),
     ];
     let (results, elapsed) = run(&config(), &mut clients, 30);
     for (result, depth) in results.iter().zip([16, 4]) {
@@ -108,15 +108,15 @@ fn what_is_outstanding_is_rate_times_latency() {
 }
 
 #[test]
-fn a_stream_that_reads_on_holds_the_head_until_others_are_of_age() {
+fn a_sequential_stream_holds_the_head_until_others_are_overdue() {
     for millis in [200, 1000] {
         let config = Config {
             ageing: Span::from_millis(millis),
             ..config()
         };
         let mut clients = [
-            Client::sequential(Op::Read, 128 << 10, 4, 0),
-            Client::random(Op::Read, 4096, 1),
+            LoopClient::sequential(Op::Read, 128 << 10, 4, 0),
+            LoopClient::random(Op::Read, 4096, 1),
         ];
         let (results, _) = run(&config, &mut clients, 30);
         let mean = results[1].mean().as_nanos() / 1_000_000;
@@ -133,14 +133,14 @@ fn a_stream_that_reads_on_holds_the_head_until_others_are_of_age() {
 
 #[test]
 fn writes_are_answered_from_the_cache_until_it_is_full() {
-    let mut clients = [Client::random(Op::Write, 4096, 1)];
+    let mut clients = [LoopClient::random(Op::Write, 4096, 1)];
     let (results, _) = run(&config(), &mut clients, 1);
     assert!(results[0].requests > 200, "{}", results[0].requests);
     let through = Config {
         write_cache: 0,
         ..config()
     };
-    let mut clients = [Client::random(Op::Write, 4096, 1)];
+    let mut clients = [LoopClient::random(Op::Write, 4096, 1)];
     let (results, _) = run(&through, &mut clients, 10);
     let mean = results[0].mean().as_nanos() / 1_000_000;
     // 12 ms for the average seek, 4.2 ms for half a revolution and 0.5 ms to settle.
@@ -151,8 +151,8 @@ fn writes_are_answered_from_the_cache_until_it_is_full() {
 fn a_flush_ends_when_everything_before_it_is_on_the_platters() {
     let mut load = load(&config());
     let mut clients = [
-        Client::random(Op::Write, 4096, 8),
-        Client::random(Op::Flush, 0, 1),
+        LoopClient::random(Op::Write, 4096, 8),
+        LoopClient::random(Op::Flush, 0, 1),
     ];
     let (results, elapsed) = load.run(&mut clients, Span::from_nanos(1));
     assert!(results[0].longest < Span::from_millis(2));
@@ -163,26 +163,26 @@ fn a_flush_ends_when_everything_before_it_is_on_the_platters() {
 }
 
 #[test]
-fn nothing_behind_a_flush_begins_before_it() {
+fn commands_after_a_flush_begin_after_it() {
     let mut load = load(&config());
     let mut clients = [
-        Client::random(Op::Write, 4096, 8),
-        Client::random(Op::Flush, 0, 1),
-        Client::random(Op::Read, 4096, 1),
+        LoopClient::random(Op::Write, 4096, 8),
+        LoopClient::random(Op::Flush, 0, 1),
+        LoopClient::random(Op::Read, 4096, 1),
     ];
     let (results, _) = load.run(&mut clients, Span::from_nanos(1));
     assert!(results[2].latency > results[1].latency);
 }
 
 #[test]
-fn flushes_one_behind_the_other_end_and_what_is_behind_them_begins() {
+fn consecutive_flushes_end_and_later_commands_begin() {
     let mut load = load(&config());
     let mut clients = [
-        Client::random(Op::Read, 4096, 2),
-        Client::random(Op::Flush, 0, 3),
-        Client::random(Op::Write, 4096, 2),
-        Client::random(Op::Flush, 0, 2),
-        Client::random(Op::Read, 4096, 1),
+        LoopClient::random(Op::Read, 4096, 2),
+        LoopClient::random(Op::Flush, 0, 3),
+        LoopClient::random(Op::Write, 4096, 2),
+        LoopClient::random(Op::Flush, 0, 2),
+        LoopClient::random(Op::Read, 4096, 1),
     ];
     // The load checks that all commands end.
     let (results, _) = load.run(&mut clients, Span::from_nanos(1));
@@ -190,7 +190,7 @@ fn flushes_one_behind_the_other_end_and_what_is_behind_them_begins() {
 }
 
 #[test]
-fn a_flush_takes_what_it_is_said_to_take_and_the_arm_waits_for_it() {
+fn a_flush_takes_its_configured_time_and_occupies_the_arm() {
     let plain = config();
     let slow = Config {
         flush: Span::from_millis(20),
@@ -198,8 +198,8 @@ fn a_flush_takes_what_it_is_said_to_take_and_the_arm_waits_for_it() {
     };
     let run = |config: &Config| {
         let mut clients = [
-            Client::random(Op::Flush, 0, 2),
-            Client::random(Op::Read, 4096, 1),
+            LoopClient::random(Op::Flush, 0, 2),
+            LoopClient::random(Op::Read, 4096, 1),
         ];
         load(config).run(&mut clients, Span::from_nanos(1)).0
     };
@@ -211,7 +211,7 @@ fn a_flush_takes_what_it_is_said_to_take_and_the_arm_waits_for_it() {
 }
 
 #[test]
-fn what_is_not_looked_at_would_not_have_been_chosen() {
+fn skipped_candidates_would_not_have_been_chosen() {
     let config = config();
     let mut load = load(&config);
     let (mut chosen, mut tags) = (0, 0..);
@@ -250,7 +250,7 @@ fn what_is_not_looked_at_would_not_have_been_chosen() {
                 sequence: tags.next().unwrap(),
             });
         }
-        let read = drive.read_on(t);
+        let read = drive.read_ahead_end(t);
         let key = |j: &Job| {
             let ageing = config.ageing.saturating_mul(drive.streams_waiting());
             let overdue = t.since(j.arrived) > ageing;
@@ -264,8 +264,8 @@ fn what_is_not_looked_at_would_not_have_been_chosen() {
         let jobs = drive.waiting.iter().enumerate();
         let best = jobs
             .min_by_key(|(_, j)| key(j))
-            .map(|(i, _)| (From::Queue, i));
-        assert_eq!(drive.choose(t), best);
+            .map(|(i, _)| (JobSource::Queue, i));
+        assert_eq!(drive.choose_job(t), best);
         chosen += u32::from(best.is_some());
     }
     assert!(chosen > 2_000);

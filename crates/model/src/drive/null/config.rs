@@ -1,7 +1,7 @@
 //! The parameters of the null drive.
 
 use super::Null;
-use weir_core::rule::{self, Broken};
+use weir_core::rule::{self, RuleViolation};
 use weir_core::{Capacity, DriveShape, Span, rules};
 
 const SECOND: u64 = 1_000_000_000;
@@ -58,7 +58,7 @@ impl Config {
     ///
     /// # Errors
     /// The first parameter outside the range that its documentation states.
-    pub fn validate(&self) -> Result<(), Broken> {
+    pub fn validate(&self) -> Result<(), RuleViolation> {
         let [tick, wake] = [self.tick, self.wake].map(Span::as_nanos);
         let short = |time: u64| time == 0 || (1_000..=SECOND).contains(&time);
         let link = self.link == 0 || (1_000..=1_000_000_000_000).contains(&self.link);
@@ -69,7 +69,7 @@ impl Config {
             "queues", self.queues, 1..=1024, "1 to 1024";
             "link", self.link, link, "1000 to 1000000000000 bytes/s, or 0 for no bound";
             "tick", tick, short(tick), "1000 to 1000000000 ns (1 us to 1 s), or 0 for none";
-            "tick", tick, tick == 0 || self.lump() > 0, "0 ns (none) unless the link carries at least one byte a tick";
+            "tick", tick, tick == 0 || self.bytes_per_tick() > 0, "0 ns (none) unless the link carries at least one byte a tick";
             "wake", wake, short(wake), "1000 to 1000000000 ns (1 us to 1 s), or 0 for at once";
             "command", self.command, command && self.command.is_multiple_of(512),
                 "a multiple of 512 from 4096 to 67108864 bytes";
@@ -80,7 +80,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn build(&self) -> Result<Null, Broken> {
+    pub fn build(&self) -> Result<Null, RuleViolation> {
         self.validate()?;
         Ok(Null::new(self))
     }
@@ -102,21 +102,21 @@ impl Config {
     /// Returns `None` for a drive without any bound (no service time and no link). A drive without
     /// service time has no bound on the rate of requests, which [`Capacity`] expresses as zero.
     pub fn capacity(&self) -> Option<Capacity> {
-        let least = self.bound(SMALL);
+        let least = self.capacity_at(SMALL);
         (least.read > 0).then_some(least)
     }
 
     /// The best-case capacity: the bandwidth with requests of the maximum length. Zero stands for
     /// no bound.
-    pub(crate) fn most(&self) -> Capacity {
-        self.bound(self.command.into())
+    pub(crate) fn best_case(&self) -> Capacity {
+        self.capacity_at(self.command.into())
     }
 
     /// The bandwidth that service time, tags and link permit with requests of `size` bytes, and the
     /// rate of requests without data. Zero stands for no bound.
-    fn bound(&self, size: u64) -> Capacity {
+    fn capacity_at(&self, size: u64) -> Capacity {
         let at_once = u64::from(self.tags) * u64::from(self.queues);
-        let iops = match self.awake(self.service.as_nanos()) {
+        let iops = match self.next_completion_time(self.service.as_nanos()) {
             0 => 0,
             // Ten seconds with one tag are less than one request per second. The result must not be
             // zero, which would stand for no bound.
@@ -124,7 +124,7 @@ impl Config {
         };
         let link = match (self.link, self.tick.as_nanos()) {
             (link, 0) => link,
-            (_, tick) => self.lump() * SECOND / tick,
+            (_, tick) => self.bytes_per_tick() * SECOND / tick,
         };
         let bytes = match (iops.saturating_mul(size), link) {
             (0, bound) | (bound, 0) => bound,
@@ -140,7 +140,7 @@ impl Config {
 
     /// The first time at or after `nanos` at which the drive reports completions.
     #[inline]
-    pub(super) fn awake(&self, nanos: u64) -> u64 {
+    pub(super) fn next_completion_time(&self, nanos: u64) -> u64 {
         match self.wake.as_nanos() {
             0 => nanos,
             wake => nanos.checked_next_multiple_of(wake).unwrap_or(u64::MAX),
@@ -148,7 +148,7 @@ impl Config {
     }
 
     /// The number of bytes that are granted at the beginning of a tick.
-    pub(super) fn lump(&self) -> u64 {
+    pub(super) fn bytes_per_tick(&self) -> u64 {
         // The product is at most 10^12 × 10^9 / 10^9, which fits into 64 bits.
         (u128::from(self.link) * u128::from(self.tick.as_nanos()) / u128::from(SECOND)) as u64
     }

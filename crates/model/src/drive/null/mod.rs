@@ -14,9 +14,9 @@ mod ticks;
 
 pub use config::Config;
 
-use crate::drive::link::Link;
-use crate::drive::ring::Ring;
-use crate::drive::{Busy, Drive, Ended};
+use crate::drive::link::SerialLink;
+use crate::drive::ring::FixedQueue;
+use crate::drive::{Drive, QueueFull, TimedCompletion};
 use ticks::Ticks;
 use weir_core::{Completion, Dispatch, DriveShape, Instant, Op, Span, Tag};
 
@@ -30,9 +30,9 @@ pub struct Null {
     config: Config,
     bandwidth: Bandwidth,
     /// Reads, writes and flushes, in the order in which they end.
-    transfers: Ring<InFlight>,
+    transfers: FixedQueue<CommandInFlight>,
     /// Discards, zeroing and queries of extents, in the order in which they end.
-    others: Ring<InFlight>,
+    others: FixedQueue<CommandInFlight>,
     /// The number of commands in each hardware queue.
     queued: Vec<u16>,
     now: Instant,
@@ -45,12 +45,12 @@ pub struct Null {
 #[derive(Debug)]
 enum Bandwidth {
     Unbounded,
-    Serial(Link),
+    Serial(SerialLink),
     Lumps(Ticks),
 }
 
 #[derive(Clone, Copy, Debug)]
-struct InFlight {
+struct CommandInFlight {
     at: Instant,
     /// The start of service: the end minus the time that the command takes on an idle drive.
     began: Instant,
@@ -64,7 +64,7 @@ impl Null {
     fn new(config: &Config) -> Self {
         // All commands can be of one kind, so each of the two queues has space for all tags.
         let room = usize::from(config.queues) * usize::from(config.tags);
-        let blank = InFlight {
+        let blank = CommandInFlight {
             at: Instant::ZERO,
             began: Instant::ZERO,
             sequence: 0,
@@ -73,17 +73,17 @@ impl Null {
         };
         // A tick requires a link (see `Config::validate`), so it is checked first.
         let bandwidth = if config.tick > Span::ZERO {
-            Bandwidth::Lumps(Ticks::new(config.tick, config.lump()))
+            Bandwidth::Lumps(Ticks::new(config.tick, config.bytes_per_tick()))
         } else if config.link > 0 {
-            Bandwidth::Serial(Link::new(config.link))
+            Bandwidth::Serial(SerialLink::new(config.link))
         } else {
             Bandwidth::Unbounded
         };
         Self {
             config: *config,
             bandwidth,
-            transfers: Ring::new(room, blank),
-            others: Ring::new(room, blank),
+            transfers: FixedQueue::new(room, blank),
+            others: FixedQueue::new(room, blank),
             queued: std::vec![0; usize::from(config.queues)],
             now: Instant::ZERO,
             last: Instant::ZERO,
@@ -99,7 +99,7 @@ impl Null {
 
     /// The time at which a command that arrives now ends.
     #[inline]
-    fn end(&mut self, command: &Dispatch) -> Instant {
+    fn end_time(&mut self, command: &Dispatch) -> Instant {
         let served = self.now + self.config.service;
         match command.op {
             Op::Read | Op::Write => match &mut self.bandwidth {
@@ -119,7 +119,7 @@ impl Null {
 
     /// The time that a command takes on an idle drive.
     #[inline]
-    fn alone(&self, command: &Dispatch) -> Span {
+    fn idle_time(&self, command: &Dispatch) -> Span {
         let transfer = match (&self.bandwidth, command.op) {
             (Bandwidth::Serial(link), Op::Read | Op::Write) => link.time(command.length),
             _ => Span::ZERO,
@@ -129,7 +129,7 @@ impl Null {
 
     /// Returns true if the next completion is one of `others`, or `None` if the drive is idle.
     #[inline]
-    fn others_first(&self) -> Option<bool> {
+    fn is_other_first(&self) -> Option<bool> {
         match (self.transfers.first(), self.others.first()) {
             (None, None) => None,
             (Some(_), None) => Some(false),
@@ -140,21 +140,21 @@ impl Null {
 }
 
 impl Drive for Null {
-    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), Busy> {
+    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), QueueFull> {
         self.now = self.now.max(now);
         let queued = &mut self.queued[usize::from(command.queue.0)];
         if *queued == self.config.tags {
-            return Err(Busy);
+            return Err(QueueFull);
         }
         *queued += 1;
         self.in_flight += 1;
         self.submitted += 1;
         // A polling drive notices the end of a command only at its next poll.
-        let done = self.end(command).as_nanos();
-        let at = Instant::from_nanos(self.config.awake(done));
-        let entry = InFlight {
+        let done = self.end_time(command).as_nanos();
+        let at = Instant::from_nanos(self.config.next_completion_time(done));
+        let entry = CommandInFlight {
             at,
-            began: self.now.max(at.saturating_sub(self.alone(command))),
+            began: self.now.max(at.saturating_sub(self.idle_time(command))),
             sequence: self.submitted,
             tag: command.tag,
             queue: command.queue.0,
@@ -179,9 +179,9 @@ impl Drive for Null {
         }
     }
 
-    fn pop(&mut self, now: Instant) -> Option<Ended> {
+    fn pop(&mut self, now: Instant) -> Option<TimedCompletion> {
         self.now = self.now.max(now);
-        let from = if self.others_first()? {
+        let from = if self.is_other_first()? {
             &mut self.others
         } else {
             &mut self.transfers
@@ -192,7 +192,7 @@ impl Drive for Null {
         let entry = from.pop()?;
         self.queued[usize::from(entry.queue)] -= 1;
         self.in_flight -= 1;
-        Some(Ended {
+        Some(TimedCompletion {
             at: entry.at,
             began: entry.began,
             completion: Completion::ok(entry.tag),

@@ -49,7 +49,7 @@ pub(super) struct Blocks {
 
 /// The cost of writing a unit in addition to the unit itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Cost {
+pub(super) struct WriteCost {
     /// The number of units copied because of it, in 1/1024.
     pub(super) copied: u64,
     /// True if blocks were erased for it.
@@ -102,7 +102,7 @@ impl Blocks {
     }
 
     /// Writes the unit at `offset`. `sequential` is true if it follows the previous unit.
-    pub(super) fn write(&mut self, offset: u64, sequential: bool) -> Cost {
+    pub(super) fn write(&mut self, offset: u64, sequential: bool) -> WriteCost {
         let extent = (offset / EXTENT) as usize % self.extents.len();
         self.overwrite(extent);
         if !sequential {
@@ -122,7 +122,7 @@ impl Blocks {
         // copies.
         let copied = u64::from(self.copied) * 1024 / u64::from(self.units - self.copied);
         let erased = self.written == self.units && self.open_next();
-        Cost { copied, erased }
+        WriteCost { copied, erased }
     }
 
     /// The write amplification since the drive was built: units written for each unit of the host,

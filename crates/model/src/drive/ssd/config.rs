@@ -2,7 +2,7 @@
 
 use super::Ssd;
 use super::blocks::{BLOCKS_MAX, UNIT, count};
-use weir_core::rule::{self, Broken};
+use weir_core::rule::{self, RuleViolation};
 use weir_core::{DriveShape, Span, rules};
 
 /// The parameters of a flash drive. [`Config::generic`] has plausible values.
@@ -104,7 +104,7 @@ impl Config {
     ///
     /// # Errors
     /// The first parameter outside the range that its documentation states.
-    pub fn validate(&self) -> Result<(), Broken> {
+    pub fn validate(&self) -> Result<(), RuleViolation> {
         let size = (1 << 30..=64 << 40).contains(&self.size) && self.size.is_multiple_of(UNIT);
         let page = u64::from(self.page);
         let page = (UNIT..=256 << 10).contains(&page) && page.is_multiple_of(UNIT);
@@ -141,7 +141,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn build(&self) -> Result<Ssd, Broken> {
+    pub fn build(&self) -> Result<Ssd, RuleViolation> {
         self.validate()?;
         Ok(Ssd::new(self))
     }

@@ -7,7 +7,7 @@ const SECOND: u128 = 1_000_000_000;
 
 /// The result of a read of the flash.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Read {
+pub(super) struct PageReadTimes {
     /// The times at which the first and the last page have left the flash.
     pub(super) first: Instant,
     pub(super) last: Instant,
@@ -57,7 +57,7 @@ impl Flash {
     }
 
     /// Reads a range from `t` on.
-    pub(super) fn read(&mut self, t: Instant, start: u64, end: u64) -> Read {
+    pub(super) fn read(&mut self, t: Instant, start: u64, end: u64) -> PageReadTimes {
         let (mut first, mut last) = (Instant::MAX, t);
         let mut from = start;
         while from < end {
@@ -67,15 +67,15 @@ impl Flash {
             (first, last) = (first.min(at), last.max(at));
             from = to;
         }
-        Read {
+        PageReadTimes {
             first: first.min(last),
             last,
         }
     }
 
     /// The time until the first page of a read of `bytes` has left idle flash.
-    pub(super) fn alone(&self, bytes: u64) -> Span {
-        self.read + self.crossing(bytes.min(self.page))
+    pub(super) fn idle_read_time(&self, bytes: u64) -> Span {
+        self.read + self.channel_time(bytes.min(self.page))
     }
 
     fn read_page(&mut self, t: Instant, page: u64, bytes: u64) -> Instant {
@@ -83,7 +83,7 @@ impl Flash {
         // channel.
         let at = (page % self.dies.len() as u64) as usize;
         let channel = at % self.channels.len();
-        let time = self.crossing(bytes);
+        let time = self.channel_time(bytes);
         let die = &mut self.dies[at];
         let mut begins = t.max(die.reading);
         if die.writing > begins {
@@ -106,7 +106,7 @@ impl Flash {
         let at = self.next;
         self.next = (at + 1) % self.dies.len();
         let channel = at % self.channels.len();
-        let time = self.crossing(self.page);
+        let time = self.channel_time(self.page);
         let in_ = &mut self.channels[channel];
         *in_ = t.max(*in_) + time;
         let cost = Span::from_nanos(self.program.as_nanos() * times / 1024);
@@ -123,7 +123,7 @@ impl Flash {
         }
     }
 
-    fn crossing(&self, bytes: u64) -> Span {
+    fn channel_time(&self, bytes: u64) -> Span {
         Span::from_nanos((u128::from(bytes) * SECOND / u128::from(self.rate)) as u64)
     }
 }

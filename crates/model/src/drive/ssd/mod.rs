@@ -17,9 +17,9 @@ mod streams;
 
 pub use config::Config;
 
-use crate::drive::ends::{End, Ends};
-use crate::drive::link::Link;
-use crate::drive::{Busy, Drive, Ended};
+use crate::drive::ends::{ScheduledEnd, ScheduledEnds};
+use crate::drive::link::SerialLink;
+use crate::drive::{Drive, QueueFull, TimedCompletion};
 use blocks::{Blocks, UNIT};
 use flash::Flash;
 use std::collections::VecDeque;
@@ -32,22 +32,22 @@ pub struct Ssd {
     config: Config,
     /// The links to the host (`out`) and from it (`into`). Only `out` is used unless the link is
     /// duplex.
-    out: Link,
-    into: Link,
+    out: SerialLink,
+    into: SerialLink,
     controller: Instant,
     flash: Flash,
     blocks: Blocks,
     reads: Streams,
     writes: Streams,
     /// Reads that the controller has not started yet.
-    waiting: Vec<Read>,
+    waiting: Vec<QueuedRead>,
     /// The total number of bytes that have overtaken older commands.
     favoured: u64,
     /// Writes and flushes that wait for space in the buffer, in order of arrival.
-    held: VecDeque<Write>,
+    held: VecDeque<QueuedWrite>,
     buffer: Buffer,
     /// Commands with a known time of completion.
-    ended: Ends,
+    ended: ScheduledEnds,
     queued: Vec<u16>,
     in_flight: u32,
     now: Instant,
@@ -55,7 +55,7 @@ pub struct Ssd {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Read {
+struct QueuedRead {
     tag: Tag,
     queue: u16,
     start: u64,
@@ -70,7 +70,7 @@ struct Read {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Write {
+struct QueuedWrite {
     tag: Tag,
     queue: u16,
     op: Op,
@@ -102,8 +102,8 @@ impl Ssd {
         let units = config.units_per_block();
         Self {
             config: *config,
-            out: Link::new(config.link),
-            into: Link::new(config.link),
+            out: SerialLink::new(config.link),
+            into: SerialLink::new(config.link),
             controller: Instant::ZERO,
             flash: Flash::new(config),
             blocks: Blocks::new(
@@ -126,7 +126,7 @@ impl Ssd {
                 ),
                 safe: Instant::ZERO,
             },
-            ended: Ends::new(queues * tags),
+            ended: ScheduledEnds::new(queues * tags),
             queued: std::vec![0; queues],
             in_flight: 0,
             now: Instant::ZERO,
@@ -146,7 +146,7 @@ impl Ssd {
 
     /// The time at which the state changes without further commands, because a read can be started
     /// or the buffer gets space.
-    fn changes(&self) -> Option<Instant> {
+    fn next_change(&self) -> Option<Instant> {
         let choose =
             (!self.waiting.is_empty()).then(|| self.out.until().saturating_sub(self.config.window));
         let room = self.buffer.leaving.front().map(|l| l.0);
@@ -157,7 +157,7 @@ impl Ssd {
     /// Processes everything that happens up to `now`.
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
-        while let Some(at) = self.changes().filter(|at| *at <= self.now) {
+        while let Some(at) = self.next_change().filter(|at| *at <= self.now) {
             self.step(at);
         }
     }
@@ -170,21 +170,23 @@ impl Ssd {
                 if self.buffer.leaving.is_empty() && self.buffer.partial > 0 {
                     // The partial page must be programmed, because nothing else would ever free
                     // space.
-                    self.program(t);
+                    self.program_page(t);
                 }
                 break;
             }
             self.held.pop_front();
-            self.take(t, &write);
+            self.take_write(t, &write);
         }
         while self.out.until() <= t + self.config.window {
-            let Some(read) = self.choose() else { break };
+            let Some(read) = self.choose_read() else {
+                break;
+            };
             self.read(t, &read);
         }
     }
 
-    fn answer(&mut self, at: Instant, began: Instant, sequence: u64, tag: Tag, queue: u16) {
-        self.ended.push(End {
+    fn complete(&mut self, at: Instant, began: Instant, sequence: u64, tag: Tag, queue: u16) {
+        self.ended.push(ScheduledEnd {
             at,
             began,
             sequence,
@@ -203,9 +205,9 @@ impl Ssd {
 impl Ssd {
     /// Removes the next read: the oldest one that too many bytes have overtaken, otherwise the
     /// oldest one that continues a stream, otherwise the oldest one.
-    fn choose(&mut self) -> Option<Read> {
+    fn choose_read(&mut self) -> Option<QueuedRead> {
         let most = self.config.favour.saturating_mul(self.streams_waiting());
-        let rank = |r: &Read| {
+        let rank = |r: &QueuedRead| {
             let overtaken = self.favoured - r.favoured >= most;
             (!overtaken, !overtaken && !r.sequential, r.sequence)
         };
@@ -226,7 +228,7 @@ impl Ssd {
         u64::from(seen.count_ones().max(1))
     }
 
-    fn read(&mut self, t: Instant, read: &Read) {
+    fn read(&mut self, t: Instant, read: &QueuedRead) {
         let begins = t.max(read.ready).max(self.controller) + self.config.command;
         self.controller = begins;
         let stream = *self.reads.get_mut(read.stream);
@@ -259,13 +261,14 @@ impl Ssd {
             .max(got.last + self.time(page));
         // A chosen read may still wait for dies, channels and the link. Its service began as long
         // before its end as it would take on an idle drive.
-        let alone = self.config.overhead + self.config.command + self.flash.alone(length) + time;
+        let alone =
+            self.config.overhead + self.config.command + self.flash.idle_read_time(length) + time;
         let began = t.max(ends.saturating_sub(alone));
-        self.answer(ends, began, read.sequence, read.tag, read.queue);
+        self.complete(ends, began, read.sequence, read.tag, read.queue);
     }
 
     /// Reads a stream ahead from `from`, in whole pages.
-    fn read_ahead(&mut self, t: Instant, read: &Read, from: u64) {
+    fn read_ahead(&mut self, t: Instant, read: &QueuedRead, from: u64) {
         if self.config.read_ahead == 0 {
             return;
         }
@@ -282,7 +285,7 @@ impl Ssd {
 
 /// The write buffer, from which data go to the flash.
 impl Ssd {
-    fn has_room(&self, write: &Write) -> bool {
+    fn has_room(&self, write: &QueuedWrite) -> bool {
         // A write that is larger than the buffer passes through it alone.
         self.buffer.used == 0
             || self.buffer.used + (write.end - write.start) <= self.config.write_buffer
@@ -298,7 +301,7 @@ impl Ssd {
     }
 
     /// Takes a write into the buffer, or completes a flush.
-    fn take(&mut self, t: Instant, write: &Write) {
+    fn take_write(&mut self, t: Instant, write: &QueuedWrite) {
         let begins = t.max(write.ready).max(self.controller) + self.config.command;
         self.controller = begins;
         let length = write.end - write.start;
@@ -320,25 +323,25 @@ impl Ssd {
             self.buffer.used += UNIT;
             self.buffer.partial += UNIT;
             if self.buffer.partial == u64::from(self.config.page) {
-                self.program(ends);
+                self.program_page(ends);
             }
         }
         // A flush and a FUA write wait for everything that was sent to the dies, unless the buffer
         // survives a loss of power.
         if (write.op == Op::Flush || write.fua) && !self.config.protected {
             if self.buffer.partial > 0 {
-                self.program(ends);
+                self.program_page(ends);
             }
             if write.op == Op::Flush {
                 self.controller = begins + self.config.flush;
             }
             ends = ends.max(self.buffer.safe).max(self.controller);
         }
-        self.answer(ends, t, write.sequence, write.tag, write.queue);
+        self.complete(ends, t, write.sequence, write.tag, write.queue);
     }
 
     /// Sends a full or partial page to a die.
-    fn program(&mut self, t: Instant) {
+    fn program_page(&mut self, t: Instant) {
         let b = &mut self.buffer;
         debug_assert!((1..=u64::from(self.config.page)).contains(&b.partial));
         let (program, read) = (self.config.program.as_nanos(), self.config.read.as_nanos());
@@ -352,12 +355,12 @@ impl Ssd {
 }
 
 impl Drive for Ssd {
-    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), Busy> {
+    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), QueueFull> {
         self.advance(now);
         let queue = command.queue.0;
         let queued = &mut self.queued[usize::from(queue)];
         if *queued == self.config.tags {
-            return Err(Busy);
+            return Err(QueueFull);
         }
         *queued += 1;
         self.in_flight += 1;
@@ -370,8 +373,8 @@ impl Drive for Ssd {
         let end = start + u64::from(command.length);
         match command.op {
             Op::Read => {
-                let (stream, sequential) = self.reads.arrived(start, end);
-                self.waiting.push(Read {
+                let (stream, sequential) = self.reads.assign(start, end);
+                self.waiting.push(QueuedRead {
                     tag,
                     queue,
                     start,
@@ -386,9 +389,9 @@ impl Drive for Ssd {
             Op::Write | Op::WriteZeroes | Op::Flush => {
                 let (_, sequential) = match command.op {
                     Op::Flush => (0, false),
-                    _ => self.writes.arrived(start, end),
+                    _ => self.writes.assign(start, end),
                 };
-                self.held.push_back(Write {
+                self.held.push_back(QueuedWrite {
                     tag,
                     queue,
                     op: command.op,
@@ -400,22 +403,26 @@ impl Drive for Ssd {
                     sequence,
                 });
             }
-            Op::Discard | Op::Extents => self.answer(ready, self.now, sequence, tag, queue),
+            Op::Discard | Op::Extents => self.complete(ready, self.now, sequence, tag, queue),
         }
         self.step(self.now);
         Ok(())
     }
 
     fn next_completion(&self) -> Option<Instant> {
-        self.ended.first().into_iter().chain(self.changes()).min()
+        self.ended
+            .first()
+            .into_iter()
+            .chain(self.next_change())
+            .min()
     }
 
-    fn pop(&mut self, now: Instant) -> Option<Ended> {
+    fn pop(&mut self, now: Instant) -> Option<TimedCompletion> {
         self.advance(now);
         let end = self.ended.pop(self.now)?;
         self.queued[usize::from(end.queue)] -= 1;
         self.in_flight -= 1;
-        Some(end.ended())
+        Some(end.timed_completion())
     }
 
     fn in_flight(&self) -> u32 {

@@ -7,7 +7,7 @@ const STREAMS: usize = 32;
 
 /// A sequential stream, in which each command begins where the previous one ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stream {
+pub(super) struct SequentialStream {
     /// The offset of the stream's next command.
     next: u64,
     /// The offset that read-ahead has reached. Its data have left the flash by `ready`.
@@ -19,7 +19,7 @@ pub(super) struct Stream {
 /// The most recently used streams of a drive.
 #[derive(Debug)]
 pub(super) struct Streams {
-    list: Vec<Stream>,
+    list: Vec<SequentialStream>,
     clock: u64,
 }
 
@@ -33,10 +33,10 @@ impl Streams {
 
     /// Assigns a command to a stream. Returns the index of the stream, and true if the command
     /// continues it.
-    pub(super) fn arrived(&mut self, start: u64, end: u64) -> (usize, bool) {
+    pub(super) fn assign(&mut self, start: u64, end: u64) -> (usize, bool) {
         self.clock += 1;
         let known = self.list.iter().position(|s| s.next == start);
-        let at = known.unwrap_or_else(|| self.room());
+        let at = known.unwrap_or_else(|| self.slot_for_new_stream());
         let stream = &mut self.list[at];
         if known.is_none() {
             (stream.ahead, stream.ready) = (0, Instant::ZERO);
@@ -45,14 +45,14 @@ impl Streams {
         (at, known.is_some())
     }
 
-    pub(super) fn get_mut(&mut self, at: usize) -> &mut Stream {
+    pub(super) fn get_mut(&mut self, at: usize) -> &mut SequentialStream {
         &mut self.list[at]
     }
 
     /// The index for a new stream: a free one, or that of the least recently used stream.
-    fn room(&mut self) -> usize {
+    fn slot_for_new_stream(&mut self) -> usize {
         if self.list.len() < STREAMS {
-            self.list.push(Stream {
+            self.list.push(SequentialStream {
                 next: 0,
                 ahead: 0,
                 ready: Instant::ZERO,

@@ -1,7 +1,7 @@
 //! Tests of the flash drive with known figures: bounds, streams, buffer, flushes and cleaning.
 
 use super::*;
-use crate::drive::testing::{Client, Load, Result};
+use crate::drive::testing::{ClosedLoop, LoopClient, LoopTotals};
 use Vec;
 
 const SECOND: Span = Span::from_secs(1);
@@ -10,11 +10,11 @@ fn config() -> Config {
     Config::generic()
 }
 
-fn load(config: &Config) -> Load<Ssd> {
-    Load::new(config.build().unwrap(), config.size)
+fn load(config: &Config) -> ClosedLoop<Ssd> {
+    ClosedLoop::new(config.build().unwrap(), config.size)
 }
 
-fn run(config: &Config, clients: &mut [Client], millis: u64) -> (Vec<Result>, Span) {
+fn run(config: &Config, clients: &mut [LoopClient], millis: u64) -> (Vec<LoopTotals>, Span) {
     load(config).run(clients, Span::from_millis(millis))
 }
 
@@ -27,16 +27,16 @@ fn near(value: u64, expected: u64, percent: u64) {
     );
 }
 
-fn readers(count: u64) -> Vec<Client> {
+fn readers(count: u64) -> Vec<LoopClient> {
     let at = |i| i * (2 << 30);
     (0..count)
-        .map(|i| Client::sequential(Op::Read, 128 << 10, 2, at(i)))
+        .map(|i| LoopClient::sequential(Op::Read, 128 << 10, 2, at(i)))
         .collect()
 }
 
 #[test]
 fn one_read_alone_takes_each_of_its_parts_once() {
-    let mut clients = [Client::random(Op::Read, 4096, 1)];
+    let mut clients = [LoopClient::random(Op::Read, 4096, 1)];
     let (results, _) = run(&config(), &mut clients, 100);
     // The parts: overhead, controller, die, channel (4096 bytes at 200 MB/s), link (4096 bytes at
     // 540 MB/s).
@@ -55,7 +55,7 @@ fn the_link_bounds_sequential_reads_and_the_dies_random_ones() {
         dies: 2,
         ..config()
     };
-    let mut clients = [Client::random(Op::Read, 4096, 32)];
+    let mut clients = [LoopClient::random(Op::Read, 4096, 32)];
     let (results, elapsed) = run(&slow, &mut clients, 2000);
     let rate = results[0].requests * SECOND.as_nanos() / elapsed.as_nanos();
     assert!(
@@ -67,7 +67,7 @@ fn the_link_bounds_sequential_reads_and_the_dies_random_ones() {
 
 #[test]
 fn read_ahead_keeps_the_link_busy_for_one_reader_that_waits() {
-    let one = || [Client::sequential(Op::Read, 128 << 10, 1, 0)];
+    let one = || [LoopClient::sequential(Op::Read, 128 << 10, 1, 0)];
     let (ahead, time) = run(&config(), &mut one(), 500);
     let blind = Config {
         read_ahead: 0,
@@ -82,7 +82,7 @@ fn read_ahead_keeps_the_link_busy_for_one_reader_that_waits() {
 fn a_deeper_queue_is_never_slower_for_random_reads() {
     let mut before = 0;
     for depth in [1, 2, 4, 8, 16, 32] {
-        let mut clients = [Client::random(Op::Read, 4096, depth)];
+        let mut clients = [LoopClient::random(Op::Read, 4096, depth)];
         let (results, elapsed) = run(&config(), &mut clients, 500);
         let rate = results[0].rate(elapsed);
         assert!(rate >= before, "depth {depth}: {rate} after {before}");
@@ -91,11 +91,11 @@ fn a_deeper_queue_is_never_slower_for_random_reads() {
 }
 
 #[test]
-fn what_is_outstanding_is_rate_times_latency() {
+fn littles_law_holds_for_flash() {
     let mut clients = [
-        Client::random(Op::Read, 4096, 8),
-        Client::sequential(Op::Read, 65536, 2, 1 << 30),
-        Client::random(Op::Write, 8192, 4),
+        LoopClient::random(Op::Read, 4096, 8),
+        LoopClient::sequential(Op::Read, 65536, 2, 1 << 30),
+        LoopClient::random(Op::Write, 8192, 4),
     ];
     let (results, elapsed) = run(&config(), &mut clients, 2000);
     for (result, depth) in results.iter().zip([8, 2, 4]) {
@@ -108,7 +108,7 @@ fn each_stream_overtakes_a_random_read_by_the_stated_bytes_and_no_more() {
     for (streams, favour) in [(15, 0), (15, 1 << 20), (3, 1 << 20), (3, 4 << 20)] {
         let config = Config { favour, ..config() };
         let mut clients = readers(streams);
-        clients.push(Client::random(Op::Read, 4096, 1));
+        clients.push(LoopClient::random(Op::Read, 4096, 1));
         let (results, elapsed) = run(&config, &mut clients, 2000);
         // In addition to the favoured bytes, the reads in progress and a queue of earlier reads are
         // served before the target.
@@ -134,13 +134,13 @@ fn each_stream_overtakes_a_random_read_by_the_stated_bytes_and_no_more() {
 fn writes_are_answered_from_the_buffer_until_the_dies_are_the_bound() {
     let (results, elapsed) = run(
         &config(),
-        &mut [Client::sequential(Op::Write, 128 << 10, 4, 0)],
+        &mut [LoopClient::sequential(Op::Write, 128 << 10, 4, 0)],
         2000,
     );
     // 32 dies program 16 KiB in 1.3 ms each, after 82 us on the channel.
     let dies = 32 * (16 << 10) * 1_000_000_000 / (1_300_000 + 81_920);
     near(results[0].rate(elapsed), dies, 8);
-    let (results, _) = run(&config(), &mut [Client::random(Op::Write, 4096, 1)], 1);
+    let (results, _) = run(&config(), &mut [LoopClient::random(Op::Write, 4096, 1)], 1);
     assert!(
         results[0].mean() < Span::from_micros(60),
         "{:?}",
@@ -151,8 +151,8 @@ fn writes_are_answered_from_the_buffer_until_the_dies_are_the_bound() {
 #[test]
 fn a_flush_ends_when_what_was_written_before_it_is_in_the_flash() {
     let mut clients = [
-        Client::random(Op::Write, 4096, 1),
-        Client::random(Op::Flush, 0, 1),
+        LoopClient::random(Op::Write, 4096, 1),
+        LoopClient::random(Op::Flush, 0, 1),
     ];
     let (results, _) = run(&config(), &mut clients, 0);
     assert!(results[0].latency < Span::from_micros(60));
@@ -167,14 +167,14 @@ fn a_flush_ends_when_what_was_written_before_it_is_in_the_flash() {
 }
 
 #[test]
-fn a_flush_takes_what_it_is_said_to_take_and_the_controller_waits_for_it() {
+fn a_flush_takes_its_configured_time_and_occupies_the_controller() {
     let slow = Config {
         flush: Span::from_millis(2),
         ..config()
     };
     let mut clients = [
-        Client::random(Op::Flush, 0, 3),
-        Client::random(Op::Read, 4096, 1),
+        LoopClient::random(Op::Flush, 0, 3),
+        LoopClient::random(Op::Read, 4096, 1),
     ];
     let (results, _) = run(&slow, &mut clients, 0);
     // Three flushes of 2 ms each occupy the controller one after the other.
@@ -192,8 +192,8 @@ fn a_read_suspends_what_is_being_written() {
         ..config()
     };
     let mut clients = [
-        Client::sequential(Op::Write, 16 << 10, 4, 0),
-        Client::random(Op::Read, 4096, 1),
+        LoopClient::sequential(Op::Write, 16 << 10, 4, 0),
+        LoopClient::random(Op::Read, 4096, 1),
     ];
     let (results, _) = run(&one_die, &mut clients, 2000);
     assert!(
@@ -213,7 +213,7 @@ fn random_overwrites_settle_at_a_steady_rate_below_the_first_one() {
     };
     let mut load = load(&small);
     let mut rate = |millis| {
-        let mut clients = [Client::random(Op::Write, 4096, 32)];
+        let mut clients = [LoopClient::random(Op::Write, 4096, 32)];
         let (results, elapsed) = load.run(&mut clients, Span::from_millis(millis));
         results[0].rate(elapsed)
     };
@@ -232,7 +232,7 @@ fn without_a_buffer_a_write_is_in_the_flash_before_the_next_one() {
         ..config()
     };
     // A write leaves three units over, and four units make a page.
-    let mut clients = [Client::random(Op::Write, 3 * 4096, 4)];
+    let mut clients = [LoopClient::random(Op::Write, 3 * 4096, 4)];
     let (results, elapsed) = run(&none, &mut clients, 100);
     let each = elapsed.as_nanos() / results[0].requests;
     assert!(each >= none.program.as_nanos(), "{each} ns each");

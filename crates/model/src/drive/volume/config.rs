@@ -1,7 +1,7 @@
 //! The parameters of a volume on several drives.
 
 use super::{Layout, Volume};
-use weir_core::rule::{self, Broken};
+use weir_core::rule::{self, RuleViolation};
 use weir_core::{Capacity, DriveShape, rules};
 
 /// The maximum number of drives in a volume, including those of its members.
@@ -11,7 +11,7 @@ const CHUNK: u64 = 64 << 10;
 
 /// The parameters of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Config {
+pub struct VolumeConfig {
     /// The layout of the volume on its members.
     pub layout: Layout,
     /// The drives: 1 to 64, including those of members that are volumes themselves.
@@ -21,7 +21,7 @@ pub struct Config {
     pub members: Vec<crate::drive::Config>,
 }
 
-impl Config {
+impl VolumeConfig {
     /// A volume that is striped in chunks of 64 KiB, as by LVM's `lvcreate --stripes`.
     pub fn stripe(members: Vec<crate::drive::Config>) -> Self {
         Self {
@@ -42,11 +42,11 @@ impl Config {
     ///
     /// # Errors
     /// The first parameter of a member, or of the volume itself, outside the range that its documentation states.
-    pub fn validate(&self) -> Result<(), Broken> {
+    pub fn validate(&self) -> Result<(), RuleViolation> {
         self.members
             .iter()
             .try_for_each(crate::drive::Config::validate)?;
-        let drives = self.drives();
+        let drives = self.count_drives();
         let smallest = self
             .members
             .iter()
@@ -73,7 +73,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn build(&self) -> Result<Volume, Broken> {
+    pub fn build(&self) -> Result<Volume, RuleViolation> {
         self.validate()?;
         Volume::new(self)
     }
@@ -124,9 +124,9 @@ impl Config {
     }
 
     /// The number of drives in the volume and in its members. Volumes themselves are not counted.
-    fn drives(&self) -> u64 {
+    fn count_drives(&self) -> u64 {
         let drives = self.members.iter().map(|m| match m {
-            crate::drive::Config::Volume(volume) => volume.drives(),
+            crate::drive::Config::Volume(volume) => volume.count_drives(),
             _ => 1,
         });
         drives.sum()

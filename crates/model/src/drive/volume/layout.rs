@@ -14,7 +14,7 @@ pub enum Layout {
 
 /// The part of a command that belongs to one member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Part {
+pub(super) struct MemberPart {
     pub(super) member: usize,
     pub(super) offset: u64,
     pub(super) length: u32,
@@ -22,7 +22,7 @@ pub(super) struct Part {
 
 /// A layout with members of known sizes.
 #[derive(Debug)]
-pub(super) enum Map {
+pub(super) enum LayoutMap {
     Stripe {
         chunk: u64,
         members: u64,
@@ -33,7 +33,7 @@ pub(super) enum Map {
     },
 }
 
-impl Map {
+impl LayoutMap {
     /// Creates the map. `sizes` has the sizes of all members except the last one.
     pub(super) fn new(layout: Layout, members: usize, sizes: impl Iterator<Item = u64>) -> Self {
         match layout {
@@ -59,7 +59,7 @@ impl Map {
     }
 
     /// The part that begins at `offset`, with at most `length` bytes.
-    pub(super) fn part(&self, offset: u64, length: u32) -> Part {
+    pub(super) fn part(&self, offset: u64, length: u32) -> MemberPart {
         let (member, within, left) = match self {
             Self::Stripe { chunk, members } => {
                 let (turn, within) = (offset / chunk, offset % chunk);
@@ -74,7 +74,7 @@ impl Map {
                 (member, offset - starts[member], left)
             }
         };
-        Part {
+        MemberPart {
             member,
             offset: within,
             length: u64::from(length).min(left) as u32,
@@ -83,10 +83,10 @@ impl Map {
 
     /// All bytes of a range that are on one member, as one part. Commands without data need not be
     /// split at every chunk.
-    pub(super) fn whole(&self, offset: u64, length: u32, member: usize) -> Option<Part> {
+    pub(super) fn whole(&self, offset: u64, length: u32, member: usize) -> Option<MemberPart> {
         let end = offset + u64::from(length);
         let (from, to) = (self.below(member, offset), self.below(member, end));
-        (from < to).then_some(Part {
+        (from < to).then_some(MemberPart {
             member,
             offset: from,
             length: (to - from) as u32,
@@ -117,16 +117,16 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    fn maps() -> impl Strategy<Value = (Map, usize, u64)> {
+    fn maps() -> impl Strategy<Value = (LayoutMap, usize, u64)> {
         let stripe = (1usize..6, 1u64..5, 1u64..9).prop_map(|(members, chunk, rounds)| {
             let layout = Layout::Stripe { chunk };
-            let map = Map::new(layout, members, core::iter::empty());
+            let map = LayoutMap::new(layout, members, core::iter::empty());
             (map, members, rounds * chunk * members as u64)
         });
         let linear = prop::collection::vec(1u64..30, 1..6).prop_map(|sizes| {
             let members = sizes.len();
             let but_last = sizes[..members - 1].iter().copied();
-            let map = Map::new(Layout::Linear, members, but_last);
+            let map = LayoutMap::new(Layout::Linear, members, but_last);
             (map, members, sizes.iter().sum())
         });
         prop_oneof![stripe, linear]

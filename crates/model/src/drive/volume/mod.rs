@@ -8,27 +8,27 @@
 mod config;
 mod layout;
 
-pub use config::Config;
+pub use config::VolumeConfig;
 pub use layout::Layout;
 
-use crate::drive::ends::{End, Ends};
-use crate::drive::{Busy, Drive, Ended};
-use layout::{Map, Part};
+use crate::drive::ends::{ScheduledEnd, ScheduledEnds};
+use crate::drive::{Drive, QueueFull, TimedCompletion};
+use layout::{LayoutMap, MemberPart};
 use std::collections::VecDeque;
-use weir_core::rule::Broken;
+use weir_core::rule::RuleViolation;
 use weir_core::{Dispatch, DriveShape, Instant, Op, QueueId, Tag};
 
 /// A volume on several drives (see the description of the module).
 #[derive(Debug)]
 pub struct Volume {
     shape: DriveShape,
-    map: Map,
-    members: Vec<Member>,
+    map: LayoutMap,
+    members: Vec<VolumeMember>,
     /// The commands with parts in flight, by slot, followed by the free slots.
-    commands: Vec<Command>,
+    commands: Vec<VolumeCommand>,
     free: Vec<u32>,
     /// The commands all parts of which have ended.
-    ended: Ends,
+    ended: ScheduledEnds,
     in_flight: u32,
     now: Instant,
     sequence: u64,
@@ -36,7 +36,7 @@ pub struct Volume {
 
 /// A command in flight on the members.
 #[derive(Clone, Copy, Debug)]
-struct Command {
+struct VolumeCommand {
     tag: Tag,
     queue: u16,
     sequence: u64,
@@ -49,7 +49,7 @@ struct Command {
 
 /// A drive of the volume with the parts of commands that wait for it.
 #[derive(Debug)]
-struct Member {
+struct VolumeMember {
     drive: Box<dyn Drive>,
     /// The number of tags of each of the drive's queues. The first queue has the lowest tag
     /// numbers.
@@ -61,8 +61,8 @@ struct Member {
     held: VecDeque<(u32, Dispatch)>,
 }
 
-impl Member {
-    fn new(config: &crate::drive::Config) -> Result<Self, Broken> {
+impl VolumeMember {
+    fn new(config: &crate::drive::Config) -> Result<Self, RuleViolation> {
         let drive = config.build()?;
         let shape = drive.shape();
         let all = u32::from(shape.queues) * u32::from(shape.tags);
@@ -76,7 +76,7 @@ impl Member {
     }
 
     /// Submits waiting parts to the drive while it has free tags.
-    fn feed(&mut self, now: Instant) {
+    fn submit_held_parts(&mut self, now: Instant) {
         while let (Some((slot, part)), Some(tag)) = (self.held.front(), self.free.last()) {
             // A tag is used in the queue to which it belongs, so that no queue has more commands
             // than tags.
@@ -97,13 +97,13 @@ impl Member {
 
 impl Volume {
     /// Creates a volume from a validated configuration.
-    fn new(config: &Config) -> Result<Self, Broken> {
-        let members: Result<Vec<_>, _> = config.members.iter().map(Member::new).collect();
+    fn new(config: &VolumeConfig) -> Result<Self, RuleViolation> {
+        let members: Result<Vec<_>, _> = config.members.iter().map(VolumeMember::new).collect();
         let sizes = config.members.iter().filter_map(crate::drive::Config::size);
         let count = config.members.len();
         let shape = config.shape();
         let room = usize::from(shape.tags);
-        let blank = Command {
+        let blank = VolumeCommand {
             tag: Tag(0),
             queue: 0,
             sequence: 0,
@@ -114,11 +114,11 @@ impl Volume {
         Ok(Self {
             shape,
             // The last size is not needed: no member begins after the last one.
-            map: Map::new(config.layout, count, sizes.take(count - 1)),
+            map: LayoutMap::new(config.layout, count, sizes.take(count - 1)),
             members: members?,
             commands: std::vec![blank; room],
             free: (0..room as u32).rev().collect(),
-            ended: Ends::new(room),
+            ended: ScheduledEnds::new(room),
             in_flight: 0,
             now: Instant::ZERO,
             sequence: 0,
@@ -133,9 +133,9 @@ impl Volume {
         // free and not only at `now`.
         while let Some((at, member)) = self.next_event().filter(|e| e.0 <= self.now) {
             while let Some(ended) = self.members[member].drive.pop(at) {
-                self.part_ended(member, ended);
+                self.on_part_end(member, ended);
             }
-            self.members[member].feed(at);
+            self.members[member].submit_held_parts(at);
         }
     }
 
@@ -146,7 +146,7 @@ impl Volume {
         events.min()
     }
 
-    fn part_ended(&mut self, member: usize, ended: Ended) {
+    fn on_part_end(&mut self, member: usize, ended: TimedCompletion) {
         let member = &mut self.members[member];
         let tag = ended.completion.tag.0;
         member.free.push(tag);
@@ -158,7 +158,7 @@ impl Volume {
         command.began = command.began.min(ended.began);
         command.at = command.at.max(ended.at);
         if command.parts == 0 {
-            self.ended.push(End {
+            self.ended.push(ScheduledEnd {
                 at: command.at,
                 sequence: command.sequence,
                 began: command.began,
@@ -170,7 +170,7 @@ impl Volume {
     }
 
     /// Passes a part of a command to its member.
-    fn hand(&mut self, slot: u32, command: &Dispatch, part: Part) {
+    fn queue_part(&mut self, slot: u32, command: &Dispatch, part: MemberPart) {
         self.commands[slot as usize].parts += 1;
         let dispatch = Dispatch {
             offset: part.offset,
@@ -181,12 +181,12 @@ impl Volume {
     }
 
     /// Splits a read or write at the boundaries between members.
-    fn cut(&mut self, slot: u32, command: &Dispatch) {
+    fn split_transfer(&mut self, slot: u32, command: &Dispatch) {
         let mut done = 0;
         loop {
             let offset = command.offset + u64::from(done);
             let part = self.map.part(offset, command.length - done);
-            self.hand(slot, command, part);
+            self.queue_part(slot, command, part);
             debug_assert!(part.length > 0 || command.length == 0);
             done += part.length;
             if done >= command.length {
@@ -196,11 +196,11 @@ impl Volume {
     }
 
     /// Passes a command to each member that it concerns, in one part each.
-    fn spread(&mut self, slot: u32, command: &Dispatch) {
+    fn queue_for_each_member(&mut self, slot: u32, command: &Dispatch) {
         for member in 0..self.members.len() {
             let part = match command.op {
                 // Earlier writes can be on any member.
-                Op::Flush => Some(Part {
+                Op::Flush => Some(MemberPart {
                     member,
                     offset: 0,
                     length: command.length,
@@ -208,27 +208,27 @@ impl Volume {
                 _ => self.map.whole(command.offset, command.length, member),
             };
             if let Some(part) = part {
-                self.hand(slot, command, part);
+                self.queue_part(slot, command, part);
             }
         }
         if self.commands[slot as usize].parts == 0 {
             // A command without any bytes must be completed by one drive.
-            self.cut(slot, command);
+            self.split_transfer(slot, command);
         }
     }
 }
 
 impl Drive for Volume {
-    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), Busy> {
+    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), QueueFull> {
         self.advance(now);
         if self.in_flight == u32::from(self.shape.tags) {
-            return Err(Busy);
+            return Err(QueueFull);
         }
         // There are as many slots as tags, so this cannot fail.
-        let slot = self.free.pop().ok_or(Busy)?;
+        let slot = self.free.pop().ok_or(QueueFull)?;
         self.in_flight += 1;
         self.sequence += 1;
-        self.commands[slot as usize] = Command {
+        self.commands[slot as usize] = VolumeCommand {
             tag: command.tag,
             queue: command.queue.0,
             sequence: self.sequence,
@@ -237,13 +237,15 @@ impl Drive for Volume {
             at: Instant::ZERO,
         };
         match command.op {
-            Op::Read | Op::Write => self.cut(slot, command),
-            Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => self.spread(slot, command),
+            Op::Read | Op::Write => self.split_transfer(slot, command),
+            Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => {
+                self.queue_for_each_member(slot, command)
+            }
         }
         for member in &mut self.members {
             // Parts are queued first and submitted together, because one command can have several
             // parts for one member.
-            member.feed(self.now);
+            member.submit_held_parts(self.now);
         }
         Ok(())
     }
@@ -253,11 +255,11 @@ impl Drive for Volume {
         self.ended.first().into_iter().chain(event).min()
     }
 
-    fn pop(&mut self, now: Instant) -> Option<Ended> {
+    fn pop(&mut self, now: Instant) -> Option<TimedCompletion> {
         self.advance(now);
         let end = self.ended.pop(self.now)?;
         self.in_flight -= 1;
-        Some(end.ended())
+        Some(end.timed_completion())
     }
 
     fn in_flight(&self) -> u32 {

@@ -1,7 +1,7 @@
 //! Tests of volumes: scaling, splitting at members, and the rules for parameters.
 
 use super::*;
-use crate::drive::testing::{Client, Load, Result};
+use crate::drive::testing::{ClosedLoop, LoopClient, LoopTotals};
 use crate::drive::{Config as Any, hdd, null, ssd};
 use Vec;
 use proptest::prelude::*;
@@ -28,21 +28,21 @@ fn quick(tags: u16) -> Any {
     })
 }
 
-fn load(config: &Config) -> Load<Volume> {
+fn load(config: &VolumeConfig) -> ClosedLoop<Volume> {
     let size = config.size().unwrap_or(1 << 40);
-    Load::new(config.build().unwrap(), size)
+    ClosedLoop::new(config.build().unwrap(), size)
 }
 
-fn run(config: &Config, clients: &mut [Client], millis: u64) -> (Vec<Result>, Span) {
+fn run(config: &VolumeConfig, clients: &mut [LoopClient], millis: u64) -> (Vec<LoopTotals>, Span) {
     load(config).run(clients, Span::from_millis(millis))
 }
 
-fn stripe(count: usize, member: &Any) -> Config {
-    Config::stripe(std::vec![member.clone(); count])
+fn stripe(count: usize, member: &Any) -> VolumeConfig {
+    VolumeConfig::stripe(std::vec![member.clone(); count])
 }
 
 /// The bytes per second of all clients together.
-fn rate(config: &Config, clients: &mut [Client], millis: u64) -> u64 {
+fn rate(config: &VolumeConfig, clients: &mut [LoopClient], millis: u64) -> u64 {
     let (results, elapsed) = run(config, clients, millis);
     results.iter().map(|r| r.rate(elapsed)).sum()
 }
@@ -53,7 +53,7 @@ fn long_reads_go_at_the_rate_of_all_members() {
         let mut rates = Vec::new();
         for count in [1, 2, 4] {
             let depth = 16;
-            let mut clients = [Client::sequential(Op::Read, 1 << 20, depth, 0)];
+            let mut clients = [LoopClient::sequential(Op::Read, 1 << 20, depth, 0)];
             rates.push(rate(&stripe(count, &member), &mut clients, 1000));
         }
         // Two members give at least 1.8 times and four members 3.5 times the rate of one.
@@ -69,7 +69,7 @@ fn random_reads_at_depth_scale_with_the_members() {
         let mut rates = Vec::new();
         for count in [1, 2, 4] {
             // The queue depth per member is the same.
-            let mut clients = [Client::random(Op::Read, 4096, 8 * count as u32)];
+            let mut clients = [LoopClient::random(Op::Read, 4096, 8 * count as u32)];
             rates.push(rate(&stripe(count, &member), &mut clients, millis));
         }
         assert!(rates[1] * 10 >= rates[0] * 17, "{rates:?}");
@@ -78,7 +78,7 @@ fn random_reads_at_depth_scale_with_the_members() {
 }
 
 /// The completions of a random load on the given drive.
-fn answers(drive: &mut dyn Drive, random: &mut Load<Volume>) -> Vec<Ended> {
+fn answers(drive: &mut dyn Drive, random: &mut ClosedLoop<Volume>) -> Vec<TimedCompletion> {
     let (mut now, mut inside, mut all) = (Instant::ZERO, [false; 32], Vec::new());
     for _ in 0..2_000 {
         let draws: [u64; 4] = core::array::from_fn(|_| random.random());
@@ -116,7 +116,7 @@ fn a_volume_of_one_drive_is_that_drive() {
         assert!(alone.len() > 500);
         for config in [
             stripe(1, &member),
-            Config::linear(std::vec![member.clone()]),
+            VolumeConfig::linear(std::vec![member.clone()]),
         ] {
             assert_eq!(config.size(), member.size());
             assert_eq!(config.shape(), member.shape());
@@ -128,17 +128,17 @@ fn a_volume_of_one_drive_is_that_drive() {
 
 #[test]
 fn each_part_of_a_linear_volume_answers_at_its_own_speed() {
-    let config = Config::linear(std::vec![flash(), disk()]);
+    let config = VolumeConfig::linear(std::vec![flash(), disk()]);
     let size = flash().size().unwrap();
     assert_eq!(config.size(), Some(size + disk().size().unwrap()));
     let first = rate(
         &config,
-        &mut [Client::sequential(Op::Read, 128 << 10, 4, 0)],
+        &mut [LoopClient::sequential(Op::Read, 128 << 10, 4, 0)],
         500,
     );
     let second = rate(
         &config,
-        &mut [Client::sequential(Op::Read, 128 << 10, 4, size)],
+        &mut [LoopClient::sequential(Op::Read, 128 << 10, 4, size)],
         2000,
     );
     assert!(first > 500_000_000, "{first}");
@@ -146,9 +146,9 @@ fn each_part_of_a_linear_volume_answers_at_its_own_speed() {
 }
 
 #[test]
-fn what_lies_behind_the_border_is_the_second_members_only() {
+fn each_member_receives_only_its_own_range() {
     let size = flash().size().unwrap();
-    let config = Config::linear(std::vec![flash(), flash()]);
+    let config = VolumeConfig::linear(std::vec![flash(), flash()]);
     for (offset, op, inside) in [
         (0, Op::Read, [1, 0]),
         (size, Op::Read, [0, 1]),
@@ -177,23 +177,23 @@ fn a_command_ends_with_its_last_part() {
         link: 0,
         ..null::Config::demo()
     });
-    let config = Config::stripe(std::vec![quick(32), slow]);
+    let config = VolumeConfig::stripe(std::vec![quick(32), slow]);
     let latency = |length| {
-        let mut clients = [Client::sequential(Op::Read, length, 1, 0)];
+        let mut clients = [LoopClient::sequential(Op::Read, length, 1, 0)];
         let mut load = load(&config);
         load.run(&mut clients, Span::from_nanos(1)).0[0].latency
     };
     // 30 us and 64 KiB at 250 MB/s, on the fast member only.
     assert_eq!(latency(64 << 10), Span::from_nanos(30_000 + 262_144));
     assert_eq!(latency(64 << 10 | 4096), Span::from_millis(5));
-    let mut flush = [Client::random(Op::Flush, 0, 1)];
+    let mut flush = [LoopClient::random(Op::Flush, 0, 1)];
     let (results, _) = load(&config).run(&mut flush, Span::from_nanos(1));
     assert_eq!(results[0].latency, Span::from_millis(5));
 }
 
 #[test]
 fn parts_for_a_full_member_wait_inside_and_come_in_turn() {
-    let config = Config::stripe(std::vec![quick(1), quick(31)]);
+    let config = VolumeConfig::stripe(std::vec![quick(1), quick(31)]);
     let mut volume = config.build().unwrap();
     assert_eq!(volume.shape().tags, 32);
     let command = |tag, offset| Dispatch {
@@ -206,7 +206,10 @@ fn parts_for_a_full_member_wait_inside_and_come_in_turn() {
         let taken = volume.submit(Instant::ZERO, &command(tag, u64::from(tag) * 4096 * 32));
         assert!(taken.is_ok());
     }
-    assert_eq!(volume.submit(Instant::ZERO, &command(32, 0)), Err(Busy));
+    assert_eq!(
+        volume.submit(Instant::ZERO, &command(32, 0)),
+        Err(QueueFull)
+    );
     assert_eq!(volume.members[0].drive.in_flight(), 1);
     let mut order = Vec::new();
     while let Some(next) = volume.next_completion() {
@@ -223,12 +226,12 @@ fn parts_for_a_full_member_wait_inside_and_come_in_turn() {
 
 #[test]
 fn parameters_out_of_range_are_named() {
-    let refused = |config: Config| {
+    let refused = |config: VolumeConfig| {
         let error = config.validate().unwrap_err();
         assert!(config.build().is_err());
         (error.field, error.value)
     };
-    let chunk = |chunk| Config {
+    let chunk = |chunk| VolumeConfig {
         layout: Layout::Stripe { chunk },
         ..stripe(2, &disk())
     };
@@ -238,7 +241,7 @@ fn parameters_out_of_range_are_named() {
     assert_eq!(refused(stripe(2, &inner)), ("members", 66));
     assert_eq!(refused(chunk(65_537)), ("chunk", 65_537));
     assert_eq!(refused(chunk(2048)), ("chunk", 2048));
-    let linear = Config::linear(std::vec![disk(), quick(1), disk()]);
+    let linear = VolumeConfig::linear(std::vec![disk(), quick(1), disk()]);
     assert_eq!(refused(linear), ("members", 1));
     assert_eq!(refused(stripe(2, &quick(0))), ("tags", 0));
     let zone = hdd::Zone {
@@ -249,13 +252,13 @@ fn parameters_out_of_range_are_named() {
         zones: [zone; 3],
         ..hdd::Config::generic()
     });
-    let tiny = Config {
+    let tiny = VolumeConfig {
         layout: Layout::Stripe { chunk: 4 << 20 },
         members: std::vec![tiny],
     };
     assert_eq!(refused(tiny), ("chunk", 4 << 20));
     assert_eq!(
-        Config::linear(std::vec![disk(), quick(1)]).validate(),
+        VolumeConfig::linear(std::vec![disk(), quick(1)]).validate(),
         Ok(())
     );
 }
@@ -285,20 +288,20 @@ fn member() -> impl Strategy<Value = Any> {
     prop_oneof![null, disk, flash]
 }
 
-fn volume() -> impl Strategy<Value = Config> {
+fn volume() -> impl Strategy<Value = VolumeConfig> {
     let sized = member().prop_filter("has a size", |m| m.size().is_some());
     let stripe = (2u32..8, prop::collection::vec(member(), 1..5));
-    let stripe = stripe.prop_map(|(shift, members)| Config {
+    let stripe = stripe.prop_map(|(shift, members)| VolumeConfig {
         layout: Layout::Stripe {
             chunk: 2048 << shift,
         },
         members,
     });
-    let linear = prop::collection::vec(sized, 1..5).prop_map(Config::linear);
+    let linear = prop::collection::vec(sized, 1..5).prop_map(VolumeConfig::linear);
     let plain = prop_oneof![stripe, linear].boxed();
     // Volumes can contain volumes.
     let nested = prop::collection::vec(plain.clone().prop_map(Any::Volume), 1..3);
-    prop_oneof![3 => plain, 1 => nested.prop_map(Config::stripe)]
+    prop_oneof![3 => plain, 1 => nested.prop_map(VolumeConfig::stripe)]
 }
 
 proptest! {
@@ -312,14 +315,14 @@ proptest! {
         let tags = u32::from(config.shape().tags);
         let random = tags * split / 100;
         let mut clients = [
-            Client::random(Op::Read, length * 4096, random),
-            Client::sequential(Op::Write, length * 4096, tags - random, 4096),
+            LoopClient::random(Op::Read, length * 4096, random),
+            LoopClient::sequential(Op::Write, length * 4096, tags - random, 4096),
         ];
         load.run(&mut clients, Span::from_millis(100));
         for ops in [[Op::Flush, Op::WriteZeroes], [Op::Discard, Op::Read]] {
             let mut clients = [
-                Client::random(ops[0], length * 4096, random),
-                Client::random(ops[1], length * 4096, tags - random),
+                LoopClient::random(ops[0], length * 4096, random),
+                LoopClient::random(ops[1], length * 4096, tags - random),
             ];
             let (results, elapsed) = load.run(&mut clients, Span::from_nanos(1));
             for (result, depth) in results.iter().zip([random, tags - random]) {
@@ -336,11 +339,11 @@ proptest! {
 }
 
 #[test]
-fn what_is_outstanding_is_rate_times_latency() {
+fn littles_law_holds_for_a_volume() {
     let config = stripe(2, &flash());
     let mut clients = [
-        Client::random(Op::Read, 4096, 8),
-        Client::random(Op::Read, 256 << 10, 2),
+        LoopClient::random(Op::Read, 4096, 8),
+        LoopClient::random(Op::Read, 256 << 10, 2),
     ];
     let (results, elapsed) = load(&config).run(&mut clients, SECOND);
     for (result, depth) in results.iter().zip([8, 2]) {

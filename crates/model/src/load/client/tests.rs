@@ -77,7 +77,7 @@ fn a_closed_loop_keeps_its_depth() {
 }
 
 #[test]
-fn each_place_thinks_for_itself() {
+fn each_request_has_its_own_think_time() {
     let think = Span::from_micros(10);
     let mut c = client(Program {
         arrival: Arrival::Closed { think },
@@ -131,7 +131,7 @@ fn poisson_arrivals_have_their_mean() {
 }
 
 #[test]
-fn it_stops_in_time_and_after_its_requests() {
+fn a_client_stops_at_its_time_or_after_its_requests() {
     let stop = Some(Span::from_micros(10));
     let mut c = client(Program {
         stop,
@@ -411,7 +411,7 @@ fn nothing_becomes_due_while_an_open_loop_rests() {
 }
 
 #[test]
-fn an_end_while_it_rests_is_the_end() {
+fn a_stop_during_a_pause_ends_the_program() {
     let mut program = Program::sequential_reads(4096, 1);
     program.stop = Some(Span::from_micros(25));
     let mut c = resting(program, 10, 20);
@@ -515,24 +515,24 @@ fn a_program_that_ends_says_how_long_it_took() {
         requests: Some(3),
         ..Program::random_reads(4096, 2)
     });
-    assert_eq!(c.took(), None);
+    assert_eq!(c.runtime(), None);
     assert_eq!(burst(&mut c, us(5)).0.len(), 2);
     c.completed(us(9));
     assert_eq!(burst(&mut c, us(9)).0.len(), 1);
     c.completed(us(20));
-    assert_eq!(c.took(), None, "one is outstanding");
+    assert_eq!(c.runtime(), None, "one is outstanding");
     c.completed(us(31));
-    assert_eq!(c.took(), Some(Span::from_micros(26)));
+    assert_eq!(c.runtime(), Some(Span::from_micros(26)));
     assert_eq!(
-        (c.next(us(90)), c.took()),
+        (c.next(us(90)), c.runtime()),
         (Step::Finished, Some(Span::from_micros(26)))
     );
     let endless = client(Program::random_reads(4096, 2));
-    assert_eq!(endless.took(), None);
+    assert_eq!(endless.runtime(), None);
 }
 
 #[test]
-fn what_was_due_and_not_issued_is_counted() {
+fn overdue_requests_are_counted() {
     let open = Program {
         arrival: Arrival::Even {
             interval: Span::from_micros(10),
@@ -578,7 +578,7 @@ fn what_was_due_and_not_issued_is_counted() {
 }
 
 #[test]
-fn a_client_knows_whether_anything_was_drawn() {
+fn a_client_reports_the_use_of_random_numbers() {
     let plain = Program::sequential_reads(4096, 2);
     let drawn = |program: Program| {
         let mut c = client(program);

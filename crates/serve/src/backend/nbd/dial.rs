@@ -7,7 +7,7 @@ use rustix::net::sockopt;
 use weir_config::units::Size;
 use weir_config::{Remote, os_error};
 use weir_model::client::{ConnectError, Connection};
-use weir_wire::nbd::client::{HandshakeConfig, Session};
+use weir_wire::nbd::client::{ClientSession, HandshakeConfig};
 use weir_wire::nbd::{BlockSizes, TransmissionFlags};
 
 /// The longest duration of a handshake.
@@ -130,7 +130,7 @@ pub(super) fn dial(
     Ok(Dialled { sockets, shape })
 }
 
-fn connect(remote: &Remote, patience: Duration) -> Result<(OwnedFd, Session), DialError> {
+fn connect(remote: &Remote, patience: Duration) -> Result<(OwnedFd, ClientSession), DialError> {
     let config = HandshakeConfig::new(&remote.uri.export);
     let connection = Connection::open(&remote.uri.address, config, patience)?;
     // Before the first request, a server has nothing to send.
@@ -153,7 +153,7 @@ fn connect(remote: &Remote, patience: Duration) -> Result<(OwnedFd, Session), Di
 }
 
 impl ExportShape {
-    fn of(remote: &Remote, session: &Session, read_only: bool) -> Result<Self, DialError> {
+    fn of(remote: &Remote, session: &ClientSession, read_only: bool) -> Result<Self, DialError> {
         let export = || remote.uri.to_string();
         let flags = session.flags;
         let unstated = BlockSizes {

@@ -11,8 +11,8 @@ use std::time::Duration;
 use weir_core::{Flags, Op, Span};
 use weir_uring::IoRingConfig;
 use weir_wire::nbd::{
-    self, BlockSizes, ExportInfo, Exports, Handshake, HandshakeConfig, Outcome, REQUEST_LEN,
-    TransmissionFlags,
+    self, BlockSizes, ExportInfo, Exports, Handshake, HandshakeConfig, HandshakeOutcome,
+    REQUEST_LEN, TransmissionFlags,
 };
 
 use super::super::Data;
@@ -443,7 +443,7 @@ fn accept(listener: &UnixListener, flags: TransmissionFlags) -> UnixStream {
             return socket;
         }
         let (_, outcome) = handshake.feed(&byte, &TestExport(flags), &mut out).unwrap();
-        ended = matches!(outcome, Some(Outcome::Transmission(_)));
+        ended = matches!(outcome, Some(HandshakeOutcome::Transmission(_)));
     }
 }
 

@@ -10,7 +10,7 @@ use weir_uring::{
     RingCompletion, Segment, SharedBuf,
 };
 use weir_wire::nbd::client::{Reply, ReplyError, ReplyParser};
-use weir_wire::nbd::{self, Command, CommandFlags, Extent, Request};
+use weir_wire::nbd::{self, CommandFlags, Extent, NbdCommand, NbdRequest};
 
 use super::super::Context;
 use super::coverage::Coverage;
@@ -205,7 +205,7 @@ impl Wire {
             error: None,
             found: false,
         });
-        let request = Request {
+        let request = NbdRequest {
             command: command(op),
             flags: command_flags(op, flags),
             // The cookie contains the session, so that a late reply cannot be mistaken for one to a
@@ -558,8 +558,8 @@ impl Wire {
 impl Wire {
     /// Disconnects from a server to which everything was sent, and ends the session.
     pub(super) fn disconnect(&mut self) {
-        let request = Request {
-            command: Command::Disconnect,
+        let request = NbdRequest {
+            command: NbdCommand::Disconnect,
             flags: CommandFlags::EMPTY,
             cookie: 0,
             offset: 0,
@@ -584,14 +584,14 @@ impl Drop for Wire {
     }
 }
 
-const fn command(op: Op) -> Command {
+const fn command(op: Op) -> NbdCommand {
     match op {
-        Op::Read => Command::Read,
-        Op::Write => Command::Write,
-        Op::Flush => Command::Flush,
-        Op::Discard => Command::Trim,
-        Op::WriteZeroes => Command::WriteZeroes,
-        Op::Extents => Command::BlockStatus,
+        Op::Read => NbdCommand::Read,
+        Op::Write => NbdCommand::Write,
+        Op::Flush => NbdCommand::Flush,
+        Op::Discard => NbdCommand::Trim,
+        Op::WriteZeroes => NbdCommand::WriteZeroes,
+        Op::Extents => NbdCommand::BlockStatus,
     }
 }
 

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use weir_uring::Arena;
-use weir_wire::nbd::{HandshakeConfig, Outcome, Session};
+use weir_wire::nbd::{HandshakeConfig, HandshakeOutcome, Session};
 
 use super::NbdConnection;
 use super::export::OfferedExports;
@@ -141,11 +141,11 @@ impl Negotiation {
             Ok((used, outcome)) => {
                 self.input.drain(..used);
                 outcome.map(|outcome| match outcome {
-                    Outcome::Transmission(session) => {
+                    HandshakeOutcome::Transmission(session) => {
                         let export = offer.table.exports().get(session.export.key as usize);
                         HandshakeEnd::Chosen(export.map(|export| export.place), session)
                     }
-                    Outcome::Aborted => HandshakeEnd::Aborted,
+                    HandshakeOutcome::Aborted => HandshakeEnd::Aborted,
                 })
             }
             Err(error) => Some(HandshakeEnd::Failed(error.to_string())),

@@ -1,7 +1,7 @@
 //! The parsing of received bytes into requests.
 
 use weir_core::{Flags, Op};
-use weir_wire::nbd::{self, Command, CommandFlags, REQUEST_LEN, Request};
+use weir_wire::nbd::{self, CommandFlags, NbdCommand, NbdRequest, REQUEST_LEN};
 
 use super::{NbdConnection, PayloadAssembly};
 use crate::shard::{ClientRequest, ClientState, FrontContext, PAGE, TakeStop, cost};
@@ -61,7 +61,7 @@ impl NbdConnection {
     }
 
     /// Takes one request if there is room for it.
-    fn request(&mut self, request: &Request, cx: &mut FrontContext<'_>) -> TakeStep {
+    fn request(&mut self, request: &NbdRequest, cx: &mut FrontContext<'_>) -> TakeStep {
         // The NBD protocol asks servers to skip a refused payload of up to 32 MiB instead of
         // disconnecting, whatever their own limit is.
         let limit = cx.limits.request_size.max(32 << 20);
@@ -74,7 +74,7 @@ impl NbdConnection {
             Err(error) => Some(error.errno()),
         };
         let input = &mut self.receiver.input;
-        if request.command == Command::Disconnect {
+        if request.command == NbdCommand::Disconnect {
             input.advance(REQUEST_LEN);
             cx.leave();
             return TakeStep::Stop(TakeStop::Ended);
@@ -120,20 +120,20 @@ impl NbdConnection {
 
 /// Returns true if the answer to a request consists of chunks once structured replies are
 /// negotiated.
-fn chunked(request: &Request) -> bool {
-    matches!(request.command, Command::Read | Command::BlockStatus)
+fn chunked(request: &NbdRequest) -> bool {
+    matches!(request.command, NbdCommand::Read | NbdCommand::BlockStatus)
 }
 
 /// Returns the operation of a request, or `None` if it does not concern a volume.
-fn ask(request: &Request) -> Option<ClientRequest> {
+fn ask(request: &NbdRequest) -> Option<ClientRequest> {
     let op = match request.command {
-        Command::Read => Op::Read,
-        Command::Write => Op::Write,
-        Command::Flush => Op::Flush,
-        Command::Trim => Op::Discard,
-        Command::WriteZeroes => Op::WriteZeroes,
-        Command::BlockStatus => Op::Extents,
-        Command::Disconnect | Command::Cache | Command::Unknown(_) => return None,
+        NbdCommand::Read => Op::Read,
+        NbdCommand::Write => Op::Write,
+        NbdCommand::Flush => Op::Flush,
+        NbdCommand::Trim => Op::Discard,
+        NbdCommand::WriteZeroes => Op::WriteZeroes,
+        NbdCommand::BlockStatus => Op::Extents,
+        NbdCommand::Disconnect | NbdCommand::Cache | NbdCommand::Unknown(_) => return None,
     };
     Some(ClientRequest {
         op,
@@ -145,7 +145,7 @@ fn ask(request: &Request) -> Option<ClientRequest> {
 }
 
 /// Returns the flags of a request for the core.
-fn flags(request: &Request, op: Op) -> Flags {
+fn flags(request: &NbdRequest, op: Op) -> Flags {
     let asked = |flag| request.flags.contains(flag);
     let mut flags = Flags::NONE;
     for (bit, flag) in [

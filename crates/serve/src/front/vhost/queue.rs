@@ -247,7 +247,7 @@ impl Virtqueue {
             log.published(device.used_index());
         }
         let returned = std::mem::take(&mut self.returned);
-        calls.published(now, returned, device.in_flight(), wanted) == Decision::Call
+        calls.on_published(now, returned, device.in_flight(), wanted) == Decision::Call
     }
 
     /// Records that polling the queue found `found` requests.
@@ -257,14 +257,14 @@ impl Virtqueue {
         if let Some(kicks) = &mut self.kicks
             && (found > 0 || kicks.plan() == Plan::Look)
         {
-            kicks.looked(now, found);
+            kicks.on_checked(now, found);
         }
     }
 
     /// Records that a kick was received.
     pub(super) fn on_kick(&mut self, now: Instant) {
         if let Some(kicks) = &mut self.kicks {
-            kicks.kicked(now, now);
+            kicks.on_kick(now, now);
         }
     }
 
@@ -289,10 +289,10 @@ impl Virtqueue {
     /// Runs the timers of both policies. Returns true if the guest is to be called.
     pub(super) fn run_timers(&mut self, now: Instant) -> bool {
         if let Some(kicks) = &mut self.kicks {
-            kicks.timer(now);
+            kicks.on_timer(now);
         }
         let calls = self.calls.as_mut();
-        calls.is_some_and(|calls| calls.timer(now) == Decision::Call)
+        calls.is_some_and(|calls| calls.on_timer(now) == Decision::Call)
     }
 
     /// Returns true if there may be requests to take. An error of the ring counts too, because
@@ -301,7 +301,7 @@ impl Virtqueue {
         let left = !self.left.is_empty();
         self.query_ring(|device| {
             // The server is polling, so the guest need not kick.
-            let more = left || device.look() != Ok(0);
+            let more = left || device.poll_available() != Ok(0);
             if more {
                 device.disarm();
             }

@@ -7,10 +7,10 @@ mod ledger;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use weir_config::Address;
+use weir_config::ListenAddress;
 use weir_core::random::Rng;
 use weir_serve::{Options, Server};
-use weir_wire::nbd::{Command, CommandFlags};
+use weir_wire::nbd::{CommandFlags, NbdCommand};
 
 use crate::tools::raw::{self, Raw};
 use crate::tools::{Temp, parse};
@@ -73,11 +73,11 @@ fn life(run: &PowerCutRun, mut client: Raw, mut rng: Rng) {
                 (sectors.end - first) as u32 * SECTOR as u32,
             );
             let (command, flags, what, payload) = match rng.range(0, 8) {
-                0 => (Command::Read, NONE, PowerCutRequest::Read, Vec::new()),
+                0 => (NbdCommand::Read, NONE, PowerCutRequest::Read, Vec::new()),
                 1 | 2 => {
                     let number = run.ledger().flush();
                     (
-                        Command::Flush,
+                        NbdCommand::Flush,
                         NONE,
                         PowerCutRequest::Flush(number),
                         Vec::new(),
@@ -88,11 +88,11 @@ fn life(run: &PowerCutRun, mut client: Raw, mut rng: Rng) {
                     let number = run.ledger().write(sectors.clone(), fua);
                     let bytes = PromiseLedger::bytes(number, &sectors);
                     let what = PowerCutRequest::Write { number, fua };
-                    (Command::Write, raw::fua(fua), what, bytes)
+                    (NbdCommand::Write, raw::fua(fua), what, bytes)
                 }
             };
             let (offset, length) = match command {
-                Command::Flush => (0, 0),
+                NbdCommand::Flush => (0, 0),
                 _ => (offset, length),
             };
             let cookie = client.request(command, flags, offset, length, &payload);
@@ -124,7 +124,7 @@ fn life(run: &PowerCutRun, mut client: Raw, mut rng: Rng) {
 }
 
 /// Starts a server on the disk of a volume. Returns the server and its address.
-fn serve(directory: &Temp, volume: &str) -> (Server, Address) {
+fn serve(directory: &Temp, volume: &str) -> (Server, ListenAddress) {
     let text = format!(
         "listen.nbd = [\"unix:{}/nbd.sock\"]\n\
          [drive.d]\npolicy = \"none\"\nmax_transfer = \"4KiB\"\n\

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use weir_serve::Options;
 use weir_wire::nbd::client::HandshakeConfig;
-use weir_wire::nbd::{Command, CommandFlags};
+use weir_wire::nbd::{CommandFlags, NbdCommand};
 
 use crate::tools::TestSite;
 use crate::tools::raw::{Raw, RawAnswer, RawStream};
@@ -49,7 +49,7 @@ impl NbdTestClient {
     /// Sends a request without waiting for the answer. Returns its cookie.
     pub(crate) fn send(
         &mut self,
-        command: Command,
+        command: NbdCommand,
         flags: CommandFlags,
         offset: u64,
         length: u32,
@@ -71,7 +71,7 @@ impl NbdTestClient {
     /// Sends a request and waits for its answer, which must be the next one.
     pub(crate) fn call(
         &mut self,
-        command: Command,
+        command: NbdCommand,
         flags: CommandFlags,
         offset: u64,
         length: u32,
@@ -87,14 +87,20 @@ impl NbdTestClient {
 
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
         let length = bytes.len() as u32;
-        let answer = self.call(Command::Write, CommandFlags::EMPTY, offset, length, bytes);
+        let answer = self.call(
+            NbdCommand::Write,
+            CommandFlags::EMPTY,
+            offset,
+            length,
+            bytes,
+        );
         assert_eq!(answer.error, None);
     }
 
     /// Sends a disconnect request. Returns true if the server then closes the connection without
     /// another answer.
     pub(crate) fn leave(mut self) -> bool {
-        self.send(Command::Disconnect, CommandFlags::EMPTY, 0, 0, &[]);
+        self.send(NbdCommand::Disconnect, CommandFlags::EMPTY, 0, 0, &[]);
         self.receive().is_none()
     }
 }

@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN};
+use weir_wire::nbd::{CommandFlags, NbdCommand, REQUEST_LEN};
 
 use crate::server::client::{ONE, serve};
 use crate::tools::metrics::MetricsSnapshot;
@@ -17,7 +17,7 @@ fn a_payload_that_is_longer_than_allowed_is_skipped() {
     let bench = serve(&format!("limits.request_size = \"1MiB\"\n{ONE}"));
     let mut client = bench.connect("v");
     // The payload is skipped, so the next request is parsed correctly.
-    let answer = client.call(Command::Write, NONE, 0, 2 << 20, &vec![1; 2 << 20]);
+    let answer = client.call(NbdCommand::Write, NONE, 0, 2 << 20, &vec![1; 2 << 20]);
     assert_eq!(answer.error, Some(weir_wire::nbd::Errno::Inval));
     assert_eq!(client.read(0, 10), [0; 10]);
 }
@@ -29,7 +29,7 @@ fn a_client_that_stops_in_the_middle_harms_nobody() {
     // The write of 1 MiB stops within its header, after it, and within its payload.
     for length in [1, REQUEST_LEN - 1, REQUEST_LEN, REQUEST_LEN + 5000] {
         let mut client = bench.connect("v");
-        let request = header(Command::Write, NONE, 1, 0, 1 << 20);
+        let request = header(NbdCommand::Write, NONE, 1, 0, 1 << 20);
         let bytes = [&request[..], &[7; 5000]].concat();
         client.stream.write_all(&bytes[..length]).unwrap();
         stopped.push(client);
@@ -48,7 +48,7 @@ fn clients_that_announce_and_do_not_send_leave_room_for_others() {
     // Each client announces 16 MiB, which is 25 times the arena for all of them.
     for _ in 0..100 {
         let mut client = bench.connect("v");
-        client.send(Command::Write, NONE, 0, 16 << 20, &[1, 2, 3]);
+        client.send(NbdCommand::Write, NONE, 0, 16 << 20, &[1, 2, 3]);
         stingy.push(client);
     }
     let mut honest = bench.connect("v");
@@ -115,16 +115,16 @@ fn rude(client: &mut crate::server::client::NbdTestClient, seed: u64) {
         let (offset, length) = (draw(8 << 20), 1 + draw(200_000) as u32);
         match draw(6) {
             0 => client.send(
-                Command::Write,
+                NbdCommand::Write,
                 NONE,
                 offset,
                 length,
                 &vec![9; length as usize],
             ),
-            1 => client.send(Command::Flush, NONE, 0, 0, &[]),
-            2 => client.send(Command::Trim, CommandFlags::FUA, offset, length, &[]),
-            3 => client.send(Command::BlockStatus, NONE, offset, length, &[]),
-            _ => client.send(Command::Read, NONE, offset, length, &[]),
+            1 => client.send(NbdCommand::Flush, NONE, 0, 0, &[]),
+            2 => client.send(NbdCommand::Trim, CommandFlags::FUA, offset, length, &[]),
+            3 => client.send(NbdCommand::BlockStatus, NONE, offset, length, &[]),
+            _ => client.send(NbdCommand::Read, NONE, offset, length, &[]),
         };
         sent += 1;
         if draw(3) > 0 {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use weir_config::Address;
+use weir_config::ListenAddress;
 use weir_serve::{Options, ReloadError, Server};
 use weir_wire::nbd::client::HandshakeConfig;
-use weir_wire::nbd::{Command, CommandFlags};
+use weir_wire::nbd::{CommandFlags, NbdCommand};
 
 use crate::server::client::{NbdTestClient, ONE, serve};
 use crate::tools::raw::Raw;
@@ -38,7 +38,7 @@ fn taken_requests_are_answered_before_the_end() {
     );
     let mut client = bench.connect("v");
     for n in 0..50 {
-        client.send(Command::Read, NONE, n * 512, 512, &[]);
+        client.send(NbdCommand::Read, NONE, n * 512, 512, &[]);
     }
     // The first answer shows that all requests have arrived. At 200 requests per second, most of
     // the others are still throttled.
@@ -63,7 +63,7 @@ fn a_client_that_does_not_read_does_not_hold_the_end_up() {
     // The answers of 64 MiB are more than sockets hold, so the client delays the drain.
     let mut client = bench.connect("v");
     for _ in 0..64 {
-        client.send(Command::Read, NONE, 0, 1 << 20, &[]);
+        client.send(NbdCommand::Read, NONE, 0, 1 << 20, &[]);
     }
     assert!(client.receive().is_some());
     assert!(bench.server.shutdown());
@@ -83,7 +83,7 @@ fn requests_that_a_max_holds_do_not_hold_the_end_up() {
     let bench = TestSite::beside(&drive(&volume("v", max)), &draining(200));
     let mut client = bench.connect("v");
     for _ in 0..32 {
-        client.send(Command::Read, NONE, 0, 1 << 20, &[]);
+        client.send(NbdCommand::Read, NONE, 0, 1 << 20, &[]);
     }
     assert!(client.receive().is_some());
     assert_eq!(ended(bench.server), Some(true));
@@ -100,8 +100,8 @@ fn storage_that_does_not_answer_does_not_hold_the_end_up() {
     let mut client = bench.connect("v");
     // An answer to this request shows that the write was taken, because requests are taken in their
     // order.
-    client.send(Command::Write, NONE, 0, 4096, &[1; 4096]);
-    client.send(Command::Cache, NONE, 0, 4096, &[]);
+    client.send(NbdCommand::Write, NONE, 0, 4096, &[1; 4096]);
+    client.send(NbdCommand::Cache, NONE, 0, 4096, &[]);
     assert!(client.receive().is_some(), "the write has been taken");
     assert_eq!(ended(bench.server), Some(false), "the write is not durable");
 }
@@ -116,7 +116,7 @@ fn requests_not_taken_at_the_end_get_no_error() {
     let bench = TestSite::beside(&text, &draining(1000));
     let mut client = bench.connect("v");
     for n in 0..200 {
-        client.send(Command::Write, NONE, n * 512, 512, &[1; 512]);
+        client.send(NbdCommand::Write, NONE, n * 512, 512, &[1; 512]);
     }
     assert!(client.receive().is_some());
     let server = std::thread::spawn(move || ended(bench.server));
@@ -136,7 +136,7 @@ fn a_start_that_fails_leaves_nothing_behind() {
     // The address is in use by the first server.
     assert!(Server::start(&first, &Options::default()).is_err());
     drop(bench.server);
-    assert!(matches!(bench.unix, Address::Unix(path) if !path.exists()));
+    assert!(matches!(bench.unix, ListenAddress::Unix(path) if !path.exists()));
     let server = Server::start(&first, &Options::default()).unwrap();
     assert!(server.watch().is_running() && server.shutdown());
 }
@@ -192,11 +192,11 @@ fn a_removed_volume_answers_its_requests_in_progress() {
     ));
     let mut b = bench.connect("b");
     for n in 0..30 {
-        b.send(Command::Write, NONE, n * 512, 512, &[n as u8; 512]);
+        b.send(NbdCommand::Write, NONE, n * 512, 512, &[n as u8; 512]);
     }
     // An invalid request is refused immediately, and its answer shows that all earlier requests
     // were taken. At 20 requests per second, the 30 writes take about 1.5 s.
-    b.send(Command::Read, NONE, 1 << 40, 512, &[]);
+    b.send(NbdCommand::Read, NONE, 1 << 40, 512, &[]);
     let mut answered = 0;
     while b.receive().expect("it is served").1.error.is_none() {
         answered += 1;
@@ -233,7 +233,7 @@ fn a_changed_max_holds_at_once() {
     let mut bench = serve(&drive(&volume("a", ", max = { iops = 2 }")));
     let mut a = bench.connect("a");
     for _ in 0..40 {
-        a.send(Command::Read, NONE, 0, 512, &[]);
+        a.send(NbdCommand::Read, NONE, 0, 512, &[]);
     }
     bench.change(&drive(&volume("a", ""))).unwrap();
     // At two requests per second, 40 requests would take 20 s.
@@ -256,7 +256,7 @@ fn a_record_replays_to_the_same_decisions() {
     let mut bench = TestSite::beside(&text, &options);
     let mut a = bench.connect("a");
     for n in 0..100u64 {
-        a.send(Command::Write, NONE, n * 512, 512, &pattern(n, 512));
+        a.send(NbdCommand::Write, NONE, n * 512, 512, &pattern(n, 512));
     }
     let mut b = bench.connect("b");
     b.write(0, &pattern(1, 1 << 20));
@@ -321,7 +321,7 @@ fn tcp_is_served_and_sockets_have_the_configured_mode() {
     let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o640);
     let address = &server.addresses()[1];
-    assert!(matches!(address, Address::Tcp(_)), "{address:?}");
+    assert!(matches!(address, ListenAddress::Tcp(_)), "{address:?}");
     let mut client = NbdTestClient(Raw::open(address, "v").unwrap());
     client.write(5, b"over tcp");
     assert_eq!(client.read(5, 8), b"over tcp");

@@ -2,7 +2,7 @@
 
 use weir_measure::promise::{Cause, Excuse};
 use weir_serve::Detail;
-use weir_wire::nbd::{Command, CommandFlags};
+use weir_wire::nbd::{CommandFlags, NbdCommand};
 
 use crate::server::client::serve;
 use crate::tools::TestSite;
@@ -20,8 +20,14 @@ fn metrics_count_requests_and_bytes() {
         client.read(n * 4096, 4096);
     }
     client.write(0, &[1; 1000]);
-    client.call(Command::Flush, CommandFlags::EMPTY, 0, 0, &[]);
-    client.call(Command::BlockStatus, CommandFlags::EMPTY, 0, 1 << 20, &[]);
+    client.call(NbdCommand::Flush, CommandFlags::EMPTY, 0, 0, &[]);
+    client.call(
+        NbdCommand::BlockStatus,
+        CommandFlags::EMPTY,
+        0,
+        1 << 20,
+        &[],
+    );
     let metrics = MetricsSnapshot::of(&bench.server);
     // A look-up of extents counts as a request without data. With it, there are ten reads, a write
     // and a flush, which make 13 requests.

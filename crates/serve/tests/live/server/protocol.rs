@@ -2,7 +2,7 @@
 
 use weir_serve::{Options, RingKind};
 use weir_wire::nbd::client::HandshakeConfig;
-use weir_wire::nbd::{Command, CommandFlags, Errno, TransmissionFlags};
+use weir_wire::nbd::{CommandFlags, Errno, NbdCommand, TransmissionFlags};
 
 use crate::server::client::{ONE, serve};
 use crate::tools::raw::fua;
@@ -19,8 +19,12 @@ fn plain(export: &str) -> HandshakeConfig {
 }
 
 /// Returns the payload of a command, which is empty except for writes.
-fn payload(command: Command, length: u32) -> Vec<u8> {
-    let bytes = if command == Command::Write { length } else { 0 };
+fn payload(command: NbdCommand, length: u32) -> Vec<u8> {
+    let bytes = if command == NbdCommand::Write {
+        length
+    } else {
+        0
+    };
     vec![1; bytes as usize]
 }
 
@@ -40,12 +44,12 @@ fn model(bench: &TestSite, config: HandshakeConfig) {
         match draw(5) {
             0 | 1 => {
                 let data = pattern(round, length as usize);
-                let answer = client.call(Command::Write, flags, offset, length as u32, &data);
+                let answer = client.call(NbdCommand::Write, flags, offset, length as u32, &data);
                 assert_eq!(answer.error, None);
                 bytes[range].copy_from_slice(&data);
             }
             2 => {
-                let command = [Command::Trim, Command::WriteZeroes][round as usize % 2];
+                let command = [NbdCommand::Trim, NbdCommand::WriteZeroes][round as usize % 2];
                 let answer = client.call(command, flags, offset, length as u32, &[]);
                 assert_eq!(answer.error, None);
                 bytes[range].fill(0);
@@ -56,7 +60,7 @@ fn model(bench: &TestSite, config: HandshakeConfig) {
             ),
         }
     }
-    assert_eq!(client.call(Command::Flush, NONE, 0, 0, &[]).error, None);
+    assert_eq!(client.call(NbdCommand::Flush, NONE, 0, 0, &[]).error, None);
     assert!(client.leave());
 }
 
@@ -111,7 +115,7 @@ fn more_requests_than_the_limit_are_all_answered() {
     let mut wanted = std::collections::BTreeMap::new();
     for n in 0..500u64 {
         let (offset, length) = (n * 1999, 1 + (n * 37 % 1500) as u32);
-        let cookie = client.send(Command::Read, NONE, offset, length, &[]);
+        let cookie = client.send(NbdCommand::Read, NONE, offset, length, &[]);
         wanted.insert(cookie, offset as usize..offset as usize + length as usize);
     }
     while !wanted.is_empty() {
@@ -133,7 +137,7 @@ fn requests_longer_than_the_memory_guaranteed_are_answered() {
     assert!(client.read(12_345, 24 << 20) == data);
     let mut others: Vec<_> = (0..4).map(|_| bench.connect("v")).collect();
     for other in &mut others {
-        other.send(Command::Read, NONE, 12_345, 24 << 20, &[]);
+        other.send(NbdCommand::Read, NONE, 12_345, 24 << 20, &[]);
     }
     // All clients read at the same time, because a client that does not take its answer for five
     // seconds while others wait for memory is disconnected.
@@ -154,27 +158,36 @@ fn errors_are_answered_and_the_connection_lives_on() {
             let payload = payload(command, length);
             client.call(command, flags, offset, length, &payload).error
         };
-        assert_eq!(error(Command::Read, NONE, end - 1, 2), Some(Errno::Inval));
-        assert_eq!(error(Command::Read, NONE, u64::MAX, 2), Some(Errno::Inval));
-        assert_eq!(error(Command::Read, NONE, 0, 0), Some(Errno::Inval));
         assert_eq!(
-            error(Command::Write, NONE, end - 1, 100_000),
-            Some(Errno::NoSpc)
-        );
-        assert_eq!(
-            error(Command::WriteZeroes, NONE, end, 1),
-            Some(Errno::NoSpc)
-        );
-        assert_eq!(error(Command::Unknown(99), NONE, 0, 1), Some(Errno::Inval));
-        assert_eq!(
-            error(Command::Trim, CommandFlags::DF, 0, 1),
+            error(NbdCommand::Read, NONE, end - 1, 2),
             Some(Errno::Inval)
         );
-        assert_eq!(error(Command::Flush, NONE, 1, 0), Some(Errno::Inval));
-        assert_eq!(error(Command::Cache, NONE, 0, 4096), None);
+        assert_eq!(
+            error(NbdCommand::Read, NONE, u64::MAX, 2),
+            Some(Errno::Inval)
+        );
+        assert_eq!(error(NbdCommand::Read, NONE, 0, 0), Some(Errno::Inval));
+        assert_eq!(
+            error(NbdCommand::Write, NONE, end - 1, 100_000),
+            Some(Errno::NoSpc)
+        );
+        assert_eq!(
+            error(NbdCommand::WriteZeroes, NONE, end, 1),
+            Some(Errno::NoSpc)
+        );
+        assert_eq!(
+            error(NbdCommand::Unknown(99), NONE, 0, 1),
+            Some(Errno::Inval)
+        );
+        assert_eq!(
+            error(NbdCommand::Trim, CommandFlags::DF, 0, 1),
+            Some(Errno::Inval)
+        );
+        assert_eq!(error(NbdCommand::Flush, NONE, 1, 0), Some(Errno::Inval));
+        assert_eq!(error(NbdCommand::Cache, NONE, 0, 4096), None);
         let zeroes = CommandFlags::NO_HOLE | CommandFlags::FAST_ZERO;
-        assert_eq!(error(Command::WriteZeroes, zeroes, 0, 4096), None);
-        assert_eq!(error(Command::Read, NONE, 0, 512), None);
+        assert_eq!(error(NbdCommand::WriteZeroes, zeroes, 0, 4096), None);
+        assert_eq!(error(NbdCommand::Read, NONE, 0, 512), None);
         assert!(client.leave());
     }
 }
@@ -187,7 +200,7 @@ fn a_read_only_volume_says_so() {
     );
     let mut client = bench.connect("v");
     assert!(client.session.flags.contains(TransmissionFlags::READ_ONLY));
-    for command in [Command::Write, Command::Trim, Command::WriteZeroes] {
+    for command in [NbdCommand::Write, NbdCommand::Trim, NbdCommand::WriteZeroes] {
         let answer = client.call(command, NONE, 0, 512, &payload(command, 512));
         assert_eq!(answer.error, Some(Errno::Perm), "{command:?}");
     }
@@ -202,22 +215,22 @@ fn extents_follow_what_was_written() {
     // Volumes in memory are allocated in chunks of 64 KiB. The state 3 is a hole that reads as
     // zeroes, and 0 is data.
     let chunk = 64 << 10;
-    let all = client.call(Command::BlockStatus, NONE, 0, 16 << 20, &[]);
+    let all = client.call(NbdCommand::BlockStatus, NONE, 0, 16 << 20, &[]);
     assert_eq!(all.error, None);
     assert_eq!(
         all.extents,
         [(4 * chunk, 3), (chunk, 0), ((16 << 20) - 5 * chunk, 3)]
     );
     let one = client.call(
-        Command::BlockStatus,
+        NbdCommand::BlockStatus,
         CommandFlags::REQ_ONE,
         256 << 10,
         1 << 20,
         &[],
     );
     assert_eq!(one.extents, [(chunk, 0)]);
-    client.call(Command::Trim, NONE, 0, 16 << 20, &[]);
-    let all = client.call(Command::BlockStatus, NONE, 0, 16 << 20, &[]);
+    client.call(NbdCommand::Trim, NONE, 0, 16 << 20, &[]);
+    let all = client.call(NbdCommand::BlockStatus, NONE, 0, 16 << 20, &[]);
     assert_eq!(all.extents, [(16 << 20, 3)]);
 }
 

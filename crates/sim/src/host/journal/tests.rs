@@ -10,16 +10,16 @@ const START: u64 = 10_000;
 
 /// A file system without a layer: the test sends the commands of processes, and completes those of
 /// the file system.
-struct Alone {
-    journal: Journal,
+struct LoneJournal {
+    journal: FilesystemJournal,
     now: Instant,
 }
 
-impl Alone {
+impl LoneJournal {
     fn new(kind: FilesystemKind) -> Self {
         let region = Region::new(START * PAGE, kind.room());
         Self {
-            journal: Journal::new(Filesystem { kind, region }),
+            journal: FilesystemJournal::new(Filesystem { kind, region }),
             now: Instant::ZERO,
         }
     }
@@ -27,14 +27,14 @@ impl Alone {
     /// Sends a write of `pages` pages from `page` on, and returns the page to which it goes.
     fn write(&mut self, client: u32, number: u64, page: u64, pages: u64) -> u64 {
         let mut command = command(Op::Write, number, page, pages);
-        assert!(!self.journal.asked(self.now, client, &mut command));
+        assert!(!self.journal.intercept(self.now, client, &mut command));
         command.offset / PAGE
     }
 
     /// Sends the sync of a process. Returns true if it waits for a commit.
     fn sync(&mut self, client: u32, number: u64) -> bool {
         let mut command = command(Op::Flush, number, 0, 0);
-        self.journal.asked(self.now, client, &mut command)
+        self.journal.intercept(self.now, client, &mut command)
     }
 
     /// Runs the file system and returns its commands, in pages of its region.
@@ -57,12 +57,12 @@ impl Alone {
     /// Completes the file system's command. Returns the flushes that are answered, and its next
     /// commands.
     fn answer(&mut self) -> (Vec<(u32, u64)>, String) {
-        (self.journal.answered(true), self.run())
+        (self.journal.on_answer(true), self.run())
     }
 }
 
-fn command(op: Op, number: u64, page: u64, pages: u64) -> Command {
-    Command {
+fn command(op: Op, number: u64, page: u64, pages: u64) -> ProcessCommand {
+    ProcessCommand {
         number,
         op,
         flags: Flags::SYNC,
@@ -73,15 +73,15 @@ fn command(op: Op, number: u64, page: u64, pages: u64) -> Command {
 
 #[test]
 fn a_commit_of_ext4_with_two_files_waits_for_the_data_of_both() {
-    let mut ext4 = Alone::new(FilesystemKind::Ext4);
+    let mut ext4 = LoneJournal::new(FilesystemKind::Ext4);
     assert_eq!([ext4.write(0, 0, 0, 4), ext4.write(1, 0, 100, 1)], [0, 100]);
     assert_eq!(ext4.run(), "");
-    assert!(!ext4.journal.written(1, 0), "nothing commits");
+    assert!(!ext4.journal.on_data_written(1, 0), "nothing commits");
     assert!(ext4.sync(1, 1));
     assert_eq!(ext4.run(), "", "the other's data are on their way");
     // Blocks that are allocated from now on belong to the next transaction.
     ext4.write(2, 0, 200, 1);
-    assert!(ext4.journal.written(0, 0));
+    assert!(ext4.journal.on_data_written(0, 0));
     // Four blocks: a descriptor, a bitmap, the descriptor of its group, and one block of inodes for
     // both files.
     assert_eq!(ext4.run(), "write 1+4");
@@ -93,14 +93,14 @@ fn a_commit_of_ext4_with_two_files_waits_for_the_data_of_both() {
     ext4.write(0, 2, 0, 4);
     assert!(!ext4.sync(0, 3), "its blocks are there");
     // No process syncs, so the transaction commits when it is 5 s old.
-    ext4.journal.written(2, 0);
+    ext4.journal.on_data_written(2, 0);
     ext4.now += PERIOD;
     assert_eq!(ext4.run(), "write 6+4");
 }
 
 #[test]
-fn a_log_of_btrfs_waits_for_nobodys_data_and_the_next_takes_all_that_came_meanwhile() {
-    let mut btrfs = Alone::new(FilesystemKind::Btrfs);
+fn a_btrfs_log_waits_only_for_its_own_data_and_the_next_log_serves_all_waiting() {
+    let mut btrfs = LoneJournal::new(FilesystemKind::Btrfs);
     let data = START + LOG / PAGE;
     let places =
         [(0, 0, 0, 4), (1, 0, 100, 1), (2, 0, 0, 1)].map(|w| btrfs.write(w.0, w.1, w.2, w.3));
@@ -113,13 +113,17 @@ fn a_log_of_btrfs_waits_for_nobodys_data_and_the_next_takes_all_that_came_meanwh
     assert_eq!(btrfs.answer(), (none.clone(), "flush".to_owned()));
     assert_eq!(btrfs.answer(), (none, "write fua 0+1".to_owned()));
     assert_eq!(btrfs.answer(), (vec![(1, 1)], "write 9+8".to_owned()));
-    assert_eq!(btrfs.journal.answered(false), [(0, 1), (2, 1)], "it failed");
+    assert_eq!(
+        btrfs.journal.on_answer(false),
+        [(0, 1), (2, 1)],
+        "it failed"
+    );
     assert_eq!(btrfs.run(), "");
 }
 
 /// The rules that hold for any order of events, checked with state of its own.
 struct Shadow {
-    alone: Alone,
+    alone: LoneJournal,
     /// The writes in flight, by client and number.
     writes: BTreeSet<(u32, u64)>,
     /// The writes that were in flight when each client wrote last.
@@ -142,7 +146,7 @@ impl Shadow {
         if !std::mem::take(&mut self.busy) {
             return;
         }
-        for over in self.alone.journal.answered(true) {
+        for over in self.alone.journal.on_answer(true) {
             let before = self.kept.remove(&over).expect("it was kept, and once");
             assert!(before.is_disjoint(&self.writes), "data are not there");
         }
@@ -150,12 +154,12 @@ impl Shadow {
 
     fn complete(&mut self) {
         if let Some((client, number)) = self.writes.pop_first() {
-            self.alone.journal.written(client, number);
+            self.alone.journal.on_data_written(client, number);
         }
     }
 
     fn leave(&mut self, client: u32) {
-        self.alone.journal.left(client);
+        self.alone.journal.on_client_left(client);
         self.writes.retain(|w| w.0 != client);
         self.kept.retain(|k, _| k.0 != client);
         self.beside.remove(&client);
@@ -169,7 +173,7 @@ fn every_flush_is_answered_once_and_after_the_data_that_it_stands_for() {
     {
         let mut rng = Rng::new(seed);
         let mut shadow = Shadow {
-            alone: Alone::new(kind),
+            alone: LoneJournal::new(kind),
             writes: BTreeSet::new(),
             beside: BTreeMap::new(),
             kept: BTreeMap::new(),

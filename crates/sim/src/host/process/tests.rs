@@ -8,16 +8,16 @@ use weir_model::load::Program;
 const MIB: u64 = 1 << 20;
 
 /// A process without a layer: the test completes its commands.
-struct Alone {
+struct LoneProcess {
     process: Process,
     cache: Cache,
     program: Client,
     meter: Meter,
-    asked: Vec<Command>,
+    asked: Vec<ProcessCommand>,
     now: Instant,
 }
 
-impl Alone {
+impl LoneProcess {
     fn new(program: Program, buffered: Buffered, file: u64) -> Self {
         let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
         let mut scenario = Scenario::new("alone", drive, Span::from_secs(10));
@@ -36,7 +36,7 @@ impl Alone {
     /// first+pages`.
     fn run(&mut self) -> String {
         let mut commands = Vec::new();
-        while let Then::At(at) = self.process.run(
+        while let Continuation::At(at) = self.process.run(
             self.now,
             &mut self.cache,
             &mut self.program,
@@ -74,9 +74,10 @@ impl Alone {
             client: 0,
             number: command.number,
         };
-        self.process.answered(self.now, command.number, parts, well);
-        if self.cache.arrived(fetch, well) {
-            self.process.fetched(self.now, fetch, parts, well);
+        self.process
+            .on_answer(self.now, command.number, parts, well);
+        if self.cache.complete_fetch(fetch, well) {
+            self.process.on_fetched(self.now, fetch, parts, well);
         }
     }
 
@@ -101,7 +102,7 @@ fn buffered(advice: Advice) -> Buffered {
 #[test]
 fn a_sequential_reader_of_4_kib_has_windows_of_16_kib_doubled_to_128_kib() {
     let program = Program::sequential_reads(4096, 1);
-    let mut reader = Alone::new(program, buffered(Advice::Normal), MIB);
+    let mut reader = LoneProcess::new(program, buffered(Advice::Normal), MIB);
     // The marker is on the second page of the first window, and on the first page of each further
     // window. When the process reaches a marker, it submits the next window before it waits for the
     // present one.
@@ -129,7 +130,7 @@ fn a_sequential_reader_of_4_kib_has_windows_of_16_kib_doubled_to_128_kib() {
 #[test]
 fn advice_doubles_the_window_or_does_away_with_it() {
     let program = Program::sequential_reads(4096, 1);
-    let mut reader = Alone::new(program, buffered(Advice::Sequential), MIB);
+    let mut reader = LoneProcess::new(program, buffered(Advice::Sequential), MIB);
     let golden = [
         "read 0+4",
         "read 4+8, read 12+16",
@@ -141,7 +142,7 @@ fn advice_doubles_the_window_or_does_away_with_it() {
         "read 252+4",
     ];
     assert_eq!(reader.table(6), golden);
-    let mut reader = Alone::new(program, buffered(Advice::Random), MIB);
+    let mut reader = LoneProcess::new(program, buffered(Advice::Random), MIB);
     assert_eq!(
         reader.table(3),
         ["read 0+1", "read 1+1", "read 2+1", "read 3+1"]
@@ -156,7 +157,7 @@ fn reads_of_other_sizes_open_other_windows() {
             read_ahead,
             ..Buffered::default()
         };
-        Alone::new(program, buffered, 64 * MIB).table(2)
+        LoneProcess::new(program, buffered, 64 * MIB).table(2)
     };
     assert_eq!(
         first(16 << 10, 128 << 10),
@@ -179,7 +180,7 @@ fn random_reads_fetch_single_pages_and_none_twice() {
     for advice in [Advice::Normal, Advice::Random] {
         let mut program = Program::random_reads(4096, 1);
         program.requests = Some(300);
-        let mut reader = Alone::new(program, buffered(advice), 1 << 30);
+        let mut reader = LoneProcess::new(program, buffered(advice), 1 << 30);
         let mut pages = BTreeSet::new();
         for _ in 0..300 {
             let line = reader.run();
@@ -204,7 +205,7 @@ fn random_reads_fetch_single_pages_and_none_twice() {
 fn hits_take_their_time_and_nothing_else() {
     let mut program = Program::random_reads(4096, 1);
     program.requests = Some(10_000);
-    let mut reader = Alone::new(program, buffered(Advice::Random), 10 * PAGE);
+    let mut reader = LoneProcess::new(program, buffered(Advice::Random), 10 * PAGE);
     for _ in 0..10 {
         assert!(reader.run().starts_with("read "));
         reader.answer(true);
@@ -227,7 +228,7 @@ fn log(size: u32) -> Program {
 #[test]
 fn fdatasync_writes_then_flushes_then_goes_on() {
     let mut program = log(4096);
-    let mut writer = Alone::new(program, buffered(Advice::Normal), MIB);
+    let mut writer = LoneProcess::new(program, buffered(Advice::Normal), MIB);
     assert_eq!(
         writer.table(5),
         [
@@ -244,7 +245,7 @@ fn fdatasync_writes_then_flushes_then_goes_on() {
     // Three records are contiguous. At the end of the file, pages 0, 1 and 3 are dirty. They become
     // two requests, and the flush waits for both.
     program.sync = SyncMode::Fdatasync(3);
-    let mut writer = Alone::new(program, buffered(Advice::Normal), 4 * PAGE);
+    let mut writer = LoneProcess::new(program, buffered(Advice::Normal), 4 * PAGE);
     assert_eq!(
         writer.table(5),
         [
@@ -259,10 +260,10 @@ fn fdatasync_writes_then_flushes_then_goes_on() {
 }
 
 #[test]
-fn what_fails_is_not_there_and_is_asked_for_again() {
+fn a_failed_read_is_repeated() {
     let mut program = Program::sequential_reads(4096, 1);
     program.requests = Some(2);
-    let mut reader = Alone::new(program, buffered(Advice::Random), PAGE);
+    let mut reader = LoneProcess::new(program, buffered(Advice::Random), PAGE);
     assert_eq!(reader.run(), "read 0+1");
     reader.answer(false);
     assert_eq!(reader.run(), "read 0+1");
@@ -272,7 +273,7 @@ fn what_fails_is_not_there_and_is_asked_for_again() {
 }
 
 #[test]
-fn what_cannot_go_through_the_cache_is_refused_with_its_key() {
+fn programs_that_cannot_be_buffered_are_refused_with_their_key() {
     type Spoil = fn(&mut Program, &mut Buffered);
     let bad: [(&str, Spoil); 6] = [
         ("depth", |p, _| p.depth = 2),
@@ -301,7 +302,7 @@ fn what_cannot_go_through_the_cache_is_refused_with_its_key() {
 /// once.
 #[test]
 fn calls_that_end_within_a_page_have_the_whole_page() {
-    let mut writer = Alone::new(log(2300), buffered(Advice::Normal), MIB);
+    let mut writer = LoneProcess::new(log(2300), buffered(Advice::Normal), MIB);
     assert_eq!(
         writer.table(5),
         [
@@ -316,6 +317,6 @@ fn calls_that_end_within_a_page_have_the_whole_page() {
     assert_eq!(writer.meter.bytes(), 3 * 2300);
     let mut program = Program::sequential_reads(1000, 1);
     program.requests = Some(65);
-    let mut reader = Alone::new(program, buffered(Advice::Normal), 16 * PAGE);
+    let mut reader = LoneProcess::new(program, buffered(Advice::Normal), 16 * PAGE);
     assert_eq!(reader.table(2), ["read 0+4", "read 4+8, read 12+4", ""]);
 }

@@ -4,5 +4,8 @@
 mod handshake;
 mod reply;
 
-pub use handshake::{Handshake, HandshakeConfig, HandshakeError, Outcome, Session};
+pub use handshake::{
+    ClientHandshakeError, ClientHandshakeOutcome, ClientSession, HandshakeConfig,
+    NbdClientHandshake,
+};
 pub use reply::{Reply, ReplyError, ReplyParser};

@@ -93,7 +93,7 @@ impl Session {
 
 /// The end of a handshake that followed the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum HandshakeOutcome {
     /// The transmission phase begins with the first byte that was not consumed.
     Transmission(Box<Session>),
     /// The client aborted the handshake. Send the output, then close the connection.
@@ -128,7 +128,7 @@ enum ServerHandshakeState {
 }
 
 /// The result of one step: the outcome, if the handshake has ended.
-type HandshakeStep = Result<Option<Outcome>, HandshakeError>;
+type HandshakeStep = Result<Option<HandshakeOutcome>, HandshakeError>;
 
 impl Handshake {
     /// Creates a handshake that has not begun.
@@ -169,7 +169,7 @@ impl Handshake {
         input: &[u8],
         exports: &dyn Exports,
         out: &mut Vec<u8>,
-    ) -> Result<(usize, Option<Outcome>), HandshakeError> {
+    ) -> Result<(usize, Option<HandshakeOutcome>), HandshakeError> {
         let mut rest = input;
         while let Some(wanted) = self.wanted() {
             let take = (wanted - self.held.len()).min(rest.len());
@@ -279,11 +279,11 @@ impl Handshake {
                 // Data of ABORT is ignored rather than refused, as `proto.md` recommends (Option
                 // types).
                 append_reply(out, option, REP_ACK, &[]);
-                return Ok(Some(Outcome::Aborted));
+                return Ok(Some(HandshakeOutcome::Aborted));
             }
             OPT_INFO | OPT_GO => {
                 if let Some(session) = self.info(option, data, exports, out) {
-                    return Ok(Some(Outcome::Transmission(Box::new(session))));
+                    return Ok(Some(HandshakeOutcome::Transmission(Box::new(session))));
                 }
             }
             OPT_LIST => list(data, exports, out),
@@ -316,7 +316,7 @@ impl Handshake {
         data: &[u8],
         exports: &dyn Exports,
         out: &mut Vec<u8>,
-    ) -> Result<Outcome, HandshakeError> {
+    ) -> Result<HandshakeOutcome, HandshakeError> {
         // `EXPORT_NAME` has no error reply, so that closing the connection is the only way to
         // refuse (`proto.md`, Option types).
         let name = fields::string(data).ok_or(HandshakeError::BadName)?;
@@ -334,7 +334,7 @@ impl Handshake {
         if !self.no_zeroes {
             out.extend_from_slice(&[0; EXPORT_NAME_PADDING]);
         }
-        Ok(Outcome::Transmission(Box::new(session)))
+        Ok(HandshakeOutcome::Transmission(Box::new(session)))
     }
 
     /// Answers INFO and GO. Returns the session that a successful GO starts.

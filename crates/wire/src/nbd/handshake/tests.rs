@@ -1,7 +1,7 @@
 use super::*;
 use crate::nbd::constants::*;
 use crate::nbd::export::BlockSizes;
-use crate::nbd::request::{Command, Request};
+use crate::nbd::request::{NbdCommand, NbdRequest};
 
 /// A server with the exports `alpha` (also the default) and `beta`.
 struct Two;
@@ -91,13 +91,13 @@ fn meta(name: &str, queries: &[&str]) -> Vec<u8> {
 
 struct HandshakeRun {
     out: Vec<u8>,
-    end: Result<Option<Outcome>, HandshakeError>,
+    end: Result<Option<HandshakeOutcome>, HandshakeError>,
 }
 
 impl HandshakeRun {
     fn session(self) -> Session {
         match self.end {
-            Ok(Some(Outcome::Transmission(session))) => *session,
+            Ok(Some(HandshakeOutcome::Transmission(session))) => *session,
             other => panic!("no session: {other:?}"),
         }
     }
@@ -247,7 +247,11 @@ fn invalid_options_are_refused_and_the_handshake_continues() {
     for ((code, error), data) in cases {
         // ABORT afterwards proves that the handshake continues. Its data is ignored.
         let run = run(&[option(code, &data), option(OPT_ABORT, b"ignored")]);
-        assert_eq!(run.end, Ok(Some(Outcome::Aborted)), "option {code}");
+        assert_eq!(
+            run.end,
+            Ok(Some(HandshakeOutcome::Aborted)),
+            "option {code}"
+        );
         let head = [code.to_be_bytes(), error.to_be_bytes()].concat();
         assert_eq!(run.out[8..16], head, "option {code}");
         assert!(
@@ -520,7 +524,7 @@ fn block_sizes_can_be_demanded() {
     // The client did not ask for block sizes, so GO is refused after the export and its block
     // sizes.
     let refused = run(&[option(OPT_GO, &info("beta", &[])), option(OPT_ABORT, &[])]);
-    assert_eq!(refused.end, Ok(Some(Outcome::Aborted)));
+    assert_eq!(refused.end, Ok(Some(HandshakeOutcome::Aborted)));
     // The first reply has a header of 20 bytes and 12 bytes of INFO_EXPORT. The second has 20 + 14
     // bytes.
     let second = &refused.out[20 + 12..];
@@ -586,8 +590,8 @@ fn options_are_bounded_in_number_and_length() {
 
 #[test]
 fn nothing_is_consumed_after_the_end() {
-    let read = Request {
-        command: Command::Read,
+    let read = NbdRequest {
+        command: NbdCommand::Read,
         flags: crate::nbd::flags::CommandFlags::EMPTY,
         cookie: 1,
         offset: 0,
@@ -601,7 +605,7 @@ fn nothing_is_consumed_after_the_end() {
         .feed(&input, &Two, &mut Vec::new())
         .expect("a good client");
     assert_eq!(used, go.len());
-    assert!(matches!(outcome, Some(Outcome::Transmission(_))));
+    assert!(matches!(outcome, Some(HandshakeOutcome::Transmission(_))));
     assert_eq!(
         handshake.feed(&input[used..], &Two, &mut Vec::new()),
         Ok((0, None))

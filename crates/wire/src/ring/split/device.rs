@@ -114,7 +114,7 @@ impl<M: Shared> Device<M> {
     /// # Errors
     /// Returns [`QueueError`] if the queue cannot continue.
     #[inline]
-    pub fn look(&mut self) -> Result<u16, QueueError> {
+    pub fn poll_available(&mut self) -> Result<u16, QueueError> {
         let left = self.seen.wrapping_sub(self.taken);
         if left > 0 && self.broken.is_none() {
             return Ok(left);
@@ -155,7 +155,7 @@ impl<M: Shared> Device<M> {
         guest: &G,
         chain: &mut Chain,
     ) -> Result<Option<u16>, TakeError> {
-        if self.look()? == 0 {
+        if self.poll_available()? == 0 {
             return Ok(None);
         }
         let size = self.settings.size;

@@ -3,7 +3,7 @@
 use super::super::event::crossed32;
 use super::super::{Load, Shared, Store};
 use super::{
-    REQ_EVENT, REQ_PROD, RSP_EVENT, RSP_PROD, Request, Response, RingError, RingTooSmall, SLOT,
+    REQ_EVENT, REQ_PROD, RSP_EVENT, RSP_PROD, Response, RingError, RingTooSmall, SLOT, XenRequest,
     XenRequestError, check, slot, slots,
 };
 
@@ -21,7 +21,7 @@ pub enum Rearm {
 
 /// The back end's side of a ring: it takes requests and writes responses.
 #[derive(Debug)]
-pub struct Back<M> {
+pub struct XenBackEnd<M> {
     shared: M,
     slots: u32,
     rearm: Rearm,
@@ -36,7 +36,7 @@ pub struct Back<M> {
     broken: Option<RingError>,
 }
 
-impl<M: Shared> Back<M> {
+impl<M: Shared> XenBackEnd<M> {
     /// Creates the back end of a new ring.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl<M: Shared> Back<M> {
     /// # Errors
     /// Returns [`RingError`] if that index jumped or moved backwards.
     #[inline]
-    pub fn look(&mut self) -> Result<u32, RingError> {
+    pub fn poll_requests(&mut self) -> Result<u32, RingError> {
         let left = self.seen.wrapping_sub(self.taken);
         if left > 0 && self.broken.is_none() {
             return Ok(left);
@@ -95,12 +95,12 @@ impl<M: Shared> Back<M> {
         Ok(found.wrapping_sub(self.taken))
     }
 
-    /// Returns the next of the requests that [`look`](Self::look) counted, or `None` if there is
+    /// Returns the next of the requests that [`poll_requests`](Self::look) counted, or `None` if there is
     /// none left.
     ///
     /// A request that is refused was taken as well, and must be answered ([`XenRequestError::response`]).
     #[inline]
-    pub fn take(&mut self) -> Option<Result<Request, XenRequestError>> {
+    pub fn take(&mut self) -> Option<Result<XenRequest, XenRequestError>> {
         if self.seen == self.taken || self.broken.is_some() {
             return None;
         }
@@ -109,7 +109,7 @@ impl<M: Shared> Back<M> {
         let mut bytes = [0; SLOT];
         self.shared.read(slot(self.taken, self.slots), &mut bytes);
         self.taken = self.taken.wrapping_add(1);
-        Some(Request::decode(&bytes))
+        Some(XenRequest::decode(&bytes))
     }
 
     /// Writes a response. The front end does not see it before [`publish`](Self::publish).
@@ -140,7 +140,7 @@ impl<M: Shared> Back<M> {
     /// more. Returns true if there is a request already.
     ///
     /// # Errors
-    /// Returns [`RingError`], like [`look`](Self::look).
+    /// Returns [`RingError`], like [`poll_requests`](Self::look).
     pub fn arm(&mut self) -> Result<bool, RingError> {
         self.ask();
         // The event must be visible before the index is read again, otherwise a request that is
@@ -162,8 +162,8 @@ impl<M: Shared> Back<M> {
     /// nothing.
     ///
     /// # Errors
-    /// Returns [`RingError`], like [`look`](Self::look).
-    pub fn drained(&mut self) -> Result<bool, RingError> {
+    /// Returns [`RingError`], like [`poll_requests`](Self::look).
+    pub fn on_drained(&mut self) -> Result<bool, RingError> {
         match self.rearm {
             Rearm::Drained => self.arm(),
             Rearm::Answered => Ok(false),
@@ -176,12 +176,12 @@ impl<M: Shared> Back<M> {
     /// ring after the others. With [`Rearm::Drained`] it does nothing.
     ///
     /// # Errors
-    /// Returns [`RingError`], like [`look`](Self::look).
-    pub fn answered(&mut self) -> Result<bool, RingError> {
+    /// Returns [`RingError`], like [`poll_requests`](Self::look).
+    pub fn on_answered(&mut self) -> Result<bool, RingError> {
         match self.rearm {
             Rearm::Drained => Ok(false),
             Rearm::Answered if self.in_flight() == 0 => self.arm(),
-            Rearm::Answered => Ok(self.look()? > 0),
+            Rearm::Answered => Ok(self.poll_requests()? > 0),
         }
     }
 }

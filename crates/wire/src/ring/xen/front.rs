@@ -3,13 +3,13 @@
 use super::super::event::crossed32;
 use super::super::{Load, Shared, Store};
 use super::{
-    REQ_EVENT, REQ_PROD, RSP_EVENT, RSP_PROD, Request, Response, RingError, RingTooSmall, check,
+    REQ_EVENT, REQ_PROD, RSP_EVENT, RSP_PROD, Response, RingError, RingTooSmall, XenRequest, check,
     slot, slots,
 };
 
 /// The front end's side of a ring: it pushes requests and takes responses.
 #[derive(Debug)]
-pub struct Front<M> {
+pub struct XenFrontEnd<M> {
     shared: M,
     slots: u32,
     /// The request index after the last written request.
@@ -28,7 +28,7 @@ pub struct Front<M> {
 #[error("every slot of the ring is taken")]
 pub struct RingFull;
 
-impl<M: Shared> Front<M> {
+impl<M: Shared> XenFrontEnd<M> {
     /// Creates the front end of a new ring.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl<M: Shared> Front<M> {
     ///
     /// # Errors
     /// Returns [`RingFull`] if no slot is free.
-    pub fn push(&mut self, request: &Request) -> Result<(), RingFull> {
+    pub fn push(&mut self, request: &XenRequest) -> Result<(), RingFull> {
         if self.free() == 0 {
             return Err(RingFull);
         }
@@ -100,7 +100,7 @@ impl<M: Shared> Front<M> {
     /// # Errors
     /// Returns [`RingError`] if that index jumped or moved backwards.
     #[inline]
-    pub fn look(&mut self) -> Result<u32, RingError> {
+    pub fn poll_responses(&mut self) -> Result<u32, RingError> {
         let left = self.seen.wrapping_sub(self.taken);
         if left > 0 && self.broken.is_none() {
             return Ok(left);
@@ -120,7 +120,7 @@ impl<M: Shared> Front<M> {
         Ok(found.wrapping_sub(self.taken))
     }
 
-    /// Returns the next of the responses that [`look`](Self::look) counted, or `None` if there is
+    /// Returns the next of the responses that [`poll_responses`](Self::look) counted, or `None` if there is
     /// none left. The caller must check that its id belongs to a request.
     #[inline]
     pub fn take(&mut self) -> Option<Response> {
@@ -137,7 +137,7 @@ impl<M: Shared> Front<M> {
     /// more. Returns true if there is a response already.
     ///
     /// # Errors
-    /// Returns [`RingError`], like [`look`](Self::look).
+    /// Returns [`RingError`], like [`poll_responses`](Self::look).
     pub fn arm(&mut self) -> Result<bool, RingError> {
         self.arm_after(1)
     }
@@ -149,7 +149,7 @@ impl<M: Shared> Front<M> {
     /// that were taken and is at least 1.
     ///
     /// # Errors
-    /// Returns [`RingError`], like [`look`](Self::look).
+    /// Returns [`RingError`], like [`poll_responses`](Self::look).
     pub fn arm_after(&mut self, count: u32) -> Result<bool, RingError> {
         let count = count.max(1);
         self.ask(count);

@@ -12,7 +12,7 @@ pub const SECTORS_IN_PAGE: u8 = 8;
 
 /// The operation that a request asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Operation {
+pub enum XenOperation {
     /// Reads into the segments.
     Read,
     /// Writes from the segments.
@@ -28,7 +28,7 @@ pub enum Operation {
     Unknown(u8),
 }
 
-impl Operation {
+impl XenOperation {
     /// Returns the operation with this number.
     pub const fn from_wire(number: u8) -> Self {
         match number {
@@ -57,7 +57,7 @@ impl Operation {
 
 /// A range of sectors in a page that the guest has granted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Segment {
+pub struct XenSegment {
     /// The grant reference of the page.
     pub grant: u32,
     /// The first sector of the segment in the page.
@@ -66,7 +66,7 @@ pub struct Segment {
     pub last: u8,
 }
 
-impl Segment {
+impl XenSegment {
     /// Returns the number of sectors of the segment.
     pub const fn sectors(&self) -> u32 {
         self.last as u32 - self.first as u32 + 1
@@ -75,9 +75,9 @@ impl Segment {
 
 /// A request that obeys the ring's own rules. The caller must check that its range is on the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Request {
+pub struct XenRequest {
     /// The operation that the request asks for.
-    pub operation: Operation,
+    pub operation: XenOperation,
     /// The guest's number of the disk.
     pub handle: u16,
     /// The guest's identifier of the request, which the response repeats.
@@ -88,17 +88,17 @@ pub struct Request {
     pub discarded: u64,
     /// True for a discard after which the old data must not be readable.
     pub secure: bool,
-    segments: [Segment; MAX_SEGMENTS],
+    segments: [XenSegment; MAX_SEGMENTS],
     used: u8,
 }
 
-impl Request {
+impl XenRequest {
     /// Creates a request with segments.
     ///
     /// # Panics
     /// If there are more than [`MAX_SEGMENTS`].
-    pub fn new(operation: Operation, id: u64, sector: u64, segments: &[Segment]) -> Self {
-        let mut all = [Segment::default(); MAX_SEGMENTS];
+    pub fn new(operation: XenOperation, id: u64, sector: u64, segments: &[XenSegment]) -> Self {
+        let mut all = [XenSegment::default(); MAX_SEGMENTS];
         all[..segments.len()].copy_from_slice(segments);
         Self {
             operation,
@@ -114,25 +114,25 @@ impl Request {
 
     /// Creates a flush without segments.
     pub fn flush(id: u64) -> Self {
-        Self::new(Operation::Flush, id, 0, &[])
+        Self::new(XenOperation::Flush, id, 0, &[])
     }
 
     /// Creates a discard of `sectors` sectors from `sector` on.
     pub fn discard(id: u64, sector: u64, sectors: u64) -> Self {
         Self {
             discarded: sectors,
-            ..Self::new(Operation::Discard, id, sector, &[])
+            ..Self::new(XenOperation::Discard, id, sector, &[])
         }
     }
 
     /// Returns the segments of the request.
-    pub fn segments(&self) -> &[Segment] {
+    pub fn segments(&self) -> &[XenSegment] {
         &self.segments[..usize::from(self.used)]
     }
 
     /// Returns the total number of sectors of the segments.
     pub fn sectors(&self) -> u32 {
-        self.segments().iter().map(Segment::sectors).sum()
+        self.segments().iter().map(XenSegment::sectors).sum()
     }
 
     /// Encodes the request in the format of a slot.
@@ -142,7 +142,7 @@ impl Request {
         out[2..4].copy_from_slice(&self.handle.to_le_bytes());
         out[8..16].copy_from_slice(&self.id.to_le_bytes());
         out[16..24].copy_from_slice(&self.sector.to_le_bytes());
-        if self.operation == Operation::Discard {
+        if self.operation == XenOperation::Discard {
             // A discard has another layout than the other operations (`struct
             // blkif_request_discard`).
             out[1] = u8::from(self.secure);
@@ -162,14 +162,14 @@ impl Request {
     /// # Errors
     /// Returns [`XenRequestError`] with the reason, and with the fields that a response needs.
     pub fn decode(bytes: &[u8; SLOT]) -> Result<Self, XenRequestError> {
-        let operation = Operation::from_wire(bytes[0]);
+        let operation = XenOperation::from_wire(bytes[0]);
         let id = le_u64(bytes, 8);
         let refused = |why| XenRequestError { operation, id, why };
         let mut request = Self::new(operation, id, le_u64(bytes, 16), &[]);
         request.handle = u16::from_le_bytes([bytes[2], bytes[3]]);
         match operation {
-            Operation::Unknown(_) => return Err(refused(XenRefusal::UnknownOperation)),
-            Operation::Discard => {
+            XenOperation::Unknown(_) => return Err(refused(XenRefusal::UnknownOperation)),
+            XenOperation::Discard => {
                 // Bit 0 is `BLKIF_DISCARD_SECURE`.
                 request.secure = bytes[1] & 1 != 0;
                 request.discarded = le_u64(bytes, 24);
@@ -181,7 +181,7 @@ impl Request {
         if usize::from(count) > MAX_SEGMENTS {
             return Err(refused(XenRefusal::TooManySegments { count }));
         }
-        if count == 0 && matches!(operation, Operation::Read | Operation::Write) {
+        if count == 0 && matches!(operation, XenOperation::Read | XenOperation::Write) {
             return Err(refused(XenRefusal::NoSegments));
         }
         request.used = count;
@@ -191,7 +191,7 @@ impl Request {
                 return Err(refused(XenRefusal::BadSegment { index, first, last }));
             }
             let grant = u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]);
-            request.segments[usize::from(index)] = Segment { grant, first, last };
+            request.segments[usize::from(index)] = XenSegment { grant, first, last };
         }
         Ok(request)
     }
@@ -201,7 +201,7 @@ impl Request {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct XenRequestError {
     /// The operation that the request asked for.
-    pub operation: Operation,
+    pub operation: XenOperation,
     /// The guest's identifier of the request.
     pub id: u64,
     /// The reason for the refusal.
@@ -215,8 +215,8 @@ impl XenRequestError {
             id: self.id,
             operation: self.operation,
             status: match self.why {
-                XenRefusal::UnknownOperation => Status::NotSupported,
-                _ => Status::Error,
+                XenRefusal::UnknownOperation => XenStatus::NotSupported,
+                _ => XenStatus::Error,
             },
         }
     }
@@ -268,7 +268,7 @@ impl std::error::Error for XenRequestError {}
 
 /// The result of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Status {
+pub enum XenStatus {
     /// The request was executed successfully.
     Okay,
     /// The request failed with an error.
@@ -279,7 +279,7 @@ pub enum Status {
     Unknown(i16),
 }
 
-impl Status {
+impl XenStatus {
     const fn from_wire(number: i16) -> Self {
         match number {
             // `BLKIF_RSP_OKAY`, `BLKIF_RSP_ERROR` and `BLKIF_RSP_EOPNOTSUPP`.
@@ -306,9 +306,9 @@ pub struct Response {
     /// The guest's identifier of the request.
     pub id: u64,
     /// The operation that the request asked for.
-    pub operation: Operation,
+    pub operation: XenOperation,
     /// The result of the request.
-    pub status: Status,
+    pub status: XenStatus,
 }
 
 impl Response {
@@ -316,7 +316,7 @@ impl Response {
     pub const LEN: usize = 16;
 
     /// Creates the response to `request`.
-    pub const fn to(request: &Request, status: Status) -> Self {
+    pub const fn to(request: &XenRequest, status: XenStatus) -> Self {
         Self {
             id: request.id,
             operation: request.operation,
@@ -337,8 +337,8 @@ impl Response {
     pub fn decode(bytes: &[u8; Self::LEN]) -> Self {
         Self {
             id: le_u64(bytes, 0),
-            operation: Operation::from_wire(bytes[8]),
-            status: Status::from_wire(i16::from_le_bytes([bytes[10], bytes[11]])),
+            operation: XenOperation::from_wire(bytes[8]),
+            status: XenStatus::from_wire(i16::from_le_bytes([bytes[10], bytes[11]])),
         }
     }
 }

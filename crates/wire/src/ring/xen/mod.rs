@@ -49,11 +49,11 @@ mod back;
 mod front;
 mod message;
 
-pub use back::{Back, Rearm};
-pub use front::{Front, RingFull};
+pub use back::{Rearm, XenBackEnd};
+pub use front::{RingFull, XenFrontEnd};
 pub use message::{
-    MAX_SEGMENTS, Operation, Request, Response, SECTOR, SECTORS_IN_PAGE, Segment, Status,
-    XenRefusal, XenRequestError,
+    MAX_SEGMENTS, Response, SECTOR, SECTORS_IN_PAGE, XenOperation, XenRefusal, XenRequest,
+    XenRequestError, XenSegment, XenStatus,
 };
 
 use super::{Shared, Store};

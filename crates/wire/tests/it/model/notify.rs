@@ -24,7 +24,7 @@ fn gather(mut device: Device<ModelMemory>, requests: u16, kicks: &WakeEvent, cal
         let (found, wanted) = serve(&mut device, &mut chain, served);
         served += found;
         let left = u32::from(requests - served);
-        if calls.published(now, u32::from(found), left, wanted) == Decision::Call {
+        if calls.on_published(now, u32::from(found), left, wanted) == Decision::Call {
             call.send();
         }
         if served < requests && device.arm().expect("the driver is honest") {
@@ -33,7 +33,7 @@ fn gather(mut device: Device<ModelMemory>, requests: u16, kicks: &WakeEvent, cal
         // The only thing left to do is to wait for the timer of the delayed call.
         if let Some(due) = calls.due() {
             now = due;
-            if calls.timer(now) == Decision::Call {
+            if calls.on_timer(now) == Decision::Call {
                 call.send();
             }
         } else if served == requests {
@@ -109,7 +109,7 @@ impl PlannedDevice {
         loop {
             let mut plan = self.kicks.plan();
             if signals.kicked.swap(false, Ordering::AcqRel) {
-                plan = self.kicks.kicked(self.now, self.now);
+                plan = self.kicks.on_kick(self.now, self.now);
             }
             // Enabling comes last, because it checks the queue whatever the kick resulted in.
             if signals.enabled.swap(false, Ordering::AcqRel) {
@@ -137,7 +137,7 @@ impl PlannedDevice {
             Plan::Arm | Plan::Nothing | Plan::Wait(Instant::MAX) => None,
             Plan::Wait(until) => {
                 self.now = until;
-                Some(self.kicks.timer(until))
+                Some(self.kicks.on_timer(until))
             }
         }
     }
@@ -148,10 +148,10 @@ impl PlannedDevice {
         if wanted {
             call.send();
         }
-        let plan = self.kicks.looked(self.now, u32::from(found));
+        let plan = self.kicks.on_checked(self.now, u32::from(found));
         if let Plan::Spin(until) = plan {
             self.now = until;
-            return self.kicks.timer(until);
+            return self.kicks.on_timer(until);
         }
         plan
     }

@@ -2,7 +2,7 @@
 
 use loom::thread;
 use weir_wire::ring::split::{self, Areas, Buffer, Chain, Device, Driver, Settings};
-use weir_wire::ring::xen::{self, Back, Front, Rearm, Request, Response, Status};
+use weir_wire::ring::xen::{self, Rearm, Response, XenBackEnd, XenFrontEnd, XenRequest, XenStatus};
 
 use super::event::WakeEvent;
 use super::memory::{EmptyGuest, ModelMemory};
@@ -30,9 +30,9 @@ fn page(before_wrap: u16) -> (ModelMemory, u32) {
 }
 
 /// The front end's side: pushes requests, notifies the back end, then takes the responses.
-fn front(mut front: Front<ModelMemory>, mine: &WakeEvent, back: &WakeEvent, case: ModelCase) {
+fn front(mut front: XenFrontEnd<ModelMemory>, mine: &WakeEvent, back: &WakeEvent, case: ModelCase) {
     for id in 0..u64::from(case.requests) {
-        front.push(&Request::flush(id)).expect("there is room");
+        front.push(&XenRequest::flush(id)).expect("there is room");
         let last = id + 1 == u64::from(case.requests);
         if (case.one_by_one || last) && front.publish() {
             back.send();
@@ -40,7 +40,7 @@ fn front(mut front: Front<ModelMemory>, mine: &WakeEvent, back: &WakeEvent, case
     }
     let mut answered = 0;
     loop {
-        while front.look().expect("the back end is honest") > 0 {
+        while front.poll_responses().expect("the back end is honest") > 0 {
             let response = front.take().expect("it was counted");
             assert_eq!(
                 response.id, answered,
@@ -60,7 +60,7 @@ fn front(mut front: Front<ModelMemory>, mine: &WakeEvent, back: &WakeEvent, case
 /// The back end's side. The drive keeps requests until it has `together` of them, or all there will
 /// be.
 fn back(
-    mut back: Back<ModelMemory>,
+    mut back: XenBackEnd<ModelMemory>,
     mine: &WakeEvent,
     front: &WakeEvent,
     case: ModelCase,
@@ -69,7 +69,7 @@ fn back(
     let (mut taken, mut in_drive) = (0, Vec::new());
     loop {
         let mut more = false;
-        while back.look().expect("the front end is honest") > 0 {
+        while back.poll_requests().expect("the front end is honest") > 0 {
             let request = back
                 .take()
                 .expect("it was counted")
@@ -84,17 +84,17 @@ fn back(
                 continue;
             }
             for request in in_drive.drain(..) {
-                back.answer(&Response::to(&request, Status::Okay));
+                back.answer(&Response::to(&request, XenStatus::Okay));
                 if back.publish() {
                     front.send();
                 }
-                more |= back.answered().expect("the front end is honest");
+                more |= back.on_answered().expect("the front end is honest");
             }
         }
         if taken == u64::from(case.requests) {
             return;
         }
-        if !more && !back.drained().expect("the front end is honest") {
+        if !more && !back.on_drained().expect("the front end is honest") {
             mine.sleep();
         }
     }
@@ -103,8 +103,8 @@ fn back(
 /// Runs both sides of Xen's ring.
 pub(crate) fn xen(case: ModelCase, rearm: Rearm, together: usize) {
     let (page, start) = page(case.before_wrap);
-    let front_half = Front::at(page.clone(), start).expect("it fits");
-    let back_half = Back::at(page, rearm, start).expect("it fits");
+    let front_half = XenFrontEnd::at(page.clone(), start).expect("it fits");
+    let back_half = XenBackEnd::at(page, rearm, start).expect("it fits");
     let (ours, theirs) = (WakeEvent::new(), WakeEvent::new());
     let (to_front, to_back) = (ours.clone(), theirs.clone());
     let other = thread::spawn(move || back(back_half, &theirs, &to_front, case, together));

@@ -24,13 +24,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use told::ServerFigures;
 use weir_config::scenario::Scenario;
-use weir_config::{Address, Policy, Server as Config, Storage, ThreadPriority, profile};
+use weir_config::{ListenAddress, Policy, Server as Config, Storage, ThreadPriority, profile};
 use weir_measure::promise::{self, Beside, Fate, Rate, Terms};
 use weir_measure::{Meter, Place, Record, Run, TOTAL};
-use weir_model::client::{Fleet, Member};
+use weir_model::client::{Fleet, FleetMember};
 use weir_model::load::Region;
 use weir_serve::Server;
-use weir_sim::Alone;
+use weir_sim::PerformanceAlone;
 
 /// The longest time for a reply. A client that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -176,7 +176,7 @@ impl LiveServers {
         })?;
         // The socket's path and the policy are set as values, so that the text need not quote
         // or name them.
-        config.listen.nbd = vec![Address::Unix(socket.to_owned())];
+        config.listen.nbd = vec![ListenAddress::Unix(socket.to_owned())];
         config.priority = self.priority;
         let drive = &mut config.drives[0];
         drive.policy = policy.clone();
@@ -199,7 +199,7 @@ impl LiveServers {
 
 /// Returns the NBD clients of a repetition. Their random numbers are those of the simulator.
 fn fleet(scenario: &Scenario, repetition: u32, socket: PathBuf) -> Fleet {
-    let members = scenario.clients.iter().map(|client| Member {
+    let members = scenario.clients.iter().map(|client| FleetMember {
         name: client.name.clone(),
         export: client.name.clone(),
         program: client.program,
@@ -276,7 +276,7 @@ pub(in crate::compare) fn judge(
     let fastest = |runs: Vec<&LiveMeasurements>| {
         let clients = 0..runs[0].meters.len();
         let fastest = clients.map(|client| fastest(&runs, client));
-        fastest.collect::<Vec<Option<promise::Alone>>>()
+        fastest.collect::<Vec<Option<promise::AloneRequest>>>()
     };
     let fastest: BTreeMap<_, _> = played
         .into_iter()
@@ -287,7 +287,7 @@ pub(in crate::compare) fn judge(
             if let Some(live) = &outcome.live {
                 let scenario = &outcome.scenario;
                 let alone = plan.drives[cell.drive].alone(scenario);
-                let alone = alone.map_err(|error| Failure::run(error.of(scenario)))?;
+                let alone = alone.map_err(|error| Failure::run(error.message_for(scenario)))?;
                 let fastest = &fastest[&(cell.drive, cell.case)];
                 outcome.records = live.records(&outcome.run, scenario, &alone, fastest);
             }
@@ -298,11 +298,11 @@ pub(in crate::compare) fn judge(
 
 /// Returns the fastest request of a client in all runs. It includes the path to the server, and the
 /// fastest one was delayed least by other programs on the machine.
-fn fastest(runs: &[&LiveMeasurements], client: usize) -> Option<promise::Alone> {
+fn fastest(runs: &[&LiveMeasurements], client: usize) -> Option<promise::AloneRequest> {
     let meters = runs.iter().map(|run| &run.meters[client]);
     let answered: Vec<&Meter> = meters.filter(|m| m.requests() > 0).collect();
     let sum = |count: fn(&Meter) -> u64| answered.iter().map(|m| count(m)).sum::<u64>();
-    Some(promise::Alone {
+    Some(promise::AloneRequest {
         latency_ns: answered.iter().map(|m| m.latency().min()).min()?,
         // A request without contention has the mean length of the client's requests.
         bytes: sum(Meter::bytes) / sum(Meter::requests),
@@ -325,8 +325,8 @@ impl LiveMeasurements {
         &self,
         run: &Run,
         scenario: &Scenario,
-        alone: &[Option<Alone>],
-        fastest: &[Option<promise::Alone>],
+        alone: &[Option<PerformanceAlone>],
+        fastest: &[Option<promise::AloneRequest>],
     ) -> Vec<Record> {
         let total = self.total(scenario);
         let names: Vec<String> = scenario.clients.iter().map(|c| c.name.clone()).collect();
@@ -342,14 +342,14 @@ impl LiveMeasurements {
                 // The model cannot complete a request faster than this, whatever the clock of the
                 // client shows.
                 let least = known.map_or(0, |alone| alone.request.latency_ns);
-                let alone = fastest[client].map(|request| promise::Alone {
+                let alone = fastest[client].map(|request| promise::AloneRequest {
                     latency_ns: request.latency_ns.max(least),
                     ..request
                 });
                 let terms = Terms { rate, alone };
                 let beside = Beside {
                     host_ns: &self.host.late_ns(&spec.name),
-                    told: &self.told.blames(&spec.name, &names),
+                    reported_causes: &self.told.blames(&spec.name, &names),
                     names: &names,
                     ..Beside::new(total.seconds())
                 };

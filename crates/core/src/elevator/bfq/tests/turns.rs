@@ -7,7 +7,7 @@ use crate::elevator::closed_loop::{
     self, Client, ClosedLoopHost, KIB, RANDOM, SECOND, STREAMER, ms, nth,
 };
 use crate::testing::{change, share};
-use crate::{Event, Flags, Op, PriorityClass, Sample, Wanted};
+use crate::{Event, Flags, Op, PriorityClass, Sample, SampleMask};
 use std::fmt::Write;
 use std::string::String;
 
@@ -320,24 +320,25 @@ fn who_is_served_and_for_whom_the_drive_is_kept_is_sampled() {
         host.run(step * SECOND / 1_000);
         let mut serving = None;
         let clients = [host.stream(one), host.stream(other)];
-        host.layer.sample(Wanted::ALL, &mut |sample| match sample {
-            Sample::Serving {
-                stream,
-                served,
-                left,
-            } => {
-                assert!(clients.contains(&stream));
-                assert!(served > 0 || left > 0);
-                serving = Some(stream);
-            }
-            Sample::Idling { stream } => {
-                assert_eq!(serving, Some(stream));
-                idled += 1;
-            }
-            Sample::Weight { weight, raised, .. } => assert_eq!((weight, raised), (40, 1)),
-            Sample::Peak { rate } => peak = rate,
-            other => panic!("{other:?}"),
-        });
+        host.layer
+            .sample(SampleMask::ALL, &mut |sample| match sample {
+                Sample::Serving {
+                    stream,
+                    served,
+                    left,
+                } => {
+                    assert!(clients.contains(&stream));
+                    assert!(served > 0 || left > 0);
+                    serving = Some(stream);
+                }
+                Sample::Idling { stream } => {
+                    assert_eq!(serving, Some(stream));
+                    idled += 1;
+                }
+                Sample::Weight { weight, raised, .. } => assert_eq!((weight, raised), (40, 1)),
+                Sample::Peak { rate } => peak = rate,
+                other => panic!("{other:?}"),
+            });
         served += u32::from(serving.is_some());
     }
     assert!(served > 100, "{served}");

@@ -4,7 +4,7 @@ use super::super::Config;
 use super::{READER, disk, flash};
 use crate::elevator::closed_loop::{RANDOM, SECOND, STREAMER, ms, nth};
 use crate::event::{Event, Expiry};
-use crate::sample::{Sample, Wanted};
+use crate::sample::{Sample, SampleMask};
 use crate::{GroupId, Op, Span};
 
 /// A reader next to a client that always has queued requests.
@@ -90,30 +90,31 @@ fn samples_say_who_is_served_and_what_groups_have_used() {
     let (mut served, mut leads, mut groups) = ([0; 2], 0, 0);
     for n in 1..=500 {
         host.run(n * ms(10));
-        host.layer.sample(Wanted::ALL, &mut |sample| match sample {
-            Sample::Slice {
-                stream, used, left, ..
-            } => {
-                let client = clients.iter().position(|&c| host.stream(c) == stream);
-                served[client.unwrap()] += 1;
-                assert!(used + left <= Span::from_millis(400), "{used:?} {left:?}");
-            }
-            Sample::Used {
-                group,
-                part,
-                lead,
-                queues,
-            } => {
-                let share = if group == GroupId(1) { 1 } else { 3 };
-                // The part of a group is computed when its turn ends, so it is not known at the
-                // beginning.
-                let part = if n < 100 { 65536 / 4 * share } else { part };
-                assert_eq!((part, queues), (65536 / 4 * share, 1));
-                leads += u32::from(lead > Span::ZERO);
-                groups += 1;
-            }
-            _ => {}
-        });
+        host.layer
+            .sample(SampleMask::ALL, &mut |sample| match sample {
+                Sample::Slice {
+                    stream, used, left, ..
+                } => {
+                    let client = clients.iter().position(|&c| host.stream(c) == stream);
+                    served[client.unwrap()] += 1;
+                    assert!(used + left <= Span::from_millis(400), "{used:?} {left:?}");
+                }
+                Sample::Used {
+                    group,
+                    part,
+                    lead,
+                    queues,
+                } => {
+                    let share = if group == GroupId(1) { 1 } else { 3 };
+                    // The part of a group is computed when its turn ends, so it is not known at the
+                    // beginning.
+                    let part = if n < 100 { 65536 / 4 * share } else { part };
+                    assert_eq!((part, queues), (65536 / 4 * share, 1));
+                    leads += u32::from(lead > Span::ZERO);
+                    groups += 1;
+                }
+                _ => {}
+            });
     }
     assert!(served[1] > 2 * served[0] && served[0] > 50, "{served:?}");
     assert!(leads > 100 && groups > 900, "{leads} of {groups}");

@@ -1,7 +1,7 @@
 //! The learned model of the drive, as samples show it.
 
 use super::*;
-use crate::sample::{Sample, Wanted};
+use crate::sample::{Sample, SampleMask};
 use crate::testing::bandwidth;
 
 #[test]
@@ -13,7 +13,7 @@ fn what_a_piece_costs_and_how_long_it_takes_are_sampled() {
     let host = run_on(pipe, elevator, &clients, 1);
     let mut drive = None;
     host.layer
-        .sample(Wanted::DRIVE, &mut |sample| drive = Some(sample));
+        .sample(SampleMask::DRIVE, &mut |sample| drive = Some(sample));
     let Some(Sample::Drive {
         read, delay, away, ..
     }) = drive
@@ -93,7 +93,7 @@ fn a_completed_stable_write_hides_no_work() {
         let mut most = 0;
         for tenth in 5..15 {
             host.run(tenth * SECOND / 10);
-            host.layer.sample(Wanted::DRIVE, &mut |sample| {
+            host.layer.sample(SampleMask::DRIVE, &mut |sample| {
                 if let Sample::Drive { hidden, .. } = sample {
                     most = most.max(hidden.as_nanos());
                 }

@@ -6,12 +6,12 @@ mod linux;
 mod order;
 
 use super::Config;
-use crate::{Layer, Sample, Wanted};
+use crate::{Layer, Sample, SampleMask};
 
 /// Returns the depth and the number of pieces in flight of each domain.
 fn tokens(layer: &Layer) -> [(u32, u32); 4] {
     let mut all = [(0, 0); 4];
-    layer.sample(Wanted::DRIVE, &mut |sample| {
+    layer.sample(SampleMask::DRIVE, &mut |sample| {
         if let Sample::Tokens {
             domain,
             depth,

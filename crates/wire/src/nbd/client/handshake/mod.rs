@@ -1,4 +1,4 @@
-//! The client's side of the handshake. [`Handshake`] is the state machine, [`Session`] its result.
+//! The client's side of the handshake. [`NbdClientHandshake`] is the state machine, [`ClientSession`] its result.
 
 #[cfg(test)]
 mod tests;
@@ -53,7 +53,7 @@ impl HandshakeConfig {
 
 /// The session that a handshake negotiated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Session {
+pub struct ClientSession {
     /// Size of the export in bytes.
     pub size: u64,
     /// The features of the export.
@@ -68,9 +68,9 @@ pub struct Session {
 
 /// The end of a handshake that followed the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ClientHandshakeOutcome {
     /// The transmission phase begins.
-    Transmission(Session),
+    Transmission(ClientSession),
     /// The server refused. The output contains the client's abort: send it, then close the
     /// connection.
     Refused {
@@ -90,7 +90,7 @@ pub enum Outcome {
 /// structured replies or `base:allocation`, the handshake continues without them. If the server
 /// does not know GO, it falls back to `EXPORT_NAME`.
 #[derive(Debug, Clone)]
-pub struct Handshake {
+pub struct NbdClientHandshake {
     config: HandshakeConfig,
     state: ClientHandshakeState,
     /// The bytes received so far of the message that `state` expects.
@@ -99,7 +99,7 @@ pub struct Handshake {
     /// The number of option replies whose headers were accepted.
     replies: u32,
     /// The results of the negotiation so far.
-    session: Session,
+    session: ClientSession,
     /// True if the server has sent size and flags.
     described: bool,
 }
@@ -121,9 +121,9 @@ enum ClientHandshakeState {
 }
 
 /// The result of one step: the outcome, if the handshake has ended.
-type ClientHandshakeStep = Result<Option<Outcome>, HandshakeError>;
+type ClientHandshakeStep = Result<Option<ClientHandshakeOutcome>, ClientHandshakeError>;
 
-impl Handshake {
+impl NbdClientHandshake {
     /// Creates a handshake that has not begun.
     ///
     /// # Panics
@@ -140,7 +140,7 @@ impl Handshake {
             held: Vec::new(),
             no_zeroes: false,
             replies: 0,
-            session: Session::default(),
+            session: ClientSession::default(),
             described: false,
         }
     }
@@ -157,7 +157,7 @@ impl Handshake {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<(usize, Option<Outcome>), HandshakeError> {
+    ) -> Result<(usize, Option<ClientHandshakeOutcome>), ClientHandshakeError> {
         let mut rest = input;
         while let Some(wanted) = self.wanted() {
             let take = (wanted - self.held.len()).min(rest.len());
@@ -204,7 +204,7 @@ impl Handshake {
             }
             ClientHandshakeState::ExportNameAnswer => self
                 .describe(&mut Fields::new(&piece))
-                .map(|()| Some(Outcome::Transmission(self.session.clone()))),
+                .map(|()| Some(ClientHandshakeOutcome::Transmission(self.session.clone()))),
             ClientHandshakeState::Ended => Ok(None),
         };
         piece.clear();
@@ -212,12 +212,12 @@ impl Handshake {
         outcome
     }
 
-    fn greeting(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), HandshakeError> {
+    fn greeting(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), ClientHandshakeError> {
         let mut greeting = Fields::new(piece);
         let magics = (greeting.u64(), greeting.u64());
         let flags = greeting.u16().unwrap_or(0);
         if magics != (Some(NBD_MAGIC), Some(OPTION_MAGIC)) || flags & FLAG_FIXED_NEWSTYLE == 0 {
-            return Err(HandshakeError::NotFixedNewstyle);
+            return Err(ClientHandshakeError::NotFixedNewstyle);
         }
         self.no_zeroes = flags & FLAG_NO_ZEROES != 0;
         let no_zeroes = if self.no_zeroes {
@@ -234,16 +234,16 @@ impl Handshake {
         Ok(())
     }
 
-    fn reply_header(&mut self, option: u32, piece: &[u8]) -> Result<(), HandshakeError> {
+    fn reply_header(&mut self, option: u32, piece: &[u8]) -> Result<(), ClientHandshakeError> {
         // `wanted` guarantees the length of the header, so that the defaults below are never used.
         let mut header = Fields::new(piece);
         let magic = header.u64().unwrap_or(0);
         if magic != OPTION_REPLY_MAGIC {
-            return Err(HandshakeError::BadMagic(magic));
+            return Err(ClientHandshakeError::BadMagic(magic));
         }
         let found = header.u32().unwrap_or(0);
         if found != option {
-            return Err(HandshakeError::WrongOption {
+            return Err(ClientHandshakeError::WrongOption {
                 sent: option,
                 found,
             });
@@ -251,13 +251,13 @@ impl Handshake {
         let reply = header.u32().unwrap_or(0);
         let length = header.u32().unwrap_or(0);
         if length > self.config.reply_data {
-            return Err(HandshakeError::ReplyTooLong {
+            return Err(ClientHandshakeError::ReplyTooLong {
                 length,
                 limit: self.config.reply_data,
             });
         }
         if self.replies == self.config.replies {
-            return Err(HandshakeError::TooManyReplies {
+            return Err(ClientHandshakeError::TooManyReplies {
                 limit: self.config.replies,
             });
         }
@@ -280,7 +280,9 @@ impl Handshake {
     ) -> ClientHandshakeStep {
         match (option, reply) {
             (_, REP_ACK) if !data.is_empty() => {
-                return Err(HandshakeError::BadReply("an acknowledgement contains data"));
+                return Err(ClientHandshakeError::BadReply(
+                    "an acknowledgement contains data",
+                ));
             }
             (OPT_STRUCTURED_REPLY, REP_ACK) => {
                 self.session.structured = true;
@@ -301,7 +303,7 @@ impl Handshake {
             }
             (OPT_GO, REP_ACK) => return self.accepted().map(Some),
             _ => {
-                return Err(HandshakeError::BadReply(
+                return Err(ClientHandshakeError::BadReply(
                     "a reply does not belong to its option",
                 ));
             }
@@ -316,7 +318,7 @@ impl Handshake {
         reply: u32,
         data: &[u8],
         out: &mut Vec<u8>,
-    ) -> Option<Outcome> {
+    ) -> Option<ClientHandshakeOutcome> {
         match option {
             OPT_STRUCTURED_REPLY => self.choose_export(out),
             OPT_SET_META_CONTEXT => {
@@ -330,7 +332,7 @@ impl Handshake {
             _ => {
                 append_option(out, OPT_ABORT, &[]);
                 let message = String::from_utf8_lossy(data).into_owned();
-                return Some(Outcome::Refused {
+                return Some(ClientHandshakeOutcome::Refused {
                     option,
                     reply,
                     message,
@@ -340,13 +342,15 @@ impl Handshake {
         None
     }
 
-    fn meta_context(&mut self, data: &[u8]) -> Result<(), HandshakeError> {
+    fn meta_context(&mut self, data: &[u8]) -> Result<(), ClientHandshakeError> {
         let mut fields = Fields::new(data);
         let (Some(id), Some(name)) = (fields.u32(), fields.last_string()) else {
-            return Err(HandshakeError::BadReply("a metadata context is malformed"));
+            return Err(ClientHandshakeError::BadReply(
+                "a metadata context is malformed",
+            ));
         };
         if name != BASE_ALLOCATION {
-            return Err(HandshakeError::BadReply(
+            return Err(ClientHandshakeError::BadReply(
                 "a metadata context was not requested",
             ));
         }
@@ -354,13 +358,13 @@ impl Handshake {
         Ok(())
     }
 
-    fn information(&mut self, data: &[u8]) -> Result<(), HandshakeError> {
+    fn information(&mut self, data: &[u8]) -> Result<(), ClientHandshakeError> {
         let mut fields = Fields::new(data);
         match fields.u16() {
             Some(INFO_EXPORT) => {
                 self.describe(&mut fields)?;
                 if !fields.is_empty() {
-                    return Err(HandshakeError::BadReply(
+                    return Err(ClientHandshakeError::BadReply(
                         "the description of the export is malformed",
                     ));
                 }
@@ -368,7 +372,9 @@ impl Handshake {
             Some(INFO_BLOCK_SIZE) => {
                 let words = (fields.u32(), fields.u32(), fields.u32());
                 let (Some(minimum), Some(preferred), Some(maximum)) = words else {
-                    return Err(HandshakeError::BadReply("the block sizes are malformed"));
+                    return Err(ClientHandshakeError::BadReply(
+                        "the block sizes are malformed",
+                    ));
                 };
                 self.session.block_sizes = Some(BlockSizes {
                     minimum,
@@ -379,15 +385,15 @@ impl Handshake {
             // Unknown information is ignored, as the protocol demands (`proto.md`, Option reply
             // types).
             Some(_) => {}
-            None => return Err(HandshakeError::BadReply("information has no type")),
+            None => return Err(ClientHandshakeError::BadReply("information has no type")),
         }
         Ok(())
     }
 
     /// Stores the size and the flags that the server sent.
-    fn describe(&mut self, fields: &mut Fields<'_>) -> Result<(), HandshakeError> {
+    fn describe(&mut self, fields: &mut Fields<'_>) -> Result<(), ClientHandshakeError> {
         let (Some(size), Some(flags)) = (fields.u64(), fields.u16()) else {
-            return Err(HandshakeError::BadReply(
+            return Err(ClientHandshakeError::BadReply(
                 "the description of the export is malformed",
             ));
         };
@@ -397,21 +403,23 @@ impl Handshake {
         Ok(())
     }
 
-    fn accepted(&self) -> Result<Outcome, HandshakeError> {
+    fn accepted(&self) -> Result<ClientHandshakeOutcome, ClientHandshakeError> {
         // An acknowledgement of GO must follow the size and the flags of the export.
         if !self.described {
-            return Err(HandshakeError::BadReply("the export has no description"));
+            return Err(ClientHandshakeError::BadReply(
+                "the export has no description",
+            ));
         }
         if self
             .session
             .block_sizes
             .is_some_and(|sizes| !sizes.is_valid(self.session.size))
         {
-            return Err(HandshakeError::BadReply(
+            return Err(ClientHandshakeError::BadReply(
                 "the protocol does not permit these block sizes",
             ));
         }
-        Ok(Outcome::Transmission(self.session.clone()))
+        Ok(ClientHandshakeOutcome::Transmission(self.session.clone()))
     }
 
     fn select_allocation(&mut self, out: &mut Vec<u8>) {
@@ -461,7 +469,7 @@ fn counted(string: &str) -> Vec<u8> {
 /// The way in which the server violated the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum HandshakeError {
+pub enum ClientHandshakeError {
     /// The greeting is not that of an NBD server with the fixed newstyle handshake.
     #[error("the server does not support the fixed newstyle handshake of NBD")]
     NotFixedNewstyle,

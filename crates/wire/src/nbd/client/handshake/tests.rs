@@ -29,9 +29,12 @@ fn plain(export: &str) -> HandshakeConfig {
 fn run(
     config: HandshakeConfig,
     input: &[u8],
-) -> (Vec<u8>, Result<Option<Outcome>, HandshakeError>) {
+) -> (
+    Vec<u8>,
+    Result<Option<ClientHandshakeOutcome>, ClientHandshakeError>,
+) {
     let mut out = Vec::new();
-    let end = Handshake::new(config)
+    let end = NbdClientHandshake::new(config)
         .feed(input, &mut out)
         .map(|(_, outcome)| outcome);
     (out, end)
@@ -81,7 +84,7 @@ fn a_client_that_wants_everything_in_bytes() {
         \x00\x00\x00\x05alpha\x00\x00\x00\x01\x00\x00\x00\x0fbase:allocation\
         IHAVEOPT\x00\x00\x00\x07\x00\x00\x00\x0d\x00\x00\x00\x05alpha\x00\x01\x00\x03";
     assert_eq!(out, expected);
-    let session = Session {
+    let session = ClientSession {
         size: 1 << 20,
         flags: TransmissionFlags::from_bits(0x85),
         structured: true,
@@ -92,7 +95,7 @@ fn a_client_that_wants_everything_in_bytes() {
             maximum: 32 << 20,
         }),
     };
-    assert_eq!(end, Ok(Some(Outcome::Transmission(session))));
+    assert_eq!(end, Ok(Some(ClientHandshakeOutcome::Transmission(session))));
 }
 
 #[test]
@@ -110,13 +113,13 @@ fn a_server_without_options_is_used_without_them() {
     ]
     .concat();
     let mut out = Vec::new();
-    let (used, end) = Handshake::new(HandshakeConfig::new("alpha"))
+    let (used, end) = NbdClientHandshake::new(HandshakeConfig::new("alpha"))
         .feed(&input, &mut out)
         .unwrap();
     assert_eq!(used, input.len() - 4);
     // The client falls back from GO to EXPORT_NAME (1).
     assert!(out.ends_with(b"IHAVEOPT\x00\x00\x00\x01\x00\x00\x00\x05alpha"));
-    let Some(Outcome::Transmission(session)) = end else {
+    let Some(ClientHandshakeOutcome::Transmission(session)) = end else {
         panic!("{end:?}")
     };
     assert_eq!((session.size, session.flags.bits()), (1 << 20, 0x85));
@@ -146,7 +149,7 @@ fn an_old_server_pads_its_answer() {
     input.push(0);
     assert!(matches!(
         run(config, &input).1,
-        Ok(Some(Outcome::Transmission(_)))
+        Ok(Some(ClientHandshakeOutcome::Transmission(_)))
     ));
 }
 
@@ -166,7 +169,7 @@ fn contexts_before_an_error_do_not_count() {
     ]
     .concat();
     let end = run(HandshakeConfig::new("alpha"), &input).1;
-    let Ok(Some(Outcome::Transmission(session))) = end else {
+    let Ok(Some(ClientHandshakeOutcome::Transmission(session))) = end else {
         panic!("{end:?}")
     };
     assert_eq!((session.structured, session.allocation), (true, None));
@@ -182,7 +185,7 @@ fn a_refusal_says_goodbye_and_carries_the_message() {
     let (out, end) = run(plain("alpha"), &input);
     // The client ends with ABORT (2). The message is decoded with a replacement character.
     assert!(out.ends_with(b"IHAVEOPT\x00\x00\x00\x02\x00\x00\x00\x00"));
-    let refused = Outcome::Refused {
+    let refused = ClientHandshakeOutcome::Refused {
         option: OPT_GO,
         reply: REP_ERR_UNKNOWN,
         message: "no such \u{fffd} export".into(),
@@ -204,17 +207,17 @@ fn servers_that_violate_the_protocol_are_errors() {
     ] {
         assert_eq!(
             run(plain("alpha"), greeting).1,
-            Err(HandshakeError::NotFixedNewstyle)
+            Err(ClientHandshakeError::NotFixedNewstyle)
         );
     }
     assert_eq!(
         after(&[vec![7; 20]]),
-        Err(HandshakeError::BadMagic(0x0707_0707_0707_0707))
+        Err(ClientHandshakeError::BadMagic(0x0707_0707_0707_0707))
     );
     assert_eq!(
         // The reply names an option that the client did not send.
         after(&[reply(OPT_LIST, REP_ACK, &[])]),
-        Err(HandshakeError::WrongOption {
+        Err(ClientHandshakeError::WrongOption {
             sent: OPT_GO,
             found: OPT_LIST
         })
@@ -224,7 +227,7 @@ fn servers_that_violate_the_protocol_are_errors() {
     long.truncate(OPTION_REPLY_HEADER_LEN);
     assert_eq!(
         after(&[long]),
-        Err(HandshakeError::ReplyTooLong {
+        Err(ClientHandshakeError::ReplyTooLong {
             length: 65_537,
             limit: 65_536
         })
@@ -233,7 +236,7 @@ fn servers_that_violate_the_protocol_are_errors() {
     assert_eq!(after(&chatter[..1024]), Ok(None));
     assert_eq!(
         after(&chatter),
-        Err(HandshakeError::TooManyReplies { limit: 1024 })
+        Err(ClientHandshakeError::TooManyReplies { limit: 1024 })
     );
     // ACK without a description, with data, a reply of another option, and malformed information.
     for malformed in [
@@ -247,7 +250,7 @@ fn servers_that_violate_the_protocol_are_errors() {
     ] {
         let end = after(std::slice::from_ref(&malformed));
         assert!(
-            matches!(end, Err(HandshakeError::BadReply(_))),
+            matches!(end, Err(ClientHandshakeError::BadReply(_))),
             "{end:?} after {malformed:?}"
         );
     }
@@ -258,7 +261,10 @@ fn servers_that_violate_the_protocol_are_errors() {
         reply(OPT_GO, REP_INFO, &EXPORT),
         reply(OPT_GO, REP_ACK, &[]),
     ]);
-    assert!(matches!(end, Err(HandshakeError::BadReply(_))), "{end:?}");
+    assert!(
+        matches!(end, Err(ClientHandshakeError::BadReply(_))),
+        "{end:?}"
+    );
 }
 
 #[test]
@@ -272,7 +278,9 @@ fn the_longest_reply_is_taken_and_an_acknowledgement_has_no_data() {
     let described = reply(OPT_GO, REP_INFO, &EXPORT);
     assert_eq!(
         after(&[described, reply(OPT_GO, REP_ACK, &[0])]),
-        Err(HandshakeError::BadReply("an acknowledgement contains data"))
+        Err(ClientHandshakeError::BadReply(
+            "an acknowledgement contains data"
+        ))
     );
 }
 
@@ -347,7 +355,7 @@ proptest! {
         let (mut to_client, mut to_server) = (Vec::new(), Vec::new());
         let mut server = server::Handshake::new(server::HandshakeConfig::default());
         server.greet(&mut to_client);
-        let mut client = Handshake::new(config.clone());
+        let mut client = NbdClientHandshake::new(config.clone());
         let (mut agreed, mut accepted, mut error) = (None, None, None);
         let mut moved = true;
         while moved {
@@ -377,17 +385,17 @@ proptest! {
                 prop_assert_eq!(error, Some(server::HandshakeError::UnknownExport(config.export)));
                 prop_assert_eq!(agreed, None);
             } else {
-                prop_assert_eq!(accepted, Some(server::Outcome::Aborted));
+                prop_assert_eq!(accepted, Some(server::HandshakeOutcome::Aborted));
                 let unknown = matches!(
                     agreed,
-                    Some(Outcome::Refused { option: OPT_GO, reply: REP_ERR_UNKNOWN, .. })
+                    Some(ClientHandshakeOutcome::Refused { option: OPT_GO, reply: REP_ERR_UNKNOWN, .. })
                 );
                 prop_assert!(unknown);
             }
             return Ok(());
         }
-        let Some(server::Outcome::Transmission(theirs)) = accepted else { panic!("{accepted:?}") };
-        let Some(Outcome::Transmission(ours)) = agreed else { panic!("{agreed:?}") };
+        let Some(server::HandshakeOutcome::Transmission(theirs)) = accepted else { panic!("{accepted:?}") };
+        let Some(ClientHandshakeOutcome::Transmission(ours)) = agreed else { panic!("{agreed:?}") };
         prop_assert_eq!(ours.size, only.0.size);
         prop_assert_eq!(ours.flags, theirs.flags);
         prop_assert_eq!(ours.structured, theirs.structured);
