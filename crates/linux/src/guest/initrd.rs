@@ -59,7 +59,7 @@ impl Initrd {
         initrd.files.insert("init".into(), (0o755, INIT.into()));
         initrd.add("files/script", script.as_bytes())?;
         initrd.modules(&kernel.modules(), modules)?;
-        // The script's `modprobe` needs to tell a module that is built in from one that is missing.
+        // The script's `has` needs to tell a module that is built in from one that is missing.
         let builtin = kernel.builtin().join("\n") + "\n";
         initrd.add("modules/builtin", builtin.as_bytes())?;
         Ok(initrd)
