@@ -1,4 +1,4 @@
-//! The controller service: volumes made, found, changed and removed.
+//! The controller service: creates, lists, changes and deletes volumes.
 
 use tonic::Status;
 use weir_config::units::Size;
@@ -17,7 +17,7 @@ use crate::rpc::*;
 use crate::terms::{self, Terms};
 use crate::volumes::{condition, told};
 
-/// What stands before the name in a token of a list.
+/// The text in front of the name in a token of a list.
 const AFTER: &str = "after ";
 
 answers! {
@@ -42,10 +42,10 @@ answers! {
     }
 }
 
-/// Forgets a volume and takes its file away. What an earlier attempt has left is taken away, too.
+/// Deletes a volume with its file. Files that earlier attempts have left are deleted as well.
 fn delete(driver: &Driver, request: &DeleteVolumeRequest) -> Result<DeleteVolumeResponse, Status> {
     let name = match driver.name(&request.volume_id) {
-        // There is no such volume.
+        // A volume that does not exist counts as deleted, as the interface requires.
         Err(status) if status.code() == tonic::Code::NotFound => {
             return Ok(DeleteVolumeResponse {});
         }
@@ -55,7 +55,8 @@ fn delete(driver: &Driver, request: &DeleteVolumeRequest) -> Result<DeleteVolume
     let volumes = driver.volumes()?;
     if let Some(volume) = volumes.named(name)? {
         if !volumes.is_own(&volume) {
-            // There is no such volume of the driver's.
+            // The volume does not belong to the driver, so that it does not exist as far as the
+            // caller is concerned.
             return Ok(DeleteVolumeResponse {});
         }
         volumes.forget(&volume)?;
@@ -95,6 +96,7 @@ fn list(driver: &Driver, request: &ListVolumesRequest) -> Result<ListVolumesResp
             .ok_or_else(|| Status::aborted(format!("{token:?} is not a valid starting token")))?,
     };
     let all = driver.volumes()?.all()?;
+    // The token has a name instead of an index, so that it stays valid when volumes are deleted.
     let mut page: Vec<_> = all.iter().filter(|v| v.name[..] > *after).collect();
     let more = most > 0 && page.len() > most;
     if more {
@@ -128,7 +130,8 @@ fn get(
     })
 }
 
-/// The largest volume of a class that this node takes now: nothing where no drive can promise it any more.
+/// Returns the size of the largest volume of a class that is possible on this node now. It is 0 if
+/// no drive can promise the contract.
 fn capacity(driver: &Driver, request: &GetCapacityRequest) -> Result<GetCapacityResponse, Status> {
     let here = request.accessible_topology.as_ref();
     let here = here.is_none_or(|topology| driver.is_here(topology));
@@ -160,7 +163,7 @@ fn most(driver: &Driver, request: &GetCapacityRequest) -> Result<u64, Status> {
         if room == 0 {
             continue;
         }
-        // Only tried: it is not made.
+        // Only checked: nothing is created.
         let name = "a further volume";
         let file = file.join(name);
         let mut words = terms.words((name, drive), &file, &driver.options.sockets)?;
@@ -202,17 +205,19 @@ fn expand(
         }
         images::grow(&file, size).map_err(error::file("grow", &file))?;
     }
-    // The server looks at its files with every change. An earlier attempt may not have come so far.
+    // The server checks the sizes of its files with every change, even an empty one. An earlier
+    // attempt can have failed after it had grown the file.
     volumes.change(&volume, &Words::new())?;
     let size = size.max(volume.size_bytes);
     Ok(ControllerExpandVolumeResponse {
         capacity_bytes: i64::try_from(size).unwrap_or(i64::MAX),
-        // The device or the file system on it does not know yet.
+        // The device, or the file system on it, still has the old size.
         node_expansion_required: true,
     })
 }
 
-/// Changes the contract of a volume, whether or not it has clients. Keys that are not said stay.
+/// Changes the contract of a volume, which can be in use. Parameters that are not mentioned stay as
+/// they are.
 fn modify(
     driver: &Driver,
     request: &ControllerModifyVolumeRequest,
@@ -242,7 +247,7 @@ fn capabilities(
         Can::SingleNodeMultiWriter,
         Can::ModifyVolume,
     ];
-    // A driver that cannot ask its server yet has no clones yet.
+    // If the driver cannot reach its server yet, it offers no clones yet.
     let drives = driver.volumes()?.status().map(|status| status.drives);
     let mut drives = drives.unwrap_or_default().into_iter();
     if drives.any(|drive| driver.images.shares(&drive.name)) {

@@ -1,4 +1,6 @@
-//! Doing what a plan says, each step in the journal before it is done.
+//! Applies a plan to a host. Each change is in the journal before it is made.
+//!
+//! [`apply`] makes the changes, [`preview`] shows them, and [`restore`] undoes them.
 
 mod allowlist;
 mod undo;
@@ -14,21 +16,24 @@ use crate::said::Said;
 
 pub use undo::{Restored, restore};
 
-/// What came of a plan.
+/// The numbers of steps in which a plan was applied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Applied {
-    /// Steps that were done.
+    /// The number of steps that changed something.
     pub done: usize,
-    /// Steps that were done already.
+    /// The number of steps that had nothing to change.
     pub same: usize,
-    /// Steps of which the kernel made something else than was asked.
+    /// The number of steps after which the kernel had another value than was written. They are also
+    /// in `done`.
     pub other: usize,
 }
 
-/// Does everything that a plan says and that is not so yet. What was changed before and is not in the plan any more is put back.
+/// Makes all changes of a plan that are not in force yet. Earlier changes that are not in the plan
+/// any more are undone.
 ///
 /// # Errors
-/// The first step that cannot be done. What this call had done until then is put back, as far as that can be done.
+/// Returns the error of the first step that fails. The changes that this call had made are undone
+/// as far as possible.
 pub fn apply(
     files: &mut dyn Files,
     plan: &Plan,
@@ -36,7 +41,8 @@ pub fn apply(
     say: &mut dyn FnMut(&Said),
 ) -> Result<Applied, Failed> {
     undo::of_other_boots(plan, journal)?;
-    // First, so that what is changed next is changed from what it was before everything.
+    // This comes first, so that a value that is changed again is recorded as it was before any
+    // change.
     undo::what_is_not_in(files, plan, journal, say)?;
     let first = journal.entries().next_back().map_or(0, |e| e.id + 1);
     let mut run = Run {
@@ -51,15 +57,17 @@ pub fn apply(
     match done {
         Ok(()) => Ok(applied),
         Err(failed) => {
-            // What it says first is why it failed; whatever cannot be put back either stays in the journal.
+            // The caller needs the first error. Changes that cannot be undone either stay in the
+            // journal.
             let _ = undo::from(files, journal, first, say);
             Err(failed)
         }
     }
 }
 
-/// What would be done, without doing it: steps that are so already are left out. What a step changes for those after it (an elevator's
-/// tunables, files of a cgroup that is not there yet) is not known.
+/// Returns the changes that [`apply`] would make. The effects of one change on later ones are not
+/// predicted, for example the new elevator's tunables, or the files of a cgroup that does not exist
+/// yet.
 pub fn preview(files: &dyn Files, plan: &Plan, journal: &Journal) -> Vec<Said> {
     let mut all = Vec::new();
     for action in &plan.actions {
@@ -99,7 +107,7 @@ pub fn preview(files: &dyn Files, plan: &Plan, journal: &Journal) -> Vec<Said> {
     all
 }
 
-/// Whether a value is what is asked for, or what the kernel had made of it before.
+/// Returns true if a value is the one that is wanted, or the one that the kernel made of it before.
 fn is_so(
     journal: &Journal,
     (file, device): (&str, &Ident),
@@ -111,7 +119,8 @@ fn is_so(
     knob.is(is, asked) || before().is_some_and(|(_, now)| now.as_deref() == Some(is))
 }
 
-/// The entry of the journal by which a file was given this value (for this device, where it has lines), and what was read then.
+/// Returns the entry of the journal that gave a file this value (for this device, if the file has
+/// lines), and the value that was read back.
 fn live(
     journal: &Journal,
     path: &str,
@@ -129,6 +138,7 @@ fn live(
     }
 }
 
+/// The state of applying a plan.
 struct Run<'a> {
     files: &'a mut dyn Files,
     plan: &'a Plan,
@@ -176,6 +186,7 @@ impl Run<'_> {
         Ok(id?)
     }
 
+    // In each of the following methods, the journal is written before the host is changed.
     fn make(&mut self, folder: &str) -> Result<(), Failed> {
         if self.files.exists(folder) {
             return Ok(());
@@ -219,7 +230,8 @@ impl Run<'_> {
         if is_so(self.journal, (file, &target.ident), knob, &old, value) {
             return Ok(());
         }
-        // What is in the journal with this value was changed by somebody since: it stays as it was before the first time.
+        // A value that is in the journal was changed by another program since. Its entry keeps the
+        // value from before the first change.
         let repaired = live(self.journal, file, Some(&target.ident), value);
         let id = if let Some((id, _)) = &repaired {
             *id
@@ -265,7 +277,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What the kernel resets with a knob, as it is now.
+    /// Returns the values that the kernel resets together with a knob, as they are now.
     fn also(&self, target: &Target, file: &str, knob: Knob) -> Vec<Also> {
         let directory = target.device.directory();
         let mut all: Vec<String> = match knob {
@@ -286,6 +298,7 @@ impl Run<'_> {
             _ => Vec::new(),
         };
         if knob == Knob::Scheduler {
+            // Weights of bfq are removed when the device loses bfq.
             let text = self.files.read(file).unwrap_or_default();
             if Knob::Scheduler.value(&text, "") == "bfq" {
                 let weights = self.plan.cgroups.all(self.files).into_iter();
