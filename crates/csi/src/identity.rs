@@ -1,4 +1,4 @@
-//! The identity service: what this is, and whether its server answers.
+//! The identity service: the driver's name and capabilities, and the state of its server.
 
 use tonic::{Request, Response, Status};
 
@@ -41,7 +41,8 @@ impl Identity for Service {
         }))
     }
 
-    /// Not ready while the server does not answer: the driver itself is well then, and need not be started anew.
+    /// Reports the driver as not ready while the server does not respond. It is not an error,
+    /// because a restart of the driver would not help.
     async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
         self.answer("Probe", |driver| {
             let status = driver.volumes().and_then(|volumes| volumes.status());

@@ -1,4 +1,4 @@
-//! How full a published volume is.
+//! The usage of a published volume.
 
 use std::fs;
 use std::io::{Seek, SeekFrom};
@@ -11,7 +11,8 @@ use crate::error;
 use crate::rpc::VolumeUsage;
 use crate::rpc::volume_usage::Unit;
 
-/// Bytes and inodes of the file system that is mounted at a place, or the bytes of a device that is shown there.
+/// Returns the usage of the file system that is mounted at a path, in bytes and inodes, or the size
+/// of the device there.
 pub(crate) fn usage(at: &Path) -> Result<Vec<VolumeUsage>, Status> {
     let found = fs::metadata(at).map_err(error::file("inspect", at))?;
     if found.file_type().is_block_device() {
