@@ -1,7 +1,7 @@
 //! The last hour: a curve for each drive, tenant and volume, and the short seconds.
 //!
-//! Curves have a point for each ten seconds, 16 bytes each, so that an object takes 6 kB at most. They are in memory only, and begin
-//! again with the server.
+//! A curve has a point of 16 bytes for every ten seconds, so that an object takes at most 6 kB.
+//! Curves are kept in memory only, and begin again with the server.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,21 +9,23 @@ use crate::api::{Curve, CurvePoint, ShortSecond, ShortSeconds};
 
 use crate::sample::Sample;
 
-/// Seconds in a point.
+/// The number of seconds that a point covers.
 const STEP: u32 = 10;
-/// How far back everything goes, milliseconds.
+/// The length of the history in milliseconds.
 const SPAN_MS: u64 = 3_600_000;
-/// Points of a curve at most.
+/// The maximum number of points of a curve.
 const POINTS: usize = SPAN_MS as usize / (1_000 * STEP as usize);
-/// Short seconds at most: a server on which every promise is short must not fill the memory with them.
+/// The maximum number of short seconds. It bounds the memory of a server on which every promise is
+/// short.
 const SHORT: usize = 1_000;
 
-/// What happened in the last hour.
+/// The curves and the short seconds of the last hour.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// Seconds in the point that is not complete.
+    /// The number of seconds in the unfinished point.
     seconds: u32,
-    /// The ends of all points, milliseconds since 1970. A curve that is younger has the last of them.
+    /// The ends of all points in milliseconds since 1970. A curve with fewer points has the last of
+    /// these.
     ends: VecDeque<u64>,
     drives: Curves,
     tenants: Curves,
@@ -33,15 +35,15 @@ pub(crate) struct History {
 
 type Curves = BTreeMap<String, Kept>;
 
-/// A curve as it is kept.
+/// A curve, and its unfinished point.
 #[derive(Debug, Default)]
 struct Kept {
-    /// The sum of the point that is not complete; nothing if the object was not seen since the point before.
+    /// The sum of the unfinished point. `None` if the object has not occurred since the last point.
     sum: Option<Point>,
     points: VecDeque<Point>,
 }
 
-/// Rates, of one point or of the seconds of one together.
+/// Rates: those of a point, or the sum of those of its seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Point {
     bytes: f32,
@@ -51,7 +53,7 @@ struct Point {
 }
 
 impl History {
-    /// Adds a second.
+    /// Adds the figures of a second.
     pub(crate) fn add(&mut self, sample: &Sample) {
         let second = &sample.second;
         for of in &second.drives {
@@ -80,7 +82,7 @@ impl History {
         }
     }
 
-    /// Ends a point. What was not seen in it is gone.
+    /// Completes a point. Objects that did not occur in it have been removed, and are forgotten.
     fn complete(&mut self, at_ms: u64) {
         self.seconds = 0;
         push(&mut self.ends, at_ms);
@@ -95,7 +97,8 @@ impl History {
         }
     }
 
-    /// The curve of an object of a kind (`drive`, `tenant` or `volume`); nothing if it was not seen.
+    /// Returns the curve of an object of a kind (`drive`, `tenant` or `volume`), or `None` if the
+    /// object is unknown.
     pub(crate) fn curve(&self, kind: &str, name: &str) -> Option<Curve> {
         let curves = match kind {
             "drive" => &self.drives,
@@ -117,7 +120,7 @@ impl History {
         })
     }
 
-    /// The short seconds, newest first.
+    /// Returns the short seconds, newest first.
     pub(crate) fn short(&self) -> ShortSeconds {
         ShortSeconds {
             short: self.short.iter().rev().cloned().collect(),
@@ -125,7 +128,7 @@ impl History {
     }
 }
 
-/// The curve of an object that was not seen for long enough.
+/// Returns the empty curve of an object that is too new to have a point.
 pub(crate) fn empty(kind: &str, name: &str) -> Curve {
     Curve {
         of: format!("{kind}.{name}"),
@@ -134,7 +137,7 @@ pub(crate) fn empty(kind: &str, name: &str) -> Curve {
     }
 }
 
-/// Adds a second to the point that is not complete.
+/// Adds a second to the unfinished point of an object.
 fn note(curves: &mut Curves, name: &str, second: Point) {
     if let Some(kept) = curves.get_mut(name) {
         let sum = kept.sum.get_or_insert_default();
@@ -151,7 +154,7 @@ fn note(curves: &mut Curves, name: &str, second: Point) {
     curves.insert(name.to_owned(), kept);
 }
 
-/// Adds to what has room for [`POINTS`].
+/// Appends to a queue of at most [`POINTS`] elements.
 fn push<T>(all: &mut VecDeque<T>, one: T) {
     if all.len() == POINTS {
         all.pop_front();
@@ -169,7 +172,7 @@ impl Point {
         }
     }
 
-    /// The mean of the seconds that this is the sum of.
+    /// Divides a sum by the number of its seconds.
     fn mean(self) -> Self {
         let seconds = STEP as f32;
         Self {
@@ -186,7 +189,7 @@ mod tests {
     use super::*;
     use crate::api::{DriveFigures, VolumeFigures};
 
-    /// The second `at` of a drive and a volume, which was short of its promise in every fifth.
+    /// Returns second `at` of a drive and a volume. The volume is short in every fifth second.
     fn sample(at: u64, bytes: u64) -> Sample {
         let mut sample = Sample {
             at_ms: at * 1_000,
@@ -242,7 +245,7 @@ mod tests {
         assert_eq!(curve.points[0].at_ms, (9_000 - 3_590) * 1_000);
         let short = history.short().short;
         assert_eq!(short.last().unwrap().at_ms, (9_000 - 3_600) * 1_000);
-        // Where every second of many volumes is short, the last of them are kept.
+        // If every second of many volumes is short, the newest are kept.
         let mut crowd = sample(9_005, 1);
         crowd.short = vec![crowd.short[0].clone(); 5_000];
         history.add(&crowd);

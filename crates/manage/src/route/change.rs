@@ -1,4 +1,4 @@
-//! What is told: changes, each wholly or not at all.
+//! Routes that change the server. Each change is made completely or refused completely.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use crate::access::Peer;
 use crate::control::{Expected, How, TableState};
 use crate::error::Refused;
 
-/// Longest body of a request, bytes: a change of a thousand volumes.
+/// The maximum length of a body in bytes. It is enough for a change of a thousand volumes.
 const BODY_MAX: usize = 1 << 20;
-/// How long a body may take.
+/// The maximum time for the arrival of a body.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
-/// What can come of a change, for the document.
+/// The possible responses to a change, for the `OpenAPI` document.
 #[cfg(feature = "openapi")]
 #[derive(utoipa::IntoResponses)]
 #[expect(dead_code, reason = "the document alone needs it")]
@@ -202,7 +202,7 @@ pub(crate) async fn remove(
     .await
 }
 
-/// How a change is to be made, from the query.
+/// The query of a change.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Asked {
@@ -213,13 +213,14 @@ pub(crate) struct Asked {
 
 type AskedQuery = Result<Query<Asked>, QueryRejection>;
 
-/// The query of a change; what it cannot have is refused.
+/// Returns the query of a change, or refuses an invalid one.
 fn asked(query: Result<Query<Asked>, QueryRejection>) -> Answer<Asked> {
     let query = query.map_err(|e| Refused::new(StatusCode::BAD_REQUEST, e.body_text()))?;
     Ok(query.0)
 }
 
-/// A table that must be there, and as `If-Match` says.
+/// Returns the precondition that a table exists, and that it has the version in `If-Match` if the
+/// header is present.
 fn existing((kinds, name): (String, String), headers: &HeaderMap) -> Answer<Expected> {
     let kind = singular(&kinds)?;
     let etag = headers.get(IF_MATCH).filter(|value| *value != "*");
@@ -244,7 +245,8 @@ fn how(peer: &Peer, asked: Asked, expected: Option<Expected>) -> How {
     }
 }
 
-/// The edits that merge words into a table: tables inside are merged, too, and `null` removes a key.
+/// Appends the edits that merge keys into a table (RFC 7396). Tables inside are merged as well, and
+/// `null` removes a key.
 fn merge(key: &[String], words: &Words, edits: &mut Vec<Edit>) {
     for (name, value) in words {
         let mut key = key.to_owned();
@@ -259,7 +261,7 @@ fn merge(key: &[String], words: &Words, edits: &mut Vec<Edit>) {
     }
 }
 
-/// The value in a body: small, soon, and nothing else in it.
+/// Reads a value from a body. It must be short, arrive soon, and contain nothing else.
 async fn read<T: DeserializeOwned>(body: Body) -> Answer<T> {
     let bad = |error: String| Refused::new(StatusCode::BAD_REQUEST, error);
     let read = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, BODY_MAX)).await;
@@ -276,7 +278,7 @@ async fn read<T: DeserializeOwned>(body: Body) -> Answer<T> {
     serde_json::from_slice(&body).map_err(|e| bad(format!("the body is invalid: {e}")))
 }
 
-/// Makes a change on a thread that may wait, and tells those that listen.
+/// Makes a change on a thread that can block, and sends an event about it.
 async fn made(
     manager: Arc<Manager>,
     how: How,

@@ -1,4 +1,4 @@
-//! What can be asked and told, by path.
+//! The routes of the interface, and the checks that precede each request.
 
 pub(crate) mod ask;
 pub(crate) mod change;
@@ -24,11 +24,11 @@ use change::{add, change, changes, reload, remove, set, undo};
 use events::events;
 
 type Answer<T> = Result<T, Refused>;
-/// A kind of tables and the name of one.
+/// The kind and the name of a table in a path.
 type Target = axum::extract::Path<(String, String)>;
 type Shared = State<Arc<Manager>>;
 
-/// Every path of the interface.
+/// Returns the routes of the whole interface.
 pub(crate) fn router(manager: &Arc<Manager>) -> Router {
     let named = "/v1/{kind}/{name}";
     let manage = &manager.control.published().config.manage;
@@ -56,12 +56,12 @@ pub(crate) fn router(manager: &Arc<Manager>) -> Router {
         .with_state(Arc::clone(manager))
 }
 
-/// The paths that need no secret: metrics, and whether the server is well.
+/// Returns true if a path needs no secret: metrics, health checks, and the configuration.
 fn is_metrics(path: &str) -> bool {
     ["/metrics", "/healthz", "/readyz", "/v1/config"].contains(&path)
 }
 
-/// Lets a request in, or not.
+/// Checks a client's rights before its request is handled.
 async fn check(
     State(manager): Shared,
     Extension(peer): Extension<Peer>,
@@ -107,7 +107,7 @@ async fn wrong_method() -> Refused {
     Refused::new(StatusCode::METHOD_NOT_ALLOWED, why)
 }
 
-/// `volume` for `volumes`.
+/// Returns `volume` for `volumes`, and so on. Refuses unknown kinds.
 fn singular(kinds: &str) -> Answer<&'static str> {
     let kind = KINDS
         .into_iter()
