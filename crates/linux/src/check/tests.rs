@@ -5,7 +5,8 @@ use weir_config::apply::parse;
 
 const SERVER: &str = include_str!("../../recordings/server.txt");
 
-/// What is said of a policy on a device for two cgroups, after this was changed of the host.
+/// Returns the problems and warnings for a policy on a device with two cgroups, after a change of
+/// the host.
 fn said(device: &str, policy: &str, change: impl FnOnce(&mut Fake)) -> Vec<String> {
     said_of(
         &format!(
@@ -28,7 +29,7 @@ fn said_of(text: &str, host: &str, change: impl FnOnce(&mut Fake)) -> Vec<String
     problems.chain(warnings).collect()
 }
 
-/// Checks that a line has these parts, between which there are two dots.
+/// Checks that a line contains these parts, which are separated by two dots.
 #[track_caller]
 fn has(said: &[String], parts: &str) {
     let is_it = |line: &&String| parts.split(" .. ").all(|part| line.contains(part));

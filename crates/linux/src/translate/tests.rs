@@ -26,7 +26,7 @@ fn min(min: u64) -> Contract {
     }
 }
 
-/// The lines of a policy's settings.
+/// Returns the settings of a policy as lines.
 fn lines(word: &str, queue: Queue, contracts: &[Contract]) -> Vec<String> {
     let policy = find(word).unwrap();
     let translation = translate(&policy, &queue, (Some(DRIVE), None), &groups(contracts)).unwrap();
