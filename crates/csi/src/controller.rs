@@ -169,6 +169,7 @@ fn most(driver: &Driver, request: &GetCapacityRequest) -> Result<u64, Status> {
         let mut words = terms.words((name, drive), &file, &driver.options.sockets)?;
         words.insert("size".to_owned(), Size(room).to_string().into());
         match volumes.add(name, &words, true).map_err(|e| refused(&e)) {
+            // This drive cannot promise the contract.
             Err(status) if status.code() == tonic::Code::ResourceExhausted => {}
             tried => {
                 tried?;

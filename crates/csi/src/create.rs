@@ -118,6 +118,7 @@ pub(crate) fn unsupported(capabilities: &[VolumeCapability]) -> Option<String> {
                 let mode = mode.as_str_name();
                 format!("access mode {mode} is not supported, because a volume can be used only on its own node")
             }
+            // The name becomes part of a command (mkfs.NAME).
             (Some(AccessType::Mount(mount)), _) if !is_word(&mount.fs_type) => {
                 format!("{:?} is not a file system", mount.fs_type)
             }
@@ -146,6 +147,7 @@ pub(crate) fn size(range: CapacityRange) -> Result<u64, Status> {
     }
     let size = match (least, most) {
         (0, 0) => SIZE,
+        // If there is only a limit, the default applies as far as the limit permits it.
         (0, most) => SIZE.min(whole(most)),
         (least, _) => least.div_ceil(STEP) * STEP,
     };
@@ -217,6 +219,7 @@ fn make(driver: &Driver, volumes: &Volumes<'_>, asked: &Asked<'_>) -> Result<Vol
         source,
     };
     if let Some(source) = &made.source {
+        // A clone without a requested size has that of its source.
         if asked.range == CapacityRange::default() {
             made.size = source.size_bytes;
         }
@@ -280,6 +283,7 @@ pub(crate) fn drives(
     let left = |drive: &Drive| {
         drive
             .budget
+            // A drive of unknown capacity comes last.
             .map_or(0, |budget| budget.left_bytes_per_second)
     };
     drives.sort_by_key(|drive| std::cmp::Reverse(left(drive)));

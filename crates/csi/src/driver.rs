@@ -135,6 +135,7 @@ fn stopped() -> io::Result<impl Future<Output = ()>> {
 
 /// Opens the socket for listening. A socket that an earlier driver has left is removed first.
 fn listen(path: &Path) -> io::Result<UnixListener> {
+    // Only a socket is removed, so that a wrong option does not delete a file.
     if path
         .symlink_metadata()
         .is_ok_and(|m| m.file_type().is_socket())

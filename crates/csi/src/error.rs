@@ -17,10 +17,13 @@ pub(crate) fn refused(error: &Error) -> Status {
             let said = said(refusal);
             match status {
                 404 => Status::not_found(said),
+                // The state has changed since it was read, so that the call has to be repeated.
                 409 | 412 => Status::aborted(said),
+                // The contract exceeds the capacity. All other problems are errors of the request.
                 422 if refusal.problems.iter().any(|p| p.exceeds) => {
                     Status::resource_exhausted(said)
                 }
+                // The server cannot save the change, for example because its disk is full.
                 507 => Status::resource_exhausted(said),
                 400 | 422 => Status::invalid_argument(said),
                 401 | 403 => Status::permission_denied(said),

@@ -78,6 +78,7 @@ impl Images {
         volume: &str,
         except: Option<&Path>,
     ) -> io::Result<()> {
+        // The server can have drives that the driver does not use.
         for drive in drives.filter(|drive| self.has_drive(drive)) {
             let directory = self.of_drive(drive);
             let dir = Dir::open(&directory)?;
@@ -142,6 +143,7 @@ fn start(volume: &str) -> String {
 /// error.
 pub(crate) fn make(path: &Path, size: u64, from: Option<&Path>) -> io::Result<()> {
     let (dir, name) = place(path)?;
+    // The source is opened first, so that an error leaves no new file.
     let source = from.map(open).transpose()?;
     let file = dir.create_new(name, MODE)?;
     let made = write(&dir, &file, size, source.as_ref());

@@ -107,6 +107,7 @@ pub(crate) fn bind(from: &Path, to: &Path, read_only: bool) -> Result<(), Status
     }
     let parent = to.parent().unwrap_or(to);
     fs::create_dir_all(parent).map_err(error::file("create", parent))?;
+    // The target of a bind mount must be of the same kind as the source.
     let made = if from.is_dir() {
         fs::create_dir_all(to)
     } else {
@@ -132,6 +133,7 @@ pub(crate) fn bind(from: &Path, to: &Path, read_only: bool) -> Result<(), Status
 
 /// Unmounts everything that is mounted at a path. Succeeds if nothing is.
 pub(crate) fn unmount(at: &Path) -> Result<(), Status> {
+    // Several file systems can be mounted on top of each other.
     while is_mounted(at)? {
         run("umount", &[at.as_os_str()])?;
     }

@@ -74,6 +74,7 @@ fn unstage(
     let at = Path::new(needed("the staging path", &request.staging_target_path)?);
     let id = driver.name(&request.volume_id)?;
     let _taken = driver.busy.take(id)?;
+    // The file system must be unmounted before its device disappears.
     mount::unmount(at)?;
     // A block device of the server itself lasts as long as the volume.
     nbd::detach(driver, id)?;

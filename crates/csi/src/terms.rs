@@ -68,6 +68,7 @@ impl Terms {
                 }
             }
         }
+        // Inserted last, so that they replace fixed parameters with the same key.
         words.extend(mutable.iter().map(|(key, value)| (&key[..], &value[..])));
         terms.contract = contract(words, "drive, tenant, attach and those of a contract")?;
         Ok(terms)

@@ -73,6 +73,7 @@ impl Device {
         let mut parts = link.rsplit('/');
         let name = parts.next().unwrap_or_default();
         if files.exists(&format!("/sys/dev/block/{number}/partition")) {
+            // The link of a partition ends in DISK/PARTITION.
             let of = parts.next().unwrap_or_default();
             return Err(NoDevice::Partition(of.to_owned()));
         }
@@ -131,6 +132,8 @@ impl Device {
             // (SCSI), and otherwise nr_requests.
             depth: number_in("device/queue_depth")
                 .or_else(|| number_in("queue/nr_requests"))
+                // io.cost only distinguishes a depth of 1 from greater ones, so that saturation is
+                // harmless.
                 .map(|depth| u16::try_from(depth).unwrap_or(u16::MAX)),
             layer: match layer {
                 [true, _] => Some(Layer::Mapper),

@@ -102,6 +102,7 @@ impl Journal {
         let mut lock = name.to_owned();
         lock.push(".lock");
         let lock = dir.create(&lock, LOCK_MODE).map_err(failed("lock"))?;
+        // The kernel releases the lock when the process ends, even if it is killed.
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(JournalError::Busy(path.to_owned())),
@@ -167,10 +168,12 @@ impl Journal {
         for (number, line) in whole.lines().enumerate() {
             journal.lines = number + 1;
             match serde_json::from_str(line) {
+                // Records of a later version could have to be undone in another way.
                 Ok(Record::Journal { version }) if version > VERSION => {
                     return Err(JournalError::Version(path.to_owned(), version));
                 }
                 Ok(record) => journal.take(record),
+                // The other lines are still needed to undo their changes.
                 Err(_) => journal.damaged.push(number + 1),
             }
         }

@@ -143,6 +143,7 @@ impl Plan {
             plan.add(&look, drive, &mut drop_ins);
         }
         plan.same_device(host);
+        // This comes last, because a unit can get directives for several drives.
         plan.actions.extend(drop_ins.actions(files));
         plan
     }
@@ -324,6 +325,7 @@ impl Plan {
         };
         self.notes.extend(notes);
         for (place, member) in drive.members.iter().enumerate() {
+            // The priority class is a setting of the member, and not of the policy.
             if let Some(class) = member.prio_class {
                 settings.push(Setting {
                     at: At::Group(place),
@@ -422,6 +424,7 @@ impl Plan {
             At::Device | At::Root => true,
         });
         let settings: Vec<Setting> = own.cloned().collect();
+        // The index that the target will have in `devices`.
         let device = self.devices.len();
         // Devices can share cgroups, which are made and enabled once.
         let mut known: HashSet<Action> = self.actions.iter().cloned().collect();

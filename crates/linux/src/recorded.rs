@@ -57,6 +57,7 @@ impl Recorded {
                 continue;
             };
             links += 1;
+            // A loop of links ends here, at a path that does not exist.
             if links > LINKS_MAX {
                 break;
             }
@@ -124,6 +125,8 @@ impl Files for Recorded {
     }
 
     fn link(&self, path: &str) -> io::Result<String> {
+        // A recording need not have these links. The directory takes the place of the target,
+        // because callers use only the last two names of the path.
         if let Some(number) = path.strip_prefix("/sys/dev/block/") {
             return self.numbered(number).ok_or_else(|| Errno::NOENT.into());
         }
@@ -133,6 +136,7 @@ impl Files for Recorded {
     }
 
     fn number(&self, path: &str) -> io::Result<String> {
+        // A path that does not exist stays as it is, and its name is enough.
         let device = self.resolve(path);
         let name = device.file_name().unwrap_or_default().to_string_lossy();
         let directory = self.block(&name).ok_or(Errno::NOENT)?;

@@ -44,6 +44,7 @@ pub fn apply(
     // This comes first, so that a value that is changed again is recorded as it was before any
     // change.
     undo::what_is_not_in(files, plan, journal, say)?;
+    // If this call fails, its own changes are undone. Earlier ones stay.
     let first = journal.entries().next_back().map_or(0, |e| e.id + 1);
     let mut run = Run {
         files,
@@ -127,6 +128,7 @@ fn live(
     device: Option<&Ident>,
     asked: &str,
 ) -> Option<(u64, Option<String>)> {
+    // A file can have a line for each device, so that the devices must agree as well.
     let number = |ident: Option<&Ident>| ident.map(|i| i.number.clone());
     let own = |entry: &&Entry| number(entry.device.as_ref()) == number(device);
     let last = journal.entries_of(path).rev().find(own)?;
@@ -172,6 +174,7 @@ impl Run<'_> {
             }
         }
         if units {
+            // One reload is enough for all drop-ins, because it reads all units.
             let reloaded = self.files.reload_units();
             reloaded.map_err(|e| Failed::step("systemd", "reload its units", e))?;
             (self.say)(&Said::Reloaded);
@@ -251,6 +254,8 @@ impl Run<'_> {
         let text = self.files.read(file);
         let text = text.map_err(|e| Failed::step(file, "read it back", e))?;
         let now = knob.value(&text, number);
+        // The value as the kernel has rounded it. If it differs later, another program has changed
+        // it.
         self.journal.done(id, now.clone())?;
         let said = if !knob.is(&now, value) {
             self.applied.other += 1;
@@ -319,6 +324,7 @@ impl Run<'_> {
         if old.as_deref() == Some(text) {
             return Ok(());
         }
+        // An existing entry has the content from before the first run, which must not be lost.
         if live(self.journal, file, None, text).is_none() {
             let change = Change::Unit {
                 file: file.to_owned(),

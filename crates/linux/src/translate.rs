@@ -107,6 +107,7 @@ pub fn translate(
             let both = told.max.bandwidth > 0 || told.max.iops > 0;
             note_once(&mut notes, both, BOTH_WAYS);
             note_once(&mut notes, told.max.burst > Span::ZERO, NO_BURST);
+            // It only matters whether any of them is set.
             let requests = told.max.iops | told.max.read_iops | told.max.write_iops;
             note_once(&mut notes, requests > 0, COMMANDS);
             note_once(&mut notes, told.max.iops_size > 0, NO_SIZE);
@@ -118,6 +119,7 @@ pub fn translate(
         }
         let latency = knobs.latency;
         if latency > Span::ZERO {
+            // The file is in microseconds, and 0 would switch the target off.
             let target = format!("target={}", (latency.as_nanos() / 1_000).max(1));
             settings.push(Setting::new(at, Knob::Latency, target)?);
         }
@@ -163,6 +165,7 @@ fn can_be(policy: &Policy) -> Result<(), Refused> {
                 "use \"bfq\" for weights",
             );
         }
+        // Only Weir's bfq has the tunable `charge`.
         config if tunable::constants(config).contains(&"charge") => {
             return refused(
                 "Linux's bfq charges by service and time, which cannot be changed",
@@ -193,6 +196,7 @@ fn notes(policy: &Policy, setup: &Setup) -> Vec<String> {
         );
     }
     let limited = setup.contracts().iter().any(|c| c.max.is_limited());
+    // With the controller `slices`, the simulator does the same as the kernel.
     if setup.controllers.max && setup.controllers.slices.is_none() && limited {
         notes.push(
             "io.max enforces a max in slices of 20 to 100 ms, while the simulator's \"max\" is exact; use \"+ io.max\" to simulate it like Linux"
@@ -212,6 +216,7 @@ fn of_device(setup: &Setup, queue: &Queue) -> Result<Vec<Setting>, Wrong> {
     set(Knob::Scheduler, setup.elevator.kind().name.to_owned())?;
     let kib = |bytes: u64| bytes / 1024;
     let micros = |time: Span| time.as_nanos() / 1000;
+    // Attributes that the file does not mention keep the kernel's values.
     for (knob, value) in [
         (Knob::NrRequests, queue.nr_requests.map(u64::from)),
         (Knob::ReadAhead, queue.read_ahead.map(kib)),
@@ -239,6 +244,7 @@ fn of_device(setup: &Setup, queue: &Queue) -> Result<Vec<Setting>, Wrong> {
 /// the simulator's io.max.
 fn limits(max: &Max) -> String {
     let least = |a: u64, b: u64| match (a, b) {
+        // In a contract, 0 means that there is no limit.
         (0, 0) => "max".to_owned(),
         (0, n) | (n, 0) => n.to_string(),
         (a, b) => a.min(b).to_string(),

@@ -21,6 +21,7 @@ pub(crate) struct Tunable {
     pub(crate) bounds: (u64, u64),
 }
 
+/// The greatest `int`, in which bfq and mq-deadline keep most values.
 const INT: u64 = i32::MAX as u64;
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
@@ -51,6 +52,7 @@ pub(crate) const ALL: &[Tunable] = &[
     file("bfq", "strict_guarantees", 1, (0, 1)),
     file("bfq", "low_latency", 1, (0, 1)),
     Tunable {
+        // slice_idle has two files. The one in microseconds loses nothing by rounding.
         tunable: "slice_idle",
         ..file("bfq", "slice_idle_us", US, (0, INT))
     },

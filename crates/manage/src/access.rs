@@ -211,6 +211,7 @@ fn token(path: &Path) -> Result<String, String> {
         );
     }
     let token = text.trim();
+    // The token is sent in a header.
     let visible = token.bytes().all(|b| b.is_ascii_graphic());
     if token.len() < TOKEN_MIN || !visible {
         return Err(format!(
@@ -234,6 +235,7 @@ fn made(path: &Path) -> io::Result<String> {
     let mut file = options
         .write(true)
         .create_new(true)
+        // Only the server's user may read the token.
         .mode(0o600)
         .open(path)?;
     writeln!(file, "{token}")?;

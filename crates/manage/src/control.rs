@@ -182,6 +182,7 @@ impl Control {
             text,
             journal: Journal::default(),
             versions: BTreeMap::new(),
+            // Two runs of the server do not start in the same millisecond.
             run: now_ms(),
             last: 0,
         };

@@ -46,6 +46,7 @@ struct Kept {
 /// Rates: those of a point, or the sum of those of its seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Point {
+    // f32 keeps a point at 16 bytes.
     bytes: f32,
     requests: f32,
     busy: f32,

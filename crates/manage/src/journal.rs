@@ -55,6 +55,7 @@ impl Journal {
         {
             entry.back = None;
         }
+        // A string has some bytes of overhead in addition to its text.
         let lines: usize = change.lines.iter().map(|line| line.len() + 32).sum();
         // A quarter, so that a single large change cannot displace most others.
         if lines > BYTES / 4 {
@@ -66,6 +67,7 @@ impl Journal {
         }
         let bytes = back.bytes();
         let back = (bytes <= BYTES / 4).then_some(back);
+        // 256 bytes is an estimate for the entry itself.
         let bytes = 256 + lines.min(BYTES / 4) + if back.is_some() { bytes } else { 0 };
         self.entries.push_back(Entry {
             change,
@@ -91,6 +93,7 @@ impl Journal {
     pub(crate) fn back(&self, number: Option<u64>) -> Result<(&Change, &Back), String> {
         let Some(number) = number else {
             let mut last = self.entries.iter().rev();
+            // Undos are skipped, so that repeated undos go back step by step.
             let last = last.find(|e| e.back.is_some() && e.change.undoes.is_none());
             let last = last.and_then(|e| Some((&e.change, e.back.as_ref()?)));
             return last.ok_or_else(|| "no change can be undone".to_owned());

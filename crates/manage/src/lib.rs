@@ -232,8 +232,10 @@ impl Management {
     fn stop(&mut self) {
         // First, while the shards can still be told that nothing is promised.
         drop(self.gateways.take());
+        // Dropping the sender ends the thread.
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
+            // A panic of the thread has already been logged.
             let _ = thread.join();
         }
     }

@@ -53,6 +53,7 @@ impl Sample {
                     .push(VolumeFigures { share, ..figures });
             }
             for figures in &mut sample.second.volumes[first..] {
+                // At least 1, because it is a divisor.
                 let of = per_second(all[1]).max(1);
                 figures.got = figures.bytes_per_second as f64 / of as f64;
             }
@@ -139,6 +140,7 @@ impl Sample {
             at_ms: self.at_ms,
             of,
             cause: cause.name().to_owned(),
+            // The neighbour belongs to the last cause only.
             neighbour: neighbour.filter(|_| causes.last == Some(cause)),
             lacking,
         });

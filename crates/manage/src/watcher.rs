@@ -88,6 +88,7 @@ impl Watcher {
 
     /// Sends an event to all subscribers.
     pub(crate) fn tell(&self, event: &Event) {
+        // Without subscribers, nothing has to be serialised.
         if self.events.receiver_count() == 0 {
             return;
         }
@@ -109,6 +110,8 @@ impl Watcher {
         rooms: &BTreeMap<String, Room>,
         detail: Detail,
     ) -> Option<Arc<str>> {
+        // The lock is held until the shards have replied, so that concurrent requests share one
+        // result.
         let mut kept = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, kept, text)) = &*kept
             && at.elapsed() < FRESH

@@ -84,6 +84,8 @@ pub(crate) fn grow(driver: &Driver, volume: &Volume) -> Result<(), Status> {
     };
     let asked = Attributes::default()
         .u32(INDEX, index)
+        // The kernel refuses to reconfigure a device unless the request has the device's text
+        // (`nbd_genl_reconfigure`).
         .u64(SIZE_BYTES, volume.size_bytes)
         .text(BACKEND_IDENTIFIER, &mark(driver, &volume.name));
     let grown = family()?.ask(RECONFIGURE, &asked);

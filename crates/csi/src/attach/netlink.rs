@@ -108,6 +108,7 @@ impl Family {
         message.extend_from_slice(&REQUEST_ACK.to_ne_bytes());
         // Sequence number and port stay 0, because the socket has one request at a time.
         message.extend_from_slice(&[0; 8]);
+        // struct genlmsghdr: command, version, reserved.
         message.extend_from_slice(&[command, 1, 0, 0]);
         message.extend_from_slice(&attributes.0);
         rustix::net::send(&self.socket, &message, SendFlags::empty())?;
@@ -118,6 +119,7 @@ impl Family {
                     answer = body.get(GENERIC_HEADER..).unwrap_or_default().to_vec();
                     continue;
                 }
+                // struct nlmsgerr: 0 acknowledges the request.
                 let errno = body.first_chunk().map_or(0, |n| i32::from_ne_bytes(*n));
                 return match errno {
                     0 => Ok(answer),

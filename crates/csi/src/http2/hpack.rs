@@ -96,6 +96,7 @@ impl Decoder {
         while let Some(&first) = block.first() {
             self.field(first, &mut block, &mut out)
                 .ok_or(Malformed::Fields)?;
+            // Through the table, a few bytes can stand for a long field.
             if out.len() > MOST {
                 return Err(Malformed::Long);
             }
@@ -109,6 +110,7 @@ impl Decoder {
         if first & 0x80 != 0 {
             match integer(block, 7)? {
                 place if place == AUTHORITY.1 => (),
+                // An index into the static table is the same for both sides.
                 place @ 1..=61 => put_integer(place, 0x80, 7, out),
                 place => {
                     let field = self.dynamic(place)?;

@@ -46,6 +46,8 @@ const fn code() -> Code {
             symbol += 1;
         }
         code.lengths[length] = (next, count, place);
+        // In a canonical code, the first code of the next length follows the last one of this
+        // length.
         (next, place) = ((next + count) << 1, place + count);
         length += 1;
     }

@@ -145,6 +145,7 @@ fn control(fake: &mut Fake, folder: &str, text: &str) -> io::Result<()> {
     let has = |list: &[String]| list.iter().any(|c| c == "io");
     match text.trim() {
         "+io" => {
+            // A cgroup can pass a controller on only if it has it.
             if !has(&words(fake, &format!("{folder}/cgroup.controllers"))) {
                 return Err(Errno::NOENT.into());
             }
@@ -168,6 +169,7 @@ fn control(fake: &mut Fake, folder: &str, text: &str) -> io::Result<()> {
                 return Err(Errno::BUSY.into());
             }
             on.retain(|c| c != "io");
+            // The files disappear together with the settings in them.
             for child in below {
                 for file in fake.names(&child) {
                     if file.starts_with("io.") {
@@ -268,6 +270,7 @@ fn limits(fake: &mut Fake, path: &str, number: &str, value: &str) -> io::Result<
         let (name, limit) = word.split_once('=').ok_or(Errno::INVAL)?;
         let known = limits.iter_mut().find(|(n, _)| n == name);
         let (_, place) = known.ok_or(Errno::INVAL)?;
+        // `tg_set_limit` refuses 0 with ERANGE.
         if limit != "max" && limit.parse::<u64>().map_err(|_| Errno::INVAL)? == 0 {
             return Err(Errno::RANGE.into());
         }
@@ -279,6 +282,7 @@ fn limits(fake: &mut Fake, path: &str, number: &str, value: &str) -> io::Result<
         fake,
         path,
         number,
+        // A device without limits has no line.
         (line != Knob::NO_LIMITS).then_some(&line),
     );
     Ok(())

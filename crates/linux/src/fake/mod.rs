@@ -184,6 +184,7 @@ impl Fake {
                     // The killed process cannot see the result, so that an error has no receiver.
                     let _ = change(self);
                 }
+                // Unlike panic!, this prints no message. The death was planned.
                 std::panic::resume_unwind(Box::new(Killed))
             }
             Some(death) => {
@@ -209,6 +210,7 @@ impl Files for Fake {
                 Some(_) => return Err(Errno::ISDIR.into()),
                 None => return Err(Errno::NOENT.into()),
             }
+            // The kernel ignores a line feed at the end of a value.
             let text = text.trim_end_matches('\n');
             let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
             if let Some((device, file)) = path.split_once("/queue/") {
@@ -235,6 +237,7 @@ impl Files for Fake {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         match self.nodes.get(&format!("{}/{name}", self.resolve(folder))) {
             Some(Node::Link(target)) => Ok(target.clone()),
+            // readlink(2): not a symbolic link.
             Some(_) => Err(Errno::INVAL.into()),
             None => Err(Errno::NOENT.into()),
         }
@@ -244,6 +247,7 @@ impl Files for Fake {
         let path = self.resolve(path);
         match self.nodes.get(&path) {
             Some(Node::Device(number)) => Ok(number.clone()),
+            // `Tree` returns the same error for a file that is not a block device.
             Some(_) => Err(Errno::NOTBLK.into()),
             None => Err(Errno::NOENT.into()),
         }
@@ -269,6 +273,7 @@ impl Files for Fake {
             if !parent.is_empty() && !fake.exists(parent) {
                 return Err(Errno::NOENT.into());
             }
+            // mkdir in a cgroup makes a cgroup.
             if fake.nodes.contains_key(&format!("{parent}/cgroup.procs")) {
                 cgroup::make(fake, &path);
             } else {

@@ -168,6 +168,7 @@ fn switch(fake: &mut Fake, device: &str, to: &str) -> io::Result<()> {
         format!("{device}/queue/nr_requests"),
         nr_requests.to_string(),
     );
+    // The tunables belong to the elevator that was replaced.
     fake.take(&format!("{device}/queue/iosched"));
     let own = DEFAULTS.iter().find(|(name, _)| *name == to);
     for (file, text) in own.iter().flat_map(|(_, files)| *files) {

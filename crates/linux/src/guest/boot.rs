@@ -129,9 +129,11 @@ impl Guest {
         let scratch = scratch.map_err(Error::file(&std::env::temp_dir()))?;
         self.write_initrd(&scratch.path().join("initrd"))?;
         let out = scratch.path().join("out");
+        // The guest writes a tar archive of /out to this disk.
         zeroed(&out, OUT_MAX)?;
         let (mut qemu, lines) = self.start(scratch.path())?;
         let console = follow(&lines, self.limit, &mut line, go_on);
+        // The guest powers itself off. This ends one that hangs, or that `go_on` has ended.
         qemu.end();
         let console = console?;
         if !console.iter().any(|line| line == END) {
@@ -202,6 +204,7 @@ impl Guest {
             child.stdout.take().map(|o| Box::new(o) as _),
             child.stderr.take().map(|o| Box::new(o) as _),
         ];
+        // Both outputs must be read, because a full pipe would block QEMU.
         for output in outputs.into_iter().flatten() {
             let send = send.clone();
             thread::spawn(move || {

@@ -116,6 +116,7 @@ impl Initrd {
         {
             let file = entry.file_name().to_string_lossy().into_owned();
             if let Some(name) = file.strip_suffix(".ko") {
+                // The kernel treats `-` and `_` in names of modules as equal, and prints `_`.
                 paths.insert(name.replace('-', "_"), entry.path());
             }
         }
@@ -138,6 +139,7 @@ impl Initrd {
         order: &mut Vec<String>,
         seen: &mut BTreeSet<String>,
     ) -> Result<(), Error> {
+        // A module without a file is built into the kernel.
         let Some(path) = paths.get(name).filter(|_| seen.insert(name.to_owned())) else {
             return Ok(());
         };
@@ -161,6 +163,7 @@ impl Initrd {
         }
         let (mut to, mut inode) = (to, 1);
         let mut write = |path: &str, mode: u32, bytes: &[u8]| {
+            // The time of modification stays 0, so that the archive is repeatable.
             let entry = NewcBuilder::new(path).ino(inode).mode(mode).nlink(1);
             inode += 1;
             // The size field of the format has 32 bits. No file of a guest is near 4 GiB.
@@ -168,6 +171,7 @@ impl Initrd {
             writer.write_all(bytes)?;
             writer.finish().map(drop)
         };
+        // The kernel unpacks the entries in order and does not make missing directories.
         for directory in directories {
             write(directory, 0o040_755, &[])?;
         }

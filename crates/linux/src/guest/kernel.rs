@@ -70,6 +70,7 @@ impl Kernel {
     /// directory's name is used.
     fn at(directory: PathBuf) -> Self {
         let release = if directory.is_file() {
+            // User-mode Linux prints its release.
             said("linux", "none", Command::new(&directory).arg("--version")).ok()
         } else {
             fs::read_to_string(directory.join("release")).ok()
@@ -169,6 +170,7 @@ impl<'a> Apt<'a> {
             option("Dir::Etc::sourceparts", Path::new("/dev/null")),
             option("Dir::State::lists", &place.join("lists")),
             option("Dir::Cache", &place.join("cache")),
+            // Guests are x86-64, whatever this machine is.
             "-oAPT::Architecture=amd64".to_owned(),
             // apt's own user `_apt` cannot write to the scratch directory, which belongs to the
             // caller.

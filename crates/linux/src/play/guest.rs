@@ -138,6 +138,7 @@ impl Lab {
         }
         let path_ns = self.path(scenario, &go_on)?;
         let (left_ns, played) = self.boot(scenario, path_ns, Some(&run), &go_on)?;
+        // `boot` has a plan here, so that it returns logs.
         let played = played.unwrap_or_else(|| Played {
             began_ns: 0,
             processor_percent: 0,
@@ -222,6 +223,7 @@ impl Lab {
             let _ = writeln!(script, "weir play /files/{name} /dev/$dev /out/{name}");
         }
         let mut guest = self.guest(script)?;
+        // Both plans use the same volume.
         let size = plans.iter().map(|(_, plan)| plan.jobs.bytes).max();
         let server = server(scenario, size.unwrap_or(0), path_ns);
         guest
@@ -263,6 +265,7 @@ fn alone(scenario: &Scenario) -> Scenario {
     let bytes = PATH_BYTES[usize::from(scenario.drive.shape().rotational)];
     let program = Program::random_reads(4096, 1);
     alone.tenant("reader", Contract::DEFAULT, bytes, program);
+    // No contract must limit the reader.
     alone.groups.clear();
     alone.clients[0].group = weir_core::ROOT;
     alone
@@ -272,6 +275,7 @@ fn alone(scenario: &Scenario) -> Scenario {
 /// completes requests earlier by `path_ns`.
 pub fn server(scenario: &Scenario, size: u64, path_ns: u64) -> String {
     let model = profile::word(&scenario.drive);
+    // The size is written in whole MiB.
     let size = size.next_multiple_of(1 << 20) >> 20;
     format!(
         "[drive.d]\nmodel = {model}\npath = \"{path_ns}ns\"\npolicy = \"none\"\n\n[listen]\nnbd = [\"unix:/run/weir\"]\n\n[volume.v]\ndrive = \"d\"\nsize = \"{size}MiB\"\n"

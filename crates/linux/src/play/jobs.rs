@@ -79,6 +79,7 @@ impl Jobs {
         let bases = scenario.bases();
         let (latest, over) = scenario.ends();
         let until = scenario.exits.or(scenario.awaits);
+        // A run that awaits a client can last longer than its duration.
         let ends = if scenario.awaits.is_some() {
             latest
         } else {
@@ -214,6 +215,7 @@ fn what(f: &mut String, program: &Program) -> fmt::Result {
     }
     match program.pattern {
         Pattern::Sequential | Pattern::Shuffled => {}
+        // With its map, fio visits each block once (`Shuffled`). Random positions can repeat.
         Pattern::Random => writeln!(f, "norandommap=1")?,
         Pattern::Skewed(skew) => {
             writeln!(f, "norandommap=1\nrandom_distribution={}", shown(skew))?;
@@ -243,6 +245,7 @@ fn what(f: &mut String, program: &Program) -> fmt::Result {
 
 /// Writes the keys of the arrival of requests: depth, think time, rates, and the end.
 fn when(f: &mut String, program: &Program) -> fmt::Result {
+    // psync has one request in flight. A greater depth needs an asynchronous engine.
     let engine = ["psync", "libaio"][usize::from(program.depth > 1)];
     writeln!(f, "ioengine={engine}\niodepth={}", program.depth)?;
     match program.arrival {
@@ -274,6 +277,7 @@ fn when(f: &mut String, program: &Program) -> fmt::Result {
     if let Some(activity) = program.activity {
         let (on, off) = (micros(activity.on), micros(activity.off));
         writeln!(f, "thinktime={off}\nthinktime_iotime={on}")?;
+        // Otherwise, fio would catch up with its rate after each pause.
         writeln!(f, "rate_ignore_thinktime=1")?;
     }
     match program.requests {

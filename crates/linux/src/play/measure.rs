@@ -56,6 +56,7 @@ pub fn measure(
             if let Some(step) = step {
                 meter.follow(step.as_nanos());
             }
+            // The same seed as in the job and in the simulator, so that the drawn start agrees.
             let seed = seed(&scenario.name, repetition, spec.sequence);
             let (program, ended) = (drawn(spec, seed), feed(&mut meter, spec, log, began_ns));
             let issued = log.entries.len() as u64 + log.flushes;
@@ -76,6 +77,8 @@ pub fn measure(
         })
         .collect();
     let last = |at: Option<usize>| Some(ends.get(at?)?.2);
+    // `exits` ends the run together with its client. `awaits` extends it until its client has
+    // ended.
     let until = match (last(scenario.exits), last(scenario.awaits)) {
         (Some(last), _) => last.min(over.as_nanos()),
         (None, Some(last)) => (last + 1).max(over.as_nanos()),

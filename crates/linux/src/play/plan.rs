@@ -61,6 +61,7 @@ impl Plan {
         let mut paths: Vec<String> = Vec::new();
         for (place, group) in groups.iter().enumerate() {
             let above = group.parent.map_or("", |parent| &paths[parent]);
+            // Group 0 is the root, so that the others are numbered from 1.
             paths.push(format!("{above}/weir-{}", place + 1));
         }
         let plan = Self {
@@ -85,6 +86,7 @@ fn queue(scenario: &Scenario, policy: &Policy, shape: Option<&DriveShape>) -> Qu
             scenario.adapter.nr_requests.tags(&shape, elevator)
         }
     };
+    // Read-ahead is an attribute of the whole device. The first buffered client decides.
     let buffered = scenario.clients.iter().find_map(|c| c.buffered);
     Queue {
         nr_requests,

@@ -193,6 +193,7 @@ impl Undo<'_> {
                 self.restored.changed += 1;
                 (self.say)(&left(path, why));
             }
+            // The entry stays in the journal, so that the next restore tries again.
             Outcome::Kept(why) => {
                 self.restored.kept += 1;
                 (self.say)(&left(path, why));
@@ -215,6 +216,7 @@ impl Undo<'_> {
         let device = Device::find(self.files, &ident.link).ok();
         // The link can lead to another device by now, and the device can have another name.
         let same = |device: &Device| match ident.diskseq {
+            // The sequence number stays the same if the device is renamed, and is not reused.
             Some(_) => device.diskseq == ident.diskseq,
             None => device.number == ident.number && device.name == ident.name,
         };
@@ -258,6 +260,7 @@ impl Undo<'_> {
             Err(error) => return kept(&Failed::step(&file, "read it", error)),
         };
         let is = knob.value(&text, &device.number);
+        // `now` is missing if the process was killed after the write and before the record.
         let is_ours = entry.now.as_deref() == Some(&is) || knob.is(&is, new);
         if is != *old && !is_ours && !entry.undoing {
             return Outcome::Changed(format!(

@@ -153,6 +153,7 @@ impl Client {
     }
 
     fn waited<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        // The timer can only be created inside the runtime.
         let answer = async { tokio::time::timeout(PATIENCE, asked).await };
         let answer = self.runtime.block_on(answer);
         answer.unwrap_or_else(|_| Err(self.silent("no reply within 30 s")))
@@ -177,6 +178,7 @@ impl Client {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
+            // HTTP/1.1 requires the header. The server checks it only for browsers.
             .header(HOST, "localhost")
             .header(ACCEPT, "application/json");
         if !body.is_empty() {

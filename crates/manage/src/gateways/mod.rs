@@ -85,6 +85,7 @@ impl Drop for Gateways {
         // The receiver is gone if the thread has failed.
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
+            // A panic of the thread has already been logged.
             let _ = thread.join();
         }
     }

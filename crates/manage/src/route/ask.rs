@@ -85,6 +85,7 @@ pub(crate) async fn history(
     State(manager): Shared,
     Query(Of { of }): Query<Of>,
 ) -> Answer<Json<Curve>> {
+    // A name can contain dots, so that only the first one is a separator.
     let (kind, name) = of.split_once('.').unwrap_or((of.as_str(), ""));
     let unknown = || {
         Refused::not_found(&format!(

@@ -157,6 +157,7 @@ pub(crate) async fn add(
     body: Body,
 ) -> Answer<Json<Outcome>> {
     let kind = singular(&kind)?;
+    // `If-None-Match: *` is the precondition that this route has anyway.
     let new = headers.get(IF_NONE_MATCH).is_none_or(|value| value == "*");
     if !new || headers.contains_key(IF_MATCH) {
         let why = "PUT adds what is not there yet; PATCH changes what is there";
@@ -252,6 +253,7 @@ fn merge(key: &[String], words: &Words, edits: &mut Vec<Edit>) {
         let mut key = key.to_owned();
         key.push(name.clone());
         match value {
+            // An empty table has no keys to merge, so that it is set as a value.
             Value::Object(words) if !words.is_empty() => merge(&key, words, edits),
             value => edits.push(Edit {
                 key,

@@ -51,6 +51,7 @@ pub(crate) fn router(manager: &Arc<Manager>) -> Router {
         .route(named, get(show).put(add).patch(set).delete(remove))
         .fallback(nothing)
         .method_not_allowed_fallback(wrong_method)
+        // The routes limit their bodies themselves (`change::read`).
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(Arc::clone(manager), check))
         .with_state(Arc::clone(manager))
@@ -74,6 +75,7 @@ async fn check(
         let why = "this address serves /metrics, /healthz, /readyz and /v1/config only; use the address of [manage] for the rest";
         return Refused::new(StatusCode::NOT_FOUND, why).into_response();
     }
+    // Health checks tell only whether the server works.
     let open = dashboard::is_page(path) || path == "/healthz" || path == "/readyz";
     let checked = manager.access.check(&peer, request.headers(), open, writes);
     if let Err(refused) = checked {

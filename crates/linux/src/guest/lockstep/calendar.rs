@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use weir_core::{Instant, Span};
 
+// The operations of `enum um_timetravel_ops`.
 const ACK: u32 = 0;
 const START: u32 = 1;
 const REQUEST: u32 = 2;
@@ -111,6 +112,7 @@ impl Calendar {
                 self.now = self.now.max(time);
                 0
             }
+            // The kernel requests the time of day at its boot.
             GET_TOD => BOOTED_AT,
             other => {
                 let what = format!("the kernel's clock says {other}, which has no meaning");

@@ -208,6 +208,7 @@ impl Disk {
         let outside = || io::Error::other("the queue is not in the kernel's memory");
         let at = self.addresses.ok_or_else(outside)?;
         let [descriptors, available, used] = lengths(self.size);
+        // The addresses of a ring are user addresses of the front end (SET_VRING_ADDR).
         let part = |address, length| self.memory.user_part(address, length).ok_or_else(outside);
         let areas = Areas {
             descriptors: part(at.descriptors, descriptors)?,

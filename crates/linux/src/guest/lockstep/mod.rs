@@ -153,10 +153,13 @@ impl Lockstep {
         let mut command = Command::new(&self.kernel);
         command
             .arg(format!("mem={}M", self.memory_mib))
+            // hostfs makes this machine's file system the root.
             .args(["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw", "quiet"])
+            // Only the first console is used, through standard input and output.
             .args(["con=null", "con0=fd:0,fd:1"])
             .arg(format!("init={}", at("init")))
             .arg(format!("time-travel=ext:{}", at("clock")))
+            // 2 is the virtio device id of a block device.
             .arg(format!("virtio_uml.device={}:2", at("disk")))
             .arg(format!("virtio_blk.queue_depth={tags}"))
             .arg(format!("FILES={}", at("files")))

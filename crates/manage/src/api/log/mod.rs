@@ -89,6 +89,7 @@ pub fn start(asked: Option<Level>, default: Level, patience: Duration) -> Result
         .with_ansi(false)
         .with_writer(Lines::default)
         .with_max_level(level.filter())
+        // Targets are names of modules, which help only developers.
         .with_target(level >= Level::Debug)
         .init();
     Ok(())

@@ -52,6 +52,7 @@ impl Repeats {
         let last = line.strip_suffix(b"\n").unwrap_or(&line).to_vec();
         let known = self.lines.iter_mut();
         if let Some(known) = { known }.find(|known| text(&known.last) == text(&last)) {
+            // The report has the time of the last repetition.
             known.last = last;
             if known.written < WRITTEN {
                 known.written += 1;
