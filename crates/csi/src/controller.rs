@@ -65,6 +65,7 @@ fn delete(driver: &Driver, request: &DeleteVolumeRequest) -> Result<DeleteVolume
     Ok(DeleteVolumeResponse {})
 }
 
+/// Confirms the capabilities of a volume if all of them are supported.
 fn validate(
     driver: &Driver,
     request: &ValidateVolumeCapabilitiesRequest,
@@ -86,6 +87,7 @@ fn validate(
     })
 }
 
+/// Lists the driver's volumes page by page, by name.
 fn list(driver: &Driver, request: &ListVolumesRequest) -> Result<ListVolumesResponse, Status> {
     let most = usize::try_from(request.max_entries)
         .map_err(|_| Status::invalid_argument("max_entries must not be negative"))?;
@@ -144,6 +146,7 @@ fn capacity(driver: &Driver, request: &GetCapacityRequest) -> Result<GetCapacity
     })
 }
 
+/// Returns the size of the largest possible volume, found by a dry run on each drive.
 fn most(driver: &Driver, request: &GetCapacityRequest) -> Result<u64, Status> {
     let capabilities = &request.volume_capabilities;
     if !capabilities.is_empty() && unsupported(capabilities).is_some() {
@@ -180,6 +183,7 @@ fn most(driver: &Driver, request: &GetCapacityRequest) -> Result<u64, Status> {
     Ok(most)
 }
 
+/// Grows the file of a volume. A size that is not larger than the present one changes nothing.
 fn expand(
     driver: &Driver,
     request: &ControllerExpandVolumeRequest,

@@ -70,6 +70,7 @@ pub(crate) fn create(
     })
 }
 
+/// Checks a request, as far as that is possible without the server.
 fn asked(request: &CreateVolumeRequest) -> Result<Asked<'_>, Status> {
     let name = needed("the volume's name", &request.name)?;
     if name.len() > NAME_MAX {
@@ -300,6 +301,7 @@ pub(crate) fn drives(
     Ok(drives)
 }
 
+/// Makes the volume on a drive: first its file, then its entry in the server's configuration.
 fn make_on(
     driver: &Driver,
     volumes: &Volumes<'_>,

@@ -154,6 +154,7 @@ pub(crate) fn make(path: &Path, size: u64, from: Option<&Path>) -> io::Result<()
     made
 }
 
+/// Fills a new file, and makes it and its name durable.
 fn write(dir: &Dir, file: &File, size: u64, source: Option<&File>) -> io::Result<()> {
     if let Some(source) = source {
         rustix::fs::ioctl_ficlone(file, source).map_err(|errno| match errno {

@@ -125,6 +125,7 @@ pub(crate) fn mutable(parameters: &HashMap<String, String>) -> Result<Words, Sta
     )
 }
 
+/// Checks that all keys belong to a contract, and parses their values.
 fn contract<'a>(
     pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
     permitted: &str,

@@ -111,6 +111,7 @@ impl Check<'_> {
         }
     }
 
+    /// Returns the value that the plan sets a knob to, if it does.
     fn planned(&self, target: &Target, knob: Knob) -> Option<String> {
         let _ = self;
         let found = target.settings.iter().find(|s| s.knob == knob);
@@ -134,6 +135,7 @@ impl Check<'_> {
         self.planned(target, Knob::CostQos).is_some() || self.is_cost_on(target)
     }
 
+    /// Returns true if io.cost is enabled for the device at present.
     fn is_cost_on(&self, target: &Target) -> bool {
         let root = self.plan.cgroups.root.clone().unwrap_or_default();
         let text = self.files.read(&format!("{root}/{}", Knob::CostQos));
@@ -141,6 +143,7 @@ impl Check<'_> {
         value.starts_with("enable=1")
     }
 
+    /// Warns about an elevator that is not available, or that conflicts with io.cost.
     fn elevator(&mut self, target: &Target) {
         let device = &target.device;
         let wanted = self.scheduler(target);

@@ -94,6 +94,7 @@ impl Device {
         Ok(all.collect())
     }
 
+    /// Reads the attributes of the device with a name and number.
     fn named(files: &dyn Files, name: &str, number: &str) -> Self {
         let directory = format!("/sys/block/{name}");
         let number_in = |file: &str| {

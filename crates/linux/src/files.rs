@@ -94,6 +94,7 @@ impl Tree {
         Self { root: root.into() }
     }
 
+    /// Returns the path below the root.
     fn at(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }

@@ -147,6 +147,7 @@ impl Journal {
         }
     }
 
+    /// Reads the file in a directory. A file that does not exist is an empty journal.
     fn read_in(path: &Path, dir: Option<Dir>) -> Result<Self, JournalError> {
         let mut journal = Self::new(path, dir);
         let mut text = Vec::new();
@@ -197,6 +198,7 @@ impl Journal {
         Some(JournalError::Damaged(self.path.clone(), *line))
     }
 
+    /// Applies a record to the entries in memory.
     fn take(&mut self, record: Record) {
         match record {
             Record::Journal { .. } => {}
@@ -304,6 +306,7 @@ impl Journal {
         Ok((self.dir.as_ref().ok_or(Errno::NOENT)?, name))
     }
 
+    /// Writes a record durably, and then applies it to the entries in memory.
     fn append(&mut self, record: Record) -> Result<(), JournalError> {
         let written = self.write(&record);
         written.map_err(|error| JournalError::File(self.path.clone(), "write", error))?;

@@ -239,6 +239,7 @@ impl Plan {
         BTreeMap::new()
     }
 
+    /// Adds the settings of a drive, or the reasons why they are not possible.
     fn add(&mut self, look: &Look<'_>, drive: &Drive, drop_ins: &mut DropIns) {
         let (files, host) = (look.files, look.host);
         let link = drive.device.display().to_string();
@@ -491,6 +492,7 @@ enum Refuses {
 }
 
 impl Refuses {
+    /// Returns true if the reason applies to a setting.
     fn covers(self, setting: &Setting) -> bool {
         match self {
             Self::All => true,

@@ -150,6 +150,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Carries out the actions of the plan in order.
     fn all(&mut self) -> Result<(), Failed> {
         let plan = self.plan;
         let mut units = false;
@@ -225,6 +226,7 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Sets a knob, and reads it back.
     fn set(&mut self, target: &Target, file: &str, knob: Knob, value: &str) -> Result<(), Failed> {
         let number = &target.device.number;
         let text = self.files.read(file);
@@ -319,6 +321,7 @@ impl Run<'_> {
         also.collect()
     }
 
+    /// Writes a drop-in of systemd.
     fn unit(&mut self, file: &str, text: &str) -> Result<(), Failed> {
         let old = self.files.read(file).ok();
         if old.as_deref() == Some(text) {

@@ -142,6 +142,7 @@ impl Access {
         ))
     }
 
+    /// Returns true if a host name and port are those of a loopback listener of this server.
     fn is_own(&self, host: &str) -> bool {
         ["127.0.0.1", "[::1]", "localhost"].iter().any(|name| {
             let port = host
@@ -222,6 +223,7 @@ fn token(path: &Path) -> Result<String, String> {
     Ok(token.to_owned())
 }
 
+/// Makes a random token and writes it to a new file.
 fn made(path: &Path) -> io::Result<String> {
     use std::fmt::Write as _;
     let mut bytes = [0; TOKEN_BYTES];

@@ -388,6 +388,7 @@ impl Inner {
         Ok(outcome)
     }
 
+    /// Returns the present state for readers, or `None` if the server was taken back.
     fn publish(&self) -> Option<Published> {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
         let server = server.as_ref()?;
@@ -488,6 +489,7 @@ impl Inner {
     }
 }
 
+/// Makes edits in a document. Returns the replaced values, in the order of the edits.
 fn edit(document: &mut Document, edits: &[Edit]) -> Result<Vec<Replaced>, Refused> {
     let bad = |error| Refused::new(StatusCode::BAD_REQUEST, error);
     let edits = edits.iter().map(|edit| document.edit(edit).map_err(bad));
@@ -550,6 +552,7 @@ fn with<T>(
     ask(server.as_mut().ok_or_else(ending)?)
 }
 
+/// A refusal because the configuration file cannot be written.
 fn unsaved(file: &ConfigFile, reason: &str) -> Refused {
     Refused::new(
         StatusCode::INSUFFICIENT_STORAGE,

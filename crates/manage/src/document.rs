@@ -227,6 +227,7 @@ fn item(json: &Json, depth: usize) -> Result<Item, String> {
     }
 }
 
+/// Returns a value in its inline form.
 fn written(json: &Json, depth: usize) -> Result<Value, String> {
     if depth > DEPTH_MAX {
         return Err(format!("tables can be nested at most {DEPTH_MAX} deep"));

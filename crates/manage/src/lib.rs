@@ -165,6 +165,7 @@ impl Management {
         Ok(management)
     }
 
+    /// Starts the thread that serves the listeners.
     fn answer(&mut self, doors: Doors) -> Result<(), StartError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -113,6 +113,7 @@ impl Connections {
 }
 
 impl Taken {
+    /// Ends the connection that lost its place.
     fn end(&mut self, evicted: Option<Evicted>) {
         if let Some(task) = evicted.and_then(|gone| self.tasks.remove(&gone.connection)) {
             task.abort();

@@ -89,6 +89,7 @@ impl Sample {
         short.chain([Event::Second(self.second.clone())])
     }
 
+    /// Returns the figures of a volume, without those that depend on the other volumes.
     fn volume(
         &mut self,
         volume: &serve::VolumeFigures,
@@ -182,6 +183,7 @@ fn counted(now: &serve::VolumeFigures, was: Option<&serve::VolumeFigures>) -> [u
     [requests - before, bytes - bytes_before]
 }
 
+/// Returns the mean latency since the previous sample.
 fn latency(now: &serve::VolumeFigures, was: Option<&serve::VolumeFigures>) -> Option<Latency> {
     let was = was.filter(|was| was.answered <= now.answered);
     now.mean_since(was).map(|mean| Latency {
@@ -191,6 +193,7 @@ fn latency(now: &serve::VolumeFigures, was: Option<&serve::VolumeFigures>) -> Op
     })
 }
 
+/// Returns the figures of a tenant, which are the sums of its volumes.
 fn of_tenant<'a>(
     tenant: &serve::TenantFigures,
     volumes: impl Iterator<Item = (&'a serve::VolumeFigures, &'a VolumeFigures)>,

@@ -80,6 +80,7 @@ pub(crate) fn other(root: &Path, path: &Path, socket: &Path) -> Result<Option<St
     Ok(None)
 }
 
+/// Returns the directory of the record of a path.
 fn directory(root: &Path, path: &Path) -> PathBuf {
     root.join(URL_SAFE.encode(path.as_os_str().as_bytes()))
 }

@@ -18,10 +18,12 @@ use weir_wire::nbd::client::HandshakeConfig;
 use super::netlink::{Attributes, Family, find, receive};
 use crate::driver::Driver;
 
+// The commands of the family (`enum` in nbd-netlink.h: NBD_CMD_CONNECT and so on).
 const CONNECT: u8 = 1;
 const DISCONNECT: u8 = 2;
 const RECONFIGURE: u8 = 3;
 
+// The attributes of a command (NBD_ATTR_INDEX and so on).
 const INDEX: u16 = 1;
 const SIZE_BYTES: u16 = 2;
 const BLOCK_SIZE_BYTES: u16 = 3;
@@ -186,6 +188,7 @@ fn connect(driver: &Driver, volume: &str) -> Result<(OwnedFd, Attributes), Statu
     Ok((socket, asked))
 }
 
+/// Finds the netlink family of the NBD client, or tells the user how to load it.
 fn family() -> Result<Family, Status> {
     Family::find("nbd").map_err(|error| {
         let said = format!("cannot use the kernel's NBD client: {error}; run modprobe nbd");
@@ -206,6 +209,7 @@ fn mark(driver: &Driver, volume: &str) -> String {
     prefix(driver) + volume
 }
 
+/// Returns the part of the text that is the same for all devices of the driver.
 fn prefix(driver: &Driver) -> String {
     format!("{}/", driver.options.name)
 }
@@ -214,6 +218,7 @@ fn path(index: u32) -> PathBuf {
     Path::new("/dev").join(format!("nbd{index}"))
 }
 
+/// Returns the number of the device of a volume, if it is connected.
 fn index(driver: &Driver, volume: &str) -> Result<Option<u32>, Status> {
     let all = marked().map_err(|e| Status::internal(format!("cannot read /sys/block: {e}")))?;
     let mark = mark(driver, volume);

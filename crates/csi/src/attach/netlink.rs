@@ -139,6 +139,7 @@ impl Family {
     }
 }
 
+/// Opens a socket that is bound to a set of multicast groups, as a bitmap.
 fn open(groups: u32) -> io::Result<OwnedFd> {
     let socket = rustix::net::socket_with(
         AddressFamily::NETLINK,

@@ -118,6 +118,7 @@ impl<'a> Disk<'a> {
         }
     }
 
+    /// Makes a link to the socket at a path. Succeeds if it exists already.
     fn link(&self, to: &Path) -> Result<(), Status> {
         let parent = to.parent().unwrap_or(to);
         fs::create_dir_all(parent).map_err(error::file("create", parent))?;

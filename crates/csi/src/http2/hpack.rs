@@ -37,6 +37,7 @@ struct Field {
 }
 
 impl Field {
+    // `:authority` can also be spelled out, with or without entering the dynamic table.
     fn is_authority(&self) -> bool {
         match &self.name {
             Name::Static(place) => *place == AUTHORITY.1,

@@ -30,6 +30,7 @@ struct Code {
 
 static CODE: Code = code();
 
+/// Derives the code from the lengths at compile time.
 const fn code() -> Code {
     let mut code = Code {
         lengths: [(0, 0, 0); LONGEST + 1],

@@ -121,6 +121,7 @@ fn put_line(fake: &mut Fake, path: &str, number: &str, value: Option<&str>) {
     fake.set(path, lines.join("\n"));
 }
 
+/// Handles a write to a file of a cgroup.
 pub(super) fn write(fake: &mut Fake, folder: &str, name: &str, text: &str) -> io::Result<()> {
     let path = format!("{folder}/{name}");
     match name {
@@ -243,6 +244,7 @@ fn device(fake: &Fake, number: &str) -> io::Result<String> {
     Err(Errno::NODEV.into())
 }
 
+/// Sets or removes the weight of a device.
 fn weight(
     fake: &mut Fake,
     path: &str,
@@ -259,6 +261,7 @@ fn weight(
     Ok(())
 }
 
+/// Changes the limits that the text mentions. The others stay.
 fn limits(fake: &mut Fake, path: &str, number: &str, value: &str) -> io::Result<()> {
     let before = Knob::Max.value(fake.text(path)?, number);
     let mut limits: Vec<(String, String)> = before

@@ -47,6 +47,7 @@ const DEFAULTS: [(&str, &[(&str, &str)]); 3] = [
     ),
 ];
 
+/// Handles a write to a file of a queue, with the kernel's rounding and limits.
 pub(super) fn write(fake: &mut Fake, device: &str, file: &str, text: &str) -> io::Result<()> {
     let path = format!("{device}/queue/{file}");
     if file == "scheduler" {
@@ -101,6 +102,7 @@ pub(super) fn write(fake: &mut Fake, device: &str, file: &str, text: &str) -> io
     Ok(())
 }
 
+/// Returns the tags of a device, 64 unless the recording has a number.
 fn tags(fake: &Fake, device: &str) -> u64 {
     fake.tags.get(device).copied().unwrap_or(64).into()
 }
@@ -111,6 +113,7 @@ pub(super) fn scheduler(fake: &Fake, device: &str) -> String {
     Knob::Scheduler.value(text.unwrap_or("none"), "")
 }
 
+/// Returns the default target of write-back throttling of a device.
 fn own_wbt(fake: &Fake, device: &str) -> &'static str {
     let seeks = fake.text(&format!("{device}/queue/rotational"));
     WBT[usize::from(seeks.is_ok_and(|t| t.trim() == "1"))]
@@ -128,6 +131,7 @@ pub(super) fn throttle_writeback(fake: &mut Fake, device: &str, on: bool) {
     fake.set(path, text);
 }
 
+/// Selects an elevator, loads its module if necessary, and resets everything that depends on it.
 fn switch(fake: &mut Fake, device: &str, to: &str) -> io::Result<()> {
     let to = to.trim();
     let path = format!("{device}/queue/scheduler");

@@ -161,6 +161,7 @@ impl Guest {
         file.flush().map_err(Error::file(to))
     }
 
+    /// Starts QEMU. Returns the lines of its standard output and error through a channel.
     fn start(&self, scratch: &Path) -> Result<(Qemu, Receiver<String>), Error> {
         let mut qemu = Command::new("qemu-system-x86_64");
         // Mitigations of Spectre cost instructions, and therefore time. RDRAND and RDSEED would

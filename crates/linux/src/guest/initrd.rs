@@ -95,6 +95,7 @@ impl Initrd {
         Ok(())
     }
 
+    /// Adds a file of this machine with its permissions.
     fn put(&mut self, from: &Path, to: &str) -> Result<(), Error> {
         let bytes = fs::read(from).map_err(Error::file(from))?;
         let mode = fs::metadata(from)

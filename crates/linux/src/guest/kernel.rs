@@ -152,6 +152,7 @@ struct Apt<'a> {
 }
 
 impl<'a> Apt<'a> {
+    /// Prepares the directories and the list of sources for a Debian release.
     fn new(suite: &str, place: &'a Path) -> Result<Self, Error> {
         for directory in ["lists/partial", "cache/archives/partial"] {
             let directory = place.join(directory);

@@ -52,6 +52,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Refused> {
     Ok(())
 }
 
+/// The rules for the scenario as a whole.
 fn of_scenario(scenario: &Scenario) -> [Rule; 6] {
     [
         (
@@ -81,6 +82,7 @@ fn of_scenario(scenario: &Scenario) -> [Rule; 6] {
     ]
 }
 
+/// The rules for the requests of a client.
 fn of_client(client: &ClientSpec) -> [Rule; 8] {
     let program = &client.program;
     let deep = program.depth > 1;
@@ -122,6 +124,7 @@ fn of_client(client: &ClientSpec) -> [Rule; 8] {
     ]
 }
 
+/// The rules for the times at which a client sends.
 fn of_times(client: &ClientSpec) -> [Rule; 5] {
     let program = &client.program;
     let (thinks, batches, open) = match program.arrival {

@@ -105,6 +105,7 @@ fn knob_of(file: &str) -> Option<Knob> {
     Knob::find(name)
 }
 
+/// Undoes these entries, the last one first, and reloads systemd if a drop-in has changed.
 fn undo(
     files: &mut dyn Files,
     journal: &mut Journal,
@@ -173,6 +174,7 @@ enum Outcome {
 }
 
 impl Undo<'_> {
+    /// Undoes one entry, and records the result.
     fn entry(&mut self, entry: &Entry) {
         let outcome = match &entry.change {
             // All changes are in the kernel's memory or in /run, which a reboot clears.
@@ -204,6 +206,7 @@ impl Undo<'_> {
         self.note(noted);
     }
 
+    /// Keeps the first error of the journal. The remaining changes are undone all the same.
     fn note(&mut self, noted: Result<(), JournalError>) {
         if let Err(error) = noted {
             self.unwritten.get_or_insert(error);
@@ -226,6 +229,7 @@ impl Undo<'_> {
         })
     }
 
+    /// Restores the value of a knob, unless another program has changed it.
     fn set(&mut self, entry: &Entry) -> Outcome {
         let (
             Change::Set {
@@ -335,6 +339,7 @@ impl Undo<'_> {
         }
     }
 
+    /// Disables the controller again, unless a cgroup below uses it.
     fn enable(&mut self, folder: &str) -> Outcome {
         let file = format!("{folder}/cgroup.subtree_control");
         if !Cgroups::is_enabled(self.files, folder) {
@@ -370,6 +375,7 @@ impl Undo<'_> {
         })
     }
 
+    /// Restores or removes a drop-in of systemd.
     fn unit(&mut self, file: &str, old: Option<&str>, new: &str) -> Outcome {
         let is = self.files.read(file).ok();
         if is.as_deref() == old {

@@ -134,6 +134,7 @@ impl Client {
         })
     }
 
+    /// Sends a request, and returns the body of a successful response.
     fn call(
         &self,
         method: Method,
@@ -152,6 +153,7 @@ impl Client {
         }
     }
 
+    /// Waits for a future on the client's runtime, for at most [`PATIENCE`].
     fn waited<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         // The timer can only be created inside the runtime.
         let answer = async { tokio::time::timeout(PATIENCE, asked).await };
@@ -159,6 +161,7 @@ impl Client {
         answer.unwrap_or_else(|_| Err(self.silent("no reply within 30 s")))
     }
 
+    /// Connects and sends a request. Returns the response without its body.
     async fn request(
         &self,
         method: Method,

@@ -37,6 +37,7 @@ pub fn words<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
     Ok(words)
 }
 
+/// Inserts a value at a key with dots, and makes the tables on the way.
 fn insert(words: &mut Words, key: &str, value: Value) -> Result<(), String> {
     let mut table = words;
     let mut parts: Vec<&str> = key.split('.').collect();

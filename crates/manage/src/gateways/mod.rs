@@ -100,6 +100,7 @@ struct All {
 }
 
 impl All {
+    /// Runs until it is told to stop, and then lets all keepers return their parts.
     async fn run(mut self, mut stopped: watch::Receiver<bool>) {
         loop {
             self.look();
@@ -151,6 +152,7 @@ impl All {
         }
     }
 
+    /// Starts a keeper. Returns the channel that tells it to leave, and its task.
     fn keep(&self, whose: &Whose) -> (watch::Sender<bool>, Task<()>) {
         let config = Config {
             ttl: self.gateways.lease,

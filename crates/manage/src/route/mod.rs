@@ -121,6 +121,7 @@ fn singular(kinds: &str) -> Answer<&'static str> {
     })
 }
 
+/// Runs work that can block on a thread of its own.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Answer<T> + Send + 'static,
 ) -> Answer<T> {

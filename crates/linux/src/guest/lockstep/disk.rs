@@ -116,6 +116,7 @@ impl Disk {
         }
     }
 
+    /// Receives bytes and descriptors. A message can arrive in several parts.
     fn receive(&mut self) -> io::Result<(usize, Vec<OwnedFd>)> {
         let mut space =
             [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX + 1))];
@@ -134,6 +135,7 @@ impl Disk {
         Ok((received.bytes, rights.flatten().collect()))
     }
 
+    /// Carries out a message of the kernel, and replies if the kernel expects it.
     fn carry_out(&mut self, message: Message<OwnedFd>, calendar: &mut Calendar) -> io::Result<()> {
         let Message {
             code,
@@ -194,6 +196,7 @@ impl Disk {
         self.kernel.write_all(&bytes)
     }
 
+    /// Returns the configuration space of the disk.
     fn config(&self) -> [u8; weir_wire::virtio_blk::CONFIG_LEN] {
         let config = Config {
             capacity: self.rules.capacity,
@@ -204,6 +207,7 @@ impl Disk {
         config.encode()
     }
 
+    /// Maps the ring, whose size and addresses have been set.
     fn start(&self) -> io::Result<Device<Part>> {
         let outside = || io::Error::other("the queue is not in the kernel's memory");
         let at = self.addresses.ok_or_else(outside)?;

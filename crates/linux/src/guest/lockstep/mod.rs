@@ -148,6 +148,7 @@ impl Lockstep {
         fs::set_permissions(&init, Permissions::from_mode(0o755)).map_err(Error::file(&init))
     }
 
+    /// Starts the kernel, which then connects to the clock and to the disk.
     fn start(&self, place: &Path, tags: u16) -> Result<Kernel, Error> {
         let at = |name: &str| place.join(name).display().to_string();
         let mut command = Command::new(&self.kernel);

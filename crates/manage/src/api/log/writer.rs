@@ -136,6 +136,7 @@ struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
+    /// Writes messages until the queue is dropped.
     fn run(mut self, waiting: &Receiver<Message>) {
         loop {
             match waiting.recv_timeout(left(self.repeats.due())) {
@@ -171,6 +172,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
+    /// Writes the counts of all repeated lines, and forgets the lines.
     fn sum_up(&mut self) {
         let sums: Vec<Vec<u8>> = self.repeats.end().collect();
         for sum in sums {
@@ -188,6 +190,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
+    /// Writes a line completely, or returns the first error.
     fn write_whole(&mut self, line: &[u8]) -> io::Result<()> {
         // The rest of a line that failed is lost. A line feed keeps the next line separate.
         if self.torn {
