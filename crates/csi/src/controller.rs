@@ -59,6 +59,7 @@ fn delete(driver: &Driver, request: &DeleteVolumeRequest) -> Result<DeleteVolume
             // caller is concerned.
             return Ok(DeleteVolumeResponse {});
         }
+        // The server must stop using the file before it is removed.
         volumes.forget(&volume)?;
     }
     tidy(driver, &volumes, name, None)?;
@@ -208,6 +209,7 @@ fn expand(
             );
             return Err(Status::out_of_range(said));
         }
+        // The space is allocated before the server offers it.
         images::grow(&file, size).map_err(error::file("grow", &file))?;
     }
     // The server checks the sizes of its files with every change, even an empty one. An earlier

@@ -327,6 +327,7 @@ fn make_on(
     }
     let sockets = &driver.options.sockets;
     let words = made.terms.words((made.name, drive), &file, sockets)?;
+    // The server opens the file when the volume is added.
     write(volumes, made, &file)?;
     volumes
         .add(made.name, &words, false)

@@ -89,6 +89,7 @@ pub fn serve(options: Options) -> Result<(), ServeError> {
             // The receiver is gone if the driver has ended.
             let _ = kept.send(());
         };
+        // It blocks on a netlink socket, and therefore needs a thread of its own.
         std::thread::Builder::new()
             .name("weir-csi-links".into())
             .spawn(keep)?;
@@ -212,6 +213,7 @@ impl Driver {
         let here = self.topology().segments;
         here.iter().all(|(key, node)| {
             let asked = topology.segments.get(key);
+            // A topology with keys of other drivers only does not exclude this node.
             asked.is_none_or(|asked| asked == node)
         })
     }
@@ -252,6 +254,7 @@ impl Service {
         };
         match &answer {
             Ok(_) => tracing::debug!("{call}: done"),
+            // All other refusals are part of normal operation.
             Err(refused) if refused.code() == Code::Internal => {
                 tracing::error!("{call}: {}", refused.message());
             }

@@ -32,6 +32,7 @@ impl Identity for Service {
         let services = [Can::ControllerService, Can::VolumeAccessibilityConstraints];
         let services =
             services.map(|can| Type::Service(plugin_capability::Service { r#type: can.into() }));
+        // A volume can grow while it is in use.
         let grows = Type::VolumeExpansion(VolumeExpansion {
             r#type: Grows::Online.into(),
         });

@@ -172,6 +172,7 @@ fn expand(
         disk.grow(at)?;
     } else {
         attach::grow(driver, &volume)?;
+        // A block volume is published as a file, and the node knows no file system on it.
         if at.is_dir()
             && let Some(device) = attach::device(driver, &volume)?
         {

@@ -68,6 +68,7 @@ impl<'a> Volumes<'a> {
     /// Sets the size of a volume to that of its file, because the server notices a change only
     /// within a second.
     fn measure(&self, volume: &mut Volume) {
+        // If the file cannot be read, the size is the one that the server reports.
         if let Some(Ok(size)) = self.file(volume).map(|file| images::size(&file)) {
             volume.size_bytes = size;
         }

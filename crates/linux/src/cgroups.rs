@@ -32,11 +32,13 @@ impl Cgroups {
             systemd: files.exists("/run/systemd/system"),
         };
         for mount in mounts.lines() {
+            // proc_pid_mounts(5): device, mount point, type, options.
             let mut words = mount.split(' ').skip(1);
             let (at, kind, options) = (words.next(), words.next(), words.next());
             // The kernel attaches a controller to one hierarchy only, so that a version 1 mount
             // hides `io`.
             match kind {
+                // Every mount of version 2 shows the same tree, so that the first one is enough.
                 Some("cgroup2") if found.root.is_none() => found.root = at.map(str::to_owned),
                 Some("cgroup") => {
                     found.v1 |= options.is_some_and(|o| o.split(',').any(|o| o == "blkio"));
@@ -58,6 +60,7 @@ impl Cgroups {
             let name = path.rsplit('/').next().unwrap_or_default();
             if UNITS.iter().any(|suffix| name.ends_with(suffix)) {
                 let found = units.entry(name.to_owned());
+                // Parents come first, so that the one nearest to the root stays.
                 found.or_insert_with(|| path.to_owned());
             }
         }

@@ -56,6 +56,7 @@ pub fn warnings(files: &dyn Files, plan: &Plan) -> Vec<Warning> {
         check.latency(target);
         check.groups(target);
     }
+    // Rules of udev are not specific to a target.
     check.rules();
     check.found
 }

@@ -68,6 +68,7 @@ impl Device {
     pub fn find(files: &dyn Files, path: &str) -> Result<Self, NoDevice> {
         let missing = |error: &io::Error| NoDevice::Missing(said(error));
         let number = files.number(path).map_err(|e| missing(&e))?;
+        // The number identifies the device, whichever link or node the path is.
         let link = files.link(&format!("/sys/dev/block/{number}"));
         let link = link.map_err(|e| missing(&e))?;
         let mut parts = link.rsplit('/');

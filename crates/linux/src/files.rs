@@ -130,6 +130,7 @@ impl Files for Tree {
         for entry in fs::read_dir(self.at(path))? {
             names.push(entry?.file_name().to_string_lossy().into_owned());
         }
+        // The order of read_dir depends on the file system.
         names.sort_unstable();
         Ok(names)
     }
@@ -156,6 +157,7 @@ impl Files for Tree {
     }
 
     fn attribute(&self, path: &str, name: &str) -> Option<String> {
+        // The attributes that are read have one character (`cgroups::is_delegated`).
         let mut value = [0_u8; 256];
         let length = rustix::fs::getxattr(self.at(path), name, &mut value).ok()?;
         Some(String::from_utf8_lossy(&value[..length]).into_owned())
@@ -172,6 +174,7 @@ impl Files for Tree {
     fn replace(&mut self, path: &str, text: &str) -> io::Result<()> {
         let path = self.at(path);
         let (folder, name) = trusted::split(&path)?;
+        // The file is replaced atomically, and only in a directory that no other user can change.
         Dir::trusted(folder)?.replace(name, text.as_bytes(), 0o644)
     }
 

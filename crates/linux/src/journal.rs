@@ -310,6 +310,7 @@ impl Journal {
     fn append(&mut self, record: Record) -> Result<(), JournalError> {
         let written = self.write(&record);
         written.map_err(|error| JournalError::File(self.path.clone(), "write", error))?;
+        // The entries in memory must not be ahead of the file.
         self.take(record);
         // Damaged lines are kept for the user to examine, so that such a journal is not rewritten.
         if self.lines > LINES_MAX + 4 * self.entries.len() && self.damaged.is_empty() {

@@ -114,6 +114,7 @@ impl Knob {
     pub fn all() -> Vec<Self> {
         let tunables = tunable::ALL.iter().map(|t| Self::Tunable(t.file));
         let mut all: Vec<Self> = PLAIN.into_iter().chain(tunables).collect();
+        // `Ord` of a knob is the order of writes.
         all.sort_unstable();
         all
     }
@@ -237,6 +238,7 @@ impl Knob {
         };
         let word = |words: &[&str]| (words.contains(&value), words.join(", "));
         let (fits, allowed) = match self {
+            // BLKDEV_MIN_RQ: the kernel would raise a smaller value.
             Self::NrRequests => number(4, u64::from(u32::MAX)),
             Self::AsyncDepth => number(1, u64::from(u32::MAX)),
             Self::ReadAhead | Self::MaxSectors => number(0, u64::from(u32::MAX)),
@@ -250,7 +252,9 @@ impl Knob {
             // The kernel converts the value to nanoseconds in 64 bits.
             Self::Wbt => number(0, u64::MAX / 1_000),
             Self::Weight | Self::BfqWeight if value == "default" => (true, String::new()),
+            // CGROUP_WEIGHT_MIN to CGROUP_WEIGHT_MAX.
             Self::Weight => number(1, 10_000),
+            // BFQ_MIN_WEIGHT to BFQ_MAX_WEIGHT.
             Self::BfqWeight => number(1, 1_000),
             Self::PrioClass => word(&["no-change", "promote-to-rt", "restrict-to-be", "idle"]),
             Self::Scheduler => (!value.is_empty(), "the name of an elevator".to_owned()),
@@ -369,6 +373,7 @@ mod tests {
     #[test]
     fn ticks_and_pages_are_rounded_and_bounds_are_said() {
         let timeout = Knob::Tunable("timeout_sync");
+        // A difference of less than the longest tick, 10 ms, is rounding.
         assert!(timeout.is("124", "125") && timeout.is("128", "125") && !timeout.is("135", "125"));
         assert!(Knob::ReadAhead.is("128", "130") && !Knob::ReadAhead.is("130", "128"));
         assert!(!Knob::NrRequests.is("255", "256"));

@@ -125,6 +125,7 @@ impl Plan {
     /// Makes the plan for this host. The host is only read.
     pub fn new(files: &dyn Files, host: &Host) -> Self {
         let cgroups = Cgroups::of(files);
+        // Without readable mounts, the settings of devices are still possible.
         let failed = cgroups.as_ref().err().map(said);
         let none = Cgroups {
             root: None,
@@ -461,6 +462,7 @@ impl Plan {
             let help = Some("merge the two drives; a device has one policy".to_owned());
             let at = format!("{key}.device");
             self.problems.push(host.problem(&at, what.clone(), help));
+            // Both drives would write to the same files, so that the second one loses its settings.
             let withheld = self.actions.extract_if(
                 ..,
                 |action| matches!(action, Action::Set { device, .. } if *device == place),

@@ -40,6 +40,7 @@ pub fn apply(
     journal: &mut Journal,
     say: &mut dyn FnMut(&Said),
 ) -> Result<Applied, Failed> {
+    // The reboot has reset these changes, so that nothing may be written for them.
     undo::of_other_boots(plan, journal)?;
     // This comes first, so that a value that is changed again is recorded as it was before any
     // change.

@@ -292,6 +292,7 @@ impl Control {
             ..how.clone()
         };
         let outcome = inner.put_in_force(planned, &whole)?;
+        // The text in force is that of the file now.
         if let Some(file) = inner.file.as_mut().filter(|_| !how.dry_run) {
             file.text = text;
         }
@@ -351,6 +352,7 @@ impl Inner {
             }
             _ => None,
         };
+        // The server is locked only for the reload, and not while the file is written.
         let made = with(&self.server, |server| Ok(server.reload(&config)?));
         outcome.change.lines = made?;
         // Root or the server's own user named the storage, so that others may use it from now on.

@@ -37,6 +37,7 @@ impl Refused {
             column: problem.column,
         };
         let error = match problems {
+            // A problem of the file as a whole has no key.
             [one] if one.key.is_empty() => one.message.clone(),
             [one] => format!("{}: {}", one.key, one.message),
             several => format!("{} problems were found", several.len()),

@@ -79,6 +79,7 @@ impl ConfigFile {
             }
         }
         file.write_all(prepared.text.as_bytes())?;
+        // The content must be durable before the rename makes it visible.
         file.sync_all()?;
         Ok(prepared)
     }
@@ -110,6 +111,7 @@ impl ConfigFile {
         let directory = &prepared.directory;
         rustix::fs::renameat(directory, &prepared.temporary, directory, &prepared.name)?;
         self.text = std::mem::take(&mut prepared.text);
+        // The rename must be durable as well.
         prepared.directory.sync()
     }
 }

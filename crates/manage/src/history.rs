@@ -229,11 +229,13 @@ mod tests {
             .iter()
             .map(|p| (p.at_ms, p.bytes_per_second, p.short_seconds));
         let points: Vec<(u64, u64, u64)> = points.collect();
+        // The means of 1,000 to 10,000 and of 11,000 to 20,000. Seconds 5, 10, 15 and 20 are short.
         assert_eq!(points, [(10_000, 5_500, 2), (20_000, 15_500, 2)]);
         let drive = history.curve("drive", "fast").unwrap();
         assert_eq!(drive.points[1].busy, Some(0.5));
         assert_eq!(history.curve("volume", "fast"), None);
         let short = history.short().short;
+        // Seconds 5 to 25 in steps of 5.
         assert_eq!((short.len(), short[0].at_ms), (5, 25_000));
     }
 
@@ -243,6 +245,7 @@ mod tests {
         (1..=9_000).for_each(|at| history.add(&sample(at, 1)));
         let curve = history.curve("volume", "alpha").unwrap();
         assert_eq!(curve.points.len(), 360);
+        // 360 points of 10 s each, of which the last one ends at 9,000 s.
         assert_eq!(curve.points[0].at_ms, (9_000 - 3_590) * 1_000);
         let short = history.short().short;
         assert_eq!(short.last().unwrap().at_ms, (9_000 - 3_600) * 1_000);

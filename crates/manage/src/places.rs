@@ -61,6 +61,7 @@ pub(crate) struct Working(Connection);
 pub(crate) fn claim(peer: Peer, own: bool) -> Claim {
     Claim {
         peer,
+        // Only the places of the own user are reserved under a name.
         volume: if own { OWN } else { "" }.into(),
     }
 }
@@ -209,6 +210,7 @@ mod tests {
     fn events_are_divided_and_the_own_user_has_places_of_its_own() {
         let all = Arc::new(Connections::new());
         let (hog, other) = (listen(&all, &host(1)), listen(&all, &host(2)));
+        // The first client takes all 64 places, and the second is entitled to half of them.
         assert_eq!((hog.len(), other.len()), (64, 32));
         let own = listen(&all, &own());
         // The 16 reserved places, and a third of the 48 others.

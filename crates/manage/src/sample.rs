@@ -128,6 +128,7 @@ impl Sample {
         was: Option<&Seconds>,
         causes: &serve::Causes,
     ) -> Option<String> {
+        // A new volume has no earlier count to compare with.
         let was = was?;
         let more = now.short.iter().zip(was.short);
         let cause = Cause::ALL.into_iter().zip(more);

@@ -129,6 +129,7 @@ impl Watcher {
         let drives = self.watch.figures();
         self.ready
             .store(drives.is_some(), std::sync::atomic::Ordering::Relaxed);
+        // If a shard does not reply, the last sample stays.
         let Some(drives) = drives else { return };
         let at = (self.began.elapsed().as_nanos() as u64, now_ms());
         let sample = Arc::new(Sample::after(&self.last(), at, drives));

@@ -99,6 +99,7 @@ pub(crate) fn grow(driver: &Driver, volume: &Volume) -> Result<(), Status> {
 pub(crate) fn keep(driver: &Driver) {
     let listen =
         || Family::find("nbd").and_then(|family| Ok((family.listen("nbd_mc_group")?, family)));
+    // Without the kernel's module, there are no devices to keep connected.
     let Ok((events, family)) = listen() else {
         tracing::warn!(
             "the kernel has no NBD client; run modprobe nbd, unless all storage classes set attach = \"ublk\" or \"vhost\""

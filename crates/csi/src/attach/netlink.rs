@@ -42,6 +42,7 @@ impl Attributes {
         self.0.extend_from_slice(&length.to_ne_bytes());
         self.0.extend_from_slice(&kind.to_ne_bytes());
         self.0.extend_from_slice(bytes);
+        // NLA_ALIGN: attributes begin at multiples of 4.
         self.0.resize(self.0.len().next_multiple_of(4), 0);
         self
     }
@@ -147,6 +148,7 @@ fn open(groups: u32) -> io::Result<OwnedFd> {
         SocketFlags::CLOEXEC,
         Some(GENERIC),
     )?;
+    // The kernel chooses the port if it is 0.
     rustix::net::bind(&socket, &SocketAddrNetlink::new(0, groups))?;
     set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
     Ok(socket)
@@ -161,6 +163,7 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Vec<(u16, Vec<u8>)>> {
     while let Some(header) = left.first_chunk::<HEADER>() {
         let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
         let kind = u16::from_ne_bytes([header[4], header[5]]);
+        // A length below that of the header would not advance.
         let body = left.get(HEADER..length).ok_or(io::ErrorKind::InvalidData)?;
         messages.push((kind, body.to_vec()));
         left = left.get(length.next_multiple_of(4)..).unwrap_or_default();
@@ -180,6 +183,7 @@ fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
         let header = left.first_chunk::<4>()?;
         let length = u16::from_ne_bytes([header[0], header[1]]) as usize;
         let kind = u16::from_ne_bytes([header[2], header[3]]) & !NESTED;
+        // A length of less than 4 is invalid and ends the iteration.
         let value = left.get(4..length)?;
         left = left.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, value))

@@ -99,6 +99,7 @@ impl<'a> Disk<'a> {
             AccessType::Block(_) => self.link(to),
             AccessType::Mount(asked) => {
                 let kind = self.with_file(mount::kind_of)?;
+                // Staging has made this directory.
                 let kind = kind.filter(|_| staged.is_dir());
                 let kind = kind.ok_or_else(|| {
                     Status::failed_precondition(format!("{:?} is not staged", self.volume.name))

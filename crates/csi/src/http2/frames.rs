@@ -37,6 +37,7 @@ pub(super) struct Frames {
 impl Default for Frames {
     fn default() -> Self {
         Self {
+            // The library checks the preface.
             pass: PREFACE,
             partial: Vec::new(),
             block: None,
@@ -149,6 +150,7 @@ fn put(block: &[u8], end_stream: u8, stream: [u8; 4], out: &mut Vec<u8>) {
         if rest.is_empty() {
             return;
         }
+        // END_STREAM is not a flag of CONTINUATION (RFC 9113, section 6.10).
         (kind, flags, left) = (CONTINUATION, 0, rest);
     }
 }
@@ -202,6 +204,7 @@ mod tests {
             &mut out,
         );
         let rest = out.split_off(HEADER + MAX_PAYLOAD);
+        // MAX_PAYLOAD is 0x4000.
         assert_eq!(out[..HEADER], [0, 0x40, 0, HEADERS, END_STREAM, 0, 0, 0, 1]);
         assert_eq!(rest, frame(CONTINUATION, END_HEADERS, &[7]));
     }

@@ -160,6 +160,7 @@ impl Decoder {
     fn shrink(&mut self) {
         while self.size > self.max {
             let oldest = self.table.pop_back();
+            // Without a field, the size becomes 0, which ends the loop.
             self.size -= oldest.map_or(self.size, |field| field.size());
         }
     }

@@ -136,6 +136,7 @@ impl Guest {
         // The guest powers itself off. This ends one that hangs, or that `go_on` has ended.
         qemu.end();
         let console = console?;
+        // A kernel that panics also ends QEMU, but without this line.
         if !console.iter().any(|line| line == END) {
             return Err(Error::Died(last(&console)));
         }
@@ -171,13 +172,16 @@ impl Guest {
             .args(["-smp", &self.processors.to_string()])
             // `sleep=off`: the clock jumps over idle time instead of waiting in real time.
             .args(["-icount", &format!("shift={},sleep=off", self.shift)])
+            // The time of day follows the virtual clock from a fixed date.
             .args(["-rtc", "clock=vm,base=2026-01-01"])
             .args(["-m", &self.memory_mib.to_string(), "-seed", &self.seed.to_string()])
+            // -no-reboot: a panic of the kernel (panic=-1) ends QEMU.
             .args(["-nographic", "-no-reboot", "-nodefaults", "-serial", "stdio"])
             .arg("-kernel").arg(self.kernel.image())
             .arg("-initrd").arg(scratch.join("initrd"))
             .args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=off nokaslr tsc=reliable"]);
         let mut disk = |name: &str, file: &Path| {
+            // The disks are deleted after the run, so that no flush is needed (cache=unsafe).
             let drive = format!(
                 "if=none,id={name},format=raw,cache=unsafe,file={}",
                 file.display()

@@ -47,6 +47,7 @@ impl Kernel {
     /// # Errors
     /// Returns an error if the name is unknown, or if the kernel cannot be downloaded.
     pub fn find(name: &str, tell: impl FnOnce(&str)) -> Result<Self, Error> {
+        // A name with a slash is a path.
         if name.contains('/') {
             let directory = PathBuf::from(name);
             if !directory.is_file() && !directory.join("vmlinuz").exists() {
@@ -154,6 +155,7 @@ struct Apt<'a> {
 impl<'a> Apt<'a> {
     /// Prepares the directories and the list of sources for a Debian release.
     fn new(suite: &str, place: &'a Path) -> Result<Self, Error> {
+        // apt does not make these directories itself.
         for directory in ["lists/partial", "cache/archives/partial"] {
             let directory = place.join(directory);
             fs::create_dir_all(&directory).map_err(Error::file(&directory))?;
@@ -194,6 +196,7 @@ impl<'a> Apt<'a> {
     fn kernels(&self) -> Result<Vec<String>, Error> {
         let words = ["depends", "--recurse", "--important", META];
         let all = self.run("apt-cache", &words)?;
+        // The packages have a version after the prefix, and the metapackages do not.
         let is_kernel = |name: &&str| {
             let parts = ["image", "binary", "modules", "base"].map(|p| format!("linux-{p}-"));
             let version = parts

@@ -120,6 +120,7 @@ mod tests {
     fn each_weight_of_bfq_is_the_one_that_systemd_writes() {
         for weight in 1..=1_000 {
             let systemd = scaled(weight);
+            // BFQ_WEIGHT of systemd's cgroup-util.h, in integers.
             let back = if systemd <= 100 {
                 100 - (100 - systemd)
             } else {

@@ -175,6 +175,7 @@ fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<Job, Refu
     let _ = what(&mut keys, program).and_then(|()| when(&mut keys, program));
     if client.priority != weir_core::Priority::default() {
         let class = match client.priority.class {
+            // ioprio_set(2): IOPRIO_CLASS_RT, IOPRIO_CLASS_BE and IOPRIO_CLASS_IDLE.
             PriorityClass::Realtime => 1,
             PriorityClass::BestEffort => 2,
             PriorityClass::Idle => 3,

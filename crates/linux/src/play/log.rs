@@ -92,6 +92,7 @@ struct Latency {
 /// # Errors
 /// Returns an error if a text is not in fio's format, or if a job failed.
 pub fn read(report: &str, logs: &[String]) -> Result<Vec<Log>, Error> {
+    // Notices precede the report.
     let begins = report.find('{').unwrap_or(0);
     let parsed: Report =
         serde_json::from_str(&report[begins..]).map_err(|e| Error::Report(e.to_string()))?;
@@ -132,6 +133,7 @@ fn entry(line: &str) -> Option<Entry> {
     let mut next = || words.next().flatten();
     let (ended_ms, latency_ns) = (next()?, next()?);
     let op = match next()? {
+        // fio's DDIR_READ and DDIR_WRITE.
         0 => Op::Read,
         1 => Op::Write,
         _ => return None,

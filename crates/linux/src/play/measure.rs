@@ -87,6 +87,7 @@ pub fn measure(
     let now = Instant::from_nanos(until);
     let specs = scenario.clients.iter().zip(&ends);
     for (client, (spec, (program, is_complete, ended))) in clients.iter_mut().zip(specs) {
+        // Requests after the end of the run do not count.
         client.meter.cut(until);
         let ends = program.end(*is_complete, Instant::from_nanos(*ended), now);
         let (begins, ends) = spec.time(Instant::ZERO + program.start, ends, now);

@@ -345,6 +345,7 @@ impl Undo<'_> {
         if !Cgroups::is_enabled(self.files, folder) {
             return Outcome::Gone;
         }
+        // Disabling the controller would remove the other program's settings.
         if let Some(user) = self.user_of_io(folder) {
             return Outcome::Changed(format!("{user} now uses the io controller"));
         }

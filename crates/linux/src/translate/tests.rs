@@ -184,6 +184,7 @@ fn a_low_limit_is_the_groups_own_or_else_its_min() {
         ..LowKnobs::NONE
     };
     let said = set(&policy, own).unwrap();
+    // The idle time is the group's own 5 ms, and the latency is the policy's 100 us.
     assert_eq!(said, "riops=300 idle=5000 latency=100");
     let said = set(&policy, LowKnobs::NONE).unwrap();
     assert_eq!(said, "rbps=5000000 wbps=5000000 idle=1000 latency=100");

@@ -206,6 +206,7 @@ impl Client {
     }
 
     fn refused(&self, status: StatusCode, body: &[u8]) -> Error {
+        // Errors of the HTTP library itself have no message.
         match serde_json::from_slice(body) {
             Ok(refusal) => Error::Refused {
                 status: status.as_u16(),

@@ -110,6 +110,7 @@ mod tests {
             demand.note(at(500 * look), used(50_000_000, 500), WHOLE);
             falls.push(demand.part());
         }
+        // The demand falls by a quarter each time.
         assert_eq!(falls[..2], [ONE * 3 / 4, ONE * 9 / 16]);
         assert_eq!(falls.last(), Some(&0));
     }

@@ -70,10 +70,12 @@ mod tests {
             data.read(&mut bytes, at).unwrap();
             bytes
         };
+        // The write ends part 64 and begins part 65.
         data.write(&[1; 1024], 65 * PART - 512).unwrap();
         assert_eq!(read(&data, 65 * PART - 512), [1; 1024]);
         assert_eq!(read(&data, 65 * PART)[..512], [1; 512]);
         assert_eq!(read(&data, 65 * PART)[512..], [0; 512]);
+        // The unwritten bytes of a part that was written are zeroes of the file.
         assert_eq!(read(&data, 64 * PART), [0; 1024]);
         assert_eq!(read(&data, 66 * PART), [0; 1024]);
         assert_eq!(read(&data, size - 1024), [0; 1024]);

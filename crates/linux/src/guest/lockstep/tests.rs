@@ -249,6 +249,7 @@ fn the_drives_time_is_the_kernels_time_and_what_was_written_is_read() {
         assert_eq!((back[0], back[4095], back[4096]), (7, 7, 0));
         (wrote, ran, read)
     });
+    // The write was kicked at 1000 ns, and the read 5 ns after the kernel ran again.
     assert_eq!(wrote, [1000 + SERVICE]);
     assert_eq!(ran, 1000 + SERVICE);
     assert_eq!(read, [ran + 5 + SERVICE]);

@@ -133,6 +133,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     let name = thread.name().unwrap_or_default();
     tracing::error!(thread = name, "{}", panic.to_string().replace('\n', " "));
     let backtrace = Backtrace::capture();
+    // It is captured only if RUST_BACKTRACE is set.
     if backtrace.status() == BacktraceStatus::Captured
         && let Some(log) = LOG.get()
     {

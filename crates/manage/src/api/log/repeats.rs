@@ -67,6 +67,7 @@ impl Repeats {
             repeated: 0,
             end: now + PERIOD,
         });
+        // The count of the forgotten line must not be lost.
         let forgotten = (self.lines.len() > REMEMBERED).then(|| self.lines.pop_front());
         [forgotten.flatten().and_then(|line| line.sum()), Some(line)]
     }
@@ -131,6 +132,7 @@ mod tests {
                 )
             };
             let summed = match second {
+                // Three of the first 30 lines were written. In later periods, all are only counted.
                 30 => vec![sum(27)],
                 60 | 90 => vec![sum(30)],
                 _ => vec![],

@@ -154,6 +154,7 @@ impl<W: Write> Writer<W> {
     fn take(&mut self, message: Message) {
         match message {
             Message::Line(line) => {
+                // A report of dropped lines has no time of its own.
                 self.time = line.split(|byte| *byte == b' ').next().map(<[u8]>::to_vec);
                 let lines = self.repeats.take(line, Instant::now());
                 lines.iter().flatten().for_each(|line| self.write(line));
@@ -166,6 +167,7 @@ impl<W: Write> Writer<W> {
             // is written.
             Message::Flush(_flushed) => {
                 self.sum_up();
+                // A flush can be the last chance for a report.
                 self.report_at = Instant::now();
                 self.report();
             }
@@ -290,6 +292,7 @@ mod tests {
         }
         queue.flush(Duration::from_millis(1));
         let dropped = queue.dropped.load(Ordering::Relaxed) as usize;
+        // The queue takes half of the lines, and the thread may have one more.
         assert!(dropped + 1 >= WAITING, "{dropped}");
         drop(stuck);
         queue.flush(Duration::MAX);
@@ -303,6 +306,8 @@ mod tests {
     #[test]
     fn a_write_that_fails_ends_nothing_and_is_counted() {
         let out = Out {
+            // Line 0 fails. Line 1 fails after 5 bytes. Line 2 fails at the line feed that ends
+            // line 1.
             takes: vec![0, 5, 0],
             ..Out::default()
         };
