@@ -196,6 +196,7 @@ fn expand(
     let _taken = driver.busy.take(id)?;
     let volumes = driver.volumes()?;
     let volume = volumes.find(id)?;
+    // A volume never shrinks.
     if size > volume.size_bytes {
         let file = volumes.file(&volume).ok_or_else(|| error::no_volume(id))?;
         let room = driver

@@ -195,6 +195,7 @@ impl Driver {
                 let said = format!("this is node {here}, but the volume belongs to node {node}");
                 Err(Status::unavailable(said))
             }
+            // All ids of the driver contain a slash.
             None => Err(no_volume(id)),
         }
     }

@@ -107,6 +107,7 @@ impl Terms {
     /// Returns the edit that gives a volume exactly this contract. Keys that are not part of it are
     /// removed.
     pub(crate) fn whole(&self) -> Words {
+        // null removes a key that the contract does not have.
         let keys = weir_config::contract_keys().map(|key| (key.to_owned(), Value::Null));
         let mut words: Words = keys.collect();
         words.extend(self.contract.clone());
@@ -135,6 +136,7 @@ fn contract<'a>(
     pairs.sort_unstable();
     let keys = || weir_config::contract_keys();
     for (key, _) in &pairs {
+        // `max.bandwidth` is a key of the table `max`.
         let first = key.split('.').next().unwrap_or_default();
         if !keys().any(|known| known == first) {
             let keys: Vec<_> = keys().collect();

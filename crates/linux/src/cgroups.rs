@@ -79,6 +79,7 @@ impl Cgroups {
         for part in path.split('/').filter(|p| !p.is_empty()) {
             whole = format!("{whole}/{part}");
             if UNITS.iter().any(|suffix| part.ends_with(suffix)) {
+                // A unit inside another one takes its place.
                 owner = Some((part, whole == path));
             } else if let Some((unit, _)) = owner {
                 owner = Some((unit, false));

@@ -278,6 +278,7 @@ impl Check<'_> {
             // Write-back attributes a dirty page to the cgroup to whose memory controller it was
             // charged (cgroup-v2.rst, "Writeback").
             let has_own = self.files.exists(&directory) && has_memory(&directory);
+            // A cgroup that does not exist yet gets the controllers that its parent passes on.
             if !has_own && !inherits_memory(self.files, &format!("{root}{parent}")) {
                 self.warn(
                     path,

@@ -163,6 +163,7 @@ impl Plan {
     ) -> Result<Self, String> {
         let device = Device::find(files, link).map_err(|why| format!("{link}: {why}"))?;
         let cgroups = Cgroups::of(files).map_err(|e| format!("/proc/self/mounts: {}", said(&e)))?;
+        // Settings of the device itself do not need cgroups.
         let needed = !groups.is_empty() || settings.iter().any(|s| s.at != At::Device);
         if needed && (cgroups.v1 || cgroups.root.is_none()) {
             return Err(

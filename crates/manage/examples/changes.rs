@@ -44,6 +44,7 @@ fn main() -> Ended<()> {
     println!(
         "{made} changes: {lost} lost, {half} half made in {looks} looks; {races} races of ten, {won} won"
     );
+    // Each race must have exactly one winner.
     if lost + half > 0 || races != won {
         return Err("not every change was whole, and won by one".into());
     }

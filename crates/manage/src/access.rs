@@ -144,6 +144,7 @@ impl Access {
 
     /// Returns true if a host name and port are those of a loopback listener of this server.
     fn is_own(&self, host: &str) -> bool {
+        // The address must be a loopback address, so that it has no other names.
         ["127.0.0.1", "[::1]", "localhost"].iter().any(|name| {
             let port = host
                 .strip_prefix(name)

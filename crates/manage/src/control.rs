@@ -33,8 +33,8 @@ pub(crate) struct How {
     pub(crate) by: String,
     /// True to check the change and return its result without making it.
     pub(crate) dry_run: bool,
-    /// Whether to write the change to the configuration file. By default, it is written if there is
-    /// a file.
+    /// True to write the change to the configuration file, false to keep it in memory only. By
+    /// default, it is written if there is a file.
     pub(crate) save: Option<bool>,
     /// True if the client has fewer rights than the server. It may then name only permitted
     /// storage.

@@ -72,6 +72,7 @@ pub(crate) fn check(manage: &Manage) -> Result<(), String> {
 pub(crate) fn router<S: Clone + Send + Sync + 'static>(manage: &Manage) -> Router<S> {
     let router = Router::new().route("/dashboard/{file}", get(file));
     let Some(manual) = manual(manage) else {
+        // Without the class, the page hides its links to the manual.
         return router.route("/", get(async || page("")));
     };
     let policy = HeaderValue::from_static(MANUAL_POLICY);

@@ -46,6 +46,7 @@ impl Document {
 
     fn item(&self, key: &[String]) -> Option<&Item> {
         key.iter().try_fold(self.0.as_item(), |item, name| {
+            // toml_edit represents a missing item as `Item::None`.
             item.as_table_like()?.get(name).filter(|i| !i.is_none())
         })
     }
@@ -77,7 +78,9 @@ impl Document {
             key: edit.key.clone(),
         };
         let new = (!edit.value.is_null()).then(|| item(&edit.value, edit.key.len()));
+        // An invalid value is refused before the document changes.
         let new = new.transpose()?;
+        // Removing a missing key must not make the tables above it.
         if new.is_none() && replaced.was.is_none() {
             return Ok(replaced);
         }
@@ -116,6 +119,7 @@ impl Document {
             Some(item) => {
                 self.table(path)?.insert(last, item.clone());
             }
+            // The edit removed a key that did not exist.
             None if replaced.now.is_none() => {}
             None => {
                 self.table(path)?.remove(last);
@@ -156,6 +160,7 @@ impl Document {
 
     /// Removes a table that has become empty, if it is inside a volume, tenant or drive.
     fn tidy(&mut self, path: &[String]) {
+        // A volume, tenant or drive stays even if it is empty.
         if path.len() < 3
             || !self
                 .get(path)
@@ -313,6 +318,7 @@ max = { bandwidth = \"50MB/s\" } # always
         let mut document = Document::parse(TEXT).unwrap();
         let replaced: Vec<Replaced> = edits.iter().map(|e| document.edit(e).unwrap()).collect();
         let text = document.to_string();
+        // Every test of edits also undoes them.
         for replaced in replaced.iter().rev() {
             assert_eq!(document.put_back(replaced), Ok(true));
         }
@@ -351,6 +357,7 @@ max = { bandwidth = \"50MB/s\" } # always
         let rate = edit("volume.alpha.max", json!("9MB/s"));
         let text = edited(std::slice::from_ref(&rate));
         assert!(text.contains("max = \"9MB/s\" # always"), "{text}");
+        // The rate becomes the bandwidth of a table, which the new key joins.
         let text = edited(&[rate, edit("volume.alpha.max.iops", json!(7))]);
         let table = "max = { bandwidth = \"9MB/s\", iops = 7 } # always";
         assert!(text.contains(table), "{text}");

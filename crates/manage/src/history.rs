@@ -107,6 +107,7 @@ impl History {
             _ => &self.volumes,
         };
         let points = &curves.get(name)?.points;
+        // A curve of a later object has fewer points.
         let ends = self.ends.iter().skip(self.ends.len() - points.len());
         let points = ends.zip(points).map(|(at_ms, point)| CurvePoint {
             at_ms: *at_ms,

@@ -140,6 +140,7 @@ impl Management {
         };
         let ports = addresses.http.iter().map(SocketAddr::port).collect();
         let manage = &server.config().manage;
+        // A wrong configuration must refuse the start, so that it is checked first.
         dashboard::check(manage).map_err(StartError::Config)?;
         let access = Access::new(manage, ports).map_err(StartError::Config)?;
         let watcher = Arc::new(Watcher::new(server.watch()));

@@ -34,6 +34,7 @@ impl Reach {
             listed: listed.unwrap_or_else(|| directories(config)),
             named: BTreeSet::new(),
             own: own
+                // Volumes have absolute paths, with which these are compared.
                 .filter_map(|path| std::path::absolute(path).ok())
                 .collect(),
         };

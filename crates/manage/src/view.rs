@@ -135,6 +135,7 @@ impl View {
                 ..VolumeFigures::default()
             }),
             seconds: counted.map_or_else(SecondCounts::default, |v| seconds(&v.seconds)),
+            // Only the reply for a single volume has the counts.
             counts: None,
             name: volume.name.clone(),
         }
@@ -151,7 +152,9 @@ impl View {
     fn of_tenant(&self, tenant: &weir_config::Tenant) -> Option<Budget> {
         let room = self.published.rooms.get(&tenant.drive)?;
         let TenantRoom { promised, left } = *room.tenants.get(&tenant.name)?;
+        // A tenant without a promise has no budget.
         let left = left?;
+        // The part that is not left is promised to the tenant's volumes.
         let members = |all: u64, left: u64| all.saturating_sub(left);
         Some(Budget {
             bytes_per_second: promised.bytes,
@@ -160,6 +163,7 @@ impl View {
             promised_requests_per_second: members(promised.iops, left.iops),
             left_bytes_per_second: left.bytes,
             left_requests_per_second: left.iops,
+            // This field is for drives only.
             promised_millionths: 0,
         })
     }

@@ -63,6 +63,7 @@ pub(crate) struct Disk<'a> {
 impl<'a> Disk<'a> {
     /// Returns the volume as such a disk, if that is how it is attached.
     pub(crate) fn new(driver: &'a Driver, volume: &'a Volume) -> Option<Self> {
+        // A volume with ublk is attached as a block device, even if it has a socket as well.
         let socket = of(&volume.config).filter(|_| Attach::of(&volume.config) == Attach::Vhost)?;
         Some(Self {
             driver,
@@ -78,6 +79,7 @@ impl<'a> Disk<'a> {
         let AccessType::Mount(asked) = used else {
             return Ok(());
         };
+        // The directory marks the volume as staged.
         fs::create_dir_all(at).map_err(error::file("create", at))?;
         self.with_file(|file| mount::prepare(file, &asked.fs_type))
             .map(drop)

@@ -155,6 +155,7 @@ mod tests {
 
     #[test]
     fn a_log_is_requests_and_the_report_tells_of_flushes() {
+        // Time in ms, latency in ns, direction, bytes, offset, priority.
         let text =
             "1767225602835, 389203, 1, 8192, 0, 0\n1767225602838, 194032, 0, 4096, 8192, 0\n";
         let logs = read(REPORT, &[text.to_owned()]).unwrap();

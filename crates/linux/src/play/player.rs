@@ -235,6 +235,7 @@ impl Host {
     /// Removes the files of an earlier run, and makes the pipes on which the jobs wait.
     fn clean(&self, plan: &Plan) -> Result<(), Error> {
         for n in 0..plan.jobs.clients.len() {
+            // A file of an earlier run would be mistaken for a signal of this one.
             for what in ["ready", "go", "over"] {
                 let path = self.scratch.join(format!("{what}.{n}"));
                 match fs::remove_file(&path) {

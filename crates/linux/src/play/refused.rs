@@ -87,6 +87,7 @@ fn of_client(client: &ClientSpec) -> [Rule; 8] {
     let program = &client.program;
     let deep = program.depth > 1;
     let syncs = program.sync != SyncMode::Never;
+    // fio's bsrange has steps of its minimum.
     let uneven = matches!(program.size, Size::Range { min, step, .. } if min != step);
     [
         (
@@ -135,6 +136,7 @@ fn of_times(client: &ClientSpec) -> [Rule; 5] {
         }
     };
     let varies = !matches!(program.size, Size::Fixed(_));
+    // `Apart` has a rate for each direction, as fio does.
     let apart = matches!(program.arrival, Arrival::Apart { .. });
     let mixed = !apart && !matches!(program.writes, 0 | 100);
     [

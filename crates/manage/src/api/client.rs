@@ -249,6 +249,7 @@ impl Lines<'_> {
         let client = self.client;
         client.runtime.block_on(async {
             let next = tokio::time::timeout(patience, self.read());
+            // A timeout is not an error of the stream.
             next.await.map_or(Ok(None), |event| event.map(Some))
         })
     }
@@ -265,6 +266,7 @@ impl Lines<'_> {
             let frame = self.body.frame().await;
             let frame = frame.ok_or_else(|| self.client.silent("the server has ended"))?;
             let frame = frame.map_err(|e| self.client.silent(&e.to_string()))?;
+            // A frame without data has trailers, which are ignored.
             if let Ok(data) = frame.into_data() {
                 self.pending.extend_from_slice(&data);
             }

@@ -205,6 +205,7 @@ pub(crate) async fn remove(
 
 /// The query of a change.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
+// A misspelt `dry_run` must not make the change.
 #[serde(deny_unknown_fields)]
 pub(crate) struct Asked {
     #[serde(default)]
@@ -224,6 +225,7 @@ fn asked(query: Result<Query<Asked>, QueryRejection>) -> Answer<Asked> {
 /// header is present.
 fn existing((kinds, name): (String, String), headers: &HeaderMap) -> Answer<Expected> {
     let kind = singular(&kinds)?;
+    // `If-Match: *` requires only that the table exists.
     let etag = headers.get(IF_MATCH).filter(|value| *value != "*");
     let state = match etag.map(|etag| etag.to_str()) {
         None => TableState::Present,
@@ -241,6 +243,7 @@ fn how(peer: &Peer, asked: Asked, expected: Option<Expected>) -> How {
         by: peer.name(),
         dry_run: asked.dry_run,
         save: asked.save,
+        // Only root and the server's own user may name any storage.
         confined: !peer.is_own(),
         expected,
     }
@@ -266,6 +269,7 @@ fn merge(key: &[String], words: &Words, edits: &mut Vec<Edit>) {
 /// Reads a value from a body. It must be short, arrive soon, and contain nothing else.
 async fn read<T: DeserializeOwned>(body: Body) -> Answer<T> {
     let bad = |error: String| Refused::new(StatusCode::BAD_REQUEST, error);
+    // The listener limits the time of the head only.
     let read = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, BODY_MAX)).await;
     let read = read.map_err(|_| {
         Refused::new(

@@ -52,6 +52,7 @@ impl Site {
     }
 
     pub(crate) fn with(volumes: &str) -> Self {
+        // The tests of a process run in parallel.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-manage-{}-{number}", std::process::id());

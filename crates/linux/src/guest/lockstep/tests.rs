@@ -57,6 +57,7 @@ impl Fake {
             queue,
             number: 0,
         };
+        // START.
         assert_eq!(fake.ask(1, 0), 0);
         // The table has space for two regions, of which one is used.
         let table = [1, 0, MEMORY, 0, 0, 0, 0, 0, 0]
@@ -73,6 +74,7 @@ impl Fake {
 
     /// Sends a request to the disk, and waits for its acknowledgement.
     fn tell(&mut self, code: Code, payload: &[u8], descriptor: Option<BorrowedFd<'_>>) {
+        // Version 1 of the protocol, and the flag for a reply.
         let mut bytes = [code.0, 1 | 1 << 3, payload.len() as u32]
             .map(u32::to_ne_bytes)
             .concat();
@@ -99,6 +101,7 @@ impl Fake {
         }
         let mut answer = [0; 20];
         self.disk.read_exact(&mut answer).unwrap();
+        // With REPLY_ACK, 0 means success.
         assert_eq!(answer[12..], [0; 8], "{code}");
     }
 
@@ -143,6 +146,7 @@ impl Fake {
     /// Adds a request to the queue, and kicks the disk at a time.
     fn request(&mut self, slot: u64, kind: u32, sector: u64, data: &[u8], now: u64) {
         let at = REQUESTS + slot * 0x2000;
+        // struct virtio_blk_req: type, reserved, sector.
         let mut header = [kind, 0].map(u32::to_le_bytes).concat();
         header.extend(sector.to_le_bytes());
         self.mapping.slice(at, 16).unwrap().copy_from(0, &header);
@@ -159,6 +163,7 @@ impl Fake {
             length,
             writable,
         };
+        // A request has a header, the data and a status byte (virtio, "Block Device").
         let chain = [
             buffer(at, 16, false),
             buffer(at + 16, data.len() as u32, kind != 1),
@@ -166,6 +171,7 @@ impl Fake {
         ];
         self.queue.add(&chain).unwrap();
         assert!(self.queue.publish());
+        // UPDATE: the kick is made at this time.
         self.ask(5, now);
         self.tell(Code::VRING_KICK, &pair(0, 0), None);
     }
@@ -173,6 +179,7 @@ impl Fake {
     /// Waits until `wanted`. Returns the times of the calls, and the time at which the kernel was
     /// told to run.
     fn sleep(&mut self, wanted: u64) -> (Vec<u64>, u64) {
+        // REQUEST and WAIT.
         self.ask(2, wanted);
         self.ask(3, WAITS);
         let mut called = Vec::new();
@@ -184,6 +191,7 @@ impl Fake {
             poll(&mut fds, None).unwrap();
             if fds[0].revents().is_empty() {
                 match self.heard() {
+                    // 6 is RUN, and 7 is FREE_UNTIL.
                     (6, time) => return (called, time),
                     (op, _) => assert_eq!(op, 7),
                 }
@@ -191,6 +199,7 @@ impl Fake {
             }
             let mut call = [0; 20];
             self.calls.read_exact(&mut call).unwrap();
+            // GET: a kernel reads the time when it handles the call.
             let now = self.ask(4, WAITS);
             called.push(now);
             self.ask(2, now);
@@ -258,6 +267,7 @@ fn the_drives_time_is_the_kernels_time_and_what_was_written_is_read() {
 #[test]
 fn what_the_drive_has_nothing_to_do_with_is_answered_while_it_is_idle() {
     let (called, name) = with(|mut kernel| {
+        // 8 is VIRTIO_BLK_T_GET_ID.
         kernel.request(0, 8, 0, &[7; 20], 1000);
         let (called, _) = kernel.sleep(50_000_000);
         let name = kernel.queue.take().unwrap();
