@@ -137,6 +137,7 @@ fn get(
 /// no drive can promise the contract.
 fn capacity(driver: &Driver, request: &GetCapacityRequest) -> Result<GetCapacityResponse, Status> {
     let here = request.accessible_topology.as_ref();
+    // Each driver reports the capacity of its own node only.
     let here = here.is_none_or(|topology| driver.is_here(topology));
     let most = if here { most(driver, request)? } else { 0 };
     let most = i64::try_from(most).unwrap_or(i64::MAX);

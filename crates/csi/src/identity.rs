@@ -29,6 +29,7 @@ impl Identity for Service {
         &self,
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
+        // A volume can be reached only from its own node.
         let services = [Can::ControllerService, Can::VolumeAccessibilityConstraints];
         let services =
             services.map(|can| Type::Service(plugin_capability::Service { r#type: can.into() }));

@@ -43,6 +43,7 @@ impl<'a> Volumes<'a> {
         for volume in &mut all {
             self.measure(volume);
         }
+        // The pages of a list depend on this order.
         all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }

@@ -40,6 +40,7 @@ pub struct Also {
 
 /// A change of a host, with the values that are needed to undo it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+// The names are part of the journal's format.
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// A knob of a device was set.
@@ -54,6 +55,7 @@ pub enum Change {
         new: String,
         /// Other values that the kernel resets with this one, for example the tunables of an
         /// elevator.
+        // Most knobs have no side effects.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         also: Vec<Also>,
     },

@@ -41,6 +41,7 @@ const VERSION: u32 = 1;
 /// One line of the journal.
 #[expect(clippy::large_enum_variant, reason = "one is alive at a time")]
 #[derive(Serialize, Deserialize)]
+// The names are part of the journal's format.
 #[serde(rename_all = "snake_case")]
 enum Record {
     Journal {
@@ -49,6 +50,7 @@ enum Record {
     Change {
         id: u64,
         boot: String,
+        // Cgroups and drop-ins belong to no device.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         device: Option<Ident>,
         change: Change,

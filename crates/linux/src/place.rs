@@ -64,6 +64,7 @@ impl Place {
         for group in &self.groups {
             let mut path = String::new();
             for part in group.split('/').filter(|part| !part.is_empty()) {
+                // The path of the root is empty and leaves a slash at the end.
                 let above = self.group(&path).trim_end_matches('/').to_owned();
                 path = format!("{path}/{part}");
                 // A parent must have the controller enabled before its children have the files of

@@ -91,6 +91,7 @@ pub fn preview(files: &dyn Files, plan: &Plan, journal: &Journal) -> Vec<Said> {
                 let number = &target.device.number;
                 let from = match files.read(file) {
                     Ok(text) => knob.value(&text, number),
+                    // The file appears with a cgroup or an elevator that an earlier step makes.
                     Err(_) => "not there yet".to_owned(),
                 };
                 if is_so(journal, (file, &target.ident), *knob, &from, value) {

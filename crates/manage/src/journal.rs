@@ -53,6 +53,7 @@ impl Journal {
         if let Some(undone) = change.undoes
             && let Some(entry) = self.entry_mut(undone)
         {
+            // A change can be undone once.
             entry.back = None;
         }
         // A string has some bytes of overhead in addition to its text.

@@ -254,6 +254,7 @@ fn serve(runtime: &Runtime, doors: Doors, manager: &Arc<Manager>, stopped: onesh
     let opened = runtime.block_on(async {
         let router = route::router(manager);
         let mut tasks = JoinSet::new();
+        // The samples themselves are taken on the threads for calls that block.
         tasks.spawn(watcher::run(Arc::clone(&manager.watcher)));
         let Doors {
             socket,

@@ -57,8 +57,10 @@ where
 {
     let known = connection.clone();
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+        // The connection counts as working until its response is ready.
         let working = known.work();
         let mut request: Request = request.map(Body::new);
+        // Handlers find the client and its connection in the extensions.
         request.extensions_mut().insert(peer.clone());
         request.extensions_mut().insert(known.clone());
         let answered = router.clone().oneshot(request);

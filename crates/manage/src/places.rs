@@ -94,6 +94,7 @@ impl Connections {
         let place = taken.short.replace(number, claim, now, &self.reservations);
         let (ticket, evicted) =
             place.map_err(|at| Duration::from_nanos(at.since(now).as_nanos()))?;
+        // The number identifies the task of a connection and is not reused.
         taken.next += 1;
         taken.end(evicted);
         Ok(Connection(Arc::new(Inner {
@@ -142,6 +143,7 @@ impl Connection {
             all, number, claim, ..
         } = &*self.0;
         let mut place = self.place();
+        // A connection can request the events again.
         if matches!(*place, Held::Stream(_)) {
             return true;
         }
@@ -152,6 +154,7 @@ impl Connection {
             return false;
         };
         taken.end(evicted);
+        // The place for short requests becomes free when its ticket is dropped here.
         *place = Held::Stream(ticket);
         true
     }

@@ -69,6 +69,7 @@ impl Reach {
     }
 
     fn permits(&self, path: &Path) -> bool {
+        // Only the exact path is permitted, and not its neighbours.
         if self.named.contains(path) {
             return true;
         }

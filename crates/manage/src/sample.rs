@@ -38,6 +38,7 @@ impl Sample {
         // At least 1 ns, because the time is a divisor.
         let passed = at_ns.saturating_sub(before.at_ns).max(1);
         let was = Index::of(&before.drives);
+        // Samples are not exactly a second apart.
         let per_second = |count: u64| rate(count, passed);
         for drive in &drives {
             let mut all = [0; 2];
@@ -52,6 +53,7 @@ impl Sample {
                     .volumes
                     .push(VolumeFigures { share, ..figures });
             }
+            // The fractions need the drive's total, which is known only now.
             for figures in &mut sample.second.volumes[first..] {
                 // At least 1, because it is a divisor.
                 let of = per_second(all[1]).max(1);

@@ -227,8 +227,8 @@ fn put_string(string: &[u8], out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// The requests of RFC 7541, appendix C.4: Huffman codes, and fields from the table. The name of the second request's `cache-control`
-    /// is static.
+    /// The requests of RFC 7541, appendix C.4, with Huffman codes and fields from the table. The
+    /// second request has `cache-control`, whose name is in the static table.
     const REQUESTS: [&[u8]; 3] = [
         &[
             0x82, 0x86, 0x84, 0x41, 0x8c, 0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab,
@@ -270,9 +270,9 @@ mod tests {
         let mut after = |block: &[u8]| decoder.without_authority(block);
         let named = [&[0x40, 10][..], b":authority", &[2], b"/s"].concat();
         assert_eq!(after(&named), Ok(vec![]));
-        // Its name with another value, and the whole field.
+        // The name with another value, and then the whole field.
         assert_eq!(after(&[0x0f, 47, 1, b'a', 0xbe]), Ok(vec![]));
-        // A table of no bytes has no field.
+        // An empty table has no field.
         assert_eq!(after(&[0x20, 0xbe]), Err(Malformed::Fields));
     }
 
@@ -280,7 +280,7 @@ mod tests {
     fn blocks_that_are_cut_or_name_nothing_or_grow_are_refused() {
         for request in REQUESTS {
             for length in 1..request.len() {
-                // Some beginnings are blocks of their own; none may panic.
+                // Some beginnings are valid blocks. None of them may panic.
                 let _ = Decoder::default().without_authority(&request[..length]);
             }
         }

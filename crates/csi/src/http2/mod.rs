@@ -73,6 +73,7 @@ impl AsyncRead for Connection {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        // A chunk can end within a header block, which is withheld until it is complete.
         while this.ready.1 == this.ready.0.len() {
             let mut bytes = [0; CHUNK];
             let mut chunk = ReadBuf::new(&mut bytes);

@@ -71,8 +71,8 @@ fn the_files_of_the_controller_come_and_go_with_it() {
     host.write("/cg/a/io.max", "8:0 rbps=max wiops=max")
         .unwrap();
     assert_eq!(host.read("/cg/a/io.max").unwrap(), "");
-    // 19: ENODEV, because there is no device 8:1. 34: ERANGE. 95: EOPNOTSUPP, because bfq is not the
-    // elevator. 16: EBUSY.
+    // 19: ENODEV, because there is no device 8:1. 34: ERANGE. 95: EOPNOTSUPP, because bfq is not
+    // the elevator. 16: EBUSY.
     assert_eq!(errno(host.write("/cg/a/io.max", "8:1 rbps=5")), Some(19));
     assert_eq!(errno(host.write("/cg/a/io.max", "8:0 rbps=0")), Some(34));
     assert!(!host.exists("/cg/a/io.bfq.weight"), "it is not loaded");

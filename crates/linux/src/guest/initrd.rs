@@ -54,6 +54,7 @@ impl Initrd {
         let mut initrd = Self::default();
         let busybox = ["/usr/bin/busybox", "/bin/busybox"].map(Path::new);
         let busybox = busybox.into_iter().find(|p| p.exists());
+        // If neither path exists, the error names the usual one.
         let busybox = busybox.unwrap_or_else(|| Path::new("/bin/busybox"));
         initrd.put(busybox, "bin/busybox")?;
         initrd.files.insert("init".into(), (0o755, INIT.into()));

@@ -128,6 +128,7 @@ fn cache() -> PathBuf {
 fn fetch(suite: &str, directory: &Path) -> Result<(), Error> {
     let parent = directory.parent().unwrap_or(directory);
     fs::create_dir_all(parent).map_err(Error::file(parent))?;
+    // It must be in the same file system, because it is renamed later.
     let scratch = tempfile::Builder::new()
         .prefix(".kernel-")
         .tempdir_in(parent);

@@ -220,6 +220,7 @@ impl Lab {
             .collect();
         let mut script = self.connect(scenario);
         for (name, _) in &plans {
+            // Writing to a string cannot fail.
             let _ = writeln!(script, "weir play /files/{name} /dev/$dev /out/{name}");
         }
         let mut guest = self.guest(script)?;

@@ -117,6 +117,7 @@ impl Jobs {
             let join = group.map_or_else(String::new, |directory| {
                 format!("echo $PPID > {directory}/cgroup.procs && ")
             });
+            // Writing to a string cannot fail.
             let _ = write!(
                 text,
                 "\n[{number}.{}]\nexec_prerun={join}: > ready.{number} && : < go.{number}\nexec_postrun=: > over.{number}\n\

@@ -31,6 +31,7 @@ pub(crate) fn guest(kernel: &Path, weir: &Path, scenario: &Scenario, plan: &Plan
     // change with the attribute, so that it is set here.
     if plan.settings.iter().any(|s| s.knob == Knob::Low) {
         let slice = if shape.rotational { 100 } else { 20 };
+        // Writing to a string cannot fail.
         let _ = writeln!(script, "echo {slice} > $q/throttle_sample_time");
     }
     let _ = writeln!(

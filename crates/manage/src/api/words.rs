@@ -51,6 +51,7 @@ fn insert(words: &mut Words, key: &str, value: Value) -> Result<(), String> {
         let inner = table.entry(part).or_insert_with(|| Map::new().into());
         table = inner
             .as_object_mut()
+            // `max` and `max.iops` exclude each other.
             .ok_or_else(|| format!("{part} is given twice"))?;
     }
     match table.insert(last.to_owned(), value) {

@@ -141,6 +141,7 @@ impl All {
                 let _ = leave.send(true);
             }
         }
+        // A keeper that was told to leave remains until it has returned its part.
         self.keepers.retain(|_, (_, task)| !task.is_finished());
         for whose in shared {
             // A volume's part under its earlier name is returned first, because a volume has one

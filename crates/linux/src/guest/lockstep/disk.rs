@@ -176,6 +176,7 @@ impl Disk {
                 self.addresses = Some(addresses);
                 None
             }
+            // A ring is enabled after its size and addresses have been set.
             Request::SetVringEnable { enabled, .. } => {
                 self.queue = if enabled { Some(self.start()?) } else { None };
                 None

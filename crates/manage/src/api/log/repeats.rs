@@ -32,6 +32,7 @@ struct Line {
 
 /// Returns a line without its time, which ends at the first space.
 fn text(line: &[u8]) -> &[u8] {
+    // A line without a space is compared as a whole.
     let space = line.iter().position(|byte| *byte == b' ');
     &line[space.unwrap_or(0)..]
 }
